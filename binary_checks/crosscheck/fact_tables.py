@@ -16,9 +16,9 @@ class Fact(NamedTuple):
 
     name: str
     what: str  # description for the documentation
-    # value of our object; None: the attribute with the fact's name
+    # Value of our object; None: the attribute with the fact's name.
     ours: Callable[[Any], Any] | None = None
-    # value of a library's view; None: the attribute with the fact's name
+    # Value of a library's view; None: the attribute with the fact's name.
     theirs: Callable[[Any], Any] | None = None
     kinds: frozenset[Kind] = LOADED  # kinds of objects of which we read it
 
@@ -55,7 +55,7 @@ class Library:
     name: str
     distribution: str  # name to install
     format: Format
-    # reads the file with this path: one view, or one for each slice
+    # Reads the file with this path: one view, or one for each slice.
     look: Callable[[str], Sequence[View]]
     unknown: frozenset[str] = frozenset()  # facts that it does not provide
     allowances: Mapping[str, Allowance] = field(default_factory=dict)

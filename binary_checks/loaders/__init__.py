@@ -100,7 +100,7 @@ class _Simulation:
     layout: FileLayout[Any]
     loadings: tuple[Loadings[Any], ...]
     lookups: Lookups
-    # objects of other packages that no search path finds: there only if loaded before
+    # Objects of other packages that no search path finds: there only if loaded before.
     elsewhere: tuple[Image[Any], ...] = ()
     missing_versions: tuple[MissingVersion, ...] = ()
 

@@ -20,7 +20,7 @@ from binary_checks.model import Kind, MachOFile, Package, Rule, TargetSystem
 from binary_checks.model.linkage import expand_load_path, normalise
 
 _RPATH = "@rpath/"  # replaced by each run path (dyld(1))
-# the interpreter as a framework build or a shared build installs it
+# The interpreter as a framework build or a shared build installs it.
 _LIBPYTHON = re.compile(
     r"(?:.*/)?(?:Python3?\.framework/(?:Versions/3\.\d+t?/)?Python3?|libpython3(?:\.\d+t?)?\.dylib)"
 )

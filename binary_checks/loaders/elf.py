@@ -438,7 +438,7 @@ class Scope:
             elif edge.resolved.startswith("python:") and self.python is None:
                 found.setdefault(edge.needed, f"{edge.needed} has no export data")
         for name in self.image.system:
-            # the loader of musl has the exports of libc, whatever name it is needed under
+            # The loader of musl has the exports of libc, whatever name it is needed under.
             known = is_driver_soname(name) or self.rules.answers_itself(name)
             if not known and self.target.library_data.get(name) is None:
                 found.setdefault(name, f"{name} has no export data")
@@ -519,7 +519,7 @@ def look_up(images: Iterable[Image[ElfFile]], loader: ElfLoader) -> Lookups:
                 continue
             known = unexplored.get(library.path)
             if known and known.count >= len(left) and scope.why_unexplorable:
-                # as many other symbols are reported from another process already
+                # As many other symbols are reported from another process already.
                 left = scope.certain(left)
             if left:
                 left = scope.remaining(left)

@@ -14,7 +14,7 @@ ObjectT = TypeVar("ObjectT", bound=ObjectFile)
 
 _MOST_LINKS = 40  # links that Linux follows for one path
 _LONGEST_PATH = 4095  # characters of a path that Linux accepts
-# files with one name; if there are more, names with a folder are not looked up this way
+# Files with one name; if there are more, names with a folder are not looked up this way.
 _MOST_NAMESAKES = 64
 _ODD_PARTS = re.compile(r"(?:\A|/)\.{0,2}(?:/|\Z)")  # a part of a path that is "", "." or ".."
 

@@ -311,7 +311,7 @@ class Lookups:
 
     unresolved: tuple[UnresolvedSymbol, ...]
     unexplored: tuple[UnexploredSymbols, ...]
-    # number of symbols, by library of the system without export data
+    # Number of symbols, by library of the system without export data.
     unknown_exports: tuple[tuple[str, int], ...] = ()
 
 

@@ -268,7 +268,7 @@ class SearchPaths:
     ) -> SearchPath:
         """Return the search path of these directories and those above. Raises TooLarge."""
         if above is not None and own == above.own:
-            # libraries in one folder name the same directories as the object that needs them
+            # Libraries in one folder name the same directories as the object that needs them.
             return above
         key = own, id(above), program
         if key not in self._known:

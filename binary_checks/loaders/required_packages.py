@@ -252,9 +252,9 @@ looks for libEGL.so.1 in site-packages/lib.
 """
 _NOT_HERE = "not here, and no system promises it: add the package or the folder that has it"
 _HOSTS = "the program that loads the file may define them"
-# pairs of needs and requirements; the largest packages have some ten thousand
+# Pairs of needs and requirements; the largest packages have some ten thousand.
 _MOST_PAIRS = 4_000_000
-# names that are looked up only in their place, not among loaded libraries
+# Names that are looked up only in their place, not among loaded libraries.
 _BY_ITS_PLACE_ALONE = ("@loader_path/", "@executable_path/")
 
 
@@ -291,7 +291,7 @@ def find_indirect_providers(
     """
     if all(map(_is_settled, edges)):
         return edges
-    # each tuple once, since many edges share it
+    # Each tuple once, since many edges share it.
     shared = {id(edge.elsewhere): edge.elsewhere for edge in edges}.values()
     ends = chain((edge.resolved for edge in edges), *shared)
     labels = {end.split(":")[1] for end in ends if end and end.startswith("wheel:")}

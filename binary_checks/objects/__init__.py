@@ -68,7 +68,7 @@ class Readable(NamedTuple):
     format: Format
     beginnings: tuple[bytes, ...]
     module: str  # dotted name; imported when the first file of the format appears
-    # more precise test of the first bytes, if ``beginnings`` match
+    # More precise test of the first bytes, if ``beginnings`` match.
     recognises: Callable[[bytes], bool] = bool
 
 
@@ -144,7 +144,7 @@ def plan(head: bytes, size: int, factor: int = 1) -> Plan:
     """
     found = _find(head)
     planned = _load(found).plan(head, size, factor) if found else Plan()
-    # a file that is kept whole is searched later
+    # A file that is kept whole is searched later.
     if not planned.scanners or not is_searched(size, factor):
         return planned
     return replace(planned, scanners=(*planned.scanners, NumpyScanner()))
@@ -219,8 +219,8 @@ class LimitedReader:
 # Files that have the name of a library and are no object.
 
 _TAGGED = re.compile(r"\.(?:cpython-|pypy\d|graalpy\d|abi3t?\.so\Z)|\.pyd\Z", re.IGNORECASE)
-# prefix of AppleDouble files: attributes of a file, next to it in archives made by macOS (ibm_db
-# 3.3.0)
+# Prefix of AppleDouble files: attributes of a file, next to it in archives made by macOS (ibm_db
+# 3.3.0).
 _APPLE_DOUBLE = "._"
 _SHOWN = 16  # bytes shown in a message
 # Linkers accept a text in place of a library (GNU ld manual, "Implicit Linker Scripts"): glibc's

@@ -46,8 +46,8 @@ from binary_checks.objects.macho import header as macho_header
 # The sections of a COFF object (``.obj``), which begins without a magic number (PE, "COFF File
 # Header (Object and Image)").
 
-# machine, number of sections, time stamp, offset and number of symbols, size of the optional
-# header, flags
+# Machine, number of sections, time stamp, offset and number of symbols, size of the optional
+# header, flags.
 _FILE = Struct("<HHIIIHH")
 # ANON_OBJECT_HEADER_BIGOBJ: 0, 0xFFFF, version, machine, time stamp, class, number of sections,
 # offset and number of symbols
@@ -99,12 +99,12 @@ def _read_section_name(source: LimitedSource, name: bytes, strings: int) -> str:
 
 _BITCODE: Final = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")  # magic of LLVM bitcode, and of its wrapper
 _COFF = {0x014C: "i686", 0x8664: "x86_64", 0xAA64: "aarch64", 0xA641: "arm64ec", 0x01C4: "armv7l"}
-# class of the objects that `cl /GL` writes
+# Class of the objects that `cl /GL` writes.
 _LTCG_CLASS = bytes.fromhex("38feb30ca5d9ab4dac9bd6b6222653c2")
 _SHORT = b"\0\0\xff\xff"  # first bytes of import headers, big objects and objects of `cl /GL`
 _OF_GCC = ".gnu.lto_"  # first characters of sections with GIMPLE, GCC's intermediate code
 _CODE = 4  # SHF_EXECINSTR
-# tag "cxx11" in a mangled name: std::__cxx11 or [abi:cxx11]
+# Tag "cxx11" in a mangled name: std::__cxx11 or [abi:cxx11]
 _NEW = re.compile(rb"\0(_Z[^\0]*cxx11[^\0]*)")
 # Ss is std::string, Sb std::basic_string (Itanium C++ ABI, "Compression")
 _OLD = re.compile(rb"\0(_Z[^\0]*(?:Ss|Sb|St4list)[^\0]*)")
@@ -193,10 +193,10 @@ _LONGEST_NAME = 256  # bytes
 _LONG_NAMES = 1 << 20  # bytes of the table for names of more than 15 characters
 _LONG_NAME = b"#1/"  # BSD: the name precedes the contents, and its length is in the header
 _NAMES_OF_MEMBERS = b"//"
-# of GNU and Visual C++ ("/"), GNU with 64-bit offsets, BSD and macOS
+# Of GNU and Visual C++ ("/"), GNU with 64-bit offsets, BSD and macOS.
 _INDEXES = (b"/", b"/SYM64/", b"__.SYMDEF", b"__.SYMDEF SORTED", b"__.SYMDEF_64")
 _LONGEST_INDEX = 256 << 20  # bytes; the indexes of torch's static libraries have 20 MB
-# members of import libraries that are no object: long names, ARM64EC's symbols, hashes of XFG
+# Members of import libraries that are no object: long names, ARM64EC's symbols, hashes of XFG.
 _OTHERS = (_NAMES_OF_MEMBERS, b"/<ECSYMBOLS>/", b"/<XFGHASHMAP>/")
 _MOST_THIN = 10_000  # names reported
 

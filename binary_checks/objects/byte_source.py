@@ -15,7 +15,7 @@ from binary_checks.errors import MalformedError, TooLarge
 from binary_checks.model.protocols import ByteSource
 
 _MOST_UNPACKED: Final = 32 << 30  # bytes per package; cuDNN's engines unpack to 6 billion
-# bytes of symbol tables and notes of cubins per package; torch's have 47 MB
+# Bytes of symbol tables and notes of cubins per package; torch's have 47 MB.
 _MOST_READ: Final = 1 << 30
 
 

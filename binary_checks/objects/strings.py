@@ -39,7 +39,7 @@ class NamePattern(NamedTuple):
 
     ending: bytes  # matches the end of every name; a fixed first letter makes the search fast
     name: bytes
-    # every name begins with "lib", so a digit before that is not part of the name
+    # Every name begins with "lib", so a digit before that is not part of the name.
     prefixed: bool = False
 
 
@@ -85,7 +85,7 @@ def _wide_at(window: bytes, place: int) -> bytes:
         return b""
     low, high = window[start - 2 : start]
     if low in _PRINTABLE and high in _PRINTABLE:
-        # the last letter of a preceding ASCII text and its NUL look like a first UTF-16 letter
+        # The last letter of a preceding ASCII text and its NUL look like a first UTF-16 letter.
         start += 2
     elif low in _PRINTABLE and not high:
         return b""
@@ -161,7 +161,7 @@ class LibraryTexts:
             for start, stop in samples
         ]
         for index, (start, stop) in enumerate(blocks):
-            # a tenth of the samples is misjudged, so a neighbour has to agree
+            # A tenth of the samples is misjudged, so a neighbour has to agree.
             amid_code = sum(dense[max(index - 1, 0) : index + 2]) >= 2
             if self.follows_code and not amid_code:
                 self._search(window, offset, start, stop)
@@ -414,7 +414,7 @@ _NUMPY_2 = re.compile(
     rb"module was compiled against NumPy C-API version 0x%x \(NumPy (\d{1,3}\.\d{1,3})"
 )
 _SENTENCE = 128  # bytes that one message takes
-# bytes; larger objects are not searched, and no extension module is that large
+# Bytes; larger objects are not searched, and no extension module is that large.
 _LARGEST_SEARCHED = 256 << 20
 
 

@@ -69,7 +69,7 @@ class Stored(NamedTuple):
 class Rest(NamedTuple):
     """The part of a file that was not walked through, for a reason that is not the file's fault."""
 
-    # where it begins, in bytes from the start of the file; it reaches to the end of the device code
+    # Where it begins, in bytes from the start of the file; it reaches to the end of the device code
     offset: int
     reason: str
     too_large: bool = False  # because a limit was exceeded
@@ -211,7 +211,7 @@ def walk_fatbin(start: int, end: int) -> ContainerWalk:
             length = min(entry.head_size, _LONGEST_HEAD)
             head = yield Ask(at, length)
             found = _count_group(head, entry, size, tally)
-            # in the table of a group, head_size is the offset of a part
+            # In the table of a group, head_size is the offset of a part.
             parts = [Part(_target_of(each), each.head_size, each.size) for each in found]
             yield _store(at, entry, parts or [Part(UNKNOWN, 0, None)])
             if length < entry.head_size and not found:

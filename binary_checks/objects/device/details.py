@@ -225,7 +225,7 @@ def _walk(section: bytes) -> Iterator[tuple[int, bytes]]:
 
 _VERSION = re.compile(rb"^[ \t]*\.version[ \t]+(\d{1,3}\.\d{1,3})(?![\d.])", re.MULTILINE)
 _TARGET = re.compile(rb"^[ \t]*\.target[ \t]+(sm_\d{1,4}[af]?)(?![0-9A-Za-z_])", re.MULTILINE)
-# bytes in which both directives are looked for; licences may precede them
+# Bytes in which both directives are looked for; licences may precede them.
 _BEGINNING: Final = 1 << 20
 
 

@@ -33,7 +33,7 @@ from binary_checks.objects.device.sections import DeviceFacts, read_device_code
 from binary_checks.objects.elf.header import ElfHeader, Section
 
 _ARCHITECTURES = {
-    # with version 1, since the four bytes of the magic alone are too common
+    # With version 1, since the four bytes of the magic alone are too common.
     FATBIN_MAGIC + b"\1\0": "cuda",
     BUNDLE_MAGIC: "amdgpu",
     COMPRESSED_BUNDLE_MAGIC: "amdgpu",

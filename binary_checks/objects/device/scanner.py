@@ -147,7 +147,7 @@ class DeviceScanner:
             self._sampled = seen, end
 
     def _note_jump(self, start: int, end: int) -> None:
-        # these bytes are searched behind a container, so they may be strings
+        # These bytes are searched behind a container, so they may be strings.
         if end - start <= _PATIENCE:
             return
         if self.jumps and start - self.jumps[-1][1] <= _MOST_OF_A_HEAD:

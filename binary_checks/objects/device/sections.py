@@ -57,7 +57,7 @@ SHORT_RELOCATABLE: Final = ("__nv_rel",)
 WHOLE: Final = 1
 LINKED: Final = 2
 
-# magic, version, pointer to the container, pointer to a file name or to the array
+# Magic, version, pointer to the container, pointer to a file name or to the array.
 _WRAPPER = Struct("<IIQQ")
 _MAGIC = 0x466243B1
 _POINTER: Final = 8  # offset of the pointer to the container in a wrapper
@@ -87,7 +87,7 @@ class Wrappers:
     """Which containers of an object are registered."""
 
     relocatable: tuple[Extent, ...] = ()  # ranges of relocatable code
-    # version of a wrapper, by the offset of its container
+    # Version of a wrapper, by the offset of its container.
     versions: Mapping[int, int] = field(default_factory=dict)
     faults: tuple[DeviceFault, ...] = ()
     unread: str = ""  # why the wrappers are not known
@@ -349,11 +349,11 @@ class _Reading:
         self._roles = Roles(wrappers)
         self._tallies: dict[Role, Tally] = {}
         self._faults = list(wrappers.faults)
-        # number, first and offset
+        # Number, first and offset.
         self._sets: dict[tuple[Targets, str, bool, Role], tuple[int, int, int]] = {}
         self._count = 0
         self._linked = 0
-        # registered containers that have not been found yet
+        # Registered containers that have not been found yet.
         self._not_found = set(find_within(wrappers.versions, extents))
 
     def add(self, found: Container | Rest | DeviceFault) -> None:

@@ -86,7 +86,7 @@ class Dynamic:
 
     def __init__(self, entries: Iterable[tuple[int, int]] = (), strings: bytes = b"") -> None:
         self._entries = tuple(entries)
-        # of several entries with one tag, loaders use the last as well
+        # Of several entries with one tag, loaders use the last as well.
         self._last = dict(self._entries)
         self.strings = strings  # DT_STRTAB: ends with NUL, and no string in it exceeds the limit
 
@@ -327,7 +327,7 @@ def _follow(
 # not judged.
 
 _NONE: Final = 0  # R_X86_64_NONE and its counterpart of every architecture: changes nothing
-# bytes of one table; the largest libraries have some twenty million
+# Bytes of one table; the largest libraries have some twenty million.
 _MOST_RELOCATIONS: Final = 1 << 28
 
 
@@ -335,7 +335,7 @@ class RelocationTypes(NamedTuple):
     """The relocation types of one architecture that matter here."""
 
     relative: int  # R_*_RELATIVE: load address plus addend
-    # records are Elf_Rela; if False Elf_Rel, whose addend is in the relocated place
+    # Records are Elf_Rela; if False Elf_Rel, whose addend is in the relocated place.
     addends: bool = True
 
 

@@ -23,8 +23,8 @@ ET_DYN: Final = 3
 MAGIC: Final = b"\x7fELF"
 _BITS = {1: 32, 2: 64}  # EI_CLASS: ELFCLASS32, ELFCLASS64
 _BYTE_ORDER = {1: "<", 2: ">"}  # EI_DATA: ELFDATA2LSB, ELFDATA2MSB
-# the fields behind e_ident, from byte 16: e_type, e_machine, e_version, e_entry, e_phoff, e_shoff,
-# e_flags, then sizes and counts of 16 bits
+# The fields behind e_ident, from byte 16: e_type, e_machine, e_version, e_entry, e_phoff, e_shoff,
+# e_flags, then sizes and counts of 16 bits.
 _HEADER = {32: "HHIIIIIHHHHHH", 64: "HHIQQQIHHHHHH"}
 _SEGMENT_SIZE = {32: 32, 64: 56}  # bytes of a program header
 _SECTION_SIZE = {32: 40, 64: 64}  # bytes of a section header
@@ -33,7 +33,7 @@ _SECTION_SIZE = {32: 40, 64: 64}  # bytes of a section header
 _SECTION = {32: "IIIIIIIIII", 64: "IIQQQQIIQQ"}
 _MOST_SEGMENTS = 1 << 16
 _MOST_SECTIONS = 1 << 17  # object files with one section per function have tens of thousands
-# value of e_phnum if the number of program headers is in sh_info of section header 0
+# Value of e_phnum if the number of program headers is in sh_info of section header 0.
 _PN_XNUM = 0xFFFF
 _SHN_XINDEX = 0xFFFF  # value of e_shstrndx if the index is in sh_link of section header 0
 
@@ -305,7 +305,7 @@ def _read_names(
 
 
 def _name_at(names: bytes, offset: int) -> str:
-    # names longer than 256 bytes are read as "": no name that we look for is longer
+    # Names longer than 256 bytes are read as "": no name that we look for is longer.
     end = names.find(b"\0", offset, offset + 256)
     return names[offset : end if end >= 0 else offset].decode("latin-1")
 

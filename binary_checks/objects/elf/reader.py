@@ -221,7 +221,7 @@ _SAMPLES = 2  # per piece; the last sample ends where the piece does
 _WORD = 4  # bytes of an AArch64 instruction
 
 _X86_64 = b"\x48\x8b\x89\x0f"  # REX.W, two opcodes of MOV, and the first byte of two-byte opcodes
-# share of these bytes in code; 19 of 20 samples of published libraries have more
+# Share of these bytes in code; 19 of 20 samples of published libraries have more.
 _X86_64_SHARE = 0.1
 _AARCH64 = bytes.fromhex(
     "0b 0f 10 13 14 17 1a 1e 2a 34 35 38 39 3a 3d 4a 4e 52 54 6b 6e 6f 71 72 79"

@@ -71,7 +71,7 @@ from binary_checks.objects.elf.symbols import ENTRY_SIZE, HIDDEN, SymbolColumns,
 # What a loader maps of an ELF file: which pages, by address, may be read, written and run.
 
 PAGE = 4096  # bytes of the smallest page of these architectures; loaders protect whole pages
-# addresses handled at once: a large table as Python integers takes much memory
+# Addresses handled at once: a large table as Python integers takes much memory.
 _AT_ONCE: Final = 1 << 14
 
 Ranges = tuple[tuple[int, int], ...]
@@ -147,7 +147,7 @@ def _find_in_block(ranges: Ranges, addresses: list[int]) -> int | None:
 # ``_dl_map_object_from_fd``). Before them, everything that the headers refer to must lie inside the
 # file.
 
-# set by linkers for STB_GNU_UNIQUE and STT_GNU_IFUNC (image.so of torchvision 0.28.0)
+# Set by linkers for STB_GNU_UNIQUE and STT_GNU_IFUNC (image.so of torchvision 0.28.0).
 _OS_ABI_GNU: Final = 3
 _OS_ABIS = {0: "System V", _OS_ABI_GNU: "GNU"}
 _EM_ARM: Final = 40

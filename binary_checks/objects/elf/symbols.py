@@ -42,7 +42,7 @@ ENTRY_SIZE: Final = {32: 16, 64: 24}  # bytes of Elf32_Sym and Elf64_Sym
 _ZERO: Final = bytes(number == 0 for number in range(256))
 _BINDING_OF: Final = bytes(info >> 4 for info in range(256))
 _TYPE_OF: Final = bytes(info & 15 for info in range(256))
-# high byte of SHN_LORESERVE (0xFF00) and of all reserved section indices above it
+# High byte of SHN_LORESERVE (0xFF00) and of all reserved section indices above it.
 _RESERVED: Final = 0xFF
 _IS_ORDINARY: Final = bytes(high != _RESERVED for high in range(256))
 _HIGH: Final = int(sys.byteorder == "little")  # index of the high byte among the two of an st_shndx
@@ -143,7 +143,7 @@ def _from_gnu_hash(image: MappedImage, dynamic: Dynamic) -> int:
     address, word = dynamic.value(DT_GNU_HASH), image.header.struct("I").size
     head = image.header.struct("IIII")
     bucket_count, first, bloom_size, _ = image.unpack(head, address, "DT_GNU_HASH")
-    # the Bloom filter has words of the file's class, buckets and chains words of 32 bits
+    # The Bloom filter has words of the file's class, buckets and chains words of 32 bits.
     buckets = address + head.size + bloom_size * image.header.bits // 8
     chains = buckets + bucket_count * word
     table = image.read(buckets, bucket_count * word, "DT_GNU_HASH", _MOST_BUCKETS * word)
@@ -261,7 +261,7 @@ class DynamicSymbols:
         self.path = image.path
         self.names, self.sections = columns.names, columns.sections
         self.bindings, self.visibilities = columns.information, columns.views
-        # empty if the object has no versions
+        # Empty if the object has no versions.
         self.versions = column("H", versions, image.header.byte_order)
         self.strings = strings
         self.by_index = by_index
@@ -287,7 +287,7 @@ class DynamicSymbols:
 
     def mentions(self, name: str) -> bool:
         """Return whether DT_STRTAB contains ``name``, perhaps in another; decodes nothing."""
-        # names that are not UTF-8 contain escapes, so their bytes differ
+        # Names that are not UTF-8 contain escapes, so their bytes differ.
         if not name.isascii() or "\\" in name:
             return True
         return name.encode() in self.strings

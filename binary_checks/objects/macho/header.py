@@ -429,7 +429,7 @@ DYLIBS: Final = (
 # dylib_use_command: this number in place of a timestamp marks a command with flags
 _USE_MARKER = 0x1A741800
 _USE_SIZE = 28  # bytes of dylib_use_command, where its name begins
-# smallest offsets of a dylib's name and of a path in their commands, in bytes
+# Smallest offsets of a dylib's name and of a path in their commands, in bytes.
 _NAME, _PATH = 24, 12
 _WEAK, _REEXPORT, _UPWARD = 1, 2, 4  # DYLIB_USE_WEAK_LINK, DYLIB_USE_REEXPORT, DYLIB_USE_UPWARD
 

@@ -330,7 +330,7 @@ def _judge_symbol_counts(commands: Commands) -> Iterator[str]:
             yield "has one of LC_SYMTAB and LC_DYSYMTAB without the other"
         return
     _, count, _, _ = table.unpack("4I")
-    # ilocalsym, nlocalsym, iextdefsym, nextdefsym, iundefsym, nundefsym
+    # ilocalsym, nlocalsym, iextdefsym, nextdefsym, iundefsym, nundefsym.
     fields = division.unpack("6I")
     for what, first, length in zip(
         ("local", "defined", "undefined"), fields[::2], fields[1::2], strict=True

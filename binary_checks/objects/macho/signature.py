@@ -70,7 +70,7 @@ class PageScanner:
 
 _SUPER_BLOB = 0xFADE0CC0  # CSMAGIC_EMBEDDED_SIGNATURE
 _CODE_DIRECTORY = 0xFADE0C02  # CSMAGIC_CODEDIRECTORY
-# slots of code directories: CSSLOT_CODEDIRECTORY, CSSLOT_ALTERNATE_CODEDIRECTORIES (five)
+# Slots of code directories: CSSLOT_CODEDIRECTORY, CSSLOT_ALTERNATE_CODEDIRECTORIES (five).
 _SLOT, _FIRST_ALTERNATE, _LAST_ALTERNATE = 0, 0x1000, 0x1004
 
 _SHA_256 = 2
@@ -83,7 +83,7 @@ _HASHES: dict[int, tuple[str, _Hash, int]] = {
     4: ("SHA-384", hashlib.sha384, 48),
 }
 """By hash type (CS_HASHTYPE_*): name, function, bytes of the digest that are kept."""
-# hash types from weak to strong; the kernel takes the strongest code directory
+# Hash types from weak to strong; the kernel takes the strongest code directory.
 _RANK = (1, 3, 2, 4)
 
 _BLOB = Struct(">2I")  # CS_SuperBlob: magic, bytes of the whole; a number of parts follows
@@ -211,7 +211,7 @@ def _hash_all_pages(source: Slice, directory: CodeDirectory) -> bytes:
 
 
 def _hash_pages(source: Slice, limit: int, page_size: int, hash_: _Hash) -> Iterator[bytes]:
-    # in multiples of the page size, since both are powers of 2
+    # In multiples of the page size, since both are powers of 2.
     for start in range(0, limit, _CHUNK):
         chunk = memoryview(source.read(start, min(_CHUNK, limit - start)))
         for place in range(0, len(chunk), page_size):

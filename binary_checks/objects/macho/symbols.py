@@ -142,7 +142,7 @@ def walk_trie(trie: bytes, factor: int = 1) -> Iterator[Export]:
     if not trie:
         return
     visited = bytearray(len(trie))
-    # prefixes count too, since the name of a node is copied for each edge
+    # Prefixes count too, since the name of a node is copied for each edge.
     most, length = min(_REPETITION * len(trie), _MOST_OF_NAMES * factor), 0
     waiting = [(0, b"")]
     try:
@@ -250,7 +250,7 @@ def _choose(trie: bytes, place: int, names: Sequence[bytes], way: _Way) -> tuple
                 continue
         stop = start + 1
         if stop < last and names[stop].startswith(label):
-            # a byte that does not occur in UTF-8
+            # A byte that does not occur in UTF-8.
             stop = bisect_left(names, label + b"\xff", stop, last)
         ways.append((child, label, start, stop))
         left -= stop - start
@@ -335,7 +335,7 @@ class MachOExports(SymbolTable):
         """Return those of ``names`` that the trie has."""
         wanted = frozenset(names)
         often = (_FEW_EXPORTS + len(self._found)) * _BYTES_PER_NAME > len(self._trie)
-        # a backslash begins our own escapes
+        # A backslash begins our own escapes.
         if often or self._text is not None or "\\" in "".join(wanted):
             return wanted & self.names
         unknown = wanted - self._asked
@@ -446,7 +446,7 @@ _USUAL_RUN = rb"""
 _USUAL_LAZY_RUN = (
     rb"(?:[\x70-\x7f]%(number)b)? (%(ordinal)b? %(symbol)b) \x00 [\x90-\x9f] \x00* | .+"
 )
-# a symbol that no real table has, and not the end of a truncated number
+# A symbol that no real table has, and not the end of a truncated number.
 _MARK = b"\x40" + b"\xff" * 10
 _MOST_AT_ONCE = 1 << 22  # bytes
 

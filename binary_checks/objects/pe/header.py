@@ -47,8 +47,8 @@ _DOS_HEADER = 64  # bytes
 # PE, "COFF File Header": machine, sections, time stamp, offset and number of symbols, size of the
 # optional header, characteristics
 _FILE = Struct("<HHIIIHH")
-# name, VirtualSize, address, SizeOfRawData, PointerToRawData, relocations and line numbers
-# (offsets, then counts), characteristics
+# Name, VirtualSize, address, SizeOfRawData, PointerToRawData, relocations and line numbers
+# (offsets, then counts), characteristics.
 SECTION: Final = Struct("<8sIIIIIIHHI")
 _MOST_DIRECTORIES = 16
 _MOST_SECTIONS = 256  # real images have some dozens
@@ -96,7 +96,7 @@ class PeHeader(NamedTuple):
     dll_characteristics: int
     directories: tuple[tuple[int, int], ...]  # (address, size) of all 16; (0, 0) if absent
     directory_count: int
-    # numbers of directories that are in the header but not counted
+    # Numbers of directories that are in the header but not counted.
     uncounted_directories: tuple[int, ...]
     optional_offset: int  # file offset of the optional header
     sections_offset: int
@@ -431,10 +431,10 @@ _PATHS = {b"RSDS": 24, b"NB10": 16}  # bytes before the path in both forms of a 
 _LONGEST_RECORD = 4096  # bytes of a CodeView record that are read
 _FLAGS = Struct("<H")
 _POINTER = {32: Struct("<I"), 64: Struct("<Q")}
-# offsets of DependentLoadFlags in IMAGE_LOAD_CONFIG_DIRECTORY32 and 64
+# Offsets of DependentLoadFlags in IMAGE_LOAD_CONFIG_DIRECTORY32 and 64.
 _DEPENDENT_LOAD_FLAGS = {32: 54, 64: 78}
-# offsets of SecurityCookie, SEHandlerTable, GuardCFCheckFunctionPointer and GuardCFFunctionTable,
-# which hold absolute addresses
+# Offsets of SecurityCookie, SEHandlerTable, GuardCFCheckFunctionPointer and GuardCFFunctionTable,
+# which hold absolute addresses.
 _ADDRESSES = {
     32: {"cookie": 60, "exception handlers": 64, "guard check": 72, "guard table": 80},
     64: {"cookie": 88, "exception handlers": 96, "guard check": 112, "guard table": 128},

@@ -160,7 +160,7 @@ def _find_scanners(sections: tuple[Section, ...], size: int, factor: int) -> Ite
     device = find_extents(sections, SHORT_SECTIONS)
     if device:
         yield DeviceScanner(device, size)
-    # a smaller one is kept, and searched only if it opens libraries
+    # A smaller one is kept, and searched only if it opens libraries.
     if sections and size > _NEARBY:
         yield find_name_scanner(sections, factor)
 
@@ -258,7 +258,7 @@ def _read_loadable(
         managed=is_managed(image),
         dependent_load_flags=load_configuration.dependent_load_flags,
         pdb=read_pdb(image, source),
-        # bytes of the file that the headers do not refer to
+        # Bytes of the file that the headers do not refer to.
         overlay=source.size - find_end(header, sections, source) - header.directories[SECURITY][1],
         signed=bool(header.directories[SECURITY][1]),
         signature_matches=signature_matches(source, header),

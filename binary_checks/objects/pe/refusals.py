@@ -69,7 +69,7 @@ def _is_code(sections: Sequence[Section], address: int) -> bool:
     section = _find(sections, address)
     if section is None or not section.flags & IMAGE_SCN_MEM_EXECUTE:
         return False
-    # an empty one is filled by a packer at run time
+    # An empty one is filled by a packer at run time.
     return address < section.address + section.size or not section.size
 
 
@@ -151,7 +151,7 @@ def verify_extent(header: PeHeader, sections: tuple[Section, ...], size: int) ->
     """
     for section in sections:
         verify_end(section.offset + section.size, size, f"section {section.name!r}")
-    # the only directory with a file offset instead of an address
+    # The only directory with a file offset instead of an address.
     start, length = header.directories[SECURITY]
     verify_end(start + length, size, "the signature")
 
@@ -326,7 +326,7 @@ def _count_pointers(image: MappedImage, start: int, size: int) -> int:
     pointers.frombytes(content[: len(content) // pointers.itemsize * pointers.itemsize])
     base, end = image.header.image_base, image.header.image_base + image.header.image_size
     if base < image.header.image_size:
-        # an address in the image may equal an offset in the file
+        # An address in the image may equal an offset in the file.
         return len(pointers) - pointers.count(0)
     return sum(1 for pointer in pointers if pointer and not base <= pointer < end)
 

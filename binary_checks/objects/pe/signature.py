@@ -27,7 +27,7 @@ _ALGORITHMS = {
     bytes.fromhex("608648016503040202"): "sha384",
     bytes.fromhex("608648016503040203"): "sha512",
 }
-# offset in the optional header; checksum and the directory's entry are not part of the digest
+# Offset in the optional header; checksum and the directory's entry are not part of the digest.
 _CHECKSUM = 64
 _SECURITY_ENTRY = {32: 128, 64: 144}  # offset of directory 4 in the optional header, in bytes
 

@@ -83,7 +83,7 @@ class NameStretches:
         most = budget = 4 * self._size + (1 << 20)
         for stretch, group in self._group(addresses):
             text, start, left = self._texts[stretch], self._starts[stretch], iter(group)
-            # so many names fit, whatever their lengths
+            # So many names fit, whatever their lengths.
             fitting = 1 + budget // min(len(text), _GAP)
             while portion := [address - start for address in islice(left, fitting)]:
                 found = self._cut(text, portion, _GAP)
@@ -205,9 +205,9 @@ DESCRIPTOR = Struct("<IIIII")
 # PE, "The Delay-Load Directory Table": attributes, name, module handle, address table, name table,
 # bound table, unload table, time stamp
 DELAYED = Struct("<IIIIIIII")
-# bit 0 of Attributes: fields are RVAs; if clear they are absolute addresses (Visual C++ 6)
+# Bit 0 of Attributes: fields are RVAs; if clear they are absolute addresses (Visual C++ 6).
 _RELATIVE = 1
-# our own mark; in the file it is bit 31 of a PE32 entry, bit 63 of a PE32+ entry
+# Our own mark; in the file it is bit 31 of a PE32 entry, bit 63 of a PE32+ entry.
 _BY_ORDINAL = 1 << 31
 _MOST_LIBRARIES = 1 << 12  # descriptors; real images have some dozens
 _MOST_SYMBOLS = 1 << 20  # the largest libraries have some ten thousand
@@ -396,7 +396,7 @@ class _LookupTables:
         """Return where an unfinished table continues; 0 if zeros behind the file's bytes end it."""
         if self._end - self._start == _BLOCK:
             return self._end
-        # these zeros have to be in memory, though not in the file
+        # These zeros have to be in memory, though not in the file.
         self._image.locate(self._end, library.table)
         return 0
 
