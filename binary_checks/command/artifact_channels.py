@@ -28,9 +28,9 @@ from binary_checks.fleet.artifacts.channel_index import (
 )
 from binary_checks.fleet.artifacts.channels import (
     Withdrawal,
-    demand_channel,
     list_channels,
     list_members,
+    require_channel,
     withdraw,
 )
 from binary_checks.fleet.artifacts.gating import Gate
@@ -65,8 +65,8 @@ _ACTORS = ("GITHUB_ACTOR", "GITLAB_USER_LOGIN", "CIRCLE_USERNAME", "BUILD_REQUES
 def run_promote(arguments: Sequence[str]) -> int:
     """Promote; return the exit status."""
     options = _make_promote_parser().parse_args(arguments)
-    demand_channel(options.source)
-    demand_channel(options.to)
+    require_channel(options.source)
+    require_channel(options.to)
     now = datetime.now(timezone.utc)
     matrix = _read_matrix(options)
     policy = _read_policy(options, matrix, now)
@@ -263,7 +263,7 @@ _WITHDRAW = "Mark files of a channel as yanked: installers skip them unless they
 def run_withdraw(arguments: Sequence[str]) -> int:
     """Withdraw files; return the exit status."""
     options = _make_withdraw_parser().parse_args(arguments)
-    channel = demand_channel(options.channel)
+    channel = require_channel(options.channel)
     reason = cut(one_line(options.reason.strip()))
     if not reason:
         raise ProfileError(

@@ -23,7 +23,7 @@ from binary_checks.errors import BinaryChecksError, ProfileError
 from binary_checks.fleet.artifacts.artifact import FILE_AXES, Artifact
 from binary_checks.fleet.artifacts.axis_claims import StatedAxes, read_by_hand
 from binary_checks.fleet.artifacts.channel_index import write_index
-from binary_checks.fleet.artifacts.channels import demand_channel, list_channels
+from binary_checks.fleet.artifacts.channels import list_channels, require_channel
 from binary_checks.fleet.artifacts.deriving import INSPECT_LIMIT, StatedArtifact
 from binary_checks.fleet.artifacts.kept_verdicts import label_artifacts
 from binary_checks.fleet.artifacts.matching import (
@@ -300,7 +300,7 @@ def find_wanted(store: Store, options: argparse.Namespace) -> tuple[list[FoundAr
         commit=options.commit.lower(),
         sha256=options.sha256.lower(),
     )
-    channels = [demand_channel(each) for each in options.channel]
+    channels = [require_channel(each) for each in options.channel]
     if unknown := sorted({*channels} - {*(known := list_channels(store))}):
         raise ProfileError(
             f"{store.url}: no channel {unknown[0]} (known: {', '.join(known) or 'none'})"

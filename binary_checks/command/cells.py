@@ -25,7 +25,7 @@ from binary_checks.fleet.cells.choosing import (
 )
 from binary_checks.fleet.cells.cibuildwheel_identifiers import read_identifiers
 from binary_checks.fleet.cells.listing import CELLS_SCHEMA, tabulate_cells, write_cells
-from binary_checks.fleet.cells.matrix import Matrix, demand_value
+from binary_checks.fleet.cells.matrix import Matrix, require_value
 from binary_checks.fleet.ci.ci_settings import HOSTED
 from binary_checks.fleet.night import Cell
 from binary_checks.lines import cut, one_line
@@ -274,7 +274,7 @@ def read_foreign(options: argparse.Namespace) -> tuple[str, Matrix]:
     text = _read_text(file, named)
     if not options.project:
         raise ProfileError(f"--from {named}: identifiers name no project; add --project NAME")
-    project = demand_value("project", options.project, "--project")
+    project = require_value("project", options.project, "--project")
     built = read_identifiers(text, named, project)
     for note in built.notes:
         print(cut(one_line(f"warning: {named}: {note}")), file=sys.stderr)

@@ -13,7 +13,7 @@ from binary_checks.command import SubcommandParser, complain, suggest
 from binary_checks.command.cells import read_matrix
 from binary_checks.errors import FIT, MISUSED, PROBLEMS, ProfileError
 from binary_checks.fleet.cells.cells_file import DEFAULT_FILE, parse_cells, read_cells
-from binary_checks.fleet.ci.ci_settings import SYSTEMS, demand_install, has_settings, read_ci
+from binary_checks.fleet.ci.ci_settings import SYSTEMS, has_settings, read_ci, require_install
 from binary_checks.lines import cut, one_line
 from binary_checks.profile.toml_values import quote_toml
 from binary_checks.reports.verdict_texts import count
@@ -187,7 +187,7 @@ def run_init(arguments: Sequence[str]) -> int:
     table = "\n".join(["", "[ci]", *lines, ""])
     content = matrix.content + table.encode()
     settings = read_ci(parse_cells(content, file))
-    demand_install(settings, str(file))
+    require_install(settings, str(file))
     file.write_bytes(content)
     print(one_line(f"{file}: [ci] appended"))
     return run_write([str(file)])

@@ -35,11 +35,11 @@ def _write(options: argparse.Namespace) -> int:
     if find_spec("jinja2") is None:
         raise ProfileError("hud: Jinja2 is not installed: `pip install 'binary-checks[fleet]'`")
     from binary_checks.fleet.page.evidence import EvidenceReader
-    from binary_checks.fleet.page.night_reading import demand_number, read_night
+    from binary_checks.fleet.page.night_reading import require_number, read_night
     from binary_checks.fleet.page.site import make_site
     from binary_checks.fleet.page.site_folder import claim, write_site
 
-    shown = demand_number(options.nights)
+    shown = require_number(options.nights)
     claim(options.out)  # first, as this mistake is found at once
     view = read_night(options.store, nights=shown, project=options.project)
     reader = EvidenceReader(view.store, view.plan)

@@ -36,9 +36,9 @@ from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.stored_nights import (
     NightAttempts,
     closed_nights,
-    demand_plan,
     list_nights,
     read_date,
+    require_plan,
 )
 from binary_checks.fleet.tables.views import open_tables
 from binary_checks.lines import MOST_OF_A_RUN, cut, one_line
@@ -223,7 +223,7 @@ def run_propose(arguments: Sequence[str]) -> int:
     options = _read_propose_options(arguments)
     store = open_store(options.store)
     night = read_date(options.night, "known propose: DATE") if options.night else _find_last(store)
-    plan = demand_plan(store, night)
+    plan = require_plan(store, night)
     found, beside = _read_failed(store, plan)
     chosen = [each for each in found if not options.check or each.check in options.check]
     today = datetime.now(timezone.utc).date()

@@ -48,12 +48,12 @@ from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.store.store_names import closed_name
 from binary_checks.fleet.stored_nights import (
     choose_night,
-    demand_plan,
     find_plan,
     keep_plan,
     list_nights,
     now,
     read_date,
+    require_plan,
     tonight,
 )
 from binary_checks.fleet.tables.collecting import keep_tables, make_tables
@@ -338,7 +338,7 @@ def _choose_night(store: Store, options: argparse.Namespace) -> str:
 
 
 def _collect(store: Store, night: str, merged: Merged, options: argparse.Namespace) -> int:
-    plan = demand_plan(store, night)
+    plan = require_plan(store, night)
     with tempfile.TemporaryDirectory(prefix="binary-checks-") as folder:
         made = make_tables(store, night, Path(folder))
         _tell_collect(made.complaints)
@@ -432,7 +432,7 @@ def run_rerun(arguments: Sequence[str]) -> int:
     """Rerun a cell; return the exit status of that run."""
     options, further = _make_rerun_parser().parse_known_args(arguments)
     store = open_store(options.store)
-    plan = demand_plan(store, choose_night(store, options.date))
+    plan = require_plan(store, choose_night(store, options.date))
     planned = find_cell(plan, options.cell)
     if planned.state is not None:
         raise ProfileError(

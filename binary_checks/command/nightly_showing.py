@@ -16,10 +16,10 @@ from binary_checks.fleet.store.store_names import closed_name, frozen_name
 from binary_checks.fleet.stored_nights import (
     NightAttempts,
     choose_night,
-    demand_plan,
     find_cell_facts,
     name_log,
     read_frozen,
+    require_plan,
 )
 from binary_checks.lines import cut, one_line
 from binary_checks.model import RunResult
@@ -36,7 +36,7 @@ def run_show(arguments: Sequence[str]) -> int:
     options = _make_show_parser().parse_args(arguments)
     store = open_store(options.store)
     night = choose_night(store, options.date)
-    plan = demand_plan(store, night)
+    plan = require_plan(store, night)
     planned = find_cell(plan, options.cell)
     broken: list[str] = []
     end = final_state(planned, NightAttempts(store, night).read(planned.cell.id, broken))

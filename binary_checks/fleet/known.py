@@ -16,7 +16,7 @@ from binary_checks.errors import ProfileError, StoreError
 from binary_checks.fleet.night import AXES, Cell, CellEnd, NightPlan, PlannedCell, final_state
 from binary_checks.fleet.store import Store
 from binary_checks.fleet.store.store_names import frozen_name
-from binary_checks.fleet.stored_nights import NightAttempts, demand_plan, read_frozen
+from binary_checks.fleet.stored_nights import NightAttempts, read_frozen, require_plan
 from binary_checks.model import Problem
 from binary_checks.model.outcomes import CellState
 from binary_checks.profile.known import (
@@ -163,7 +163,7 @@ def read_before(
     """Yield the nights, the latest first; None for a night that can no longer be read."""
     for night in sorted(rows, reverse=True):
         try:
-            yield read_waived_night(store, demand_plan(store, night), rows[night])
+            yield read_waived_night(store, require_plan(store, night), rows[night])
         except (ProfileError, StoreError, OSError):  # deleted by retention, or truncated
             yield None
 
@@ -531,7 +531,7 @@ def remove_entries(content: bytes, gone: Collection[int], where: str) -> bytes:
         at = end
     left += lines[at:]
     edited = "".join(left).encode("utf-8")
-    _demand_rest(before, read_known_list(edited, where), gone, where)
+    _require_rest(before, read_known_list(edited, where), gone, where)
     return edited
 
 
@@ -560,7 +560,7 @@ def _is_aside(line: str) -> bool:
     return not line.strip() or line.lstrip().startswith("#")
 
 
-def _demand_rest(before: KnownList, after: KnownList, gone: Collection[int], where: str) -> None:
+def _require_rest(before: KnownList, after: KnownList, gone: Collection[int], where: str) -> None:
     """Raise ProfileError if other entries changed, because a text looked like a header."""
     rest = [each for number, each in enumerate(before.entries) if number not in gone]
     same = (before.issued, before.valid_until) == (after.issued, after.valid_until)

@@ -78,7 +78,7 @@ def find_plan(store: Store, night: str) -> NightPlan | None:
     return plan
 
 
-def demand_plan(store: Store, night: str) -> NightPlan:
+def require_plan(store: Store, night: str) -> NightPlan:
     """Return the night's plan. Raises StoreError if it is missing or unreadable."""
     plan = find_plan(store, night)
     if plan is None:
@@ -139,10 +139,10 @@ def read_frozen(store: Store, name: str) -> bytes:
     content = store.read(name)
     if content is None:
         raise StoreError(f"{store.url}: {name}: not there, and the plan has it")
-    return demand_frozen(content, f"{store.url}: {name}")
+    return require_frozen(content, f"{store.url}: {name}")
 
 
-def demand_frozen(content: bytes, named: str) -> bytes:
+def require_frozen(content: bytes, named: str) -> bytes:
     """Return the content. Raises StoreError unless its hash is the object's name."""
     digest = hashlib.sha256(content).hexdigest()
     if not named.endswith(f"/{digest}.toml"):
@@ -172,14 +172,14 @@ def read_plan(content: bytes, named: str) -> NightPlan:
     """
     try:
         plan = NightPlan(**decode_fields(NightPlan, open_document(content, PLAN_SCHEMA)))
-        _demand_night(plan.night)
-        _demand_unique(each.cell.id for each in plan.cells)
+        _require_night(plan.night)
+        _require_unique(each.cell.id for each in plan.cells)
         for path in plan.profiles:  # these become names of files where a cell runs
-            demand_relative("profiles", path)
+            require_relative("profiles", path)
         for each in plan.cells:
-            _demand_id(each.cell.id)
+            _require_id(each.cell.id)
             if each.sha256:  # empty if nothing is published
-                demand_digest("sha256", each.sha256)
+                require_digest("sha256", each.sha256)
     except DocumentError as error:
         raise RecordError(f"{named}: {error}") from None
     return plan
@@ -203,7 +203,7 @@ def read_attempt(content: bytes, named: str) -> Attempt:
         stated = row.pop("result", None)
         result = None if stated is None else decode_at("result", decode_run, stated)
         attempt = Attempt(**decode_fields(Attempt, row, _RESULT), result=result)
-        _demand_attempt(attempt)
+        _require_attempt(attempt)
     except DocumentError as error:
         raise RecordError(f"{named}: {error}") from None
     return attempt
@@ -280,11 +280,11 @@ def open_document(content: bytes, schema: str) -> dict[str, Any]:
     raise DocumentError(f"its schema is {found!r:.80}, not {schema}")
 
 
-def _demand_attempt(attempt: Attempt) -> None:
-    _demand_night(attempt.night)
+def _require_attempt(attempt: Attempt) -> None:
+    _require_night(attempt.night)
     for name in ("sha256", "facts", "log"):
         if digest := getattr(attempt, name):  # empty if the cell had nothing to judge
-            demand_digest(name, digest)
+            require_digest(name, digest)
     for name in ("seconds", "cpu_seconds", "peak_memory", "signal"):
         if getattr(attempt, name) < 0:
             raise DocumentError(f"{name}: less than 0")
@@ -296,30 +296,30 @@ def _demand_attempt(attempt: Attempt) -> None:
         raise DocumentError(f"state: {attempt.state.value}: no attempt ends so")
 
 
-def _demand_night(night: str) -> None:
+def _require_night(night: str) -> None:
     if not is_night(night):
         raise DocumentError(f"night: {night!r:.40} is not a date")
 
 
-def demand_digest(name: str, value: str) -> None:
+def require_digest(name: str, value: str) -> None:
     """Raise DocumentError unless the value is a SHA-256."""
     if not _DIGEST.fullmatch(value):
         raise DocumentError(f"{name}: not the 64 hexadecimal digits of a digest")
 
 
-def _demand_id(cell: str) -> None:
+def _require_id(cell: str) -> None:
     if not _ID.fullmatch(cell):
         raise DocumentError(f"cells: {cell!r:.80} is not the id of a cell")
 
 
-def demand_relative(name: str, path: str) -> None:
+def require_relative(name: str, path: str) -> None:
     """Raise DocumentError unless the path is relative and leads to a place below its folder."""
     parts = path.split("/")
     if any(part in ("", ".", "..") for part in parts) or set("\\:\0") & set(path):
         raise DocumentError(f"{name}: {path!r:.80} is not a path below a folder")
 
 
-def _demand_unique(ids: Iterable[str]) -> None:
+def _require_unique(ids: Iterable[str]) -> None:
     seen = set[str]()
     for each in ids:
         if each in seen:

@@ -79,7 +79,7 @@ def test_pytest_suggests_the_long_name(pytester: pytest.Pytester, mistyped: str,
     [
         ("stattic", "unknown option --stattic; did you mean --static?"),
         ("sandbox=never", "argument --sandbox: invalid choice: 'never' (choose from "),
-        ("place=moon", "--place moon: no such place; "),
+        ("place=moon", "--place moon: unknown place; "),
         ("report=png:x", "--report png:x: unknown format 'png'"),
         ("with=notes.txt", "--with notes.txt: neither a package file nor a folder"),
         ("for=cp311-win_amd64", "--for cp311-win_amd64: nothing is named that is published"),

@@ -12,7 +12,7 @@ from binary_checks.documents.json_values import DocumentError, decode_fields, en
 from binary_checks.errors import RecordError
 from binary_checks.fleet.night import AXES
 from binary_checks.fleet.store.store_names import is_safe_part
-from binary_checks.fleet.stored_nights import demand_digest, open_document, write_document
+from binary_checks.fleet.stored_nights import open_document, require_digest, write_document
 
 ARTIFACT_SCHEMA = "binary-checks/artifact/1"
 KINDS = ("wheel", "conda", "libtorch", "library")
@@ -100,7 +100,7 @@ def read_artifact(content: bytes, named: str) -> Artifact:
         if not isinstance(record, Mapping):
             raise DocumentError("record: not an object")
         artifact = Artifact(**decode_fields(Artifact, row, _RECORD))
-        demand_sound(artifact)
+        require_sound(artifact)
     except DocumentError as error:
         raise RecordError(f"{named}: {error}") from None
     return replace(artifact, record=record)
@@ -113,25 +113,25 @@ def describe_artifacts() -> dict[str, Any]:
     return {**described, "properties": dict(sorted(properties.items()))}
 
 
-def demand_sound(artifact: Artifact) -> None:
+def require_sound(artifact: Artifact) -> None:
     """Raise DocumentError for names that a store cannot have and for impossible sizes."""
-    demand_digest("sha256", artifact.sha256)
+    require_digest("sha256", artifact.sha256)
     if artifact.metadata_sha256:  # only wheels have METADATA
-        demand_digest("metadata_sha256", artifact.metadata_sha256)
+        require_digest("metadata_sha256", artifact.metadata_sha256)
     if artifact.kind not in KINDS:
         raise DocumentError(f"kind: {artifact.kind!r:.40} is not one of {', '.join(KINDS)}")
     if artifact.size < 0:
         raise DocumentError("size: less than 0")
-    demand_part("file_name", artifact.file_name)
+    require_part("file_name", artifact.file_name)
     if artifact.file_name.lower() in RESERVED_NAMES:  # many file systems ignore case
         raise DocumentError(f"file_name: {artifact.file_name} is a name that the store reserves")
-    demand_part("project", artifact.project)
+    require_part("project", artifact.project)
     if artifact.subdir:
-        demand_part("subdir", artifact.subdir)
-    _demand_companions(artifact)
+        require_part("subdir", artifact.subdir)
+    _require_companions(artifact)
 
 
-def demand_part(name: str, value: str) -> None:
+def require_part(name: str, value: str) -> None:
     """Raise DocumentError if the value cannot stand between two "/" of an object's name."""
     if not is_safe_part(value):
         raise DocumentError(
@@ -140,16 +140,16 @@ def demand_part(name: str, value: str) -> None:
         )
 
 
-def _demand_companions(artifact: Artifact) -> None:
+def _require_companions(artifact: Artifact) -> None:
     seen = set[str]()
     for each in artifact.companions:
-        demand_digest("companions", each.sha256)
+        require_digest("companions", each.sha256)
         folder, slash, rest = each.path.partition("/")
         if each.size < 0 or not slash or folder not in COMPANION_FOLDERS:
             raise DocumentError(
                 f"companions: {each.path!r:.80} is neither a license nor a dependency"
             )
-        demand_part("companions", rest)
+        require_part("companions", rest)
         if each.path.lower() in seen:  # all are pulled into one folder, on any system
             raise DocumentError(f"companions: {each.path!r:.80} is listed twice")
         seen.add(each.path.lower())

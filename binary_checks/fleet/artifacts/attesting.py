@@ -27,7 +27,7 @@ from binary_checks.fleet.artifacts.verdict import (
 )
 from binary_checks.fleet.night import Attempt, Cell, PlannedCell
 from binary_checks.fleet.store import Store
-from binary_checks.fleet.stored_nights import NightAttempts, demand_plan
+from binary_checks.fleet.stored_nights import NightAttempts, require_plan
 from binary_checks.knowledge.tags import read_claims
 from binary_checks.model import Outcome, Package, PackageResult, RunResult
 from binary_checks.model.binary_configuration import (
@@ -89,7 +89,7 @@ def take_night(store: Store, night: str) -> FoundVerdicts:
 
     An attempt that was lost, or that failed because of the network or the host, gives none.
     """
-    plan = demand_plan(store, night)
+    plan = require_plan(store, night)
     attempts = NightAttempts(store, night)
     digests = sorted({each.sha256 for each in plan.cells} - {""})
     kept = {digest: find_artifact(store, digest) for digest in digests}
@@ -175,7 +175,7 @@ def _take_run(
         if not _is_undecided(run, package):
             verdict = make_verdict(run, package, ended=ended)
             stated = state_fields(package, by_hand)
-            yield _demand_usual(replace(verdict, stated=stated), named)
+            yield _require_usual(replace(verdict, stated=stated), named)
 
 
 def _take_attempt(
@@ -223,7 +223,7 @@ def _read_start(attempt: Attempt, named: str) -> datetime:
         raise ProfileError(f"{named}: started: {error}") from None
 
 
-def _demand_usual(verdict: PackageVerdict, named: str) -> PackageVerdict:
+def _require_usual(verdict: PackageVerdict, named: str) -> PackageVerdict:
     """Return the verdict; raise ProfileError if no valid statement can contain it."""
     try:
         return read_statement(write_statement(verdict), f"{named}: {verdict.file_name}")

@@ -11,7 +11,7 @@ from packaging.version import InvalidVersion
 
 from binary_checks.errors import ArtifactRefusedError, ProfileError
 from binary_checks.fleet.artifacts.artifact import FILE_AXES, Artifact
-from binary_checks.fleet.cells.matrix import demand_value, family_of
+from binary_checks.fleet.cells.matrix import family_of, require_value
 from binary_checks.knowledge.configurations import (
     READERS,
     choose_stated,
@@ -90,7 +90,7 @@ def read_by_hand(texts: Sequence[str], names: Sequence[str] = FILE_AXES) -> dict
             raise ProfileError(f"{where}: not AXIS=VALUE, AXIS of {', '.join(names)}")
         if axis in found and found[axis] != value:
             raise ProfileError(f"{where}: and {axis}={found[axis]}: it has one value")
-        found[axis] = demand_value(axis, value, where)
+        found[axis] = require_value(axis, value, where)
     return found
 
 
@@ -114,7 +114,7 @@ def derive_axes(
         elif axis == "architecture":
             claims = list(_tell_machines(claims))
         claims += [each.claim for each in variables if each.aspect == aspect]
-        demand_agreement(package.file_name, axis, aspect, claims)
+        require_agreement(package.file_name, axis, aspect, claims)
         if value := _choose(axis, aspect, claims):
             found[axis] = value
     for axis, promise in _read_promises(package, configuration):
@@ -173,7 +173,7 @@ def _is_one_family(found: str, named: str) -> bool:
     return arm or found.removesuffix("el") == named.removesuffix("el")
 
 
-def demand_agreement(
+def require_agreement(
     file_name: str, axis: str, aspect: str, claims: Sequence[ConfigurationClaim]
 ) -> None:
     """Raise ArtifactRefusedError if two sources contradict each other."""

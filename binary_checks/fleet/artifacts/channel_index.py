@@ -16,10 +16,10 @@ from binary_checks.errors import ProfileError, StoreError
 from binary_checks.fleet.artifacts.artifact import Artifact
 from binary_checks.fleet.artifacts.channels import (
     ChannelMember,
-    demand_channel,
     list_channels,
     list_members,
     list_withdrawn,
+    require_channel,
 )
 from binary_checks.fleet.artifacts.derived_index import (
     REPODATA,
@@ -83,7 +83,7 @@ def view_channel(
     Documents never change, so one that was read before need not be read again.
     """
     faults: list[str] = []
-    members = list_members(store, demand_channel(channel), faults)
+    members = list_members(store, require_channel(channel), faults)
     known = known or {}
     wanted = {each.sha256 for each in members}
     lacking = sorted(wanted - known.keys())

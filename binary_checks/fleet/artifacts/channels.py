@@ -44,17 +44,17 @@ def join_channel(store: Store, channel: str, artifact: Artifact) -> bool:
     at the same time, one of them wins. Raises ArtifactRefusedError for the others, and StoreError
     if the store fails.
     """
-    demand_free(store, channel, artifact)
+    require_free(store, channel, artifact)
     if store.create(_name(channel, artifact), f"{artifact.sha256}\n".encode("ascii")):
         return True
-    _demand_same_bytes(store, channel, artifact)  # another process was faster
+    _require_same_bytes(store, channel, artifact)  # another process was faster
     return False
 
 
-def demand_free(store: Store, channel: str, artifact: Artifact) -> None:
+def require_free(store: Store, channel: str, artifact: Artifact) -> None:
     """Raise ArtifactRefusedError if the channel has other bytes under that file name."""
-    demand_channel(channel)
-    _demand_same_bytes(store, channel, artifact)
+    require_channel(channel)
+    _require_same_bytes(store, channel, artifact)
     name = _name(channel, artifact)
     folder = name.rpartition("/")[0]
     for each in store.names(f"{folder}/"):
@@ -65,7 +65,7 @@ def demand_free(store: Store, channel: str, artifact: Artifact) -> None:
             )
 
 
-def _demand_same_bytes(store: Store, channel: str, artifact: Artifact) -> None:
+def _require_same_bytes(store: Store, channel: str, artifact: Artifact) -> None:
     name = _name(channel, artifact)
     content = store.read(name, _LONGEST)
     if content is not None and (found := _read_member(store, name, content)) != artifact.sha256:
@@ -85,7 +85,7 @@ def list_members(
     RecordError.
     """
     if channel:
-        demand_channel(channel)
+        require_channel(channel)
     listed = {each.name: each for each in store.names(channel_prefix(channel))}
     members: list[ChannelMember] = []
     for found in ask_at_once(lambda name: _try(store, listed[name]), listed):
@@ -116,7 +116,7 @@ def _name(channel: str, artifact: Artifact) -> str:
     return member_name(channel, artifact.project, artifact.file_name, artifact.subdir)
 
 
-def demand_channel(channel: str) -> str:
+def require_channel(channel: str) -> str:
     """Return the channel; raise ProfileError if a channel cannot have that name."""
     if not is_safe_part(channel):
         shown = cut(one_line(repr(channel)), 80)

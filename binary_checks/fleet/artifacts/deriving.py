@@ -36,8 +36,8 @@ from binary_checks.fleet.artifacts.axis_claims import (
     BY_HAND,
     AxisValue,
     StatedAxes,
-    demand_agreement,
     derive_axes,
+    require_agreement,
 )
 from binary_checks.fleet.artifacts.kept_artifacts import HashedFile, hash_content
 from binary_checks.knowledge.configurations import same_version
@@ -77,9 +77,9 @@ def derive(
     package = replace(statement.package, path=Path(file.path.name))
     configuration = statement.configuration or BinaryConfiguration()
     kind = _name_kind(package)
-    _demand_own_name(package, texts.record)
+    _require_own_name(package, texts.record)
     axes = derive_axes(package, configuration, stated.axes)
-    _demand_kind(package, configuration, stated.axes)
+    _require_kind(package, configuration, stated.axes)
     if kind != _LIBTORCH and "libtorch" not in stated.axes.by_hand:
         axes.pop("libtorch", None)
     if kind == _LIBRARY and "system" not in axes and stated.system is not None:
@@ -136,16 +136,16 @@ def _name_kind(package: Package) -> str:
     return kind
 
 
-def _demand_kind(package: Package, configuration: BinaryConfiguration, stated: StatedAxes) -> None:
+def _require_kind(package: Package, configuration: BinaryConfiguration, stated: StatedAxes) -> None:
     """Compare kind and version, which are not axes, with what variables state."""
     for aspect in ("kind", "version"):
         claims = list(getattr(configuration, aspect).claims)
         if len(stated.file_names) == 1:  # a job may push what several of its steps built
             claims += [each.claim for each in stated.variables if each.aspect == aspect]
-        demand_agreement(package.file_name, aspect, aspect, claims)
+        require_agreement(package.file_name, aspect, aspect, claims)
 
 
-def _demand_own_name(package: Package, record: Mapping[str, Any]) -> None:
+def _require_own_name(package: Package, record: Mapping[str, Any]) -> None:
     """Compare the file's name with the package's own metadata: it may have been renamed."""
     if isinstance(package, Distribution):
         inside = package.header("Name"), package.header("Version")

@@ -24,7 +24,7 @@ from binary_checks.fleet.artifacts.verdict import (
     read_object,
     read_time,
 )
-from binary_checks.fleet.stored_nights import demand_digest
+from binary_checks.fleet.stored_nights import require_digest
 from binary_checks.lines import cut, one_line
 from binary_checks.model import Outcome
 from binary_checks.model.outcomes import GAPS
@@ -393,7 +393,7 @@ def read_gate(content: bytes, named: str) -> Gate:
             raise DocumentError(f"not a document {GATE_SCHEMA}")
         gate = Gate(**decode_fields(Gate, row))
         for key in (*gate.keys, *gate.promoters):
-            demand_digest(f"keys: {key.name!r:.40}", key.public)
+            require_digest(f"keys: {key.name!r:.40}", key.public)
         for waiver in gate.waivers:
             date.fromisoformat(waiver.expires)
         for age in (gate.max_age, *(rule.max_age for rule in gate.rules)):

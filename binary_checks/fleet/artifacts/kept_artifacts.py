@@ -16,8 +16,8 @@ from binary_checks.files import open_regular
 from binary_checks.fleet.artifacts.artifact import (
     FILE_AXES,
     Artifact,
-    demand_sound,
     read_artifact,
+    require_sound,
     write_artifact,
 )
 from binary_checks.fleet.store import Store, ask_at_once
@@ -54,7 +54,7 @@ def keep_artifact(store: Store, artifact: Artifact, incoming: Incoming) -> bool:
     store describes those bytes differently, and StoreError if it fails.
     """
     try:
-        demand_sound(artifact)
+        require_sound(artifact)
     except DocumentError as error:
         raise ProfileError(f"{artifact.file_name}: {error}") from None
     if _is_kept(store, artifact):

@@ -96,7 +96,7 @@ def open_verdict(store: Store, name: str, sha256: str) -> _OpenedVerdict:
     """Return the verdict in an object. Raises RecordError if it is not one on these bytes."""
     where = f"{store.url}: {name}"
     content = store.read(name, LARGEST_STATEMENT)
-    digest = demand_digest_of(content, where)
+    digest = require_digest_of(content, where)
     signed = read_envelope(content or b"", where)
     verdict = read_statement(signed.payload, where)
     if verdict.sha256 != sha256:
@@ -112,7 +112,7 @@ def _add(found: dict[str, KeptVerdict], opened: _OpenedVerdict, names: frozenset
     found[key] = replace(known, digests=digests, signers=known.signers | names)
 
 
-def demand_digest_of(content: bytes | None, named: str) -> str:
+def require_digest_of(content: bytes | None, named: str) -> str:
     """Return the content's digest. Raises RecordError unless the object's name contains it."""
     digest = "" if content is None else hash_bytes(content)
     if not named.endswith(f"/{digest}.json"):

@@ -133,7 +133,7 @@ class _PolicyReader:
     def _read_keys(self) -> dict[str, PublicKey]:
         found: dict[str, PublicKey] = {}
         for said, where in self._rows(self._tables, "keys", _KEY):
-            name = _demand_text(said, "name", where)
+            name = _require_text(said, "name", where)
             if ("file" in said) == ("public" in said):
                 raise ProfileError(f"{where}: give one of file and public")
             text, told = said.get("public", ""), f"{where}: public"
@@ -163,14 +163,14 @@ class _PolicyReader:
         }
         if "families" not in said:
             raise ProfileError(f"{where}: 'families' is missing: what must have been judged")
-        self._demand_asked(said, where)
+        self._require_asked(said, where)
         trusted = self._choose_keys(said, keys, where)
         gate = Gate(
             channel=name,
             families=said["families"],
             places=said.get("places", ()),
             gaps=said.get("gaps", ()),
-            sources=_demand_sources(said, name, where),
+            sources=_require_sources(said, name, where),
             accept=said.get("accept", GOOD_WORDS),
             profile=said.get("profile", ""),
             known_problems_sha256=said.get("known_problems_sha256", ""),
@@ -181,11 +181,11 @@ class _PolicyReader:
             rules=tuple(self._read_rules(row, f"{header}.cells", said)),
             waivers=tuple(self._read_waivers(row, f"{header}.waivers")),
         )
-        _demand_places(gate.places, gate.families, where)
+        _require_places(gate.places, gate.families, where)
         reject_unknown(gate.gaps, dict.fromkeys(gate.places), f"{where}: gaps", "place")
         return gate
 
-    def _demand_asked(self, said: Mapping[str, Any], where: str) -> None:
+    def _require_asked(self, said: Mapping[str, Any], where: str) -> None:
         """Raise ProfileError for conditions that nothing can meet, or that everything meets."""
         if "families" in said:
             if not said["families"]:
@@ -225,12 +225,12 @@ class _PolicyReader:
         self, row: Mapping[str, Any], header: str, gate: Mapping[str, Any]
     ) -> Iterator[GateRule]:
         for said, where in self._rows(row, header, _RULE):
-            when = _demand_text(said, "when", where)
+            when = _require_text(said, "when", where)
             condition = read_condition(when, f"{where}: when", dict.fromkeys(FIELDS, str))
-            self._demand_asked(said, where)
+            self._require_asked(said, where)
             families = said.get("families", gate["families"])
             if "places" in said:
-                _demand_places(said["places"], families, where)
+                _require_places(said["places"], families, where)
             there = dict.fromkeys(said.get("places", gate.get("places", ())))
             reject_unknown(said.get("gaps", ()), there, f"{where}: gaps", "place")
             less = set(gate["families"]) - set(families)
@@ -242,7 +242,7 @@ class _PolicyReader:
     def _read_waivers(self, row: Mapping[str, Any], header: str) -> Iterator[GateWaiver]:
         for said, where in self._rows(row, header, _WAIVER):
             for name in ("despite", "reason", "owner"):
-                _demand_text(said, name, where)
+                _require_text(said, name, where)
             if "expires" not in said:
                 raise ProfileError(f"{where}: 'expires' is missing: no waiver is for ever")
             expires = said["expires"].isoformat()
@@ -252,21 +252,21 @@ class _PolicyReader:
             yield waiver
 
 
-def _demand_text(said: Mapping[str, Any], name: str, where: str) -> str:
+def _require_text(said: Mapping[str, Any], name: str, where: str) -> str:
     text: str = said.get(name, "")
     if not text.strip():
         raise ProfileError(f"{where}: {name!r} is missing")
     return text
 
 
-def _demand_sources(said: Mapping[str, Any], channel: str, where: str) -> tuple[str, ...]:
+def _require_sources(said: Mapping[str, Any], channel: str, where: str) -> tuple[str, ...]:
     sources: tuple[str, ...] = said.get("from", ())
     if "from" in said and not set(sources) - {channel}:
         raise ProfileError(f"{where}: from: names no other channel: nothing can be promoted")
     return sources
 
 
-def _demand_places(places: Iterable[str], families: Iterable[str], where: str) -> None:
+def _require_places(places: Iterable[str], families: Iterable[str], where: str) -> None:
     """Raise ProfileError for invalid places, and for places where no family would run."""
     for each in places:
         try:

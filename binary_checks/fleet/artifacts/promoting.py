@@ -26,7 +26,7 @@ from binary_checks.errors import (
 )
 from binary_checks.fleet.artifacts.artifact import Artifact
 from binary_checks.fleet.artifacts.axis_claims import find_lie
-from binary_checks.fleet.artifacts.channels import demand_free, join_channel, list_withdrawn
+from binary_checks.fleet.artifacts.channels import join_channel, list_withdrawn, require_free
 from binary_checks.fleet.artifacts.deriving import (
     StatedArtifact,
     StatedCommit,
@@ -59,7 +59,7 @@ from binary_checks.fleet.store.store_names import (
     policy_name,
     promotion_name,
 )
-from binary_checks.fleet.stored_nights import demand_digest
+from binary_checks.fleet.stored_nights import require_digest
 
 _IMMUTABLE = "a file name means one file in a channel, for ever"
 
@@ -119,7 +119,7 @@ def _weigh(
     faults: list[str] = []
     gate = narrow(occasion.gate, artifact, has_gpu_cell=has_gpu_cell)
     try:
-        demand_free(store, occasion.gate.channel, artifact)
+        require_free(store, occasion.gate.channel, artifact)
         if lie := find_lie(artifact):
             raise RecordError(f"{store.url}: {artifact_name(artifact.sha256)}: {lie}")
         kept = list_verdicts(store, artifact.sha256, gate.keys, faults)
@@ -221,7 +221,7 @@ def read_promotion(content: bytes, named: str) -> Promotion:
     try:
         promotion = Promotion(**decode_fields(Promotion, _find_record(content)))
         for digest in (promotion.sha256, promotion.gate, *promotion.verdicts):
-            demand_digest("digest", digest)
+            require_digest("digest", digest)
         read_time(promotion.at)
         if write_promotion(promotion) != content:
             raise DocumentError("its parts contradict each other")

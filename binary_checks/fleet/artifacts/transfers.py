@@ -20,12 +20,12 @@ from binary_checks.errors import (
     ProfileError,
     StoreError,
 )
-from binary_checks.fleet.artifacts.artifact import Artifact, demand_sound, write_properties
+from binary_checks.fleet.artifacts.artifact import Artifact, require_sound, write_properties
 from binary_checks.fleet.artifacts.axis_claims import AxisValue
 from binary_checks.fleet.artifacts.channels import (
-    demand_channel,
-    demand_free,
     join_channel,
+    require_channel,
+    require_free,
 )
 from binary_checks.fleet.artifacts.deriving import (
     INSPECT_LIMIT,
@@ -88,9 +88,9 @@ def push_file(store: Store, path: Path, request: PushRequest) -> PushEnd:
     store; ProfileError and PackageError if it cannot be pushed; StoreError if the store fails.
     """
     file = hash_file(path)
-    demand_pushable(path.name)
+    require_pushable(path.name)
     for channel in request.channels:
-        demand_channel(channel)
+        require_channel(channel)
     with _find_facts(store, file, request.timeout) as (statement, facts):
         texts = read_texts(path, statement.package)
         commit = choose_commit(
@@ -99,11 +99,11 @@ def push_file(store: Store, path: Path, request: PushRequest) -> PushEnd:
         artifact = derive(file, statement, texts, commit, request.stated)
         artifact = add_companions(artifact, request.companions)
         try:
-            demand_sound(artifact)
+            require_sound(artifact)
         except DocumentError as error:  # the package's own metadata is at fault
             raise PackageError(f"{path.name}: {error}") from None
         for channel in request.channels:
-            demand_free(store, channel, artifact)
+            require_free(store, channel, artifact)
         incoming = Incoming(
             file=file, companions=request.companions, metadata=texts.metadata, facts=facts
         )
@@ -115,7 +115,7 @@ def push_file(store: Store, path: Path, request: PushRequest) -> PushEnd:
     )
 
 
-def demand_pushable(name: str) -> None:
+def require_pushable(name: str) -> None:
     """Raise ProfileError for a file name that a store cannot have."""
     if not is_safe_part(name):
         shown = cut(one_line(repr(name)), 120)
@@ -134,7 +134,7 @@ def read_companions(licenses: Sequence[str], dependencies: Sequence[str]) -> dic
     for folder, names in (("licenses", licenses), ("dependencies", dependencies)):
         for name in names:
             path = Path(name)
-            demand_pushable(path.name)
+            require_pushable(path.name)
             below = f"{folder}/{path.name}"
             file = hash_file(path)
             if below in found and found[below].sha256 != file.sha256:

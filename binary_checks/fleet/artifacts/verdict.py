@@ -15,7 +15,7 @@ from binary_checks.documents.json_values import (
     read_json,
 )
 from binary_checks.errors import EMPTY, MISUSED, RecordError
-from binary_checks.fleet.stored_nights import demand_digest
+from binary_checks.fleet.stored_nights import require_digest
 from binary_checks.lines import cut, one_line
 from binary_checks.model import GOOD_OUTCOMES, Entry, Outcome, PackageResult, RunResult, sum_up
 from binary_checks.model.outcomes import VERDICTS, Words
@@ -249,7 +249,7 @@ def read_statement(content: bytes, named: str) -> PackageVerdict:
     try:
         predicate = open_statement(content, TEST_RESULT)
         verdict = PackageVerdict(**decode_fields(PackageVerdict, _find_record(predicate)))
-        _demand_sound(verdict)
+        _require_sound(verdict)
         if write_statement(verdict) != content:
             raise DocumentError("its parts contradict each other")
     except DocumentError as error:
@@ -291,9 +291,9 @@ def _find_record(predicate: Mapping[str, Any]) -> Any:
     raise DocumentError(f"its configuration has no {VERDICT_SCHEMA}")
 
 
-def _demand_sound(verdict: PackageVerdict) -> None:
+def _require_sound(verdict: PackageVerdict) -> None:
     for name in ("sha256", "profile_sha256", "known_problems_sha256"):
-        demand_digest(name, getattr(verdict, name))
+        require_digest(name, getattr(verdict, name))
     read_time(verdict.ended)
     lacking = verdict.outcome is Outcome.FAILED and verdict.faults  # too few object files
     if (verdict.outcome is Outcome.FAILED) != bool(verdict.failed or lacking):

@@ -49,9 +49,9 @@ from binary_checks.fleet.artifacts.gating import (
 )
 from binary_checks.fleet.artifacts.kept_artifacts import find_artifact, list_artifacts
 from binary_checks.fleet.artifacts.kept_verdicts import (
-    demand_digest_of,
     list_verdicts,
     open_verdict,
+    require_digest_of,
 )
 from binary_checks.fleet.artifacts.matching import find_with_gpu, list_gpu_fields
 from binary_checks.fleet.artifacts.policy_file import GatePolicy
@@ -64,7 +64,7 @@ from binary_checks.fleet.artifacts.signatures import (
 from binary_checks.fleet.artifacts.verdict import LARGEST_STATEMENT, read_time
 from binary_checks.fleet.night import Cell
 from binary_checks.fleet.store import Store, ask_at_once
-from binary_checks.fleet.store.kept_facts import demand_facts
+from binary_checks.fleet.store.kept_facts import require_facts
 from binary_checks.fleet.store.store_names import (
     DERIVED,
     FACTS,
@@ -126,7 +126,7 @@ def open_promotion(store: Store, name: str, sha256: str) -> tuple[SignedStatemen
     """Return the record in an object. Raises RecordError if it is not one of these bytes."""
     named = f"{store.url}: {name}"
     content = store.read(name, LARGEST_STATEMENT)
-    demand_digest_of(content, named)
+    require_digest_of(content, named)
     signed = read_envelope(content or b"", named)
     record = read_promotion(signed.payload, named)
     if record.sha256 != sha256:
@@ -190,21 +190,21 @@ class _ChannelVerifier:
             if not who.names:
                 reason = next(iter(who.faults), "nobody signed it")
                 raise RecordError(f"{named}: {reason}")
-        self._demand_passes(gate, artifact, record, "its gate refuses it", recorded=True)
+        self._require_passes(gate, artifact, record, "its gate refuses it", recorded=True)
         if self._own and self._own.digest != record.gate and not promoters:
             said = "another policy than yours let it in, and yours refuses it"
-            self._demand_passes(self._own, artifact, record, said, recorded=False)
+            self._require_passes(self._own, artifact, record, said, recorded=False)
 
     def _read_gate(self, record: Promotion) -> Gate:
         name = policy_name(record.gate)
         content = self._store.read(name, LARGEST_STATEMENT)
-        demand_digest_of(content, f"{self._store.url}: {name}")
+        require_digest_of(content, f"{self._store.url}: {name}")
         gate = read_gate(content or b"", f"{self._store.url}: {name}")
         if gate.channel != self._channel:
             raise RecordError(f"{self._store.url}: {name}: the gate of the channel {gate.channel}")
         return gate
 
-    def _demand_passes(
+    def _require_passes(
         self, gate: Gate, artifact: Artifact, record: Promotion, said: str, *, recorded: bool
     ) -> None:
         """Raise RecordError unless the gate lets the file in by the newest verdicts in the store.
@@ -394,7 +394,7 @@ def _verify_companions(store: Store, artifact: Artifact, names: Mapping[str, int
 def _verify_facts(store: Store, artifact: Artifact, facts: Sequence[str]) -> Iterator[str]:
     for name in facts:
         try:
-            demand_facts(store, name, artifact.sha256)
+            require_facts(store, name, artifact.sha256)
         except RecordError as error:
             yield f"its facts: {error}"
 

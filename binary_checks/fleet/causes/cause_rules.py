@@ -117,9 +117,9 @@ def _read_rule(row: object, where: str) -> CauseRule:
     where = cut(f"{where} ({values['name']})")
     if not _NAME.fullmatch(values["name"]):
         raise ProfileError(f"{where}: its name is not of small letters, digits and single hyphens")
-    _demand(values["kind"], KINDS, f"{where}: kind")
+    _require(values["kind"], KINDS, f"{where}: kind")
     for source in values.get("reads", ()):
-        _demand(source, (REASON, LOG), f"{where}: reads")
+        _require(source, (REASON, LOG), f"{where}: reads")
     if values.get("reads") == ():
         raise ProfileError(f"{where}: reads: it reads nothing")
     try:
@@ -129,7 +129,7 @@ def _read_rule(row: object, where: str) -> CauseRule:
     return _hold_to_examples(CauseRule(**values, listed=where))
 
 
-def _demand(value: str, known: Iterable[str], where: str) -> None:
+def _require(value: str, known: Iterable[str], where: str) -> None:
     if value not in known:
         raise ProfileError(f"{where}: {cut(repr(value), 60)} is not one of: {', '.join(known)}")
 

@@ -22,8 +22,8 @@ from binary_checks.fleet.cells.matrix import (
     CellSource,
     LeftOut,
     Matrix,
-    demand_consistent,
-    demand_value,
+    require_consistent,
+    require_value,
 )
 from binary_checks.fleet.night import AXES, Cell
 from binary_checks.model.places import read_place
@@ -72,13 +72,13 @@ class _Reader:
         sources = read_sources(self._tables.get("sources", {}), self._name)
         self._blocks = self._read_blocks()
         pairs = self._multiply()
-        _demand_unique(pairs)
+        _require_unique(pairs)
         left_out = self._leave_out([cell for cell, _ in pairs])
         every = self._apply_runs(self._apply_gpu(cell for cell, _ in pairs))
         cells = tuple(cell for cell in every if cell.id not in self._gone)
         wheres = {cell.id: where for cell, where in pairs}
         for cell in cells:
-            demand_source(cell, sources, wheres[cell.id])
+            require_source(cell, sources, wheres[cell.id])
         night = self._read_night()
         return Matrix(
             source=self._name,
@@ -184,7 +184,7 @@ class _Reader:
             meant = [number for number, cell in enumerate(found) if condition.meets(cell)]
             if all(found[number].id in self._gone for number in meant):
                 self._warn(where, condition, "matches no cell; remove it")
-            _demand_run(said, where)
+            _require_run(said, where)
             for number in meant:
                 found[number] = change(found[number], said)
         return tuple(found)
@@ -224,12 +224,12 @@ def _read_value(
     axis: str, value: Any, row: Mapping[str, Any], where: str
 ) -> tuple[tuple[str, str], ...]:
     if axis != "system" or not isinstance(value, str) or "-" not in value:
-        return ((axis, demand_value(axis, value, where)),)
+        return ((axis, require_value(axis, value, where)),)
     system, _, architecture = value.partition("-")
     if "architecture" in row:
         raise ProfileError(f"{where}: {value!r} names an architecture, and so does the block")
     parts = ("system", system), ("architecture", architecture)
-    return tuple((name, demand_value(name, part, where)) for name, part in parts)
+    return tuple((name, require_value(name, part, where)) for name, part in parts)
 
 
 def _make_cells(
@@ -246,11 +246,11 @@ def _make_cells(
         if len(own) > _LONGEST_ID:
             raise ProfileError(f"{where}: {own}: an id of more than {_LONGEST_ID} characters")
         cell = replace(bare, id=own)
-        demand_consistent(cell, f"{where}: {own}")
+        require_consistent(cell, f"{where}: {own}")
         yield cell
 
 
-def _demand_unique(pairs: Iterable[tuple[Cell, str]]) -> None:
+def _require_unique(pairs: Iterable[tuple[Cell, str]]) -> None:
     """Raise ProfileError if two ids are equal, also if only in another case."""
     seen: dict[str, str] = {}
     for cell, where in pairs:
@@ -262,7 +262,7 @@ def _demand_unique(pairs: Iterable[tuple[Cell, str]]) -> None:
         seen[key] = where
 
 
-def _demand_run(said: Mapping[str, Any], where: str) -> None:
+def _require_run(said: Mapping[str, Any], where: str) -> None:
     if place := said.get("place", ""):
         try:
             read_place(place)
@@ -343,7 +343,7 @@ def read_sources(value: object, name: str) -> dict[str, CellSource]:
 
 
 def _read_source(name: str, row: object, where: str) -> CellSource:
-    demand_value("source", name, where)
+    require_value("source", name, where)
     if not isinstance(row, dict):
         raise ProfileError(f"{where}: not a table; write [sources.{name}]")
     reject_unknown(row, _KEYS, where, "key")
@@ -352,14 +352,14 @@ def _read_source(name: str, row: object, where: str) -> CellSource:
     if len(given) > 1:
         raise ProfileError(f"{where}: {given[0]} and {given[1]}: name one of them")
     for key in given:
-        demand_public(said[key], f"{where}: {key}")
-        _demand_template(said[key], f"{where}: {key}")
+        require_public(said[key], f"{where}: {key}")
+        _require_template(said[key], f"{where}: {key}")
     if said.get("freshness", 0) < 0:
         raise ProfileError(f"{where}: freshness: {said['freshness']} is no number of days")
     return CellSource(name=name, **said)
 
 
-def _demand_template(template: str, where: str) -> None:
+def _require_template(template: str, where: str) -> None:
     if not template:
         raise ProfileError(f"{where}: it is empty")
     reject_unknown(_BRACES.findall(template), _VALUES, where, "axis")
@@ -367,7 +367,7 @@ def _demand_template(template: str, where: str) -> None:
         raise ProfileError(f"{where}: {template!r:.100} has a brace without its other one")
 
 
-def demand_public(text: str, where: str) -> None:
+def require_public(text: str, where: str) -> None:
     """Raise ProfileError for an address with a secret, for anyone may read the file."""
     from binary_checks.web.addresses import show
 
@@ -382,13 +382,13 @@ def names_file(package: str) -> bool:
     return "://" in package or "/" in package or package.lower().endswith(_FILES)
 
 
-def demand_source(cell: Cell, sources: Mapping[str, CellSource], where: str) -> None:
+def require_source(cell: Cell, sources: Mapping[str, CellSource], where: str) -> None:
     """Raise ProfileError if a cell's source does not exist, or cannot have its package."""
     where = f"{where}: {cell.id}"
     if cell.source:
         reject_unknown([cell.source], {name: name for name in sources}, where, "source")
     if names_file(cell.package):
-        demand_public(cell.package, f"{where}: package")
+        require_public(cell.package, f"{where}: package")
         return
     source = sources.get(cell.source, PIPS_INDEX)
     for key in _PLACES:
@@ -405,10 +405,10 @@ def demand_source(cell: Cell, sources: Mapping[str, CellSource], where: str) -> 
         lacking = "system" if cell.python else "python"
         raise ProfileError(f"{where}: it has no {lacking}, by which its file is chosen")
     if cell.kind == "wheel":
-        _demand_requirement(cell.package, where)
+        _require_requirement(cell.package, where)
 
 
-def _demand_requirement(text: str, where: str) -> None:
+def _require_requirement(text: str, where: str) -> None:
     try:
         wanted = Requirement(text)
     except (InvalidRequirement, ValueError):

@@ -12,7 +12,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from binary_checks.errors import ProfileError
-from binary_checks.fleet.cells.cells_file import demand_source
+from binary_checks.fleet.cells.cells_file import require_source
 from binary_checks.fleet.cells.matrix import Matrix
 from binary_checks.fleet.night import AXES, Cell
 from binary_checks.profile.known import CellCondition, read_condition
@@ -170,7 +170,7 @@ class OneOff:
         cells = tuple(cell for cell in matrix.product if cell.id in wanted)
         for cell in cells:
             if cell.id not in known:
-                demand_source(cell, matrix.sources, matrix.source)
+                require_source(cell, matrix.sources, matrix.source)
         return replace(matrix, cells=cells)
 
     def extend(self, chosen: Sequence[Cell], cells: Sequence[Cell]) -> tuple[Cell, ...]:

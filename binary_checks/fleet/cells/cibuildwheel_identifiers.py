@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from binary_checks.errors import ProfileError
-from binary_checks.fleet.cells.matrix import demand_consistent
+from binary_checks.fleet.cells.matrix import require_consistent
 from binary_checks.fleet.night import Cell
 from binary_checks.profile.toml_values import quote_toml
 
@@ -133,5 +133,5 @@ def _make_cells(identifier: str, found: re.Match[str], project: str, where: str)
             python=f"3.{digits[1:]}{threads}",
             package=project,
         )
-        demand_consistent(cell, f"{where}: {identifier:.60}")
+        require_consistent(cell, f"{where}: {identifier:.60}")
         yield cell

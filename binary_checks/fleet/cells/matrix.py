@@ -93,7 +93,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9._+-]*[A-Za-z0-9_+])?")
 _FAMILIES = {"musllinux": "linux", "manylinux": "linux", "macosx": "macos"}
 
 
-def demand_value(axis: str, value: object, where: str) -> str:
+def require_value(axis: str, value: object, where: str) -> str:
     """Return a value of an axis. Raises ProfileError if it is invalid."""
     if not isinstance(value, str):
         why = " (TOML reads 3.10 as 3.1)" if isinstance(value, float) else ""
@@ -138,7 +138,7 @@ def family_of(system: str) -> str:
     return _FAMILIES.get(name, name)
 
 
-def demand_consistent(cell: Cell, where: str) -> None:
+def require_consistent(cell: Cell, where: str) -> None:
     """Raise ProfileError if axes of a cell contradict each other."""
     if cell.architecture and not cell.system:
         raise ProfileError(f"{where}: architecture {cell.architecture!r} without a system")

@@ -61,7 +61,7 @@ def _read_pin(name: str, row: Any, where: str) -> ActionPin:
     return ActionPin(name=name, **said)
 
 
-def demand_pin(pins: Mapping[str, ActionPin], name: str) -> ActionPin:
+def require_pin(pins: Mapping[str, ActionPin], name: str) -> ActionPin:
     """Return the pin of an action. Raises ProfileError if there is none."""
     if name not in pins:
         raise ProfileError(f"ci.actions: {name} is used but not pinned")

@@ -26,7 +26,7 @@ from binary_checks.fleet.ci.job_scripts import (
     stage_line,
     write_yaml,
 )
-from binary_checks.fleet.ci.pipeline import ChosenJobs, Pipeline, PipelineCell, demand_rows
+from binary_checks.fleet.ci.pipeline import ChosenJobs, Pipeline, PipelineCell, require_rows
 from binary_checks.fleet.ci.running_stages import NIGHT_DATE
 
 _MAIN = "azure-pipelines.yml"
@@ -270,7 +270,7 @@ def list_jobs(jobs: ChosenJobs) -> str:
         ]
     lines = [_set_variable("date", jobs.date)]
     for output, rows in matrices.items():
-        demand_rows(rows, "azure", output)
+        require_rows(rows, "azure", output)
         lines.append(_set_variable(output, json.dumps(dict(rows)) if rows else ""))
     return "".join(lines)
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from binary_checks import __version__
 from binary_checks.errors import ProfileError
-from binary_checks.fleet.cells.cells_file import demand_public, read_rows
-from binary_checks.fleet.cells.matrix import PIPS_INDEX, Matrix, demand_value
+from binary_checks.fleet.cells.cells_file import read_rows, require_public
+from binary_checks.fleet.cells.matrix import PIPS_INDEX, Matrix, require_value
 from binary_checks.fleet.ci.actions import ActionPin, read_pins
 from binary_checks.fleet.night import AXES, Cell
 from binary_checks.profile.known import CellCondition, read_condition
@@ -88,13 +88,13 @@ def _read_machine(system: str, value: object, where: str) -> RunsOn:
     said = {key: convert(table[key], _VALUES[key], f"{where}: {key}") for key in table}
     for key, found in said.items():
         for text in found if isinstance(found, tuple) else (found,):
-            _demand_text(text, f"{where}: {key}")
+            _require_text(text, f"{where}: {key}")
     if not any(said.values()):
         raise ProfileError(f"{where}: it names no machine")
     return RunsOn(**said)
 
 
-def _demand_text(text: str, where: str) -> None:
+def _require_text(text: str, where: str) -> None:
     if not _TEXT.fullmatch(text):
         raise ProfileError(f"{where}: {text!r:.60} is not the name of a machine or an image")
     reject_unknown(_BRACES.findall(text), _AXES, where, "axis")
@@ -242,7 +242,7 @@ def read_jobs(
             steps=tuple(_read_steps(row["steps"], actions, f"{where}: steps")),
             where=where,
         )
-        _demand_job(job, workflows, seen)
+        _require_job(job, workflows, seen)
         yield job
 
 
@@ -292,7 +292,7 @@ def _read_steps(value: object, actions: Mapping[str, ActionPin], where: str) -> 
         )
 
 
-def _demand_job(
+def _require_job(
     job: OwnJob, workflows: Mapping[str, OwnWorkflow], seen: dict[tuple[str, str], str]
 ) -> None:
     """Raise ProfileError for invalid, repeated or unknown names in a job."""
@@ -406,7 +406,7 @@ def read_ci(matrix: Matrix) -> CiSettings:
         workflows=workflows,
         jobs=tuple(read_jobs(jobs, workflows, actions)),
     )
-    _demand_consistent(settings, where)
+    _require_consistent(settings, where)
     source = matrix.sources.get(settings.published, PIPS_INDEX)
     if settings.published and not settings.policy and not source.gate:
         raise ProfileError(
@@ -416,7 +416,7 @@ def read_ci(matrix: Matrix) -> CiSettings:
     return settings
 
 
-def demand_install(settings: CiSettings, source: str) -> None:
+def require_install(settings: CiSettings, source: str) -> None:
     """Raise ProfileError if jobs install the tool and the settings do not say which.
 
     There is no default, because anyone could register an unused name on an index.
@@ -440,7 +440,7 @@ def _read(value: Any, kind: Any, where: str) -> Any:
     return convert(value, kind, where)
 
 
-def _demand_consistent(settings: CiSettings, where: str) -> None:
+def _require_consistent(settings: CiSettings, where: str) -> None:
     """Raise ProfileError for impossible values, and for values that need another one."""
     known = ", ".join(SYSTEMS)
     if not settings.systems:
@@ -448,8 +448,8 @@ def _demand_consistent(settings: CiSettings, where: str) -> None:
     for system in settings.systems:
         if system not in SYSTEMS:
             raise ProfileError(f"{where}: systems: {system!r:.40} is not one of: {known}")
-    _demand_texts(settings, where)
-    _demand_names(settings, where)
+    _require_texts(settings, where)
+    _require_names(settings, where)
     for key, limit in (("build_timeout", 86_400), ("smoke_cells", 1_000)):
         if not 0 < getattr(settings, key) <= limit:
             raise ProfileError(f"{where}: {key}: {getattr(settings, key):g} is not in 1..{limit:,}")
@@ -471,7 +471,7 @@ def _demand_consistent(settings: CiSettings, where: str) -> None:
         )
 
 
-def _demand_texts(settings: CiSettings, where: str) -> None:
+def _require_texts(settings: CiSettings, where: str) -> None:
     """Check texts that become part of scripts: no control characters, no CI expressions."""
     listed = [("store", settings.store), ("policy", settings.policy), ("branch", settings.branch)]
     listed += [("deployment", settings.deployment)]
@@ -491,18 +491,18 @@ def _demand_texts(settings: CiSettings, where: str) -> None:
         *((f"environment.{key}", each) for key, each in settings.environment.items()),
     ]
     for key, text in listed:
-        demand_text(text, f"{where}: {key}")
+        require_text(text, f"{where}: {key}")
     if set("*?[") & {*settings.branch}:
         raise ProfileError(
             f"{where}: branch: {settings.branch!r:.60} is a pattern; name one branch"
         )
-    demand_public(settings.store, f"{where}: store")
+    require_public(settings.store, f"{where}: store")
     for key in ("policy", "store"):
         if getattr(settings, key).startswith("-"):
             raise ProfileError(f"{where}: {key}: it looks like an option")
 
 
-def demand_text(text: str, where: str) -> None:
+def require_text(text: str, where: str) -> None:
     """Raise ProfileError for text that some CI system would not keep as it is."""
     if not text.isprintable():
         raise ProfileError(f"{where}: {text!r:.60} is not one line of printable text")
@@ -513,10 +513,10 @@ def demand_text(text: str, where: str) -> None:
         )
 
 
-def _demand_names(settings: CiSettings, where: str) -> None:
+def _require_names(settings: CiSettings, where: str) -> None:
     for key in ("built", "published"):
         if value := getattr(settings, key):
-            demand_value("channel", value, f"{where}: {key}")
+            require_value("channel", value, f"{where}: {key}")
     named = [("key", settings.key)] if settings.key else []
     named += [(f"secrets[{number}]", name) for number, name in enumerate(settings.secrets)]
     for key, name in named:

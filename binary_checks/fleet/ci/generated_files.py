@@ -106,7 +106,7 @@ def write_all(
         if before is not None and _unify(before) == text:
             continue
         if before is not None and not force:
-            _demand_ours(target, before, folder, source)
+            _require_ours(target, before, folder, source)
         pending[path] = target
     left_over = tuple(_find_left_over(folder, files, source, places))
     _replace_all({target: files[path] for path, target in pending.items()})
@@ -116,7 +116,7 @@ def write_all(
     return FileChanges(written=tuple(pending), removed=left_over, kept=kept)
 
 
-def _demand_ours(target: Path, before: str, folder: Path, source: str) -> None:
+def _require_ours(target: Path, before: str, folder: Path, source: str) -> None:
     """Raise ProfileError for a file that was not generated, or from another matrix."""
     origin = _made_from(before)
     if not origin:
@@ -233,7 +233,7 @@ def write_files(pipeline: Pipeline) -> RenderedFiles:
         write = load_generator(system).write
         try:
             if system in HOSTED:
-                pipeline.demand_machines(system)
+                pipeline.require_machines(system)
             files.update(write(pipeline))
         except MachineError as error:
             refused[system] = str(error)

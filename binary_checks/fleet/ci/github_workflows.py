@@ -14,7 +14,7 @@ from typing import Any
 
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.cells.choosing import ALSO, LABELS, ONLY
-from binary_checks.fleet.ci.actions import demand_pin
+from binary_checks.fleet.ci.actions import require_pin
 from binary_checks.fleet.ci.ci_settings import LISTING, OwnJob, OwnStep, OwnWorkflow, RunsOn
 from binary_checks.fleet.ci.job_scripts import (
     ARTIFACTS,
@@ -32,7 +32,7 @@ from binary_checks.fleet.ci.pipeline import (
     Pipeline,
     PipelineCell,
     SmokeGroup,
-    demand_rows,
+    require_rows,
 )
 from binary_checks.fleet.ci.running_stages import NIGHT_DATE
 
@@ -60,7 +60,7 @@ def list_variables(pipeline: Pipeline, **values: str) -> Json:
 
 def use(pipeline: Pipeline, action: str, **given: Any) -> Json:
     """Return a step with a pinned action; underscores in the names of inputs become dashes."""
-    step: Json = {"uses": demand_pin(pipeline.settings.actions, action).used}
+    step: Json = {"uses": require_pin(pipeline.settings.actions, action).used}
     return {**step, "with": {key.replace("_", "-"): value for key, value in given.items()}}
 
 
@@ -511,7 +511,7 @@ def list_jobs(jobs: ChosenJobs) -> str:
     groups = pipeline.group_smoke("github") if jobs.is_night else []
     smoke = [_smoke_row(each, each.runner) for each in groups]
     gpu = [_smoke_row(each, each.gpu_runner) for each in groups if each.gpu_runner]
-    demand_rows(smoke, "github", "a night")
+    require_rows(smoke, "github", "a night")
     values = {
         "night": jobs.is_night,
         "chunks": chunks,

@@ -22,9 +22,9 @@ from binary_checks.fleet.ci.ci_settings import (
     CiSettings,
     RunsOn,
     choose_machine,
-    demand_install,
-    demand_text,
     read_ci,
+    require_install,
+    require_text,
 )
 from binary_checks.fleet.night import AXES, Cell
 from binary_checks.fleet.nights.cell_commands import options_of
@@ -95,7 +95,7 @@ class Pipeline:
             return ()
         return ("build", "test", "gpu", *(("publish",) if self.settings.built else ()))
 
-    def demand_machines(self, system: str) -> None:
+    def require_machines(self, system: str) -> None:
         """Raise MachineError if a CI system has no machine for a stage of a cell."""
         for stage in (CPU, GPU):
             lacking = [
@@ -163,9 +163,9 @@ def make_pipeline(matrix: Matrix, folder: Path, systems: Sequence[str] = ()) -> 
     settings = read_ci(matrix)
     if systems:
         settings = replace(settings, systems=tuple(systems))
-    demand_install(settings, matrix.source)
+    require_install(settings, matrix.source)
     source = _find_source(matrix, folder)
-    demand_text(source, matrix.source)
+    require_text(source, matrix.source)
     return Pipeline(
         source=source,
         settings=settings,
@@ -211,7 +211,7 @@ def _make_cell(cell: Cell, matrix: Matrix, settings: CiSettings, source: Path) -
     static = () if python == (cell.python or python) else ("--static",)
     options = make_options(cell, matrix, source, python=static)
     for option in options:
-        demand_text(option, f"{matrix.source}: run: {cell.id}")
+        require_text(option, f"{matrix.source}: run: {cell.id}")
     return PipelineCell(
         cell=cell,
         python=python,
@@ -349,7 +349,7 @@ def choose_jobs(
     pipeline: Pipeline, system: str, chosen: Sequence[str], run: CiRun, shard: str = WHOLE
 ) -> ChosenJobs:
     """Return a run's jobs for the cells with these ids. Raises ProfileError without a machine."""
-    pipeline.demand_machines(system)
+    pipeline.require_machines(system)
     ids = set(chosen)
     cells = pipeline.cells if pipeline.settings.build else ()
     return ChosenJobs(
@@ -361,7 +361,7 @@ def choose_jobs(
     )
 
 
-def demand_rows(rows: Sequence[object], system: str, what: str) -> None:
+def require_rows(rows: Sequence[object], system: str, what: str) -> None:
     """Raise ProfileError if there are more jobs than a matrix may have."""
     if len(rows) > MOST_ROWS:
         raise ProfileError(

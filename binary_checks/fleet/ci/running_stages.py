@@ -104,7 +104,7 @@ class StageRun:
         return status and PROBLEMS
 
     def _test(self, cell: Cell) -> int:
-        files = _demand_dist("test")
+        files = _require_dist("test")
         _forget(CPU_RESULTS, GPU_RESULTS)
         Path(CPU_RESULTS).mkdir(parents=True, exist_ok=True)
         reports = ["--report", f"json:{CPU_RESULTS}/{_RESULT}"]
@@ -114,7 +114,7 @@ class StageRun:
 
     def _test_on_gpu(self, cell: Cell) -> int:
         """Judge the same files on a GPU, with the facts of the passed CPU stage."""
-        files = _demand_dist("gpu")
+        files = _require_dist("gpu")
         _forget(GPU_RESULTS)
         if not _has_passed(Path(CPU_RESULTS, _RESULT)):
             said = f"{CPU_RESULTS} has no result of a CPU stage that passed"
@@ -140,7 +140,7 @@ class StageRun:
         """Store files and results; the policy decides what is published."""
         if not self.settings.built:
             raise ProfileError(f"{self.matrix.source}: ci: it has no 'built' channel")
-        files = _demand_dist("publish")
+        files = _require_dist("publish")
         results = sorted(path.as_posix() for path in Path("results").glob(f"*/{_RESULT}"))
         if not results:
             raise ProfileError("ci stage publish: no stage left a result in results/")
@@ -286,7 +286,7 @@ def _list_dist() -> list[str]:
     return sorted(path.as_posix() for path in Path(DIST).glob("[!.]*"))
 
 
-def _demand_dist(stage: str) -> list[str]:
+def _require_dist(stage: str) -> list[str]:
     if found := _list_dist():
         return found
     raise ProfileError(f"ci stage {stage}: the build left nothing in {DIST}/")

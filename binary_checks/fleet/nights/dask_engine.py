@@ -107,7 +107,7 @@ def open_dask(address: str, store: str) -> Iterator[Engine]:
     store = store if "://" in store else str(Path(store).absolute())
     client = _connect(address)
     try:
-        _demand_workers(client, address, store)
+        _require_workers(client, address, store)
         cluster = Cluster(client, f"dask:{address}")
         try:
             yield Engine(
@@ -134,7 +134,7 @@ def _connect(address: str) -> Client:
         raise ProfileError(f"--engine dask:{address}: not an address: {error}") from None
 
 
-def _demand_workers(client: Client, address: str, store: str) -> None:
+def _require_workers(client: Client, address: str, store: str) -> None:
     """Raise GatherError unless there are workers, and each of them can run attempts."""
     try:
         client.wait_for_workers(1, timeout=_CONNECT)

@@ -84,7 +84,7 @@ def read_night(url: str, *, nights: int = 1, project: str = "", date: str = "") 
     return NightView(store=store, history=history, plan=plan, remarks=remarks)
 
 
-def demand_number(text: str) -> int:
+def require_number(text: str) -> int:
     """Return the number of nights to show. Raises ProfileError."""
     number = 0
     with suppress(ValueError):

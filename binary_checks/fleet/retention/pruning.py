@@ -9,9 +9,9 @@ from typing import Any
 from binary_checks.errors import ProfileError, PruneRefusedError, RecordError, StoreError
 from binary_checks.fleet.artifacts.channel_index import is_indexed, write_index
 from binary_checks.fleet.artifacts.channels import (
-    demand_channel,
     list_channels,
     list_members,
+    require_channel,
 )
 from binary_checks.fleet.artifacts.kept_artifacts import list_artifacts
 from binary_checks.fleet.retention.rules import (
@@ -30,7 +30,7 @@ from binary_checks.fleet.store.store_names import (
     night_folder,
     result_prefix,
 )
-from binary_checks.fleet.stored_nights import closed_nights, demand_plan, list_nights, read_attempt
+from binary_checks.fleet.stored_nights import closed_nights, list_nights, read_attempt, require_plan
 from binary_checks.fleet.tables.views import open_tables
 from binary_checks.model.outcomes import CellState
 
@@ -59,13 +59,13 @@ def read_prune_view(store: Store, channel: str = "") -> PruneView:
     tonight's listing failed: what is not known to be superfluous stays.
     """
     if channel:
-        demand_channel(channel)
+        require_channel(channel)
     try:
         nights = list_nights(store)
         if channel:
-            _demand_member(store, channel)
+            _require_member(store, channel)
         else:
-            _demand_listing(store, nights)
+            _require_listing(store, nights)
         closed = closed_nights(store)
         members = tuple(list_members(store))
         digests = dict.fromkeys(each.sha256 for each in members if each.channel == channel)
@@ -91,13 +91,13 @@ def carry_out(store: Store, retention: Retention[Any], view: PruneView) -> Prune
     """
     done = 0
     if retention.marked:
-        _demand_unchanged(store, view)
+        _require_unchanged(store, view)
         marks = map(expired_name, retention.marked)
         for _ in ask_at_once(lambda name: store.create(name, b""), marks):
             pass
     for step in retention.steps:
         if step:
-            _demand_unchanged(store, view)
+            _require_unchanged(store, view)
             done += sum(1 for _ in ask_at_once(store.delete, [d.stored.name for d in step]))
             _mend_indexes(store, view, step)
     going = {digest_of(each.stored) for each in retention.deletions} - {""}
@@ -114,7 +114,7 @@ def _mend_indexes(store: Store, view: PruneView, step: tuple[Deletion, ...]) -> 
             write_index(store, channel)
 
 
-def _demand_member(store: Store, channel: str) -> None:
+def _require_member(store: Store, channel: str) -> None:
     known = list_channels(store)
     if channel not in known:
         raise ProfileError(
@@ -122,12 +122,12 @@ def _demand_member(store: Store, channel: str) -> None:
         )
 
 
-def _demand_listing(store: Store, nights: list[str]) -> None:
+def _require_listing(store: Store, nights: list[str]) -> None:
     """Raise PruneRefusedError if tonight's listing of published packages is incomplete."""
     if not nights:
         said = "it has no night; `binary-checks artifact prune` is for channels"
         raise PruneRefusedError(f"{store.url}: nothing is deleted: {said}")
-    plan = demand_plan(store, nights[-1])
+    plan = require_plan(store, nights[-1])
     if not any(each.sha256 for each in plan.cells):
         raise PruneRefusedError(f"{plan.night}: nothing is deleted: its plan lists no package")
     for each in plan.cells:
@@ -162,7 +162,7 @@ def _read_open(
 
 def _read_held(store: Store, night: str) -> frozenset[str]:
     """Return the SHA-256 of everything that a night which may still run refers to."""
-    found = {each.sha256 for each in demand_plan(store, night).cells}
+    found = {each.sha256 for each in require_plan(store, night).cells}
     names = [stored.name for stored in store.names(result_prefix(night))]
     for name, content in zip(names, ask_at_once(store.read, names), strict=True):
         if content is not None:
@@ -177,7 +177,7 @@ def _list_attempts(store: Store, closed: tuple[str, ...]) -> Iterator[Stored]:
         yield from found
 
 
-def _demand_unchanged(store: Store, view: PruneView) -> None:
+def _require_unchanged(store: Store, view: PruneView) -> None:
     members = {(each.stored.name, each.sha256) for each in view.history.members}
     try:
         there = {(each.stored.name, each.sha256) for each in list_members(store)}

@@ -116,7 +116,7 @@ def retain(
     }
     kept = {entry: tuple(why) for entry, why in _keep_nights(history, keep, holding).items()}
     retention = Retention(kept=kept, steps=_list_steps(history, kept, frozenset(holding)))
-    _demand_last_good(history, retention)
+    _require_last_good(history, retention)
     return retention
 
 
@@ -193,7 +193,7 @@ def _list_attempts(
             )
 
 
-def _demand_last_good(history: StoreHistory, retention: Retention[Entry]) -> None:
+def _require_last_good(history: StoreHistory, retention: Retention[Entry]) -> None:
     """Check the decision itself: no cell loses the package that last worked."""
     gone = {each.stored.name for step in retention.steps for each in step}
     lost = {digest_of(Stored(name=name, size=0)) for name in gone} - {""}

@@ -99,10 +99,10 @@ def open_store(url: str, *, make: bool = False) -> Store:
     ``make`` creates it if it does not exist. Raises ProfileError for an invalid URL, and StoreError
     if there is no store or it cannot be used.
     """
-    from binary_checks.fleet.store.store_mark import demand_mark
+    from binary_checks.fleet.store.store_mark import require_mark
 
     store = _connect(url)
-    demand_mark(store, make=make)
+    require_mark(store, make=make)
     return store
 
 

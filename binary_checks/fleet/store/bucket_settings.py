@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from binary_checks.errors import ProfileError, StoreError
-from binary_checks.fleet.store.store_names import demand_name
+from binary_checks.fleet.store.store_names import require_name
 
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]")
 _YES = {"1", "true", "yes", "on"}
@@ -151,7 +151,7 @@ def _split(url: str, scheme: str) -> tuple[str, str]:
                 f"credentials in {PROVIDERS[scheme].credentials}"
             )
         prefix = parts.path.strip("/")
-        if not _BUCKET.fullmatch(parts.netloc) or (prefix and not demand_name(prefix)):
+        if not _BUCKET.fullmatch(parts.netloc) or (prefix and not require_name(prefix)):
             raise ProfileError(f"--store: not the name of a bucket, as in {scheme}://bucket/prefix")
     except (ValueError, StoreError):
         raise ProfileError(

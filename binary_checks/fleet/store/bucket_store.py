@@ -28,10 +28,10 @@ from binary_checks.files import (
 from binary_checks.fleet.store import MOST_READ, Store, Stored
 from binary_checks.fleet.store.bucket_settings import BucketSettings, read_settings
 from binary_checks.fleet.store.store_names import (
-    demand_derived,
-    demand_name,
-    demand_prefix,
     is_named_by_content,
+    require_derived,
+    require_name,
+    require_prefix,
 )
 from binary_checks.processes import user_environment
 
@@ -86,7 +86,7 @@ class BucketStore:
 
     def create(self, name: str, content: bytes | Path) -> bool:
         """Write an object unless one of that name exists; return whether it was written."""
-        demand_name(name)
+        require_name(name)
         large = isinstance(content, Path) and self._measure(name, content) > _PART
         if isinstance(content, Path) and large and is_named_by_content(name):
             return self._create_in_parts(name, content)
@@ -120,7 +120,10 @@ class BucketStore:
 
     def replace(self, name: str, content: bytes) -> None:
         """Write a derived object, with the media type that browsers and installers expect."""
-        attributes = {"Content-Type": _name_type(demand_derived(name)), "Cache-Control": "no-cache"}
+        attributes = {
+            "Content-Type": _name_type(require_derived(name)),
+            "Cache-Control": "no-cache",
+        }
 
         def put() -> None:
             self._obstore.put(self._client, name, content, mode="overwrite", attributes=attributes)
@@ -129,13 +132,13 @@ class BucketStore:
 
     def repeat(self, name: str, source: str) -> None:
         """Write a derived object with the bytes of another object, copied by the server."""
-        demand_derived(name)
-        demand_name(source)
+        require_derived(name)
+        require_name(source)
         self._ask(name, "cannot be written", lambda: self._obstore.copy(self._client, source, name))
 
     def read(self, name: str, most: int = MOST_READ) -> bytes | None:
         """Return an object's bytes, or None if it does not exist."""
-        demand_name(name)
+        require_name(name)
 
         def get() -> bytes | None:
             found = self._obstore.get(self._client, name)
@@ -150,7 +153,7 @@ class BucketStore:
 
         A single request for a large file would exceed the time limit of requests.
         """
-        demand_name(name)
+        require_name(name)
         head = partial(self._obstore.head, self._client, name)
         size = self._ask(name, "cannot be read", head)["size"]
         for start in range(0, size, _PIECE):
@@ -163,17 +166,17 @@ class BucketStore:
 
     def names(self, prefix: str) -> Iterator[Stored]:
         """Yield the objects whose names begin with ``prefix``, sorted by name."""
-        demand_prefix(prefix)
+        require_prefix(prefix)
         yield from self._ask(prefix, "cannot be listed", lambda: self._list(prefix))
 
     def folders(self, prefix: str) -> Iterator[str]:
         """Yield the distinct parts of names up to the first "/" after ``prefix``, sorted."""
-        demand_prefix(prefix)
+        require_prefix(prefix)
         yield from self._ask(prefix, "cannot be listed", lambda: self._list_level(prefix)[0])
 
     def delete(self, name: str) -> None:
         """Remove an object if it exists."""
-        demand_name(name)
+        require_name(name)
         self._ask(
             name,
             "cannot be deleted",
@@ -184,7 +187,7 @@ class BucketStore:
     @contextmanager
     def local(self, name: str) -> Iterator[Path]:
         """Open a copy of the object, which is cached for all runs of this host."""
-        demand_name(name)
+        require_name(name)
         if self._mirror is None:
             self._mirror = Mirror(self.url, self._identify())
         found = self._mirror.find(name)
@@ -198,9 +201,9 @@ class BucketStore:
 
     def _identify(self) -> str:
         """Return an id that differs from that of any other store, also of an earlier one here."""
-        from binary_checks.fleet.store.store_mark import demand_mark
+        from binary_checks.fleet.store.store_mark import require_mark
 
-        return f"{self._settings.host} {self.url} {demand_mark(self, make=False)}"
+        return f"{self._settings.host} {self.url} {require_mark(self, make=False)}"
 
     def _copy(self, name: str) -> Path:
         assert self._mirror is not None
@@ -311,7 +314,7 @@ def _list_options(settings: BucketSettings) -> dict[str, Any]:
 
 def _is_name(name: str) -> bool:
     try:
-        demand_name(name)
+        require_name(name)
     except StoreError:
         return False
     return True

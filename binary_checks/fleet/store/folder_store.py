@@ -23,10 +23,10 @@ from binary_checks.files import open_regular, take_turns, try_lock
 from binary_checks.fleet.store import MOST_READ, Stored
 from binary_checks.fleet.store.store_names import (
     MARK,
-    demand_derived,
-    demand_name,
-    demand_prefix,
     is_safe_part,
+    require_derived,
+    require_name,
+    require_prefix,
 )
 
 _PARTIAL = ".partial"  # names of objects do not begin with a dot
@@ -62,11 +62,11 @@ class FolderStore:
 
     def replace(self, name: str, content: bytes) -> None:
         """Write a derived object, replacing any object of that name."""
-        self._put(demand_derived(name), lambda part: _write_part(part, content))
+        self._put(require_derived(name), lambda part: _write_part(part, content))
 
     def repeat(self, name: str, source: str) -> None:
         """Write a derived object with the bytes of another object, by a link if possible."""
-        demand_derived(name)
+        require_derived(name)
         with self._explained(source, "cannot be read"):
             origin = self._place(source)
             self._open(origin).close()
@@ -92,14 +92,14 @@ class FolderStore:
 
     def names(self, prefix: str) -> Iterator[Stored]:
         """Yield the objects whose names begin with ``prefix``, sorted by name."""
-        folder, _, rest = demand_prefix(prefix).rpartition("/")
+        folder, _, rest = require_prefix(prefix).rpartition("/")
         with self._explained(prefix, "cannot be listed"):
             if self._lies_there(folder):
                 yield from self._walk(f"{folder}/" if folder else "", rest)
 
     def folders(self, prefix: str) -> Iterator[str]:
         """Yield the distinct parts of names up to the first "/" after ``prefix``, sorted."""
-        folder, _, rest = demand_prefix(prefix).rpartition("/")
+        folder, _, rest = require_prefix(prefix).rpartition("/")
         with self._explained(prefix, "cannot be listed"):
             if self._lies_there(folder):
                 above = f"{folder}/" if folder else ""
@@ -147,7 +147,7 @@ class FolderStore:
 
     def _place(self, name: str) -> Path:
         """Return an object's path. Raises StoreError if a symbolic link leads to it."""
-        path = self._folder.joinpath(*demand_name(name).split("/"))
+        path = self._folder.joinpath(*require_name(name).split("/"))
         if os.path.realpath(path.parent) != str(path.parent):
             raise StoreError(f"{self._url}: {name}: a link leads to it")
         return path

@@ -33,7 +33,7 @@ def keep_facts(store: Store, sha256: str, path: Path) -> bool:
     Raises RecordError if the document is invalid or about another package, and StoreError if the
     store fails.
     """
-    name = facts_name(_demand_digest(sha256), _identify(path, sha256))
+    name = facts_name(_require_digest(sha256), _identify(path, sha256))
     if any(each.name == name for each in store.names(name)):
         return False
     with tempfile.TemporaryDirectory(prefix="facts-") as folder:
@@ -51,7 +51,7 @@ def find_facts(store: Store, sha256: str) -> str | None:
 
     Facts written by this version are preferred, then those of the newest version.
     """
-    names = [each.name for each in store.names(facts_prefix(_demand_digest(sha256)))]
+    names = [each.name for each in store.names(facts_prefix(_require_digest(sha256)))]
     return max(names, key=_rank, default=None)
 
 
@@ -86,7 +86,7 @@ def identify_facts(store: Store, sha256: str) -> tuple[str, str]:
         return _identify(path, sha256), digest.hexdigest()
 
 
-def demand_facts(store: Store, name: str, sha256: str) -> None:
+def require_facts(store: Store, name: str, sha256: str) -> None:
     """Raise RecordError unless the stored object is the facts of that package."""
     with tempfile.TemporaryDirectory(prefix="facts-") as folder:
         packed = Path(folder) / "packed"
@@ -147,7 +147,7 @@ def _identify(path: Path, sha256: str) -> str:
     return version[1]
 
 
-def _demand_digest(sha256: str) -> str:
+def _require_digest(sha256: str) -> str:
     if not _DIGEST.fullmatch(sha256):
         raise StoreError(f"{sha256!r:.80}: not the SHA-256 of a package")
     return sha256

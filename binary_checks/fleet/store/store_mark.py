@@ -16,13 +16,13 @@ STORE_SCHEMA = "binary-checks/store/1"
 _ID = re.compile("[0-9a-f]{32}")
 
 
-def demand_mark(store: Store, *, make: bool) -> str:
+def require_mark(store: Store, *, make: bool) -> str:
     """Return the store's id. Raises StoreError if it is no store; ``make`` makes it one."""
     content = store.read(MARK)
     if content is None:
         if not make:
             raise StoreError(f"{store.url}: not a store: it has no {MARK}{_guess(store)}")
-        _demand_ours(store)
+        _require_ours(store)
         made = dump({"schema": STORE_SCHEMA, "id": secrets.token_hex(16)})
         store.create(MARK, f"{made}\n".encode())
         content = store.read(MARK) or b""  # another process may have been first
@@ -35,7 +35,7 @@ def _guess(store: Store) -> str:
     return "; `binary-checks nightly run --store URL` makes one"
 
 
-def _demand_ours(store: Store) -> None:
+def _require_ours(store: Store) -> None:
     """Raise StoreError if it contains other files, for it may be somebody's home folder."""
     strange = [name for name in store.top() if not name.startswith(TOP_LEVEL)]
     if strange:

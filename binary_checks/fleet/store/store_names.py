@@ -26,25 +26,25 @@ def is_safe_part(part: str) -> bool:
     )
 
 
-def demand_name(name: str) -> str:
+def require_name(name: str) -> str:
     """Return the name. Raises StoreError if it is not allowed for an object."""
     if len(name) > _LONGEST or not all(map(is_safe_part, name.split("/"))):
         raise StoreError(f"{cut(one_line(repr(name)), 120)}: not a name that a store may have")
     return name
 
 
-def demand_derived(name: str) -> str:
+def require_derived(name: str) -> str:
     """Return the name. Raises StoreError unless the object may be replaced."""
-    if not demand_name(name).startswith(DERIVED):
+    if not require_name(name).startswith(DERIVED):
         raise StoreError(f"{cut(one_line(name), 120)}: an object that is never replaced")
     return name
 
 
-def demand_prefix(prefix: str) -> str:
+def require_prefix(prefix: str) -> str:
     """Return the prefix. Raises StoreError if no name can begin with it."""
     folder, slash, rest = prefix.rpartition("/")
     if slash:
-        demand_name(folder)
+        require_name(folder)
     if rest and not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._+=!@,~-]*", rest):
         raise StoreError(f"{cut(one_line(repr(prefix)), 120)}: no name of a store begins so")
     return prefix

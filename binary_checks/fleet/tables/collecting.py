@@ -20,7 +20,7 @@ from binary_checks.fleet.store.store_names import (
     split_attempt,
     table_name,
 )
-from binary_checks.fleet.stored_nights import demand_plan, lose_attempt, read_stored_attempt
+from binary_checks.fleet.stored_nights import lose_attempt, read_stored_attempt, require_plan
 from binary_checks.fleet.tables.rows import (
     TABLES,
     FactsRows,
@@ -53,7 +53,7 @@ def make_tables(store: Store, night: str, folder: Path) -> NightTables:
     Unreadable documents count as lost and add a complaint. Raises StoreError if there is no plan,
     or if the store cannot be reached.
     """
-    plan = demand_plan(store, night)
+    plan = require_plan(store, night)
     documents, complaints = _find_documents(store, plan)
     states: Counter[CellState] = Counter()
     counted, with_facts = {}, {}

@@ -303,7 +303,7 @@ def _read(document: Any, night: str, sha256: str) -> FactsRows:
     lost = (*document["malformed_objects"], *document["unread_objects"])
     package = Package(
         path=Path("package"),
-        layout=_demand_package(document["package"], sha256),
+        layout=_require_package(document["package"], sha256),
         members=tuple(map(_light_member, document["members"])),
         objects=tuple(map(_light_object, document["object_files"])),
         malformed=tuple(map(_lost_object, lost)),
@@ -315,7 +315,7 @@ def _read(document: Any, night: str, sha256: str) -> FactsRows:
     return FactsRows(objects=tuple(objects), parts=tuple(parts))
 
 
-def _demand_package(row: Mapping[str, Any], sha256: str) -> Layout:
+def _require_package(row: Mapping[str, Any], sha256: str) -> Layout:
     if row["sha256"] != sha256:
         raise DocumentError("the facts of another package")
     return Layout(**{name: row["layout"][name] for name in _PLACES if name in row["layout"]})

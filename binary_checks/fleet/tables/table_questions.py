@@ -50,10 +50,10 @@ def ask(
     import duckdb
 
     try:
-        statement = _demand_select(connection, sql)
+        statement = _require_select(connection, sql)
         parameters = _choose_parameters(connection, statement.named_parameters, given)
         if not ours:
-            _demand_reading(connection, sql, parameters)
+            _require_reading(connection, sql, parameters)
         connection.execute(statement, parameters or None)
         columns = _distinguish([each[0] for each in connection.description or ()])
         yield QueryAnswer(columns=columns, rows=_fetch(connection))
@@ -63,7 +63,7 @@ def ask(
         raise ProfileError(f"SQL: no answer that Python can hold: {error}") from None
 
 
-def _demand_select(connection: Connection, sql: str) -> Any:
+def _require_select(connection: Connection, sql: str) -> Any:
     """Return the statement. Raises ProfileError unless it is one SELECT.
 
     COPY, SET and similar statements could write, or reopen what is closed.
@@ -78,7 +78,7 @@ def _demand_select(connection: Connection, sql: str) -> Any:
     return statements[0]
 
 
-def _demand_reading(connection: Connection, sql: str, parameters: Mapping[str, str]) -> None:
+def _require_reading(connection: Connection, sql: str, parameters: Mapping[str, str]) -> None:
     """Raise ProfileError if the plan writes: since DuckDB 2.0, WITH may contain a COPY."""
     rows = connection.execute(f"EXPLAIN (FORMAT json) {sql}", parameters or None).fetchall()
     for step in _steps(json.loads(rows[-1][1])):
@@ -103,7 +103,7 @@ def _choose_parameters(
         raise ProfileError(f"{unknown[0]}: the SQL has no parameter of that name (it has: {known})")
     chosen = dict(given)
     if NIGHT in chosen:
-        _demand_night(connection, chosen[NIGHT])
+        _require_night(connection, chosen[NIGHT])
     if NIGHT in wanted and NIGHT not in chosen:
         (chosen[NIGHT],) = connection.execute("SELECT max(night)::VARCHAR FROM cells").fetchone()
     if lacking := sorted(wanted - chosen.keys()):
@@ -111,7 +111,7 @@ def _choose_parameters(
     return chosen
 
 
-def _demand_night(connection: Connection, night: str) -> None:
+def _require_night(connection: Connection, night: str) -> None:
     """Raise ProfileError for a night without tables, for which "0 rows" would be misleading."""
     having = "max(night)::VARCHAR, bool_or(night::VARCHAR = $night)"
     row = connection.execute(f"SELECT {having} FROM all_cells", {NIGHT: night}).fetchone()  # noqa: S608

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from binary_checks.fleet.artifacts.artifact import Artifact
-from binary_checks.fleet.store.store_names import demand_derived
+from binary_checks.fleet.store.store_names import require_derived
 from tests.fleet.artifacts.made_artifacts import index_members
 
 TOP = "https://example.org/a/b/"
@@ -94,7 +94,7 @@ class Tags(HTMLParser):
 
 def demand_ours(name: str, page: bytes) -> None:
     """Nothing but what an index is made of."""
-    assert demand_derived(name) == name
+    assert require_derived(name) == name
     if not name.endswith(".html"):
         json.loads(page)
         return
@@ -127,7 +127,7 @@ def test_no_document_writes_markup_or_leads_elsewhere(
     for name, page in found.pages.items():
         demand_ours(name, page)
     for name, file in found.files.items():
-        assert demand_derived(name) == name
+        assert require_derived(name) == name
         assert file.source.startswith("packages/00/")
     listed = {each.sha256 for each in (*found.wheels, *found.condas)}
     known: Any = {each.sha256 for each, _ in members if each.kind in ("wheel", "conda")}

@@ -152,7 +152,7 @@ GATED = '[channels.release]\nfamilies = ["linkage"]\n'
         (GATED + "from = []\n", "from: names no other channel"),
         (GATED + 'places = ["image:oldest"]\n', "none of the families runs the package there"),
         (GATED + 'gaps = ["venv"]\n', "gaps: unknown place 'venv'"),
-        (GATED + 'places = ["moon"]\n', "places: moon: no such place"),
+        (GATED + 'places = ["moon"]\n', "places: moon: unknown place"),
         (GATED + 'known_problems_sha256 = "x"\n', "known_problems_sha256: not 64 hexadecimal"),
         (GATED + 'gate = "x"\n', "unknown key 'gate'"),
         (GATED + "[[channels.release.cells]]\n", "cells[0] (line 3): 'when' is missing"),

@@ -13,10 +13,10 @@ from binary_checks.documents.facts import write_facts
 from binary_checks.errors import RecordError, StoreError
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.store.kept_facts import (
-    demand_facts,
     find_facts,
     keep_facts,
     open_facts,
+    require_facts,
 )
 from binary_checks.fleet.store.store_names import facts_name
 from fixtures.values import wheel
@@ -47,9 +47,9 @@ def test_facts_are_kept_once_and_read_as_they_were_written(store: Store, facts: 
 
 def test_kept_facts_are_verified_as_those_of_their_package(store: Store, facts: Path) -> None:
     keep_facts(store, SHA256, facts)
-    demand_facts(store, facts_name(SHA256), SHA256)
+    require_facts(store, facts_name(SHA256), SHA256)
     with pytest.raises(RecordError, match=f"the facts of {SHA256}, not of {'a' * 64}"):
-        demand_facts(store, facts_name(SHA256), "a" * 64)
+        require_facts(store, facts_name(SHA256), "a" * 64)
 
 
 def test_the_same_facts_are_the_same_bytes_whenever_they_are_kept(
