@@ -56,9 +56,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         processes.receive_hidden()
         if lifeline := processes.user_environment().get(_LIFELINE):
-            from binary_checks.fleet.nights.attempt_process import hold_lifeline
+            from binary_checks.fleet.nights.attempt_process import watch_lifeline
 
-            hold_lifeline(lifeline)
+            watch_lifeline(lifeline)
         signal.signal(signal.SIGTERM, _interrupt)
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     _prepare_streams()

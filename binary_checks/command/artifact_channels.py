@@ -42,7 +42,12 @@ from binary_checks.fleet.artifacts.matching import (
     list_gpu_fields,
 )
 from binary_checks.fleet.artifacts.policy_file import GatePolicy, read_policy
-from binary_checks.fleet.artifacts.promoting import Occasion, PromotionCandidate, promote, weigh
+from binary_checks.fleet.artifacts.promoting import (
+    PromotionCandidate,
+    PromotionSettings,
+    decide_promotions,
+    promote,
+)
 from binary_checks.fleet.artifacts.signatures import SigningKey, load_signing_key, read_passphrase
 from binary_checks.fleet.artifacts.verdict import read_time
 from binary_checks.fleet.artifacts.verifying import Verifier, VerifyScope, read_scope, verify
@@ -78,7 +83,7 @@ def run_promote(arguments: Sequence[str]) -> int:
     broken: list[str] = []
     wish = MemberWish(names=options.names, where=options.where, digests=options.sha256)
     chosen = choose_members(store, options.source, wish, broken)
-    occasion = Occasion(
+    settings = PromotionSettings(
         gate=gate,
         source=options.source,
         now=now,
@@ -88,17 +93,17 @@ def run_promote(arguments: Sequence[str]) -> int:
     )
     members = {each.sha256 for each in list_members(store, options.to)}
     with_gpu = find_with_gpu(matrix.cells, chosen) if matrix else frozenset[str]()
-    candidates = weigh(store, occasion, chosen, members=members, with_gpu=with_gpu)
+    candidates = decide_promotions(store, settings, chosen, members=members, with_gpu=with_gpu)
     for line in (*policy.warnings, *broken):
         complain(f"artifact promote: {line}")
     if broken and options.all_or_nothing:
         raise StoreError("artifact promote: --all-or-nothing: not all of them can be read")
-    return _carry_out(store, occasion, candidates, options) or (UNREADABLE if broken else 0)
+    return _carry_out(store, settings, candidates, options) or (UNREADABLE if broken else 0)
 
 
 def _carry_out(
     store: Store,
-    occasion: Occasion,
+    settings: PromotionSettings,
     candidates: Sequence[PromotionCandidate],
     options: argparse.Namespace,
 ) -> int:
@@ -106,34 +111,34 @@ def _carry_out(
     held = options.all_or_nothing and bool(refused)
     rows = []
     for candidate in candidates:
-        state, why = _settle(store, occasion, candidate, hold=held or options.dry_run)
+        state, why = _settle(store, settings, candidate, hold=held or options.dry_run)
         if held and state == _WOULD:
             state, why = "held back", [f"--all-or-nothing, and {len(refused):,} refused"]
         rows.append((candidate, state, why))
     if options.json:
-        print(dump(_describe(occasion, rows)))
+        print(dump(_describe(settings, rows)))
     else:
         for line in _tell_promote(rows):
             print(cut(one_line(line)))
     states = {state for _, state, _ in rows}
     indexed = 0
     if not options.no_index and _PROMOTED in states:
-        indexed = update_index(store, occasion.gate.channel)
+        indexed = update_index(store, settings.gate.channel)
     return UNREADABLE if _REFUSED in states else TRY_AGAIN if _BROKE in states else indexed
 
 
 def _settle(
-    store: Store, occasion: Occasion, candidate: PromotionCandidate, *, hold: bool
+    store: Store, settings: PromotionSettings, candidate: PromotionCandidate, *, hold: bool
 ) -> tuple[str, list[str]]:
     """Return the result for a file, and the reasons if it was not added."""
     if candidate.is_member:
         return "there already", []
     if not candidate.decision.passes:
-        return _REFUSED, [each.spell() for each in candidate.decision.refusals]
+        return _REFUSED, [each.format() for each in candidate.decision.refusals]
     if hold:
         return _WOULD, []
     try:
-        joined = promote(store, occasion, candidate)
+        joined = promote(store, settings, candidate)
     except ArtifactRefusedError as error:  # another file of that name was first
         return _REFUSED, [str(error)]
     except StoreError as error:  # the other files are reported separately
@@ -158,14 +163,14 @@ def _tell_promote(rows: Iterable[tuple[PromotionCandidate, str, list[str]]]) -> 
 
 
 def _describe(
-    occasion: Occasion, rows: Iterable[tuple[PromotionCandidate, str, list[str]]]
+    settings: PromotionSettings, rows: Iterable[tuple[PromotionCandidate, str, list[str]]]
 ) -> dict[str, Any]:
     """Return the document of a promotion, for programs."""
     return {
         "schema": _REPORT,
-        "from": occasion.source,
-        "to": occasion.gate.channel,
-        "policy_sha256": occasion.gate.digest,
+        "from": settings.source,
+        "to": settings.gate.channel,
+        "policy_sha256": settings.gate.digest,
         "files": [
             {
                 "file_name": candidate.artifact.file_name,
@@ -401,8 +406,8 @@ def run_attest(arguments: Sequence[str]) -> int:
         print(cut(one_line(f"{verdict.file_name}: {verdict.word}{where}, {verdict.ended}: {how}")))
     for line in found.refusals:
         complain(f"artifact attest: {line}")
-    if found.strangers:
-        count, first = len(found.strangers), found.strangers[0]
+    if found.unknown_cells:
+        count, first = len(found.unknown_cells), found.unknown_cells[0]
         more = f" and {count - 1:,} more" if count > 1 else ""
         print(one_line(f"left out: {first}{more}: {store.url} does not keep their files"))
     for line in found.undecided:

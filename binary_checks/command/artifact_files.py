@@ -30,12 +30,12 @@ from binary_checks.fleet.artifacts.matching import (
     FIELDS,
     FoundArtifact,
     choose,
+    format_differences,
+    format_nearest,
     keep_latest,
     list_found,
     read_wish,
-    spell_found,
-    tell_differences,
-    tell_nearest,
+    tabulate_found,
     write_found,
 )
 from binary_checks.fleet.artifacts.transfers import (
@@ -44,7 +44,7 @@ from binary_checks.fleet.artifacts.transfers import (
     pull,
     push_file,
     read_companions,
-    tell_host,
+    read_host_system,
 )
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.stored_nights import now
@@ -86,7 +86,7 @@ def _read_request(options: argparse.Namespace) -> PushRequest:
         axes=axes,
         project=options.project,
         version=options.version,
-        system=tell_host(),
+        system=read_host_system(),
         pushed=now(),
     )
     return PushRequest(
@@ -240,7 +240,7 @@ def run_pull(arguments: Sequence[str]) -> int:
         return UNREADABLE
     if len(found) > 1 and not options.all:
         complain(
-            f"{len(found)} artifacts match; they differ in {tell_differences(found)}: choose "
+            f"{len(found)} artifacts match; they differ in {format_differences(found)}: choose "
             "one with --where, or take --all"
         )
         return UNREADABLE
@@ -313,7 +313,7 @@ def find_wanted(store: Store, options: argparse.Namespace) -> tuple[list[FoundAr
     found = keep_latest(found) if options.latest else found
     if not found:
         where = f"{store.url}: {', '.join(channels)}: " if channels else f"{store.url}: "
-        complain(f"{where}no artifact matches; {tell_nearest(there, wish)}")
+        complain(f"{where}no artifact matches; {format_nearest(there, wish)}")
     return found, not broken
 
 
@@ -353,7 +353,7 @@ def add_wishes(parser: SubcommandParser) -> None:
 
 
 def _print_table(found: Sequence[FoundArtifact]) -> None:
-    rows = [tuple(map(one_line, row)) for row in spell_found(found)]
+    rows = [tuple(map(one_line, row)) for row in tabulate_found(found)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))

@@ -35,7 +35,7 @@ def _write(options: argparse.Namespace) -> int:
     if find_spec("jinja2") is None:
         raise ProfileError("hud: Jinja2 is not installed: `pip install 'binary-checks[fleet]'`")
     from binary_checks.fleet.page.evidence import EvidenceReader
-    from binary_checks.fleet.page.night_reading import require_number, read_night
+    from binary_checks.fleet.page.night_reading import read_night, require_number
     from binary_checks.fleet.page.site import make_site
     from binary_checks.fleet.page.site_folder import claim, write_site
 

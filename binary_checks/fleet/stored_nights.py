@@ -223,7 +223,7 @@ def read_stored_attempt(content: bytes, name: str, url: str = "") -> Attempt:
     return attempt
 
 
-def lose_attempt(name: str, night: str, sha256: str, why: object) -> Attempt:
+def make_unreadable_attempt(name: str, night: str, sha256: str, why: object) -> Attempt:
     """Return a stored attempt that cannot be read, as lost."""
     cell, stage, number = split_attempt(name) or ("", "", 0)
     return Attempt(

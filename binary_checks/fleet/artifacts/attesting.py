@@ -45,7 +45,7 @@ class FoundVerdicts:
 
     verdicts: tuple[PackageVerdict, ...] = ()
     refusals: tuple[str, ...] = ()
-    strangers: tuple[str, ...] = ()  # cells of a night whose files are not in the store
+    unknown_cells: tuple[str, ...] = ()  # cells of a night whose files are not in the store
     # a line for each run that failed for a reason outside its package
     undecided: tuple[str, ...] = ()
 
@@ -95,12 +95,12 @@ def take_night(store: Store, night: str) -> FoundVerdicts:
     kept = {digest: find_artifact(store, digest) for digest in digests}
     verdicts: list[PackageVerdict] = []
     refusals: list[str] = []
-    strangers: list[str] = []
+    unknown_cells: list[str] = []
     undecided: list[str] = []
     for planned in plan.cells:
         artifact = kept.get(planned.sha256)
         if artifact is None:
-            strangers += [planned.cell.id] if planned.sha256 else []
+            unknown_cells += [planned.cell.id] if planned.sha256 else []
             continue
         # stage -> why its last attempts state nothing about the package
         broken: dict[str, str] = {}
@@ -118,7 +118,7 @@ def take_night(store: Store, night: str) -> FoundVerdicts:
     return FoundVerdicts(
         verdicts=tuple(verdicts),
         refusals=tuple(refusals),
-        strangers=tuple(strangers),
+        unknown_cells=tuple(unknown_cells),
         undecided=tuple(undecided),
     )
 

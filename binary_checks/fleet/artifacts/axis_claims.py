@@ -110,9 +110,9 @@ def derive_axes(
         if axis in ("system", "architecture") and _carries_others(package):
             claims = [each for each in claims if each.source is not ClaimSource.BYTES]
         if axis == "system":
-            claims = list(_tell_relatives(package, claims))
+            claims = list(_correct_systems(package, claims))
         elif axis == "architecture":
-            claims = list(_tell_machines(claims))
+            claims = list(_drop_imprecise(claims))
         claims += [each.claim for each in variables if each.aspect == aspect]
         require_agreement(package.file_name, axis, aspect, claims)
         if value := _choose(axis, aspect, claims):
@@ -120,7 +120,7 @@ def derive_axes(
     for axis, promise in _read_promises(package, configuration):
         if axis not in found or found[axis].value != promise.value:
             found[axis] = promise
-    _spell_for_system(package, found)
+    _refine_by_system(package, found)
     for axis, text in stated.by_hand.items():
         found[axis] = _set(package.file_name, axis, text, found.get(axis))
     return found
@@ -136,7 +136,7 @@ def _carries_others(package: Package) -> bool:
     return len(found) > 1 and len(promised) == 1 and promised <= found
 
 
-def _tell_relatives(
+def _correct_systems(
     package: Package, claims: Sequence[ConfigurationClaim]
 ) -> Iterator[ConfigurationClaim]:
     """Correct the systems of objects whose format is that of a better known system.
@@ -153,7 +153,7 @@ def _tell_relatives(
             yield replace(each, value=platforms[0][0]) if other else each
 
 
-def _tell_machines(claims: Sequence[ConfigurationClaim]) -> Iterator[ConfigurationClaim]:
+def _drop_imprecise(claims: Sequence[ConfigurationClaim]) -> Iterator[ConfigurationClaim]:
     """Drop machines that an object's header states less precisely than the file's name.
 
     The header says armv6l in an armv7l wheel, for example, and mips64 in a mips64el one.
@@ -200,17 +200,17 @@ def _choose(axis: str, aspect: str, claims: Sequence[ConfigurationClaim]) -> Axi
     first = value.split(", ")[0]
     telling = [each for each in claims if each.value == first]
     agreeing = [each for each in claims if agree(aspect, each.value, first)]
-    return AxisValue(_spell(axis, value), (telling or agreeing or list(claims))[0].evidence)
+    return AxisValue(_format_value(axis, value), (telling or agreeing or list(claims))[0].evidence)
 
 
-def _spell(axis: str, value: str) -> str:
+def _format_value(axis: str, value: str) -> str:
     """Write a value as cells do: "cu126" for "cuda 12.6", "pypy3.10" for "pypy 3.10"."""
     if axis != "variant":
         return value.replace(" ", "").replace(",", ", ")
-    return ", ".join(map(spell_variant, value.split(", ")))
+    return ", ".join(map(format_variant, value.split(", ")))
 
 
-def spell_variant(value: str) -> str:
+def format_variant(value: str) -> str:
     """Return an accelerator as cells write it: "cu126" for "cuda 12.6"."""
     family, _, version = value.partition(" ")
     return f"cu{version.replace('.', '')}" if version and family == "cuda" else f"{family}{version}"
@@ -232,12 +232,12 @@ def _read_promises(
     pythons = package.claims.pythons
     if isinstance(package, Distribution) and pythons:
         told = ", ".join(each.name for each in pythons[:3])
-        yield "python", AxisValue(spell_pythons(pythons), f"the tag {told}")
+        yield "python", AxisValue(format_pythons(pythons), f"the tag {told}")
     elif isinstance(package, CondaPackage) and not pythons:
         yield "python", AxisValue(ANY, "it depends on no Python")
 
 
-def spell_pythons(pythons: Iterable[PythonClaim]) -> str:
+def format_pythons(pythons: Iterable[PythonClaim]) -> str:
     """Return the Pythons that tags name: "3.12", "3.9+" for a stable ABI, or "any"."""
     exact, lowest = set[tuple[tuple[int, int], str]](), set[tuple[int, int]]()
     for each in pythons:
@@ -252,7 +252,7 @@ def spell_pythons(pythons: Iterable[PythonClaim]) -> str:
     return ", ".join([*spelled, *("{}.{}+".format(*each) for each in sorted(lowest)[:1])])
 
 
-def _spell_for_system(package: Package, found: dict[str, AxisValue]) -> None:
+def _refine_by_system(package: Package, found: dict[str, AxisValue]) -> None:
     """Distinguish musl from glibc, and write architectures as the system's tags do."""
     system, architecture = found.get("system"), found.get("architecture")
     if system is None:
@@ -289,7 +289,7 @@ def _set(file_name: str, axis: str, text: str, known: AxisValue | None) -> AxisV
         return AxisValue(text, BY_HAND)
     if text in known.value.split(", "):
         return AxisValue(text, known.evidence)
-    if not may_be(axis, text, known.value):
+    if not is_compatible(axis, text, known.value):
         raise ArtifactRefusedError(
             f"{file_name}: {axis}: {known.evidence} says {known.value}, but it is {BY_HAND} to "
             f"{text}"
@@ -297,7 +297,7 @@ def _set(file_name: str, axis: str, text: str, known: AxisValue | None) -> AxisV
     return AxisValue(text, f"{BY_HAND}; {known.evidence} says {known.value}")
 
 
-def may_be(axis: str, text: str, known: str) -> bool:
+def is_compatible(axis: str, text: str, known: str) -> bool:
     """Return whether a value set by hand is the known one, or a more precise one."""
     if axis == "system":
         return libc_of(text) in [libc_of(each) for each in known.split(", ")]
@@ -324,7 +324,7 @@ _CPU = "cpu"
 _LIBCS = {"glibc": ("linux",), "musl": ("musllinux",), "": ("linux", "musllinux")}
 
 
-def find_lie(artifact: Artifact) -> str:
+def find_contradiction_in_name(artifact: Artifact) -> str:
     """Return how the document contradicts the file's name, or "" if it does not."""
     name = artifact.file_name
     kind = next(
@@ -336,7 +336,9 @@ def find_lie(artifact: Artifact) -> str:
         return ""
     for axis, known in _read_name(name):
         value: str = getattr(artifact, axis)
-        if not all(each in known or may_be(axis, each, ", ".join(known)) for each in _split(value)):
+        if not all(
+            each in known or is_compatible(axis, each, ", ".join(known)) for each in _split(value)
+        ):
             said = f"{axis} {value}" if value else f"no {axis}"
             return f"artifact.json says {said}, and its name {', '.join(known)}"
     return ""
@@ -358,13 +360,13 @@ def _read_name(name: str) -> Iterator[tuple[str, list[str]]]:
     machines = [value for each in claims.systems for value in each.architectures or ("",)]
     if all(machines):
         yield "architecture", [*dict.fromkeys(machines)]
-    python = spell_pythons(claims.pythons)
+    python = format_pythons(claims.pythons)
     if python != ANY:
         yield "python", _split(python)
     stated = claim_by_file_name(name)
     labels = [each.claim.value for each in stated if each.aspect == "accelerator"]
     if labels and _CPU not in labels:  # a CPU build may need an accelerator's library
-        yield "variant", [spell_variant(each) for each in labels]
+        yield "variant", [format_variant(each) for each in labels]
 
 
 def _list_systems(claim: SystemClaim) -> tuple[str, ...]:

@@ -97,7 +97,7 @@ def derive_index(channel: str, members: Iterable[IndexedMember], base: str = "")
 def _is_itself(member: IndexedMember, faults: list[str]) -> bool:
     """Return whether the channel lists the member under the names in its document."""
     artifact = member.artifact
-    own = _spell(artifact.project, artifact.subdir, artifact.file_name)
+    own = _join_names(artifact.project, artifact.subdir, artifact.file_name)
     if _name(member) == own:
         return True
     faults.append(f"{_name(member)}: not listed: its artifact.json calls it {own}")
@@ -130,10 +130,10 @@ def _index_all(
 
 
 def _name(member: IndexedMember) -> str:
-    return _spell(member.project, member.subdir, member.file_name)
+    return _join_names(member.project, member.subdir, member.file_name)
 
 
-def _spell(project: str, subdir: str, file_name: str) -> str:
+def _join_names(project: str, subdir: str, file_name: str) -> str:
     """Join the parts as names of members do."""
     return "/".join(filter(None, (project, subdir, file_name)))
 
@@ -300,7 +300,7 @@ def _describe_further(artifact: Artifact) -> Iterator[tuple[str, str]]:
     """Yield the keys that are present only if their value is known."""
     if asked := _read_requirement(artifact):
         yield "requires-python", asked
-    if uploaded := spell_time(artifact.pushed):
+    if uploaded := format_time(artifact.pushed):
         yield "upload-time", uploaded
 
 
@@ -318,7 +318,7 @@ def _shorten(text: str | None) -> str | None:
     return None if text is None else " ".join(text.split())[:_LONGEST]
 
 
-def spell_time(text: str) -> str:
+def format_time(text: str) -> str:
     """Return a time in the form of PEP 700, or "" if there is none."""
     moment = read_time(text)
     return "" if moment is None else moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

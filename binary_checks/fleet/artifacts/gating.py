@@ -52,7 +52,7 @@ class GateRefusal:
     why: str
     advice: str
 
-    def spell(self) -> str:
+    def format(self) -> str:
         """Return the refusal as one line."""
         return (
             f"{self.what}: {self.why}; {self.advice}" if self.what else f"{self.why}; {self.advice}"
@@ -85,9 +85,9 @@ def decide(
     """Decide from the verdicts on a file whether the gate, already narrowed to it, lets it in.
 
     ``promoted`` is when the file was let in, and ages and waivers are compared with that time; None
-    stands for now. See `narrow`.
+    stands for now. See `apply_rules`.
     """
-    case = _Case(gate, artifact, now, promoted or now)
+    case = _GateEvaluation(gate, artifact, now, promoted or now)
     counted = [each for each in kept if case.counts(each)]
     for family in gate.families:
         for place in _places_of(gate, family):
@@ -100,7 +100,7 @@ def _places_of(gate: Gate, family: str) -> Sequence[str]:
     return gate.places if gate.places and family in PLACED_FAMILIES else ("",)
 
 
-def choose_believed(
+def select_believed(
     gate: Gate, artifact: Artifact, kept: Iterable[KeptVerdict], now: datetime
 ) -> list[KeptVerdict]:
     """Return the verdicts whose statements about the file the gate believes."""
@@ -125,7 +125,7 @@ _AGAIN = "judge it again"
 _SIGN = "sign it with a key that the policy lists: `artifact attest --key FILE`"
 
 
-class _Case:
+class _GateEvaluation:
     """The decision about one file at one gate, while it is being made."""
 
     def __init__(self, gate: Gate, artifact: Artifact, now: datetime, promoted: datetime) -> None:
@@ -134,7 +134,7 @@ class _Case:
         self._deciding: dict[str, None] = {}
         self._waived: dict[str, None] = {}
         self._notes: list[str] = []
-        self._unheard: list[tuple[str, str]] = []  # (why a verdict does not count, the remedy)
+        self._ignored: list[tuple[str, str]] = []  # (why a verdict does not count, the remedy)
 
     def conclude(self) -> GateDecision:
         return GateDecision(
@@ -152,7 +152,7 @@ class _Case:
         reason, advice = objection
         note = f"the verdict of {_name_run(kept.verdict)} does not count: {reason}"
         self._notes.append(note)
-        self._unheard.append((note, advice))
+        self._ignored.append((note, advice))
         return False
 
     def _objections(self, kept: KeptVerdict) -> Iterator[tuple[str, str]]:
@@ -177,7 +177,7 @@ class _Case:
             return
         kept, said = max(judged, key=lambda pair: _rank(pair[0].verdict, pair[1]))
         self._deciding.update(dict.fromkeys(kept.digests))
-        self._hold(where, kept.verdict, said, place)
+        self._check_deciding(where, kept.verdict, said, place)
 
     def _refuse_unjudged(self, where: str, family: str, about: Sequence[FamilyVerdict]) -> None:
         if self._waives(family):
@@ -185,13 +185,15 @@ class _Case:
         gaps = [said.gap for said in about if said.gap]
         if gaps:
             self._refuse(where, f"not inspected: {gaps[0]}", "run it where that can be inspected")
-        elif self._unheard:
-            note, advice = self._unheard[0]
+        elif self._ignored:
+            note, advice = self._ignored[0]
             self._refuse(where, f"no verdict that counts: {note}", advice)
         else:
             self._refuse(where, "no verdict", "judge it there, and `artifact attest` the result")
 
-    def _hold(self, where: str, verdict: PackageVerdict, said: FamilyVerdict, place: str) -> None:
+    def _check_deciding(
+        self, where: str, verdict: PackageVerdict, said: FamilyVerdict, place: str
+    ) -> None:
         told = _name_run(verdict)
         if self._is_too_old(verdict):
             limit = f"{self._gate.max_age:g} days"
@@ -222,7 +224,7 @@ class _Case:
         for waiver in self._gate.waivers:
             if waiver.covers(named, self._artifact.file_name):
                 if not waiver.has_expired(self._promoted.date()):
-                    self._waived[_spell_waiver(waiver)] = None
+                    self._waived[_format_waiver(waiver)] = None
                     return True
                 self._notes.append(f"the waiver of {named} expired on {waiver.expires}")
         return False
@@ -264,7 +266,7 @@ def _name_run(verdict: PackageVerdict) -> str:
     return f"{verdict.ended}{cell}"
 
 
-def _spell_waiver(waiver: GateWaiver) -> str:
+def _format_waiver(waiver: GateWaiver) -> str:
     return f"{waiver.despite}: {waiver.reason} ({waiver.owner}, until {waiver.expires})"
 
 
@@ -359,7 +361,7 @@ class Gate:
         return hashlib.sha256(write_gate(self)).hexdigest()
 
 
-def narrow(gate: Gate, artifact: Artifact, *, has_gpu_cell: bool = False) -> Gate:
+def apply_rules(gate: Gate, artifact: Artifact, *, has_gpu_cell: bool = False) -> Gate:
     """Return what a gate asks of one file: for each key, the last rule that matches it wins.
 
     A cell of the matrix that has a GPU stage asks for ``gpu``, unless a rule says otherwise.

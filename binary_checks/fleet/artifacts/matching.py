@@ -124,7 +124,7 @@ def keep_latest(found: Iterable[FoundArtifact]) -> list[FoundArtifact]:
     return sorted(newest.values(), key=_order)
 
 
-def tell_differences(found: Sequence[FoundArtifact]) -> str:
+def format_differences(found: Sequence[FoundArtifact]) -> str:
     """Return the fields in which the artifacts differ: "python (3.11, 3.12), commit (…)"."""
     told: list[str] = []
     for name in (*FIELDS, "commit", "file_name"):
@@ -135,7 +135,7 @@ def tell_differences(found: Sequence[FoundArtifact]) -> str:
     return ", ".join(told)
 
 
-def tell_nearest(found: Sequence[FoundArtifact], wish: ArtifactWish) -> str:
+def format_nearest(found: Sequence[FoundArtifact], wish: ArtifactWish) -> str:
     """Return which artifact comes closest to the request, and how it differs."""
     if not found:
         return "there is none at all"
@@ -223,7 +223,7 @@ def _order(each: FoundArtifact) -> tuple[object, ...]:
     return (artifact.project, _rank(artifact.version), artifact.file_name, artifact.sha256)
 
 
-def spell_found(found: Sequence[FoundArtifact]) -> Iterator[tuple[str, ...]]:
+def tabulate_found(found: Sequence[FoundArtifact]) -> Iterator[tuple[str, ...]]:
     """Yield the rows of a table; the first is the header."""
     names = ("project", "version", "kind", *FILE_AXES)
     shown = [name for name in names if any(getattr(each.artifact, name) for each in found)]

@@ -117,7 +117,7 @@ class _PolicyReader:
             return empty
         return convert(self._tables[key], _TOP[key], f"{self._named}: {key}")
 
-    def _say(self, header: str) -> str:
+    def _format_line(self, header: str) -> str:
         """Return where a table's header stands, as " (line 12)"; "" if it has none."""
         pattern = re.compile(rf"[ \t]*\[[ \t]*{re.escape(header)}[ \t]*\]")
         found = (number for number, line in enumerate(self._lines, 1) if pattern.match(line))
@@ -151,7 +151,7 @@ class _PolicyReader:
 
     def _read_gate(self, name: str, row: object, keys: Mapping[str, PublicKey]) -> Gate:
         header = f"channels.{name}"
-        where = f"{self._named}: {header}{self._say(header)}"
+        where = f"{self._named}: {header}{self._format_line(header)}"
         if not isinstance(row, dict):
             raise ProfileError(f"{where}: not a table; write [{header}]")
         reject_unknown(row, _GATE, where, "key")

@@ -25,7 +25,7 @@ from binary_checks.errors import (
     StoreError,
 )
 from binary_checks.fleet.artifacts.artifact import Artifact
-from binary_checks.fleet.artifacts.axis_claims import find_lie
+from binary_checks.fleet.artifacts.axis_claims import find_contradiction_in_name
 from binary_checks.fleet.artifacts.channels import join_channel, list_withdrawn, require_free
 from binary_checks.fleet.artifacts.deriving import (
     StatedArtifact,
@@ -39,9 +39,9 @@ from binary_checks.fleet.artifacts.gating import (
     GateDecision,
     GateRefusal,
     KeptVerdict,
-    choose_believed,
+    apply_rules,
     decide,
-    narrow,
+    select_believed,
     write_gate,
 )
 from binary_checks.fleet.artifacts.kept_artifacts import hash_file, hash_pieces
@@ -76,7 +76,7 @@ class PromotionCandidate:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Occasion:
+class PromotionSettings:
     """What all promotions of one command have in common."""
 
     gate: Gate
@@ -88,9 +88,9 @@ class Occasion:
     fields: frozenset[str] = frozenset()
 
 
-def weigh(
+def decide_promotions(
     store: Store,
-    occasion: Occasion,
+    settings: PromotionSettings,
     artifacts: Iterable[Artifact],
     *,
     members: Collection[str],
@@ -98,35 +98,35 @@ def weigh(
 ) -> list[PromotionCandidate]:
     """Decide about each artifact; ``members`` are the SHA-256 that the channel contains already."""
     by_digest = {each.sha256: each for each in artifacts}
-    withdrawn = list_withdrawn(store, occasion.source)
+    withdrawn = list_withdrawn(store, settings.source)
 
-    def weigh_one(digest: str) -> PromotionCandidate:
+    def decide_one(digest: str) -> PromotionCandidate:
         artifact = by_digest[digest]
         if digest in members:
             return PromotionCandidate(artifact=artifact, is_member=True)
         if digest in withdrawn:
-            why = f"withdrawn from {occasion.source}: {withdrawn[digest]}"
+            why = f"withdrawn from {settings.source}: {withdrawn[digest]}"
             refusal = GateRefusal(what="", why=why, advice="promote another build")
             return PromotionCandidate(artifact=artifact, decision=GateDecision(refusals=(refusal,)))
-        return _weigh(store, occasion, artifact, has_gpu_cell=digest in with_gpu)
+        return _decide_promotion(store, settings, artifact, has_gpu_cell=digest in with_gpu)
 
-    return [*ask_at_once(weigh_one, by_digest)]
+    return [*ask_at_once(decide_one, by_digest)]
 
 
-def _weigh(
-    store: Store, occasion: Occasion, artifact: Artifact, *, has_gpu_cell: bool
+def _decide_promotion(
+    store: Store, settings: PromotionSettings, artifact: Artifact, *, has_gpu_cell: bool
 ) -> PromotionCandidate:
     faults: list[str] = []
-    gate = narrow(occasion.gate, artifact, has_gpu_cell=has_gpu_cell)
+    gate = apply_rules(settings.gate, artifact, has_gpu_cell=has_gpu_cell)
     try:
-        require_free(store, occasion.gate.channel, artifact)
-        if lie := find_lie(artifact):
+        require_free(store, settings.gate.channel, artifact)
+        if lie := find_contradiction_in_name(artifact):
             raise RecordError(f"{store.url}: {artifact_name(artifact.sha256)}: {lie}")
         kept = list_verdicts(store, artifact.sha256, gate.keys, faults)
-        decision = decide(gate, artifact, kept, occasion.now)
-        believed = choose_believed(gate, artifact, kept, occasion.now)
-        names = gate.read_fields | occasion.fields
-        if decision.passes and (found := find_unproven(store, artifact, believed, names)):
+        decision = decide(gate, artifact, kept, settings.now)
+        believed = select_believed(gate, artifact, kept, settings.now)
+        names = gate.read_fields | settings.fields
+        if decision.passes and (found := find_unproven_field(store, artifact, believed, names)):
             decision = GateDecision(refusals=(found,))
     except ArtifactRefusedError as error:
         decision = GateDecision(refusals=(GateRefusal(what="", why=str(error), advice=_IMMUTABLE),))
@@ -138,14 +138,14 @@ def _weigh(
     )
 
 
-def promote(store: Store, occasion: Occasion, candidate: PromotionCandidate) -> bool:
+def promote(store: Store, settings: PromotionSettings, candidate: PromotionCandidate) -> bool:
     """Let a file into the channel and record why; return False if another process just did.
 
     Raises ArtifactRefusedError if another file took the name meanwhile.
     """
     if not candidate.decision.passes:
         raise StoreError(f"{candidate.artifact.file_name}: refused by its gate")
-    gate = write_gate(occasion.gate)
+    gate = write_gate(settings.gate)
     digest = hash_bytes(gate)
     store.create(policy_name(digest), gate)
     artifact = candidate.artifact
@@ -154,10 +154,10 @@ def promote(store: Store, occasion: Occasion, candidate: PromotionCandidate) -> 
             sha256=artifact.sha256,
             file_name=artifact.file_name,
             project=artifact.project,
-            source=occasion.source,
-            channel=occasion.gate.channel,
-            at=occasion.now.isoformat(timespec="seconds"),
-            by=occasion.by,
+            source=settings.source,
+            channel=settings.gate.channel,
+            at=settings.now.isoformat(timespec="seconds"),
+            by=settings.by,
             gate=digest,
             verdicts=candidate.decision.verdicts,
             waived=candidate.decision.waived,
@@ -165,9 +165,9 @@ def promote(store: Store, occasion: Occasion, candidate: PromotionCandidate) -> 
             versions={"binary_checks": __version__},
         )
     )
-    content = write_envelope(record, occasion.keys)
+    content = write_envelope(record, settings.keys)
     store.create(promotion_name(artifact.sha256, hash_bytes(content)), content)
-    return join_channel(store, occasion.gate.channel, artifact)
+    return join_channel(store, settings.gate.channel, artifact)
 
 
 # Records of promotions: in-toto statements with a verification summary (VSA) as predicate.
@@ -248,7 +248,7 @@ _TURN = Lock()
 _TAMPERED = "somebody tampered with the store"
 
 
-def find_unproven(
+def find_unproven_field(
     store: Store, artifact: Artifact, believed: Sequence[KeptVerdict], names: Collection[str]
 ) -> GateRefusal | None:
     """Return why one of the named fields of artifact.json cannot be believed, or None.
@@ -297,13 +297,13 @@ def _contradict(name: str, value: str, stated: Collection[str]) -> GateRefusal:
         why = f"verdicts of the same time state {name} {' and '.join(sorted(stated))}"
         return GateRefusal(what="", why=why, advice="judge it again, and attest one of them")
     (signed,) = stated
-    why = f"{_STORED} says {_spell(name, value)}, and its verdict states {name} {signed}"
+    why = f"{_STORED} says {_format_field(name, value)}, and its verdict states {name} {signed}"
     advice = f"if it is {name} {value}, `artifact attest RESULT --set {name}={value}` states that"
     return GateRefusal(what="", why=why, advice=advice if value else _TAMPERED)
 
 
 def _refuse_unsigned(name: str, value: str, found: str) -> GateRefusal:
-    said = f"{_STORED} says {_spell(name, value)}"
+    said = f"{_STORED} says {_format_field(name, value)}"
     if found:
         return GateRefusal(what="", why=f"{said}, and its bytes {name} {found}", advice=_TAMPERED)
     why = f"{said}, which neither its bytes nor a verdict state"
@@ -311,7 +311,7 @@ def _refuse_unsigned(name: str, value: str, found: str) -> GateRefusal:
     return GateRefusal(what="", why=why, advice=advice)
 
 
-def _spell(name: str, value: str) -> str:
+def _format_field(name: str, value: str) -> str:
     return f"{name} {value}" if value else f"no {name}"
 
 

@@ -143,7 +143,7 @@ def read_companions(licenses: Sequence[str], dependencies: Sequence[str]) -> dic
     return found
 
 
-def tell_host() -> AxisValue:
+def read_host_system() -> AxisValue:
     """Return the system of this host, used for files that do not state their own."""
     system = {"Linux": "linux", "Darwin": "macos", "Windows": "windows"}.get(platform.system(), "")
     if system != "linux":

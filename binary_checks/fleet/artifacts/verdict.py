@@ -167,7 +167,7 @@ def _judge_families(entries: Sequence[Entry]) -> Iterator[FamilyVerdict]:
             family=family,
             place=place,
             outcome=_sum_up_family(found),
-            gap=next(map(_tell_gap, gaps), ""),
+            gap=next(map(_format_gap, gaps), ""),
             gapped=tuple(sorted(entry.check for entry in gaps)),
         )
 
@@ -178,7 +178,7 @@ def _sum_up_family(entries: Iterable[Entry]) -> Outcome:
     return Outcome.NOT_APPLICABLE if found == {Outcome.NOT_APPLICABLE} else sum_up(found)
 
 
-def _tell_gap(entry: Entry) -> str:
+def _format_gap(entry: Entry) -> str:
     told = [entry.reason, *(each.sentence for each in entry.not_inspected)]
     return cut(one_line(f"{entry.check}: {next(filter(None, told), 'not inspected')}"))
 

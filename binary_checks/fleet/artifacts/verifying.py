@@ -29,7 +29,7 @@ from binary_checks.errors import (
     StoreError,
 )
 from binary_checks.fleet.artifacts.artifact import Artifact
-from binary_checks.fleet.artifacts.axis_claims import find_lie
+from binary_checks.fleet.artifacts.axis_claims import find_contradiction_in_name
 from binary_checks.fleet.artifacts.channel_index import (
     ChannelView,
     find_differences,
@@ -42,10 +42,10 @@ from binary_checks.fleet.artifacts.deriving import join_text, open_texts
 from binary_checks.fleet.artifacts.gating import (
     AHEAD,
     Gate,
-    choose_believed,
+    apply_rules,
     decide,
-    narrow,
     read_gate,
+    select_believed,
 )
 from binary_checks.fleet.artifacts.kept_artifacts import find_artifact, list_artifacts
 from binary_checks.fleet.artifacts.kept_verdicts import (
@@ -55,7 +55,7 @@ from binary_checks.fleet.artifacts.kept_verdicts import (
 )
 from binary_checks.fleet.artifacts.matching import find_with_gpu, list_gpu_fields
 from binary_checks.fleet.artifacts.policy_file import GatePolicy
-from binary_checks.fleet.artifacts.promoting import Promotion, find_unproven, read_promotion
+from binary_checks.fleet.artifacts.promoting import Promotion, find_unproven_field, read_promotion
 from binary_checks.fleet.artifacts.signatures import (
     SignedStatement,
     find_signers,
@@ -156,7 +156,7 @@ class _ChannelVerifier:
                 if record.channel != self._channel:
                     continue
                 recorded += 1
-                self._hold(f"{self._store.url}: {name}", member, signed, record)
+                self._verify_record(f"{self._store.url}: {name}", member, signed, record)
             except RecordError as error:
                 faults.append(str(error))
             else:
@@ -169,7 +169,7 @@ class _ChannelVerifier:
     def _record_names(self, member: ChannelMember) -> list[str]:
         return [each.name for each in self._store.names(promotion_prefix(member.sha256))]
 
-    def _hold(
+    def _verify_record(
         self, named: str, member: ChannelMember, signed: SignedStatement, record: Promotion
     ) -> None:
         """Raise RecordError unless the record is of this member, and its gate lets it in."""
@@ -181,7 +181,7 @@ class _ChannelVerifier:
         artifact = find_artifact(self._store, member.sha256)
         if artifact is None:
             raise RecordError(f"{named}: nothing is known of {member.sha256}")
-        if lie := find_lie(artifact):
+        if lie := find_contradiction_in_name(artifact):
             raise RecordError(lie)
         gate = self._read_gate(record)
         promoters = self._own.promoters if self._own else gate.promoters
@@ -216,7 +216,7 @@ class _ChannelVerifier:
             publics = {key.public for key in self._trusted}
             gate = replace(gate, keys=tuple(key for key in gate.keys if key.public in publics))
         has_gpu_cell = record.gpu_cell or bool(find_with_gpu(self._cells, [artifact]))
-        gate = narrow(gate, artifact, has_gpu_cell=has_gpu_cell)
+        gate = apply_rules(gate, artifact, has_gpu_cell=has_gpu_cell)
         faults: list[str] = []
         promoted = read_time(record.at)
         kept = list_verdicts(self._store, artifact.sha256, gate.keys, faults)
@@ -224,13 +224,13 @@ class _ChannelVerifier:
         if recorded:
             named = [each for each in kept if not {*record.verdicts}.isdisjoint(each.digests)]
             decisions.insert(0, decide(gate, artifact, named, promoted))
-        believed = choose_believed(gate, artifact, kept, self._now)
+        believed = select_believed(gate, artifact, kept, self._now)
         names = gate.read_fields | self._gpu_fields
-        if unproven := find_unproven(self._store, artifact, believed, names):
-            raise RecordError(f"{said}: {unproven.spell()}")
+        if unproven := find_unproven_field(self._store, artifact, believed, names):
+            raise RecordError(f"{said}: {unproven.format()}")
         for decision in decisions:
             if not decision.passes:
-                why = next(iter(faults), "") or decision.refusals[0].spell()
+                why = next(iter(faults), "") or decision.refusals[0].format()
                 raise RecordError(f"{said}: {why}")
 
 
@@ -252,7 +252,7 @@ def verify_artifact(
     suffix = artifact.file_name.rpartition(".")[2]
     if _KINDS.get(suffix, artifact.kind) != artifact.kind:
         yield f"its document says that it is of the kind {artifact.kind}"
-    elif lie := find_lie(artifact):
+    elif lie := find_contradiction_in_name(artifact):
         yield lie
     if name not in names:
         yield "its bytes are not there"

@@ -126,7 +126,7 @@ def _read_rule(row: object, where: str) -> CauseRule:
         values["patterns"] = tuple(map(compile_pattern, values["patterns"]))
     except SlowPattern as error:
         raise ProfileError(f"{where}: {error}") from None
-    return _hold_to_examples(CauseRule(**values, listed=where))
+    return _require_examples(CauseRule(**values, listed=where))
 
 
 def _require(value: str, known: Iterable[str], where: str) -> None:
@@ -134,7 +134,7 @@ def _require(value: str, known: Iterable[str], where: str) -> None:
         raise ProfileError(f"{where}: {cut(repr(value), 60)} is not one of: {', '.join(known)}")
 
 
-def _hold_to_examples(rule: CauseRule) -> CauseRule:
+def _require_examples(rule: CauseRule) -> CauseRule:
     if not rule.matches(rule.example):
         raise ProfileError(f"{rule.listed}: none of its patterns matches its example")
     if rule.matches(rule.counter_example):
@@ -196,7 +196,7 @@ def _compile(text: str) -> re.Pattern[str]:
         raise SlowPattern(f"not a regular expression: {error}") from None
     if compiled.match(""):
         raise SlowPattern("it matches every line")
-    _weigh(_split(text))
+    _require_bounded(_split(text))
     return compiled
 
 
@@ -210,7 +210,7 @@ def _split(text: str) -> Iterator[re.Match[str]]:
         place = found.end()
 
 
-def _weigh(tokens: Iterable[re.Match[str]]) -> None:
+def _require_bounded(tokens: Iterable[re.Match[str]]) -> None:
     """Raise SlowPattern if an alternative of the pattern has too many ways to match."""
     depth = repeats = optional = 0
     anchored = fresh = True

@@ -47,7 +47,7 @@ ALWAYS = "!cancelled()"
 BASH = {"run": {"shell": "bash"}}
 
 
-def say(expression: str) -> str:
+def format_expression(expression: str) -> str:
     """Return an expression in GitHub's syntax."""
     return f"${{{{ {expression} }}}}"
 
@@ -93,7 +93,7 @@ def write_workflow(workflow: OwnWorkflow, pipeline: Pipeline) -> Json:
         "on": _events(workflow),
         "permissions": {},
         "concurrency": {
-            "group": f"{say('github.workflow')}-{say('github.ref')}",
+            "group": f"{format_expression('github.workflow')}-{format_expression('github.ref')}",
             "cancel-in-progress": workflow.pull_requests,
         },
         "defaults": BASH,
@@ -122,7 +122,9 @@ def _listing_job(jobs: list[OwnJob], pipeline: Pipeline) -> Json:
         "timeout-minutes": 10,
         "permissions": READ,
         **list_variables(pipeline),
-        "outputs": {_output(job): say(f"steps.plan.outputs.{_output(job)}") for job in jobs},
+        "outputs": {
+            _output(job): format_expression(f"steps.plan.outputs.{_output(job)}") for job in jobs
+        },
         "steps": [
             check_out(pipeline),
             set_up_python(pipeline, pipeline.settings.python),
@@ -148,17 +150,17 @@ def _write_job(job: OwnJob, pipeline: Pipeline) -> Json:
     needs = [*([LISTING] if job.condition else []), *job.needs]
     found: Json = {"needs": needs} if needs else {}
     if job.condition:
-        rows = say(f"fromJSON(needs.{LISTING}.outputs.{_output(job)})")
-    found["runs-on"] = say("matrix.runner") if job.condition else job.runner or OFFICE
+        rows = format_expression(f"fromJSON(needs.{LISTING}.outputs.{_output(job)})")
+    found["runs-on"] = format_expression("matrix.runner") if job.condition else job.runner or OFFICE
     found["timeout-minutes"] = max(1, round(job.timeout / 60))
     if rows:
         found["strategy"] = {"fail-fast": False, "matrix": {"include": rows}}
     if job.environment:
         found["environment"] = dict(job.environment)
     found["permissions"] = dict(job.permissions) or READ
-    python = say("matrix.python") if job.condition else job.python
+    python = format_expression("matrix.python") if job.condition else job.python
     variables = {"CELL_PYTHON": python} if job.condition else {}
-    variables |= {f"JOB_{name.upper()}": say(f"matrix.{name}") for name in job.matrix}
+    variables |= {f"JOB_{name.upper()}": format_expression(f"matrix.{name}") for name in job.matrix}
     if variables:
         found["env"] = variables
     return {**found, "steps": [*_write_steps(job, pipeline, python)]}
@@ -254,20 +256,20 @@ def _write_main(pipeline: Pipeline) -> Json:
     }
     called: Json = {
         "needs": "plan",
-        "name": f"cells {say('strategy.job-index')}",
+        "name": f"cells {format_expression('strategy.job-index')}",
         "strategy": {
             "fail-fast": False,
-            "matrix": {"chunk": say("fromJSON(needs.plan.outputs.chunks)")},
+            "matrix": {"chunk": format_expression("fromJSON(needs.plan.outputs.chunks)")},
         },
         "uses": f"$/{_CHUNK}",
-        "with": {"cells": say("matrix.chunk")},
+        "with": {"cells": format_expression("matrix.chunk")},
     }
     jobs: Json = {"plan": _plan_job(pipeline), "cells": {**called, **_hand_on(pipeline)}}
     if settings.store:
         night = f"{ALWAYS} && needs.plan.outputs.night == 'true'"
         jobs["night"] = {
             "needs": ["plan", "cells"],
-            "if": say(night),
+            "if": format_expression(night),
             "uses": f"$/{_NIGHT}",
             **_hand_on(pipeline, settings.secrets),
         }
@@ -283,8 +285,10 @@ def _write_main(pipeline: Pipeline) -> Json:
         "permissions": READ,
         **list_variables(pipeline),
         "concurrency": {
-            "group": "-".join(map(say, ("github.workflow", "github.event_name", "github.ref"))),
-            "cancel-in-progress": say("github.event_name == 'pull_request'"),
+            "group": "-".join(
+                map(format_expression, ("github.workflow", "github.event_name", "github.ref"))
+            ),
+            "cancel-in-progress": format_expression("github.event_name == 'pull_request'"),
         },
         "jobs": jobs,
     }
@@ -295,13 +299,17 @@ def _plan_job(pipeline: Pipeline) -> Json:
     labels = "join(github.event.pull_request.labels.*.name, ';')"
     plan = {
         "id": "plan",
-        "env": {LABELS: say(labels), ONLY: say("inputs.only"), ALSO: say("inputs.also")},
+        "env": {
+            LABELS: format_expression(labels),
+            ONLY: format_expression("inputs.only"),
+            ALSO: format_expression("inputs.also"),
+        },
         "run": f'{plan_line(pipeline, "github").strip()} >> "$GITHUB_OUTPUT"',
     }
     outputs = ("night", "chunks")
     return {
         **_begin_office(minutes=10),
-        "outputs": {name: say(f"steps.plan.outputs.{name}") for name in outputs},
+        "outputs": {name: format_expression(f"steps.plan.outputs.{name}") for name in outputs},
         "steps": [*_begin(pipeline, pipeline.settings.python), plan],
     }
 
@@ -314,13 +322,13 @@ def _write_chunk(pipeline: Pipeline) -> Json:
         "permissions": READ,
         "jobs": {
             "cell": {
-                "name": say("matrix.row.cell"),
+                "name": format_expression("matrix.row.cell"),
                 "strategy": {
                     "fail-fast": False,
-                    "matrix": {"row": say("fromJSON(inputs.cells)")},
+                    "matrix": {"row": format_expression("fromJSON(inputs.cells)")},
                 },
                 "uses": f"$/{_CELL}",
-                "with": {"row": say("toJSON(matrix.row)")},
+                "with": {"row": format_expression("toJSON(matrix.row)")},
                 **_hand_on(pipeline),
             }
         },
@@ -336,7 +344,7 @@ def _write_cell(pipeline: Pipeline) -> Json:
         "name": "binary-checks cell",
         "on": {"workflow_call": {"inputs": called, **_take_secrets(pipeline)}},
         "permissions": READ,
-        **list_variables(pipeline, CELL=say(_row("cell"))),
+        **list_variables(pipeline, CELL=format_expression(_row("cell"))),
         "jobs": {stage: _stage_job(stage, pipeline) for stage in pipeline.stages},
     }
 
@@ -359,22 +367,25 @@ def _stage_job(stage: str, pipeline: Pipeline) -> Json:
     if stage == "test":
         job["needs"] = "build"
     elif stage == "gpu":
-        job |= {"needs": ["build", "test"], "if": say(_row("gpu"))}
+        job |= {"needs": ["build", "test"], "if": format_expression(_row("gpu"))}
     elif publishes:
         built = "needs.build.result == 'success'"
         trusted = "github.event_name != 'pull_request'"
-        job |= {"needs": ["build", "test", "gpu"], "if": say(f"{ALWAYS} && {built} && {trusted}")}
-    python = settings.python if publishes else say(_row("python"))
+        job |= {
+            "needs": ["build", "test", "gpu"],
+            "if": format_expression(f"{ALWAYS} && {built} && {trusted}"),
+        }
+    python = settings.python if publishes else format_expression(_row("python"))
     if publishes:
         job |= _begin_office(minutes=30)
         job |= {"environment": settings.deployment} if settings.deployment else {}
     else:
         kind = "gpu_" if stage == "gpu" else ""
         minutes = max(1, round(settings.build_timeout / 60))
-        job["runs-on"] = say(_row(f"{kind}runner"))
-        job["timeout-minutes"] = minutes if stage == "build" else say(_row("minutes"))
+        job["runs-on"] = format_expression(_row(f"{kind}runner"))
+        job["timeout-minutes"] = minutes if stage == "build" else format_expression(_row("minutes"))
         if _has_images(pipeline):
-            job["container"] = say(_row(f"{kind}container"))
+            job["container"] = format_expression(_row(f"{kind}container"))
     return {**job, "steps": [*_steps(stage, pipeline, python, _row("cell"))]}
 
 
@@ -383,7 +394,7 @@ def _steps(stage: str, pipeline: Pipeline, python: str, cell: str = "") -> Itera
     yield from _begin(pipeline, python, TAKES.get(stage, ()), cell)
     script: Json = {"run": stage_line(pipeline, stage).strip()}
     if secrets := secrets_of(pipeline, stage):
-        script = {"env": {name: say(f"secrets.{name}") for name in secrets}, **script}
+        script = {"env": {name: format_expression(f"secrets.{name}") for name in secrets}, **script}
     yield script
     if stage in LEAVES:
         folder = LEAVES[stage]
@@ -396,7 +407,7 @@ def _steps(stage: str, pipeline: Pipeline, python: str, cell: str = "") -> Itera
             overwrite=True,  # of an earlier attempt
             retention_days=_DAYS,
         )
-        yield kept if stage == "build" else {"if": say(ALWAYS), **kept}
+        yield kept if stage == "build" else {"if": format_expression(ALWAYS), **kept}
 
 
 def _begin(
@@ -413,7 +424,7 @@ def _begin(
 
 def _name(folder: str, cell: str) -> str:
     name = ARTIFACTS[folder]
-    return f"{name}-{say(cell)}" if cell else name
+    return f"{name}-{format_expression(cell)}" if cell else name
 
 
 def _begin_office(*, minutes: int) -> Json:
@@ -428,7 +439,9 @@ def _take_secrets(pipeline: Pipeline, names: tuple[str, ...] | None = None) -> J
 
 def _hand_on(pipeline: Pipeline, names: tuple[str, ...] | None = None) -> Json:
     given = pipeline.settings.publish_secrets if names is None else names
-    return {"secrets": {name: say(f"secrets.{name}") for name in given}} if given else {}
+    return (
+        {"secrets": {name: format_expression(f"secrets.{name}") for name in given}} if given else {}
+    )
 
 
 # -- the night
@@ -444,7 +457,7 @@ def _write_night(pipeline: Pipeline) -> Json:
     outputs = ("date", "smoke", "smoke_gpu")
     plan: Json = {
         **_night_job("plan", pipeline, settings.python),
-        "outputs": {name: say(f"steps.plan.outputs.{name}") for name in outputs},
+        "outputs": {name: format_expression(f"steps.plan.outputs.{name}") for name in outputs},
     }
     plan["steps"].insert(
         -1, {"id": "plan", "run": f'{plan_line(pipeline, "github").strip()} >> "$GITHUB_OUTPUT"'}
@@ -453,12 +466,12 @@ def _write_night(pipeline: Pipeline) -> Json:
     some = "needs.plan.outputs.smoke_gpu != '[]'"
     smoke_gpu = {
         "needs": ["plan", "smoke"],
-        "if": say(f"{planned} && {some}"),
+        "if": format_expression(f"{planned} && {some}"),
         **_smoke_job("smoke-gpu", pipeline),
     }
     collect = {
         "needs": ["plan", "smoke", "smoke-gpu"],
-        "if": say(planned),
+        "if": format_expression(planned),
         **_night_job("collect", pipeline, settings.python),
     }
     jobs = {"plan": plan, "smoke": smoke, "smoke-gpu": smoke_gpu, "collect": collect}
@@ -479,22 +492,24 @@ def _night_job(stage: str, pipeline: Pipeline, python: str, cell: str = "") -> J
         job["environment"] = pipeline.settings.deployment
     for step in steps:
         if f"ci stage {stage}" in step.get("run", ""):
-            step["env"] = {NIGHT_DATE: say(date), **step.get("env", {})}
+            step["env"] = {NIGHT_DATE: format_expression(date), **step.get("env", {})}
     return {**job, "steps": steps}
 
 
 def _smoke_job(stage: str, pipeline: Pipeline) -> Json:
     rows = f"needs.plan.outputs.{stage.replace('-', '_')}"
-    job = _night_job(stage, pipeline, say("matrix.row.pythons"), "matrix.row.cell")
-    container = {"container": say("matrix.row.container")} if _has_images(pipeline) else {}
+    job = _night_job(stage, pipeline, format_expression("matrix.row.pythons"), "matrix.row.cell")
+    container = (
+        {"container": format_expression("matrix.row.container")} if _has_images(pipeline) else {}
+    )
     return {
-        "name": f"{stage} {say('matrix.row.name')}",
-        "strategy": {"fail-fast": False, "matrix": {"row": say(f"fromJSON({rows})")}},
+        "name": f"{stage} {format_expression('matrix.row.name')}",
+        "strategy": {"fail-fast": False, "matrix": {"row": format_expression(f"fromJSON({rows})")}},
         **job,
-        "runs-on": say("matrix.row.runner"),
-        "timeout-minutes": say("matrix.row.minutes"),
+        "runs-on": format_expression("matrix.row.runner"),
+        "timeout-minutes": format_expression("matrix.row.minutes"),
         **container,
-        "env": {"CELL": say("matrix.row.cell")},
+        "env": {"CELL": format_expression("matrix.row.cell")},
     }
 
 

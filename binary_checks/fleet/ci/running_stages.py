@@ -25,7 +25,7 @@ from binary_checks.fleet.cells.matrix import Matrix
 from binary_checks.fleet.ci.ci_settings import CiSettings, read_ci
 from binary_checks.fleet.ci.pipeline import make_options, name_values
 from binary_checks.fleet.night import Cell
-from binary_checks.fleet.nights.attempt_process import stretch_lifeline
+from binary_checks.fleet.nights.attempt_process import open_lifeline
 from binary_checks.fleet.nights.cell_commands import choose_python, find_python, options_of_gpu
 from binary_checks.fleet.stored_nights import read_date, tonight
 from binary_checks.processes import SAFE_PATH, user_environment
@@ -231,7 +231,7 @@ class StageRun:
         """
         sys.stdout.flush()
         with (
-            stretch_lifeline() as lifeline,
+            open_lifeline() as lifeline,
             subprocess.Popen(
                 command,
                 env={**environment, **dict(lifeline.variables)},

@@ -37,20 +37,20 @@ def write(pipeline: Pipeline) -> Mapping[str, str]:
     shared = Counter(pattern for each in patterns.values() for pattern in each)
     lines = [
         f"# {heading(pipeline)}",
-        f"requires = {_spell([_REQUIRES])}",
-        f"env_list = {_spell([*names.values()], 1)}",
+        f"requires = {_format_toml([_REQUIRES])}",
+        f"env_list = {_format_toml([*names.values()], 1)}",
         "skip_missing_interpreters = true",
         "",
         "[env_run_base]",
         "skip_install = true",
-        f"deps = {_spell([*map(_escape, pipeline.settings.install)])}",
+        f"deps = {_format_toml([*map(_escape, pipeline.settings.install)])}",
         'pass_env = ["BINARY_CHECKS_*", "SSL_CERT_FILE"]',
     ]
     if pipeline.settings.environment:
-        lines.append(f"set_env = {_spell(_escape_all(pipeline.settings.environment))}")
+        lines.append(f"set_env = {_format_toml(_escape_all(pipeline.settings.environment))}")
     for cell in pipeline.cells:
         own = [pattern for pattern in patterns[cell.id] if shared[pattern] == 1]
-        lines += ["", f"[env.{_spell(names[cell.id])}]", *_environment(cell, own, pipeline)]
+        lines += ["", f"[env.{_format_toml(names[cell.id])}]", *_environment(cell, own, pipeline)]
     return {_FILE: "\n".join(lines) + "\n"}
 
 
@@ -71,13 +71,13 @@ def _name_environments(cells: Sequence[PipelineCell]) -> dict[str, str]:
 
 def _environment(cell: PipelineCell, patterns: Sequence[str], pipeline: Pipeline) -> Iterator[str]:
     """Yield the settings of one cell, which run on a host with its system and its Python."""
-    yield f"base_python = {_spell([cell.python])}"
+    yield f"base_python = {_format_toml([cell.python])}"
     if cell.cell.system:
-        yield f"platform = {_spell(_PLATFORMS[find_family(cell.cell)])}"
-    yield f"set_env = {_spell(_escape_all(name_values(cell.cell, pipeline.matrix.axes)))}"
+        yield f"platform = {_format_toml(_PLATFORMS[find_family(cell.cell)])}"
+    yield f"set_env = {_format_toml(_escape_all(name_values(cell.cell, pipeline.matrix.axes)))}"
     given = [{"replace": "posargs", "extend": True}, _find_files(cell.id, patterns)]
     options = [_escape(option) for option in cell.options]
-    yield f"commands = [{_spell(['binary-checks', *given, *options])}]"
+    yield f"commands = [{_format_toml(['binary-checks', *given, *options])}]"
 
 
 def _find_files(cell: str, patterns: Sequence[str]) -> dict[str, Any]:
@@ -130,14 +130,16 @@ def _escape_all(values: Mapping[str, str]) -> dict[str, str]:
     return {name: _escape(value) for name, value in values.items()}
 
 
-def _spell(value: Any, depth: int = 0) -> str:
+def _format_toml(value: Any, depth: int = 0) -> str:
     """Return a value in TOML; a nested list has a line for each item."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{key} = {_spell(each)}" for key, each in value.items()) + " }"
+        return (
+            "{ " + ", ".join(f"{key} = {_format_toml(each)}" for key, each in value.items()) + " }"
+        )
     if isinstance(value, (list, tuple)):
         if depth:
-            return "[\n" + "".join(f"    {_spell(each)},\n" for each in value) + "]"
-        return "[" + ", ".join(map(_spell, value)) + "]"
+            return "[\n" + "".join(f"    {_format_toml(each)},\n" for each in value) + "]"
+        return "[" + ", ".join(map(_format_toml, value)) + "]"
     return quote_toml(str(value))

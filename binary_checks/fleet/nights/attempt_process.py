@@ -43,7 +43,7 @@ class Lifeline:
 
 
 @contextlib.contextmanager
-def stretch_lifeline() -> Iterator[Lifeline]:
+def open_lifeline() -> Iterator[Lifeline]:
     """Yield a lifeline, which ends with the block or with this process."""
     if sys.platform == "win32":
         yield Lifeline()
@@ -60,7 +60,7 @@ def _name(descriptor: int) -> str:
     return f"{descriptor}:{os.fstat(descriptor).st_ino}"
 
 
-def hold_lifeline(named: str) -> None:
+def watch_lifeline(named: str) -> None:
     """Terminate this process and its group when its starter dies.
 
     ``named`` is the value of the variable; processes that did not inherit the pipe see it, too.
@@ -224,7 +224,7 @@ def run_command(  # noqa: PLR0913 - what the process is given, and under what
     """
     kills, start = count_oom_kills(), time.monotonic()
     # The log is opened before the command could replace it by a pipe or a link.
-    with log.open("xb", buffering=0) as opened, stretch_lifeline() as lifeline:
+    with log.open("xb", buffering=0) as opened, open_lifeline() as lifeline:
         process = Leader(command, folder, environment, lifeline)
         drain = LogDrain(process.output, opened)
         _prefer_to_be_killed(process.pid)

@@ -54,7 +54,7 @@ from binary_checks.fleet.store.store_names import (
     running_name,
 )
 from binary_checks.fleet.stored_nights import (
-    lose_attempt,
+    make_unreadable_attempt,
     name_log,
     now,
     read_frozen,
@@ -131,10 +131,10 @@ def find_attempt(store: Store, task: AttemptTask) -> Attempt | None:
     try:
         return read_stored_attempt(content, name)
     except RecordError as error:
-        return lose_attempt(name, task.plan.night, task.planned.sha256, error)
+        return make_unreadable_attempt(name, task.plan.night, task.planned.sha256, error)
 
 
-def lose(task: AttemptTask, reason: str) -> Attempt:
+def make_lost_attempt(task: AttemptTask, reason: str) -> Attempt:
     """Return the attempt as lost, with the reason."""
     return Attempt(
         **_identity(task),
@@ -291,7 +291,7 @@ def _describe(task: AttemptTask, folder: Path, end: ProcessEnd, causes: Causes |
     """Return the attempt as its document records it."""
     run, complaint = _read_result(folder / _RESULT)
     log = _read_end(folder / _LOG)
-    left = Left(run=run, complaint=complaint, last_line=_find_last_line(log))
+    left = ProcessOutput(run=run, complaint=complaint, last_line=_find_last_line(log))
     state, reason = decide_state(end, left, task.planned.sha256)
     cause = Cause()
     if state not in GOOD:
@@ -369,7 +369,7 @@ Decided = tuple[CellState, str]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Left:
+class ProcessOutput:
     """What a process left in its folder."""
 
     run: RunResult | None = None  # its result; None if missing or unreadable
@@ -377,7 +377,7 @@ class Left:
     last_line: str = ""  # of the log
 
 
-def decide_state(end: ProcessEnd, left: Left, sha256: str) -> Decided:
+def decide_state(end: ProcessEnd, left: ProcessOutput, sha256: str) -> Decided:
     """Decide the state of one attempt at a package with that hash.
 
     A process that did not end by itself judged nothing, whatever it wrote before: the attempt is
@@ -403,7 +403,7 @@ def _name_death(end: ProcessEnd) -> str:
     return f"ended by signal {end.signal}{starved}"
 
 
-def _without_result(status: int, left: Left) -> Decided:
+def _without_result(status: int, left: ProcessOutput) -> Decided:
     """Decide from the exit status alone, which shows whose fault it is, but never a pass."""
     if status == TRY_AGAIN:
         return _INFRA, left.last_line or left.complaint

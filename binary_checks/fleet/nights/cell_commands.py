@@ -38,7 +38,7 @@ print("%d.%d" % sys.version_info[:2] + "t" * bool(free))
 def find_python(version: str) -> str:
     """Return the path of a working interpreter of a version (3.12, 3.13t), or ""."""
     for path in dict.fromkeys(_list_candidates(version)):
-        if _says_version(path) == version:
+        if _ask_version(path) == version:
             return path
     return ""
 
@@ -78,7 +78,7 @@ def _list_candidates(version: str) -> Iterator[str]:
         yield from sorted(map(str, Path(root).expanduser().glob(pattern)), reverse=True)
 
 
-def _says_version(path: str) -> str:
+def _ask_version(path: str) -> str:
     """Return the version that an interpreter reports, or "" if it does not start."""
     try:
         ended = subprocess.run(

@@ -37,7 +37,7 @@ from binary_checks.fleet.nights.attempting import (
     MOST,
     AttemptTask,
     NextAttempt,
-    lose,
+    make_lost_attempt,
     plan_next,
     record,
 )
@@ -49,7 +49,7 @@ from binary_checks.fleet.store.store_names import (
     running_prefix,
     split_attempt,
 )
-from binary_checks.fleet.stored_nights import lose_attempt, read_stored_attempt
+from binary_checks.fleet.stored_nights import make_unreadable_attempt, read_stored_attempt
 from binary_checks.lines import cut, one_line
 from binary_checks.model.outcomes import CellState
 from binary_checks.reports.verdict_texts import count
@@ -210,7 +210,11 @@ class Coordinator:
         ended = self._attempts(planned, CPU)
         why = f"its CPU stage {ended[-1].state.value}" if ended else "no result of its CPU stage"
         blocked = replace(
-            lose(task, why), state=CellState.BLOCKED, cause="", cause_kind="", again=False
+            make_lost_attempt(task, why),
+            state=CellState.BLOCKED,
+            cause="",
+            cause_kind="",
+            again=False,
         )
         try:
             self._remember(record(self._store, task, blocked))
@@ -299,7 +303,9 @@ class Coordinator:
             except Exception as error:  # whatever ended the worker
                 if self._stopped:
                     return None
-                return record(self._store, task, lose(task, f"{type(error).__name__}: {error}"))
+                return record(
+                    self._store, task, make_lost_attempt(task, f"{type(error).__name__}: {error}")
+                )
         except StoreError as error:
             self._try_again(task, error)
             return None
@@ -348,7 +354,7 @@ def _read(store: Store, night: str, named: tuple[str, str, int], sha256: str) ->
     try:
         return read_stored_attempt(store.read(name) or b"", name)
     except RecordError as error:
-        return lose_attempt(name, night, sha256, error)
+        return make_unreadable_attempt(name, night, sha256, error)
 
 
 # The display of a running night: on a terminal one line that changes, else a line a cell.

@@ -26,7 +26,7 @@ from binary_checks.errors import BinaryChecksError, GatherError, ProfileError
 from binary_checks.fleet.night import CPU, GPU, Attempt
 from binary_checks.fleet.nights.attempt_process import RunningProcesses
 from binary_checks.fleet.nights.attempting import AttemptTask, run_attempt
-from binary_checks.fleet.nights.engines import Engine, lend_device, open_folder
+from binary_checks.fleet.nights.engines import Engine, open_folder, reserve_device
 from binary_checks.fleet.store import open_store
 
 RESOURCES = {CPU: "CPU", GPU: "GPU"}
@@ -76,7 +76,7 @@ def _run(plugin: str, task: AttemptTask) -> Attempt:
     if task.stage != GPU:
         return run_attempt(task, running=running)
     count = int(worker.state.total_resources.get(RESOURCES[GPU], 0))
-    with lend_device(count, running) as device:
+    with reserve_device(count, running) as device:
         return run_attempt(replace(task, device=device), running=running)
 
 

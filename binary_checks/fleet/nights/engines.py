@@ -74,7 +74,7 @@ def _open_local(store: Store, jobs: int, gpus: int) -> Iterator[Engine]:
     def run(task: AttemptTask) -> Attempt:
         if task.stage != GPU:
             return run_attempt(task, store, running)
-        with lend_device(gpus, running) as device:
+        with reserve_device(gpus, running) as device:
             return run_attempt(replace(task, device=device), store, running)
 
     def stop(at_once: bool) -> None:
@@ -107,7 +107,7 @@ def count_gpus() -> int:
 
 
 @contextlib.contextmanager
-def lend_device(count: int, running: RunningProcesses) -> Iterator[str]:
+def reserve_device(count: int, running: RunningProcesses) -> Iterator[str]:
     """Yield a free device as CUDA names it, or "" for any, and wait until there is one.
 
     A lock file on this host reserves it, also from attempts of other coordinators. If ``count``

@@ -170,7 +170,7 @@ def freeze(
     """
     files: dict[str, bytes] = {}
     named, profiles = _read_profiles(matrix)
-    held = _hold(matrix, known, now or datetime.now(timezone.utc))
+    held = _fetch_known_list(matrix, known, now or datetime.now(timezone.utc))
     known_sha256 = _keep(held.content, files) if held and not held.complaint else ""
     own = causes or (matrix.folder / matrix.causes if matrix.causes else None)
     causes_sha256 = ""
@@ -191,7 +191,7 @@ def freeze(
     )
 
 
-def _hold(matrix: Matrix, known: str | None, now: datetime) -> HeldList | None:
+def _fetch_known_list(matrix: Matrix, known: str | None, now: datetime) -> HeldList | None:
     """Return the named list, fetched once for all cells; None if none is named."""
     argument, folder = (known, Path.cwd()) if known else (matrix.known, matrix.folder)
     if not argument:
@@ -301,7 +301,7 @@ def _compare(planned: PlannedCell, now: PlannedCell) -> str:
         return ""
     if now.state is CellState.INFRA:
         return f"could not be asked again: {now.reason}"
-    serials = _say_serials(planned, now)
+    serials = _format_serials(planned, now)
     if now.state is CellState.MISSING:
         gone = f"{planned.file_name or 'the file that there was'} is not there any more"
         return f"{gone}{serials}: {now.reason}"
@@ -322,7 +322,7 @@ def _compare_files(planned: PlannedCell, now: PlannedCell, serials: str) -> str:
     return ""
 
 
-def _say_serials(planned: PlannedCell, now: PlannedCell) -> str:
+def _format_serials(planned: PlannedCell, now: PlannedCell) -> str:
     if not planned.serial or not now.serial or planned.serial == now.serial:
         return ""
     return f" (serial {planned.serial[:12]}, then {now.serial[:12]})"

@@ -50,7 +50,10 @@ class Chart:
 
 
 def draw_line(
-    values: Sequence[tuple[str, float]], spell: Callable[[float], str], *, titled: bool = True
+    values: Sequence[tuple[str, float]],
+    format_number: Callable[[float], str],
+    *,
+    titled: bool = True,
 ) -> Chart | None:
     """Return a line chart of one number a night, oldest first; None for fewer than two nights.
 
@@ -68,20 +71,20 @@ def draw_line(
         height=_TALL,
         lines=(" ".join(f"{x},{y}" for x, y in points),),
         dots=tuple(
-            (x, y, f"{night}: {spell(value)}")
+            (x, y, f"{night}: {format_number(value)}")
             for (x, y), (night, value) in zip(points, values, strict=True)
             if titled
         ),
-        top=spell(highest),
+        top=format_number(highest),
         first=values[0][0],
         last=values[-1][0],
-        said=_sum_up([value for _, value in values], spell),
+        said=_sum_up([value for _, value in values], format_number),
     )
 
 
 def draw_stacks(
     nights: Sequence[tuple[str, Mapping[str, float]]],
-    spell: Callable[[float], str],
+    format_number: Callable[[float], str],
     tones: Mapping[str, str] | None = None,
     *,
     titled: bool = True,
@@ -99,16 +102,16 @@ def draw_stacks(
     names = [name for name, _ in sorted(sums.items(), key=lambda each: (-each[1], each[0]))]
     if tones is None:
         tones = {name: _PARTS[min(index, len(_PARTS) - 1)] for index, name in enumerate(names)}
-    stacked = _stack(nights, names, tones, max(whole), spell)
+    stacked = _stack(nights, names, tones, max(whole), format_number)
     return Chart(
         width=_WIDTH,
         height=_TALL,
         bars=tuple(bar if titled else replace(bar, title="") for bar in stacked),
-        top=spell(max(whole)),
+        top=format_number(max(whole)),
         first=nights[0][0],
         last=nights[-1][0],
         legend=tuple((tones[name], name) for name in names),
-        said=_sum_up(whole, spell),
+        said=_sum_up(whole, format_number),
     )
 
 
@@ -129,7 +132,7 @@ def _stack(
     names: Iterable[str],
     tones: Mapping[str, str],
     highest: float,
-    spell: Callable[[float], str],
+    format_number: Callable[[float], str],
 ) -> Iterator[Bar]:
     names = [*names]
     step = _WIDTH / len(nights)
@@ -146,13 +149,17 @@ def _stack(
                 width=round(min(step - 1.5, 90), 1),
                 height=tall,
                 tone=tones[name],
-                title=f"{night}: {name}, {spell(parts[name])}",
+                title=f"{night}: {name}, {format_number(parts[name])}",
             )
 
 
-def _sum_up(values: Sequence[float], spell: Callable[[float], str]) -> str:
+def _sum_up(values: Sequence[float], format_number: Callable[[float], str]) -> str:
     """Return what a chart shows in words."""
-    first, last, highest = spell(values[0]), spell(values[-1]), spell(max(values))
+    first, last, highest = (
+        format_number(values[0]),
+        format_number(values[-1]),
+        format_number(max(values)),
+    )
     if first == last == highest:
         return f"{last} throughout"
     ends = f"{first} to {last}" if first != last else f"{first} at both ends"

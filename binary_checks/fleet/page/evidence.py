@@ -145,7 +145,7 @@ class EvidenceReader:
             BuildChange(severity=each.severity.value, text=cut(one_line(each.text)))
             for each in found.lines
         )
-        return lines[:_CHANGES], _spell_rest(lines, found)
+        return lines[:_CHANGES], _format_rest(lines, found)
 
     def _read_build(self, row: CellNight) -> Build:
         with open_facts(self._store, row.facts) as path:
@@ -158,7 +158,7 @@ class EvidenceReader:
             return read_tail(path)
 
 
-def _spell_rest(lines: tuple[BuildChange, ...], found: BuildComparison) -> str:
+def _format_rest(lines: tuple[BuildChange, ...], found: BuildComparison) -> str:
     """Return a note about further lines, and about what could not be compared."""
     said = []
     if not lines:
@@ -206,7 +206,7 @@ def _show_stage(attempt: Attempt) -> tuple[StageEvidence, dict[str, CheckText]]:
     texts = find_texts(sorted(named), stated)
     shown = StageEvidence(
         stage=attempt.stage,
-        exit_status=_spell_end(attempt),
+        exit_status=_format_end(attempt),
         checks=tuple(check for package in packages for check in show_checks(package, texts)),
         complaints=tuple(cut(one_line(each)) for each in run.complaints) if run else (),
         host=one_line(attempt.host)[:80],
@@ -214,7 +214,7 @@ def _show_stage(attempt: Attempt) -> tuple[StageEvidence, dict[str, CheckText]]:
     return shown, texts
 
 
-def _spell_end(attempt: Attempt) -> str:
+def _format_end(attempt: Attempt) -> str:
     if attempt.signal:
         return f"killed by signal {attempt.signal}"
     return "no exit status" if attempt.exit_status is None else f"exit {attempt.exit_status}"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from binary_checks.fleet.night import GOOD, WELL
 from binary_checks.fleet.page.history import CellNight, FailedCheck, History
-from binary_checks.fleet.page.naming import TONES, spell, spell_projects, spell_since
+from binary_checks.fleet.page.naming import TONES, format_projects, format_since, format_text
 from binary_checks.fleet.page.night_reading import Remarks
 from binary_checks.lines import LONGEST
 from binary_checks.model.outcomes import CellState
@@ -144,10 +144,10 @@ def _group(cells: Iterable[TroubledCell]) -> Iterator[Breakage]:
     merged: dict[tuple[str, str], list[TroubledCell]] = {}
     for (_, check), members in sorted(groups.items()):
         members.sort(key=lambda each: (each.since, each.row.cell))
-        merged.setdefault((check, _said(members[0])), []).extend(members)
+        merged.setdefault((check, _describe(members[0])), []).extend(members)
     for (check, first), members in merged.items():
         members.sort(key=lambda each: (each.since, each.row.cell))
-        said = [_said(each) for each in members]
+        said = [_describe(each) for each in members]
         yield Breakage(
             projects=tuple(sorted({each.row.project for each in members})),
             check=check,
@@ -158,7 +158,7 @@ def _group(cells: Iterable[TroubledCell]) -> Iterator[Breakage]:
         )
 
 
-def _said(cell: TroubledCell) -> str:
+def _describe(cell: TroubledCell) -> str:
     return cell.found.said if cell.found else cell.row.reason
 
 
@@ -244,8 +244,8 @@ def tally(counts: Mapping[CellState, int]) -> tuple[tuple[str, str, str], ...]:
 def list_notes(morning: Morning) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield title and lines of notes that are not about single cells."""
     found = (
-        ("New versions", tuple(_spell_updates(morning))),
-        ("No longer in the matrix", tuple(_spell_gone(morning))),
+        ("New versions", tuple(_iter_updates(morning))),
+        ("No longer in the matrix", tuple(_iter_gone(morning))),
         *morning.remarks.by_title(),
     )
     return ((title, lines) for title, lines in found if lines)
@@ -253,24 +253,25 @@ def list_notes(morning: Morning) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 def name_check(check: str) -> str:
     """Return the name of a check, or "no check" if none failed."""
-    return spell(check) or "no check"
+    return format_text(check) or "no check"
 
 
-def spell_beginning(cell: TroubledCell, morning: Morning) -> str:
+def format_beginning(cell: TroubledCell, morning: Morning) -> str:
     """Return since when the cell has its state."""
-    return spell_since(cell.since, morning.night, known=cell.known_before)
+    return format_since(cell.since, morning.night, known=cell.known_before)
 
 
-def _spell_updates(morning: Morning) -> Iterator[str]:
+def _iter_updates(morning: Morning) -> Iterator[str]:
     """Yield a line for each new version."""
     for (project, before, now), cells in morning.updates.items():
-        yield f"{spell(project)} {spell(before, 40)} → {spell(now, 40)} in {count(cells, 'cell')}"
+        versions = f"{format_text(before, 40)} → {format_text(now, 40)}"
+        yield f"{format_text(project)} {versions} in {count(cells, 'cell')}"
 
 
-def _spell_gone(morning: Morning) -> Iterator[str]:
+def _iter_gone(morning: Morning) -> Iterator[str]:
     """Yield a line about cells that are no longer planned."""
     if morning.gone:
-        named = ", ".join(spell(each, 120) for each in morning.gone[:_NAMED])
+        named = ", ".join(format_text(each, 120) for each in morning.gone[:_NAMED])
         more = len(morning.gone) - _NAMED
         others = f" and {more} more" if more > 0 else ""
         yield f"{count(len(morning.gone), 'cell')}: {named}{others}"
@@ -319,7 +320,7 @@ def write_mail(morning: Morning, *, markdown: bool = False) -> Iterator[str]:
     for state, (_, title) in OTHERS.items():
         if cells := morning.others.get(state):
             oldest = min(cells, key=lambda each: each.since)
-            since = f" {spell_beginning(oldest, morning)}"
+            since = f" {format_beginning(oldest, morning)}"
             yield from _entitle(title, _name_cells(cells, since, form), form)
     for title, lines in list_notes(morning):
         yield from _list_lines(title, lines, form)
@@ -336,17 +337,17 @@ def _list_breakages(
     if found:
         yield from _entitle(title, "", form)
     for each in found:
-        cause = f" ({spell(each.cause)})" if each.cause else ""
-        what = f"{spell_projects(each.projects)}: {name_check(each.check)}{cause}"
-        since = f" {spell_beginning(each.cells[0], morning)}"
+        cause = f" ({format_text(each.cause)})" if each.cause else ""
+        what = f"{format_projects(each.projects)}: {name_check(each.check)}{cause}"
+        since = f" {format_beginning(each.cells[0], morning)}"
         where = _name_cells(each.cells, since, form, named=not brief)
         yield f"{form.bullet}{form.code(what)} in {where}"
         if each.said and not brief:
-            yield f"    {form.code(spell(each.said, _SENTENCE))}"
+            yield f"    {form.code(format_text(each.said, _SENTENCE))}"
 
 
 def _list_lines(title: str, lines: Iterable[str], form: _Form) -> Iterator[str]:
-    said = [form.code(spell(each, LONGEST)) for each in lines]
+    said = [form.code(format_text(each, LONGEST)) for each in lines]
     if len(said) == 1:
         yield from _entitle(title, said[0], form)
     elif said:
@@ -366,6 +367,6 @@ def _name_cells(
     number = f"{count(len(cells), 'cell')}{since}"
     if not named:
         return number
-    names = ", ".join(spell(each.row.cell, 120) for each in cells[:_CELLS])
+    names = ", ".join(format_text(each.row.cell, 120) for each in cells[:_CELLS])
     more = len(cells) - _CELLS
     return f"{number}: {form.code(f'{names} and {more} more' if more > 0 else names)}"

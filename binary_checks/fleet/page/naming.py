@@ -56,8 +56,8 @@ def label_cells(rows: Iterable[CellNight]) -> dict[str, str]:
         row.cell: " ".join(filter(None, (_axis(row, index) for index in differing))) for row in rows
     }
     if len({*labels.values()}) < len(labels) or "" in labels.values():
-        return {row.cell: spell(row.cell) for row in rows}
-    return {cell: spell(label) for cell, label in labels.items()}
+        return {row.cell: format_text(row.cell) for row in rows}
+    return {cell: format_text(label) for cell, label in labels.items()}
 
 
 def _axis(row: CellNight, index: int) -> str:
@@ -66,24 +66,24 @@ def _axis(row: CellNight, index: int) -> str:
     return f"py{value}" if value and AXES[index] == "python" else value
 
 
-def spell(text: str, longest: int = _LONGEST) -> str:
+def format_text(text: str, longest: int = _LONGEST) -> str:
     """Return a text from outside as one printable line of limited length."""
     return shorten(one_line(text), longest)
 
 
-def spell_projects(projects: Sequence[str]) -> str:
+def format_projects(projects: Sequence[str]) -> str:
     """Return the project's name, or how many projects there are."""
-    return spell(projects[0]) if len(projects) == 1 else f"{len(projects)} projects"
+    return format_text(projects[0]) if len(projects) == 1 else f"{len(projects)} projects"
 
 
-def spell_seconds(seconds: float) -> str:
+def format_seconds(seconds: float) -> str:
     """Return a duration: "9.5 s", "42 s", "12 min", "2.5 h"."""
     if seconds < 100:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
-def spell_since(since: str, night: str, *, known: bool) -> str:
+def format_since(since: str, night: str, *, known: bool) -> str:
     """Return since when something lasts; ``known``: whether it is known to have begun then."""
     if since == night:
         return "since tonight" if known else "in the first night"

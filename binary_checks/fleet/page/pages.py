@@ -14,12 +14,12 @@ from binary_checks.fleet.page.history import CellNight, History
 from binary_checks.fleet.page.morning import Breakage, Morning, TroubledCell, tally
 from binary_checks.fleet.page.naming import (
     TONES,
+    format_seconds,
+    format_since,
+    format_text,
     label_cells,
     name_cell_page,
     name_file,
-    spell,
-    spell_seconds,
-    spell_since,
 )
 from binary_checks.model.outcomes import CellState
 from binary_checks.reports.html.templating import spell_size
@@ -105,7 +105,7 @@ def link_cells(broken: Breakage, labels: Mapping[str, str]) -> tuple[list[Link],
 
 def name_cell(row: CellNight, labels: Mapping[str, str]) -> Link:
     """Return a link to a cell that includes its project's name."""
-    label, project = labels[row.cell], spell(row.project)
+    label, project = labels[row.cell], format_text(row.project)
     return _link(row, labels, label if label.startswith(project) else f"{project} {label}")
 
 
@@ -142,7 +142,7 @@ def _label_all(history: History) -> dict[str, str]:
     }
 
 
-def spell_change(cell: TroubledCell) -> str:
+def format_change(cell: TroubledCell) -> str:
     """Return what became of the file that last passed."""
     good, row = cell.last_good, cell.row
     if good is None:
@@ -150,8 +150,9 @@ def spell_change(cell: TroubledCell) -> str:
     if good.sha256 and good.sha256 == row.sha256:
         return f"same file as passed on {good.night}"
     if good.version != row.version:
-        return f"{spell(good.version, 40)} passed on {good.night}, now {spell(row.version, 40)}"
-    return f"another file of {spell(row.version, 40)} passed on {good.night}"
+        old, new = format_text(good.version, 40), format_text(row.version, 40)
+        return f"{old} passed on {good.night}, now {new}"
+    return f"another file of {format_text(row.version, 40)} passed on {good.night}"
 
 
 def _link(row: CellNight, labels: Mapping[str, str], text: str = "") -> Link:
@@ -202,7 +203,7 @@ class _Grid:
         troubled = sorted({*cells} - {*steady}, key=self._rank)
         last = (self.history.cells[cell].get(self.history.last) for cell in cells)
         return ShownProject(
-            name=spell(name),
+            name=format_text(name),
             anchor=f"project-{name_file(name)}",
             tally=tally(Counter(row.state for row in last if row)),
             rows=tuple(map(self._row, troubled)),
@@ -324,29 +325,31 @@ def lay_out_cell(cell: str, history: History, shown: int, evidence: CellEvidence
     good = history.find_last_good(cell)
     is_well = row.state in GOOD
     return CellPage(
-        cell=spell(cell, 200),
-        project=spell(row.project),
+        cell=format_text(cell, 200),
+        project=format_text(row.project),
         state=row.state.value,
         letter=LETTERS[row.state],
         tone=TONES[row.state],
-        since="" if is_well else spell_since(since, history.last, known=known),
-        said=spell(row.reason, 500),
-        cause="" if _is_check(history, row) else _spell_cause(row),
+        since="" if is_well else format_since(since, history.last, known=known),
+        said=format_text(row.reason, 500),
+        cause="" if _is_check(history, row) else _format_cause(row),
         facts=tuple(_facts(row)),
         axes=tuple(_axes(row)),
         evidence=evidence,
-        compared=f"{spell(good.version, 60)}, which passed on {good.night}" if good else "",
-        same_file=_spell_same(row, good) if not is_well else "",
+        compared=f"{format_text(good.version, 60)}, which passed on {good.night}" if good else "",
+        same_file=_format_same_file(row, good) if not is_well else "",
         nights=tuple(_fold_repeats(reversed([*_nights(history, nights)]))),
         sizes=_draw_sizes(history, nights),
-        times=draw_line([(row.night, row.seconds) for row in nights if row.seconds], spell_seconds),
+        times=draw_line(
+            [(row.night, row.seconds) for row in nights if row.seconds], format_seconds
+        ),
     )
 
 
 def _axes(row: CellNight) -> Iterator[tuple[str, str]]:
     for name, value in zip(AXES, row.axes, strict=False):
         if value and name != "project":
-            yield name.replace("_", " "), spell(value)
+            yield name.replace("_", " "), format_text(value)
 
 
 def _is_check(history: History, row: CellNight) -> bool:
@@ -354,17 +357,17 @@ def _is_check(history: History, row: CellNight) -> bool:
     return row.cause in {each.check for each in history.failures.get((row.cell, row.night), ())}
 
 
-def _spell_cause(row: CellNight) -> str:
+def _format_cause(row: CellNight) -> str:
     """Return the cause, the line that showed it, and what to do about it."""
     if not row.cause:
         return ""
     kind = f" ({row.cause_kind})" if row.cause_kind and row.cause_kind != row.cause else ""
-    told = spell(f"{row.cause}{kind}{f': {row.evidence}' if row.evidence else ''}", 400)
+    told = format_text(f"{row.cause}{kind}{f': {row.evidence}' if row.evidence else ''}", 400)
     advice = shipped_causes().advice_on(row.cause)
     return f"{told}. What to do: {advice}" if advice else told
 
 
-def _spell_same(row: CellNight, good: CellNight | None) -> str:
+def _format_same_file(row: CellNight, good: CellNight | None) -> str:
     if good is None:
         return "No earlier night is known in which this cell passed."
     if row.sha256 and good.sha256 == row.sha256:
@@ -376,14 +379,14 @@ def _spell_same(row: CellNight, good: CellNight | None) -> str:
 
 
 def _facts(row: CellNight) -> Iterator[tuple[str, str]]:
-    yield "File", spell(row.file_name, 200)
-    yield "Version", spell(row.version)
-    yield "SHA-256", spell(row.sha256)
+    yield "File", format_text(row.file_name, 200)
+    yield "Version", format_text(row.version)
+    yield "SHA-256", format_text(row.sha256)
     yield "Size", spell_size(row.size) if row.size else ""
-    yield "Uploaded", spell(row.uploaded)
-    yield "From", spell(row.url, 200)
-    yield "Place", spell(row.place)
-    yield "Took", spell_seconds(row.seconds) if row.seconds else ""
+    yield "Uploaded", format_text(row.uploaded)
+    yield "From", format_text(row.url, 200)
+    yield "Place", format_text(row.place)
+    yield "Took", format_seconds(row.seconds) if row.seconds else ""
     yield "Memory", spell_size(row.peak_memory) if row.peak_memory else ""
     yield "Attempts", str(row.attempts) if row.attempts > 1 else ""
 
@@ -397,10 +400,10 @@ def _nights(history: History, nights: list[CellNight]) -> Iterator[NightRow]:
             letter=LETTERS[row.state],
             tone="" if row.state is CellState.PASSED else TONES[row.state],
             state=row.state.value,
-            version=spell(row.version, 60),
+            version=format_text(row.version, 60),
             is_new=bool(before and row.sha256 and row.sha256 != before),
             size=spell_size(row.size) if row.size else "",
-            seconds=spell_seconds(row.seconds) if row.seconds else "",
+            seconds=format_seconds(row.seconds) if row.seconds else "",
             said=_sum_up(history, row),
         )
         before = row.sha256 or before
@@ -421,10 +424,10 @@ def _sum_up(history: History, row: CellNight) -> str:
         return count(row.accepted, "accepted problem") if row.accepted else ""
     found = history.failures.get((row.cell, row.night), ())
     if not found:
-        return spell(row.reason or row.cause, 200)
+        return format_text(row.reason or row.cause, 200)
     more = len({each.check for each in found}) - 1
     first = found[0]
-    return spell(f"{first.check}: {first.said}", 200) + (
+    return format_text(f"{first.check}: {first.said}", 200) + (
         f" (and {count(more, 'check')})" if more else ""
     )
 
@@ -438,7 +441,7 @@ def _draw_sizes(history: History, nights: list[CellNight]) -> Chart | None:
 
 
 def _name_parts(history: History, row: CellNight) -> dict[str, float]:
-    return {spell(part, 40): float(size) for part, size in history.parts[row.sha256].items()}
+    return {format_text(part, 40): float(size) for part, size in history.parts[row.sha256].items()}
 
 
 # The trends: how many cells were not well, file sizes, and durations.
@@ -484,7 +487,7 @@ def lay_out_trends(history: History, shown: int) -> TrendsPage:
         ("Time of all cells", whole.time),
     )
     ranked = (
-        ("Slowest tonight", _rank(last, lambda row: row.seconds, spell_seconds)),
+        ("Slowest tonight", _rank(last, lambda row: row.seconds, format_seconds)),
         ("Largest tonight", _rank(last, lambda row: row.size, spell_size)),
     )
     return TrendsPage(
@@ -501,12 +504,12 @@ def _draw(project: str, rows: Iterable[CellNight], nights: Iterable[str]) -> Pro
     alone = not project  # dozens of charts with tooltips would make the page too large
     states = [(night, [row.state for row in rows]) for night, rows in by_night.items()]
     return ProjectTrends(
-        name=spell(project),
+        name=format_text(project),
         anchor=f"project-{name_file(project)}",
         cells=max(map(len, by_night.values())),
         states=draw_states(states, titled=alone),
         size=_add_up(by_night, lambda row: row.size, spell_size, titled=alone),
-        time=_add_up(by_night, lambda row: row.seconds, spell_seconds, titled=alone),
+        time=_add_up(by_night, lambda row: row.seconds, format_seconds, titled=alone),
     )
 
 
@@ -529,5 +532,6 @@ def _rank(
 ) -> tuple[tuple[str, str, str], ...]:
     found = sorted((row for row in rows if measure(row)), key=lambda row: (-measure(row), row.cell))
     return tuple(
-        (spell(row.cell), name_cell_page(row.cell), spelled(measure(row))) for row in found[:_NAMED]
+        (format_text(row.cell), name_cell_page(row.cell), spelled(measure(row)))
+        for row in found[:_NAMED]
     )

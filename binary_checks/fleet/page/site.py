@@ -19,29 +19,29 @@ from binary_checks.fleet.page.morning import (
     OTHERS,
     Morning,
     entitle,
+    format_beginning,
     list_notes,
     look_back,
     name_check,
-    spell_beginning,
     tally,
 )
 from binary_checks.fleet.page.naming import (
     LEGEND,
     TONES,
+    format_projects,
+    format_text,
     name_cell_page,
     name_checks,
     name_file,
-    spell,
-    spell_projects,
 )
 from binary_checks.fleet.page.night_reading import Remarks
 from binary_checks.fleet.page.pages import (
     fold,
+    format_change,
     lay_out_cell,
     lay_out_index,
     lay_out_trends,
     link_cells,
-    spell_change,
 )
 from binary_checks.lines import one_line
 from binary_checks.model import CheckText
@@ -57,9 +57,9 @@ _WORDS = (
     list_notes,
     name_check,
     name_checks,
-    spell,
-    spell_change,
-    spell_projects,
+    format_text,
+    format_change,
+    format_projects,
     tally,
 )
 """Functions that the templates call."""
@@ -95,7 +95,7 @@ def make_site(
     yield "checks.html", draw("checks.html", checks=explained, night=history.last)
     index = lay_out_index(history, morning, shown, frozenset(texts))
     words = {
-        "since": lambda cell: spell_beginning(cell, morning),
+        "since": lambda cell: format_beginning(cell, morning),
         "failed_since": lambda cell: f"failed since {cell.since}",
         "others_titles": OTHERS,
         "tones": TONES,
@@ -177,12 +177,12 @@ def _make_entries(morning: Morning, base: str) -> Iterator[ElementTree.Element]:
     """Yield an entry for each newly broken check, and for each project with fixed cells."""
     for each in morning.broke:
         cells = [cell.row.cell for cell in each.cells]
-        what = f"{spell_projects(each.projects)}: {name_check(each.check)}"
+        what = f"{format_projects(each.projects)}: {name_check(each.check)}"
         yield _make_entry(
             morning.night,
             f"broke {morning.night} {' '.join(each.projects)} {each.check}",
             f"{what} broke in {count(len(cells), 'cell')}",
-            f"{spell(each.said, 400)} ({_name(cells)})",
+            f"{format_text(each.said, 400)} ({_name(cells)})",
             urljoin(base, f"{name_cell_page(cells[0])}#n{morning.night}"),
         )
     for project in sorted({cell.row.project for cell in morning.mended}):
@@ -190,7 +190,7 @@ def _make_entries(morning: Morning, base: str) -> Iterator[ElementTree.Element]:
         yield _make_entry(
             morning.night,
             f"mended {morning.night} {project}",
-            f"{spell(project)}: {count(len(cells), 'cell')} mended",
+            f"{format_text(project)}: {count(len(cells), 'cell')} mended",
             _name(cells),
             urljoin(base, f"{name_cell_page(cells[0])}#n{morning.night}"),
         )
@@ -208,7 +208,7 @@ def _make_entry(night: str, key: str, title: str, text: str, href: str) -> Eleme
 
 
 def _name(cells: list[str]) -> str:
-    named = ", ".join(spell(cell) for cell in cells[:_NAMED])
+    named = ", ".join(format_text(cell) for cell in cells[:_NAMED])
     return f"{named} and {len(cells) - _NAMED} more" if len(cells) > _NAMED else named
 
 

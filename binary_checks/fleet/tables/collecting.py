@@ -20,7 +20,11 @@ from binary_checks.fleet.store.store_names import (
     split_attempt,
     table_name,
 )
-from binary_checks.fleet.stored_nights import lose_attempt, read_stored_attempt, require_plan
+from binary_checks.fleet.stored_nights import (
+    make_unreadable_attempt,
+    read_stored_attempt,
+    require_plan,
+)
 from binary_checks.fleet.tables.rows import (
     TABLES,
     FactsRows,
@@ -148,7 +152,7 @@ def _read_document(
             raise RecordError(f"{name}: it says {attempt.state.value}, but {contradiction}")
     except RecordError as error:
         complaints.append(str(error))
-        return lose_attempt(name, night, planned.sha256, error)
+        return make_unreadable_attempt(name, night, planned.sha256, error)
     return attempt
 
 

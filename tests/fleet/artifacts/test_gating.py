@@ -45,7 +45,7 @@ def gate_says(gate: Gate, *verdicts: PackageVerdict, signers: Iterable[str] = ()
 
 
 def reasons(gate: Gate, *verdicts: PackageVerdict, signers: Iterable[str] = ()) -> list[str]:
-    return [each.spell() for each in gate_says(gate, *verdicts, signers=signers).refusals]
+    return [each.format() for each in gate_says(gate, *verdicts, signers=signers).refusals]
 
 
 def passing(**said: Any) -> PackageVerdict:

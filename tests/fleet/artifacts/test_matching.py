@@ -14,11 +14,11 @@ from binary_checks.fleet.artifacts.deriving import same_version
 from binary_checks.fleet.artifacts.matching import (
     FoundArtifact,
     choose,
+    format_differences,
+    format_nearest,
     keep_latest,
     read_wish,
-    spell_found,
-    tell_differences,
-    tell_nearest,
+    tabulate_found,
     write_found,
 )
 
@@ -102,19 +102,19 @@ def test_versions_of_digits_without_end_are_other_versions() -> None:
 
 def test_several_are_told_apart_by_what_differs() -> None:
     found = [make(python=f"3.{minor}", variant="cpu") for minor in range(9, 15)]
-    assert tell_differences(found) == "python (3.9, 3.10, 3.11, 3.12, …)"
+    assert format_differences(found) == "python (3.9, 3.10, 3.11, 3.12, …)"
 
 
 def test_of_none_the_nearest_is_named_with_what_it_has_otherwise() -> None:
     found = [make(variant="cpu", python="3.11"), make(variant="cu126", python="3.12")]
-    assert tell_nearest(found, read_wish(["variant=cu130 python=3.12"])) == (
+    assert format_nearest(found, read_wish(["variant=cu130 python=3.12"])) == (
         "the nearest is cu126-3.12.whl: variant cu126 and not cu130"
     )
-    assert tell_nearest([], read_wish([])) == "there is none at all"
+    assert format_nearest([], read_wish([])) == "there is none at all"
 
 
 def test_a_table_has_the_axes_that_somebody_has() -> None:
-    head, row = spell_found([make(python="3.12")])
+    head, row = tabulate_found([make(python="3.12")])
     assert head == ("project", "version", "kind", "python", "channels", "commit", "file")
     assert row == ("demo", "1.0", "wheel", "3.12", "test", "c" * 12, "3.12.whl")
 

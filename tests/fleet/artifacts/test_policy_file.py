@@ -11,7 +11,7 @@ import pytest
 
 from binary_checks.errors import ProfileError, RecordError
 from binary_checks.fleet.artifacts.artifact import Artifact
-from binary_checks.fleet.artifacts.gating import Gate, GateRule, narrow, read_gate, write_gate
+from binary_checks.fleet.artifacts.gating import Gate, GateRule, apply_rules, read_gate, write_gate
 from binary_checks.fleet.artifacts.policy_file import GatePolicy, read_policy
 from tests.fleet.artifacts.made_verdicts import make_key
 
@@ -81,12 +81,12 @@ def test_a_policy_says_what_each_channel_asks(tmp_path: Path) -> None:
 
 def test_the_last_rule_that_meets_a_file_holds(tmp_path: Path) -> None:
     gate = whole(tmp_path)
-    windows = narrow(gate, artifact(system="windows"))
+    windows = apply_rules(gate, artifact(system="windows"))
     assert (windows.families, windows.places) == (("metadata", "linkage"), ())
-    cuda = narrow(gate, artifact(system="linux", variant="cu130"))
+    cuda = apply_rules(gate, artifact(system="linux", variant="cu130"))
     assert cuda.families == ("metadata", "linkage", "runtime", "gpu")
-    assert narrow(gate, artifact(system="linux")) == gate
-    assert narrow(gate, artifact(system="any")) == gate
+    assert apply_rules(gate, artifact(system="linux")) == gate
+    assert apply_rules(gate, artifact(system="any")) == gate
 
 
 def test_a_gate_is_recorded_with_its_keys_and_read_as_it_was(tmp_path: Path) -> None:

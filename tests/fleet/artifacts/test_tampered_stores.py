@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks.fleet.artifacts.artifact import Artifact, write_artifact
-from binary_checks.fleet.artifacts.axis_claims import find_lie
+from binary_checks.fleet.artifacts.axis_claims import find_contradiction_in_name
 from binary_checks.fleet.artifacts.kept_verdicts import hash_bytes
 from binary_checks.fleet.store.store_names import (
     artifact_name,
@@ -94,7 +94,7 @@ def test_a_member_whose_document_was_changed_after_its_promotion_is_found(desk: 
     ],
 )
 def test_axes_as_a_push_records_them_are_no_lie(tags: str, axes: tuple[str, str, str]) -> None:
-    assert find_lie(_make(tags, axes)) == ""
+    assert find_contradiction_in_name(_make(tags, axes)) == ""
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_axes_as_a_push_records_them_are_no_lie(tags: str, axes: tuple[str, str,
     ],
 )
 def test_axes_that_the_name_contradicts_are_one(axes: tuple[str, str, str], said: str) -> None:
-    found = find_lie(_make("cp312-cp312-manylinux_2_28_x86_64", axes))
+    found = find_contradiction_in_name(_make("cp312-cp312-manylinux_2_28_x86_64", axes))
     assert found == f"artifact.json says {said}"
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks.fleet.nights.attempt_process import RunningProcesses, StoppedError
-from binary_checks.fleet.nights.engines import lend_device, open_folder
+from binary_checks.fleet.nights.engines import open_folder, reserve_device
 
 
 @pytest.fixture(autouse=True)
@@ -20,11 +20,11 @@ def devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_each_attempt_has_a_device_of_its_own() -> None:
     with (
-        lend_device(2, RunningProcesses()) as first,
-        lend_device(2, RunningProcesses()) as second,
+        reserve_device(2, RunningProcesses()) as first,
+        reserve_device(2, RunningProcesses()) as second,
     ):
         assert [first, second] == ["3", "MIG-GPU-1/2/0"]
-    with lend_device(2, RunningProcesses()) as third:
+    with reserve_device(2, RunningProcesses()) as third:
         assert third == "3"
 
 
@@ -32,11 +32,11 @@ def test_another_coordinator_waits_for_the_only_device() -> None:
     got = threading.Event()
 
     def wait() -> None:
-        with lend_device(1, RunningProcesses()):
+        with reserve_device(1, RunningProcesses()):
             got.set()
 
     thread = threading.Thread(target=wait)
-    with lend_device(1, RunningProcesses()):
+    with reserve_device(1, RunningProcesses()):
         thread.start()
         assert not got.wait(0.5)
     assert got.wait(10)
@@ -46,8 +46,8 @@ def test_another_coordinator_waits_for_the_only_device() -> None:
 def test_more_attempts_than_devices_share_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     with (
-        lend_device(2, RunningProcesses()) as first,
-        lend_device(2, RunningProcesses()) as second,
+        reserve_device(2, RunningProcesses()) as first,
+        reserve_device(2, RunningProcesses()) as second,
     ):
         assert first == second == "0"
 
@@ -61,7 +61,7 @@ def test_a_file_system_without_locks_is_an_error_and_no_wait(
         raise OSError(errno.ENOSYS, "Function not implemented")
 
     monkeypatch.setattr(fcntl, "flock", refuse)
-    with pytest.raises(OSError, match="not implemented"), lend_device(1, RunningProcesses()):
+    with pytest.raises(OSError, match="not implemented"), reserve_device(1, RunningProcesses()):
         pass
     with pytest.raises(OSError, match="not implemented"), open_folder():
         pass
@@ -71,8 +71,8 @@ def test_who_waits_ends_with_the_night() -> None:
     running = RunningProcesses()
     threading.Timer(0.3, running.stop).start()
     with (
-        lend_device(1, RunningProcesses()),
+        reserve_device(1, RunningProcesses()),
         pytest.raises(StoppedError, match="before a GPU was free"),
-        lend_device(1, running),
+        reserve_device(1, running),
     ):
         pass
