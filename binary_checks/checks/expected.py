@@ -228,7 +228,7 @@ def snippet_fails(
         yield NotInspected(sentence="the profile has no snippet: [probes.snippets] code is empty")
     elif not report.runs:
         raise NotApplicable(f"no snippet of the profile is for {report.system}")
-    for each in report.beside:
+    for each in report.preinstalled:
         yield Note(sentence=f"the snippets run with {each}, as it is installed")
     for name in report.elsewhere:
         yield Note(sentence=f"snippet {name} is for {' and '.join(asked.only.get(name, ()))} only")

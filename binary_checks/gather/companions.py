@@ -18,7 +18,7 @@ from binary_checks.errors import (
     Unavailable,
 )
 from binary_checks.loaders.required_packages import (
-    find_families_beside,
+    find_given_families,
     find_misfits,
     match_requirements,
 )
@@ -194,7 +194,7 @@ def find_families(
 ) -> GivenFamilies:
     """Find the given libraries that open others of their vendor's family."""
     company = companions.accompany(source, package, target)
-    return find_families_beside(package, company.packages, company.requirements, target)
+    return find_given_families(package, company.packages, company.requirements, target)
 
 
 @gathers(GivenPackages)

@@ -131,7 +131,7 @@ def _may_be_object(entry: TreeEntry) -> bool:
     return called or ("." not in name and entry.size > _SCRIPT)
 
 
-CODE = ContentRequest(chooses=_is_code, longest=_MOST, beside=_may_be_object)
+CODE = ContentRequest(chooses=_is_code, longest=_MOST, only_with=_may_be_object)
 """Code in which facts search the names of the package's objects; useless in a package without
 any.
 """

@@ -52,7 +52,7 @@ def _is_shared(entry: TreeEntry) -> bool:
 
 
 MODULES = (
-    ContentRequest(chooses=_may_be_referred, longest=LONGEST, beside=_has_entry_points),
+    ContentRequest(chooses=_may_be_referred, longest=LONGEST, only_with=_has_entry_points),
     ContentRequest(chooses=_is_shared, longest=LONGEST),
 )
 """Modules requested beforehand. An entry point may name any module, which may import its names from

@@ -319,10 +319,10 @@ def find_visible(report: CudaReport) -> Iterator[NotInspected]:
             )
 
 
-def disagree(said: str, expected: str) -> bool:
+def disagree(reported: str, expected: str) -> bool:
     """Return whether two versions differ in a common part; "12.6" agrees with "12" and "12.6.3"."""
-    parts = list(zip(said.split("."), expected.split("."), strict=False))
-    return any(one != other for one, other in parts) or not said
+    parts = list(zip(reported.split("."), expected.split("."), strict=False))
+    return any(one != other for one, other in parts) or not reported
 
 
 def find_architectures(package: Package) -> frozenset[tuple[bool, str]]:

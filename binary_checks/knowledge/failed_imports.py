@@ -317,5 +317,7 @@ class _Failure:
             return Level.ERROR
         absent = lacks or each.exception == "PackageNotFoundError"
         if absent and self._required.may_bring:
-            return Level.WARNING  # an extra may bring it under another name, as PyYAML does yaml
+            return (
+                Level.WARNING
+            )  # an extra may provide it under another name, as PyYAML provides yaml
         return Level.ERROR if why or each.exception in _FAULTS else Level.WARNING

@@ -1,4 +1,4 @@
-"""What a package needs, what it contains, and what its bytes are spent on: facts, no verdicts."""
+"""What a package needs and contains, and how its bytes are divided: facts, no verdicts."""
 
 from __future__ import annotations
 

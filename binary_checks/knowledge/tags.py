@@ -239,12 +239,12 @@ class Misfit:
 
     item: ObjectFile | None = None  # None for a claim
     sentence: str
-    claim: str = ""  # the platform that no object is for, where it is about that
+    claim: str = ""  # the claimed platform without an object; "" for an object
     of_other_format: bool = False
 
     @property
     def facts(self) -> tuple[str, ...]:
-        """The facts of a problem that says so."""
+        """The facts of the problem that reports it."""
         return (self.item.architecture,) if self.item else (self.claim,)
 
 

@@ -152,7 +152,7 @@ def find_misfits(
     return found or ()
 
 
-def find_families_beside(
+def find_given_families(
     package: Package, others: Iterable[Package], requirements: Iterable[str], target: TargetSystem
 ) -> GivenFamilies:
     """Return the libraries of other packages that open further libraries of their family."""

@@ -1,4 +1,4 @@
-"""Device code of a package: architectures, containers, and what lies inside them."""
+"""Device code of a package: architectures, containers, and their contents."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class DeviceContainers:
     def usable(self) -> tuple[DeviceTarget, ...]:
         """The targets for which a driver, or a device linker, uses code of the container."""
         if self.linking in (DeviceLinking.RELINKABLE, DeviceLinking.UNUSABLE):
-            return ()  # the linked container lists what it is good for
+            return ()  # listed by the linked container
         return tuple(sorted({*self.targets, *self.relinkable}))
 
 

@@ -57,10 +57,9 @@ class Problem:
     level: Level = Level.ERROR
     cause: str = ""  # what went wrong, in the same words in every check: "library libx.so.1"
     consequence: bool = False  # whether another check explains a problem of that cause better
-    # They do not distinguish problems within a run: the sentence says all that they do.
+    # Not compared: the sentence already distinguishes problems within a run.
     facts: tuple[str, ...] = field(default=(), compare=False)
-    # A shell command that mends it; reports fill in {path} and {package}. It does not distinguish
-    # problems.
+    # A shell command that mends it; reports fill in {path} and {package}. Not compared either.
     command: str = field(default="", compare=False)
 
     @property

@@ -157,7 +157,7 @@ class Place(Protocol):
         """The place's interpreter. Raises GatherError if it does not answer."""
 
     @property
-    def beside(self) -> tuple[str, ...]:
+    def preinstalled(self) -> tuple[str, ...]:
         """Packages that were asked for and used as already installed: "numpy 2.4.6"."""
 
     def install(self, package: Package) -> InstallReport | None:

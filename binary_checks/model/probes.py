@@ -103,7 +103,7 @@ class SnippetReport(ProbeReport):
     system: str = ""  # "linux-x86_64"
     runs: tuple[SnippetRun, ...] = ()
     elsewhere: tuple[str, ...] = ()  # names of snippets for other systems
-    beside: tuple[str, ...] = ()  # requirements that were already installed: "numpy 2.4.6"
+    preinstalled: tuple[str, ...] = ()  # requirements that were already installed: "numpy 2.4.6"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -131,7 +131,7 @@ class ContentRequest(NamedTuple):
 
     chooses: Callable[[TreeEntry], bool]
     longest: int  # largest size of a member, bytes
-    beside: Callable[[TreeEntry], bool] | None = None
+    only_with: Callable[[TreeEntry], bool] | None = None
     """Nothing is kept unless the tree lists such a member, for example an object file."""
 
 

@@ -86,7 +86,7 @@ class InstalledPlace(HostPlace):
 
     def _settle(self, target: TargetPython, site: Path) -> None:
         """Use the packages as they are installed in ``site``."""
-        self.beside = tuple(
+        self.preinstalled = tuple(
             find_beside(self.requires, target, timeout=self.timeout, sandbox=self.sandbox)
         )
         # A package may lie in another folder than the interpreter installs to: Debian has two.

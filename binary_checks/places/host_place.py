@@ -64,7 +64,7 @@ class HostPlace:
     def __init__(self, settings: PlaceSettings, requires: tuple[str, ...] = ()) -> None:
         self.settings, self.timeout, self.sandbox = settings, settings.timeout, settings.sandbox
         self.requires = requires  # further requirements, which the package does not state itself
-        self.beside: tuple[str, ...] = ()
+        self.preinstalled: tuple[str, ...] = ()
         self._target: TargetPython | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._outcome: list[InstallReport | BinaryChecksError | None] = []

@@ -525,17 +525,17 @@ _OF_NO_MEANING = {"source", "shipped", "left_out", "cell", "foreign"}
 
 def identify_profile(profile: Profile) -> ProfileIdentity:
     """Hash a profile; for its own checks, the contents of their files count, not their paths."""
-    said = {
+    contents = {
         field.name: getattr(profile, field.name)
         for field in fields(profile)
         if field.name not in _OF_NO_MEANING
     }
     # The order of levels matters, as the first match counts.
-    said["levels"] = {check: tuple(each.items()) for check, each in profile.levels.items()}
-    known = sorted(map(_dump, said.pop("known_problems")))
+    contents["levels"] = {check: tuple(each.items()) for check, each in profile.levels.items()}
+    known = sorted(map(_dump, contents.pop("known_problems")))
     return ProfileIdentity(
         source=profile.source,
-        sha256=_hash(_dump(said)),
+        sha256=_hash(_dump(contents)),
         known_problems_sha256=_hash("\n".join(known)),
     )
 
@@ -559,6 +559,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(key): _plain(each) for key, each in value.items()}
     if is_dataclass(value):
-        said = (field for field in fields(value) if field.compare)
-        return {field.name: _plain(getattr(value, field.name)) for field in said}
+        compared = (field for field in fields(value) if field.compare)
+        return {field.name: _plain(getattr(value, field.name)) for field in compared}
     return value if isinstance(value, (str, int, float, type(None))) else str(value)

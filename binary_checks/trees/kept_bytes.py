@@ -127,7 +127,9 @@ class BoundedContentStore:
         """Choose among all members that will be read."""
         self._listed = True
         self._wants = tuple(
-            want for want in self._wants if want.beside is None or any(map(want.beside, entries))
+            want
+            for want in self._wants
+            if want.only_with is None or any(map(want.only_with, entries))
         )
         if self._wants:
             for entry in entries:

@@ -8,7 +8,7 @@ from binary_checks.checks.cuda.toolkits import family_member_missing
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.library_names import stem_of
 from binary_checks.loaders import simulate
-from binary_checks.loaders.required_packages import find_families_beside
+from binary_checks.loaders.required_packages import find_given_families
 from binary_checks.model import (
     ElfFile,
     Finding,
@@ -59,7 +59,7 @@ def judge(
 ) -> list[Finding]:
     package, system = wheel(label, objects=objects), on or target()
     linkage = simulate(package, system, others, requires)
-    beside = find_families_beside(package, others, requires, system)
+    beside = find_given_families(package, others, requires, system)
     return list(family_member_missing(linkage, package, beside, system))
 
 

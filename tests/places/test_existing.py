@@ -76,7 +76,7 @@ def test_what_is_installed_beside_it_is_taken(python: Path) -> None:
     asked = SnippetRequest(code={"own": Code("import demo")}, requires=tuple(map(Code, requires)))
     with open_existing(python) as opened:
         report = run_snippets(opened, read(python), asked)
-    assert report.beside == ("Demo 1.0",)
+    assert report.preinstalled == ("Demo 1.0",)
     (run,) = report.runs
     assert run.step.outcome is Ending.OK
     assert Note(sentence="the snippets run with Demo 1.0, as it is installed") in list(

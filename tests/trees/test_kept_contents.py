@@ -77,7 +77,7 @@ def test_what_is_longer_than_wanted_is_not_kept(tmp_path: Path) -> None:
 
 
 def test_nothing_is_kept_for_a_fact_that_asks_only_beside_libraries(tmp_path: Path) -> None:
-    want = ContentRequest(chooses=is_source, longest=99, beside=is_library)
+    want = ContentRequest(chooses=is_source, longest=99, only_with=is_library)
     with closing(read(build(tmp_path, **{"a.py": "1"}), want)) as kept:
         assert kept.find("demo/a.py") is None
     with closing(read(build(tmp_path, **{"a.py": "1", "b.so": ""}), want)) as kept:

@@ -48,7 +48,7 @@ def _run_all(place: Place, request: SnippetRequest) -> SnippetReport:
         system=system,
         runs=tuple(_run(place, name, request.code[name]) for name, here in wanted.items() if here),
         elsewhere=tuple(name for name, here in wanted.items() if not here),
-        beside=place.beside,
+        preinstalled=place.preinstalled,
     )
 
 
