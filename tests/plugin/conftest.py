@@ -24,6 +24,8 @@ from fixtures.build_wheel import build_wheel
 from fixtures.package_index import PackageIndex, serve_only_index
 
 Run = Callable[..., pytest.RunResult]
+IN_A_WORKER = pytest.param(("-n", "1"), marks=pytest.mark.slow, id="workers")
+"""The same run by xdist; in the gate other tests hold what only a worker can break."""
 TRY_AGAIN = 6  # the exit code where no problem was found, and something broke
 
 EXTENSION = "demo/_native.cpython-311-x86_64-linux-gnu.so"

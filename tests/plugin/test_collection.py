@@ -45,7 +45,7 @@ def test_packages_in_a_walked_folder_are_left_alone(pytester: pytest.Pytester, r
     run(".").assert_outcomes(passed=1)
 
 
-@pytest.mark.parametrize("workers", [[], ["-n", "1"]], ids=["alone", "xdist"])
+@pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["alone", "xdist"])
 def test_two_packages_of_one_name_outside_the_root_do_not_merge(
     pytester: pytest.Pytester, run: Run, tmp_path: Path, workers: list[str]
 ) -> None:
@@ -89,7 +89,7 @@ def test_a_package_stays_on_one_worker(pytester: pytest.Pytester, run: Run) -> N
     assert len(workers) == 2
 
 
-@pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["alone", "xdist"])
+@pytest.mark.parametrize("workers", [[], ["-n", "1"]], ids=["alone", "xdist"])
 @pytest.mark.parametrize("selection", [["-k", "no_such_check"], ["-m", "runtime"]])
 def test_nothing_inspected_is_never_green(
     pytester: pytest.Pytester, run: Run, selection: list[str], workers: list[str]

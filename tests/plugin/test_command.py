@@ -36,7 +36,16 @@ def test_it_is_deaf_to_the_folder(tmp_path: Path) -> None:
     assert not (tmp_path / ".pytest_cache").exists()
 
 
-@pytest.mark.parametrize("workers", [["-n", "2"], ["-n2"], ["--numprocesses=2"], ["--dist", "no"]])
+@pytest.mark.parametrize(
+    "workers",
+    [
+        *(["-n2"], ["--dist", "no"]),
+        *(
+            pytest.param(each, marks=pytest.mark.slow)
+            for each in (["-n", "2"], ["--numprocesses=2"])
+        ),
+    ],
+)
 def test_options_of_xdist_bring_it(tmp_path: Path, workers: list[str]) -> None:
     large = os.urandom(FEW // 2)
     packages = [

@@ -64,8 +64,15 @@ def test_the_marks_would_show(hostile: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "workers",
     [
-        *([], ["-n", "2"], ["-n", "2", "--dist", "load"], ["-n1", "-d"]),
-        *(["--tx", "popen", "--dist", "load"], ["--tx=2*popen", "-d"]),
+        *([], ["-n", "2"], ["-n", "2", "--dist", "load"]),
+        *(
+            pytest.param(words, marks=pytest.mark.slow)
+            for words in (
+                ["-n1", "-d"],
+                ["--tx", "popen", "--dist", "load"],
+                ["--tx=2*popen", "-d"],
+            )
+        ),
     ],
     ids=" ".join,
 )

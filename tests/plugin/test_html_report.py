@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.plugin.conftest import Run, command, faulty, healthy
+from tests.plugin.conftest import IN_A_WORKER, Run, command, faulty, healthy
 
 pytest.importorskip("jinja2")
 pytest.importorskip("squarify")
@@ -17,7 +17,7 @@ def rewrite(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     return command(folder, "report", "out.json", "--format", *options)
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["one process", "workers"])
+@pytest.mark.parametrize("workers", [(), IN_A_WORKER])
 def test_the_page_is_made_again_from_results_and_facts(
     pytester: pytest.Pytester, run: Run, workers: tuple[str, ...]
 ) -> None:

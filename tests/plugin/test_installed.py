@@ -13,7 +13,7 @@ from fixtures.build_elf import build_elf
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import open_offline
 from fixtures.installation import find_site, install_by_hand
-from tests.plugin.conftest import EXTENSION, Run, faulty, healthy, run_command
+from tests.plugin.conftest import EXTENSION, IN_A_WORKER, Run, faulty, healthy, run_command
 
 FAULT = "installed:demo::absolute-search-path"
 
@@ -55,7 +55,7 @@ def inspect(pytester: pytest.Pytester, wheel: Path, *options: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("workers", [[], ["-n", "1"]], ids=["alone", "xdist"])
+@pytest.mark.parametrize("workers", [(), IN_A_WORKER])
 def test_it_is_collected_and_nothing_else(
     pytester: pytest.Pytester, run: Run, wheel: Path, python: list[str], workers: list[str]
 ) -> None:

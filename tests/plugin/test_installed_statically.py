@@ -64,7 +64,9 @@ def test_an_interpreter_for_which_wheels_are_chosen_runs_nothing_that_is_install
     assert Tag("py3", "none", "any") in asked.ranked_tags
 
 
-@pytest.mark.parametrize("workers", [[], ["-n", "1", "--dist", "load"]], ids=["alone", "xdist"])
+@pytest.mark.parametrize(
+    "workers", [[], pytest.param(["-n", "1", "--dist", "load"], marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("starter", ["pytest", "binary_checks"])
 def test_nothing_installed_runs(
     python: Path, mark: Path, tmp_path: Path, workers: list[str], starter: str

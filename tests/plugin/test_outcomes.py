@@ -9,7 +9,7 @@ import pytest
 
 from fixtures.build_elf import build_elf
 from fixtures.build_wheel import build_wheel
-from tests.plugin.conftest import EXTENSION, Run, faulty, healthy
+from tests.plugin.conftest import EXTENSION, IN_A_WORKER, Run, faulty, healthy
 
 LINE = f"absolute-search-path: demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl: {EXTENSION}: "
 
@@ -46,7 +46,7 @@ def test_junit_carries_the_same_line(pytester: pytest.Pytester, run: Run) -> Non
     assert any(shown in (text or "").splitlines() for text in texts)
 
 
-@pytest.mark.parametrize("workers", [[], ["-n", "1"]], ids=["alone", "xdist"])
+@pytest.mark.parametrize("workers", [(), IN_A_WORKER])
 def test_the_short_summary_names_the_problem(
     pytester: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch, workers: list[str]
 ) -> None:
@@ -59,7 +59,7 @@ def test_the_short_summary_names_the_problem(
     assert str(message).startswith(LINE)
 
 
-@pytest.mark.parametrize("workers", [[], ["-n", "1"]], ids=["alone", "xdist"])
+@pytest.mark.parametrize("workers", [(), IN_A_WORKER])
 def test_the_short_summary_names_a_bug_of_ours(
     pytester: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch, workers: list[str]
 ) -> None:

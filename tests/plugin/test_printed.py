@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from fixtures.build_wheel import Entry
-from tests.plugin.conftest import Run, healthy, run_command
+from tests.plugin.conftest import IN_A_WORKER, Run, healthy, run_command
 from tests.test_lines import assert_harmless
 
 NAME = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
@@ -45,7 +45,7 @@ def numbered(folder: Path, count: int) -> tuple[str, ...]:
     return "-k", "numbered", "--binary-profile", "numbering.toml"
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["one process", "workers"])
+@pytest.mark.parametrize("workers", [(), IN_A_WORKER])
 def test_fifty_problems_of_a_check_are_shown_and_documents_have_all(
     pytester: pytest.Pytester, run: Run, workers: tuple[str, ...]
 ) -> None:
@@ -182,7 +182,7 @@ def test_names_in_a_package_command_neither_terminal_nor_build(
         "demo\udcff-1.0-py3-none-any.whl",
     ],
 )
-@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["one process", "workers"])
+@pytest.mark.parametrize("workers", [(), IN_A_WORKER])
 def test_a_package_file_of_a_hostile_name_is_reported_harmlessly(
     pytester: pytest.Pytester, name: str, workers: tuple[str, ...]
 ) -> None:

@@ -20,7 +20,7 @@ from fixtures.build_elf import build_elf
 from fixtures.build_wheel import build_wheel
 from fixtures.package_index import PackageIndex
 from fixtures.runs import PROFILE
-from tests.plugin.conftest import TRY_AGAIN, Run, command, faulty, healthy, run_command
+from tests.plugin.conftest import IN_A_WORKER, TRY_AGAIN, Run, command, faulty, healthy, run_command
 
 FORMATS = ("terminal", "json", "sarif", "junit", "markdown")
 
@@ -132,7 +132,7 @@ def test_the_document_says_which_checks_were_named(pytester: pytest.Pytester, ru
     assert result(pytester.path)["selected"] == "PACKAGE::record-is-wrong"
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["one process", "workers"])
+@pytest.mark.parametrize("workers", [(), IN_A_WORKER])
 def test_one_examination_writes_results_and_facts(
     pytester: pytest.Pytester, run: Run, workers: tuple[str, ...]
 ) -> None:
@@ -224,7 +224,7 @@ def test_a_report_that_is_lost_hides_no_problem(pytester: pytest.Pytester, run: 
 
 
 @pytest.mark.usefixtures("own")
-@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["one process", "workers"])
+@pytest.mark.parametrize("workers", [(), IN_A_WORKER])
 @pytest.mark.parametrize(
     ("selected", "status"),
     [
@@ -262,7 +262,7 @@ def _name() -> str:
     return "test_a_foreign_test_that_fails_keeps_its_exit_code"
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["one process", "workers"])
+@pytest.mark.parametrize("workers", [(), IN_A_WORKER])
 def test_a_check_with_warnings_alone_passes_and_is_shown_as_warned(
     pytester: pytest.Pytester, run: Run, own: None, workers: tuple[str, ...]
 ) -> None:
