@@ -19,8 +19,8 @@ from fixtures.installation import find_site, install_by_hand
 from tests.plugin.conftest import TRY_AGAIN, Run, run_command
 
 ROOT = Path(__file__).parents[2]
-WORK = ("-m", "gpu", "-rs", "-p", "stand_in", "--sandbox", "off")
-STAGE = (*WORK, "--require", "gpu")
+WORK = ("-m", "gpu", "-rs", "-p", "stand_in", "--binary-sandbox", "off")
+STAGE = (*WORK, "--binary-require", "gpu")
 PLUGIN = """
 import json, os, sys
 sys.path.insert(0, {root!r})
@@ -71,8 +71,8 @@ def given(pytester: pytest.Pytester, profile: str, python: Path) -> list[str]:
     pytester.syspathinsert()
     inspect(pytester, wheel)
     return [
-        *("--installed", profile, "--python", str(python)),
-        *("--profile", profile, "--facts", "facts.json"),
+        *("--binary-installed", profile, "--binary-python", str(python)),
+        *("--binary-profile", profile, "--binary-facts", "facts.json"),
     ]
 
 
@@ -104,7 +104,7 @@ def test_where_all_is_well_it_passes_and_runs_nothing_else(
 def test_a_thorough_run_takes_the_long_steps_too(
     pytester: pytest.Pytester, run: Run, given: list[str]
 ) -> None:
-    result = run(*given, *STAGE, "--thorough", static=False)
+    result = run(*given, *STAGE, "--binary-thorough", static=False)
     ran = json.loads((pytester.path / "ran.json").read_text())
     assert set(ran["asked"]) >= THOROUGH.keys()
     result.stdout.fnmatch_lines(
@@ -173,7 +173,7 @@ def test_a_host_or_a_build_that_cannot_is_never_a_pass(
         result = run(*given, *(STAGE if required else WORK), static=False)
     assert result.ret == status
     assert not {"passed", "failed"} & result.parseoutcomes().keys()
-    word = "--require gpu: nothing ran" if required else "*: nothing was verified"
+    word = "--binary-require gpu: nothing ran" if required else "*: nothing was verified"
     result.stdout.fnmatch_lines([f"{word} ({reason})".replace("[", "?")])
 
 
@@ -210,11 +210,11 @@ def test_on_other_facts_nothing_is_run(
         said = "facts.json: cannot be read: "
     elif how == "another version":
         inspect(pytester, build_wheel(pytester.path / "new", name="torch", version="2.0"))
-        said = "--facts: torch-2.0-cp311-cp311-manylinux_2_17_x86_64.whl (sha256 "
+        said = "--binary-facts: torch-2.0-cp311-cp311-manylinux_2_17_x86_64.whl (sha256 "
     else:
         record = next(find_site(python.parents[1]).glob("*.dist-info")) / "RECORD"
         record.write_text(record.read_text() + "torch/more.py,sha256=abc,3\n")
-        said = "--facts: torch-1.0-cp311-cp311-manylinux_2_17_x86_64.whl (sha256 "
+        said = "--binary-facts: torch-1.0-cp311-cp311-manylinux_2_17_x86_64.whl (sha256 "
     result = run(*given, *STAGE, static=False)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     (line,) = (line for line in result.errlines if line)

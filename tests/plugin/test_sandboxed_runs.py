@@ -59,7 +59,7 @@ def test_without_one_the_environment_is_withheld(
     pytester: pytest.Pytester, spy: Path, workers: tuple[str, ...]
 ) -> None:
     result = check(pytester, spy, "-k", "import-fails", "--binary-sandbox", "off", *workers)
-    expected = "not sandboxed: --binary-sandbox off; a package may do what this user may"
+    expected = "not sandboxed: --sandbox off; a package may do what this user may"
     result.stdout.fnmatch_lines([expected, "*.whl: fit · 1 check, ran on *"])
 
 
@@ -96,7 +96,7 @@ def test_one_that_is_required_and_does_not_hold_ends_the_run(
     )
     assert result.ret == TRY_AGAIN
     reason = "bwrap is not on PATH; install bubblewrap"
-    expected = f"*--binary-sandbox require: no sandbox works here: {reason}"
+    expected = f"*--sandbox require: no sandbox works here: {reason}"
     result.stderr.fnmatch_lines([expected])
 
 
