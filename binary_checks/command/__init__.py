@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         signal.signal(signal.SIGTERM, _interrupt)
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     _prepare_streams()
-    _leave_out_the_folder()
+    _exclude_current_folder()
     if refusal := next(filter(None, map(_refuse, arguments)), ""):
         complain(refusal)
         return MISUSED
@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # as in `| head`: the reader has what it wants
         pass
     except OSError as error:
-        return lose_output(error)
+        return report_lost_output(error)
     _discard_output()
     return INTERRUPTED
 
@@ -89,7 +89,7 @@ def _interrupt(number: int, _: object) -> NoReturn:
     raise KeyboardInterrupt(signal.Signals(number).name)
 
 
-def lose_output(error: OSError) -> int:
+def report_lost_output(error: OSError) -> int:
     """Print why output is lost, and print nothing more; return the exit status."""
     complain(_explain(error))
     _discard_output()
@@ -133,7 +133,7 @@ def _is_package(name: str) -> bool:
     return recognises(Path(name))
 
 
-def _leave_out_the_folder() -> None:
+def _exclude_current_folder() -> None:
     """Never look for programs in the current folder: pip calls rustc and uname.
 
     Windows searches it first, POSIX if an element of PATH is empty or relative.
@@ -168,10 +168,10 @@ def _answer(arguments: Sequence[str]) -> int | None:
         return run_list([each for each in arguments if each != "--list"])
     if arguments and not options & {"-h", "--help", "-V", "--version"}:
         return _refuse_subcommand(arguments[0])
-    from binary_checks.command.helping import HELP, tell_version
+    from binary_checks.command.helping import HELP, format_version
 
     if options & {"-V", "--version"}:
-        print(tell_version())
+        print(format_version())
         return 0
     print(HELP, end="", file=sys.stdout if arguments else sys.stderr)
     return 0 if arguments else MISUSED

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from binary_checks.command import TRY_AGAIN, UNREADABLE, SubcommandParser, complain
-from binary_checks.command.artifact_files import tell_faults, update_index
+from binary_checks.command.artifact_files import print_index_faults, update_index
 from binary_checks.documents.json_values import DocumentError, dump
 from binary_checks.errors import ArtifactRefusedError, ProfileError, RecordError, StoreError
 from binary_checks.fleet.artifacts.artifact import FILE_AXES
@@ -76,9 +76,9 @@ def run_promote(arguments: Sequence[str]) -> int:
     matrix = _read_matrix(options)
     policy = _read_policy(options, matrix, now)
     gate = policy.gate_of(options.to)
-    _demand_source(gate, options.source, policy)
+    _require_source(gate, options.source, policy)
     keys = read_signing_keys(options)
-    _demand_promoter(gate, keys, options)
+    _require_promoter(gate, keys, options)
     store = open_store(options.store)
     broken: list[str] = []
     wish = MemberWish(names=options.names, where=options.where, digests=options.sha256)
@@ -111,14 +111,14 @@ def _carry_out(
     held = options.all_or_nothing and bool(refused)
     rows = []
     for candidate in candidates:
-        state, why = _settle(store, settings, candidate, hold=held or options.dry_run)
+        state, why = _promote_one(store, settings, candidate, hold=held or options.dry_run)
         if held and state == _WOULD:
             state, why = "held back", [f"--all-or-nothing, and {len(refused):,} refused"]
         rows.append((candidate, state, why))
     if options.json:
         print(dump(_describe(settings, rows)))
     else:
-        for line in _tell_promote(rows):
+        for line in _iter_results(rows):
             print(cut(one_line(line)))
     states = {state for _, state, _ in rows}
     indexed = 0
@@ -127,7 +127,7 @@ def _carry_out(
     return UNREADABLE if _REFUSED in states else TRY_AGAIN if _BROKE in states else indexed
 
 
-def _settle(
+def _promote_one(
     store: Store, settings: PromotionSettings, candidate: PromotionCandidate, *, hold: bool
 ) -> tuple[str, list[str]]:
     """Return the result for a file, and the reasons if it was not added."""
@@ -146,7 +146,7 @@ def _settle(
     return (_PROMOTED if joined else "there already"), []
 
 
-def _tell_promote(rows: Iterable[tuple[PromotionCandidate, str, list[str]]]) -> Iterator[str]:
+def _iter_results(rows: Iterable[tuple[PromotionCandidate, str, list[str]]]) -> Iterator[str]:
     counts: dict[str, int] = {}
     for candidate, state, why in rows:
         counts[state] = counts.get(state, 0) + 1
@@ -206,7 +206,7 @@ def _read_policy(options: argparse.Namespace, matrix: Matrix | None, now: dateti
     return read_policy(matrix.folder / gate, now.date())
 
 
-def _demand_source(gate: Gate, source: str, policy: GatePolicy) -> None:
+def _require_source(gate: Gate, source: str, policy: GatePolicy) -> None:
     if source == gate.channel:
         raise ProfileError(f"artifact promote: --from and --to are both {source}")
     if gate.sources and source not in gate.sources:
@@ -215,7 +215,7 @@ def _demand_source(gate: Gate, source: str, policy: GatePolicy) -> None:
         raise ProfileError(f"{policy.source}: {said}")
 
 
-def _demand_promoter(gate: Gate, keys: Sequence[SigningKey], options: argparse.Namespace) -> None:
+def _require_promoter(gate: Gate, keys: Sequence[SigningKey], options: argparse.Namespace) -> None:
     """Raise ProfileError if the record must be signed and none of the keys qualifies."""
     if not gate.promoters or options.dry_run:
         return
@@ -323,11 +323,11 @@ def run_index(arguments: Sequence[str]) -> int:
     else:
         written, place = write_static(store, channels, options.output, base), str(options.output)
     for each in written:
-        _tell_index(each, place)
+        _print_index(each, place)
     return UNREADABLE if any(each.faults for each in written) else 0
 
 
-def _tell_index(done: IndexWritten, place: str) -> None:
+def _print_index(done: IndexWritten, place: str) -> None:
     index = done.index
     held = count(len(index.wheels), "wheel")
     if index.condas:
@@ -335,7 +335,7 @@ def _tell_index(done: IndexWritten, place: str) -> None:
     removed = f", {done.removed:,} removed" if done.removed else ""
     changed = f"{count(done.written, 'object')} written{removed}"
     print(f"{place}: channel {index.channel}: {held}: {changed}")
-    tell_faults(index.channel, done.faults)
+    print_index_faults(index.channel, done.faults)
 
 
 def _read_base(options: argparse.Namespace) -> str:
@@ -395,7 +395,7 @@ def run_attest(arguments: Sequence[str]) -> int:
         raise ProfileError("artifact attest: give result documents, or --night DATE")
     if options.set and options.night is not None:
         raise ProfileError("artifact attest: --set: the cells of a night have their own axes")
-    _demand_time(options.ended)
+    _require_time(options.ended)
     keys = read_signing_keys(options)
     store = open_store(options.store)
     found = _find(store, options)
@@ -429,7 +429,7 @@ def _find(store: Store, options: argparse.Namespace) -> FoundVerdicts:
     return take_results(store, [Path(each) for each in options.results], options.ended, by_hand)
 
 
-def _demand_time(text: str) -> None:
+def _require_time(text: str) -> None:
     try:
         _ = read_time(text) if text else None
     except DocumentError as error:
@@ -490,13 +490,13 @@ def run_verify(arguments: Sequence[str]) -> int:
         wrong, unknown = wrong + each.looked, unknown + (not each.looked)
         word = "" if each.looked else "not verified: "
         print(cut(one_line(f"{word}{each.about}: {each.text}")), flush=True)
-    print(_tell_verify(scope))
+    print(_format_scope(scope))
     if wrong or unknown:
         print(f"{count(wrong, 'fault')}, {unknown:,} not verified")
     return UNREADABLE if wrong else TRY_AGAIN if unknown else 0
 
 
-def _tell_verify(scope: VerifyScope) -> str:
+def _format_scope(scope: VerifyScope) -> str:
     """Return what was verified."""
     files = f"{count(len(scope.artifacts), 'file')}, {spell_size(scope.size)}"
     channels = (

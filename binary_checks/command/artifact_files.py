@@ -65,7 +65,7 @@ def run_push(arguments: Sequence[str]) -> int:
     options = _make_push_parser().parse_args(arguments)
     request = _read_request(options)
     store = open_store(options.store, make=True)
-    statuses = {_tell_push(path, end, request) for path, end in _push(store, request, options)}
+    statuses = {_print_pushed(path, end, request) for path, end in _push(store, request, options)}
     if options.index and 0 in statuses:
         statuses |= {update_index(store, each) for each in request.channels}
     return next((status for status in _ORDER if status in statuses), 0)
@@ -119,29 +119,29 @@ def _push(
             pool.shutdown(wait=False, cancel_futures=True)  # after Ctrl-C none begins
 
 
-def _tell_push(path: Path, end: PushEnd | BinaryChecksError, request: PushRequest) -> int:
+def _print_pushed(path: Path, end: PushEnd | BinaryChecksError, request: PushRequest) -> int:
     """Print the result for one file; return the exit status."""
     if isinstance(end, BinaryChecksError):
         text = str(end)
         complain(text if one_line(path.name) in text else f"{path.name}: {text}")
         return status_of(end)
-    print(one_line(f"{end.artifact.file_name}: {_tell_places(end, request)}"), flush=True)
+    print(one_line(f"{end.artifact.file_name}: {_format_places(end, request)}"), flush=True)
     for remark in end.remarks:
         complain(f"{end.artifact.file_name}: {remark}")
     return 0
 
 
-def _tell_places(end: PushEnd, request: PushRequest) -> str:
+def _format_places(end: PushEnd, request: PushRequest) -> str:
     kept = "kept" if end.new else "was kept already"
     if request.channels:
         known = [each for each in request.channels if each not in end.joined]
         places = [f"now in {', '.join(end.joined)}"] if end.joined else []
         places += [f"already in {', '.join(known)}"] if known else []
         kept = ", ".join((kept, *places))
-    return f"{kept} ({spell_axes(end.artifact)})"
+    return f"{kept} ({format_axes(end.artifact)})"
 
 
-def spell_axes(artifact: Artifact) -> str:
+def format_axes(artifact: Artifact) -> str:
     """Return a short description of the artifact."""
     values = [getattr(artifact, axis) for axis in FILE_AXES]
     said = " ".join((artifact.kind, *filter(None, values)))
@@ -373,11 +373,11 @@ def update_index(store: Store, channel: str) -> int:
     except BinaryChecksError as error:
         complain(str(error))
         return status_of(error)
-    tell_faults(channel, faults)
+    print_index_faults(channel, faults)
     return UNREADABLE if faults else 0
 
 
-def tell_faults(channel: str, faults: Iterable[str]) -> None:
+def print_index_faults(channel: str, faults: Iterable[str]) -> None:
     """Complain about members that an installer could not read, and that are left out."""
     faults = tuple(faults)
     for fault in faults[:MOST]:

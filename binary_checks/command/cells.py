@@ -222,12 +222,12 @@ def _wrap(head: str, text: str) -> Iterator[str]:
 
 def _describe_runs(cells: Sequence[Cell]) -> Iterator[str]:
     """Yield unusual settings of runs, each with the number of cells."""
-    found = [(said, cell) for cell in cells if (said := _say_run(cell))]
+    found = [(said, cell) for cell in cells if (said := _format_run(cell))]
     for said, alike in groupby(sorted(found, key=lambda pair: pair[0]), lambda pair: pair[0]):
         yield from _wrap("run: ", f"{said} ({count(len([*alike]), 'cell')})")
 
 
-def _say_run(cell: Cell) -> str:
+def _format_run(cell: Cell) -> str:
     said = {name: getattr(cell, name) for name in _RUN if getattr(cell, name) != _RUN[name]}
     if "options" in said:
         said["options"] = " ".join(cell.options)

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from binary_checks.command import lose_output, suggest
+from binary_checks.command import report_lost_output, suggest
 from binary_checks.errors import EMPTY, FIT
 from binary_checks.options import OPTIONS, Program, lengthen
-from binary_checks.plugin.arguments import StartsAnew
-from binary_checks.plugin.failures import misused
+from binary_checks.plugin.arguments import MayRestart
+from binary_checks.plugin.failures import usage_error
 from binary_checks.plugin.screen import SCREEN
 
 _XDIST = (
@@ -59,14 +59,14 @@ def check(arguments: Sequence[str], *, alone: bool = False) -> int:
     if any(argument.startswith(_XDIST) for argument in arguments):
         own += ["-p", "xdist.plugin"]
     place = ["-c", str(ini), "--rootdir", str(Path.cwd()), "--noconftest", "--assert=plain"]
-    output = _Output()
-    plugins = [_RefusesInOneLine(), output, *([StartsAnew()] if alone else [])]
+    output = _LostOutput()
+    plugins = [_RefusesInOneLine(), output, *([MayRestart()] if alone else [])]
     status = int(pytest.main([*own, *place, *lengthen(arguments)], plugins=plugins))
     if output.lost is None:
         return status
     if isinstance(output.lost, BrokenPipeError):
         raise output.lost
-    lost = lose_output(output.lost)
+    lost = report_lost_output(output.lost)
     return lost if status in (FIT, EMPTY) else status
 
 
@@ -79,7 +79,7 @@ def print_all_options() -> int:
     return status
 
 
-class _Output:
+class _LostOutput:
     """Keeps, at the end, the error that lost output."""
 
     lost: OSError | None = None
@@ -101,7 +101,7 @@ class _RefusesInOneLine:
         except pytest.UsageError as error:
             found = re.search(r"^[^\n]*?: error: ([^\n]*)", f"{error}", re.MULTILINE)
             said = _hint(found[1]) if found else f"{error}"
-            raise misused(Program.COMMAND.name_options(said)) from None
+            raise usage_error(Program.COMMAND.name_options(said)) from None
 
     @pytest.hookimpl(wrapper=True)
     def pytest_cmdline_main(self) -> Generator[None, Any, Any]:

@@ -182,7 +182,9 @@ def run_init(arguments: Sequence[str]) -> int:
         raise ProfileError(f"{file}: it has a [ci] already; edit it, then `ci write`")
     values = {name: getattr(options, name) for name in (*_MANY, *_ONE)}
     lines = [
-        f"{_KEYS.get(name, name)} = {_spell(value)}" for name, value in values.items() if value
+        f"{_KEYS.get(name, name)} = {_format_toml(value)}"
+        for name, value in values.items()
+        if value
     ]
     table = "\n".join(["", "[ci]", *lines, ""])
     content = matrix.content + table.encode()
@@ -193,7 +195,7 @@ def run_init(arguments: Sequence[str]) -> int:
     return run_write([str(file)])
 
 
-def _spell(value: str | list[str]) -> str:
+def _format_toml(value: str | list[str]) -> str:
     """Return a text, or a list of texts, as TOML."""
     if isinstance(value, str):
         return quote_toml(value)

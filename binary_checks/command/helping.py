@@ -41,7 +41,7 @@ exit code: 0 fit, 1 problems, 2 interrupted, 3 our bug, 4 usage, 6 try again
 """
 
 
-def tell_version() -> str:
+def format_version() -> str:
     """Return the command's version, and those of pytest and Python."""
     return f"binary-checks {__version__} (pytest {version('pytest')}, {_name_python()})"
 

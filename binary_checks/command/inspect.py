@@ -306,7 +306,7 @@ def _judge(check: Check[Any], facts: Examination, profile: Profile, *, fits: boo
     if not profile.selects(check):
         return "off: a profile may enable it"
     if not fits:
-        return f"not applicable: {_say_kind(check)}"
+        return f"not applicable: {_explain_kind(check)}"
     if check.runs_package:
         table = _find_unasked(check, profile)
         unasked = f"not applicable: the profile asks nothing of it ([probes.{table}] module)"
@@ -329,7 +329,7 @@ def _find_unasked(check: Check[Any], profile: Profile) -> str:
     return ""
 
 
-def _say_kind(check: Check[Any]) -> str:
+def _explain_kind(check: Check[Any]) -> str:
     formats = applicable_formats(check)
     if formats is None:
         nouns = sorted({getattr(kind, "noun", kind.__name__.lower()) for kind in check.subjects})

@@ -86,7 +86,7 @@ def run_night(arguments: Sequence[str]) -> int:
         )
     screen = NightScreen(sys.stdout, terminal=sys.stdout.isatty())
     if not options.date:
-        _remind(store, night, screen)
+        _report_open_night(store, night, screen)
     one_off = ask_one_off(options)
     plan = _take_plan(store, night, options, screen, one_off)
     if plan.known_complaint:
@@ -108,7 +108,7 @@ def run_night(arguments: Sequence[str]) -> int:
             outcome = _run_cells(tasks, chosen, screen, options)
         finally:
             screen.close()
-    _tell_night(outcome, store, night)
+    _print_outcome(outcome, store, night)
     return _find_status(outcome)
 
 
@@ -155,7 +155,7 @@ def _make_parser() -> SubcommandParser:
     return parser
 
 
-def _remind(store: Store, night: str, screen: NightScreen) -> None:
+def _report_open_night(store: Store, night: str, screen: NightScreen) -> None:
     """Report, when a new night begins, that the previous one is open: midnight may be past."""
     nights = [each for each in list_nights(store) if each <= night]
     if nights and nights[-1] != night and store.read(closed_name(nights[-1])) is None:
@@ -271,7 +271,7 @@ def _signals(interrupt: Callable[[], None]) -> Iterator[None]:
             signal.signal(each, handler)
 
 
-def _tell_night(outcome: NightOutcome, store: Store, night: str) -> None:
+def _print_outcome(outcome: NightOutcome, store: Store, night: str) -> None:
     """Print the counts and the next command."""
     begun = [end for end in outcome.ends.values() if not end.unrun]
     found = Counter(end.state for end in begun)
@@ -325,7 +325,7 @@ def run_collect(arguments: Sequence[str]) -> int:
     if merged.attempts or merged.known:
         known = f", {merged.known} known already" if merged.known else ""
         print(f"{night}: {merged.attempts} results taken over{known}")
-    _tell_collect(merged.complaints)
+    _complain_all(merged.complaints)
     return _collect(store, night, merged, options)
 
 
@@ -341,14 +341,14 @@ def _collect(store: Store, night: str, merged: Merged, options: argparse.Namespa
     plan = require_plan(store, night)
     with tempfile.TemporaryDirectory(prefix="binary-checks-") as folder:
         made = make_tables(store, night, Path(folder))
-        _tell_collect(made.complaints)
+        _complain_all(made.complaints)
         waiting = list_waiting(plan, made.attempts)
         if waiting and not options.close:
             return _leave_open(night, waiting, len(plan.cells))
         keep_tables(store, made)
     states = {state.value: made.states[state] for state in CellState if made.states.get(state)}
     changed, unasked = ((), "") if options.offline else _ask_again(plan, options.cells)
-    _tell_collect([unasked] if unasked else [])
+    _complain_all([unasked] if unasked else [])
     closed = close_night(
         store,
         ClosedNight(
@@ -390,7 +390,7 @@ def _leave_open(night: str, waiting: Sequence[str], planned: int) -> int:
     return _STAYS_OPEN
 
 
-def _tell_collect(complaints: Iterable[str]) -> None:
+def _complain_all(complaints: Iterable[str]) -> None:
     for each in complaints:
         complain(f"nightly collect: {each}")
 

@@ -40,14 +40,14 @@ def run_prune_nights(arguments: Sequence[str]) -> int:
     for channel in sorted({*options.expire} - {each.channel for each in view.history.members}):
         complain(f"nightly prune: --expire {channel}: the store holds no package of that channel")
     print(f"{store.url}: {count(len(view.nights), 'night')}, {view.closed} of them closed")
-    for line in (*_tell_kept(retention), *tell_gone(retention.steps, names=options.names)):
+    for line in (*_iter_kept(retention), *iter_deletions(retention.steps, names=options.names)):
         print(one_line(line))
     return finish(store, retention, view, do_it=options.do_it)
 
 
 def finish(store: Store, retention: Retention[Any], view: PruneView, *, do_it: bool) -> int:
     """Delete it, or print how much it would be; return the exit status."""
-    size = _spell_sum(each.stored.size for each in retention.deletions)
+    size = _format_sum(each.stored.size for each in retention.deletions)
     if not do_it:
         going = f"{count(len(retention.deletions), 'object')}, {size}"
         print(f"would delete {going}; nothing is deleted without --do-it")
@@ -59,21 +59,21 @@ def finish(store: Store, retention: Retention[Any], view: PruneView, *, do_it: b
     return UNREADABLE if done.refilled else 0
 
 
-def _tell_kept(retention: Retention[Entry]) -> Iterator[str]:
+def _iter_kept(retention: Retention[Entry]) -> Iterator[str]:
     """Yield a line for each cell, with the nights kept and the reasons."""
     cells: dict[str, dict[tuple[str, ...], list[str]]] = {}
     for (cell, night), why in sorted(retention.kept.items()):
         cells.setdefault(cell, {}).setdefault(why, []).append(night)
     for cell, groups in cells.items():
-        shown = (f"{_spell_nights(nights)} ({', '.join(why)})" for why, nights in groups.items())
+        shown = (f"{_format_nights(nights)} ({', '.join(why)})" for why, nights in groups.items())
         yield f"kept: {cell}: {'; '.join(shown)}"
 
 
-def _spell_nights(nights: Sequence[str]) -> str:
+def _format_nights(nights: Sequence[str]) -> str:
     return ", ".join(nights) if len(nights) < 3 else f"{nights[0]} … {nights[-1]}"
 
 
-def tell_gone(steps: Iterable[Sequence[Deletion]], *, names: bool) -> Iterator[str]:
+def iter_deletions(steps: Iterable[Sequence[Deletion]], *, names: bool) -> Iterator[str]:
     """Yield a line for the deletions of each night and package, or for each object."""
     groups: dict[str, list[Deletion]] = {}
     for step in steps:
@@ -82,7 +82,7 @@ def tell_gone(steps: Iterable[Sequence[Deletion]], *, names: bool) -> Iterator[s
     for group, deletions in groups.items():
         several = f"{len(deletions):,} objects, " if len(deletions) > 1 else ""
         name = group if several else deletions[0].stored.name
-        size = _spell_sum(each.stored.size for each in deletions)
+        size = _format_sum(each.stored.size for each in deletions)
         yield f"delete: {name}: {several}{size}: {deletions[0].reason}"
 
 
@@ -93,7 +93,7 @@ def _group(deletion: Deletion) -> str:
     return FACTS if f"{parts[0]}/" == FACTS else f"{'/'.join(parts[:3])}/"
 
 
-def _spell_sum(sizes: Iterable[int]) -> str:
+def _format_sum(sizes: Iterable[int]) -> str:
     return spell_size(sum(sizes))
 
 
@@ -133,7 +133,7 @@ def run_prune_channels(arguments: Sequence[str]) -> int:
     retention = expire(view.history, rule, datetime.now(timezone.utc))
     stays = count(len(retention.kept), "member")
     print(one_line(f"{store.url}: channel {channel}: {stays} kept, {len(retention.steps[0]):,} go"))
-    for line in tell_gone(retention.steps, names=options.names):
+    for line in iter_deletions(retention.steps, names=options.names):
         print(one_line(line))
     return finish(store, retention, view, do_it=options.do_it)
 

@@ -32,7 +32,7 @@ _LARGEST = 1 << 20  # bytes, or characters, of SQL
 
 def run(arguments: Sequence[str]) -> int:
     """Answer a question, or list the shipped ones; return the exit status."""
-    return named(lambda: _query(arguments))
+    return guard_query(lambda: _query(arguments))
 
 
 def _query(arguments: Sequence[str]) -> int:
@@ -70,7 +70,7 @@ def _answer(options: argparse.Namespace) -> int:
     sql, parameters = _choose(options.question, _read_parameters(options.parameters))
     if not options.store:
         raise ProfileError("give the store: --store URL")
-    return answer_apart(
+    return answer_in_process(
         {
             "sql": sql,
             "given": dict(parameters),
@@ -158,7 +158,7 @@ _MOST_SAID = 1 << 16  # bytes of complaints
 _PROGRAM = (sys.executable, SAFE_PATH, "-m", "binary_checks.command.query_process")
 
 
-def named(act: Callable[[], int]) -> int:
+def guard_query(act: Callable[[], int]) -> int:
     """Call ``act``; print an error of ours with the subcommand, and return its exit status."""
 
     def prefixed() -> int:
@@ -170,7 +170,7 @@ def named(act: Callable[[], int]) -> int:
     return guard(prefixed)
 
 
-def answer_apart(asked: Mapping[str, Any]) -> int:
+def answer_in_process(asked: Mapping[str, Any]) -> int:
     """Write the answer as it arrives, and return the exit status.
 
     Raises ProfileError for a question that takes too long, GatherError if a signal ended the

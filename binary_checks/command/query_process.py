@@ -18,7 +18,7 @@ from datetime import datetime
 from itertools import islice
 from typing import IO, Any
 
-from binary_checks.command.query import READY, named
+from binary_checks.command.query import READY, guard_query
 from binary_checks.documents.json_values import dump
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.store import open_store
@@ -36,7 +36,7 @@ def main() -> int:
     asked = json.loads(sys.stdin.buffer.readline())
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with os.fdopen(os.dup(1), "w", encoding="utf-8", errors="backslashreplace") as output:
-        return named(lambda: _answer(asked, output))
+        return guard_query(lambda: _answer(asked, output))
 
 
 def _answer(asked: Mapping[str, Any], output: IO[str]) -> int:
@@ -88,7 +88,7 @@ _FORMULA = ("=", "+", "-", "@")
 def write_table(answer: QueryAnswer) -> Iterator[str]:
     """Yield columns for people, with a limited number of rows."""
     found = list(islice(answer.rows, MOST_OF_A_RUN))
-    rows = [[cut(spell(value), _WIDEST) for value in row] for row in found]
+    rows = [[cut(format_value(value), _WIDEST) for value in row] for row in found]
     heads = [one_line(name) for name in answer.columns]
     numbers = [any(map(_is_number, column)) for column in zip(*found, strict=True)]
     widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
@@ -105,9 +105,9 @@ def write_table(answer: QueryAnswer) -> Iterator[str]:
 
 def write_csv(answer: QueryAnswer) -> Iterator[str]:
     """Yield comma-separated values; text that a spreadsheet would evaluate begins with a quote."""
-    yield _csv_line(map(_spell_csv, answer.columns))
+    yield _csv_line(map(_format_csv, answer.columns))
     for row in answer.rows:
-        yield _csv_line(map(_spell_csv, row))
+        yield _csv_line(map(_format_csv, row))
 
 
 def write_markdown(answer: QueryAnswer) -> Iterator[str]:
@@ -116,7 +116,7 @@ def write_markdown(answer: QueryAnswer) -> Iterator[str]:
     yield f"| {' | '.join(heads)} |\n"
     yield f"|{' --- |' * len(heads)}\n"
     for row in answer.rows:
-        yield f"| {' | '.join(spell_cell(spell(value)) for value in row)} |\n"
+        yield f"| {' | '.join(spell_cell(format_value(value)) for value in row)} |\n"
 
 
 def write_json(answer: QueryAnswer) -> Iterator[str]:
@@ -130,7 +130,7 @@ def write_json(answer: QueryAnswer) -> Iterator[str]:
     yield "\n]}\n"
 
 
-def spell(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Return a value as one line, never empty."""
     if value is None:
         return ""
@@ -143,8 +143,8 @@ def spell(value: Any) -> str:
     return one_line(str(value))
 
 
-def _spell_csv(value: Any) -> str:
-    text = spell(value)
+def _format_csv(value: Any) -> str:
+    text = format_value(value)
     return f"'{text}" if isinstance(value, str) and text.startswith(_FORMULA) else text
 
 

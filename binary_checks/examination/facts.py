@@ -141,7 +141,7 @@ class Facts:
         if isinstance(fact, BinaryChecksError):
             raise fact.with_traceback(None)
         if kind is not gatherer.fact and not isinstance(fact, kind):
-            raise NotApplicable(f"it is {_spell(type(fact))}, not {_spell(kind)}")
+            raise NotApplicable(f"it is {_format_kind(type(fact))}, not {_format_kind(kind)}")
         return cast("_Fact", fact)
 
     def _gather(self, gatherer: Gatherer[..., Any], *, depends: bool) -> Any:
@@ -307,7 +307,7 @@ class Facts:
         self._remembered.clear()
 
 
-def _spell(kind: type) -> str:
+def _format_kind(kind: type) -> str:
     """Return a kind of package in words, and any other fact by its class."""
     return kind.noun if issubclass(kind, Package) else kind.__name__
 

@@ -170,12 +170,12 @@ def judge_case(case: Case, settings: RunSettings) -> Verdict:
     try:
         if case.error is not None:
             raise case.error.with_traceback(None)
-        verdict = _weigh_findings(case, profile, settings)
+        verdict = _judge_findings(case, profile, settings)
     except BinaryChecksError as error:
         verdict = _conclude_by_error(case, error)
     verdict = replace(_name_options(verdict, settings.program), level=level)
     if verdict.outcome is Outcome.NOT_INSPECTED and case.check.family in settings.required:
-        return _demand(verdict)
+        return _fail_required(verdict)
     return verdict
 
 
@@ -230,7 +230,7 @@ def _conclude_by_error(case: Case, error: BinaryChecksError) -> Verdict:
     )
 
 
-def _demand(verdict: Verdict) -> Verdict:
+def _fail_required(verdict: Verdict) -> Verdict:
     """Fail what could not be inspected although the user requires it.
 
     If only the host is at fault, it is an error of the host: try again.
@@ -278,14 +278,14 @@ def shorten_error(package_file_name: str, error: PackageError) -> str:
     return str(error).removeprefix(one_line(f"{package_file_name}: "))
 
 
-def _weigh_findings(case: Case, profile: Profile, settings: RunSettings) -> Verdict:
+def _judge_findings(case: Case, profile: Profile, settings: RunSettings) -> Verdict:
     """Sort a check's findings. Raises CheckError if it fails, or yields something else."""
     show = _Shown(case.package, case.place).show
     found: set[Problem] = set()
     not_inspected: set[NotInspected] = set()
     notes: set[Note] = set()
     options = profile.options.get(case.check.id, {})
-    asked = chain.from_iterable(_ask(case, subject, options) for subject in case.subjects)
+    asked = chain.from_iterable(_call_check(case, subject, options) for subject in case.subjects)
     for finding in map(show, chain(case.unread, asked)):
         if isinstance(finding, NotInspected) and finding.too_large:
             found.add(_too_large(finding))
@@ -295,14 +295,16 @@ def _weigh_findings(case: Case, profile: Profile, settings: RunSettings) -> Verd
             notes.add(finding)
         else:
             found.add(finding)
-    found = _tell_apart(found)
+    found = _number_equal_facts(found)
     waivers = profile.waivers(case.check.id, case.package_file_name, *case.names)
     stale = () if not_inspected else find_stale(waivers, found)
-    problems = {each for each in _weigh(found, case.check, profile) if each.level is not Level.OFF}
+    problems = {
+        each for each in _set_levels(found, case.check, profile) if each.level is not Level.OFF
+    }
     accepted = tuple(accept(problems, waivers, settings.today))
     remaining = sorted(problems - {item.problem for item in accepted})
     expired = tuple(find_expired(waivers, remaining, settings.today))
-    remaining += [*_weigh(stale, case.check, profile), *expired]
+    remaining += [*_set_levels(stale, case.check, profile), *expired]
     verdict = Verdict(
         check=case.check.id,
         family=case.check.family,
@@ -321,7 +323,7 @@ def _weigh_findings(case: Case, profile: Profile, settings: RunSettings) -> Verd
     return replace(verdict, outcome=outcome, reason=_describe_gap(verdict, len(case.unread)))
 
 
-def _tell_apart(problems: Set[Problem]) -> set[Problem]:
+def _number_equal_facts(problems: Set[Problem]) -> set[Problem]:
     """Return the problems, numbered in their facts if the facts alone do not distinguish them.
 
     An entry of a list thus accepts one problem, and not a second one with the same facts. Sentences
@@ -387,7 +389,9 @@ class _Shown:
         )
 
 
-def _weigh(problems: Iterable[Problem], check: Check[Any], profile: Profile) -> Iterator[Problem]:
+def _set_levels(
+    problems: Iterable[Problem], check: Check[Any], profile: Profile
+) -> Iterator[Problem]:
     """Yield each with the profile's level, else the less severe of its own and its check's."""
     for problem in problems:
         own = check.level.less_severe(problem.level)
@@ -401,7 +405,7 @@ def _too_large(hidden: NotInspected) -> Problem:
     return Problem(path=hidden.path, sentence=sentence, facts=("too large",))
 
 
-def _ask(
+def _call_check(
     case: Case, subject: Any, options: Mapping[str, Any]
 ) -> Iterator[Problem | NotInspected | Note]:
     """Yield the check's findings on one subject, validated."""

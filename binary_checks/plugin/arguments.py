@@ -25,8 +25,8 @@ from binary_checks.lines import cut, one_line
 from binary_checks.model.places import PlaceName, read_place
 from binary_checks.model.protocols import Source
 from binary_checks.packages.installed import LABEL
-from binary_checks.plugin.failures import misused
-from binary_checks.plugin.options import DEAF_INI, find_program
+from binary_checks.plugin.failures import usage_error
+from binary_checks.plugin.options import COMMAND_INI, find_program
 from binary_checks.plugin.screen import progress_line
 from binary_checks.profile.reading import Profile
 from binary_checks.sources.file import explain, suggest_requirement
@@ -69,7 +69,7 @@ def read_arguments(config: pytest.Config) -> Named:
     remote = _list_published(config, folder)
     apart, published = [*installed, *remote], set[Path]()
     named = config.args_source is pytest.Config.ArgsSource.ARGS
-    alone = named and config.getini(DEAF_INI)
+    alone = named and config.getini(COMMAND_INI)
     left = [each for each in config.args if each not in apart] if named else config.args
     found: dict[Path, sources.NamedSource] = {}
     asked: Asked = {}
@@ -82,13 +82,13 @@ def read_arguments(config: pytest.Config) -> Named:
             continue
         for name in sources.expand(pattern, folder):
             source = sources.parse(name, folder, folders=alone)
-            _demand_nameable(folder, f"{name}{colons}{check}", source)
+            _require_usable_name(folder, f"{name}{colons}{check}", source)
             if source is None:
                 others.append(f"{name}{colons}{check}")
             else:
                 found[source.path] = source
                 published |= {source.path} if argument in remote else set()
-                _ask(asked, source.path, check)
+                _request_check(asked, source.path, check)
     return Named(
         folder=folder,
         sources=tuple(found.values()),
@@ -131,23 +131,25 @@ def _is_installed(argument: str) -> bool:
     return argument.startswith(LABEL)
 
 
-def _ask(found: Asked, package: Path, check: str) -> None:
+def _request_check(found: Asked, package: Path, check: str) -> None:
     """Note a check to run on the package; a request for the whole package takes precedence."""
     known = found.get(package, frozenset([check]))
     found[package] = known | {check} if check and known else frozenset()
 
 
-def _demand_nameable(folder: Path, argument: str, source: sources.NamedSource | None) -> None:
+def _require_usable_name(folder: Path, argument: str, source: sources.NamedSource | None) -> None:
     """Refuse a package whose file name pytest would misread or cannot pass on."""
     name = sources.cut_check(argument)[0]
     if "::" in argument and packages.recognises(Path(argument)) and (folder / argument).exists():
-        raise misused(f"{argument}: pytest takes '::' in a file's name for a test: rename it")
+        raise usage_error(f"{argument}: pytest takes '::' in a file's name for a test: rename it")
     labelled = _is_installed(argument) or sources.is_published(name, folder)
     if source is not None and not labelled:
         if "[" in name:
-            raise misused(f"{name}: pytest takes '[' in a file's name for a parameter: rename it")
+            raise usage_error(
+                f"{name}: pytest takes '[' in a file's name for a parameter: rename it"
+            )
         if not _is_text(name):
-            raise misused(f"{name}: the file's name is no text (UTF-8): rename it")
+            raise usage_error(f"{name}: the file's name is no text (UTF-8): rename it")
 
 
 def _is_text(name: str) -> bool:
@@ -165,43 +167,43 @@ def find_sources(
 
     Raises pytest.UsageError if all are missing, or if facts are about none of the packages.
     """
-    surroundings = _survey(config, named, placing, sandbox)
+    surroundings = _make_surroundings(config, named, placing, sandbox)
     lost = list(named.misnamed)
     found: list[Source] = []
     for each in named.sources:
         try:
             found.append(each.resolve(surroundings))
         except (ProfileError, PackageError, OSError) as error:
-            lost.append(_say(each, error))
+            lost.append(_format_error(each, error))
         except BinaryChecksError as error:
             if each.path not in named.published:
-                raise misused(f"{placing.option}: {error}") from None
+                raise usage_error(f"{placing.option}: {error}") from None
             found.append(LostSource(path=each.path, reason=str(error)))
     if lost and not found:
-        raise misused(*lost)
+        raise usage_error(*lost)
     try:
         for name in dict.fromkeys(config.option.binary_facts):
             from binary_checks.documents.facts import restore
 
-            found = _spread(restore(named.folder / name, named=name), found)
+            found = _attach_facts(restore(named.folder / name, named=name), found)
     except (ProfileError, PackageError) as error:
-        raise misused(str(error)) from None
+        raise usage_error(str(error)) from None
     return found, lost
 
 
-AGREED = "binary_checks_agreed"
+INDEX_FINDINGS = "binary_checks_index_findings"
 """The key under which an xdist worker receives what the controller found on indexes."""
 SURROUNDINGS = pytest.StashKey[sources.Surroundings]()
 
 
-def _survey(
+def _make_surroundings(
     config: pytest.Config, named: Named, placing: Placing, sandbox: Sandbox | None
 ) -> sources.Surroundings:
     """Return what sources are resolved with; workers take over what the controller found."""
     target = config.option.binary_for or ""
     if target and not named.published:
-        raise misused(f"--binary-for {target}: nothing is named that is published on an index")
-    given = getattr(config, "workerinput", {}).get(AGREED)
+        raise usage_error(f"--binary-for {target}: nothing is named that is published on an index")
+    given = getattr(config, "workerinput", {}).get(INDEX_FINDINGS)
     config.stash[SURROUNDINGS] = surroundings = sources.Surroundings(
         python=placing.python,
         sandbox=sandbox,
@@ -213,19 +215,19 @@ def _survey(
     return surroundings
 
 
-def hand_over(config: pytest.Config) -> str:
+def share_index_findings(config: pytest.Config) -> str:
     """Return the controller's findings for a worker: an index may change in the meantime."""
     surroundings = config.stash.get(SURROUNDINGS, None)
     return json.dumps(surroundings.agreed if surroundings else {})
 
 
-def _say(named: sources.NamedSource, error: Exception) -> str:
+def _format_error(named: sources.NamedSource, error: Exception) -> str:
     if isinstance(error, OSError):  # too long a name
         return f"{named.path.name}: {error.strerror}"
     return str(error)
 
 
-def _spread(statement: Statement, found: list[Source]) -> list[Source]:
+def _attach_facts(statement: Statement, found: list[Source]) -> list[Source]:
     """Attach the facts to the package that they are about."""
     from binary_checks.sources.stated import describe, trust
 
@@ -278,9 +280,9 @@ def read_placing(config: pytest.Config, *, installed: bool) -> Placing:
     try:
         names = tuple(dict.fromkeys(map(read_place, config.option.binary_place)))
     except ProfileError as error:
-        raise misused(f"{_OPTION} {error}") from None
-    _demand_one_meaning(config, names, installed=installed)
-    python = demand_program(folder, given or sys.executable, f"--binary-python {given}")
+        raise usage_error(f"{_OPTION} {error}") from None
+    _require_one_meaning(config, names, installed=installed)
+    python = require_program(folder, given or sys.executable, f"--binary-python {given}")
     placing = Placing(
         interpreters={
             name: find_interpreter(folder, name) if name.is_there else python
@@ -288,11 +290,11 @@ def read_placing(config: pytest.Config, *, installed: bool) -> Placing:
         }
     )
     if installed and not placing.python.exists():
-        raise misused(f"{placing.option}: there is no Python in it")
+        raise usage_error(f"{placing.option}: there is no Python in it")
     return placing
 
 
-def _demand_one_meaning(
+def _require_one_meaning(
     config: pytest.Config, names: tuple[PlaceName, ...], *, installed: bool
 ) -> None:
     python, static = config.option.binary_python, config.option.binary_static
@@ -300,53 +302,53 @@ def _demand_one_meaning(
     kinds = {name.kind for name in names}
     if python is not None and names and kinds.isdisjoint({"venv", "image"}):
         said = f"{_OPTION} {names[0].label} makes no venv from it; give one of the two"
-        raise misused(f"--binary-python {python}: {said}")
+        raise usage_error(f"--binary-python {python}: {said}")
     if len(there) > 1:
-        raise misused(f"{_OPTION} {there[1]}: {there[0]} is given already; one run has one")
+        raise usage_error(f"{_OPTION} {there[1]}: {there[0]} is given already; one run has one")
     if installed and "venv" in kinds:
         said = "what is installed runs where it lies: name that by existing:PYTHON or prefix:PATH"
-        raise misused(f"{_OPTION} venv: {said}")
+        raise usage_error(f"{_OPTION} venv: {said}")
     if static and "image" in kinds:
         label = next(name.label for name in names if name.kind == "image")
-        raise misused(f"{_OPTION} {label}: with --binary-static nothing runs anywhere")
+        raise usage_error(f"{_OPTION} {label}: with --binary-static nothing runs anywhere")
 
 
 def find_interpreter(folder: Path, name: PlaceName) -> Path:
     """Return the interpreter of an existing environment; the path may be missing if it has none."""
     path = Path(os.path.normpath(folder / name.argument))
     if name.kind == "existing":
-        return demand_program(folder, name.argument, f"{_OPTION} {name.label}")
+        return require_program(folder, name.argument, f"{_OPTION} {name.label}")
     if not path.is_dir():
-        raise misused(f"{_OPTION} {name.label}: no such folder")
+        raise usage_error(f"{_OPTION} {name.label}: no such folder")
     from binary_checks.places.existing import find_python  # few runs need it
 
     return find_python(path) or path / "bin" / "python"
 
 
-def demand_program(folder: Path, name: str, option: str) -> Path:
+def require_program(folder: Path, name: str, option: str) -> Path:
     """Return the path of a program; a bare name is looked up on PATH, as a shell does."""
     path = Path(os.path.normpath(folder / name))
     if not path.exists() and Path(name).name == name and (found := shutil.which(name)):
         return Path(found)
     if not path.exists():
-        raise misused(f"no such file or folder: {name}")
+        raise usage_error(f"no such file or folder: {name}")
     if path.is_dir() or not os.access(path, os.X_OK):
-        raise misused(f"{option}: no program to run")
+        raise usage_error(f"{option}: no program to run")
     return path
 
 
 # The sandbox of a run, and the parts of the environment that packages must not see.
 
-WITHHELD = "binary_checks_withheld"
+HIDDEN_VARIABLES = "binary_checks_hidden_variables"
 """The key under which an xdist worker receives the variables that its environment lacks."""
 
 
-class StartsAnew:
+class MayRestart:
     """Registered if the process is ours alone: it may restart itself with fewer variables."""
 
 
 def _is_ours(config: pytest.Config) -> bool:
-    return any(isinstance(each, StartsAnew) for each in config.pluginmanager.get_plugins())
+    return any(isinstance(each, MayRestart) for each in config.pluginmanager.get_plugins())
 
 
 def choose_sandbox(
@@ -361,7 +363,7 @@ def choose_sandbox(
         return None
     from binary_checks import places
 
-    given = getattr(config, "workerinput", {}).get(WITHHELD)
+    given = getattr(config, "workerinput", {}).get(HIDDEN_VARIABLES)
     processes.hide(given or {})
     try:
         mode = config.option.binary_sandbox

@@ -9,19 +9,25 @@ from typing import Any
 import pytest
 
 from binary_checks.declaring import FAMILIES
-from binary_checks.plugin.arguments import AGREED, hand_over
-from binary_checks.plugin.failures import misused, restore
+from binary_checks.plugin.arguments import INDEX_FINDINGS, share_index_findings
+from binary_checks.plugin.failures import restore, usage_error
 from binary_checks.plugin.items import CheckItem, collect_package
-from binary_checks.plugin.options import DEAF_INI
-from binary_checks.plugin.reporting import NOTED, SCRIBE, KeptFacts, Noted, Scribe
-from binary_checks.plugin.session import SESSION, hand_over_lists, open_session
+from binary_checks.plugin.options import COMMAND_INI
+from binary_checks.plugin.reporting import (
+    ITEM_RESULT,
+    RESULT_COLLECTOR,
+    ItemResult,
+    KeptFacts,
+    ResultCollector,
+)
+from binary_checks.plugin.session import SESSION, open_session, share_known_lists
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Find the named packages, and what is expected of them."""
     for family, subject in FAMILIES.items():
         config.addinivalue_line("markers", f"{family}: {subject}")
-    if config.getini(DEAF_INI):
+    if config.getini(COMMAND_INI):
         # xdist's workers report their platform, for which the module platform starts the program
         # uname -p unless the processor is known. Nothing is started in static mode, and there is no
         # public way to set it.
@@ -29,8 +35,8 @@ def pytest_configure(config: pytest.Config) -> None:
     try:
         config.stash[SESSION] = session = open_session(config)
     except OSError as error:  # about a path that an option names: too long, or not accessible
-        raise misused(f"{error.filename}: {error.strerror}") from None
-    config.pluginmanager.register(Scribe(config, session.ledger), SCRIBE)
+        raise usage_error(f"{error.filename}: {error.strerror}") from None
+    config.pluginmanager.register(ResultCollector(config, session.ledger), RESULT_COLLECTOR)
     reports = [each.report for each in session.destinations if each.report.uses_facts]
     if reports:
         session.keeper = KeptFacts(config, symbols=any(each.of_facts for each in reports))
@@ -84,8 +90,8 @@ def _runs_package(item: pytest.Item) -> bool:
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Pass an xdist worker the answers of servers: all workers must judge the same files alike."""
-    node.workerinput[AGREED] = hand_over(node.config)
-    hand_over_lists(node.config, node.workerinput)
+    node.workerinput[INDEX_FINDINGS] = share_index_findings(node.config)
+    share_known_lists(node.config, node.workerinput)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -102,8 +108,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def pytest_report_to_serializable() -> Generator[None, Any, Any]:
     """Encode what an item noted when a worker sends it to the controller."""
     data = yield
-    if data and isinstance(noted := data.get(NOTED), Noted):
-        data[NOTED] = noted.to_text()
+    if data and isinstance(noted := data.get(ITEM_RESULT), ItemResult):
+        data[ITEM_RESULT] = noted.to_text()
     return data
 
 
@@ -113,8 +119,8 @@ def pytest_report_from_serializable(
 ) -> Generator[None, Any, Any]:
     """Restore a failure from its text, which is all that a worker can send."""
     report = yield
-    if text := vars(report).get(NOTED):
-        setattr(report, NOTED, Noted.from_text(text))
+    if text := vars(report).get(ITEM_RESULT):
+        setattr(report, ITEM_RESULT, ItemResult.from_text(text))
     session = config.stash.get(SESSION, None)
     if session and isinstance(getattr(report, "longrepr", None), str):
         examination = session.find(data["nodeid"])

@@ -19,9 +19,9 @@ from binary_checks import processes
 from binary_checks.errors import MISUSED, ProfileError
 from binary_checks.lines import cut, one_line
 from binary_checks.packages import recognises
-from binary_checks.plugin.arguments import WITHHELD
-from binary_checks.plugin.failures import misused
-from binary_checks.plugin.reporting import SCRIBE, Scribe, list_surprises
+from binary_checks.plugin.arguments import HIDDEN_VARIABLES
+from binary_checks.plugin.failures import usage_error
+from binary_checks.plugin.reporting import RESULT_COLLECTOR, ResultCollector, iter_remarks_before
 from binary_checks.plugin.screen import SCREEN, Screen
 from binary_checks.plugin.session import SESSION, Session
 from binary_checks.reports.explanation import abridge
@@ -41,7 +41,7 @@ def pytest_configure(config: pytest.Config) -> None:
         try:
             demand_place("--junit-xml", written, config.invocation_params.dir / written)
         except ProfileError as error:
-            raise misused(str(error)) from None
+            raise usage_error(str(error)) from None
     if is_quiet(config):
         config.pluginmanager.set_blocked("terminalreporter")
         config.stash[SCREEN] = Screen(config)
@@ -73,7 +73,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     """
     specs = config.getoption("tx", None)
     if specs and is_worth_sharing(config):
-        config.option.tx = [_deafen(spec) for spec in specs]
+        config.option.tx = [_add_safe_path(spec) for spec in specs]
     elif specs:
         config.option.tx, config.option.dist = [], "no"
         told = f"in one process: the packages are too small to share among {len(specs)} workers"
@@ -83,7 +83,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Pass the hidden variables to an xdist worker, which installs packages, too."""
-    node.workerinput[WITHHELD] = processes.list_hidden()
+    node.workerinput[HIDDEN_VARIABLES] = processes.list_hidden()
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
@@ -92,7 +92,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         terminalreporter.write_line(told)
 
 
-def _deafen(spec: str) -> str:
+def _add_safe_path(spec: str) -> str:
     """Return the specification of an xdist worker; a local one gets a safe path."""
     start = f"{shlex.quote(sys.executable)} {processes.SAFE_PATH}"
     local = re.fullmatch(r"(\d+\*)?popen", spec)
@@ -131,20 +131,20 @@ class QuietReporter:
             names=[each.file_name for each in examinations],
             paths={each.node: _shorten(each.source.path) for each in examinations},
         )
-        self._told: set[str] = set()  # packages whose verdict is printed
+        self._printed: set[str] = set()  # packages whose verdict is printed
         self._errors: list[str] = []  # from pytest and its workers
 
     @property
-    def _scribe(self) -> Scribe:
-        scribe = self._config.pluginmanager.get_plugin(SCRIBE)
-        assert isinstance(scribe, Scribe)
-        return scribe
+    def _collector(self) -> ResultCollector:
+        collector = self._config.pluginmanager.get_plugin(RESULT_COLLECTOR)
+        assert isinstance(collector, ResultCollector)
+        return collector
 
     def begin(self) -> None:
         """Print the unusual first: a profile, and packages that run with the user's rights."""
         profile, places = self._state.profile, self._state.settings.places
         lines = [] if profile.source == "default" else [f"profile {one_line(profile.source)}"]
-        lines += list_surprises(self._config, self._state)
+        lines += iter_remarks_before(self._config, self._state)
         sandbox = places[0].sandbox if places else None
         if sandbox is not None and not sandbox.holds and not sandbox.contained:
             said = self._state.settings.program.name_options(sandbox.describe())
@@ -157,15 +157,15 @@ class QuietReporter:
         """Show the current check on a terminal."""
         if examination := self._state.find(nodeid):
             count = len(self._state.examinations)
-            place = f"{len(self._told) + 1} of {count}: " if count > 1 else ""
+            place = f"{len(self._printed) + 1} of {count}: " if count > 1 else ""
             self._screen.show(f"{place}{examination.file_name}: {nodeid.rpartition('::')[2]}")
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         """Print the verdict after a package's last check."""
         examination = self._state.find(nodeid)
-        if examination is not None and self._scribe.is_over(examination.node):
-            self._told.add(examination.node)
+        if examination is not None and self._collector.is_over(examination.node):
+            self._printed.add(examination.node)
             for line in self._text.tell(self._state.ledger.result(examination.node)):
                 self._screen.print(line)
 
@@ -198,7 +198,7 @@ class QuietReporter:
             self._screen.wipe()
             return
         for package in run.packages:
-            if package.node not in self._told:
+            if package.node not in self._printed:
                 for line in self._text.tell(package):
                     self._screen.print(line)
         for error in self._errors:

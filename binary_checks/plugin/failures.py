@@ -114,13 +114,13 @@ def _differences(error: ReadersDisagree, check_id: str, file_name: str) -> Itera
 
 def plain_lines(text: str, file_name: str) -> FailureText:
     """Return text without indentation; its first line is the message in summaries, too."""
-    return _spell(text, file_name, text.partition("\n")[0])
+    return _make_failure(text, file_name, text.partition("\n")[0])
 
 
 def restore(text: str, file_name: str) -> FailureText:
     """Restore a failure from a worker's text. The last line of a traceback says what the bug is."""
     lines = text.split("\n")
-    return _spell(text, file_name, lines[-1 if lines[0].startswith(_TRACE) else 0])
+    return _make_failure(text, file_name, lines[-1 if lines[0].startswith(_TRACE) else 0])
 
 
 _TRACE = "Traceback (most recent call last):"
@@ -130,14 +130,14 @@ def _plain_traceback(error: BaseException, file_name: str) -> FailureText:
     """Return the traceback of an error of ours; its text may come from a package."""
     lines = "".join(traceback.format_exception(error)).rstrip().split("\n")
     text = "\n".join(map(one_line, lines))
-    return _spell(text, file_name, one_line(f"{type(error).__name__}: {error}"))
+    return _make_failure(text, file_name, one_line(f"{type(error).__name__}: {error}"))
 
 
-def _spell(text: str, file_name: str, summary: str) -> FailureText:
+def _make_failure(text: str, file_name: str, summary: str) -> FailureText:
     crash = Crash(path=one_line(file_name), lineno=0, message=cut(summary))
     return FailureText(text=text, reprcrash=crash)
 
 
-def misused(*lines: str) -> pytest.UsageError:
+def usage_error(*lines: str) -> pytest.UsageError:
     """Return the error that ends the run with exit code 4, with a line for each mistake."""
     return pytest.UsageError(*(cut(one_line(line)) for line in lines))

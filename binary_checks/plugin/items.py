@@ -19,8 +19,8 @@ from binary_checks.plugin.failures import (
     ProblemsAccepted,
     ProblemsFound,
     describe,
-    misused,
     plain_failure,
+    usage_error,
 )
 from binary_checks.plugin.session import SESSION, Session
 from binary_checks.reports.explanation import advice
@@ -48,9 +48,9 @@ class PackageFile(pytest.File):
             yield UnreadPackage.from_parent(self, name=UNREADABLE, verdict=verdict)
             return
         for check in checks:
-            yield from self._spread(check)
+            yield from self._make_items(check)
 
-    def _spread(self, check: Check[Any]) -> Iterator[CheckItem]:
+    def _make_items(self, check: Check[Any]) -> Iterator[CheckItem]:
         """Yield one item, or one for each of several places if the check runs the package."""
         asked = self.examination.asked
         places = self.examination.facts.in_places if check.differs_by_place else ()
@@ -87,7 +87,7 @@ def collect_package(session: pytest.Session, node: str, examination: Examination
     items = list(session.genitems(package))
     names = {name for item in items for name in (item.name, item.name.partition("[")[0])}
     if UNREADABLE not in names and (missing := sorted(examination.asked - names)):
-        raise misused(f"not found: {examination.node}::{missing[0]}: it does not apply")
+        raise usage_error(f"not found: {examination.node}::{missing[0]}: it does not apply")
     return items
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from binary_checks.options import OPTIONS, Program
 
-DEAF_INI = "binary_deaf"
+COMMAND_INI = "binary_command"
 """Set in the command's ini file: code that was found, not named, does not run."""
 _ASKING = (
     "installed",
@@ -38,13 +38,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     for name, keywords in OPTIONS.items():
         group.addoption(f"--binary-{name}", **keywords)
     parser.addini(
-        DEAF_INI, "run no code from a profile that was found rather than named", "bool", False
+        COMMAND_INI, "run no code from a profile that was found rather than named", "bool", False
     )
 
 
 def find_program(config: pytest.Config) -> Program:
     """Return the program that the user called."""
-    return Program.COMMAND if config.getini(DEAF_INI) else Program.PYTEST
+    return Program.COMMAND if config.getini(COMMAND_INI) else Program.PYTEST
 
 
 def explain_unknown(unknown: Iterable[str]) -> str:
@@ -69,7 +69,7 @@ def is_asked(config: pytest.Config) -> bool:
     Tests in Python are not packages, nor are folders, unless their names look like files. All
     arguments of the command are packages.
     """
-    if config.getini(DEAF_INI):
+    if config.getini(COMMAND_INI):
         return True
     option = config.option
     asked = option.markers or any(getattr(option, f"binary_{name}") for name in _ASKING)

@@ -44,19 +44,19 @@ from binary_checks.plugin.failures import (
     ProblemsAccepted,
     count_hidden,
     describe,
-    misused,
     plain_lines,
+    usage_error,
 )
 from binary_checks.plugin.items import PackageItem
-from binary_checks.plugin.options import DEAF_INI, find_program
+from binary_checks.plugin.options import COMMAND_INI, find_program
 from binary_checks.plugin.session import (
     SESSION,
     Session,
     are_in_doubt,
-    describe_held,
+    describe_known_lists,
+    list_unavailable,
     no_such_check,
     profile_and_checks,
-    say_unavailable,
 )
 from binary_checks.profile.reading import announce, format_left_out, identify_profile
 from binary_checks.reports.explanation import abridge, advice, explain, explain_family, find_page
@@ -81,7 +81,7 @@ def answer(config: pytest.Config) -> int:
     checks = {check.id: check for check in profile_and_checks(config)[1]}
     families = {check.family for check in checks.values()}
     if name not in {*checks, *families}:
-        raise misused(no_such_check(name, {*checks, *families}))
+        raise usage_error(no_such_check(name, {*checks, *families}))
     in_full = name in families
     text = explain_family(name, checks.values()) if in_full else explain(checks[name])
     text, page = program.name_options(text), find_page(name)
@@ -97,7 +97,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     run = _describe_places(session.settings.places)
     run = session.settings.program.name_options(run)
     first = f"binary_checks: {__version__}, profile {session.profile.source}, {run}"
-    return [one_line(first), *_list_origins(session), *list_surprises(config, session)]
+    return [one_line(first), *_list_origins(session), *iter_remarks_before(config, session)]
 
 
 def _list_origins(session: Session) -> Iterator[str]:
@@ -119,14 +119,14 @@ def _describe_places(places: Sequence[PlaceSettings]) -> str:
     return f"{where}, {first.sandbox.describe()}"
 
 
-def list_surprises(config: pytest.Config, session: Session) -> Iterator[str]:
+def iter_remarks_before(config: pytest.Config, session: Session) -> Iterator[str]:
     """Yield what to know before verdicts: what a found profile accepts, stated values, lists."""
     profile = session.profile
     lines: list[str] = []
-    if config.option.binary_profile is None and config.getini(DEAF_INI):
+    if config.option.binary_profile is None and config.getini(COMMAND_INI):
         lines += announce(profile)
     lines += session.configuration.describe()
-    lines += describe_held(session.known_lists, profile)
+    lines += describe_known_lists(session.known_lists, profile)
     yield from (one_line(session.settings.program.name_options(line)) for line in lines)
 
 
@@ -156,8 +156,8 @@ def pytest_runtest_makereport(
         entry = item.make_entry(error if report.failed else None)
         if entry is not None:
             entry = replace(entry, seconds=round(item.seconds, 6))
-            noted = Noted(node=item.package_node, entry=entry, package=_identify_anew(item))
-            setattr(report, NOTED, noted)
+            noted = ItemResult(node=item.package_node, entry=entry, package=_update_identity(item))
+            setattr(report, ITEM_RESULT, noted)
     if call.excinfo and isinstance(call.excinfo.value, (CheckError, GatherError)):
         report.when = "setup"  # so that pytest counts an error: the package has not failed
     return report
@@ -171,7 +171,7 @@ def _take_installation(item: PackageItem) -> float:
     return news
 
 
-def _identify_anew(item: PackageItem) -> PackageIdentity | None:
+def _update_identity(item: PackageItem) -> PackageIdentity | None:
     """Return the package's identity if more of it is known now than the ledger has, else None."""
     ledger, facts = item.state.ledger, item.package.examination.facts
     ran_on = item.package.ran_on
@@ -286,11 +286,11 @@ def _assemble(
     session: pytest.Session, state: Session, exitstatus: int, lost: tuple[str, ...]
 ) -> RunResult:
     complaints = (one_line(complaint.line) for complaint in state.ledger.complaints())
-    lines = (*state.misnamed, *lost, *_doubt(state), *complaints)
+    lines = (*state.misnamed, *lost, *_explain_doubt(state), *complaints)
     remarks = map(one_line, _remark(session.config, state, lost))
     program = state.settings.program
     return RunResult(
-        exit_code=_conclude(session, state, exitstatus, lost=bool(lost)),
+        exit_code=_choose_exit_code(session, state, exitstatus, lost=bool(lost)),
         profile=identify_profile(state.profile),
         versions={
             "binary_checks": __version__,
@@ -310,9 +310,9 @@ def _assemble(
     )
 
 
-def _doubt(state: Session) -> list[str]:
+def _explain_doubt(state: Session) -> list[str]:
     """Return why no problem counts: a list that may accept them all is unavailable."""
-    lines = [*say_unavailable(state.known_lists)]
+    lines = [*list_unavailable(state.known_lists)]
     return lines if lines and are_in_doubt(state.ledger.results()) else []
 
 
@@ -329,10 +329,10 @@ def _find_stopped(
     session: pytest.Session, state: Session, exitstatus: int
 ) -> Iterable[tuple[str, str]]:
     """Yield the packages whose checks did not all end, each with the reason."""
-    scribe = session.config.pluginmanager.get_plugin(SCRIBE)
+    collector = session.config.pluginmanager.get_plugin(RESULT_COLLECTOR)
     early = str(session.shouldfail or session.shouldstop or "the run was interrupted")
     for node in _nodes(state):
-        begun = isinstance(scribe, Scribe) and not scribe.is_over(node)
+        begun = isinstance(collector, ResultCollector) and not collector.is_over(node)
         if begun or (exitstatus not in _ENDED and not state.ledger.result(node).entries):
             yield node, one_line(early)
 
@@ -341,10 +341,12 @@ def _nodes(state: Session) -> Iterable[str]:
     return (each.node for each in state.examinations.values())
 
 
-def _conclude(session: pytest.Session, state: Session, exitstatus: int, *, lost: bool) -> int:
+def _choose_exit_code(
+    session: pytest.Session, state: Session, exitstatus: int, *, lost: bool
+) -> int:
     """Return the exit code: the first that applies of usage, problems, a bug, another fault."""
-    scribe = session.config.pluginmanager.get_plugin(SCRIBE)
-    others_failed = isinstance(scribe, Scribe) and scribe.others_failed
+    collector = session.config.pluginmanager.get_plugin(RESULT_COLLECTOR)
+    others_failed = isinstance(collector, ResultCollector) and collector.others_failed
     if exitstatus not in _ENDED or session.config.option.collectonly or others_failed:
         return exitstatus
     if state.misnamed:
@@ -356,7 +358,7 @@ def _conclude(session: pytest.Session, state: Session, exitstatus: int, *, lost:
         choose_exit_code(
             outcomes,
             unfit=unfit and not _stopped(session, exitstatus),
-            in_doubt=bool(_doubt(state)),
+            in_doubt=bool(_explain_doubt(state)),
             broke=lost or True in excused,
         )
         or exitstatus
@@ -387,8 +389,8 @@ def _remark(config: pytest.Config, state: Session, lost: tuple[str, ...]) -> Ite
         yield "runtime checks were left out (--binary-static)"
     if state.profile.left_out:
         yield format_left_out(state.profile)
-    if not _doubt(state):
-        yield from say_unavailable(state.known_lists)
+    if not _explain_doubt(state):
+        yield from list_unavailable(state.known_lists)
 
 
 def _complain_in_junit(session: pytest.Session, complaints: Iterable[str]) -> None:
@@ -399,7 +401,7 @@ def _complain_in_junit(session: pytest.Session, complaints: Iterable[str]) -> No
     plugins = session.config.pluginmanager
     if not session.config.getoption("xmlpath", None):
         return
-    known = [session, *map(plugins.get_plugin, ("terminalreporter", SCRIBE))]
+    known = [session, *map(plugins.get_plugin, ("terminalreporter", RESULT_COLLECTOR))]
     log = plugins.subset_hook_caller("pytest_runtest_logreport", remove_plugins=known)
     for line in complaints:
         node = f"{line.partition(':')[0]}::complaint"
@@ -417,8 +419,8 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
     terminalreporter.write_sep("=", "binary_checks")
     for line in summarise(run):
         terminalreporter.write_line(one_line(line))
-    scribe = config.pluginmanager.get_plugin(SCRIBE)
-    for line in scribe.closing_lines() if isinstance(scribe, Scribe) else ():
+    collector = config.pluginmanager.get_plugin(RESULT_COLLECTOR)
+    for line in collector.iter_closing_lines() if isinstance(collector, ResultCollector) else ():
         terminalreporter.write_line(one_line(line))
     for line in run.remarks:
         terminalreporter.write_line(line)
@@ -428,16 +430,16 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
 
 # The results that items note, collected in the controller; what a terminal shows is bounded.
 
-SCRIBE = "binary_checks_scribe"
+RESULT_COLLECTOR = "binary_checks_result_collector"
 """The plugin name of the registered instance."""
-NOTED = "binary_checks_noted"
+ITEM_RESULT = "binary_checks_item_result"
 """The report attribute that carries an item's notes from a worker to the controller."""
 WARNED = "binary_checks_warned"
 """The report attribute of a check with nothing but warnings."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Noted:
+class ItemResult:
     """An item's entry and, if more of its package is known now, the package's identity."""
 
     node: str  # of the package
@@ -449,13 +451,13 @@ class Noted:
         return json.dumps(encode(self))
 
     @staticmethod
-    def from_text(text: str) -> Noted:
+    def from_text(text: str) -> ItemResult:
         """Decode what ``to_text`` returned."""
-        noted: Noted = decoder(Noted)(read_json(text))
+        noted: ItemResult = decoder(ItemResult)(read_json(text))
         return noted
 
 
-class Scribe:
+class ResultCollector:
     """Keeps the ledger of the run in the process that receives all reports."""
 
     def __init__(self, config: pytest.Config, ledger: Ledger) -> None:
@@ -495,10 +497,10 @@ class Scribe:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, None, None]:
         """Take in what an item noted. JUnit's file has every problem, a terminal the first."""
-        noted = vars(report).pop(NOTED, None) if _is_at_its_end(self._config) else None
-        found = None if noted is None else self._take(noted)
+        noted = vars(report).pop(ITEM_RESULT, None) if _is_at_its_end(self._config) else None
+        found = None if noted is None else self._add_result(noted)
         if found is not None and len(found.problems) > MOST and _writes_junit(self._config):
-            report.longrepr = self._spell(found, None)
+            report.longrepr = self._format(found, None)
         if noted is not None and noted.entry.outcome is Outcome.WARNED:
             setattr(report, WARNED, True)
         if report.when == "teardown":
@@ -512,7 +514,7 @@ class Scribe:
         if found is not None and found.problems:
             shown = min(MOST, self._left)
             if hidden := count_hidden(found, shown):
-                report.longrepr = self._spell(found, shown)
+                report.longrepr = self._format(found, shown)
             self._left -= len(group_problems(found.problems)) - hidden
             self._hidden += hidden
         failure: Any = report.longrepr  # its declared type names no class of a plugin
@@ -542,19 +544,19 @@ class Scribe:
             )
             self.ledger.add(examination.node, broken)
 
-    def _take(self, noted: Noted) -> Verdict:
+    def _add_result(self, noted: ItemResult) -> Verdict:
         if noted.package is not None:
             self.ledger.identify(noted.package)
         self.ledger.add(noted.node, noted.entry)
         return _verdict(self.ledger.package(noted.node).file_name, noted.entry)
 
-    def _spell(self, verdict: Verdict, most: int | None) -> Any:
+    def _format(self, verdict: Verdict, most: int | None) -> Any:
         settings = self._config.stash[SESSION].settings
         known = (check.documentation for check in settings.checks if check.id == verdict.check)
         remedy = next(map(advice, known), ())
         return plain_lines(describe(verdict, remedy, settings.program, most), verdict.package)
 
-    def closing_lines(self) -> Iterator[str]:
+    def iter_closing_lines(self) -> Iterator[str]:
         """Yield where to find the problems that were not shown."""
         if self._hidden:
             reports = self._config.option.binary_report

@@ -37,8 +37,8 @@ from binary_checks.plugin.arguments import (
     read_arguments,
     read_placing,
 )
-from binary_checks.plugin.failures import misused
-from binary_checks.plugin.options import DEAF_INI, find_program
+from binary_checks.plugin.failures import usage_error
+from binary_checks.plugin.options import COMMAND_INI, find_program
 from binary_checks.plugin.screen import progress_line
 from binary_checks.profile.known import (
     CellAxes,
@@ -108,11 +108,11 @@ def read_configuration(config: pytest.Config, file_names: Sequence[str]) -> Read
     try:
         given = tuple(read_given(pairs))
     except ProfileError as error:
-        raise misused(f"--binary-configuration {error}") from None
+        raise usage_error(f"--binary-configuration {error}") from None
     for files in dict.fromkeys(each.files for each in given if each.files):
         if file_names and not any(fnmatchcase(name, files) for name in file_names):
             lack = "no package of the run has such a file name"
-            raise misused(f"--binary-configuration {files}: {lack}")
+            raise usage_error(f"--binary-configuration {files}: {lack}")
     mode = modes[-1] if modes else _AUTO
     reads = bool(file_names) and (mode == _ALWAYS or (mode == _AUTO and _is_ci()))
     found = read_variables(os.environ) if reads else VariableReading((), ())
@@ -135,7 +135,7 @@ _INPUT = "binary_checks_known"
 _HELD = pytest.StashKey[tuple[HeldList, ...]]()
 
 
-def find_held(config: pytest.Config) -> tuple[HeldList, ...]:
+def find_known_lists(config: pytest.Config) -> tuple[HeldList, ...]:
     """Return the lists that were named, and the list to which the problems of this run are added.
 
     A server is asked once in a run: all workers must judge by the same bytes. Raises ProfileError.
@@ -156,12 +156,12 @@ def _hold(config: pytest.Config) -> Iterator[HeldList]:
         yield _restore(given[name]) if name in given else hold_list(name, folder, now)
 
 
-def hand_over_lists(config: pytest.Config, workerinput: dict[str, Any]) -> None:
+def share_known_lists(config: pytest.Config, workerinput: dict[str, Any]) -> None:
     """Pass a worker the lists that servers sent."""
     names = dict.fromkeys(config.option.binary_known)
     given = {
         name: {"identity": asdict(held.identity), "content": held.content.decode()}
-        for name, held in zip(names, find_held(config), strict=False)
+        for name, held in zip(names, find_known_lists(config), strict=False)
         if is_url(name)
     }
     workerinput[_INPUT] = json.dumps(given)
@@ -184,7 +184,7 @@ def read_now(config: pytest.Config) -> datetime:
     except ValueError:
         found = datetime.min
     if found.tzinfo is None:
-        raise misused(f"--binary-known-at {text}: not a time, as 2026-11-22T04:00:00Z is")
+        raise usage_error(f"--binary-known-at {text}: not a time, as 2026-11-22T04:00:00Z is")
     return found
 
 
@@ -194,10 +194,10 @@ def find_cell(config: pytest.Config) -> CellAxes | None:
     try:
         return None if text is None else read_cell(text, "--binary-cell")
     except ProfileError as error:
-        raise misused(str(error)) from None
+        raise usage_error(str(error)) from None
 
 
-def describe_held(held: Iterable[HeldList], profile: Profile) -> Iterator[str]:
+def describe_known_lists(held: Iterable[HeldList], profile: Profile) -> Iterator[str]:
     """Yield the lines about lists and their entries that are printed before the verdicts."""
     for each in held:
         if each.identity.remark:
@@ -214,7 +214,7 @@ def _is_narrow(entry: KnownProblem) -> bool:
     return entry.cells is not None
 
 
-def say_unavailable(held: Iterable[HeldList]) -> Iterator[str]:
+def list_unavailable(held: Iterable[HeldList]) -> Iterator[str]:
     """Yield a line for each list that is unavailable."""
     for each in held:
         if each.complaint:
@@ -290,12 +290,12 @@ def open_session(config: pytest.Config) -> Session:
             if profile.selects(check)
             or (option.binary_crosscheck and SecondOpinion in check.subjects)
         )
-        _demand_families(option.binary_require, every)
-        if config.getini(DEAF_INI):  # under pytest, tests of the project may have other markers
-            _demand_markers(option.markexpr, every)
-            _demand_keyword(option.keyword, every, named)
+        _require_known_families(option.binary_require, every)
+        if config.getini(COMMAND_INI):  # under pytest, tests of the project may have other markers
+            _require_known_markers(option.markexpr, every)
+            _require_known_keyword(option.keyword, every, named)
         asked = frozenset(named.release or ()).union(*named.packages.values())
-        _demand_checks(asked, every, checks)
+        _require_running_checks(asked, every, checks)
         sandbox = choose_sandbox(config, profile, placing.names)
     configuration = read_configuration(config, [path.name for path in named.packages])
     companions = _find_companions(config, profile.limit_factor)
@@ -324,7 +324,7 @@ def open_session(config: pytest.Config) -> Session:
             reads_ahead=not (hasattr(config, "workerinput") or option.collectonly),
         )
     except ProfileError as error:
-        raise misused(str(error)) from None
+        raise usage_error(str(error)) from None
     names = [each.file_name for each in run.examinations if not each.source.parts()]
     return Session(
         run=run,
@@ -338,7 +338,7 @@ def open_session(config: pytest.Config) -> Session:
         destinations=tuple(_read_destinations(config, names)),
         misnamed=tuple(cut(one_line(line)) for line in misnamed),
         configuration=configuration,
-        known_lists=find_held(config) if named.packages else (),
+        known_lists=find_known_lists(config) if named.packages else (),
     )
 
 
@@ -373,7 +373,7 @@ def _read_expected(config: pytest.Config) -> ExpectedSet | None:
     try:
         return read_expected_set(config.invocation_params.dir / name, name)
     except ProfileError as error:
-        raise misused(f"--binary-expect-set {error}") from None
+        raise usage_error(f"--binary-expect-set {error}") from None
 
 
 def _count_from_root(config: pytest.Config, node: str) -> str:
@@ -396,9 +396,11 @@ def _read_destinations(config: pytest.Config, names: Sequence[str]) -> Iterator[
         found = _to(read_destination, "--binary-report", argument, folder)
         wanted = f"--binary-report {argument}: it holds the facts of one package"
         if found.report.of_facts and len(names) > 1 and not found.folder:
-            raise misused(f"{wanted}, and there are {len(names)}: name a folder, with / at its end")
+            raise usage_error(
+                f"{wanted}, and there are {len(names)}: name a folder, with / at its end"
+            )
         if found.folder and len(set(names)) < len(names):
-            raise misused(f"{wanted} a file, and two packages have one file name")
+            raise usage_error(f"{wanted} a file, and two packages have one file name")
         yield found
 
 
@@ -408,7 +410,7 @@ def _to(
     try:
         return read(option, argument, folder)
     except ProfileError as error:
-        raise misused(str(error)) from None
+        raise usage_error(str(error)) from None
 
 
 def _identify(examination: Examination) -> PackageIdentity:
@@ -434,7 +436,7 @@ def _read_channels(config: pytest.Config) -> Iterator[str]:
         try:
             yield spell_channel(name, config.invocation_params.dir)
         except ProfileError as error:
-            raise misused(f"--binary-channel {error}") from None
+            raise usage_error(f"--binary-channel {error}") from None
 
 
 def _find_companions(config: pytest.Config, limit_factor: int) -> Companions:
@@ -442,7 +444,7 @@ def _find_companions(config: pytest.Config, limit_factor: int) -> Companions:
     kept = option.binary_requirements_folder
     place = None if kept is None else Path(os.path.normpath(folder / kept))
     if place is not None and place.exists() and not place.is_dir():
-        raise misused(f"--binary-requirements-folder {kept}: not a folder")
+        raise usage_error(f"--binary-requirements-folder {kept}: not a folder")
     return Companions(
         (_given(folder, name) for name in option.binary_with),
         fetches=option.binary_with_requirements or place is not None,
@@ -455,40 +457,40 @@ def _find_companions(config: pytest.Config, limit_factor: int) -> Companions:
 def _existing(folder: Path, name: str) -> Path:
     path = Path(os.path.normpath(folder / name))
     if not path.exists():
-        raise misused(f"no such file or folder: {name}")
+        raise usage_error(f"no such file or folder: {name}")
     return path
 
 
 def _given(folder: Path, name: str) -> Path:
     path = _existing(folder, name)
     if not path.is_dir() and not packages.recognises(path):
-        raise misused(f"--binary-with {name}: neither a package file nor a folder")
+        raise usage_error(f"--binary-with {name}: neither a package file nor a folder")
     return path
 
 
-def _demand_families(names: Iterable[str], checks: Iterable[Check[Any]]) -> None:
+def _require_known_families(names: Iterable[str], checks: Iterable[Check[Any]]) -> None:
     families = sorted({check.family for check in checks})
     for name in names:
         if name not in families:
-            raise misused(f"--binary-require {name}: {no_such_family(name, families)}")
+            raise usage_error(f"--binary-require {name}: {no_such_family(name, families)}")
 
 
-def _demand_markers(expression: str, checks: Iterable[Check[Any]]) -> None:
+def _require_known_markers(expression: str, checks: Iterable[Check[Any]]) -> None:
     """Refuse a word in ``-m`` that is not a family: it would select nothing, or everything."""
     families = sorted({check.family for check in checks})
     for name in re.findall(r"[^\W\d]\w*", expression):
         if name not in (*families, "and", "or", "not", "True", "False", "None"):
-            raise misused(f"-m {expression}: {name}: {no_such_family(name, families)}")
+            raise usage_error(f"-m {expression}: {name}: {no_such_family(name, families)}")
 
 
-def _demand_keyword(expression: str, checks: Iterable[Check[Any]], named: Named) -> None:
+def _require_known_keyword(expression: str, checks: Iterable[Check[Any]], named: Named) -> None:
     """Refuse a single word in ``-k`` that occurs in no name: it would select nothing."""
     if not re.fullmatch(r"[\w-]+", expression):
         return
     known = {check.id for check in checks} | {check.family for check in checks}
     names = (*known, UNREADABLE, *map(str, named.packages))
     if not any(expression.lower() in name.lower() for name in names):
-        raise misused(f"-k {no_such_check(expression, known)}")
+        raise usage_error(f"-k {no_such_check(expression, known)}")
 
 
 def no_such_family(name: str, families: Sequence[str]) -> str:
@@ -503,7 +505,7 @@ def _list(families: Sequence[str]) -> str:
     return f"there are {', '.join(families)}"
 
 
-def _demand_checks(
+def _require_running_checks(
     names: Iterable[str], every: Iterable[Check[Any]], selected: Iterable[Check[Any]]
 ) -> None:
     """Refuse ``x.whl::name`` if no check of that name runs; pytest's message says less."""
@@ -512,8 +514,8 @@ def _demand_checks(
         if name == UNREADABLE or name in running:
             continue
         if name in known:
-            raise misused(f"{name}: off; a profile may enable it, or give it an option")
-        raise misused(no_such_check(name, known))
+            raise usage_error(f"{name}: off; a profile may enable it, or give it an option")
+        raise usage_error(no_such_check(name, known))
 
 
 def no_such_check(name: str, known: Iterable[str]) -> str:
@@ -535,14 +537,14 @@ def profile_and_checks(
     name = config.option.binary_profile
     try:
         profile = find_profile(config.invocation_params.dir) if name is None else load_profile(name)
-        deaf = name is None and config.getini(DEAF_INI)
+        deaf = name is None and config.getini(COMMAND_INI)
         modules = [plugin for plugin in config.pluginmanager.get_plugins() if _is_conftest(plugin)]
         modules += [] if deaf else map(load_own_checks, profile.checks)
         every, gatherers = find_declared(modules)
         declared: tuple[Check[Any] | Gatherer[..., Any], ...] = (*every, *gatherers.values())
         profile = leave_out_code(profile, declared) if deaf else profile
         profile = demand_thorough(profile) if config.option.binary_thorough else profile
-        held = () if config.option.binary_explain else find_held(config)
+        held = () if config.option.binary_explain else find_known_lists(config)
         listed = (entry for each in held for entry in each.entries)
         profile = replace(
             profile,
@@ -552,7 +554,7 @@ def profile_and_checks(
         )
         return validate(profile, every, gatherers.values()), every, gatherers
     except ProfileError as error:
-        raise misused(str(error)) from None
+        raise usage_error(str(error)) from None
 
 
 def _is_conftest(plugin: object) -> bool:

@@ -26,7 +26,7 @@ IMPORTS = "from binary_checks import check\nfrom binary_checks.model import Whee
         (["--binary-configuration", "python=x"], "--binary-configuration python=x: not understood"),
         (
             ["--binary-configuration", "python"],
-            "--binary-configuration python: not auto,",
+            "--binary-configuration python: expected auto,",
         ),
         (["--binary-profile", ""], "profile '': neither a shipped profile nor a .toml file"),
         (["--binary-profile", "gone.toml"], "profile gone.toml: No such file"),

@@ -135,7 +135,7 @@ def test_nothing_of_it_runs_and_one_line_says_so(
     listed = ", ".join(["own.py", "network", *(f"probes.{each}" for each in code)])
     assert line == (
         f"pyproject.toml was found, not named, and is used without {listed}: "
-        "give --binary-profile pyproject.toml to use all of it"
+        "give --profile pyproject.toml to use all of it"
     )
 
 
@@ -162,7 +162,7 @@ def test_pytest_runs_it_as_it_runs_a_conftest(folder: Path, mark: Path) -> None:
 
 
 def test_a_folders_own_ini_file_has_no_say(folder: Path, mark: Path) -> None:
-    (folder / "pytest.ini").write_text("[pytest]\nbinary_deaf = false\n")
+    (folder / "pytest.ini").write_text("[pytest]\nbinary_command = false\n")
     run(folder, "--binary-static", "-n", "2", "-d")
     assert not mark.exists()
 

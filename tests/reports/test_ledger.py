@@ -15,7 +15,7 @@ from binary_checks.model import (
     Problem,
     RunResult,
 )
-from binary_checks.plugin.reporting import Noted
+from binary_checks.plugin.reporting import ItemResult
 from binary_checks.reports.family_table import summarise
 from binary_checks.reports.ledger import Ledger
 from binary_checks.wording.problem_lines import summarise_gap
@@ -63,10 +63,10 @@ def test_an_entry_survives_the_way_between_processes() -> None:
         seconds=0.25,
     )
     for sent in (
-        Noted(node=NODE, entry=full, package=package(objects=4)),
-        Noted(node=NODE, entry=entry(Outcome.ERROR, reason="x")),
+        ItemResult(node=NODE, entry=full, package=package(objects=4)),
+        ItemResult(node=NODE, entry=entry(Outcome.ERROR, reason="x")),
     ):
-        assert Noted.from_text(sent.to_text()) == sent
+        assert ItemResult.from_text(sent.to_text()) == sent
 
 
 def test_a_package_that_was_inspected_needs_no_complaint() -> None:
