@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.loading import find_unjudged, find_unread
-from binary_checks.knowledge.python_libraries import Owners, find_python_symbols
+from binary_checks.knowledge.python_libraries import PythonSymbolOwners, find_python_symbols
 from binary_checks.model import (
     CodeNames,
     Finding,
@@ -73,7 +73,7 @@ def unstable_symbol(package: Package, linkage: Linkage, target: TargetSystem) ->
         concerns=lambda path: _promises_abi3(path, package),
     )
     yield from find_unjudged(target)
-    owners, oldest = Owners(linkage), _baseline(package)
+    owners, oldest = PythonSymbolOwners(linkage), _baseline(package)
     # The slices of a universal binary mostly have the same problems.
     yield from dict.fromkeys(
         finding
@@ -85,13 +85,13 @@ def unstable_symbol(package: Package, linkage: Linkage, target: TargetSystem) ->
 def _judge_promise(
     library: ObjectFile,
     oldest: tuple[int, int] | None,
-    owners: Owners,
+    owners: PythonSymbolOwners,
     python: Interpreter | None,
 ) -> Iterator[Problem | NotInspected]:
     used = find_python_symbols(library)
     looked_up = owners.exclude_defined(library, used.anywhere)
     unstable, perhaps = used.asked - stable_abi().keys(), looked_up - stable_abi().keys()
-    doubt = owners.doubt(library)
+    doubt = owners.explain_doubt(library)
     if python is not None:
         # A symbol that no Python has is another library's, or undefined: undefined-symbol reports
         # it.

@@ -26,7 +26,7 @@ from binary_checks.fleet.stored_nights import closed_nights
 from binary_checks.fleet.tables.table_questions import QueryAnswer, ask
 from binary_checks.fleet.tables.views import open_tables
 from binary_checks.lines import MOST_OF_A_RUN, cut, one_line
-from binary_checks.reports.markdown import spell_cell
+from binary_checks.reports.markdown import format_cell
 
 _MEMORY = 512 << 20  # bytes: Python, DuckDB and 150 MB for its tables take less than half
 
@@ -112,11 +112,11 @@ def write_csv(answer: QueryAnswer) -> Iterator[str]:
 
 def write_markdown(answer: QueryAnswer) -> Iterator[str]:
     """Yield a Markdown table."""
-    heads = [name if name.isidentifier() else spell_cell(name) for name in answer.columns]
+    heads = [name if name.isidentifier() else format_cell(name) for name in answer.columns]
     yield f"| {' | '.join(heads)} |\n"
     yield f"|{' --- |' * len(heads)}\n"
     for row in answer.rows:
-        yield f"| {' | '.join(spell_cell(format_value(value)) for value in row)} |\n"
+        yield f"| {' | '.join(format_cell(format_value(value)) for value in row)} |\n"
 
 
 def write_json(answer: QueryAnswer) -> Iterator[str]:

@@ -84,9 +84,9 @@ def _record_encoder(kind: Any, left_out: frozenset[str]) -> Callable[[Any], dict
 
 
 def dump(value: object) -> str:
-    """Return JSON in ASCII that cannot command a build service if it ends up in a log.
+    """Return JSON in ASCII, with escapes for characters that could command a build service.
 
-    JSON has these characters only in strings, where an escape is equivalent.
+    Outside of strings JSON has no such characters, and inside an escape means the same.
     """
     text = json.dumps(value, sort_keys=True, ensure_ascii=True)
     return _COMMANDS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

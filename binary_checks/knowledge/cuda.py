@@ -302,7 +302,7 @@ def find_reported(report: CudaReport, asked: CudaRequest) -> tuple[str, ...]:
     return tuple(dict.fromkeys(f"sm_{match[1]}" for match in found if match))
 
 
-def find_visible(report: CudaReport) -> Iterator[NotInspected]:
+def find_unhidden(report: CudaReport) -> Iterator[NotInspected]:
     """Yield what could not be hidden from the process, which then did not run as without CUDA."""
     if report.host.library:
         yield NotInspected(

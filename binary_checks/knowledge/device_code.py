@@ -252,7 +252,7 @@ def has_code(group: DeviceContainers, name: str) -> bool:
 
 
 def permits(name: str, target: DeviceTarget) -> bool:
-    """Return whether an allowed architecture covers a target; ``sm_90`` covers its PTX, too."""
+    """Return whether an allowed architecture includes a target; ``sm_90`` includes its PTX, too."""
     ptx = target.kind is DeviceKind.PTX
     return (ptx or not name.startswith("compute_")) and _matches(name, target)
 

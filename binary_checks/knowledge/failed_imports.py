@@ -169,9 +169,10 @@ def judge_loaded(
     path: str,
     read_source: Callable[[EntryPoint], Problem | None],
 ) -> Iterator[Finding]:
-    """Judge the results of loading; equal failures in one module are reported once.
+    """Judge loaded entry points; the same failure of several in one module is reported once.
 
-    ``read_source`` may find a more severe problem in the source, or one if loading gave no answer.
+    ``read_source`` judges the source of an entry point. Its problem is used if it is more severe
+    than that of loading, or if the entry point was not loaded.
     """
     said: dict[tuple[str, str, str, bool], list[LoadedEntryPoint]] = {}
     for each in loaded.points:

@@ -369,7 +369,7 @@ class _Process:
     layout: Layout
 
     def place(self, reported: str) -> str:
-        """Return the path in the prefix; reported paths in site-packages are relative to that."""
+        """Convert a path reported by the process to a path in the prefix, unless it is absolute."""
         return reported if re.match(_ABSOLUTE, reported) else self.layout.place(reported)
 
     def normalise(self, path: str) -> str:

@@ -99,7 +99,7 @@ class PythonSymbols:
 
     @property
     def names(self) -> frozenset[str]:
-        """All of these symbols."""
+        """The names of both kinds."""
         return self.asked | self.anywhere
 
 
@@ -153,7 +153,7 @@ def _is_python(provider: str, library: ObjectFile) -> bool:
     return False
 
 
-class Owners:
+class PythonSymbolOwners:
     """What the simulated loader knows about symbols that are looked up everywhere."""
 
     def __init__(self, linkage: Linkage) -> None:
@@ -165,7 +165,7 @@ class Owners:
         """Return the names without those defined by a library that is loaded with the object."""
         return names.difference(self._elsewhere.get(library.path, ()))
 
-    def doubt(self, library: ObjectFile) -> str:
+    def explain_doubt(self, library: ObjectFile) -> str:
         """Return why a library that could not be read may define them; "" if none can."""
         if library.format != self._linkage.format:
             platform = self._linkage.target.partition(",")[0]

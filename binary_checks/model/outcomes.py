@@ -129,7 +129,7 @@ class Fitness(str, Enum):
 class CellState(str, Enum):
     """The state of an attempt or a cell.
 
-    That of a cell is its last attempt's unless it is flaky.
+    A cell has the state of its last attempt, unless it is flaky.
     """
 
     PASSED = "passed"

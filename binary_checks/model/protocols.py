@@ -77,9 +77,9 @@ class ObjectReader(Protocol):
         """Return that format, or else the format that loaders expect of a file of that name."""
 
     def plan(self, head: bytes, size: int) -> Plan:
-        """Return which bytes of a large file to keep, and its scanners.
+        """Return which bytes of a large file to keep, and the scanners that it is streamed through.
 
-        A longer head keeps less.
+        With more bytes in ``head``, fewer bytes have to be kept.
         """
 
     def read_objects(

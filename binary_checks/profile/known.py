@@ -76,7 +76,7 @@ def read_cell(text: str, where: str) -> CellAxes:
     return CellAxes(**values)
 
 
-def spell_cell(cell: CellAxes) -> str:
+def format_cell(cell: CellAxes) -> str:
     """Return the text, one word, that ``read_cell`` parses."""
     pairs = ((name, getattr(cell, name)) for name in _NAMES)
     return ",".join(f"{name}={value}" for name, value in pairs if value)

@@ -54,11 +54,11 @@ def _lines(run: RunResult) -> Iterator[str]:
 def _table(run: RunResult) -> Iterator[str]:
     """Yield a row for each package, with a column for each family that applies to any of them."""
     families = sorted({entry.family for _, entry in run.entries() if _sign([entry]) != _NONE})
-    yield f"| package | verdict | {' | '.join(map(markdown.spell_cell, families))} |"
+    yield f"| package | verdict | {' | '.join(map(markdown.format_cell, families))} |"
     yield f"|---|---|{'---|' * len(families)}"
     for package in run.packages:
         signs = (_sign(_of_family(package, family)) for family in families)
-        name_of_it = markdown.spell_cell(package.file_name)
+        name_of_it = markdown.format_cell(package.file_name)
         yield f"| {name_of_it} | {_SIGNS[package.fitness]} | {' | '.join(signs)} |"
     yield ""
     yield f"<sub>{_KEY}</sub>"

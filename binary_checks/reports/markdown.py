@@ -58,7 +58,12 @@ def _row(package: PackageResult) -> str:
     verdict = package.verdict.value
     marked = verdict if package.verdict is Outcome.PASSED else f"**{verdict}**"
     numbers = (found[each] for each in ("checks", "problems", "warnings", "accepted"))
-    cells = (spell_cell(package.file_name), spell_cell(package.version), marked, *map(str, numbers))
+    cells = (
+        format_cell(package.file_name),
+        format_cell(package.version),
+        marked,
+        *map(str, numbers),
+    )
     return f"| {' | '.join(cells)} |"
 
 
@@ -114,6 +119,6 @@ def spell_code(text: str) -> str:
     return f"{fence}{padding}{text}{padding}{fence}"
 
 
-def spell_cell(text: str) -> str:
+def format_cell(text: str) -> str:
     """Return a text as code in a table's cell."""
     return spell_code(text).replace("|", "\\|") if text else ""

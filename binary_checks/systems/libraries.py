@@ -37,7 +37,7 @@ def parse_version(text: str) -> Version:
 
 
 def names_of(version: Version, groups: Iterable[tuple[str, str]]) -> frozenset[str]:
-    """Return the names of all groups with that version; a group is (versions, names) as lines."""
+    """Return the names of a version from groups, each a string of versions and one of names."""
     spelled = "{}.{}".format(*version)
     having = (names.split() for versions, names in groups if spelled in versions.split())
     return frozenset().union(*having)

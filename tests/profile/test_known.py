@@ -16,11 +16,11 @@ from binary_checks.profile.known import (
     find_expired,
     find_identity,
     find_stale,
+    format_cell,
     load_known_list,
     read_cell,
     read_condition,
     read_known_list,
-    spell_cell,
 )
 from binary_checks.profile.reading import Profile, validate
 
@@ -170,8 +170,8 @@ def test_an_entry_for_some_cells_holds_in_these_alone() -> None:
 
 def test_a_cell_is_spelled_as_it_is_read() -> None:
     cell = read_cell(" variant=cu126  id=demo-cu126 ", "--binary-cell")
-    assert spell_cell(cell) == "id=demo-cu126,variant=cu126"
-    assert read_cell(spell_cell(cell), "--binary-cell") == cell
+    assert format_cell(cell) == "id=demo-cu126,variant=cu126"
+    assert read_cell(format_cell(cell), "--binary-cell") == cell
 
 
 @pytest.mark.parametrize("text", ["", "python", "python=", "=3", "pythn=3", "python=3 python=4"])

@@ -19,7 +19,7 @@ from binary_checks.knowledge.cuda import (
     find_copies,
     find_gap,
     find_searched,
-    find_visible,
+    find_unhidden,
     generation,
 )
 from binary_checks.knowledge.library_names import (
@@ -524,7 +524,7 @@ def unusable_without_gpu(report: CudaReport) -> Iterator[Finding]:
             sentence=f"without a GPU, {report.stage or 'the process'} {describe_end(step)}",
             facts=(name_end(step),),
         )
-    yield from find_visible(report)
+    yield from find_unhidden(report)
 
 
 @check

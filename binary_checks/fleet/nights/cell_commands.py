@@ -22,7 +22,7 @@ from binary_checks.fleet.store.store_names import frozen_name
 from binary_checks.fleet.stored_nights import read_frozen
 from binary_checks.model import RunResult
 from binary_checks.options import Program
-from binary_checks.profile.known import spell_cell
+from binary_checks.profile.known import format_cell
 
 # Finding interpreters on this host by version: on PATH, and where tools install them.
 
@@ -139,7 +139,7 @@ def command_of(
 
 def _state_cell(cell: Cell) -> tuple[str, str]:
     """Return the option that names the cell; known problems may apply to some cells only."""
-    return "--cell", spell_cell(cell)
+    return "--cell", format_cell(cell)
 
 
 def options_of(cell: Cell, *, python: Sequence[str], profile: str, known: str) -> tuple[str, ...]:
