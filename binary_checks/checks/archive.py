@@ -126,7 +126,8 @@ def _judge_name(name: str, parts: list[str]) -> Iterator[Problem]:
     elif ".." in parts:
         yield Problem(path=name, sentence="its name contains ..")
     elif name[-1:] not in {"", "/"} and {"", "."}.issuperset(parts):
-        yield Problem(path=name, sentence="its name is that of the folder it is unpacked into")
+        sentence = "its name stands for the folder that the archive is unpacked into"
+        yield Problem(path=name, sentence=sentence)
     elif "." in parts or "" in parts:
         sentence = "its name has an empty or . component"
         yield Problem(path=name, sentence=sentence, level=Level.WARNING)
@@ -287,11 +288,11 @@ def _judge_row(
     elif not member.sha256:
         yield NotInspected(path=row.path, sentence="it cannot be unpacked")
     elif stated != actual and not _is_hexadecimal(row, member):
-        sentence = f"RECORD says sha256={stated}, it has {actual}"
+        sentence = f"RECORD says sha256={stated}, but the file has {actual}"
         yield Problem(path=row.path, sentence=sentence, facts=("hash", algorithm), level=level)
         return  # its size then differs as well
     if row.size is not None and row.size != member.size:
-        sentence = f"RECORD says {row.size} bytes, it has {member.size}"
+        sentence = f"RECORD says {row.size} bytes, but the file has {member.size}"
         yield Problem(path=row.path, sentence=sentence, facts=("size",), level=level)
 
 

@@ -168,7 +168,7 @@ def _find_brought(package: CondaPackage, given: GivenPackages) -> frozenset[str]
 def _accuse(edges: list[Edge], owner: str, *, there: bool) -> str:
     more = f" (as do {len(edges) - 1} more)" if len(edges) > 1 else ""
     sentence = f"needs {edges[0].needed}{more} of {owner}, which is not among the dependencies"
-    return f"{sentence}: it comes with another one" if there else sentence
+    return f"{sentence}: another dependency brings it today" if there else sentence
 
 
 @check(enabled=False, level=Level.WARNING)
@@ -228,9 +228,7 @@ def unpinned_python(package: CondaPackage) -> Iterator[Finding]:
     if bound or names & set(_PINS):
         return
     specs = [each for each in package.depends if name_of(each) == "python"]
-    said = (
-        f"{specs[0]!r} allows others" if specs else "no requirement of Python keeps others from it"
-    )
+    said = f"{specs[0]!r} allows others" if specs else "no requirement on Python excludes others"
     sentence = f"its files are for Python {match[1]}, and {said}"
     yield Problem(sentence=sentence)
 
@@ -339,7 +337,7 @@ def understated_driver(package: CondaLike, linkage: Linkage | CondaLike) -> Iter
     needed = _find_cuda(linkage)
     code = [path for path, there in _find_device_code(package) if there]
     if not needed and not code:
-        raise NotApplicable("nothing of it is for CUDA")
+        raise NotApplicable("nothing in it is for CUDA")
     stated = find_minimum("__cuda", (*package.depends, *package.constrains))
     newest = max((major for major, _ in needed), default=0)
     if stated is not None:
@@ -553,7 +551,8 @@ def unlisted_placeholder(package: CondaPackage) -> Iterator[Finding]:
         if not each.prefix or (each.path, each.prefix) in rows or (windows and each.binary):
             continue
         what = "its interpreter is" if each.shebang else f"has {_count(each)}"
-        sentence = f"{what} {_shorten(each.text)}, which paths.json does not list: it stays so"
+        unlisted = "which paths.json does not list: no installer replaces it"
+        sentence = f"{what} {_shorten(each.text)}, {unlisted}"
         level = Level.ERROR if each.shebang else Level.WARNING
         yield Problem(path=each.path, sentence=sentence, level=level)
 
@@ -575,7 +574,7 @@ def build_folder_named(package: CondaPackage) -> Iterator[Finding]:
     for each in package.build_paths:
         if not (each.prefix or each.binary or each.path.endswith("/direct_url.json")):
             yield Problem(
-                path=each.path, sentence=f"names {_shorten(each.text)}, of the build machine"
+                path=each.path, sentence=f"names {_shorten(each.text)}, a path of the build machine"
             )
 
 

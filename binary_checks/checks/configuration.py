@@ -114,11 +114,11 @@ def _judge_absence(
     if absent is None and (package.objects or package.unread or package.malformed):
         if strict:
             yield NotInspected(
-                sentence=f"{subject}: {said}, and no object could be read that tells"
+                sentence=f"{subject}: {said}, and no object that would show it could be read"
             )
     elif strict:
         yield Problem(
-            sentence=f"{subject}: {lack}: cpu, but {said}",
+            sentence=f"{subject}: {lack} (cpu), but {said}",
             facts=("accelerator",),
             level=Level.WARNING if _may_hold(package, expected, outright) else Level.ERROR,
             cause=_name_cause("accelerator", found[0]),

@@ -187,7 +187,7 @@ def missing_included_header(package: CppArchive) -> Iterator[Finding]:
             facts=(lost.included,),
         )
     if (more := len(headers.lost) - _MOST_LOST) > 0:
-        yield Problem(path="include", sentence=f"{more} more headers include what is not there")
+        yield Problem(path="include", sentence=f"{more} more headers include missing files")
 
 
 def _demand_files(package: CppArchive) -> None:
@@ -400,12 +400,12 @@ def build_contradicts_name(package: CppArchive) -> Iterator[Finding]:
         raise NotApplicable("neither its name nor its files say which build it is")
     stated = package.build_version
     if stated and package.version and _plain(stated) != _plain(package.version):
-        sentence = f"says {stated}, the file's name {package.version}"
+        sentence = f"says {stated}, but the file's name says {package.version}"
         yield Problem(path="build-version", sentence=sentence)
     if package.build_hash and not _COMMIT.fullmatch(package.build_hash):
         yield Problem(
             path="build-hash",
-            sentence=f"says {package.build_hash[:60]!r}, which is no commit",
+            sentence=f"says {package.build_hash[:60]!r}, which is not a commit",
             level=Level.WARNING,
         )
     yield from _judge_linking(package)
@@ -429,7 +429,7 @@ def _judge_linking(package: CppArchive) -> Iterator[Finding]:
             yield NotInspected(sentence=lack)
         else:
             yield Problem(
-                sentence=f"its name says {sort}, and it has no {sort} library", facts=(sort,)
+                sentence=f"its name says {sort}, but it has no {sort} library", facts=(sort,)
             )
 
 

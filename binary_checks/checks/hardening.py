@@ -62,7 +62,7 @@ def executable_stack(library: ElfFile, target: TargetSystem | Package) -> Iterat
     ):
         # Toolchains for MIPS always ask for one; whether Android's loader accepts it is not known
         # either.
-        why = "whether its system's loader takes that is not known"
+        why = "it is not known whether its system's loader accepts that"
         yield NotInspected(path=library.path, sentence=f"{sentence}: {why}")
         return
     for_musl = isinstance(target, TargetSystem) and target.libc == "musl"
@@ -142,7 +142,7 @@ def segment_alignment(library: ElfFile, package: Package) -> Iterator[Finding]:
         return
     if pages is _LARGEST_PAGE_OF_ANDROID:
         sentence = f"has segments aligned to {library.alignment:#x} bytes"
-        why = "whether all kernels of its system take it is not known"
+        why = "it is not known whether all kernels of its system accept it"
         yield NotInspected(path=library.path, sentence=f"{sentence}: {why}")
     else:
         yield (

@@ -102,13 +102,13 @@ def _compare(
     if canonicalize_name(name) != canonicalize_name(package.name):
         yield Problem(
             path=path,
-            sentence=f"{what} names {name!r}, the file name {package.name!r}",
+            sentence=f"{what} names {name!r}, but the file name has {package.name!r}",
             facts=("Name",),
         )
     if not same_version(version, package.version):
         yield Problem(
             path=path,
-            sentence=f"{what} names version {version!r}, the file name {package.version!r}",
+            sentence=f"{what} names version {version!r}, but the file name has {package.version!r}",
             facts=("Version",),
         )
 
@@ -204,7 +204,7 @@ def native_code_in_any_wheel(package: WheelLike, code: CodeNames) -> Iterator[Fi
                 facts=(item.architecture,),
             )
         elif item.kind is Kind.SHARED and {item.name, item.file_name} & needed:
-            sentence = f"a library that only others of the package need, {what}"
+            sentence = f"a library that only other libraries of the package need, {what}"
             yield Problem(
                 path=item.path, sentence=sentence, facts=(item.architecture,), level=Level.WARNING
             )
@@ -416,7 +416,7 @@ def foreign_data_folder(package: WheelLike) -> Iterator[Finding]:
     roots = {name.partition("/")[0] for name in _names(package)}
     for root in sorted(roots):
         if root.endswith(".data") and root != own:
-            sentence = f"pip takes it for the wheel's {own}, other installers do not"
+            sentence = f"pip takes it for the wheel's {own}, but other installers do not"
             yield Problem(path=root, sentence=sentence)
 
 
@@ -463,11 +463,11 @@ def version_bound_extension(package: WheelLike) -> Iterator[Finding]:
             continue
         alone = name_first([f"{major}.{minor}" for major, minor in versions], 12)
         if versions[1:] and _covers(package, versions):
-            sentence = f"is there for Python {alone}; later ones lack it"
+            sentence = f"is there for Python {alone}; later Pythons lack it"
             yield Note(path=files[0].path, sentence=sentence)
             continue
         level = Level.ERROR if whole and not versions[1:] else Level.WARNING
-        sentence = f"is imported by Python {alone} alone, and {spelled} promises others"
+        sentence = f"is imported by Python {alone} alone, but {spelled} promises others"
         yield from (Problem(path=each.path, sentence=sentence, level=level) for each in files)
     unread: tuple[MalformedObject | UnreadObject, ...] = (*package.malformed, *package.unread)
     for item in unread:
@@ -590,7 +590,7 @@ def python_is_excluded(package: WheelLike) -> Iterator[Finding]:
     excluded = [each for each in pythons or package.claims.pythons if not allows_any(wanted, each)]
     if excluded:
         whole = len(excluded) == len(pythons or package.claims.pythons)
-        end = "nobody can install this wheel" if whole else "nobody is offered the wheel for them"
+        end = "nobody can install this wheel" if whole else "no installer offers it for them"
         yield Problem(
             path=f"{package.dist_info}/METADATA",
             sentence=f"Requires-Python {_shorten(wanted)!r} excludes every Python of "
@@ -616,7 +616,8 @@ def requirement_without_wheel(package: WheelLike, required: RequiredWheels) -> I
     if required.lacking:
         yield Problem(
             path=f"{package.dist_info}/METADATA",
-            sentence=f"requires what cannot be installed: the index has no {required.lacking}",
+            sentence="requires a distribution that cannot be installed: the index has no "
+            f"{required.lacking}",
         )
 
 
@@ -637,7 +638,7 @@ def excluded_version_given(given: GivenVersions) -> Iterator[Finding]:
         by = f"{each.by}, which it requires, requires" if each.by else "requires"
         yield Problem(
             sentence=f"{by} {_shorten(each.requirement)}, but {each.name} {each.version} was "
-            "given: no installer puts them together",
+            "given: no installer installs the two together",
             facts=(each.name, each.requirement),
         )
 

@@ -181,7 +181,7 @@ def stale_publication(publication: Publication, *, days: int = 3) -> Iterator[Fi
     stated = publication.provenance
     found = find_day(publication.version, stated.uploaded, stated.modified)
     if found is None:
-        reason = "neither its version nor the index nor the server says of which day it is"
+        reason = "neither its version nor the index nor the server says from which day it is"
         yield NotInspected(sentence=reason)
     elif sentence := judge_age(found[1], datetime.now(timezone.utc).date(), days, found[0]):
         yield Problem(sentence=sentence)

@@ -161,8 +161,8 @@ def _find_unfollowed(paths: Sequence[str], compiled: CompiledModules) -> Iterato
     if paths and compiled.unfollowed:
         yield _count(
             paths,
-            "whether importing the package always imports it is not known:",
-            "files: whether importing the package always imports them is not known:",
+            "it is not known whether importing the package always imports it:",
+            "files: it is not known whether importing the package always imports them:",
             compiled.unfollowed,
         )
 
@@ -423,7 +423,8 @@ def extension_fails_to_load(
             path = package.layout.place(step.name)
             yield judge_refusal(step, describe_end(step), linkage, package, path=path)
         elif failed := next(chain(find_unfinished(imports.steps), find_untried(imports)), None):
-            sentence = f"{describe_end(step)}; unknown whether that counts: {failed.sentence}"
+            doubt = "it is not known whether an import of the package loads it"
+            sentence = f"{describe_end(step)}; {doubt}: {failed.sentence}"
             yield NotInspected(path=step.name, sentence=sentence)
     for path in report.untried:
         yield NotInspected(

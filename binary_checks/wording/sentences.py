@@ -372,7 +372,7 @@ def spell_undefined(
     if not first.elsewhere:
         lacks = f"nothing that {who} loads defines {them}; link it with the library that does"
         if given:
-            lacks = f"the {given} given beside it does not have {them}; build it for that one"
+            lacks = f"the {given} that was given does not have {them}; build it for that one"
         return f"{sentence}{lacks}"
     other = show(first.elsewhere)
     if expected:

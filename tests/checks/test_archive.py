@@ -82,7 +82,9 @@ def test_names_that_differ_in_what_installers_drop_are_one_place(name: str) -> N
 
 def test_a_file_by_the_name_of_its_folder_is_a_problem() -> None:
     assert list(escaping_member_name(wheel(members=[member(".")]))) == [
-        Problem(path=".", sentence="its name is that of the folder it is unpacked into")
+        Problem(
+            path=".", sentence="its name stands for the folder that the archive is unpacked into"
+        )
     ]
     (warning,) = escaping_member_name(wheel(members=[member("./", mode=0o40755)]))
     assert isinstance(warning, Problem)
@@ -179,12 +181,12 @@ def test_a_row_that_stands_twice_is_a_warning() -> None:
         (
             "sha256=AAAA",
             0,
-            "RECORD says sha256=AAAA, it has 47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU",
+            "RECORD says sha256=AAAA, but the file has 47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU",
         ),
         (
             "sha256=47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU",
             7,
-            "RECORD says 7 bytes, it has 0",
+            "RECORD says 7 bytes, but the file has 0",
         ),
     ],
 )

@@ -38,7 +38,7 @@ def test_a_module_that_one_python_imports(name: str, path: str, level: Level) ->
     (problem,) = version_bound_extension(wheel(name, objects=[module(path)]))
     assert isinstance(problem, Problem)
     assert (problem.path, problem.level) == (path, level)
-    assert problem.sentence.startswith("is imported by Python 3.11 alone, and ")
+    assert problem.sentence.startswith("is imported by Python 3.11 alone, but ")
     assert problem.sentence.endswith("promises others")
 
 
@@ -52,7 +52,7 @@ def test_a_module_for_each_python_from_the_oldest_on_is_noted() -> None:
     objects = [module(BOUND.replace("311", each)) for each in ("310", "311", "312")]
     (note,) = version_bound_extension(wheel(ABI3, objects=objects))
     assert isinstance(note, Note)
-    assert note.sentence == "is there for Python 3.10, 3.11, 3.12; later ones lack it"
+    assert note.sentence == "is there for Python 3.10, 3.11, 3.12; later Pythons lack it"
 
 
 @pytest.mark.parametrize(

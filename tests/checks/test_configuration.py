@@ -90,7 +90,8 @@ def test_device_code_in_what_is_to_be_a_cpu_build() -> None:
 
 
 LOST = (
-    "the accelerator: no object contains device code or needs a library of an accelerator: cpu, but"
+    "the accelerator: no object contains device code or needs a library of an accelerator (cpu), "
+    "but"
 )
 OPENS = elf_file("demo/_x.so", opened=OpenedNames(names=("libcuda.so.1",)))
 
@@ -150,7 +151,7 @@ def test_a_package_without_such_builds_gets_one_note_of_a_jobs_variables(
 def test_a_package_whose_native_code_is_lost_as_a_whole_contradicts_too() -> None:
     (found,) = judge("demo-1.0-py3-none-any.whl", module="demo", DESIRED_CUDA="cu126")
     assert sentences([found]) == [
-        "the accelerator: it has no native code: cpu, but DESIRED_CUDA=cu126 says cuda 12.6"
+        "the accelerator: it has no native code (cpu), but DESIRED_CUDA=cu126 says cuda 12.6"
     ]
     assert judge("demo-1.0+cu126-py3-none-any.whl", DESIRED_CUDA="cu126") == []
 

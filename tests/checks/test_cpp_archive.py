@@ -60,15 +60,15 @@ class TestName:
         texts: dict[str, object] = {"build-version": "2.12.1+cpu", "build-hash": "unknown"}
         name = "libtorch-shared-with-deps-2.13.0+cpu.zip"
         assert said(build_contradicts_name(package(tmp_path, texts, name=name))) == [
-            "build-version: says 2.12.1+cpu, the file's name 2.13.0+cpu",
-            "warning: build-hash: says 'unknown', which is no commit",
+            "build-version: says 2.12.1+cpu, but the file's name says 2.13.0+cpu",
+            "warning: build-hash: says 'unknown', which is not a commit",
         ]
 
     def test_a_static_one_without_a_static_library(self, tmp_path: Path) -> None:
         name = "libtorch-static-without-deps-2.13.0+cpu.zip"
         found = package(tmp_path, {"lib/demo.lib": archive(a_obj=SHORT)}, name=name)
         assert said(build_contradicts_name(found)) == [
-            ": its name says static, and it has no static library"
+            ": its name says static, but it has no static library"
         ]
         found = package(tmp_path, {"lib/libdemo.a": archive(a_o=OBJECT)}, name=name)
         assert said(build_contradicts_name(found)) == []
@@ -77,7 +77,7 @@ class TestName:
         members: dict[str, object] = {"lib/libdemo.so": OMIT, "lib/libdemo.a": archive(a_o=OBJECT)}
         found = package(tmp_path, members, name="libtorch-shared-with-deps-2.13.0.zip")
         assert said(build_contradicts_name(found)) == [
-            ": its name says shared, and it has no shared library"
+            ": its name says shared, but it has no shared library"
         ]
 
     def test_a_name_that_says_nothing(self, tmp_path: Path) -> None:

@@ -287,8 +287,8 @@ def test_a_file_that_nobody_could_read_is_not_inspected() -> None:
 
 def test_source_files_built_for_different_architectures_are_told() -> None:
     assert sentences(uneven_gpu_architectures(package(*LINALG))) == [
-        "has sm_75 in 1 of 33 containers, none in the others, first at offset 100: on such a "
-        "GPU those fail, or run code for another; build all for the same"
+        "has sm_75 in 1 of 33 containers; the others lack it, first at offset 100: on such a "
+        "GPU they fail, or run code for another; build all for the same architectures"
     ]
     assert not uneven_gpu_architectures.enabled
 

@@ -118,7 +118,7 @@ def test_code_that_was_linked_without_one_of_its_units_is_uneven() -> None:
     ) == [
         "was linked for sm_110 without the relocatable code in 1 of 2 containers, first at offset "
         "300, which has none for it: its functions are missing on such a GPU; build all for the "
-        "same"
+        "same architectures"
     ]
 
 

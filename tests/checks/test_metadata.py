@@ -79,15 +79,15 @@ def test_another_name_or_version_is_a_problem() -> None:
     assert list(name_and_version_disagree(package)) == [
         Problem(
             path="demo-3.dist-info",
-            sentence="the .dist-info folder names version '3', the file name '1.0'",
+            sentence="the .dist-info folder names version '3', but the file name has '1.0'",
         ),
         Problem(
             path="demo-3.dist-info/METADATA",
-            sentence="METADATA names 'other', the file name 'demo'",
+            sentence="METADATA names 'other', but the file name has 'demo'",
         ),
         Problem(
             path="demo-3.dist-info/METADATA",
-            sentence="METADATA names version '2.0', the file name '1.0'",
+            sentence="METADATA names version '2.0', but the file name has '1.0'",
         ),
     ]
 
@@ -172,7 +172,7 @@ def test_libraries_that_an_any_wheel_has_for_one_system_are_a_warning() -> None:
     codec = macho_file("demo/lib/libavcodec.58.dylib", bundle=False, needed=needs)
     package = wheel(ANY, objects=[codec, util])
     what = "Mach-O for x86_64 in a wheel for any platform"
-    sentence = f"a library that only others of the package need, {what}"
+    sentence = f"a library that only other libraries of the package need, {what}"
     assert list(native_code_in_any_wheel(package, CodeNames())) == [
         Problem(path=util.path, sentence=sentence, level=Level.WARNING)
     ]

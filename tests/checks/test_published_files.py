@@ -192,8 +192,8 @@ def test_the_same_requires_python_may_be_spelled_otherwise() -> None:
 def test_the_wrong_file_behind_a_name_is_found() -> None:
     other = wheel(metadata=(("Metadata-Version", "2.1"), ("Name", "other"), ("Version", "2.0")))
     assert sentences(published_name_disagrees(published(other))) == [
-        "METADATA names 'other', the file name 'demo'",
-        "METADATA names version '2.0', the file name '1.0'",
+        "METADATA names 'other', but the file name has 'demo'",
+        "METADATA names version '2.0', but the file name has '1.0'",
     ]
     bare = wheel(wheel=(("Wheel-Version", "1.0"), ("Tag", "cp310-cp310-win32")))
     assert "it lacks cp311" in sentences(published_tags_disagree(published(bare)))[0]
@@ -262,7 +262,7 @@ def test_files_lost_added_and_resized_since_record_was_written_are_found() -> No
     lost = RecordRow(path="demo/c.py", hash="sha256=x", size=1)
     found = published_record_differs(published(replace(package, record=(*rows, lost))))
     assert {(each.path, each.sentence) for each in found if isinstance(each, Problem)} == {
-        ("demo/a.py", "RECORD says 2 bytes, it has 1"),
+        ("demo/a.py", "RECORD says 2 bytes, but the file has 1"),
         ("demo/b.py", "the archive has it, but RECORD does not list it"),
         ("demo/c.py", "RECORD lists it, but the archive lacks it"),
     }

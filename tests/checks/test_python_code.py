@@ -161,7 +161,7 @@ def test_a_promised_module_that_is_not_there(judge: Judge) -> None:
     assert told(judge(missing_top_level_module, {"engine.py": "", **listing})) == [
         (
             "demo-1.0.dist-info/top_level.txt",
-            "promises the module demo, _demo, and there is none; there is engine",
+            "promises the module demo, _demo, which does not exist; there is engine",
             Level.ERROR,
         )
     ]
@@ -186,7 +186,7 @@ def test_a_source_folder_that_is_installed(judge: Judge) -> None:
     assert told(judge(missing_top_level_module, beside)) == [
         (
             "src",
-            "is installed as a package of its own: any other project's src is the same folder",
+            "is installed as a package of its own: it collides with any other project's src",
             Level.WARNING,
         )
     ]

@@ -100,7 +100,7 @@ def test_one_excluded_tag_of_several_is_a_warning() -> None:
     (problem,) = python_is_excluded(with_headers(("Requires-Python", ">=3.10"), tags=tags))
     assert isinstance(problem, Problem)
     assert problem.level is Level.WARNING
-    assert "excludes every Python of cp39-none: nobody is offered" in problem.sentence
+    assert "excludes every Python of cp39-none: no installer offers it" in problem.sentence
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,8 @@ def test_a_requirement_of_which_the_index_has_no_wheel() -> None:
     assert list(requirement_without_wheel(wheel(), lacking)) == [
         Problem(
             path=METADATA,
-            sentence="requires what cannot be installed: the index has no wheel of torch>=2 for "
+            sentence="requires a distribution that cannot be installed: "
+            "the index has no wheel of torch>=2 for "
             "cp311 on win_amd64 or newer",
         )
     ]
@@ -146,11 +147,12 @@ def test_a_given_version_that_a_requirement_excludes_is_told_with_both() -> None
     )  # fmt: skip
     assert list(excluded_version_given(GivenVersions(misfits=misfits))) == [
         Problem(
-            sentence="requires numpy>=2, but numpy 1.26 was given: no installer puts them together"
+            sentence="requires numpy>=2, but numpy 1.26 was given: "
+            "no installer installs the two together"
         ),
         Problem(
             sentence="cuda-toolkit 13.2.2, which it requires, requires nvidia-cublas==13.4.*, but "
-            "nvidia-cublas 13.1 was given: no installer puts them together"
+            "nvidia-cublas 13.1 was given: no installer installs the two together"
         ),
     ]
     assert list(excluded_version_given(GivenVersions())) == []

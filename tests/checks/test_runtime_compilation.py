@@ -247,7 +247,7 @@ def test_imports_that_are_not_followed_to_the_end_are_no_pass(
     place, report = compiled(members, metadata=requiring(">=3.7"))
     (newer,) = syntax_newer_than_promised(report)
     assert isinstance(newer, NotInspected)
-    assert "whether importing the package always imports it is not known: " in newer.sentence
+    assert "it is not known whether importing the package always imports it: " in newer.sentence
     found = list(invalid_syntax(report, place.wheel))
     assert isinstance(found[0], Problem)
     assert (shorten(found[1].path), found[1].sentence) == ("demo/b.py", newer.sentence)

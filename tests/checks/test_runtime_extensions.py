@@ -50,7 +50,8 @@ def judge(
 def test_an_exception_in_an_extension_is_open_while_no_import_says_who_needs_it() -> None:
     report = loaded(Step(name="demo/a.so", outcome=Ending.RAISED, detail="KeyError: 1"))
     (gap,) = judge(report, outcome=Ending.CRASHED)
-    sentence = "raises KeyError: 1; unknown whether that counts: import demo did not succeed"
+    doubt = "it is not known whether an import of the package loads it: import demo did not succeed"
+    sentence = f"raises KeyError: 1; {doubt}"
     assert gap == NotInspected(path="demo/a.so", sentence=sentence)
 
 

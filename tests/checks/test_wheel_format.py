@@ -51,7 +51,7 @@ def test_a_data_folder_of_another_version() -> None:
     assert list(foreign_data_folder(package)) == [
         Problem(
             path="demo-0.9.data",
-            sentence="pip takes it for the wheel's demo-1.0.data, other installers do not",
+            sentence="pip takes it for the wheel's demo-1.0.data, but other installers do not",
         )
     ]
     assert list(foreign_data_folder(wheel(members=[member("demo-1.0.data/data/a")]))) == []

@@ -118,7 +118,8 @@ def test_two_commits_behind_one_version_name_both_files() -> None:
     assert told(commits_differ_in_release(release(linux, windows))) == [
         (
             windows.file_name,
-            f"demo/version.py says commit bbbbbbbbbbbb, that of {linux.file_name} aaaaaaaaaaaa",
+            "demo/version.py says commit bbbbbbbbbbbb, "
+            f"but that of {linux.file_name} says aaaaaaaaaaaa",
         )
     ]
 

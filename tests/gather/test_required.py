@@ -143,7 +143,8 @@ def test_an_index_without_a_wheel_for_the_tags_platform_is_a_problem(
     (problem,) = judge(Companions((), fetches=True, folder=tmp_path / "kept"))
     assert problem == Problem(
         path="demo-1.0.dist-info/METADATA",
-        sentence="requires what cannot be installed: the index has no wheel of x-runtime>=1 "
+        sentence="requires a distribution that cannot be installed: "
+        "the index has no wheel of x-runtime>=1 "
         "for cp311 on manylinux_2_17_x86_64 or newer",
     )
     runtime(index)

@@ -68,7 +68,8 @@ def test_the_wrong_file_behind_a_url_is_caught_without_it(
     result.stdout.fnmatch_lines_random(
         [
             f"published-for-another-system: {NAME}: other/_x*: is for aarch64, but the tags *",
-            f"published-name-disagrees: {NAME}: *METADATA names 'other', the file name 'demo'",
+            f"published-name-disagrees: {NAME}: *METADATA names 'other', "
+            "but the file name has 'demo'",
         ]
     )
 

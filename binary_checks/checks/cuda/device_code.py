@@ -282,9 +282,9 @@ def uneven_gpu_architectures(
                 count = every - sum(group.count for group in others)
                 yield Problem(
                     path=item.path,
-                    sentence=f"has {name} in {count} of {every} containers, none in the others, "
-                    f"first {place_of(others)}: on such a GPU those fail, or "
-                    "run code for another; build all for the same",
+                    sentence=f"has {name} in {count} of {every} containers; the others lack it, "
+                    f"first {place_of(others)}: on such a GPU they fail, or "
+                    "run code for another; build all for the same architectures",
                     facts=(name,),
                 )
         for target, without, units in find_unlinked_units(item):
@@ -292,7 +292,7 @@ def uneven_gpu_architectures(
                 path=item.path,
                 sentence=f"was linked for {name_target(target)} without the relocatable code in "
                 f"{share_of(without, units)}, which has none for it: its functions are missing "
-                "on such a GPU; build all for the same",
+                "on such a GPU; build all for the same architectures",
                 facts=("-dlink", name_target(target)),
             )
         yield from find_gaps_and_faults(item, item.device_containers)

@@ -225,8 +225,8 @@ def _hold_against_its_name(named: ToolkitClaim, needed: Iterable[str]) -> Iterat
         yield Problem(
             path=named.path,
             sentence=f"is for {named.statement} by {named.evidence}, and needs "
-            f"{name_first(names, 2)}, of {named.platform.value} {major}: it cannot be loaded where "
-            "it is chosen by its name",
+            f"{name_first(names, 2)}, of {named.platform.value} {major}: users who choose "
+            "it by its name cannot load it",
             facts=(names[0],),
         )
 

@@ -38,7 +38,7 @@ def missing_top_level_module(package: Distribution, modules: PythonModules) -> I
     if files.roots and missing and len(missing) == len(stated) and own not in files.roots:
         yield Problem(
             path=f"{package.dist_info}/top_level.txt",
-            sentence=f"promises the module {name_first(missing)}, and there is none; "
+            sentence=f"promises the module {name_first(missing)}, which does not exist; "
             f"there is {name_first(sorted(files.roots))}",
         )
     if _SOURCE_FOLDER in files.roots and package.name != _SOURCE_FOLDER:
@@ -62,7 +62,7 @@ def _judge_source_folder(files: ModuleFiles, own: str) -> Iterator[Problem]:
     inner = sorted({n.split(".")[1] for n in below if not n.endswith(".__main__")})
     alone = files.roots == {_SOURCE_FOLDER}
     lost = [name for name in inner if name == own or alone]
-    end = f"`import {lost[0]}` fails" if lost else "any other project's src is the same folder"
+    end = f"`import {lost[0]}` fails" if lost else "it collides with any other project's src"
     yield Problem(
         path=_SOURCE_FOLDER,
         sentence=f"is installed as a package of its own: {end}",

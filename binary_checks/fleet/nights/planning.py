@@ -127,7 +127,7 @@ def _judge(found: LookedUp, source: CellSource, today: date) -> tuple[CellState 
         return None, ""
     day = find_day(found.version, found.uploaded, found.modified)
     if day is None:
-        said = "neither its version nor its index nor the server says of which day it is"
+        said = "neither its version nor its index nor the server says from which day it is"
         return None, f"{found.file_name}: whether it is stale is not known: {said}"
     if said := judge_age(day[1], today, source.freshness, day[0]):
         return CellState.STALE, f"{found.file_name}: {said}"
