@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
+from binary_checks.knowledge.configurations import DEVICE_CODE
 from binary_checks.knowledge.cuda import (
     opens_accelerator,
     requires_framework,
@@ -166,7 +167,7 @@ def _is_judged_elsewhere(name: str, one: ConfigurationClaim, other: Configuratio
     if found.by_absence:
         return True
     both_cuda = named.value.startswith("cuda") and found.value.startswith("cuda")
-    is_device_code = " holds device code " in f" {found.evidence}"
+    is_device_code = f" {DEVICE_CODE} " in found.evidence
     return both_cuda or (
         named.value == "cpu" and (found.value.startswith("cuda") or is_device_code)
     )

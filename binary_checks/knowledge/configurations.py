@@ -115,6 +115,10 @@ def _put_dot(digits: str) -> str:
     return f"{digits[:-1]}.{digits[-1]}"
 
 
+DEVICE_CODE = "contains device code"
+"""The verb phrase in the evidence of a claim that an object's device code makes."""
+
+
 def claim_accelerators(package: Package) -> Iterator[ConfigurationClaim]:
     """Yield the accelerators of the objects' device code and of the libraries they need.
 
@@ -140,9 +144,9 @@ def claim_accelerators(package: Package) -> Iterator[ConfigurationClaim]:
 def _find_traces(item: ObjectFile) -> Iterator[tuple[str, str]]:
     for code in getattr(item, "device_code", ()):
         if code.kind is DeviceKind.AMDGPU:
-            yield "rocm", f"contains device code for {code.architecture or 'AMD'}"
+            yield "rocm", f"{DEVICE_CODE} for {code.architecture or 'AMD'}"
         elif code.kind is not DeviceKind.UNKNOWN:
-            yield "cuda", f"contains device code for {code.architecture or 'NVIDIA'}"
+            yield "cuda", f"{DEVICE_CODE} for {code.architecture or 'NVIDIA'}"
     for need in item.needed:
         name = need.name.rpartition("/")[2]
         if value := _accelerator_of_library(name):

@@ -86,6 +86,8 @@ def test_device_code_in_what_is_to_be_a_cpu_build() -> None:
         "says cpu"
     ]
     assert judge(f"demo-1.0+cpu-{TAGS}", CUDA) == []
+    amd = elf_file("demo/_x.so", device_code=(replace(CUBIN, kind=DeviceKind.AMDGPU),))
+    assert judge(f"demo-1.0+cpu-{TAGS}", amd) == []
     assert judge(f"demo-1.0-{TAGS}", PLAIN, DESIRED_CUDA="cpu") == []
 
 

@@ -79,8 +79,8 @@ def test_a_built_wheel_that_lost_cuda_fails_and_a_pure_one_beside_it_gets_a_note
     result.assert_outcomes(failed=1, passed=1)
     result.stdout.fnmatch_lines(
         [
-            f"configuration-contradiction: {NAME}: the accelerator: no object holds device code or "
-            "needs a library of an accelerator (cpu), but DESIRED_CUDA=cu126 says cuda 12.6",
+            f"configuration-contradiction: {NAME}: the accelerator: no object contains device code "
+            "or needs a library of an accelerator (cpu), but DESIRED_CUDA=cu126 says cuda 12.6",
             f"note: {pure.name}: the accelerator: DESIRED_CUDA=cu126 says cuda 12.6, but it has no "
             "native code, and neither its label nor the profile *",
         ]
