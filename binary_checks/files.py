@@ -48,7 +48,7 @@ def open_regular(path: Path, *, follow: bool = False) -> IO[bytes]:
     raise NotRegularError
 
 
-def demand_parent(path: Path, shown: str | Path, where: str) -> None:
+def require_parent(path: Path, shown: str | Path, where: str) -> None:
     """Raise ProfileError if the folder of a file to be written does not exist.
 
     Creating it silently would hide a mistyped path. The line begins with ``where`` and names the

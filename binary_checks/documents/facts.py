@@ -21,12 +21,12 @@ from binary_checks.documents.json_values import (
     decode_list,
     decode_symbols,
     decoder,
-    demand_keys,
     dump,
     dump_rows,
     encode_fields,
     read_document,
     record_decoder,
+    require_keys,
 )
 from binary_checks.errors import ProfileError
 from binary_checks.model import (
@@ -219,7 +219,7 @@ def restore(
 
 
 def _restore(document: Any, reading: WantedFacts) -> Statement:
-    found = _demand_facts(document, any_writer=reading.any_writer)
+    found = _require_facts(document, any_writer=reading.any_writer)
     symbols = found["symbols"]
     decoders = _make_decoders(reading, symbols=symbols)
     if found["linkage"] is None:
@@ -249,13 +249,13 @@ def _restore(document: Any, reading: WantedFacts) -> Statement:
     )
 
 
-def _demand_facts(document: Any, *, any_writer: bool) -> Mapping[str, Any]:
+def _require_facts(document: Any, *, any_writer: bool) -> Mapping[str, Any]:
     """Return the document if it has the right schema and writer and all required parts."""
     if not isinstance(document, dict) or "schema" not in document:
         raise DocumentError("not a facts document written by `binary-checks inspect`")
     if document["schema"] != SCHEMA:
         raise DocumentError(f"its schema is {document['schema']!r:.80}, not {SCHEMA!r}")
-    demand_keys(document, _PARTS, set(_PARTS) - OPTIONAL)
+    require_keys(document, _PARTS, set(_PARTS) - OPTIONAL)
     written_by = decode_at("written_by", decoder(str), document["written_by"])
     if written_by != WRITER and not any_writer:
         raise DocumentError(f"written by {written_by!r:.80}, this is {WRITER!r}: inspect again")
@@ -279,7 +279,7 @@ def _make_decoders(reading: WantedFacts, *, symbols: bool) -> dict[str, Decode]:
 
 
 def _restore_edge(row: Any) -> Edge:
-    demand_keys(row, (*_EDGE, *DOUBTS), _EDGE)
+    require_keys(row, (*_EDGE, *DOUBTS), _EDGE)
     # A package of 800 libraries that all need each other has 640,000 rows with 800 names.
     shared = {key: intern(value) if isinstance(value, str) else value for key, value in row.items()}
     edge: Edge = record_decoder(Edge)(shared)

@@ -175,7 +175,7 @@ def read_json(text: str) -> Any:
         raise DocumentError("not JSON: a number is too long") from None
 
 
-def _demand_unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _require_unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         raise DocumentError("an object has the same key twice")
@@ -186,11 +186,11 @@ def _refuse(text: str) -> NoReturn:
     raise DocumentError(f"{text} is not a valid number")
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_demand_unique, parse_constant=_refuse)
+_DECODER = json.JSONDecoder(object_pairs_hook=_require_unique, parse_constant=_refuse)
 """Created once: a document has 30,000 rows."""
 
 
-def demand_keys(row: Any, known: Collection[str], needed: Collection[str]) -> Mapping[str, Any]:
+def require_keys(row: Any, known: Collection[str], needed: Collection[str]) -> Mapping[str, Any]:
     """Return the row, an object with all needed keys and no unknown one. Raises DocumentError."""
     if not isinstance(row, dict):
         raise DocumentError(f"{_show(row)} is not an object")
@@ -233,7 +233,7 @@ def decode_fields(kind: type, value: Any, left_out: frozenset[str] = frozenset()
     Raises DocumentError with the name of the field.
     """
     decoders, needed = _field_decoders(kind, left_out)
-    row = demand_keys(value, decoders, needed)
+    row = require_keys(value, decoders, needed)
     return {key: decode_at(key, decoders[key], row[key]) for key in row}
 
 

@@ -92,13 +92,13 @@ def decode_run(document: Any) -> RunResult:
         )
     for index, package in enumerate(run.packages):
         try:
-            _demand_sound(package)
+            _require_sound(package)
         except DocumentError as error:
             raise error.within(index).within("packages") from None
     return run
 
 
-def _demand_sound(package: PackageResult) -> None:
+def _require_sound(package: PackageResult) -> None:
     """Raise DocumentError if the package's verdict does not follow from the rest."""
     outcomes = [entry.outcome for entry in package.entries]
     if Outcome.NOT_JUDGED in outcomes:

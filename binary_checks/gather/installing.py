@@ -46,7 +46,7 @@ def find_installed(place: Place, package: Package) -> Installed:
     """
     if not package.claims.requirements:
         raise Unavailable("it requires nothing that could be installed beside it")
-    place.demand(package)
+    place.require_installed(package)
     folders = place.installed
     if folders is not None:
         found = find_installation(package.name, (folders.site_packages,), folders.prefix)

@@ -21,7 +21,7 @@ from binary_checks.knowledge.tags import is_of_cuda
 from binary_checks.loaders.required_packages import find_required, fits
 from binary_checks.model import Interpreter, Package, TargetSystem, Wheel, WheelLike
 from binary_checks.model.packages import CondaPackage
-from binary_checks.model.requires_dist import demand_names, read_requirement
+from binary_checks.model.requires_dist import read_requirement, require_names
 from binary_checks.places.channels import ask_channels
 from binary_checks.places.foreign_tags import ForeignPython, describe_python
 from binary_checks.places.installers import download
@@ -136,7 +136,7 @@ def _follow(
         opened = {name: package for name, (_, package) in got.items()}
         wanted = find_required(wheel.requires_dist, {**opened, **given}, target)
         asked = {name: items for name, items in wanted.items() if name not in given}
-        demand_names((item for items in asked.values() for item in items), _ADVICE)
+        require_names((item for items in asked.values() for item in items), _ADVICE)
         lacking = {name: i for name, i in asked.items() if not _fits_all(opened.get(name), i)}
         if not lacking:
             return {path: package for name, (path, package) in got.items() if name in asked}

@@ -54,7 +54,7 @@ _FRAMEWORKS = re.compile(r"(?i)(?:torch|triton|cupy|jax(?:lib)?|tensorflow|paddl
 """Packages that may work on a GPU on behalf of the packages that require them."""
 
 
-def demand_cuda(package: Package, linkage: Linkage) -> None:
+def require_cuda(package: Package, linkage: Linkage) -> None:
     """Raise NotApplicable if the package, read completely, shows no relation to CUDA."""
     if not (relates_to_cuda(package, linkage) or package.unread or package.malformed):
         raise NotApplicable("nothing in it relates to CUDA")
@@ -70,7 +70,7 @@ def relates_to_cuda(package: Package, linkage: Linkage) -> bool:
     return any(_claims(package))
 
 
-def demand_gpu_build(package: Package) -> None:
+def require_gpu_build(package: Package) -> None:
     """Raise NotApplicable if its name or version label states a build for the CPU."""
     if is_for_cpu(package):
         label = package.claims.variant
@@ -78,7 +78,7 @@ def demand_gpu_build(package: Package) -> None:
         raise NotApplicable(f"it is a build for the CPU: {why} says so")
 
 
-def demand_trace_of_gpu(package: Package) -> None:
+def require_trace_of_gpu(package: Package) -> None:
     """Raise NotApplicable if its objects, all read, and its metadata show no accelerator.
 
     An example is PyPI's torch for Windows, which has no label. A package that only opens CUDA's
@@ -269,7 +269,7 @@ def is_newer_driver(one: str, other: str) -> bool:
 # What a package answered about CUDA, and why an answer is missing.
 
 
-def demand_question(value: str, keys: str) -> None:
+def require_question(value: str, keys: str) -> None:
     """Raise NotApplicable if the profile has no expression to ask."""
     if not value:
         raise NotApplicable(f"the profile has no expression for it ([probes.cuda] {keys})")
@@ -286,7 +286,7 @@ def find_gap(report: CudaReport | RefusedAnswers, question: str) -> NotInspected
     return NotInspected(sentence=f"{question} was not evaluated: the process ended{where}")
 
 
-def demand_cuda_build(report: CudaReport, asked: CudaRequest) -> None:
+def require_cuda_build(report: CudaReport, asked: CudaRequest) -> None:
     """Raise NotApplicable if the package reports a build without CUDA."""
     built = find_answer(report, asked.version) if asked.version else None
     if built is not None and not (built.value or built.error):

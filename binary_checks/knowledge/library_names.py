@@ -305,7 +305,7 @@ class _Tables(NamedTuple):
 def _read_tables() -> _Tables:
     tables = read_toml(_TABLES, _TABLES.name)
 
-    def tell(table: str, key: str = "distributions") -> _Tells:
+    def any_of(table: str, key: str = "distributions") -> _Tells:
         known = [re.compile(row[key]) for row in tables[table]]
         return lambda name: any(each.fullmatch(name) for each in known)
 
@@ -317,10 +317,10 @@ def _read_tables() -> _Tables:
         has=tuple(
             (match(row["distributions"]), re.compile(row["libraries"])) for row in tables["has"]
         ),
-        has_nothing_else=tell("has_nothing_else"),
-        of_nvidia=tell("of_nvidia"),
-        fills_prefix=tell("fills_prefix"),
-        of_nobody=tell("of_nobody", "libraries"),
+        has_nothing_else=any_of("has_nothing_else"),
+        of_nvidia=any_of("of_nvidia"),
+        fills_prefix=any_of("fills_prefix"),
+        of_nobody=any_of("of_nobody", "libraries"),
         frameworks={
             row["distributions"]: Framework(re.compile(row["libraries"]), re.compile(row["core"]))
             for row in tables["framework"]

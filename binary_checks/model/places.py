@@ -172,7 +172,7 @@ class Place(Protocol):
     def install_seconds(self) -> float:
         """Seconds that creating the environment and installing took; 0 before."""
 
-    def demand(self, package: Package) -> None:
+    def require_installed(self, package: Package) -> None:
         """Install the package. Raises Unavailable if it was refused, as nothing can run then."""
 
     @property

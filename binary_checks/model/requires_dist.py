@@ -64,7 +64,7 @@ def read_requirement(text: str) -> Requirement | None:
         return None
 
 
-def demand_names(requirements: Iterable[Requirement], advice: str) -> None:
+def require_names(requirements: Iterable[Requirement], advice: str) -> None:
     """Raise Unavailable if a requirement names a location instead of a version.
 
     Whatever is there would be built: a URL, a path, a repository. ``===`` accepts any text, and

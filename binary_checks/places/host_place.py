@@ -132,7 +132,7 @@ class HostPlace:
     def _install(self, package: Package) -> InstallReport | None:
         raise NotImplementedError
 
-    def demand(self, package: Package) -> None:
+    def require_installed(self, package: Package) -> None:
         """Raise Unavailable if the package could not be installed."""
         report = self.install(package)
         if report is not None and report.error:

@@ -450,7 +450,7 @@ class ImagePlace(HostPlace):
     def _unpack(self, wheel: Wheel) -> Prefix:
         """Install the wheel if there is a Python for it; otherwise only unpack it."""
         try:
-            self.demand(wheel)
+            self.require_installed(wheel)
         except Unavailable:
             if self._prefix is not None:  # it was installed there and refused
                 raise

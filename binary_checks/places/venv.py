@@ -11,7 +11,7 @@ from packaging.requirements import Requirement
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.model import InstallReport, Package, Wheel
 from binary_checks.model.places import InstalledFolders, TargetPython
-from binary_checks.model.requires_dist import applies, demand_names, read_requirement
+from binary_checks.model.requires_dist import applies, read_requirement, require_names
 from binary_checks.places.host_place import Differences, HostPlace, PlaceSettings, compare
 from binary_checks.places.index_settings import make_installer_environment
 from binary_checks.places.installers import (
@@ -88,7 +88,7 @@ def demand_wheels(wheel: Wheel, given: tuple[Path, ...], target: TargetPython) -
         for item in others
         if any(applies(item, {**target.markers, "extra": extra}) for extra in extras)
     ]
-    demand_names(held, "only --binary-allow-builds follows it, and builds what is there")
+    require_names(held, "only --binary-allow-builds follows it, and builds what is there")
 
 
 def _read_all(texts: Iterable[str]) -> list[Requirement]:

@@ -50,7 +50,7 @@ from binary_checks.profile.known import (
 from binary_checks.profile.reading import (
     ACCEPT,
     Profile,
-    demand_thorough,
+    enable_thorough,
     find_profile,
     format_few,
     leave_out_code,
@@ -543,7 +543,7 @@ def profile_and_checks(
         every, gatherers = find_declared(modules)
         declared: tuple[Check[Any] | Gatherer[..., Any], ...] = (*every, *gatherers.values())
         profile = leave_out_code(profile, declared) if deaf else profile
-        profile = demand_thorough(profile) if config.option.binary_thorough else profile
+        profile = enable_thorough(profile) if config.option.binary_thorough else profile
         held = () if config.option.binary_explain else find_known_lists(config)
         listed = (entry for each in held for entry in each.entries)
         profile = replace(

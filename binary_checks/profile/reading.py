@@ -255,7 +255,7 @@ def load_profile(name_or_path: str) -> Profile:
     return _load(name_or_path, Path(), ())
 
 
-def demand_thorough(profile: Profile) -> Profile:
+def enable_thorough(profile: Profile) -> Profile:
     """Return the profile with its long steps on a GPU, and with all device code decompressed."""
     probes = dict(profile.probes)
     for request in (GpuRequest, DeviceCodeRequest):

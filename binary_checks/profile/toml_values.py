@@ -86,13 +86,13 @@ def convert(value: Any, annotation: Any, where: str) -> Any:
     if annotation is float and type(value) is int:
         return float(value)
     if origin is typing.Literal:
-        _demand_choice(value, arguments, where)
+        _require_choice(value, arguments, where)
     else:
-        _demand_type(value, origin or annotation, where)
+        _require_type(value, origin or annotation, where)
     return value
 
 
-def _demand_type(value: Any, expected: Any, where: str) -> None:
+def _require_type(value: Any, expected: Any, where: str) -> None:
     if not isinstance(value, expected) or type(value) in {bool, datetime} - {expected}:
         noun = {tuple: "array", dict: "table", Mapping: "table", list: "array of tables"}.get(
             expected, expected.__name__
@@ -101,7 +101,7 @@ def _demand_type(value: Any, expected: Any, where: str) -> None:
         raise ProfileError(f"{where}: {_show(value)} is not {article} {noun}")
 
 
-def _demand_choice(value: Any, known: tuple[Any, ...], where: str) -> None:
+def _require_choice(value: Any, known: tuple[Any, ...], where: str) -> None:
     if type(value) is not str or value not in known:
         raise ProfileError(
             f"{where}: {_show(value)} is not one of: {', '.join(filter(None, known))}"

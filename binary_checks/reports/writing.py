@@ -12,7 +12,7 @@ from pathlib import Path
 
 from binary_checks import reports
 from binary_checks.errors import GatherError, ProfileError
-from binary_checks.files import demand_parent
+from binary_checks.files import require_parent
 from binary_checks.lines import cut, one_line
 from binary_checks.model import RunResult
 from binary_checks.reports import Report, known_list
@@ -64,7 +64,7 @@ def demand_place(option: str, written: str, path: Path, *, folder: bool = False)
 
     A file must not have the name of a folder, and its parent folder must exist.
     """
-    demand_parent(path, written, option)
+    require_parent(path, written, option)
     if not folder and path.is_dir():
         raise ProfileError(f"{option}: {written}: a folder; name a file in it")
 

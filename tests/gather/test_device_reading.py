@@ -23,7 +23,7 @@ from binary_checks.model.device import (
 from binary_checks.model.requests import DeviceCodeRequest
 from binary_checks.objects import byte_source
 from binary_checks.objects.device import details, entries
-from binary_checks.profile.reading import Profile, demand_thorough
+from binary_checks.profile.reading import Profile, enable_thorough
 from fixtures.build_elf import build_elf
 from fixtures.build_fatbin import CUBIN, PTX, ZSTD, archive, compressed_entry, container, entry
 from fixtures.build_wheel import build_wheel
@@ -291,5 +291,5 @@ def test_the_same_sample_is_taken_where_none_came_with_the_objects(tmp_path: Pat
 
 @pytest.mark.parametrize("thorough", [False, True])
 def test_the_option_for_a_thorough_run_has_all_device_code_decompressed(thorough: bool) -> None:
-    profile = demand_thorough(Profile()) if thorough else Profile()
+    profile = enable_thorough(Profile()) if thorough else Profile()
     assert profile.probes == ({"device_code": {"thorough": True}} if thorough else {})

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from binary_checks.errors import NotApplicable
-from binary_checks.knowledge.cuda import demand_gpu_build, demand_trace_of_gpu
+from binary_checks.knowledge.cuda import require_gpu_build, require_trace_of_gpu
 from binary_checks.model import OpenedNames, Package
 from fixtures.linking import library
 from fixtures.values import elf_file, wheel
@@ -22,16 +22,16 @@ def torch(*objects: Any, requires: tuple[str, ...] = (), label: str = "") -> Pac
 
 def test_a_label_or_a_name_says_that_a_build_is_for_the_cpu() -> None:
     with pytest.raises(NotApplicable, match=r"for the CPU: the version label \+cpu says so"):
-        demand_gpu_build(torch(label="+cpu"))
+        require_gpu_build(torch(label="+cpu"))
     with pytest.raises(NotApplicable, match="for the CPU: its name says so"):
-        demand_gpu_build(wheel(f"faiss_cpu-1.0-{TAG}"))
-    demand_gpu_build(torch(label="+cu132"))
-    demand_gpu_build(torch())
+        require_gpu_build(wheel(f"faiss_cpu-1.0-{TAG}"))
+    require_gpu_build(torch(label="+cu132"))
+    require_gpu_build(torch())
 
 
 def test_one_without_a_trace_of_a_gpu_is_for_the_cpu_too() -> None:
     with pytest.raises(NotApplicable, match="for the CPU: no object contains device code"):
-        demand_trace_of_gpu(torch(elf_file(), requires=("filelock", "sympy>=1.13.3")))
+        require_trace_of_gpu(torch(elf_file(), requires=("filelock", "sympy>=1.13.3")))
 
 
 @pytest.mark.parametrize(
@@ -47,4 +47,4 @@ def test_one_without_a_trace_of_a_gpu_is_for_the_cpu_too() -> None:
     ids=["needs", "opens", "requires", "framework", "name", "pure"],
 )
 def test_one_that_may_work_on_a_gpu_is_not(package: Package) -> None:
-    demand_trace_of_gpu(package)
+    require_trace_of_gpu(package)

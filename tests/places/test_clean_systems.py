@@ -232,7 +232,7 @@ def test_a_container_confines_what_runs_in_it(tmp_path: Path) -> None:
         }
         wheel = read_wheel(build_wheel(tmp_path, name="hostile", tags=PURE, members=members))
         with open_place(image, limits=limits) as place:
-            place.demand(wheel)
+            place.require_installed(wheel)
             steps = {}
             for name in HOSTILE:
                 place.timeout = 5 if name == "hangs" else 60

@@ -242,7 +242,7 @@ def test_after_an_import_that_hangs_the_next_one_has_a_container_again(
     place: ImagePlace, tmp_path: Path
 ) -> None:
     package = read_wheel(build_wheel(tmp_path, members=MODULES, tags=PURE))
-    place.demand(package)
+    place.require_installed(package)
     place.timeout = 3
     hangs, healthy = import_each(place, ("hangs", "healthy")).steps
     assert (hangs.outcome, healthy.outcome) == (Ending.HUNG, Ending.OK)
@@ -274,7 +274,7 @@ def test_the_systems_own_loader_says_what_an_object_lacks(
 def test_decoys_and_scripts_of_the_user_lie_where_a_container_reads_them(
     place: ImagePlace, tmp_path: Path
 ) -> None:
-    place.demand(read_wheel(build_wheel(tmp_path, members=MODULES, tags=PURE)))
+    place.require_installed(read_wheel(build_wheel(tmp_path, members=MODULES, tags=PURE)))
     script = tmp_path / "own.py"
     script.write_text(
         "import os, sys\n"

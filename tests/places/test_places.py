@@ -69,7 +69,7 @@ class Image:
         self.asked.append(f"install {package.file_name}")
         return InstallReport(python=self.target.name, installer="image 1")
 
-    def demand(self, package: Package) -> None:
+    def require_installed(self, package: Package) -> None:
         self.install(package)
 
     def apart(self, requires: tuple[str, ...]) -> Image:
@@ -194,4 +194,4 @@ def test_what_was_refused_has_a_report_and_cannot_be_run() -> None:
     place = Refusing(PlaceSettings(python=PYTHON, timeout=1))
     assert place.install(wheel()) == InstallReport(python="", error="no such tag")
     with pytest.raises(Unavailable, match="it could not be installed: no such tag"):
-        place.demand(wheel())
+        place.require_installed(wheel())

@@ -182,7 +182,7 @@ def test_the_package_lies_in_another_folder_than_it_was_unpacked_in(
 def test_what_is_refused_cannot_be_built_against(place: UnpackedPlace, tmp_path: Path) -> None:
     package = read(build_cpp_archive(tmp_path, {**LIBRARY, "x": Entry("demo/../../x", b"")}))
     with place, pytest.raises(Unavailable, match="is no path below the folder"):
-        place.demand(package)
+        place.require_installed(package)
 
 
 def test_a_build_folder_is_made_under_a_name_that_cannot_be_guessed(tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ class StandIn:
         self.cuda = cuda
         self.under: list[bytes] = []
 
-    def demand(self, package: Any) -> None:
+    def require_installed(self, package: Any) -> None:
         del package
 
     def run(self, script: str, request: Any, *, conditions: Any, **_: Any) -> ProbeAnswer:

@@ -10,8 +10,6 @@ from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.cuda import (
     DriverCopy,
-    demand_cuda,
-    demand_question,
     disagree,
     find_answer,
     find_architectures,
@@ -21,6 +19,8 @@ from binary_checks.knowledge.cuda import (
     find_searched,
     find_unhidden,
     generation,
+    require_cuda,
+    require_question,
 )
 from binary_checks.knowledge.library_names import (
     DRIVER_LIBRARIES,
@@ -102,7 +102,7 @@ def driver_library_needed(
     before ``-lcuda``.
     Level: users without an NVIDIA driver cannot import the package.
     """
-    demand_cuda(package, linkage)
+    require_cuda(package, linkage)
     yield from find_unloaded(linkage, package)
     opened = openings.demanded
     imported = (find_imported(package, opened_at_import) - openings.tried) | opened
@@ -228,7 +228,7 @@ def driver_library_in_layout(
     """
     shipped = find_copies(package.objects, drivers)
     if not shipped:
-        demand_cuda(package, linkage)
+        require_cuda(package, linkage)
     yield from find_unloaded(linkage, package)
     told: set[str | None] = set()
     for edge in (*linkage.edges, *linkage.given_edges):
@@ -314,7 +314,7 @@ def hijackable_library(
     """
     if linkage.format != Format.ELF:
         raise NotApplicable("Python does not search PATH for a module's dependencies on Windows")
-    demand_cuda(package, linkage)
+    require_cuda(package, linkage)
     yield from find_unloaded(linkage, package)
     runpaths = {i.path for i in package.objects_of(ElfFile) if i.runpath not in {(), ("",)}}
     loadings = find_loadings(linkage)
@@ -440,7 +440,7 @@ def driver_refusal_misreported(
 
     Level: programs choose the GPU and fail, or users learn the wrong cause.
     """
-    demand_question(asked.available or asked.devices or asked.use, "available, devices, use")
+    require_question(asked.available or asked.devices or asked.use, "available, devices, use")
     yield from _find_lacks(report)
     for each in report.refused:
         if not each.lack:
@@ -541,7 +541,7 @@ def gpu_claimed_without_one(report: CudaReport, asked: CudaRequest) -> Iterator[
 
     Level: programs choose the GPU and fail.
     """
-    demand_question(asked.available or asked.devices, "available, devices")
+    require_question(asked.available or asked.devices, "available, devices")
     for question in filter(None, (asked.available, asked.devices)):
         answer = find_answer(report, question)
         if answer is None:
@@ -573,7 +573,7 @@ def missing_gpu_misreported(
     Level: programs that catch the documented error end instead.
     """
     use = asked.use
-    demand_question(use, "use")
+    require_question(use, "use")
     answer = find_answer(report, use)
     if answer is None:
         yield find_gap(report, use)
@@ -614,7 +614,7 @@ def cuda_version_misreported(
 
     Level: users build and install extensions and wheels that do not fit.
     """
-    demand_question(asked.version, "version")
+    require_question(asked.version, "version")
     claims = [*stated.claims, *claim_by_objects(package), *claim_by_runtimes(report)]
     yield from _judge_version(report, asked.version, Platform.CUDA, claims, expected)
 
@@ -640,7 +640,7 @@ def rocm_version_misreported(
 
     Level: users build and install extensions and wheels that do not fit.
     """
-    demand_question(asked.rocm, "rocm")
+    require_question(asked.rocm, "rocm")
     claims = [*stated.claims, *claim_by_objects(package)]
     answer = find_answer(report, asked.rocm)
     about_rocm = any(each.platform is Platform.ROCM and each.version for each in claims)
@@ -700,7 +700,7 @@ def cuda_architectures_misreported(
     Level: users build extensions that fail on their GPU.
     """
     architectures = asked.architectures
-    demand_question(architectures, "architectures")
+    require_question(architectures, "architectures")
     answer = find_answer(report, architectures)
     if answer is None:
         yield find_gap(report, architectures)

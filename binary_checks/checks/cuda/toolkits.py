@@ -13,8 +13,6 @@ from binary_checks.knowledge.cuda import (
     compare_installed,
     compare_loaded,
     cuda_of_ptx,
-    demand_cuda_build,
-    demand_question,
     exceeds_driver,
     find_answer,
     find_gap,
@@ -25,6 +23,8 @@ from binary_checks.knowledge.cuda import (
     newest_driver,
     oldest_driver_of_ptx,
     relates_to_cuda,
+    require_cuda_build,
+    require_question,
 )
 from binary_checks.knowledge.device_code import find_carriers, first_of
 from binary_checks.knowledge.library_names import (
@@ -317,8 +317,8 @@ def cuda_part_missing(
 
     Level: users cannot use a part that the project promises.
     """
-    demand_question("".join(asked.parts), "parts")
-    demand_cuda_build(report, asked)
+    require_question("".join(asked.parts), "parts")
+    require_cuda_build(report, asked)
     for name, question in asked.parts.items():
         systems = only.get(name, ("*",))
         if not any(fnmatchcase(report.system, glob) for glob in systems):

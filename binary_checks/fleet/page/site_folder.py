@@ -20,8 +20,8 @@ from binary_checks.errors import ProfileError
 from binary_checks.files import (
     UNFINISHED,
     NotRegularError,
-    demand_parent,
     open_regular,
+    require_parent,
     written_beside,
 )
 from binary_checks.lines import one_line
@@ -64,7 +64,7 @@ def claim(folder: Path, maker: str = "hud") -> frozenset[str]:
 
     Raises ProfileError if the folder is not ours, or if its parent does not exist.
     """
-    demand_parent(folder, folder, maker)
+    require_parent(folder, folder, maker)
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise ProfileError(f"{maker}: {folder}: not a folder")
     try:

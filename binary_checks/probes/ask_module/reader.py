@@ -55,7 +55,7 @@ def ask_without_gpu(place: Place, package: Package, request: CudaRequest) -> Cud
     installed.
     """
     demand_module(request)  # before anything is installed
-    place.demand(package)
+    place.require_installed(package)
     conditions, host = hide_driver(place)
     asked = {
         "module": request.module,

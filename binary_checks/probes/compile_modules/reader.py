@@ -37,7 +37,7 @@ def compile_modules(place: Place, package: Distribution) -> CompiledModules:
     if not chosen:
         raise NotApplicable("no Python source in the package")
     place.install(package)
-    place.demand(package)
+    place.require_installed(package)
     return compile_each(place, package, sorted(chosen))
 
 

@@ -30,7 +30,7 @@ def run_embedded_tests(place: Place, package: CondaPackage, source: Source) -> E
     tests = find_tests(_read(source))
     if not tests:
         raise NotApplicable("the package carries no tests")
-    place.demand(package)
+    place.require_installed(package)
     runs: list[SnippetRun] = []
     untried = [(test.name, test.untried) for test in tests if test.untried]
     left = SharedTime(place.timeout)
@@ -51,7 +51,7 @@ def _run_apart(place: Place, package: CondaPackage, test: EmbeddedTest) -> Snipp
     if not test.requires:
         return _run(place, test)
     with place.apart(test.requires) as own:
-        own.demand(package)
+        own.require_installed(package)
         return _run(own, test)
 
 

@@ -76,7 +76,7 @@ def build_consumers(
     own = demand_builds(place)
     programs = _demand_programs(package, request)
     tools = choose_tools(own, os.environ, objects, programs)  # before anything is unpacked
-    own.demand(package)
+    own.require_installed(package)
     bench = _Bench(place=own, tools=tools, request=request, reader=objects)
     units = [*bench.build_all(wanted), *start_modules(own, tools, modules, bench.finish)]
     return ConsumerReport(

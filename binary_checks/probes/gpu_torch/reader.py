@@ -12,9 +12,9 @@ from typing import Any
 from binary_checks.declaring import gathers
 from binary_checks.errors import GatherError, HostUnfit, NotApplicable, ProfileError, Unavailable
 from binary_checks.knowledge.cuda import (
-    demand_gpu_build,
-    demand_trace_of_gpu,
     list_promised,
+    require_gpu_build,
+    require_trace_of_gpu,
 )
 from binary_checks.knowledge.device_code import BUILD, VERSIONS
 from binary_checks.model import Ending, GpuHost, GpuReport, LibraryVersions, Measurement, Package
@@ -70,19 +70,19 @@ def use_gpu(place: Place, package: Package, work: GpuRequest, build: CudaRequest
     """
     if not work.module:
         raise NotApplicable("the profile has nothing done on a GPU ([probes.gpu] module)")
-    demand_gpu_build(package)
+    require_gpu_build(package)
     try:
         conditions, host = demand_gpu(place)  # before anything is installed
     except HostUnfit:
-        demand_trace_of_gpu(package)  # with a GPU, the package itself is asked
+        require_trace_of_gpu(package)  # with a GPU, the package itself is asked
         raise
-    place.demand(package)
+    place.require_installed(package)
     bench = _Bench(place=place, conditions=conditions)
     if not (work.thorough and work.requires):
         return _use(bench, host, package, work, build)
     with place.apart(work.requires) as own:
         try:
-            own.demand(package)
+            own.require_installed(package)
         except Unavailable as error:
             report = _use(bench, host, package, work, build)
             lacking = (", ".join(work.requires), f"not beside the package: {error}")

@@ -29,7 +29,7 @@ def import_names(place: Place, package: Package) -> ImportReport:
     """Import every name of a package. Raises Unavailable if it could not be installed."""
     installed = place.install(package)
     names = find_import_names(package, place.target.extension_suffixes)
-    place.demand(package)
+    place.require_installed(package)
     return replace(import_each(place, names), requirements_installed=installed is not None)
 
 

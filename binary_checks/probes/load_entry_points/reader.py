@@ -38,7 +38,7 @@ def load_entry_points(place: Place, package: Distribution) -> LoadedEntryPoints:
     if not points:
         raise NotApplicable("no entry points")
     report = place.install(package)
-    place.demand(package)
+    place.require_installed(package)
     if report is not None:
         return replace(load_each(place, points), requirements_installed=True)
     found = map(read_requirement, package.requires_dist)

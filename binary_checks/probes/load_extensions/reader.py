@@ -41,7 +41,7 @@ def load_extensions(place: Place, package: Package) -> ExtensionReport:
     """
     place.install(package)
     paths = find_extensions(package, place.target.extension_suffixes)
-    place.demand(package)
+    place.require_installed(package)
     return load_each(place, paths)
 
 

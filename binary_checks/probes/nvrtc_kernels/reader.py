@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from binary_checks.declaring import gathers
 from binary_checks.knowledge.cuda import (
-    demand_cuda_build,
-    demand_gpu_build,
     find_reported,
+    require_cuda_build,
+    require_gpu_build,
 )
 from binary_checks.model import CudaReport, Package
 from binary_checks.model.places import Place
@@ -29,8 +29,8 @@ def compile_kernels(
 
     Raises NotApplicable for a build without CUDA, Unavailable if the package cannot be imported.
     """
-    demand_gpu_build(package)
-    demand_cuda_build(answers, request)
+    require_gpu_build(package)
+    require_cuda_build(answers, request)
     conditions, _ = hide_driver(place)
     reported = find_reported(answers, request)
     asked = {

@@ -46,11 +46,11 @@ def link_ptx(
     Raises NotApplicable if no library that links PTX is installed, Unavailable if the package could
     not be installed.
     """
-    place.demand(package)
+    place.require_installed(package)
     if not request.requires:
         return link_all(place, request, sample)
     with place.apart(request.requires) as own:
-        own.demand(package)
+        own.require_installed(package)
         return link_all(own, request, sample)
 
 

@@ -28,11 +28,11 @@ def run_snippets(place: Place, package: Package, request: SnippetRequest) -> Sni
     Snippets with requirements of their own get a place of their own, since an import of the package
     must not find these. Raises Unavailable if the package could not be installed.
     """
-    place.demand(package)
+    place.require_installed(package)
     if not request.requires:
         return _run_all(place, request)
     with place.apart(request.requires) as own:
-        own.demand(package)
+        own.require_installed(package)
         return _run_all(own, request)
 
 

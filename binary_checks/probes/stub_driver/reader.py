@@ -14,9 +14,9 @@ from pathlib import Path
 from binary_checks.declaring import gathers
 from binary_checks.errors import NotApplicable, Unavailable
 from binary_checks.knowledge.cuda import (
-    demand_gpu_build,
-    demand_trace_of_gpu,
     list_driver_functions,
+    require_gpu_build,
+    require_trace_of_gpu,
 )
 from binary_checks.knowledge.library_names import DRIVER_LIBRARIES, is_driver_function
 from binary_checks.model import (
@@ -53,13 +53,13 @@ def ask_under_refusal(place: Place, package: Package, request: CudaRequest) -> R
     CUDA, Unavailable if there is no such driver, or the package could not be installed.
     """
     demand_module(request)
-    demand_gpu_build(package)
+    require_gpu_build(package)
     try:  # before anything is installed
         compiler = _find_compiler(place.target.platform, os.environ)
     except Unavailable:
-        demand_trace_of_gpu(package)  # with a stub, the package itself is asked
+        require_trace_of_gpu(package)  # with a stub, the package itself is asked
         raise
-    place.demand(package)
+    place.require_installed(package)
     needed = frozenset(_list_imports(package))
     refused: list[RefusedAnswers] = []
     for refusal in REFUSALS:

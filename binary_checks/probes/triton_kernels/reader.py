@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from binary_checks.declaring import gathers
 from binary_checks.errors import NotApplicable
-from binary_checks.knowledge.cuda import demand_cuda_build, demand_gpu_build, find_reported
+from binary_checks.knowledge.cuda import find_reported, require_cuda_build, require_gpu_build
 from binary_checks.model import CudaReport, Package
 from binary_checks.model.places import Place
 from binary_checks.model.probes import TritonReport
@@ -29,8 +29,8 @@ def compile_with_triton(
 
     Raises NotApplicable if the package does not require Triton there, or is not for CUDA.
     """
-    demand_gpu_build(package)
-    demand_cuda_build(answers, request)
+    require_gpu_build(package)
+    require_cuda_build(answers, request)
     if not _requires_triton(package, place):
         raise NotApplicable("the package does not require Triton")
     conditions, _ = hide_driver(place)

@@ -24,6 +24,6 @@ class Weight(ProbeReport):
 @gathers(Weight)
 def weigh(place: Place, package: Boxed) -> Weight:
     assert isinstance(place, BoxPlace)
-    place.demand(package)
+    place.require_installed(package)
     answer = place.run(SCRIPT, {"folder": str(place.folder)})
     return Weight(python=place.target.name, files=int(answer.answer["files"]))
