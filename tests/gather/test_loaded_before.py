@@ -202,10 +202,10 @@ def cuda_torch(folder: Path) -> Path:
 def test_without_torch_one_line_a_library_says_so(tmp_path: Path) -> None:
     assert judge_lines(extension(tmp_path)) == [
         f"{NATIVE}: needs libc10.so, {CUDA}, which a required wheel, perhaps "
-        "torch, may ship (it has no search path); give it with --with",
+        "torch, may ship (it has no search path); give it with --binary-with",
         f"{NATIVE.replace('_native', '_other')}: needs libc10.so, {CUDA}, which a "
         "required wheel, perhaps torch, may ship (it has no search path); give it with "
-        "--with",
+        "--binary-with",
         ": 4 undefined symbols of 2 files could not be looked up: libc10.so is not found",
     ]
 

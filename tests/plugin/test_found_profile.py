@@ -88,7 +88,7 @@ def test_from_a_folder_below_nothing_of_it_runs_either(folder: Path, mark: Path)
     result = run(folder / "dist", "--binary-static", "-v")
     assert (result.returncode, mark.exists()) == (0, False), result.stdout + result.stderr
     assert "../pyproject.toml was found, not named" in result.stdout
-    assert "give --binary-profile ../pyproject.toml to use all of it" in result.stdout
+    assert "give --profile ../pyproject.toml to use all of it" in result.stdout
     assert "profile ../pyproject.toml" in result.stdout
 
 
