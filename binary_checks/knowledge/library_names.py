@@ -280,7 +280,7 @@ _NOT_A_NAME = frozenset({"python", "the", "lib"})
 _QT = re.compile(r"(?:lib)?Qt[56]?(?P<part>(?:3D|[A-Z])\w*)")
 
 
-_Tells = Callable[[str], bool]
+_Predicate = Callable[[str], bool]
 
 
 class Framework(NamedTuple):
@@ -293,11 +293,11 @@ class Framework(NamedTuple):
 class _Tables(NamedTuple):
     """The contents of shipped_names.toml, as predicates on names."""
 
-    has: tuple[tuple[_Tells, re.Pattern[str]], ...]
-    has_nothing_else: _Tells
-    of_nvidia: _Tells
-    fills_prefix: _Tells
-    of_nobody: _Tells
+    has: tuple[tuple[_Predicate, re.Pattern[str]], ...]
+    has_nothing_else: _Predicate
+    of_nvidia: _Predicate
+    fills_prefix: _Predicate
+    of_nobody: _Predicate
     frameworks: Mapping[str, Framework]
 
 
@@ -305,11 +305,11 @@ class _Tables(NamedTuple):
 def _read_tables() -> _Tables:
     tables = read_toml(_TABLES, _TABLES.name)
 
-    def any_of(table: str, key: str = "distributions") -> _Tells:
+    def any_of(table: str, key: str = "distributions") -> _Predicate:
         known = [re.compile(row[key]) for row in tables[table]]
         return lambda name: any(each.fullmatch(name) for each in known)
 
-    def match(expression: str) -> _Tells:
+    def match(expression: str) -> _Predicate:
         known = re.compile(expression)
         return lambda name: known.fullmatch(name) is not None
 
