@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import binary_checks
 from binary_checks import model
 from binary_checks.declaring import find_checks
 from binary_checks.model.requests import REQUESTS, Request
@@ -172,6 +173,7 @@ def test_every_path_that_the_architecture_names_is_there() -> None:
 
 def is_there(path: str, name: str) -> bool:
     """Whether the file or folder is there and, where one is named, the function or class in it."""
-    found = [root / path for root in (ROOT / "binary_checks", ROOT) if (root / path).exists()]
+    package = Path(binary_checks.__file__).parent
+    found = [root / path for root in (package, ROOT) if (root / path).exists()]
     defined = rf"^(?:def|class) {name}\b"
     return any(not name or re.search(defined, each.read_text("utf-8"), re.M) for each in found)
