@@ -128,7 +128,7 @@ def _spell(annotation: Any) -> str:
     return str(annotation.__name__)
 
 
-def write_family_page(family: str, checks: Iterable[Check[Any]]) -> str:
+def format_family_page(family: str, checks: Iterable[Check[Any]]) -> str:
     """Return docs/checks/FAMILY.md: a table of the family's checks, then a section for each."""
     ours = sorted((check for check in checks if check.family == family), key=lambda each: each.id)
     lines = [
@@ -150,7 +150,7 @@ def write_family_page(family: str, checks: Iterable[Check[Any]]) -> str:
     return Program.COMMAND.name_options("\n".join(lines).rstrip() + "\n")
 
 
-def tabulate_families(checks: Iterable[Check[Any]]) -> Iterator[str]:
+def iter_family_rows(checks: Iterable[Check[Any]]) -> Iterator[str]:
     """Yield the rows of the table in docs/checks.md."""
     names: dict[str, list[str]] = {family: [] for family in FAMILIES}
     for check in checks:

@@ -11,8 +11,8 @@ from binary_checks.reports.explanation import (
     advice,
     explain,
     find_page,
-    tabulate_families,
-    write_family_page,
+    format_family_page,
+    iter_family_rows,
 )
 
 
@@ -106,7 +106,7 @@ def test_an_options_type_is_spelled_as_it_was_written() -> None:
 
 
 def test_the_page_of_a_family_is_a_table_and_then_each_check_in_order() -> None:
-    text = write_family_page("bundling", reversed(find_checks()))
+    text = format_family_page("bundling", reversed(find_checks()))
     rows = [line for line in text.splitlines() if line.startswith("| [")]
     assert [row.rpartition(" | ")[0] for row in rows] == [
         "| [forbidden-bundled-library](#forbidden-bundled-library) | error",
@@ -125,7 +125,7 @@ def test_a_page_is_found_for_what_is_ours_and_for_nothing_else() -> None:
 
 
 def test_the_table_of_families_links_to_every_check() -> None:
-    rows = [*tabulate_families(find_checks())]
+    rows = [*iter_family_rows(find_checks())]
     assert len(rows) == len(FAMILIES) + 2
     (bundling,) = (row for row in rows if row.startswith("| [bundling](checks/bundling.md) |"))
     assert "[orphan-library](checks/bundling.md#orphan-library) |" in bundling
