@@ -23,7 +23,7 @@ from binary_checks.model import (
 )
 from binary_checks.model.linkage import directories
 from binary_checks.model.objects import format_of_name
-from binary_checks.wording.problem_lines import of_lost_file
+from binary_checks.wording.problem_lines import of_missing_file
 
 _UNSIGNED = ("RECORD", "RECORD.jws", "RECORD.p7s")
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
@@ -250,7 +250,7 @@ def _judge_rows(package: WheelLike, record: tuple[RecordRow, ...]) -> Iterator[F
     known, place = cache(partial(directories, package)), package.layout.place
     for name in lost:
         is_library = format_of_name(name) is not None
-        cause = of_lost_file(place(name), known, package.layout) if is_library else ""
+        cause = of_missing_file(place(name), known, package.layout) if is_library else ""
         sentence = "RECORD lists it, but the archive lacks it"
         yield Problem(path=name, sentence=sentence, cause=cause, consequence=is_library)
     for name in sorted(members.keys() - rows.keys() - unsigned):

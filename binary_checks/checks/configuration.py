@@ -23,7 +23,7 @@ from binary_checks.model.binary_configuration import (
 )
 from binary_checks.model.packages import CppArchive
 from binary_checks.model.requests import ConsumerRequest, CudaRequest, GpuRequest
-from binary_checks.wording.sentences import ASPECT_WORDS, say_claim
+from binary_checks.wording.sentences import ASPECT_WORDS, format_claim
 
 _Requests = tuple[CudaRequest, GpuRequest, ConsumerRequest]
 _SAID_ELSEWHERE = frozenset({"python", "system", "architecture", "libtorch_variant", "cxx_abi"})
@@ -108,7 +108,7 @@ def _judge_absence(
     found = [*labels, *others] if absent or others else []
     if not found:
         return
-    subject, said = ASPECT_WORDS["accelerator"], " and ".join(map(say_claim, found))
+    subject, said = ASPECT_WORDS["accelerator"], " and ".join(map(format_claim, found))
     expected = _expects(requests, package)
     strict = expected or outright or bool(labels and absent)
     lack = absent.evidence if absent else "it has no native code"
@@ -150,9 +150,9 @@ def _find_contradictions(name: str, aspect: Aspect) -> Iterator[Problem]:
     for claim, others in against.items():
         if all(each.by_absence for each in others):
             continue  # `_judge_absence` judges it
-        said = " and ".join(map(say_claim, others))
+        said = " and ".join(map(format_claim, others))
         yield Problem(
-            sentence=f"{ASPECT_WORDS[name]}: {said}, but {say_claim(claim)}",
+            sentence=f"{ASPECT_WORDS[name]}: {said}, but {format_claim(claim)}",
             facts=(name, claim.source.value, claim.value),
             cause=_name_cause(name, claim),
         )

@@ -131,18 +131,18 @@ def cxx_abi_misreported(package: CppArchive) -> Iterator[Finding]:
         yield NotInspected(sentence=f"the ABI of its libraries is not clear: {counts}")
     elif stated is not None and stated is not found:
         name = "cxx11-abi" if stated else "pre-cxx11-abi"
-        sentence = f"its name says {name}, its libraries have the {_spell(found)}"
+        sentence = f"its name says {name}, its libraries have the {_format_abi(found)}"
         yield Problem(sentence=sentence)
     for flag in flags:
         if found is not None and flag.value is not found:
             value = int(flag.value)
             sentence = f"line {flag.line} states _GLIBCXX_USE_CXX11_ABI={value}"
             yield Problem(
-                path=flag.file, sentence=f"{sentence}; its libraries have the {_spell(found)}"
+                path=flag.file, sentence=f"{sentence}; its libraries have the {_format_abi(found)}"
             )
 
 
-def _spell(new: bool) -> str:
+def _format_abi(new: bool) -> str:
     return "new std::string (std::__cxx11)" if new else "old std::string"
 
 

@@ -174,10 +174,12 @@ def unexpected_search_path(
     if searching and not judged:
         yield NotInspected(sentence=f"no object matches {' or '.join(expected)}")
     for item, wanted in judged:
-        actual = spell_search_path(item)
+        actual = format_search_path(item)
         if not any(fnmatchcase(actual, each) for each in wanted):
             has = f"has {actual}" if actual else "has no search path"
-            yield Problem(path=item.path, sentence=f"{has}, where {_spell(wanted)} is expected")
+            yield Problem(
+                path=item.path, sentence=f"{has}, where {_format_wanted(wanted)} is expected"
+            )
 
 
 def _find(path: str, expected: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
@@ -185,11 +187,11 @@ def _find(path: str, expected: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]
     return next((wanted for glob, wanted in expected.items() if fnmatchcase(path, glob)), ())
 
 
-def _spell(wanted: Iterable[str]) -> str:
+def _format_wanted(wanted: Iterable[str]) -> str:
     return " or ".join(each or "no search path" for each in wanted)
 
 
-def spell_search_path(library: ElfFile | MachOFile) -> str:
+def format_search_path(library: ElfFile | MachOFile) -> str:
     """Return kind and entries as a profile spells them; DT_RUNPATH overrides DT_RPATH."""
     if isinstance(library, MachOFile):
         return f"LC_RPATH {':'.join(library.rpaths)}" if library.rpaths else ""

@@ -265,7 +265,7 @@ def gpu_result_differs(
         raise NotApplicable("the profile names no step")
     if not measured:
         yield NotInspected(sentence="no step produced a result")
-    for sentence in _spell_worst(measured, bounds):
+    for sentence in _list_worst(measured, bounds):
         yield Note(sentence=sentence)
     for figure in measured:
         bound = bounds.get(_kind(figure))
@@ -295,7 +295,7 @@ def _kind(figure: Measurement) -> str:
     return figure.name.partition(" ")[0]
 
 
-def _spell_worst(measured: list[Measurement], bounds: dict[str, float]) -> Iterator[str]:
+def _list_worst(measured: list[Measurement], bounds: dict[str, float]) -> Iterator[str]:
     """Yield, for each dtype, the largest error within its bound."""
     for name, bound in bounds.items():
         within = [each for each in measured if _kind(each) == name and each.value <= bound]

@@ -325,13 +325,15 @@ def _judge_suffix(
     package: WheelLike, path: str, name: ExtensionName, importable: Collection[str]
 ) -> Iterator[Problem]:
     if not any(importable_by(name, tag) for tag in package.tags):
-        sentence = f"no interpreter of {_spell(package.tags)} imports files ending in {name.suffix}"
+        sentence = (
+            f"no interpreter of {_format_tags(package.tags)} imports files ending in {name.suffix}"
+        )
         left_over = path.removesuffix(name.suffix) in importable
         level = Level.WARNING if left_over else Level.ERROR
         yield Problem(path=path, sentence=sentence, level=level)
 
 
-def _spell(tags: Iterable[Tag]) -> str:
+def _format_tags(tags: Iterable[Tag]) -> str:
     """Return the tags with their platforms once: ``cp311-cp311 on manylinux_2_17_x86_64``."""
     tags = tuple(tags)
     interpreters = {f"{tag.interpreter}-{tag.abi}" for tag in tags}

@@ -117,8 +117,9 @@ def _judge_age(
         latest = max(added[name] for name in newer)
         yield Problem(
             path=library.path,
-            sentence=f"uses {_list(newer)}, in the stable ABI only since Python {_spell(latest)}, "
-            f"while the tag promises {_spell(oldest)}, where the import may fail",
+            sentence=f"uses {_list(newer)}, in the stable ABI only since Python "
+            f"{_format_version(latest)}, "
+            f"while the tag promises {_format_version(oldest)}, where the import may fail",
             facts=(newer[0],),
         )
 
@@ -149,7 +150,7 @@ def _list(names: Collection[str]) -> str:
     return name_first(sorted(names), _SHOWN)
 
 
-def _spell(version: tuple[int, int]) -> str:
+def _format_version(version: tuple[int, int]) -> str:
     return f"{version[0]}.{version[1]}"
 
 

@@ -86,7 +86,7 @@ def requirements_differ_in_release(
     Level: pip reads the wheel that it installs; only locked environments are affected.
     """
     wheels = [part for part in release.parts if part.has_metadata]
-    yield from _say_gaps(release, "what it requires is not known")
+    yield from _report_gaps(release, "what it requires is not known")
     groups = _group(wheels)
     if not groups and not any(part.gap for part in release.parts):
         raise NotApplicable("no two wheels of one version")
@@ -96,7 +96,7 @@ def requirements_differ_in_release(
             yield from _compare(first, part, allowed)
 
 
-def _say_gaps(release: Release, what: str) -> Iterator[NotInspected]:
+def _report_gaps(release: Release, what: str) -> Iterator[NotInspected]:
     for part in release.parts:
         if part.gap:
             yield NotInspected(path=part.file_name, sentence=f"{what}: {part.gap}")
@@ -162,7 +162,7 @@ def commits_differ_in_release(release: Release) -> Iterator[Finding]:
     Fix: choose the commit once and hand it to every job.
     Level: users of two platforms get different code under one version.
     """
-    yield from _say_gaps(release, "its commit is not known")
+    yield from _report_gaps(release, "its commit is not known")
     stated: dict[tuple[str, str, str], list[tuple[str, str]]] = {}
     for part in release.parts:
         for path, commit in part.commits:

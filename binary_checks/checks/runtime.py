@@ -35,11 +35,11 @@ from binary_checks.wording.problem_lines import name_end, of_broken_source
 from binary_checks.wording.sentences import (
     describe_end,
     find_gil_modules,
-    find_stranger,
+    find_shadowed,
     find_unfinished,
     find_untried,
+    format_module_name,
     read_stderr,
-    spell_dotted,
 )
 
 
@@ -318,7 +318,7 @@ def shadowed_import(report: ImportReport, package: Package) -> Iterator[Finding]
     """
     hashes = {package.layout.shorten(member.path): member.sha256 for member in package.members}
     for step in report.steps:
-        yield from find_stranger(step, hashes)
+        yield from find_shadowed(step, hashes)
     yield from find_unfinished(report.steps)
     yield from find_untried(report)
 
@@ -413,7 +413,7 @@ def extension_fails_to_load(
     for step in report.steps:
         if step.outcome is Ending.OK:
             continue
-        named = step.name in must_import or spell_dotted(step.name) in must_import
+        named = step.name in must_import or format_module_name(step.name) in must_import
         if not step.name:
             yield Problem(
                 sentence=f"a process that loaded all extension modules {describe_end(step)}",

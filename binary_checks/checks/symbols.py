@@ -39,12 +39,12 @@ from binary_checks.wording.problem_lines import (
 )
 from binary_checks.wording.sentences import (
     count_undefined,
+    format_lacking_symbols,
+    format_symbols_of_requirements,
+    format_undefined_symbols,
     list_symbols,
     name_first,
     retag,
-    spell_lacking,
-    spell_lent,
-    spell_undefined,
 )
 
 _FIRST_ON_ARM = (11, 0)
@@ -173,7 +173,7 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
             groups.setdefault(key, []).append(item)
     for (path, _, _, root, asked, _, owner), items in groups.items():
         if asked:
-            sentence = spell_lacking(items, linkage.show)
+            sentence = format_lacking_symbols(items, linkage.show)
             problem = Problem(
                 path=path,
                 sentence=sentence,
@@ -183,12 +183,12 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
             yield downgrade(problem, linkage)
             continue
         expected = bool(items[0].elsewhere) and root not in imported
-        sentence = spell_undefined(items, linkage.show, expected=expected, given=owner)
+        sentence = format_undefined_symbols(items, linkage.show, expected=expected, given=owner)
         if expected:
             yield NotInspected(path=path, sentence=sentence)
             continue
-        if _may_be_lent(items[0], linkage):
-            yield NotInspected(path=path, sentence=spell_lent(items, linkage))
+        if _may_come_from_requirements(items[0], linkage):
+            yield NotInspected(path=path, sentence=format_symbols_of_requirements(items, linkage))
             continue
         lent = linkage.loads_everywhere and items[0].elsewhere.startswith("wheel:")
         level = Level.WARNING if lent else Level.ERROR
@@ -200,7 +200,7 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
             cause=of_symbols(items, linkage),
         )
         yield downgrade(problem, linkage)
-    yield from _tell_unexplored(linkage)
+    yield from _report_unexplored(linkage)
     if linkage.unknown_exports:
         total = sum(number for _, number in linkage.unknown_exports)
         names = name_first([name for name, _ in linkage.unknown_exports], 3)
@@ -210,13 +210,13 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
         )
 
 
-def _may_be_lent(item: UnresolvedSymbol, linkage: Linkage) -> bool:
+def _may_come_from_requirements(item: UnresolvedSymbol, linkage: Linkage) -> bool:
     """Whether a required package may define the symbol for what the process loads later."""
     known = item.elsewhere or item.provider or item.other_abi or linkage.find_dispensable(item.path)
     return linkage.loads_everywhere and bool(linkage.requirements) and not known
 
 
-def _tell_unexplored(linkage: Linkage) -> Iterator[NotInspected]:
+def _report_unexplored(linkage: Linkage) -> Iterator[NotInspected]:
     """Report once, for all objects, why symbols could not be looked up."""
     shared: dict[str, list[UnexploredSymbols]] = {}
     for hidden in linkage.unexplored:

@@ -169,14 +169,14 @@ def unbundled_runtime(package: Package, linkage: Linkage) -> Iterator[Finding]:
             continue
         # Objects that Python loads come first.
         paths = sorted(users, key=lambda path: (_rank(path, linkage), path in programs))
-        need = _spell_need(name, paths)
+        need = _format_need(name, paths)
         if foreign:
             sentence = f"{need}, which the wheel with {foreign} may ship: give that"
             yield NotInspected(path=paths[0], sentence=f"{sentence} with --binary-with")
         else:
             starts = programs.issuperset(paths)
-            effect = "it does not start" if starts else _spell_effect(paths[0], linkage)
-            sentence = f"{need}, {_spell_lack(name, effect)}"
+            effect = "it does not start" if starts else _format_effect(paths[0], linkage)
+            sentence = f"{need}, {_format_lack(name, effect)}"
             problem = Problem(
                 path=paths[0], sentence=sentence, facts=(name,), cause=of_library(name)
             )
@@ -207,8 +207,8 @@ def _judge_copies(
             paths = sorted(edges, key=lambda path: (_rank(path, linkage), path.count("/")))
             copy = linkage.show(edges[paths[0]].elsewhere[0])
             sentence = (
-                f"{_spell_need(name, paths)}, and the search does not lead to {copy}: "
-                f"{_spell_effect(paths[0], linkage)} where the Visual C++ redistributable is not "
+                f"{_format_need(name, paths)}, and the search does not lead to {copy}: "
+                f"{_format_effect(paths[0], linkage)} where the Visual C++ redistributable is not "
                 "installed; bundle it where it is found (delvewheel repair)"
             )
             problem = Problem(
@@ -222,12 +222,12 @@ def _find_edge(path: str, name: str, linkage: Linkage) -> Edge | None:
     return next((edge for edge in needs if edge.needed.lower() == name), None)
 
 
-def _spell_need(name: str, paths: Collection[str]) -> str:
+def _format_need(name: str, paths: Collection[str]) -> str:
     verb = "does" if len(paths) == 2 else "do"
     return f"needs {name}" + (f" (so {verb} {len(paths) - 1} more)" if len(paths) > 1 else "")
 
 
-def _spell_effect(path: str, linkage: Linkage) -> str:
+def _format_effect(path: str, linkage: Linkage) -> str:
     """Return what happens to the object, the first of those that need the DLL."""
     return "this file does not load" if linkage.find_dispensable(path) else "the import fails"
 
@@ -289,7 +289,7 @@ def _may_have_runtime(requirement: str) -> bool:
     return may_have(requirement, "msvcp140.dll")
 
 
-def _spell_lack(name: str, effect: str) -> str:
+def _format_lack(name: str, effect: str) -> str:
     if name.startswith("libomp140"):
         return "which no Visual C++ redistributable installs: bundle it"
     return (
@@ -322,7 +322,8 @@ def outdated_redistributable(
         theirs = toolset_of(copy)
         if theirs is None:
             continue
-        versions = f"built with toolset {_spell(mine)}, uses {copy.file_name} of {_spell(theirs)}"
+        used = f"{copy.file_name} of {_format_version(theirs)}"
+        versions = f"built with toolset {_format_version(mine)}, uses {used}"
         if theirs < _ZEROED_MUTEX <= mine and _locks_zeroed_mutex(library):
             yield Problem(
                 path=library.path,
@@ -364,7 +365,7 @@ def _locks_zeroed_mutex(library: PeFile) -> bool:
     return bool(_LOCK & names) and not _INITIALISE & names
 
 
-def _spell(version: tuple[int, int]) -> str:
+def _format_version(version: tuple[int, int]) -> str:
     return "{}.{}".format(*version)
 
 

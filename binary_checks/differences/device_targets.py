@@ -35,7 +35,7 @@ def gpu_architectures(
     if lost:
         breaks = [each for each in lost if not _is_served(each, after, gained)]
         said = f"lost code for {_list(lost)}"
-        rest = f": {_tell(set(breaks))}" if breaks else ""
+        rest = f": {_describe(set(breaks))}" if breaks else ""
         yield Change(severity=Severity.BREAK if breaks else Severity.CHANGE, sentence=said + rest)
     if gained:
         said = f"code for {_list(gained)} now"
@@ -71,7 +71,7 @@ def _is_of_later_major(code: DeviceTarget, ptx: DeviceTarget) -> bool:
     return code.kind is DeviceKind.SASS and runs_on(ptx, gpu) and not runs_on(compiled, gpu)
 
 
-def _tell(breaks: set[DeviceTarget]) -> str:
+def _describe(breaks: set[DeviceTarget]) -> str:
     gpus = {each for each in breaks if not _is_for_later(each)}
     return f"nothing runs on {_list(gpus)}" if gpus else "nothing runs on later GPUs"
 

@@ -61,7 +61,7 @@ def exports(old: ObjectFile, new: ObjectFile) -> Iterator[Change]:
         return
     strong, weak = _find_gone(old, new)
     if strong or weak:
-        yield _tell(strong, weak)
+        yield _describe(strong, weak)
     if isinstance(old, ElfFile) and isinstance(new, ElfFile):
         for version in sorted({*old.defined_versions} - {*new.defined_versions}):
             yield Change(
@@ -124,7 +124,7 @@ def _counts(name: str) -> bool:
     return not (_LINKERS.fullmatch(name) or _NOBODYS.search(name))
 
 
-def _tell(strong: frozenset[str], weak: frozenset[str]) -> Change:
+def _describe(strong: frozenset[str], weak: frozenset[str]) -> Change:
     names = list(dict.fromkeys(map(readable_name, sorted(strong) or sorted(weak))))
     count = len(strong) or len(weak)
     shown = [*names[:_NAMED], *names[:1] * (count - len(names[:_NAMED]))]  # overloads count

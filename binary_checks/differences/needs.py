@@ -57,7 +57,7 @@ def needed_libraries(old: Build, new: Build) -> Iterator[Change]:
 def _needs_of_others(package: Package) -> dict[str, list[str]]:
     """Return needed libraries outside of the package by name, and the objects that need them."""
     own = {
-        _spell(name, windows=item.format == "PE")
+        _plain_name(name, windows=item.format == "PE")
         for item in package.objects
         for name in (item.file_name, item.name)
         if name
@@ -65,7 +65,7 @@ def _needs_of_others(package: Package) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for item in filter(is_loaded, package.objects):
         for need in item.needed:
-            name = _spell(need.name, windows=item.format == "PE")
+            name = _plain_name(need.name, windows=item.format == "PE")
             if (
                 name.rpartition("/")[2] not in own
                 and name not in own
@@ -76,7 +76,7 @@ def _needs_of_others(package: Package) -> dict[str, list[str]]:
     return {name: list(dict.fromkeys(paths)) for name, paths in found.items()}
 
 
-def _spell(name: str, *, windows: bool) -> str:
+def _plain_name(name: str, *, windows: bool) -> str:
     plain = strip_graft(name)
     if windows:
         return plain.lower()
@@ -119,7 +119,7 @@ def _find_missing(build: Build) -> Mapping[str, list[Edge]]:
         doubt = edge.may_come_with or edge.weak or edge.delayed or edge.unknown or edge.partly
         if edge.resolved is None and not doubt:
             windows = edge.needed.lower().endswith((".dll", ".pyd"))
-            found.setdefault(_spell(edge.needed, windows=windows), []).append(edge)
+            found.setdefault(_plain_name(edge.needed, windows=windows), []).append(edge)
     return found
 
 
@@ -140,7 +140,7 @@ def search_paths(old: ElfFile | MachOFile, new: ElfFile | MachOFile) -> Iterator
         return
     severity = Severity.CHANGE if absolute else Severity.INFO
     kind = "absolute search paths" if absolute else "search paths"
-    said = f"{_spell_paths(after)}, before {_spell_paths(before)}"
+    said = f"{_format_paths(after)}, before {_format_paths(before)}"
     yield Change(
         severity=severity,
         sentence=f"has {'an absolute search path' if absolute else 'other search paths'}: {said}",
@@ -149,7 +149,7 @@ def search_paths(old: ElfFile | MachOFile, new: ElfFile | MachOFile) -> Iterator
     )
 
 
-def _spell_paths(paths: list[tuple[str, tuple[str, ...]]]) -> str:
+def _format_paths(paths: list[tuple[str, tuple[str, ...]]]) -> str:
     return (
         ", ".join(f"{key} {':'.join(value) or 'that is empty'}" for key, value in paths) or "none"
     )

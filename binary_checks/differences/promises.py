@@ -32,16 +32,16 @@ def promised_systems(old: Package, new: Package) -> Iterator[Change]:
             yield Change(severity=Severity.INFO, sentence="is for every system now")
         return
     for group in sorted(before.keys() - after.keys()):
-        yield Change(severity=Severity.BREAK, sentence=f"is no longer for {_spell(group)}")
+        yield Change(severity=Severity.BREAK, sentence=f"is no longer for {_format_group(group)}")
     for group in sorted(after.keys() - before.keys()):
-        yield Change(severity=Severity.INFO, sentence=f"is also for {_spell(group)}")
+        yield Change(severity=Severity.INFO, sentence=f"is also for {_format_group(group)}")
     for group in sorted(before.keys() & after.keys()):
         was, now = before[group], after[group]
         if was != now:
             raised = now is not None and (was is None or now > was)
             yield Change(
                 severity=Severity.BREAK if raised else Severity.INFO,
-                sentence=f"is for {_spell(group)} {_from(now)}, "
+                sentence=f"is for {_format_group(group)} {_from(now)}, "
                 f"before for {'any version' if was is None else _dotted(was)}",
             )
 
@@ -62,7 +62,7 @@ def _lowest_promised(claims: Iterable[SystemClaim]) -> dict[_Group, _Version | N
     return found
 
 
-def _spell(group: _Group) -> str:
+def _format_group(group: _Group) -> str:
     system, libc, architecture = group
     return " ".join(filter(None, (system, architecture, libc and f"with {libc}")))
 

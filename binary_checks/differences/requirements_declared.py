@@ -89,7 +89,7 @@ def _group(package: Distribution) -> dict[str, dict[str, str]]:
         for extra in ("", *sorted(extras & _named_in(item))):
             asked = [applies(item, {**each, "extra": extra}) for each in environments]
             if any(asked):
-                spelled = _spell(item, package.version)
+                spelled = _format_requirement(item, package.version)
                 if not all(asked):  # the marker distinguishes promised systems, or Pythons
                     spelled = f"{spelled} ; {item.marker}".lstrip()
                 names = found.setdefault(extra, {})
@@ -110,7 +110,7 @@ def _named_in(item: Requirement) -> set[str]:
     return {canonicalize_name(text) for text in _TEXTS.findall(str(item.marker or ""))}
 
 
-def _spell(item: Requirement, own: str) -> str:
+def _format_requirement(item: Requirement, own: str) -> str:
     """Return the requirement in one order, with a placeholder for the package's own version."""
     wanted = f"[{','.join(sorted(item.extras))}]" if item.extras else ""
     texts = (f"{e.operator}{_OWN if e.version == own else e.version}" for e in item.specifier)
@@ -161,13 +161,13 @@ def conda_dependencies(old: CondaLike, new: CondaLike) -> Iterator[Change]:
             yield Change(
                 severity=Severity.INFO,
                 subject=name,
-                sentence=_tell_constraint(before.get(name), after.get(name)),
+                sentence=_format_constraint_change(before.get(name), after.get(name)),
                 together=_TOGETHER[name in before, name in after],
                 noun="packages",
             )
 
 
-def _tell_constraint(was: str | None, now: str | None) -> str:
+def _format_constraint_change(was: str | None, now: str | None) -> str:
     """Return what changed about a constraint on a package; "" allows any version of it."""
     if now is None:
         return f"is no longer constrained, before to {was!r}" if was else "is no longer named"

@@ -26,14 +26,14 @@ def check_outcomes(old: PackageResult, new: PackageResult) -> Iterator[Change]:
         said = f"{entry.outcome.value}, {earlier}"
         first = next((each.sentence for each in entry.problems), entry.reason)
         yield Change(
-            severity=_weigh(was, entry.outcome),
+            severity=_choose_severity(was, entry.outcome),
             subject=entry.item,
             sentence=f"{said}: {first}" if first else said,
             noun="checks",
         )
 
 
-def _weigh(was: Outcome | None, now: Outcome) -> Severity:
+def _choose_severity(was: Outcome | None, now: Outcome) -> Severity:
     if now is Outcome.FAILED:
         seen = was is not None and was not in GAPS
         return Severity.BREAK if seen else Severity.CHANGE

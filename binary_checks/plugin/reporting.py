@@ -61,7 +61,7 @@ from binary_checks.plugin.session import (
 from binary_checks.profile.reading import announce, format_left_out, identify_profile
 from binary_checks.reports.explanation import abridge, advice, explain, explain_family, find_page
 from binary_checks.reports.family_table import find_differences, summarise
-from binary_checks.reports.known_list import say_written
+from binary_checks.reports.known_list import describe_written
 from binary_checks.reports.ledger import Ledger
 from binary_checks.reports.writing import write_all
 from binary_checks.wording.problem_lines import accepted_line, group_problems, problem_lines
@@ -383,7 +383,7 @@ def _remark(config: pytest.Config, state: Session, lost: tuple[str, ...]) -> Ite
     """Yield what was left out on purpose, and what happens to the problems."""
     written = config.option.binary_write_known
     if written and not any(line.startswith("--binary-write-known:") for line in lost):
-        yield say_written(state.ledger.results(), written)
+        yield describe_written(state.ledger.results(), written)
     yield from find_differences(state.ledger.results())
     if config.option.binary_static:
         yield "runtime checks were left out (--binary-static)"

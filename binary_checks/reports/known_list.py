@@ -72,7 +72,7 @@ def list_known(
                     yield _accept(entry.check, problem, glob, expires), problem.sentence
 
 
-def say_written(packages: Iterable[PackageResult], file: str) -> str:
+def describe_written(packages: Iterable[PackageResult], file: str) -> str:
     """Return what was written to that file, and what the user must do with it."""
     entries = [*list_known(packages, date.today())]
     if not entries:

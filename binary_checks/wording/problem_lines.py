@@ -50,7 +50,7 @@ def of_broken_source(path: str) -> str:
     return f"syntax {path}"
 
 
-def of_lost_folder(folder: str) -> str:
+def of_missing_folder(folder: str) -> str:
     """Return the cause for a folder of libraries that is missing from the package as a whole."""
     return f"lost folder {folder}"
 
@@ -70,18 +70,18 @@ def of_need(edge: Edge, known: Known, layout: Layout) -> str:
     if there:
         place = _IN_FRAMEWORK.sub("", layout.shorten_label(there))
         return of_unreached_folder(place.rpartition("/")[0])
-    return _find_lost(edge.searched, known, layout) or of_library(edge.needed)
+    return _find_missing_folder(edge.searched, known, layout) or of_library(edge.needed)
 
 
-def of_lost_file(path: str, known: Known, layout: Layout) -> str:
+def of_missing_file(path: str, known: Known, layout: Layout) -> str:
     """Return why a file is missing that RECORD lists; its place counts from the prefix."""
     folder, _, name = path.rpartition("/")
-    return _find_lost((folder,), known, layout) or of_library(name)
+    return _find_missing_folder((folder,), known, layout) or of_library(name)
 
 
-def _find_lost(folders: tuple[str, ...], known: Known, layout: Layout) -> str:
+def _find_missing_folder(folders: tuple[str, ...], known: Known, layout: Layout) -> str:
     lost = (each for each in _find_grafted(folders) if each not in known())
-    return next((of_lost_folder(layout.shorten(each)) for each in lost), "")
+    return next((of_missing_folder(layout.shorten(each)) for each in lost), "")
 
 
 @lru_cache(maxsize=1024)
@@ -240,14 +240,14 @@ def problem_lines(
 
 def group_line(check_id: str, package_file_name: str, group: ProblemGroup) -> str:
     """Return ``check-id: package-file-name: path: sentence``, with the path of the first file."""
-    return _spell(check_id, package_file_name, group.first.path, group.sentence)
+    return _join_parts(check_id, package_file_name, group.first.path, group.sentence)
 
 
 def finding_line(
     check_id: str, package_file_name: str, finding: Problem | NotInspected | Note
 ) -> str:
     """Return ``check-id: package-file-name: path: sentence``, without the path if it is empty."""
-    return _spell(check_id, package_file_name, finding.path, finding.sentence)
+    return _join_parts(check_id, package_file_name, finding.path, finding.sentence)
 
 
 def accepted_line(check_id: str, package_file_name: str, accepted: Accepted) -> str:
@@ -257,7 +257,7 @@ def accepted_line(check_id: str, package_file_name: str, accepted: Accepted) -> 
     return one_line(f"accepted: {line} ({accepted.reason}{until})")
 
 
-def _spell(*parts: str) -> str:
+def _join_parts(*parts: str) -> str:
     return one_line(": ".join(part for part in parts if part))
 
 

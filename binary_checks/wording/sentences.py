@@ -99,7 +99,7 @@ def remove_need(name: str) -> str:
     return f"patchelf --remove-needed {_quote(name)} {{path}}"
 
 
-def lead_to(folder: str, path: str, needed: str, form: str) -> str:
+def add_to_search_path(folder: str, path: str, needed: str, form: str) -> str:
     """Return the command that adds a folder to an object's search path; "" if none does.
 
     Both paths count from the prefix.
@@ -164,10 +164,10 @@ def is_executable(edge: Edge, found: Owners) -> bool:
     return owner is not None and owner.kind is Kind.EXECUTABLE
 
 
-def spell_search(edge: Edge, found: Owners, layout: Layout) -> str:
+def format_searched(edge: Edge, found: Owners, layout: Layout) -> str:
     """Return where the loader searched: ``searched demo/, demo.libs/``."""
     if edge.searched:
-        return f"searched {spell_directories(edge.searched, layout)}"
+        return f"searched {format_directories(edge.searched, layout)}"
     owner = found.get((edge.path, edge.architecture))
     if owner is not None and path_elements(owner):
         return f"its {path_tag(owner)} leads nowhere in the package"
@@ -176,19 +176,19 @@ def spell_search(edge: Edge, found: Owners, layout: Layout) -> str:
     return "it has no search path"
 
 
-def spell_directories(directories: Sequence[str], layout: Layout) -> str:
+def format_directories(directories: Sequence[str], layout: Layout) -> str:
     """Return the first directories, relative to the prefix, and how many more there are."""
     shown = (layout.shorten(directory) or "." for directory in directories[:_MOST_DIRECTORIES])
     return name_first([f"{shorten(each)}/" for each in shown], _MOST_DIRECTORIES, len(directories))
 
 
-def spell_elements(library: ObjectFile, elements: Iterable[str]) -> str:
+def format_elements(library: ObjectFile, elements: Iterable[str]) -> str:
     """Return the elements of a search path: ``looks for libraries in /a, /b (RUNPATH)``."""
     names = [shorten(element) for element in dict.fromkeys(elements)]
     return f"looks for libraries in {name_first(names, _MOST_DIRECTORIES)} ({path_tag(library)})"
 
 
-def spell_empty_elements(library: ObjectFile) -> str:
+def format_empty_elements(library: ObjectFile) -> str:
     """Return which elements of a search path are empty, and the whole path."""
     elements = path_elements(library)
     empty = [number for number, element in enumerate(elements, 1) if not element]
@@ -202,7 +202,9 @@ def spell_empty_elements(library: ObjectFile) -> str:
     return f'has the {path_tag(library)} "{shorten(":".join(elements), _WHOLE_PATH)}", {which}'
 
 
-def spell_lack(edges: Sequence[Edge], linkage: Linkage, searched: str, cause: str) -> Finding:
+def report_missing_libraries(
+    edges: Sequence[Edge], linkage: Linkage, searched: str, cause: str
+) -> Finding:
     """Report libraries that no known place provides, unless a required wheel may.
 
     ``edges`` are needs of one object with the same cause; a need that has a special sentence comes
@@ -260,7 +262,7 @@ def name_places(edges: Iterable[Edge], linkage: Linkage) -> str:
     return name_first(tuple(dict.fromkeys(places)), _MOST_NEEDED)
 
 
-def spell_luck(edges: Sequence[Edge], linkage: Linkage, searched: str) -> str:
+def format_found_by_load_order(edges: Sequence[Edge], linkage: Linkage, searched: str) -> str:
     """Return the sentence for libraries that are found only through the load order."""
     first, places = edges[0], name_places(edges, linkage)
     them, are, were = ("it", "is", "was") if len(edges) == 1 else ("them", "are", "were")
@@ -271,11 +273,11 @@ def spell_luck(edges: Sequence[Edge], linkage: Linkage, searched: str) -> str:
     lie = f"{were} given" if places.startswith("wheel:") else f"{are} in the package"
     return (
         f"{needs}: {places} {lie}, but the search does not lead there; it loads only once "
-        f"something else has loaded {them}{spell_loading(first, linkage)}"
+        f"something else has loaded {them}{format_own_loading(first, linkage)}"
     )
 
 
-def spell_loading(edge: Edge, linkage: Linkage) -> str:
+def format_own_loading(edge: Edge, linkage: Linkage) -> str:
     """Return a clause that the package's own code may load the library; "" if irrelevant."""
     code, find_dispensable = linkage.loading_code, linkage.find_dispensable(edge.path)
     if not code or (find_dispensable is not None and find_dispensable.complete):
@@ -283,7 +285,7 @@ def spell_loading(edge: Edge, linkage: Linkage) -> str:
     return f", as the package's own code may do ({code})"
 
 
-def spell_out_of_reach(edges: Sequence[Edge], linkage: Linkage, searched: str) -> str:
+def format_unreachable(edges: Sequence[Edge], linkage: Linkage, searched: str) -> str:
     """Return the sentence for libraries of the package to which no search path leads."""
     them, are = ("it", "is") if len(edges) == 1 else ("them", "are")
     return (
@@ -293,7 +295,7 @@ def spell_out_of_reach(edges: Sequence[Edge], linkage: Linkage, searched: str) -
     )
 
 
-def spell_stray(edge: Edge, searched: str, linkage: Linkage, cause: str) -> Finding:
+def report_unsearched_library(edge: Edge, searched: str, linkage: Linkage, cause: str) -> Finding:
     """Report a library that exists where an executable does not search for it.
 
     On Windows this is a note: a script that starts the program may have put the directory on PATH,
@@ -310,16 +312,16 @@ def spell_stray(edge: Edge, searched: str, linkage: Linkage, cause: str) -> Find
         f"{place} {lies}, but no search path leads there",
         facts=(edge.needed,),
         cause=cause,
-        command=spell_way(edge, linkage),
+        command=choose_search_path_command(edge, linkage),
     )
 
 
-def spell_way(edge: Edge, linkage: Linkage) -> str:
+def choose_search_path_command(edge: Edge, linkage: Linkage) -> str:
     """Return the command that lets an object find a library of the package; "" if none."""
     place = edge.resolved or next(iter(edge.elsewhere), "")
     if not place or ":" in place:
         return ""
-    return lead_to(place.rpartition("/")[0], edge.path, edge.needed, linkage.format)
+    return add_to_search_path(place.rpartition("/")[0], edge.path, edge.needed, linkage.format)
 
 
 # Undefined symbols, and where they were looked for, as parts of sentences.
@@ -331,7 +333,7 @@ _ABIS = ("new", "old")
 _LONGEST_SYMBOL = 60  # characters of a symbol in a sentence
 
 
-def spell_lacking(items: list[UnresolvedSymbol], show: Show) -> str:
+def format_lacking_symbols(items: list[UnresolvedSymbol], show: Show) -> str:
     """Return the sentence for symbols that the library named for them does not have."""
     first = items[0]
     them = "it" if len(items) == 1 else "them"
@@ -344,7 +346,7 @@ def spell_lacking(items: list[UnresolvedSymbol], show: Show) -> str:
     )
 
 
-def spell_undefined(
+def format_undefined_symbols(
     items: list[UnresolvedSymbol], show: Show, *, expected: bool, given: str = ""
 ) -> str:
     """Return how many symbols are undefined, which, where they were looked for, and what to do.
@@ -380,7 +382,7 @@ def spell_undefined(
     return f"{sentence}{other} defines {them}, but {who} does not load that; link with it"
 
 
-def spell_lent(items: list[UnresolvedSymbol], linkage: Linkage) -> str:
+def format_symbols_of_requirements(items: list[UnresolvedSymbol], linkage: Linkage) -> str:
     """Return the sentence for symbols that a required package may define; it was not given."""
     names = list_symbols([item.name for item in items])
     whose = name_first(linkage.requirements)
@@ -496,7 +498,7 @@ def find_remark(stderr: str) -> str:
     return f"{shown} (after {more} more)" if more else shown
 
 
-def find_stranger(step: Step, hashes: Mapping[str, str]) -> Iterator[Finding]:
+def find_shadowed(step: Step, hashes: Mapping[str, str]) -> Iterator[Finding]:
     """Report an import that found a file other than the installed one; ``hashes`` are by path.
 
     Failed imports are not reported here.
@@ -522,7 +524,7 @@ def find_stranger(step: Step, hashes: Mapping[str, str]) -> Iterator[Finding]:
         )
 
 
-def spell_dotted(path: str) -> str:
+def format_module_name(path: str) -> str:
     """Return the dotted name by which the extension module at a path is imported."""
     folder, slash, file_name = path.rpartition("/")
     return (folder + slash).replace("/", ".") + file_name.partition(".")[0]
@@ -562,7 +564,7 @@ def _describe(configuration: BinaryConfiguration) -> Iterator[str]:
         yield f"{_PREFIXES.get(name, '')}{' or '.join(values[:_MOST_VALUES])}{more}{mark}"
 
 
-def say_claim(claim: ConfigurationClaim) -> str:
+def format_claim(claim: ConfigurationClaim) -> str:
     """Return who says what: "DESIRED_CUDA=cu126 says cuda 12.6"."""
     if claim.source is ClaimSource.BYTES:
         return f"{claim.evidence}: {claim.value}"

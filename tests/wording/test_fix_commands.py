@@ -9,10 +9,10 @@ import pytest
 from binary_checks.model import Format
 from binary_checks.wording.sentences import (
     SIGN,
+    add_to_search_path,
     bundle,
     drop_elements,
     fill_in,
-    lead_to,
     retag,
 )
 from fixtures.values import elf_file, macho_file
@@ -44,11 +44,11 @@ def test_of_a_mach_o_image_the_element_itself_is_named() -> None:
 def test_a_search_path_leads_from_the_object_to_the_folder(
     folder: str, path: str, way: str
 ) -> None:
-    added = lead_to(folder, path, "libx.so.1", Format.ELF)
+    added = add_to_search_path(folder, path, "libx.so.1", Format.ELF)
     assert added == f"patchelf --add-rpath '$ORIGIN{way}' {{path}}"
-    image = lead_to(folder, path, "@rpath/libx.dylib", Format.MACHO)
+    image = add_to_search_path(folder, path, "@rpath/libx.dylib", Format.MACHO)
     assert image == f"install_name_tool -add_rpath @loader_path{way} {{path}}"
-    assert lead_to(folder, path, "/opt/libx.dylib", Format.MACHO) == ""
+    assert add_to_search_path(folder, path, "/opt/libx.dylib", Format.MACHO) == ""
 
 
 def test_a_package_is_repaired_by_the_tool_of_its_system() -> None:

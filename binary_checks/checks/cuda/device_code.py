@@ -339,8 +339,8 @@ def ptx_assembly_fails(report: PtxLinkReport, sample: PtxTexts) -> Iterator[Find
         where = f" ({_place(links[0])})" if _place(links[0]) else ""
         sentence = f"{_describe(text)} does not compile for {targets}: {refusal}{where}"
         yield Problem(path=text.path, sentence=sentence)
-    yield from _tell_gaps(report, sample, name)
-    yield from _tell_share(report, sample, name)
+    yield from _report_gaps(report, sample, name)
+    yield from _report_share(report, sample, name)
 
 
 def _describe(text: PtxText) -> str:
@@ -353,7 +353,7 @@ def _place(link: PtxLink) -> str:
     return ", ".join(filter(None, (f"in {link.kernel}" if link.kernel else "", line)))
 
 
-def _tell_gaps(report: PtxLinkReport, sample: PtxTexts, name: str) -> Iterator[Finding]:
+def _report_gaps(report: PtxLinkReport, sample: PtxTexts, name: str) -> Iterator[Finding]:
     for path, unread in sample.unread:
         plural = "" if unread.count == 1 else "s"
         sentence = f"{unread.count} PTX text{plural}, first at offset {unread.offset}: "
@@ -366,7 +366,7 @@ def _tell_gaps(report: PtxLinkReport, sample: PtxTexts, name: str) -> Iterator[F
         )
 
 
-def _tell_share(report: PtxLinkReport, sample: PtxTexts, name: str) -> Iterator[Finding]:
+def _report_share(report: PtxLinkReport, sample: PtxTexts, name: str) -> Iterator[Finding]:
     done = {link.text: link for link in report.links if link.assembled}
     if not done:
         if not (sample.texts or sample.unread):

@@ -111,15 +111,15 @@ def driver_library_needed(
     fatal = _by_need(imports, drivers)
     for (needer, name), through in fatal.items():
         found = _accuse(needer, name, through, linkage.show, opened)
-        yield _tell_unused(found, needer, name, package)
+        yield _add_unused(found, needer, name, package)
     later = (loading for loading in loadings if loading.root not in imported)
     for (needer, name), through in _by_need(later, drivers).items():
         if (needer, name) not in fatal and not needer.startswith(_OUTSIDE):
-            yield _tell_later(needer, name, through, openings)
-    yield from _tell_gaps(imports, drivers)
+            yield _note_later(needer, name, through, openings)
+    yield from _report_gaps(imports, drivers)
 
 
-def _tell_later(
+def _note_later(
     needer: str, name: str, through: list[Loading], openings: ImportOpenings
 ) -> Note | NotInspected:
     if any(loading.root in openings.unfollowed for loading in through):
@@ -171,7 +171,7 @@ def _accuse(
     )
 
 
-def _tell_unused(found: Problem, needer: str, name: str, package: Package) -> Problem:
+def _add_unused(found: Problem, needer: str, name: str, package: Package) -> Problem:
     """Return the problem with a remark that the object does not use the library, and a remedy."""
     tables = [item.imports for item in package.objects_of(ElfFile) if item.path == needer]
     if not (tables and is_driver_soname(name)):
@@ -182,7 +182,7 @@ def _tell_unused(found: Problem, needer: str, name: str, package: Package) -> Pr
     return replace(found, sentence=sentence, command=remove_need(name))
 
 
-def _tell_gaps(imports: Iterable[Loading], drivers: tuple[str, ...]) -> Iterator[NotInspected]:
+def _report_gaps(imports: Iterable[Loading], drivers: tuple[str, ...]) -> Iterator[NotInspected]:
     """Report needs that could not be followed, as nothing in the layout provides them."""
     lost = {
         edge.needed
@@ -246,10 +246,10 @@ def driver_library_in_layout(
     opened |= {edge.resolved or "" for edge in linkage.edges if is_eager(edge)}
     for copy in shipped:
         if copy.item.path not in told:
-            yield _tell_copy(copy, opened, package.objects)
+            yield _judge_copy(copy, opened, package.objects)
 
 
-def _tell_copy(
+def _judge_copy(
     copy: DriverCopy, opened: Collection[str], objects: Iterable[ObjectFile]
 ) -> Problem | Note:
     """Judge a copy of the driver that nothing needs by name."""

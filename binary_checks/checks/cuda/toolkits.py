@@ -466,7 +466,7 @@ def _judge_sample(sample: ToolkitSample, claims: list[ToolkitClaim]) -> Iterator
             sentence=f"has {what}, while {claim.evidence} says {claim.statement}: it was built "
             "with another toolkit",
             facts=(claim.source.value, claim.statement),
-            level=_weigh(made, claim),
+            level=_choose_level(made, claim),
         )
     elif len({each.version for each in made}) > 1:
         listed = ", ".join(f"{count} by {version}" for version, count in sample.toolkits)
@@ -498,7 +498,7 @@ def _is_newer(made: ToolkitClaim, claim: ToolkitClaim) -> bool:
     return read_numbers(made.version)[:length] > read_numbers(claim.version)
 
 
-def _weigh(made: list[ToolkitClaim], claim: ToolkitClaim) -> Level:
+def _choose_level(made: list[ToolkitClaim], claim: ToolkitClaim) -> Level:
     majors = {each.version.partition(".")[0] for each in made}
     same_major = claim.version.partition(".")[0] in majors
     stated_in_file = claim.source is ToolkitSource.FILE and not claim.is_label
@@ -734,7 +734,9 @@ class _Layout:
         self, each: FamilyOpener, lost: list[tuple[OpenedMember, str]], *, fatal: bool, alone: bool
     ) -> Iterator[Finding]:
         path, subject = self._place(each)
-        excused = [(name, by) for _, name in lost if (by := self._find_excuse(name, each))]
+        excused = [
+            (name, by) for _, name in lost if (by := self._find_possible_provider(name, each))
+        ]
         if excused:
             names = name_first([name for name, _ in excused], _MOST)
             head = f"{subject} opens" if subject else "opens"
@@ -745,12 +747,12 @@ class _Layout:
         if missing:
             yield Problem(
                 path=path,
-                sentence=self._spell(subject, missing, alone=alone),
+                sentence=self._format_problem(subject, missing, alone=alone),
                 facts=(missing[0][1],),
                 level=Level.ERROR if fatal and not alone else Level.WARNING,
             )
 
-    def _find_excuse(self, name: str, opener: FamilyOpener) -> str:
+    def _find_possible_provider(self, name: str, opener: FamilyOpener) -> str:
         """Return what may provide a library and was not given; "" if nothing may.
 
         A library of another family may come indirectly: nvidia-cublas requires nvidia-cuda-nvrtc.
@@ -773,7 +775,9 @@ class _Layout:
         """Whether a package other than the vendor's own ships it."""
         return not (each.label.startswith("wheel:") or self.package.name.startswith("nvidia"))
 
-    def _spell(self, subject: str, lost: list[tuple[OpenedMember, str]], *, alone: bool) -> str:
+    def _format_problem(
+        self, subject: str, lost: list[tuple[OpenedMember, str]], *, alone: bool
+    ) -> str:
         names = [name for _, name in lost]
         lacks = "neither the package nor a given one provides"
         nowhere = lacks if self.linkage.given else "the package does not provide"

@@ -44,19 +44,19 @@ from binary_checks.model.python_modules import is_extension, parse_extension_nam
 from binary_checks.wording.problem_lines import of_library, of_need
 from binary_checks.wording.sentences import (
     Owners,
+    choose_search_path_command,
+    format_directories,
+    format_found_by_load_order,
+    format_searched,
+    format_unreachable,
     is_executable,
     list_needed,
     name_first,
     name_needed,
     name_places,
     owners,
-    spell_directories,
-    spell_lack,
-    spell_luck,
-    spell_out_of_reach,
-    spell_search,
-    spell_stray,
-    spell_way,
+    report_missing_libraries,
+    report_unsearched_library,
 )
 
 _DRIVERS_OF_WINDOWS = (
@@ -111,20 +111,22 @@ def missing_library(linkage: Linkage, package: Package) -> Iterator[Finding]:
     found = owners(package)
     lacking = [edge for edge in linkage.edges if not edge.delayed and _lacks(edge, linkage)]
     for cause, edges in _share_causes(lacking, linkage, package):
-        searched = spell_search(edges[0], found, linkage.layout)
+        searched = format_searched(edges[0], found, linkage.layout)
         if edges[0].unknown or not edges[0].elsewhere or _is_anothers(edges[0]):
-            yield _soften(spell_lack(edges, linkage, searched, cause), linkage, edges)
+            yield _downgrade_shared(
+                report_missing_libraries(edges, linkage, searched, cause), linkage, edges
+            )
             continue
         for edge in edges:
             if is_executable(edge, found):
-                stray = spell_stray(edge, searched, linkage, cause)
+                stray = report_unsearched_library(edge, searched, linkage, cause)
                 if package.claims.partial and isinstance(stray, Problem):
                     stray = replace(stray, level=Level.WARNING)
                 yield downgrade(stray, linkage, edge)
     hidden = [e for e in lacking if _is_out_of_reach(e, linkage, package, found)]
     for cause, edges in _share_causes(hidden, linkage, package):
-        searched = spell_search(edges[0], found, linkage.layout)
-        sentence = spell_out_of_reach(edges, linkage, searched)
+        searched = format_searched(edges[0], found, linkage.layout)
+        sentence = format_unreachable(edges, linkage, searched)
         yield downgrade(
             Problem(path=edges[0].path, sentence=sentence, facts=list_needed(edges), cause=cause),
             linkage,
@@ -132,7 +134,7 @@ def missing_library(linkage: Linkage, package: Package) -> Iterator[Finding]:
         )
 
 
-def _soften(finding: Finding, linkage: Linkage, edges: Iterable[Edge]) -> Finding:
+def _downgrade_shared(finding: Finding, linkage: Linkage, edges: Iterable[Edge]) -> Finding:
     """Return the finding, as a warning if it would be one for each of the missing libraries."""
     softened = [downgrade(finding, linkage, edge) for edge in edges]
     return finding if finding in softened else softened[0]
@@ -196,7 +198,7 @@ def _is_out_of_reach(edge: Edge, linkage: Linkage, package: Package, found: Owne
     Only the loader is meant to load such a library, and it does not find it.
     """
     meant = linkage.format != Format.PE or _is_module(edge.root or edge.path, package)
-    there = meant and _is_stray(edge, linkage, found)
+    there = meant and _is_found_by_load_order(edge, linkage, found)
     return there and edge.elsewhere[0] in linkage.orphans
 
 
@@ -224,8 +226,8 @@ def missing_delayed_library(
         # exist.
         expected = edge.needed.lower() in optional or edge.partly or edge.needed.startswith("ext-")
         if not expected and not edge.elsewhere and _lacks(edge, linkage):
-            searched = spell_search(edge, found, linkage.layout)
-            finding = spell_lack((edge,), linkage, searched, of_library(edge.needed))
+            searched = format_searched(edge, found, linkage.layout)
+            finding = report_missing_libraries((edge,), linkage, searched, of_library(edge.needed))
             yield downgrade(finding, linkage, edge)
     for item in linkage.unresolved:
         if item.delayed:
@@ -261,12 +263,14 @@ def load_order_dependent(linkage: Linkage, package: Package) -> Iterator[Finding
     """
     yield from find_unloaded(linkage, package)
     found = owners(package)
-    strays = (e for e in linkage.edges if _is_stray(e, linkage, found))
+    strays = (e for e in linkage.edges if _is_found_by_load_order(e, linkage, found))
     lucky = [e for e in strays if not _is_out_of_reach(e, linkage, package, found)]
     lucky += filter(_is_by_order, linkage.edges)
     for cause, edges in _share_causes(sorted(lucky, key=_place_of), linkage, package):
         edge = edges[0]
-        sentence = spell_luck(edges, linkage, spell_search(edge, found, linkage.layout))
+        sentence = format_found_by_load_order(
+            edges, linkage, format_searched(edge, found, linkage.layout)
+        )
         if linkage.format == Format.PE and not _is_module(edge.root or edge.path, package):
             yield Note(path=edge.path, sentence=sentence)
         else:
@@ -281,7 +285,7 @@ def load_order_dependent(linkage: Linkage, package: Package) -> Iterator[Finding
                     level=level,
                     cause=cause,
                     consequence=True,
-                    command=spell_way(edge, linkage),
+                    command=choose_search_path_command(edge, linkage),
                 ),
                 linkage,
             )
@@ -304,7 +308,7 @@ def _is_for_others(edge: Edge, package: Package) -> bool:
     return all(is_for_others(place.rpartition(":")[2], package) for place in places)
 
 
-def _is_stray(edge: Edge, linkage: Linkage, found: Owners) -> bool:
+def _is_found_by_load_order(edge: Edge, linkage: Linkage, found: Owners) -> bool:
     """Whether a library of the layout is found only if something else has loaded it."""
     strayed = bool(edge.elsewhere) and not edge.delayed and _lacks(edge, linkage)
     here = strayed and not edge.unknown and not _is_anothers(edge)
@@ -347,7 +351,7 @@ def missing_search_directory(linkage: Linkage, package: Package) -> Iterator[Fin
         if wrong:
             what = "the library is" if len(edges) == 1 else "the libraries are"
             sentence = (
-                f"looks for {name_needed(edges)} in {spell_directories(wrong, linkage.layout)}, "
+                f"looks for {name_needed(edges)} in {format_directories(wrong, linkage.layout)}, "
                 f"which the package does not have; {what} {name_places(edges, linkage)}"
             )
             problem = Problem(
@@ -356,7 +360,7 @@ def missing_search_directory(linkage: Linkage, package: Package) -> Iterator[Fin
                 facts=list_needed(edges),
                 level=_level_of(edges[0], linkage),
                 cause=cause,
-                command=spell_way(edges[0], linkage),
+                command=choose_search_path_command(edges[0], linkage),
             )
             yield downgrade(problem, linkage)
 
@@ -545,11 +549,11 @@ def opened_library_missing(
     nowhere: dict[str, list[str]] = {}
     for item in openers:
         lost = []
-        for names in _find_lost(item, provided):
+        for names in _find_missing_names(item, provided):
             there = provided.find(names[0])
             if there:
                 yield Problem(
-                    path=item.path, sentence=_spell_other(names, there), facts=(names[0],)
+                    path=item.path, sentence=_format_other_name(names, there), facts=(names[0],)
                 )
             else:
                 lost += names
@@ -559,17 +563,17 @@ def opened_library_missing(
             sentence = f"the names by which it opens libraries: {item.opened.unread}"
             yield NotInspected(path=item.path, sentence=sentence, too_large=item.opened.too_large)
     for spelled, paths in nowhere.items():
-        yield Note(path=paths[0], sentence=_spell_nowhere(spelled, len(paths) - 1, linkage))
+        yield Note(path=paths[0], sentence=_format_nowhere(spelled, len(paths) - 1, linkage))
 
 
-def _spell_other(names: Collection[str], there: Collection[str]) -> str:
+def _format_other_name(names: Collection[str], there: Collection[str]) -> str:
     return (
         f"has {name_first(names, _MOST)} among its strings, to open at run time, but the library "
         f"exists only as {name_first(there, _MOST)}: opening it by that name fails"
     )
 
 
-def _spell_nowhere(names: str, others: int, linkage: Linkage) -> str:
+def _format_nowhere(names: str, others: int, linkage: Linkage) -> str:
     platform = linkage.target.partition(",")[0]
     given = ", nor a given wheel, nor" if linkage.given else " nor"
     too = f" (so may {others} more)" if others else ""
@@ -620,7 +624,7 @@ def _stem(name: str) -> str:
     return re.split(_ENDING, strip_graft(name), maxsplit=1)[0]
 
 
-def _find_lost(item: ObjectFile, provided: _Provided) -> Iterator[list[str]]:
+def _find_missing_names(item: ObjectFile, provided: _Provided) -> Iterator[list[str]]:
     """Yield the names of each library that the object opens and none of whose names exists."""
     own = {_stem(provided.spell(name)) for name in (item.name.rpartition("/")[2], item.file_name)}
     groups: dict[str, list[str]] = {}

@@ -29,7 +29,7 @@ from binary_checks.model.linkage import (
     shorten,
 )
 from binary_checks.wording.problem_lines import of_need
-from binary_checks.wording.sentences import drop_elements, spell_elements, spell_empty_elements
+from binary_checks.wording.sentences import drop_elements, format_elements, format_empty_elements
 
 _OF_MACOS = ("/usr/lib/", "/System/")
 """Directories of macOS with its own libraries: code in Swift may name /usr/lib/swift."""
@@ -62,20 +62,20 @@ def absolute_search_path(
     if not elements:
         return
     if not _is_searched(library):
-        named = spell_elements(library, elements)
+        named = format_elements(library, elements)
         yield Note(sentence=f"{named}; nothing that it needs is looked for there")
         return
     open_to_all = [e for e in elements if is_open_to_all(e)]
     if open_to_all:
         danger = "anyone who can write there runs code as the user"
-        sentence = f"{spell_elements(library, open_to_all)}: {danger}"
+        sentence = f"{format_elements(library, open_to_all)}: {danger}"
         yield _accuse(library, linkage, sentence, elements)
     if elements := [e for e in elements if e not in open_to_all]:
         sentence = "absolute paths lead users nowhere, or to other libraries"
         cause = _find_lack(library, linkage, package)
         yield Problem(
             path=library.path,
-            sentence=f"{spell_elements(library, elements)}: {sentence}",
+            sentence=f"{format_elements(library, elements)}: {sentence}",
             facts=tuple(elements),
             level=Level.WARNING,
             cause=cause,
@@ -131,14 +131,14 @@ def empty_search_path(
     elements = path_elements(library)
     danger = "the current directory: anyone who can write there runs code as the user"
     if "" in elements and target.libc == "glibc":
-        sentence = f"{spell_empty_elements(library)}, which means {danger}"
+        sentence = f"{format_empty_elements(library)}, which means {danger}"
         yield _accuse(library, linkage, sentence, [""])
     relative = [e for e in elements if e and e[0] not in "/@" and expand(e, library) is None]
     if relative and not _is_searched(library):
-        named = spell_elements(library, relative)
+        named = format_elements(library, relative)
         yield Note(sentence=f"{named}; nothing that it needs is looked for there")
     elif relative:
-        sentence = f"{spell_elements(library, relative)}, relative to {danger}"
+        sentence = f"{format_elements(library, relative)}, relative to {danger}"
         yield _accuse(library, linkage, sentence, relative)
 
 
@@ -159,7 +159,7 @@ def search_path_leaves_prefix(library: ElfFile | MachOFile, package: Package) ->
         meaning = "that is outside the environment, and differs from user to user"
         yield Problem(
             path=library.path,
-            sentence=f"{spell_elements(library, elements)}: {meaning}",
+            sentence=f"{format_elements(library, elements)}: {meaning}",
             facts=tuple(elements),
             command=drop_elements(library, elements),
         )
@@ -184,7 +184,7 @@ def dead_search_directory(package: Package) -> Iterator[Finding]:
             if place is not None and not leaves_prefix(place) and place not in known
         ]
         if dead:
-            sentence = f"{spell_elements(library, dead)}: not in the package"
+            sentence = f"{format_elements(library, dead)}: not in the package"
             yield Problem(path=library.path, sentence=sentence, facts=tuple(dead))
 
 

@@ -107,7 +107,7 @@ class _Content:
         if not attribute and not self._files.has(module) and not point.is_always_loaded:
             module, attribute = outer, last  # fsspec.specs names a class so (huggingface_hub)
         if not module or not self._files.has(module):
-            return _Lack(f"there is no module {point.module}", self._find_bringer(point.module))
+            return _Lack(f"there is no module {point.module}", self._find_provider(point.module))
         if not attribute or self._files.has(f"{module}.{attribute}"):
             return None
         return self._find_attribute(module, attribute)
@@ -130,7 +130,7 @@ class _Content:
             doubt = f"it comes with all of {found.stars[0]}"
         return _Lack(f"{module} binds no {attribute}", doubt)
 
-    def _find_bringer(self, module: str) -> str:
+    def _find_provider(self, module: str) -> str:
         """Return what may provide a module that is not in the package; "" if nothing may."""
         parts = module.split(".")
         parents = [".".join(parts[:count]) for count in range(1, min(len(parts), _DEEPEST))]

@@ -37,7 +37,7 @@ from binary_checks.model.packages import (
     PythonClaim,
     SystemClaim,
 )
-from binary_checks.wording.sentences import say_claim
+from binary_checks.wording.sentences import format_claim
 
 ANY = ANY_SYSTEM
 """The value of an axis that does not restrict where a package runs."""
@@ -180,7 +180,7 @@ def require_agreement(
     for one, other in find_disputes(aspect, claims):
         if not _is_harmless(aspect, one, other):
             raise ArtifactRefusedError(
-                f"{file_name}: {axis}: {say_claim(other)}, but {say_claim(one)}"
+                f"{file_name}: {axis}: {format_claim(other)}, but {format_claim(one)}"
             )
 
 
