@@ -129,7 +129,10 @@ def translate_variables_for_uv(
 
 
 # Prefixes of variables that could lead an installer, or a build, to files of this machine.
-_LEAKS = ("PYTHON", "LD_", "DYLD_", "VIRTUAL_ENV", "CONDA_", "PIP_TARGET", "PIP_PREFIX", "PIP_USER")
+_LEAKS = (
+    *("PYTHON", "PYTEST_", "LD_", "DYLD_", "VIRTUAL_ENV", "CONDA_"),
+    *("PIP_TARGET", "PIP_PREFIX", "PIP_USER"),
+)
 PIP = (sys.executable, SAFE_PATH, "-m", "pip")
 """The pip of this environment; a module of that name in the current folder is not imported."""
 
