@@ -56,7 +56,7 @@ from binary_checks.fleet.cells.matrix import Matrix
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.stored_nights import choose_night
 from binary_checks.lines import MOST, cut, one_line
-from binary_checks.reports.html.templating import spell_size
+from binary_checks.reports.html.templating import format_size
 from binary_checks.reports.verdict_texts import count
 
 # ``binary-checks artifact promote``: add files to a channel if its policy accepts them.
@@ -498,7 +498,7 @@ def run_verify(arguments: Sequence[str]) -> int:
 
 def _format_scope(scope: VerifyScope) -> str:
     """Return what was verified."""
-    files = f"{count(len(scope.artifacts), 'file')}, {spell_size(scope.size)}"
+    files = f"{count(len(scope.artifacts), 'file')}, {format_size(scope.size)}"
     channels = (
         f"{name} ({count(len(view.members), 'member')}"
         f"{'' if name in scope.indexed else ', without an index'})"

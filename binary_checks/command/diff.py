@@ -111,9 +111,9 @@ def _document_kind(path: Path) -> str:
 def _examine(name: str, options: argparse.Namespace) -> Build:
     """Read a package and simulate its loader; none of its code runs."""
     from binary_checks.examination.builds import examine_build
-    from binary_checks.sources import demand_named
+    from binary_checks.sources import require_named
 
-    demand_named(name, Path.cwd())
+    require_named(name, Path.cwd())
     return examine_build(name, companions=options.beside)
 
 

@@ -47,8 +47,8 @@ from binary_checks.profile.reading import (
     validate,
 )
 from binary_checks.reports.explanation import abridge
-from binary_checks.sources import demand_named, expand, is_published
-from binary_checks.sources.file import demand_package
+from binary_checks.sources import expand, is_published, require_named
+from binary_checks.sources.file import require_package
 from binary_checks.wording.sentences import describe_origin
 
 # Print the facts of packages, without a verdict.
@@ -69,7 +69,7 @@ def run_inspect(arguments: Sequence[str]) -> int:
             profile = replace(profile, requests={**profile.requests, DeviceCodeRequest: everything})
         for name in options.beside:
             if not Path(name).is_dir():
-                demand_package(name)
+                require_package(name)
     except (ProfileError, OSError) as error:
         complain(str(error))
         return MISUSED
@@ -105,7 +105,7 @@ def _inspect(
 ) -> int:
     """Print the facts of one package, or complain; return the exit status."""
     try:
-        demand_named(name, Path.cwd())
+        require_named(name, Path.cwd())
         with examine(
             name,
             profile=profile,
@@ -284,7 +284,7 @@ def _choose(options: argparse.Namespace) -> tuple[Profile, tuple[Check[Any], ...
 
 def _list(name: str, profile: Profile, checks: Iterable[Check[Any]]) -> int:
     """Print the list for one package; return the exit status."""
-    demand_named(name, Path.cwd())
+    require_named(name, Path.cwd())
     with examine(name, profile=replace(profile, checks=())) as facts:
         facts.get(Package)  # raises for a package that cannot be read, which has no list
         print(one_line(facts.file_name if facts.source.remote() else name))

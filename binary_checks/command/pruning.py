@@ -21,7 +21,7 @@ from binary_checks.fleet.retention.rules import (
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.store.store_names import FACTS, NIGHTS
 from binary_checks.lines import one_line
-from binary_checks.reports.html.templating import spell_size
+from binary_checks.reports.html.templating import format_size
 from binary_checks.reports.verdict_texts import count
 
 # ``binary-checks nightly prune``: show what retention would delete; ``--do-it`` deletes it.
@@ -94,7 +94,7 @@ def _group(deletion: Deletion) -> str:
 
 
 def _format_sum(sizes: Iterable[int]) -> str:
-    return spell_size(sum(sizes))
+    return format_size(sum(sizes))
 
 
 def _make_prune_nights_parser() -> argparse.ArgumentParser:

@@ -15,7 +15,7 @@ from binary_checks.documents.facts import restore
 from binary_checks.documents.result import read_results
 from binary_checks.errors import ProfileError
 from binary_checks.model import RunResult
-from binary_checks.reports.writing import Destination, demand_place, find_report, write_to
+from binary_checks.reports.writing import Destination, find_report, require_place, write_to
 
 _PURPOSE = "Make another report of a run from its result document, as the run itself wrote it."
 
@@ -60,7 +60,7 @@ def _rewrite(options: argparse.Namespace) -> int:
         raise ProfileError(f"report: --facts: {report.name} shows no facts")
     if options.output is not None:
         path = Path(options.output)
-        demand_place("report: --output", options.output, path)
+        require_place("report: --output", options.output, path)
     found = read_results(Path(options.document), options.document)
     found = replace(found, facts=dict(_find_facts(map(Path, options.facts), found)))
     if options.output is not None:

@@ -194,9 +194,9 @@ def examine(  # noqa: PLR0913 - each is an option of the command, too
 def _read_channels(names: Iterable[str]) -> Iterator[str]:
     """Yield channels as the user names them, and folders as URLs."""
     for name in names:
-        from binary_checks.places.channels import spell_channel  # few runs need it
+        from binary_checks.places.channels import format_channel  # few runs need it
 
-        yield spell_channel(name, Path.cwd())
+        yield format_channel(name, Path.cwd())
 
 
 def _choose_python(name: PlaceName, python: str | os.PathLike[str] | None) -> Path:

@@ -20,19 +20,19 @@ from binary_checks.errors import BinaryChecksError, GatherError, NotThere, Profi
 from binary_checks.fleet.cells.cells_file import fill, names_file
 from binary_checks.fleet.cells.matrix import CellSource, Matrix, name_subdir, name_target
 from binary_checks.fleet.night import Cell
-from binary_checks.indexes.choice import Listing, Wish, choose_listed, read_listing
+from binary_checks.indexes.choice import Listing, WheelRequest, choose_listed, read_listing
 from binary_checks.indexes.index_places import IndexPlaces, list_files
 from binary_checks.knowledge.configurations import find_day
 from binary_checks.model.outcomes import CellState
 from binary_checks.packages.cpp_archive import SUFFIXES, parse_name
-from binary_checks.sources.conda_channel import RecordWish, find_records
+from binary_checks.sources.conda_channel import RecordRequest, find_records
 from binary_checks.sources.remote import (
-    Awaited,
+    FileRequest,
     fetch,
-    find_here,
-    keep_by_hash,
+    find_local_path,
     look_at,
     read_hashes,
+    store_by_hash,
 )
 from binary_checks.sources.surroundings import Surroundings
 from binary_checks.web.addresses import file_name, show
@@ -234,7 +234,7 @@ def look_up_on_index(
     if index.endswith(".html"):
         places = replace(own, indexes=(), links=(index,))
     if index:
-        surroundings.connect().know(index)
+        surroundings.connect().store_credentials(index)
     return _look_up_project(places, cells, surroundings, prereleases=prereleases or own.prereleases)
 
 
@@ -295,13 +295,13 @@ def _choose_all(
         )
 
 
-def make_wish(cell: Cell, surroundings: Surroundings, *, prereleases: bool) -> Wish:
+def make_wish(cell: Cell, surroundings: Surroundings, *, prereleases: bool) -> WheelRequest:
     """Return a cell's request, for its Python and system. Raises ProfileError or GatherError."""
     wanted = Requirement(cell.package)
     target = name_target(cell)
     there = replace(surroundings, target=target) if target else surroundings
     python = there.tagged_python
-    return Wish(
+    return WheelRequest(
         asked=cell.package,
         project=canonicalize_name(wanted.name),
         specifier=wanted.specifier,
@@ -436,7 +436,7 @@ def read_name(name: str) -> tuple[str, str]:
 
 def _read_time(url: str) -> str:
     """Return the time of a file on this host in HTTP's format, or "" for any other URL."""
-    here = find_here(url)
+    here = find_local_path(url)
     return formatdate(here.stat().st_mtime, usegmt=True) if here else ""
 
 
@@ -452,17 +452,17 @@ def settle(found: LookedUp, client: Client, *, dated: bool) -> LookedUp:
         state = look_at(client, found.url)
         kept = fetch(
             client,
-            Awaited(
+            FileRequest(
                 url=found.url,
                 file_name=found.file_name,
                 key=state.key,
                 hashes=found.hashes,
                 size=found.size,
                 stated_by=found.index,
-                here=find_here(found.url),
+                here=find_local_path(found.url),
             ),
         )
-        keep_by_hash(kept)
+        store_by_hash(kept)
     except (GatherError, ProfileError) as error:
         return fail([found.cell], error, found.index)[0]
     return replace(
@@ -488,7 +488,7 @@ def look_up_in_channel(
     own = (folder / channel).absolute()
     shown = show(channel) if "://" in channel else str(own) if own.is_dir() else channel
     wishes = [
-        RecordWish(spec=cell.package, subdir=name_subdir(cell), python=cell.python)
+        RecordRequest(spec=cell.package, subdir=name_subdir(cell), python=cell.python)
         for cell in cells
     ]
     try:

@@ -32,7 +32,7 @@ _ENDINGS = (".whl", ".conda", ".tar.bz2")
 """Suffixes of packages that are searched in a given folder."""
 
 
-class Company(NamedTuple):
+class PackagesAlongside(NamedTuple):
     """The packages alongside a judged one, and its requirements that could still be given."""
 
     packages: tuple[Package, ...]
@@ -73,7 +73,9 @@ class Companions:
         """Return every companion except the package at that path. Raises GatherError."""
         return tuple(self._open(path) for path in self.paths if path.name != than.name)
 
-    def accompany(self, source: Source, package: Package, target: TargetSystem) -> Company:
+    def find_alongside(
+        self, source: Source, package: Package, target: TargetSystem
+    ) -> PackagesAlongside:
         """Return what the loader finds alongside the package. Raises GatherError or Unavailable."""
         others = self.others(source.path)
         if (neighbours := source.neighbours(self._reader)) is not None:
@@ -82,12 +84,12 @@ class Companions:
             others = match_requirements(package.claims.requirements, others, target).packages
             around = find_around(package, neighbours, target, others)
             # Missing packages are missing: nobody needs to give more.
-            return Company((*others, *around), ())
+            return PackagesAlongside((*others, *around), ())
         if isinstance(package, Wheel | UnpackedWheel):
             others = (*others, *self.required(package, target))
         elif isinstance(package, CondaPackage):
             others = (*others, *self.required_conda(package))
-        return Company(others, package.claims.requirements)
+        return PackagesAlongside(others, package.claims.requirements)
 
     def required(self, wheel: WheelLike, target: TargetSystem) -> tuple[Package, ...]:
         """Return the wheel's requirements on its system that were not given. Raises GatherError."""
@@ -178,13 +180,13 @@ def find_required_wheels(
 
 
 @gathers(GivenVersions)
-def hold_versions(
+def compare_given_versions(
     source: Source, package: Package, target: TargetSystem, companions: Companions
 ) -> GivenVersions:
     """Compare the given packages with the requirements of all packages."""
     if not companions.paths:
         raise NotApplicable("no package was given beside it (--binary-with)")
-    others = companions.accompany(source, package, target).packages
+    others = companions.find_alongside(source, package, target).packages
     return GivenVersions(misfits=find_misfits(package.claims.requirements, others, target))
 
 
@@ -193,7 +195,7 @@ def find_families(
     source: Source, package: Package, target: TargetSystem, companions: Companions
 ) -> GivenFamilies:
     """Find the given libraries that open others of their vendor's family."""
-    company = companions.accompany(source, package, target)
+    company = companions.find_alongside(source, package, target)
     return find_given_families(package, company.packages, company.requirements, target)
 
 

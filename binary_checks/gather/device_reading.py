@@ -37,7 +37,7 @@ from binary_checks.profile.reading import Profile
 # Reading the objects once more, for device code.
 
 
-def reread(
+def read_again(
     package: Package,
     carriers: Iterable[Carrier],
     open_tree: Callable[[], Tree],
@@ -147,11 +147,11 @@ def read_device_details(
     )
     if len(samples) == len(carriers) and not (carriers and request.thorough):
         return DeviceDetails(objects=samples)
-    from binary_checks.gather.device_reading import reread  # few runs need it
+    from binary_checks.gather.device_reading import read_again  # few runs need it
 
     factor, everything = profile.limit_factor, request.thorough
     return DeviceDetails(
-        objects=reread(package, carriers, source.open, factor, everything=everything)
+        objects=read_again(package, carriers, source.open, factor, everything=everything)
     )
 
 

@@ -73,7 +73,7 @@ def _simulate(
     ``installed`` is the same package where it is installed next to others.
     """
     package = code.package
-    company = companions.accompany(installed or source, package, target)
+    company = companions.find_alongside(installed or source, package, target)
     others, requirements = company.packages, company.requirements
     simulate = partial(
         loaders.simulate,
@@ -294,7 +294,7 @@ def _sort_openings(
 ) -> ImportOpenings:
     """Sort the files by when they are opened. Raises TooLarge."""
     spelled = {
-        path: _spell_out(sources[path], names)
+        path: _find_spelled(sources[path], names)
         for path in dict.fromkeys((*(each.source for each in found.calls), *found.left))
     }
     demanded, tried, late = set[str](), set[str](), set[str]()
@@ -313,7 +313,7 @@ def _sort_openings(
     )
 
 
-def _spell_out(source: SourceFile, names: FileNames) -> frozenset[str]:
+def _find_spelled(source: SourceFile, names: FileNames) -> frozenset[str]:
     """Return the files that one source names. Raises TooLarge."""
     search = NameSearch(names)
     search.see(source.path, source.read())

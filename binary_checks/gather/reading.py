@@ -45,7 +45,7 @@ from binary_checks.model.published import (
 )
 from binary_checks.model.requests import ReleaseRequest
 from binary_checks.objects.first_bytes import read_first_bytes
-from binary_checks.packages import outline_of
+from binary_checks.packages import read_outline
 from binary_checks.packages.distributions import LONGEST, read_headers
 from binary_checks.packages.wheel import find_dist_info, parse_file_name
 from binary_checks.profile.reading import Profile
@@ -88,7 +88,7 @@ _FACTS: dict[type[Package], Callable[..., PublishedFile]] = {Wheel: PublishedWhe
 """Kinds of packages with facts of their own."""
 
 
-def demand_remote(source: Source) -> Remote:
+def require_remote(source: Source) -> Remote:
     """Return the published file. Raises NotApplicable for a local file."""
     remote = source.remote()
     if remote is None:
@@ -99,7 +99,7 @@ def demand_remote(source: Source) -> Remote:
 @gathers(Publication)
 def find_publication(source: Source) -> Publication:
     """Read the statements about a published file. Raises NotApplicable for a local file."""
-    return read_publication(demand_remote(source))
+    return read_publication(require_remote(source))
 
 
 def read_publication(remote: Remote) -> Publication:
@@ -132,7 +132,7 @@ def _read_name(file_name: str) -> tuple[str, str, tuple[Tag, ...]]:
 @gathers(PublishedFile)
 def find_published(source: Source, reader: ObjectReader) -> PublishedFile:
     """Read ranges of a published file. Raises NotApplicable for a local file."""
-    return read_published(demand_remote(source), reader)
+    return read_published(require_remote(source), reader)
 
 
 def read_published(remote: Remote, reader: ObjectReader) -> PublishedFile:
@@ -158,7 +158,7 @@ def _read(remote: Remote, reader: ObjectReader, *, again: bool = False) -> Publi
         file = remote.open()
         files.callback(file.close)
         ranged = RangedBytes(remote.file_name, file)
-        package: Package = outline_of(open_part(ranged, files, read_first_bytes), reader)
+        package: Package = read_outline(open_part(ranged, files, read_first_bytes), reader)
         transfer = ranged.transfer
     return _FACTS.get(type(package), PublishedFile)(
         package=package,
@@ -234,7 +234,7 @@ def _open_part(
         wanted.update((each.name, LONGEST_TEXT) for each in stating)
         only = [each for each in tree.entries() if each.name in wanted]
         visited = tree.visit(reader, VisitRequest(texts=wanted, only=only, hashed=False))
-    texts = {each.member.archive_name: _demand(each) for each in visited}
+    texts = {each.member.archive_name: _require(each) for each in visited}
     headers, _ = read_headers(texts.get(metadata, b""))
     return ReleasePart(
         file_name=source.label,
@@ -276,7 +276,7 @@ def _find_stating(tree: Tree, patterns: Mapping[str, re.Pattern[str]]) -> list[T
     return found[:_MOST_TEXTS]
 
 
-def _demand(each: Visited) -> bytes:
+def _require(each: Visited) -> bytes:
     if each.content is None:
         fault = next(iter(each.member.faults), "it cannot be read")
         raise PackageError(f"{each.member.archive_name}: {fault}")

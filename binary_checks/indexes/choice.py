@@ -25,7 +25,7 @@ _FEW = 5  # versions, or platforms, that a message lists
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wish:
+class WheelRequest:
     """A requirement, and the Python for which it is resolved."""
 
     asked: str  # as the user wrote it
@@ -81,12 +81,12 @@ def read_listing(files: Iterable[ListedFile], project: str) -> Listing:
     )
 
 
-def choose(files: Iterable[ListedFile], wish: Wish, where: str) -> ListedFile:
+def choose(files: Iterable[ListedFile], wish: WheelRequest, where: str) -> ListedFile:
     """Return the file that pip would install. Raises ProfileError if there is none."""
     return choose_listed(read_listing(files, wish.project), wish, where).file
 
 
-def choose_listed(listing: Listing, wish: Wish, where: str) -> Candidate:
+def choose_listed(listing: Listing, wish: WheelRequest, where: str) -> Candidate:
     """Return the wheel of a parsed listing that pip would install. Raises ProfileError."""
     files, wheels = listing.files, listing.wheels
     fitting = [each for each in wheels if _fits(each, wish)]
@@ -111,13 +111,13 @@ def _read(file: ListedFile, project: str) -> Candidate | None:
     return Candidate(file=file, version=version, build=build, tags=tags)
 
 
-def _fits(candidate: Candidate, wish: Wish) -> bool:
+def _fits(candidate: Candidate, wish: WheelRequest) -> bool:
     ranks = wish.ranks
     fits = any(tag in ranks for tag in candidate.tags)
     return fits and wish.allows_python(candidate.file.requires_python)
 
 
-def _filter(candidates: Sequence[Candidate], wish: Wish) -> list[Candidate]:
+def _filter(candidates: Sequence[Candidate], wish: WheelRequest) -> list[Candidate]:
     """Return the candidates of a requested version; the specifier decides on pre-releases."""
     versions = {str(each.version) for each in candidates}
     kept = {*wish.specifier.filter(versions, prereleases=True if wish.prereleases else None)}
@@ -125,7 +125,7 @@ def _filter(candidates: Sequence[Candidate], wish: Wish) -> list[Candidate]:
 
 
 def _rank(
-    candidate: Candidate, wish: Wish
+    candidate: Candidate, wish: WheelRequest
 ) -> tuple[bool, Version, int, tuple[int, str] | tuple[()]]:
     best = min(wish.ranks[tag] for tag in candidate.tags if tag in wish.ranks)
     return candidate.file.yanked is None, candidate.version, -best, candidate.build
@@ -135,7 +135,7 @@ def _explain(
     files: Sequence[ListedFile],
     wheels: Sequence[Candidate],
     ranked: Sequence[Candidate],
-    wish: Wish,
+    wish: WheelRequest,
 ) -> str:
     if ranked:
         reasons = {each.file.yanked or "" for each in ranked} - {""}
@@ -145,7 +145,7 @@ def _explain(
     sources = [*_list_sources(files, wish)]
     if versions:
         best = max(each.version for each in versions)
-        others = _say_what_there_is(versions, best, wish)
+        others = _describe_available(versions, best, wish)
         built = f"; pip would build {sources[-1]}" if sources else ""
         return f"no wheel for {wish.label}; {others}{built}"
     if sources:
@@ -160,7 +160,7 @@ def _explain(
     return f"no such version there; there are {shown}"
 
 
-def _say_what_there_is(versions: Sequence[Candidate], best: Version, wish: Wish) -> str:
+def _describe_available(versions: Sequence[Candidate], best: Version, wish: WheelRequest) -> str:
     """Describe the systems or Pythons of the newest version."""
     newest = [each for each in versions if each.version == best]
     right = [each for each in newest if any(tag in wish.ranks for tag in each.tags)]
@@ -174,7 +174,7 @@ def _label(candidate: Candidate) -> str:
     return "-".join(candidate.file.file_name.removesuffix(".whl").split("-")[-3:])
 
 
-def _list_sources(files: Sequence[ListedFile], wish: Wish) -> Iterator[str]:
+def _list_sources(files: Sequence[ListedFile], wish: WheelRequest) -> Iterator[str]:
     for file in files:
         try:
             name, version = parse_sdist_filename(file.file_name)

@@ -82,7 +82,7 @@ def list_files(client: Client, places: IndexPlaces, project: str) -> list[Listed
         loose += files
         listed += pages
     for index in places.indexes:
-        _demand_safe(index, places)
+        _require_safe(index, places)
         listed += _ask(client, f"{index.rstrip('/')}/{project}/", index)
     return [*sorted(loose, key=lambda each: each.url, reverse=True), *listed]
 
@@ -98,7 +98,7 @@ def _ask(client: Client, page: str, index: str) -> list[ListedFile]:
         raise GatherError(f"{show(index)}: {error}") from None
 
 
-def _demand_safe(index: str, places: IndexPlaces) -> None:
+def _require_safe(index: str, places: IndexPlaces) -> None:
     """Raise ProfileError for an index that pip ignores as insecure: anybody could answer for it."""
     bare = take_credentials(index)[0]
     if split(bare).scheme != "http":

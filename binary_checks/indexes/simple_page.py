@@ -81,7 +81,7 @@ def _read_html(answer: WebAnswer, index: str, serial: str) -> Iterator[ListedFil
     base, count = answer.url, 0
     for name, attributes in _tags(text):
         if name == "meta" and attributes.get("name", "").lower() == "pypi:repository-version":
-            _demand_version(attributes.get("content", ""), show(answer.url))  # PEP 629
+            _require_version(attributes.get("content", ""), show(answer.url))  # PEP 629
         href = attributes.get("href")
         if href is None or name == "meta":
             continue
@@ -159,7 +159,7 @@ def _read_json(answer: WebAnswer, index: str, serial: str) -> Iterator[ListedFil
         serial = serial or str(meta.get("_last-serial") or "")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise GatherError(f"{where}: not the JSON of an index") from None
-    _demand_version(version, where)
+    _require_version(version, where)
     if not isinstance(rows, list):
         raise GatherError(f"{where}: not the JSON of an index")
     for row in rows:
@@ -167,7 +167,7 @@ def _read_json(answer: WebAnswer, index: str, serial: str) -> Iterator[ListedFil
             yield found
 
 
-def _demand_version(version: str, where: str) -> None:
+def _require_version(version: str, where: str) -> None:
     if version.strip().partition(".")[0] != "1":
         raise GatherError(f"{where}: the API of an index in version {version!r:.20}, not 1")
 

@@ -182,7 +182,7 @@ class Place(Protocol):
         None before installation, or if its files cannot be read from here.
         """
 
-    def apart(self, requires: tuple[str, ...]) -> Place:
+    def with_requirements(self, requires: tuple[str, ...]) -> Place:
         """Return another place like this one with these requirements installed, too."""
 
     def run(

@@ -40,7 +40,7 @@ __all__ = [
     "Progress",
     "kind_of",
     "open_package",
-    "outline_of",
+    "read_outline",
     "preview",
     "read_tree",
     "recognises",
@@ -58,7 +58,7 @@ KINDS: tuple[PackageKind, ...] = (
 )
 
 
-def outline_of(tree: Tree, reader: ObjectReader) -> Package:
+def read_outline(tree: Tree, reader: ObjectReader) -> Package:
     """Read as much of a package as a tree from `open_part` shows.
 
     Raises PackageError if it is no package, Unavailable if too much would have to be read.

@@ -176,7 +176,7 @@ def read_claims(index: Index) -> Claims:
         systems=(_read_system(index),),
         pythons=tuple(_read_python(index)),
         requirements=tuple(
-            dict.fromkeys(filter(None, (_spell_requirement(e) for e in index.depends)))
+            dict.fromkeys(filter(None, (_format_requirement(e) for e in index.depends)))
         ),
         provided=tuple(sorted({item for name in known for item in _BRINGS.get(name, ())})),
         variant=_read_variant(index.build),
@@ -246,7 +246,7 @@ _VERSION = r"(?:[<>]=?|[=!]=)\d+(?:\.\d+)*"
 _VERSIONS = rf"{_VERSION}(?:,{_VERSION})*"
 
 
-def _spell_requirement(match_spec: str) -> str:
+def _format_requirement(match_spec: str) -> str:
     """Return the requirement as in PEP 508; "" for a package whose libraries are all known here."""
     name = name_of(match_spec)
     if not name or name in _BRINGS or name.startswith("__"):

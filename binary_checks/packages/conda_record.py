@@ -62,7 +62,7 @@ def read_linked(
     """Read as `read` does; without ``hashed``, for packages next to the judged one, do not hash."""
     stated, index = _read_record(tree)
     own = _list_own(tree, stated)
-    _demand_most(tree, [entry for _, entry in own])
+    _require_most(tree, [entry for _, entry in own])
     wanted = VisitRequest(only=[entry for _, entry in own], hashed=hashed, store=store)
     visited = tree.visit(reader, wanted, progress)
     rows = [row for row, _ in own]
@@ -133,7 +133,7 @@ def _list_own(tree: Tree, stated: Mapping[str, Any]) -> list[tuple[_Row, TreeEnt
     return [(row, entry) for row, entry in found if entry is not None]
 
 
-def _demand_most(tree: Tree, entries: Sequence[TreeEntry]) -> None:
+def _require_most(tree: Tree, entries: Sequence[TreeEntry]) -> None:
     """Raise PackageError if most files are missing: one line instead of one for each file."""
     gone = [entry for entry in entries if entry.faults]
     if len(gone) * 2 > len(entries):

@@ -125,7 +125,7 @@ def recognises(label: str, look: Callable[[], Tree]) -> bool:
     except GatherError:  # no decompressor is installed; reading it reports that
         return True
     except PackageError:
-        return promises(label) and not label.endswith(_CONDA)
+        return names_system(label) and not label.endswith(_CONDA)
 
 
 def _find_prefix(each_entry: Callable[[], Iterable[TreeEntry]], *, whole: bool) -> str | None:
@@ -158,14 +158,14 @@ def read(
 ) -> CppArchive:
     """Read an archive from start to end. Raises PackageError if it is another kind of package."""
     links, condense = _find_links(tree), _Condenser(_LEAST_READ + _READ * tree.size)
-    wanted = VisitRequest(texts=_Kept(links), condense=condense, store=store)
+    wanted = VisitRequest(texts=_SizeLimits(links), condense=condense, store=store)
     if tree.label.endswith(_LISTED):
-        top = _demand_prefix(tree.label, (each.name for each in tree.entries()))
+        top = _require_prefix(tree.label, (each.name for each in tree.entries()))
         visited = tree.visit(reader, replace(wanted, place=partial(_place, top)), progress)
         visited = [_follow(each, links, top) for each in visited]
     else:
         visited = tree.visit(reader, wanted, progress)
-        top = _demand_prefix(tree.label, (each.member.archive_name for each in visited))
+        top = _require_prefix(tree.label, (each.member.archive_name for each in visited))
         visited = [_move(each, top) for each in visited]
     named = parse_name(tree.label)
     if condense.full:
@@ -202,7 +202,7 @@ def read(
     )
 
 
-class _Kept(Mapping[str, int]):
+class _SizeLimits(Mapping[str, int]):
     """The largest size to keep for each name; names are only known while they are streamed."""
 
     def __init__(self, links: frozenset[str]) -> None:
@@ -279,7 +279,7 @@ def _read_line(text: bytes | None) -> str:
     return (text or b"").decode("utf-8", "backslashreplace").strip().partition("\n")[0].strip()
 
 
-def _demand_prefix(label: str, names: Iterable[str]) -> str:
+def _require_prefix(label: str, names: Iterable[str]) -> str:
     """Return the prefix in the archive. Raises PackageError for another kind of package."""
     evidence = _Evidence()
     for name in names:
@@ -360,9 +360,13 @@ def _read_headers(
     ]
     if not condensed:
         return Headers(unread=tuple(unread))
-    from binary_checks.packages.cpp_archive_files import find_lost  # few packages have any
+    from binary_checks.packages.cpp_archive_files import (
+        find_missing_headers,  # few packages have any
+    )
 
-    found = find_lost(condensed, frozenset(each.member.path for each in visited), "include")
+    found = find_missing_headers(
+        condensed, frozenset(each.member.path for each in visited), "include"
+    )
     return replace(found, unread=tuple(unread))
 
 
@@ -421,7 +425,7 @@ def parse_name(label: str) -> FileName:
     return FileName(
         name=name,
         version="" if version == "latest" else version.removeprefix("v"),
-        variant=_spell_variant(variants[0]) if variants else "",
+        variant=_format_variant(variants[0]) if variants else "",
         stated=StatedBuild(
             system=system,
             architectures=next(named, _ALSO.get((name, system), ())),
@@ -433,7 +437,7 @@ def parse_name(label: str) -> FileName:
     )
 
 
-def promises(label: str) -> bool:
+def names_system(label: str) -> bool:
     """Return whether the name alone states that it is built for some system."""
     found = parse_name(label)
     stated = found.stated
@@ -471,7 +475,7 @@ def _read_abi(words: list[str]) -> bool | None:
     return not (place and words[place - 1] == "pre")
 
 
-def _spell_variant(word: str) -> str:
+def _format_variant(word: str) -> str:
     """Write ``cuda12.6`` as ``cu126``."""
     found = re.fullmatch(r"cu(?:da)?(\d+)\.?(\d*)", word)
     return f"cu{found[1]}{found[2]}" if found else word

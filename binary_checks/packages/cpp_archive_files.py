@@ -427,7 +427,9 @@ class _Include(NamedTuple):
     quoted: bool
 
 
-def find_lost(condensed: Mapping[str, bytes], shipped: frozenset[str], root: str) -> Headers:
+def find_missing_headers(
+    condensed: Mapping[str, bytes], shipped: frozenset[str], root: str
+) -> Headers:
     """Return the missing headers that the given ones include.
 
     ``condensed`` are the directives by path, ``shipped`` all paths of the archive, ``root`` the

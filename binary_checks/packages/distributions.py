@@ -32,7 +32,7 @@ DIST_INFO = ".dist-info"
 _WINDOWS = frozenset({"win32", "win_amd64", "win_arm64"})
 
 
-class Landing(NamedTuple):
+class InstallTarget(NamedTuple):
     """The layout of the prefix that a distribution is installed to, and its tags."""
 
     layout: Layout
@@ -50,7 +50,7 @@ def read_members(
     tree: Tree,
     reader: ObjectReader,
     wanted: VisitRequest,
-    landing: Landing,
+    landing: InstallTarget,
     progress: Progress | None,
 ) -> ReadMembers:
     """Read every member once, and find the DLLs that its code makes Windows load."""

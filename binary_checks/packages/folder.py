@@ -38,7 +38,7 @@ from binary_checks.model.protocols import (
     VisitRequest,
 )
 from binary_checks.model.python_modules import ExtensionName, is_extension, parse_extension_name
-from binary_checks.packages.distributions import Landing, pick, read_members
+from binary_checks.packages.distributions import InstallTarget, pick, read_members
 from binary_checks.trees.loose_file import begins_object
 from binary_checks.trees.members import find_formats
 
@@ -72,7 +72,7 @@ def read(
     layout = find_layout(entries)
     tags = _ON_WINDOWS if any(e.name.lower().endswith((".pyd", ".dll")) for e in entries) else ()
     wanted = VisitRequest(only=entries, store=store)
-    reading = read_members(tree, reader, wanted, Landing(layout, tags), progress)
+    reading = read_members(tree, reader, wanted, InstallTarget(layout, tags), progress)
     package = assemble(
         ObjectFolder,
         reading.visited,

@@ -32,7 +32,7 @@ from binary_checks.model.protocols import (
 from binary_checks.packages import distributions as wheel_texts
 from binary_checks.packages.distributions import (
     DIST_INFO,
-    Landing,
+    InstallTarget,
     ReadMembers,
     assemble,
     read_members,
@@ -67,7 +67,7 @@ def read(
     return _read(tree, reader, progress, store, hashed=True)
 
 
-def read_beside(tree: Tree, reader: ObjectReader) -> InstalledPackage:
+def read_unhashed(tree: Tree, reader: ObjectReader) -> InstalledPackage:
     """Read the objects of a package next to the judged one, without hashing files."""
     return _read(tree, reader, None, None, hashed=False)
 
@@ -89,7 +89,7 @@ def _read(
     hashed: bool,
 ) -> InstalledPackage:
     own, texts = _list_own(tree), _read_texts(tree)
-    landing = Landing(_lay_out(tree, texts), read_tags(texts.wheel))
+    landing = InstallTarget(_lay_out(tree, texts), read_tags(texts.wheel))
     wanted = VisitRequest(place=landing.layout.place, only=own.entries, hashed=hashed, store=store)
     reading = read_members(tree, reader, wanted, landing, progress)
     return _assemble(tree, own, texts, reading, hashed=hashed)
@@ -150,10 +150,10 @@ def _refuse_editable(tree: Tree) -> None:
     except (ValueError, AttributeError, RecursionError):
         editable, url = False, ""
     if editable:
-        raise PackageError(f"{tree.label}: {say_editable(str(url))}")
+        raise PackageError(f"{tree.label}: {describe_editable(str(url))}")
 
 
-def say_editable(where: str) -> str:
+def describe_editable(where: str) -> str:
     """Describe an editable install, and what to judge instead."""
     return (
         f"an editable install of {where or 'a project elsewhere'}: its files lie there; "

@@ -26,7 +26,7 @@ from binary_checks.model.protocols import (
 from binary_checks.packages.distributions import (
     DIST_INFO,
     LONGEST,
-    Landing,
+    InstallTarget,
     Texts,
     assemble,
     read_members,
@@ -87,8 +87,8 @@ def read_contents(  # noqa: PLR0913 - what reads every kind, and what is known o
     """
     dist_info, layout, tags = title.dist_info, lay_out(title.name, title.tags), title.tags
     kept = {f"{dist_info}/{text}": most for text, most in LONGEST.items()}
-    wanted = VisitRequest(place=placing(dist_info, layout), texts=kept, store=store)
-    reading = read_members(tree, reader, wanted, Landing(layout, tags), progress)
+    wanted = VisitRequest(place=make_placer(dist_info, layout), texts=kept, store=store)
+    reading = read_members(tree, reader, wanted, InstallTarget(layout, tags), progress)
     texts = _read_texts(tree.label, dist_info, reading.visited)
     faults = {f"{dist_info}/{text}": found for text, found in texts.faults.items() if found}
     visited = [_add_faults(each, faults) for each in reading.visited]
@@ -208,7 +208,7 @@ def place_member(archive_name: str, data: str, layout: Layout) -> str:
     return inner_name
 
 
-def placing(dist_info: str, layout: Layout) -> partial[str]:
+def make_placer(dist_info: str, layout: Layout) -> partial[str]:
     """Return `place_member` for the wheel with that metadata folder."""
     data = f"{dist_info.removesuffix('.dist-info')}.data"
     return partial(place_member, data=data, layout=layout)

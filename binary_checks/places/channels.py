@@ -36,7 +36,7 @@ class ChannelAnswer:
     unsolved: str = ""  # the solver's message if no packages satisfy the requirements
 
 
-def spell_channel(name: str, folder: Path) -> str:
+def format_channel(name: str, folder: Path) -> str:
     """Return a channel as py-rattler names it; a folder becomes a ``file:`` URL.
 
     Raises ProfileError if there is no such channel or folder.

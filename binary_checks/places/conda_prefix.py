@@ -40,7 +40,7 @@ class CondaPlace(HostPlace):
     def _install(self, package: Package) -> InstallReport:
         """Solve, link the packages, and identify the prefix's Python if it has one."""
         assert isinstance(package, CondaPackage)
-        refuse_faults(package)
+        require_undamaged(package)
         answer = self._ask(package)
         if answer.unsolved:
             return self._explain(package, answer)
@@ -168,7 +168,7 @@ class LinkedPlace(InstalledPlace):
         self._settle(target, target.site_packages)
 
 
-def refuse_faults(package: CondaPackage) -> None:
+def require_undamaged(package: CondaPackage) -> None:
     """Raise Unavailable for a damaged package: installers disagree on what they make of one."""
     faults = (fault for member in package.members for fault in member.faults)
     first = next(iter((*package.ambiguities, *package.archive_faults, *faults)), None)
@@ -191,7 +191,7 @@ def find_changed(package: CondaPackage, prefix: Path) -> Iterator[tuple[str, boo
         name = member.archive_name
         if member.is_directory or name.startswith("info/") or name in rewritten:
             continue
-        path = prefix / place_in(package, name, prefix)
+        path = prefix / find_linked_path(package, name, prefix)
         if not os.path.lexists(path):
             yield name, False
         elif not member.target and member.sha256:
@@ -212,7 +212,7 @@ def _list_libraries(prefix: Path, package: CondaPackage) -> Iterator[tuple[str, 
                 yield name, stated["name"]
 
 
-def place_in(package: CondaPackage, name: str, prefix: Path) -> str:
+def find_linked_path(package: CondaPackage, name: str, prefix: Path) -> str:
     """Return the path in the prefix to which a file of the package is linked.
 
     Files of a ``noarch: python`` package go into the folders of the prefix's Python.

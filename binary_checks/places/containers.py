@@ -26,7 +26,7 @@ from pathlib import Path
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.model.places import CleanSystem, LoaderAnswer
 from binary_checks.places.limits import Limits, choose_memory
-from binary_checks.places.processes import Conversation, Ended, run_process
+from binary_checks.places.processes import Conversation, ProcessResult, run_process
 from binary_checks.places.sandbox import ask_python
 from binary_checks.processes import user_environment
 
@@ -218,7 +218,7 @@ class Container:
         talk: Conversation | None = None,
         alone: bool = True,
         kept: int = 1 << 16,
-    ) -> Ended:
+    ) -> ProcessResult:
         """Run a command in a clean environment, with an empty working folder and an empty home.
 
         With ``alone=False`` the command may run concurrently with others, and sees the files that
@@ -363,7 +363,7 @@ rm -f "$out" "$err"
 _PYTHON = re.compile(r"/opt/python/.+|.*/python3\.\d+t?")
 
 
-def look_around(container: Container, known: CleanSystem, timeout: float) -> CleanSystem:
+def identify_system(container: Container, known: CleanSystem, timeout: float) -> CleanSystem:
     """Add the C library, the loader and the Pythons that a process finds in the container."""
     ended = container.run(("sh", "-c", _LOOK, "sh", *_LOADERS), timeout=timeout)
     found = [line.partition(" ") for line in ended.stdout.splitlines()]
@@ -497,7 +497,9 @@ def mount_python(python: Path) -> MountedPython:
     return MountedPython(program=shown, mounts=mounts, variables=variables)
 
 
-def demand_fitting(python: MountedPython, container: Container, title: str, timeout: float) -> None:
+def require_fitting(
+    python: MountedPython, container: Container, title: str, timeout: float
+) -> None:
     """Raise Unavailable unless it runs in a container with all of its standard library."""
     command = (python.program, "-I", "-S", "-c", _FITS)
     ended = container.run(command, timeout=timeout, variables=python.variables)

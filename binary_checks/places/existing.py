@@ -87,7 +87,9 @@ class InstalledPlace(HostPlace):
     def _settle(self, target: TargetPython, site: Path) -> None:
         """Use the packages as they are installed in ``site``."""
         self.preinstalled = tuple(
-            find_beside(self.requires, target, timeout=self.timeout, sandbox=self.sandbox)
+            find_installed_requirements(
+                self.requires, target, timeout=self.timeout, sandbox=self.sandbox
+            )
         )
         # A package may lie in another folder than the interpreter installs to: Debian has two.
         self._target = replace(target, paths={**target.paths, "platlib": str(site)})
@@ -126,7 +128,7 @@ def _read(path: Path) -> str:
         return ""
 
 
-def find_beside(
+def find_installed_requirements(
     requires: Iterable[str], target: TargetPython, *, timeout: float, sandbox: Sandbox | None = None
 ) -> Iterator[str]:
     """Find the installed version of each requirement; yield ``numpy 2.4.6``.
@@ -215,7 +217,7 @@ class PrefixPlace(InstalledPlace):
             raise NothingNamed(
                 f"{self._label}: {wheel.name} {version} is installed there, not {wheel.version}"
             )
-        demand_same(wheel, target, found.parent, self._label)
+        require_same(wheel, target, found.parent, self._label)
         return found.parent
 
     def _find_conda(self, package: Package, target: TargetPython) -> Path:
@@ -238,7 +240,7 @@ def find_metadata(name: str, folders: Iterable[Path]) -> Path | None:
     return next(found, None)
 
 
-def demand_same(wheel: Wheel, target: TargetPython, site: Path, label: str) -> None:
+def require_same(wheel: Wheel, target: TargetPython, site: Path, label: str) -> None:
     """Raise NothingNamed if installed files of the wheel are missing or have other contents."""
     paths = {**target.paths, "platlib": str(site), "purelib": str(site)}
     differences = compare(wheel, replace(target, paths=paths))

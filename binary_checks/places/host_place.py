@@ -110,7 +110,7 @@ class HostPlace:
         """The folders of the installed package; None if only the installer knows them."""
         return None
 
-    def apart(self: _Place, requires: tuple[str, ...]) -> _Place:
+    def with_requirements(self: _Place, requires: tuple[str, ...]) -> _Place:
         """Return another place of this kind for the package and these requirements."""
         return type(self)(self.settings, requires)
 
@@ -274,7 +274,7 @@ class Differences:
 
 def compare(wheel: Wheel, target: TargetPython) -> Differences:
     """Compare site-packages with the wheel, hashing every file of the wheel."""
-    landings = find_landings(wheel, target)
+    landings = map_installed_paths(wheel, target)
     site = target.site_packages
     missing = {name for name, path in landings.items() if not path.is_file()}
     expected = {
@@ -291,7 +291,7 @@ def compare(wheel: Wheel, target: TargetPython) -> Differences:
     )
 
 
-def find_landings(wheel: Wheel, target: TargetPython) -> dict[str, Path]:
+def map_installed_paths(wheel: Wheel, target: TargetPython) -> dict[str, Path]:
     """Return the installed path of each file of the archive, by its name in the archive.
 
     Leave out files whose installed path is not certain: headers, and names with ``..``.

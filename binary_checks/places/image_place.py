@@ -43,11 +43,11 @@ from binary_checks.places.containers import (
     MountedPython,
     PulledImage,
     SystemLoader,
-    demand_fitting,
     find_engine,
     find_image,
-    look_around,
+    identify_system,
     mount_python,
+    require_fitting,
 )
 from binary_checks.places.foreign_tags import find_python_version
 from binary_checks.places.host_place import HostPlace, PlaceSettings, hash_file
@@ -62,7 +62,7 @@ from binary_checks.places.processes import Conversation
 from binary_checks.places.running import OPTIONS, judge_end, limit, read_target, require_fit
 from binary_checks.places.sandbox import find_devices
 from binary_checks.places.unpacked import RefusedMember, unpack
-from binary_checks.places.venv import demand_wheels
+from binary_checks.places.venv import require_wheels
 from binary_checks.profile.toml_values import parse_toml
 from binary_checks.trees import open_tree
 
@@ -124,7 +124,7 @@ def choose_image(name: str, claims: Claims) -> ImageEntry:
     if name not in RELATIVE:
         named = (entry for entry in entries if entry.name == name)
         return next(named, ImageEntry(name=name, reference=name))
-    machine = spell_host_architecture()
+    machine = find_host_architecture()
     found = next(rank(name, claims, entries, machine), None)
     if found is None:
         promised = ", ".join(claim.name for claim in claims.systems) or "no system"
@@ -160,7 +160,7 @@ def _fits(entry: ImageEntry, claim: SystemClaim, machine: str) -> bool:
     return same and entry.libc_version >= (claim.minimum or ())
 
 
-def spell_host_architecture() -> str:
+def find_host_architecture() -> str:
     """Return the architecture of this host as the model spells it."""
     machine = platform.machine().lower()
     return _ARCHITECTURES.get(machine, machine)
@@ -267,7 +267,7 @@ class ImagePlace(HostPlace):
         _, image = self._image
         entry = self._entry
         known = CleanSystem(name=entry.name, pinned=image.pinned, reservation=entry.reservation)
-        return look_around(self._open(), known, self.timeout)
+        return identify_system(self._open(), known, self.timeout)
 
     @property
     def target(self) -> TargetPython:
@@ -279,10 +279,10 @@ class ImagePlace(HostPlace):
     def _list_pythons(self) -> Iterator[str]:
         """Yield the image's interpreters, then this host's if it runs there."""
         yield from self.system.pythons
-        yield self._once("fitting", self._demand_fitting)
+        yield self._once("fitting", self._require_fitting)
 
-    def _demand_fitting(self) -> str:
-        demand_fitting(self._mounted, self._open(), self.system.title, self.timeout)
+    def _require_fitting(self) -> str:
+        require_fitting(self._mounted, self._open(), self.system.title, self.timeout)
         return self._mounted.program
 
     @property
@@ -307,8 +307,8 @@ class ImagePlace(HostPlace):
 
     def _install(self, package: Package) -> InstallReport | None:
         """Install the package for the first Python in the container that accepts it."""
-        demand_movable(package)
-        demand_system(package.claims, self.system)
+        require_movable(package)
+        require_system(package.claims, self.system)
         if not isinstance(package, Wheel):
             raise Unavailable(f"an image only loads the objects of {package.noun}")
         refusals = []
@@ -335,7 +335,7 @@ class ImagePlace(HostPlace):
         lines = (f"home = {home}", "include-system-site-packages = false", "")
         (prefix / "pyvenv.cfg").write_text("\n".join(lines), encoding="utf-8")
         self._prefix = Prefix(folder=prefix, site="")
-        let_read(prefix)
+        make_readable(prefix)
         made = self._ask(f"{PACKAGE}/bin/python")
         site = os.path.relpath(made.site_packages, PACKAGE)
         self._prefix = replace(self._prefix, site=site)
@@ -344,7 +344,7 @@ class ImagePlace(HostPlace):
     def _fill(self, wheel: Wheel, target: TargetPython) -> InstallReport | None:
         assert self._prefix is not None
         refused = fill(
-            Cargo(
+            WheelInstallation(
                 wheel=wheel,
                 prefix=self._prefix,
                 target=target,
@@ -353,7 +353,7 @@ class ImagePlace(HostPlace):
                 requires=self.requires,
             )
         )
-        let_read(self._prefix.folder)
+        make_readable(self._prefix.folder)
         if not refused:
             return None
         return InstallReport(python=target.name, installer="uv", error=self.scrub(refused))
@@ -386,7 +386,7 @@ class ImagePlace(HostPlace):
         container = self._open(gpu=conditions.gpu and _has_nvidia())
         if isinstance(script, Path):
             shutil.copyfile(script, self.folder / posixpath.basename(PROBE) / script.name)
-            let_read(self.folder / posixpath.basename(PROBE))
+            make_readable(self.folder / posixpath.basename(PROBE))
             words = (f"{PROBE}/{script.name}", f"{_PROBES}/process.py")
         if self._base == self._found.get("fitting"):  # this host's interpreter, mounted
             conditions = _lead(conditions, self._mounted.variables)
@@ -409,7 +409,7 @@ class ImagePlace(HostPlace):
         led = conditions.variables.get("LD_LIBRARY_PATH", "")
         if not conditions.decoys:
             return conditions
-        let_read(folder)
+        make_readable(folder)
         paths = led.replace(str(folder), DECOYS)
         return replace(conditions, variables={**conditions.variables, "LD_LIBRARY_PATH": paths})
 
@@ -420,7 +420,7 @@ class ImagePlace(HostPlace):
 
     def resolve(self, package: Package, paths: Sequence[str]) -> tuple[LoaderAnswer, ...]:
         """Load objects with the system's loader, each in a process of its own."""
-        demand_system(package.claims, self.system)
+        require_system(package.claims, self.system)
         prefix = self._once("prefix", partial(self._lay_out, package))
         programs = {item.path for item in package.objects if item.kind is Kind.EXECUTABLE}
         loader = SystemLoader(container=self._open(), system=self.system, timeout=self.timeout)
@@ -444,7 +444,7 @@ class ImagePlace(HostPlace):
         if isinstance(package, Wheel):
             return self._unpack(package)
         laid = unpack_files(package, self.folder / posixpath.basename(PACKAGE), self.timeout)
-        let_read(laid.folder)
+        make_readable(laid.folder)
         return laid
 
     def _unpack(self, wheel: Wheel) -> Prefix:
@@ -457,7 +457,7 @@ class ImagePlace(HostPlace):
         if self._prefix is None:
             folder = self.folder / posixpath.basename(PACKAGE)
             self._prefix = Prefix(folder=folder, site=wheel.layout.site_packages)
-            target = imagine_python(find_python_version(wheel), self.system)
+            target = describe_absent_python(find_python_version(wheel), self.system)
             report = self._fill(wheel, target)
             if report is not None:
                 raise Unavailable(f"its requirements cannot be had: {report.error}")
@@ -563,7 +563,7 @@ class UnpackedFiles:
         return self.paths.get(place, place)
 
 
-def demand_movable(package: Package) -> None:
+def require_movable(package: Package) -> None:
     """Raise NothingNamed for a package that runs only with others around it."""
     if isinstance(package, _ELSEWHERE):
         raise NothingNamed(f"{package.noun} is not taken into an image")
@@ -571,7 +571,7 @@ def demand_movable(package: Package) -> None:
 
 def unpack_files(package: Package, folder: Path, seconds: float) -> UnpackedFiles:
     """Write all members of any package below a folder. Raises Unavailable, GatherError."""
-    demand_movable(package)
+    require_movable(package)
     folder.mkdir(exist_ok=True)
     with closing(open_tree(package.path)) as tree:
         try:
@@ -585,7 +585,7 @@ def unpack_files(package: Package, folder: Path, seconds: float) -> UnpackedFile
     )
 
 
-def demand_system(claims: Claims, system: CleanSystem) -> None:
+def require_system(claims: Claims, system: CleanSystem) -> None:
     """Raise NothingNamed if the package does not claim to run on this system."""
     if not any(_claims(claim, system) for claim in claims.systems):
         names = ", ".join(claim.name for claim in claims.systems) or "no system"
@@ -603,7 +603,7 @@ def _claims(claim: SystemClaim, system: CleanSystem) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Cargo:
+class WheelInstallation:
     """A wheel, with the prefix that it is installed to and the system of that prefix."""
 
     wheel: Wheel
@@ -614,14 +614,14 @@ class Cargo:
     requires: tuple[str, ...] = ()  # further requirements, which the wheel does not state itself
 
 
-def fill(cargo: Cargo) -> str:
+def fill(cargo: WheelInstallation) -> str:
     """Install the wheel and its requirements in the prefix; return "" or why uv refused.
 
     Raises Unavailable for requirements that cannot be resolved or a wheel that cannot be unpacked
     here, GatherError if the network or the machine failed.
     """
     wheel, target = cargo.wheel, cargo.target
-    demand_wheels(wheel, cargo.settings.given, target)
+    require_wheels(wheel, cargo.settings.given, target)
     items = ((text, read_requirement(text)) for text in (*wheel.requires_dist, *cargo.requires))
     held = tuple(text for text, item in items if item is None or applies(item, target.markers))
     refused = _install_required(held, cargo) if held or cargo.settings.given else ""
@@ -630,7 +630,7 @@ def fill(cargo: Cargo) -> str:
     return refused
 
 
-def _install_required(held: tuple[str, ...], cargo: Cargo) -> str:
+def _install_required(held: tuple[str, ...], cargo: WheelInstallation) -> str:
     prefix, settings = cargo.prefix, cargo.settings
     root = prefix.folder.parent
     cwd = root / "empty"
@@ -651,7 +651,7 @@ def _install_required(held: tuple[str, ...], cargo: Cargo) -> str:
     return refused
 
 
-def _find_uv(cargo: Cargo, cwd: Path) -> Installer:
+def _find_uv(cargo: WheelInstallation, cwd: Path) -> Installer:
     """Return uv, set to resolve for a Python that is not on this host; pip cannot."""
     settings, target = cargo.settings, cargo.target
     if find_uv() is None or target.free_threaded:
@@ -699,7 +699,7 @@ def unpack_wheel(wheel: Wheel, prefix: Prefix) -> None:
         raise GatherError(f"{wheel.path.name}: cannot be unpacked: {error.strerror}") from error
 
 
-def let_read(folder: Path) -> None:
+def make_readable(folder: Path) -> None:
     """Let any user read a folder and everything in it, whatever our umask is."""
     for parent, _, names in os.walk(folder):
         Path(parent).chmod(0o755)
@@ -708,7 +708,7 @@ def let_read(folder: Path) -> None:
                 path.chmod(path.stat().st_mode | 0o444)
 
 
-def imagine_python(version: tuple[int, int], system: CleanSystem) -> TargetPython:
+def describe_absent_python(version: tuple[int, int], system: CleanSystem) -> TargetPython:
     """Describe a CPython that the image does not have, for which requirements are resolved."""
     platforms = tuple(_list_platforms(system))
     number = "{}.{}".format(*version)

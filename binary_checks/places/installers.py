@@ -43,7 +43,7 @@ from binary_checks.places.index_settings import (
     translate_for_uv,
     translate_variables_for_uv,
 )
-from binary_checks.places.processes import Ended, name_crash, run_process
+from binary_checks.places.processes import ProcessResult, name_crash, run_process
 from binary_checks.places.scripts.held_pip import REFUSED
 from binary_checks.processes import SAFE_PATH, user_environment
 
@@ -186,7 +186,9 @@ def install(
         if crash := name_crash(ended.status):
             raise GatherError(f"installation broke: {installer.name} was ended by {crash}")
         said = read_log(log)
-    return blame(ended.stderr or ended.stdout, index=index and installer.has_index, log=said)
+    return attribute_failure(
+        ended.stderr or ended.stdout, index=index and installer.has_index, log=said
+    )
 
 
 # Wheels that the user gives alongside a package, as arguments for installers.
@@ -383,12 +385,12 @@ class _Statement(NamedTuple):
     text: str
 
 
-def blame(output: str, *, index: bool, log: str = "") -> str:
+def attribute_failure(output: str, *, index: bool, log: str = "") -> str:
     """Return an installer's error in one line if the package is to blame, otherwise raise.
 
     ``index`` says whether the installer had one to query; ``log`` is the content of pip's log.
     """
-    line, said = say_in_one_line(output), output
+    line, said = summarise_output(output), output
     # uv wraps its lines at the terminal's width, at any place.
     output = f"{output}\n{' '.join(_DRAWING.sub(' ', output).split())}"
     if found := _BY_URL.search(output):
@@ -406,7 +408,7 @@ def blame(output: str, *, index: bool, log: str = "") -> str:
 def _has_source(output: str, log: str) -> bool:
     """Return whether pip skipped an sdist of the project that it found no version of."""
     try:
-        wanted = Requirement(name_lacking(output))
+        wanted = Requirement(find_missing_requirement(output))
     except InvalidRequirement:  # or the text is empty
         return False
     return any(_is_source_of(wanted, url) for url in _SKIPPED.findall(log))
@@ -422,7 +424,7 @@ def _is_source_of(wanted: Requirement, url: str) -> bool:
     return fits and name == canonicalize_name(wanted.name)
 
 
-def say_in_one_line(output: str) -> str:
+def summarise_output(output: str) -> str:
     """Return the relevant lines in one: pip's ``ERROR:`` lines if there are some."""
     lines = [" ".join(_DRAWING.sub(" ", line).split()) for line in output.splitlines()]
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
@@ -435,13 +437,13 @@ def say_in_one_line(output: str) -> str:
     return _PRIVATE.sub("", " ".join(chosen))[:1000] or "the installer failed without a message"
 
 
-def name_lacking(output: str) -> str:
+def find_missing_requirement(output: str) -> str:
     """Return the requirement for which pip found no wheel, or "" if it failed otherwise."""
     found = _NO_WHEEL.search(output)
     return found["text"] if found else ""
 
 
-def broke_off(output: str) -> str:
+def read_last_line(output: str) -> str:
     """Return the last line of the traceback that pip ended with, or "" if it has none."""
     return output.rstrip().rpartition("\n")[2] if _BROKEN_OFF.search(output) else ""
 
@@ -481,7 +483,7 @@ def _read_log(log: str) -> Iterator[tuple[str, str]]:
 
 def _read_traceback(output: str) -> Iterator[tuple[str, str]]:
     """Yield the index's fault if pip failed while it queried an index."""
-    last = broke_off(output)
+    last = read_last_line(output)
     if not last:
         return
     if last.startswith("MemoryError"):
@@ -596,14 +598,14 @@ def download(requirements: Iterable[str], python: ForeignPython, folder: Path) -
             )
         if fault := find_fault(ended.stderr, read_log(log)):
             raise GatherError(fault)
-    if broken := broke_off(ended.stderr):
+    if broken := read_last_line(ended.stderr):
         return broken
     raise _explain(ended, python)
 
 
-def _explain(ended: Ended, python: ForeignPython) -> GatherError:
-    if asked := name_lacking(ended.stderr):
+def _explain(ended: ProcessResult, python: ForeignPython) -> GatherError:
+    if asked := find_missing_requirement(ended.stderr):
         lacking = f"wheel of {asked} for {python.abi} on {python.platforms[0]} or newer"
         advice = "give one with --binary-with"
         return NoWheelError(f"requirements: the index has no {lacking}; {advice}", lacking)
-    return GatherError(f"requirements: {say_in_one_line(ended.stderr)}")
+    return GatherError(f"requirements: {summarise_output(ended.stderr)}")

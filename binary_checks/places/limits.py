@@ -67,7 +67,7 @@ class Limits:
         return self.processes * 4
 
 
-def bound_forks(limits: Limits) -> dict[str, int]:
+def limit_forks(limits: Limits) -> dict[str, int]:
     """Return RLIMIT_NPROC for the user, counting processes that run already; empty for root."""
     if sys.platform != "linux" or os.geteuid() == 0:
         return {}
@@ -113,9 +113,9 @@ class Watcher:
         if len(pids) > self._limits.processes:
             return f"it runs more than {self._limits.processes} processes at once"
         if takes_more_memory(pids, self._memory):
-            return f"its processes take more than {spell_bytes(self._memory)} of memory"
+            return f"its processes take more than {format_bytes(self._memory)} of memory"
         if self._takes_more_disk(pids):
-            return f"it writes more than {spell_bytes(self._limits.shared or self._limits.disk)}"
+            return f"it writes more than {format_bytes(self._limits.shared or self._limits.disk)}"
         return ""
 
     def _takes_more_disk(self, pids: tuple[int, ...]) -> bool:
@@ -216,7 +216,7 @@ def _list_sizes(folder: Path) -> Iterator[int]:
                     yield from _list_sizes(Path(entry.path))
 
 
-def spell_bytes(number: int) -> str:
+def format_bytes(number: int) -> str:
     """Format a number of bytes: "1 GiB", "1.5 GiB", "64 MiB"."""
     unit, name = (1 << 30, "GiB") if number >= 1 << 30 else (1 << 20, "MiB")
     return f"{number / unit:.3g} {name}"

@@ -38,12 +38,12 @@ from binary_checks.processes import SUSPENDED, close_job, open_job
 _LONGEST_ANSWER = 16 << 20  # bytes
 END = "end"
 """The stage of a probe whose work is done, while the interpreter shuts down."""
-LOST = 76
+DISCONNECTED = 76
 """The exit status of a probe whose descriptors were closed, so that it cannot answer."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Heard:
+class ProbeMessages:
     """The messages of a probe until its pipe closed."""
 
     answer: Mapping[str, Any] = field(default_factory=dict)  # empty if there was no valid answer
@@ -81,7 +81,7 @@ class Conversation:
         self._thread = threading.Thread(target=self._converse, args=(stdin, stdout), daemon=True)
         self._thread.start()
 
-    def end(self, patience: float) -> Heard:
+    def end(self, patience: float) -> ProbeMessages:
         """Return the messages.
 
         Wait at most ``patience`` seconds, as another process may hold the pipe open.
@@ -90,7 +90,7 @@ class Conversation:
             self._thread.join(patience)
         answer = read_answer(self._known)
         finished = self._finished and bool(answer)
-        return Heard(answer=answer, finished=finished, ended=finished and self._ended)
+        return ProbeMessages(answer=answer, finished=finished, ended=finished and self._ended)
 
     def _converse(self, stdin: IO[bytes], stdout: IO[bytes]) -> None:
         with contextlib.suppress(OSError, ValueError), stdout, stdin:
@@ -151,7 +151,7 @@ _GRACE = 3.0  # seconds from SIGABRT to SIGKILL, and for pipes to drain
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Ended:
+class ProcessResult:
     """The end of a process, with its output."""
 
     status: int | None  # as subprocess returns it; None: killed at its time limit
@@ -159,7 +159,7 @@ class Ended:
     stderr: str = ""
     # native functions, innermost first, at the time limit, if requested
     calls: tuple[str, ...] = ()
-    heard: Heard = field(default_factory=Heard)  # messages of the conversation
+    heard: ProbeMessages = field(default_factory=ProbeMessages)  # messages of the conversation
     exceeded: str = ""  # which limit it exceeded, for the end of a sentence
     # seconds allowed for the stage in which it was killed; 0: no limit of a stage
     limit: float = 0.0
@@ -215,7 +215,7 @@ def run_process(  # noqa: PLR0913 - what the process is given, and under what
     watch: Watch | None = None,
     abort: Callable[[], None] | None = None,
     kept: int = _KEPT,
-) -> Ended:
+) -> ProcessResult:
     """Run a command in a session of its own, and kill all processes that are left at the end.
 
     At the time limit, or at the limit of the conversation's stage, send SIGABRT on POSIX, so that
@@ -277,12 +277,12 @@ def run_process(  # noqa: PLR0913 - what the process is given, and under what
         process.wait()
         if group:
             group.close()
-    return Ended(
+    return ProcessResult(
         status=status,
         stdout=stdout.text() if stdout else "",
         stderr=stderr.text(),
         calls=stack,
-        heard=talk.end(_GRACE) if talk else Heard(),
+        heard=talk.end(_GRACE) if talk else ProbeMessages(),
         exceeded=watcher.exceeded if watcher else "",
         limit=limit or 0.0,
     )
@@ -324,7 +324,7 @@ def _wait(
 def _abort(process: subprocess.Popen[bytes], *, calls: bool, depth: int) -> tuple[str, ...]:
     """Make the process print its stacks, and return its native stack."""
     pid = find_below(process.pid, depth)
-    stack = take_native_stack(pid) if calls else ()
+    stack = read_native_stack(pid) if calls else ()
     if os.name == "posix":
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGABRT)
@@ -476,7 +476,7 @@ _KERNEL_FRAME = re.compile(r"^\[<[0-9a-fx]+>\] (?P<name>\w+)", re.MULTILINE)
 _TIMEOUT = 30.0  # seconds; gdb reads the symbols of all loaded libraries
 
 
-def take_native_stack(pid: int) -> tuple[str, ...]:
+def read_native_stack(pid: int) -> tuple[str, ...]:
     """Return the functions on the stack of the process's first thread, innermost first.
 
     If no debugger can attach, return the kernel functions in which it waits, each with a prefix
@@ -489,7 +489,7 @@ def take_native_stack(pid: int) -> tuple[str, ...]:
     return tuple(f"{KERNEL}{name}" for name in _read_kernel_stack(Path(f"/proc/{pid}")))
 
 
-def describe_lack(calls: tuple[str, ...]) -> str:
+def explain_missing_stack(calls: tuple[str, ...]) -> str:
     """Explain why a stack contains no function of the process itself, and what helps.
 
     Return "" if it contains one.

@@ -17,8 +17,14 @@ from packaging.tags import Tag, compatible_tags, cpython_tags, parse_tag, platfo
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.model import Ending, Wheel
 from binary_checks.model.places import Conditions, ProbeAnswer, TargetPython
-from binary_checks.places.limits import Limits, bound_forks
-from binary_checks.places.processes import LOST, Conversation, Ended, name_crash, run_process
+from binary_checks.places.limits import Limits, limit_forks
+from binary_checks.places.processes import (
+    DISCONNECTED,
+    Conversation,
+    ProcessResult,
+    name_crash,
+    run_process,
+)
 from binary_checks.places.sandbox import Sandbox, find_visible
 
 OPTIONS = ("-I", "-B", "-X", "faulthandler")
@@ -96,7 +102,7 @@ def limit(conditions: Conditions, limits: Limits, timeout: float) -> dict[str, o
         "CORE": 0,
         "FSIZE": limits.shared or limits.disk,
         "DATA": conditions.memory,
-        **bound_forks(limits),
+        **limit_forks(limits),
     }
     return {
         "limits": {name: most for name, most in bounds.items() if most or name == "CORE"},
@@ -120,7 +126,7 @@ def make_environment(home: Path) -> dict[str, str]:
     }
 
 
-def judge_end(ended: Ended, timeout: float) -> ProbeAnswer:
+def judge_end(ended: ProcessResult, timeout: float) -> ProbeAnswer:
     """Return how a probe ended, given its process's end and the conversation."""
     outcome, detail = Ending.OK, ""
     aborted = _FATAL.search(ended.stderr) is not None
@@ -135,7 +141,7 @@ def judge_end(ended: Ended, timeout: float) -> ProbeAnswer:
         # sys.exit(3).
         outcome = Ending.CRASHED if aborted else Ending.EXITED
         detail = f"exit status {ended.status}"
-        if ended.status == LOST and not ended.heard.finished:
+        if ended.status == DISCONNECTED and not ended.heard.finished:
             detail = "it closed descriptors that are not its own"
     elif not ended.heard.ended:
         outcome, detail = Ending.EXITED, "exit status 0"
@@ -240,7 +246,7 @@ def require_fit(wheel: Wheel, target: TargetPython) -> None:
     """Raise Unavailable if the interpreter does not accept the wheel."""
     if wheel.tags and target.tags.isdisjoint(wheel.tags):
         place = _describe_place(target, wheel.tags)
-        label = spell_tags(wheel.tags)
+        label = format_tags(wheel.tags)
         raise Unavailable(f"the wheel is for {label}, the interpreter is {target.name} on {place}")
     wanted = wheel.header("Requires-Python")
     try:
@@ -251,7 +257,7 @@ def require_fit(wheel: Wheel, target: TargetPython) -> None:
         raise Unavailable(f"the wheel requires Python {wanted}, the interpreter is {target.name}")
 
 
-def spell_tags(tags: Iterable[Tag]) -> str:
+def format_tags(tags: Iterable[Tag]) -> str:
     """Format the first of the tags, and the number of others."""
     first, *more = sorted(map(str, tags))
     return f"{first} (and {len(more)} more)" if more else first

@@ -105,7 +105,7 @@ class UnpackedPlace(HostPlace):
         return super().scrub(text)
 
 
-def demand_builds(place: Place) -> UnpackedPlace:
+def require_builds(place: Place) -> UnpackedPlace:
     """Return the place if consumers can be built in it. Raises Unavailable for any other."""
     if isinstance(place, UnpackedPlace):
         return place
@@ -148,15 +148,15 @@ def unpack(tree: Tree, package: Package, folder: Path, *, seconds: float) -> Non
     top = package.top if isinstance(package, CppArchive) else ""
     members = {member.archive_name: member for member in package.members}
     entries = tree.entries()
-    _demand_room(folder, sum(entry.size for entry in entries))
+    _require_room(folder, sum(entry.size for entry in entries))
     deadline = time.monotonic() + seconds
     target = _Target(root=folder, soft={}, hard={})
-    _demand_all_apart(entries)  # before anything is written
+    _require_all_apart(entries)  # before anything is written
     try:
         for entry, content in tree.contents(entries):
             if time.monotonic() > deadline:
                 raise Unavailable(f"unpacking it takes more than {seconds:g} s")
-            name = _demand_safe(entry)
+            name = _require_safe(entry)
             member = members.get(entry.stored)
             if member is None:
                 raise GatherError(f"{name} was not there when it was read: it has changed")
@@ -172,7 +172,7 @@ def unpack(tree: Tree, package: Package, folder: Path, *, seconds: float) -> Non
         raise GatherError(f"it cannot be unpacked here: {reason}") from None
 
 
-def _demand_room(folder: Path, size: int) -> None:
+def _require_room(folder: Path, size: int) -> None:
     free = shutil.disk_usage(folder).free
     if size + _MARGIN > free:
         mib = 1 << 20
@@ -180,7 +180,7 @@ def _demand_room(folder: Path, size: int) -> None:
         raise GatherError(f"{needs} where temporary files lie (TMPDIR)")
 
 
-def _demand_safe(entry: TreeEntry) -> str:
+def _require_safe(entry: TreeEntry) -> str:
     """Return the member's name. Raises RefusedMember if it is not a path below the folder."""
     name = entry.name.removesuffix("/")
     parts = name.split("/")
@@ -191,11 +191,11 @@ def _demand_safe(entry: TreeEntry) -> str:
     return "/".join(parts)
 
 
-def _demand_all_apart(entries: Iterable[TreeEntry]) -> None:
+def _require_all_apart(entries: Iterable[TreeEntry]) -> None:
     """Raise RefusedMember for a repeated name, and for a member below one that is not a folder."""
     folders: dict[str, bool] = {}  # names so far and their parent folders; whether each is a folder
     for entry in entries:
-        above = name = _demand_safe(entry)
+        above = name = _require_safe(entry)
         while above := posixpath.dirname(above):
             if not folders.setdefault(above, True):
                 raise RefusedMember(f"{name} lies behind {above}, which is no folder")

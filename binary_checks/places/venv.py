@@ -40,7 +40,7 @@ class FreshPlace(HostPlace):
         self._target = target = self._identify(python)
         require_fit(package, target)
         if not self.settings.builds:
-            demand_wheels(package, self.settings.given, target)
+            require_wheels(package, self.settings.given, target)
         return _install(package, target, root, self.settings, self.requires)
 
     @property
@@ -73,7 +73,7 @@ def _make_venv(python: Path, root: Path, timeout: float) -> Path:
     return made
 
 
-def demand_wheels(wheel: Wheel, given: tuple[Path, ...], target: TargetPython) -> None:
+def require_wheels(wheel: Wheel, given: tuple[Path, ...], target: TargetPython) -> None:
     """Raise Unavailable if a given package requires another by URL.
 
     Installers follow the URL requirements of files that they are given: uv of direct requirements,

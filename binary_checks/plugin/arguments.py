@@ -31,7 +31,7 @@ from binary_checks.plugin.screen import progress_line
 from binary_checks.profile.reading import Profile
 from binary_checks.sources.file import explain, suggest_requirement
 from binary_checks.sources.release import RELEASE
-from binary_checks.sources.remote import LostSource
+from binary_checks.sources.remote import UnresolvedSource
 from binary_checks.sources.requirement import LABEL as INDEX
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def find_sources(
         except BinaryChecksError as error:
             if each.path not in named.published:
                 raise usage_error(f"{placing.option}: {error}") from None
-            found.append(LostSource(path=each.path, reason=str(error)))
+            found.append(UnresolvedSource(path=each.path, reason=str(error)))
     if lost and not found:
         raise usage_error(*lost)
     try:
@@ -210,7 +210,7 @@ def _make_surroundings(
         static=config.option.binary_static,
         target=target,
         progress=lambda name: progress_line(config, name, "downloading"),
-        agreed={} if given is None else json.loads(given),
+        shared_results={} if given is None else json.loads(given),
     )
     return surroundings
 
@@ -218,7 +218,7 @@ def _make_surroundings(
 def share_index_findings(config: pytest.Config) -> str:
     """Return the controller's findings for a worker: an index may change in the meantime."""
     surroundings = config.stash.get(SURROUNDINGS, None)
-    return json.dumps(surroundings.agreed if surroundings else {})
+    return json.dumps(surroundings.shared_results if surroundings else {})
 
 
 def _format_error(named: sources.NamedSource, error: Exception) -> str:
@@ -229,9 +229,9 @@ def _format_error(named: sources.NamedSource, error: Exception) -> str:
 
 def _attach_facts(statement: Statement, found: list[Source]) -> list[Source]:
     """Attach the facts to the package that they are about."""
-    from binary_checks.sources.stated import describe, trust
+    from binary_checks.sources.stated import apply_statement, describe
 
-    trusting = [trust(source, statement) for source in found]
+    trusting = [apply_statement(source, statement) for source in found]
     if not any(trusting):
         known = ", ".join(f"{each.label} ({each.identity()})" for each in found)
         about = f"{statement.package.path.name} ({', '.join(describe(statement))})"

@@ -26,7 +26,7 @@ from binary_checks.plugin.screen import SCREEN, Screen
 from binary_checks.plugin.session import SESSION, Session
 from binary_checks.reports.explanation import abridge
 from binary_checks.reports.terminal import RunText
-from binary_checks.reports.writing import demand_place
+from binary_checks.reports.writing import require_place
 
 NOTHING = "name a package, for example dist/*.whl"
 
@@ -39,7 +39,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     if written := config.getoption("xmlpath", None):
         try:
-            demand_place("--junit-xml", written, config.invocation_params.dir / written)
+            require_place("--junit-xml", written, config.invocation_params.dir / written)
         except ProfileError as error:
             raise usage_error(str(error)) from None
     if is_quiet(config):

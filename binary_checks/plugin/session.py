@@ -59,7 +59,7 @@ from binary_checks.profile.reading import (
 )
 from binary_checks.reports.ledger import Ledger
 from binary_checks.reports.writing import Destination, add_to_known, read_destination
-from binary_checks.sources.known_problem_lists import HeldList, hold_list, is_url
+from binary_checks.sources.known_problem_lists import LoadedList, is_url, load_list
 from binary_checks.sources.release import (
     ExpectedSet,
     read_expected_set,
@@ -132,10 +132,10 @@ def _is_ci() -> bool:
 # The lists of known problems of a run: fetched once, and the same in every worker.
 
 _INPUT = "binary_checks_known"
-_HELD = pytest.StashKey[tuple[HeldList, ...]]()
+_HELD = pytest.StashKey[tuple[LoadedList, ...]]()
 
 
-def find_known_lists(config: pytest.Config) -> tuple[HeldList, ...]:
+def find_known_lists(config: pytest.Config) -> tuple[LoadedList, ...]:
     """Return the lists that were named, and the list to which the problems of this run are added.
 
     A server is asked once in a run: all workers must judge by the same bytes. Raises ProfileError.
@@ -146,14 +146,14 @@ def find_known_lists(config: pytest.Config) -> tuple[HeldList, ...]:
     return held
 
 
-def _hold(config: pytest.Config) -> Iterator[HeldList]:
+def _hold(config: pytest.Config) -> Iterator[LoadedList]:
     folder, option = config.invocation_params.dir, config.option
     written = option.binary_write_known
     added = [written] if written and (folder / written).is_file() else []
     given = json.loads(getattr(config, "workerinput", {}).get(_INPUT, "{}"))
     now = read_now(config)
     for name in dict.fromkeys((*option.binary_known, *added)):
-        yield _restore(given[name]) if name in given else hold_list(name, folder, now)
+        yield _restore(given[name]) if name in given else load_list(name, folder, now)
 
 
 def share_known_lists(config: pytest.Config, workerinput: dict[str, Any]) -> None:
@@ -167,11 +167,11 @@ def share_known_lists(config: pytest.Config, workerinput: dict[str, Any]) -> Non
     workerinput[_INPUT] = json.dumps(given)
 
 
-def _restore(given: dict[str, Any]) -> HeldList:
+def _restore(given: dict[str, Any]) -> LoadedList:
     identity, content = KnownListIdentity(**given["identity"]), given["content"].encode()
     where = f"known problems {identity.source}"
     entries = () if identity.complaint else read_known_list(content, where).entries
-    return HeldList(identity=identity, entries=entries, content=content)
+    return LoadedList(identity=identity, entries=entries, content=content)
 
 
 def read_now(config: pytest.Config) -> datetime:
@@ -197,7 +197,7 @@ def find_cell(config: pytest.Config) -> CellAxes | None:
         raise usage_error(str(error)) from None
 
 
-def describe_known_lists(held: Iterable[HeldList], profile: Profile) -> Iterator[str]:
+def describe_known_lists(held: Iterable[LoadedList], profile: Profile) -> Iterator[str]:
     """Yield the lines about lists and their entries that are printed before the verdicts."""
     for each in held:
         if each.identity.remark:
@@ -214,7 +214,7 @@ def _is_narrow(entry: KnownProblem) -> bool:
     return entry.cells is not None
 
 
-def list_unavailable(held: Iterable[HeldList]) -> Iterator[str]:
+def list_unavailable(held: Iterable[LoadedList]) -> Iterator[str]:
     """Yield a line for each list that is unavailable."""
     for each in held:
         if each.complaint:
@@ -252,7 +252,7 @@ class Session:
     configuration: ReadConfiguration = NOTHING_STATED  # stated for the packages, and where
     misnamed: tuple[str, ...] = ()  # a line for each argument that is no package: exit code 4
     # those that were named, with the reason if one is unavailable
-    known_lists: tuple[HeldList, ...] = ()
+    known_lists: tuple[LoadedList, ...] = ()
 
     @property
     def settings(self) -> RunSettings:
@@ -431,10 +431,10 @@ def _identify(examination: Examination) -> PackageIdentity:
 def _read_channels(config: pytest.Config) -> Iterator[str]:
     """Yield channels as the user names them, and folders as URLs."""
     for name in config.option.binary_channel:
-        from binary_checks.places.channels import spell_channel  # few runs need it
+        from binary_checks.places.channels import format_channel  # few runs need it
 
         try:
-            yield spell_channel(name, config.invocation_params.dir)
+            yield format_channel(name, config.invocation_params.dir)
         except ProfileError as error:
             raise usage_error(f"--binary-channel {error}") from None
 

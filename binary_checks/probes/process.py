@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-LOST = 76  # exit status of a probe that cannot send messages any more
+DISCONNECTED = 76  # exit status of a probe that cannot send messages any more
 
 
 class Recorder:
@@ -58,7 +58,7 @@ class Recorder:
             while rest:
                 rest = rest[self._write(self._sink, rest) :]
         except OSError:
-            self._leave(LOST)
+            self._leave(DISCONNECTED)
 
     def _hear(self) -> str:
         while b"\n" not in self._unread:
@@ -67,7 +67,7 @@ class Recorder:
             except OSError:
                 heard = b""
             if not heard:
-                self._leave(LOST)
+                self._leave(DISCONNECTED)
             self._unread += heard
         line, _, self._unread = self._unread.partition(b"\n")
         return line.decode().rstrip("\r")

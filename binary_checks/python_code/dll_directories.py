@@ -209,7 +209,7 @@ def _list_openings(
             yield Opening(
                 source.path,
                 tuple(sorted(filter(None, known))),
-                tuple(sorted(_spell_patterns(texts))),
+                tuple(sorted(_format_patterns(texts))),
                 tried=call in spared.tried,
                 late=call in spared.late,
             )
@@ -244,11 +244,11 @@ def _follow(source: SourceFile, places: Places, budget: ParsingBudget) -> _Found
     return _Found(frozenset(added), frozenset(opened))
 
 
-def _spell_patterns(texts: Iterable[str]) -> set[str]:
-    return set(filter(None, (_spell_pattern(text) for text in texts if UNKNOWN in text)))
+def _format_patterns(texts: Iterable[str]) -> set[str]:
+    return set(filter(None, (_format_pattern(text) for text in texts if UNKNOWN in text)))
 
 
-def _spell_pattern(text: str) -> str:
+def _format_pattern(text: str) -> str:
     """Write a partly known path as a pattern: ``demo/libdemo_*.so``, ``*/libdemo.so``, ``*``.
 
     Partial names without a folder, and folders outside of the package, belong to the system.

@@ -63,7 +63,7 @@ class FileNames:
         for path, names in candidates.items():
             for name in names:
                 self.whole.setdefault(name, set()).add(path)
-                for spelled in spell_stems(name):
+                for spelled in iter_stems(name):
                     self.stems.setdefault(spelled.encode(), set()).add(path)
         self._few = tuple(self.stems) if len(self.stems) <= _FEW else ()
 
@@ -141,7 +141,7 @@ def _list_words(content: bytes) -> set[bytes]:
     return words | {word.rstrip(b".") for word in words if word.endswith(b".")}  # from "libdemo.%s"
 
 
-def spell_stems(name: str) -> Iterator[str]:
+def iter_stems(name: str) -> Iterator[str]:
     """Yield all forms in which code may write a library's name without the system's suffix.
 
     ``libdemo.so.1``, ``libdemo`` and ``demo`` are the same library, as are ``_demo.abi3.so`` and

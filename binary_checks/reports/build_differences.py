@@ -12,7 +12,7 @@ from binary_checks.model.run_results import (
     NotCompared,
     Severity,
 )
-from binary_checks.reports.markdown import spell_code
+from binary_checks.reports.markdown import format_code
 
 _NAMES = {
     Severity.BREAK: ("break", "breaks"),
@@ -88,4 +88,4 @@ def _item(line: DifferenceLine) -> str:
 
 
 def _code(text: str) -> str:
-    return spell_code(cut(one_line(text)))
+    return format_code(cut(one_line(text)))

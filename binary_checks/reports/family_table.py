@@ -26,7 +26,7 @@ _NAMES = re.compile(r"\S*[\d./_@]\S*")
 """The words in which similar notes differ: paths, file names, versions, numbers."""
 _WORDS = {Outcome.BROKEN: Outcome.ERROR.value}  # both are errors for users
 _WITHOUT_VERDICT = GAPS | {Outcome.NOT_APPLICABLE}
-_Told = dict[tuple[str, str], list[tuple[PackageIdentity, Entry]]]
+_Reasons = dict[tuple[str, str], list[tuple[PackageIdentity, Entry]]]
 
 
 def summarise(run: RunResult) -> Iterator[str]:
@@ -91,8 +91,8 @@ def _reasons(run: RunResult) -> Iterator[str]:
         yield f"{Outcome.NOT_INSPECTED.value}: and {more:,} more reasons"
 
 
-def _by_reason(run: RunResult) -> _Told:
-    told: _Told = {}
+def _by_reason(run: RunResult) -> _Reasons:
+    told: _Reasons = {}
     for package, entry in run.entries():
         if entry.outcome in _WITHOUT_VERDICT:
             key = (_WORDS.get(entry.outcome, entry.outcome.value), entry.reason)

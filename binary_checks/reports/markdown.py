@@ -38,7 +38,7 @@ def list_remarks(run: RunResult) -> Iterator[str]:
     """Yield complaints about the whole run, and what it omitted."""
     for line in (*run.complaints, *run.remarks):
         yield ""
-        yield spell_code(line)
+        yield format_code(line)
 
 
 def list_details(run: RunResult) -> Iterator[str]:
@@ -72,7 +72,7 @@ def _details(package: PackageResult, texts: dict[str, CheckText]) -> Iterator[st
     sections = [*_problems(package, texts), *_others(package)]
     if sections:
         yield ""
-        yield f"## {spell_code(package.file_name)}"
+        yield f"## {format_code(package.file_name)}"
         yield from sections
 
 
@@ -82,7 +82,7 @@ def _problems(package: PackageResult, texts: dict[str, CheckText]) -> Iterator[s
         by_check.setdefault(fault.shown.check, []).append(fault)
     for check, faults in by_check.items():
         yield ""
-        yield f"### {spell_code(check)}"
+        yield f"### {format_code(check)}"
         yield ""
         for fault in faults:  # as code, so that nothing in them is active
             yield f"    {fault_line(package.file_name, fault)}"
@@ -108,10 +108,10 @@ def _others(package: PackageResult) -> Iterator[str]:
             lines.append(f"{Outcome.NOT_INSPECTED.value}: {entry.check}: {reason}")
     if lines:
         yield ""
-        yield from (f"- {spell_code(line)}" for line in lines)
+        yield from (f"- {format_code(line)}" for line in lines)
 
 
-def spell_code(text: str) -> str:
+def format_code(text: str) -> str:
     """Return a text as inline code, so that no text of a package becomes markup or a mention."""
     text = one_line(text)
     fence = "`" * (1 + max(map(len, _BACKTICKS.findall(text)), default=0))
@@ -121,4 +121,4 @@ def spell_code(text: str) -> str:
 
 def format_cell(text: str) -> str:
     """Return a text as code in a table's cell."""
-    return spell_code(text).replace("|", "\\|") if text else ""
+    return format_code(text).replace("|", "\\|") if text else ""

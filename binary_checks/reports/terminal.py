@@ -31,7 +31,7 @@ from binary_checks.reports.verdict_texts import (
     count_verdicts,
     find_gaps,
     find_unrun,
-    spell_verdict,
+    format_verdict,
 )
 from binary_checks.wording.problem_lines import accepted_line, summarise_gap
 from binary_checks.wording.sentences import describe_origin, fill_in
@@ -171,11 +171,11 @@ class RunText:
             yield f"  and {hidden.total():,} more ({', '.join(hidden)})"
         if package.node in self._unpacked:
             yield from self._repack(package)
-        yield from self._beside(package)
+        yield from self._list_remarks(package)
 
     def _verdict(self, package: PackageResult) -> Iterator[str]:
         layout, fitness = self._layout, package.fitness
-        word, *rest = spell_verdict(package, self._checks.values())
+        word, *rest = format_verdict(package, self._checks.values())
         if fitness is Fitness.NOT_JUDGED and word in self._explained:
             word = f"{fitness.value}, as above"
         self._explained.add(word)
@@ -299,7 +299,7 @@ class RunText:
         for label, template in _AROUND.items():
             yield f"  {self._layout.paint(label, 'cyan')} {fill_in(template, **names)}"
 
-    def _beside(self, package: PackageResult) -> Iterator[str]:
+    def _list_remarks(self, package: PackageResult) -> Iterator[str]:
         """Yield what failed in addition to problems, and what is accepted."""
         lines = [*_accepted(package, "" if self._wraps else package.file_name)]
         if package.fitness is Fitness.UNFIT:
@@ -353,11 +353,13 @@ class RunText:
         """Yield what was not judged: packages that did not run, and failed inspections."""
         checks = self._checks.values()
         judged = [each for each in packages if each.fitness is not Fitness.NOT_JUDGED]
-        unrun = [_say_once(why, each) for each in judged if (why := find_unrun(each, checks))]
+        unrun = [
+            _drop_repetition(why, each) for each in judged if (why := find_unrun(each, checks))
+        ]
         if unrun:
             yield _summarise("not run", unrun, "package", len(packages := [*packages]) > 1)
         gaps = [
-            _say_once(_reason(entry), each)
+            _drop_repetition(_reason(entry), each)
             for each in judged
             for entry in find_gaps(each, checks)
             # a gap that is shown as a problem
@@ -377,7 +379,7 @@ def _summarise(word: str, reasons: list[str], noun: str, counted: bool) -> str:
     return f"{word}{f', {count(len(reasons), noun)}' * counted}: {one_line(reason)}{more}"
 
 
-def _say_once(reason: str, package: PackageResult) -> str:
+def _drop_repetition(reason: str, package: PackageResult) -> str:
     """Return the reason without text that a problem of the package shows already."""
     head, _, rest = reason.partition(": ")
     said = (problem.sentence for entry in package.entries for problem in entry.problems)

@@ -23,11 +23,11 @@ _NOT_RUN = "not run"
 _PATCH = re.compile(r"(\d+\.\d+)\.\d+\S*")
 
 
-def spell_verdict(package: PackageResult, checks: Iterable[CheckText]) -> tuple[str, ...]:
+def format_verdict(package: PackageResult, checks: Iterable[CheckText]) -> tuple[str, ...]:
     """Return a verdict and its basis: ("fit", "54 checks, 19 objects, not run")."""
-    fitness, counts, basis = package.fitness, _count_problems(package), _spell_basis(package)
+    fitness, counts, basis = package.fitness, _count_problems(package), _format_basis(package)
     if fitness is Fitness.UNFIT:
-        return (f"{fitness.value}{_explain_lack(package)}", *counts, basis)
+        return (f"{fitness.value}{_explain_too_few(package)}", *counts, basis)
     if fitness is Fitness.NOT_JUDGED:
         return (f"{fitness.value}: {explain_gap(package)}", *counts, basis)
     if find_unrun(package, checks):
@@ -35,7 +35,7 @@ def spell_verdict(package: PackageResult, checks: Iterable[CheckText]) -> tuple[
     return (" with ".join((fitness.value, *counts)), basis)
 
 
-def _explain_lack(package: PackageResult) -> str:
+def _explain_too_few(package: PackageResult) -> str:
     """Return that the package has too few object files, or "" if it has enough."""
     if not package.lacks_objects:
         return ""
@@ -60,7 +60,7 @@ def count(number: int, word: str) -> str:
     return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
-def _spell_basis(package: PackageResult) -> str:
+def _format_basis(package: PackageResult) -> str:
     """Return how many checks judged how many objects, and where the package ran."""
     judged = sum(entry.outcome in JUDGED or entry.inspected > 0 for entry in package.entries)
     parts = [count(judged, "check")]

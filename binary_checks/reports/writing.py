@@ -55,11 +55,11 @@ def read_destination(option: str, argument: str, folder: Path) -> Destination:
         raise ProfileError(f"{option} {argument}: {error}") from None
     path = folder / file
     many = report.of_facts and (file.endswith(("/", "\\")) or path.is_dir())
-    demand_place(option, file, path, folder=many)
+    require_place(option, file, path, folder=many)
     return Destination(option=f"{option} {argument}", report=report, path=path, folder=many)
 
 
-def demand_place(option: str, written: str, path: Path, *, folder: bool = False) -> None:
+def require_place(option: str, written: str, path: Path, *, folder: bool = False) -> None:
     """Raise ProfileError if a report cannot be written, which would be lost at the end of the run.
 
     A file must not have the name of a folder, and its parent folder must exist.
@@ -72,7 +72,7 @@ def demand_place(option: str, written: str, path: Path, *, folder: bool = False)
 def add_to_known(option: str, file: str, folder: Path) -> Destination:
     """Return a list of known problems to which a run is added. Raises ProfileError."""
     path = folder / file
-    demand_place(option, file, path)
+    require_place(option, file, path)
     kept = path.stat().st_size if path.is_file() else 0
     report: Report = known_list.ADDED if kept else known_list
     return Destination(option=f"{option} {file}", report=report, path=path, kept=kept)

@@ -12,7 +12,7 @@ from binary_checks.sources import conda_channel, file, installed, requirement
 from binary_checks.sources import folder as folder_source
 from binary_checks.sources import remote as url
 from binary_checks.sources.conda_channel import cut_check
-from binary_checks.sources.file import demand_package, explain, suggest_requirement
+from binary_checks.sources.file import explain, require_package, suggest_requirement
 from binary_checks.sources.surroundings import Surroundings
 
 __all__ = [
@@ -20,7 +20,7 @@ __all__ = [
     "NamedSource",
     "Surroundings",
     "cut_check",
-    "demand_named",
+    "require_named",
     "expand",
     "is_published",
     "parse",
@@ -57,15 +57,15 @@ def parse(argument: str, folder: Path, *, folders: bool = False) -> NamedSource 
     return folder_source.find(argument, folder) if named is None and folders else named
 
 
-def demand_named(argument: str, folder: Path) -> None:
+def require_named(argument: str, folder: Path) -> None:
     """Raise ProfileError if the argument names no package of any source."""
     try:
         if parse(argument, folder, folders=True) is None:
             if hint := suggest_requirement(argument, folder / argument):
                 raise ProfileError(f"{explain(argument, folder / argument)}{hint}")
-            demand_package(argument)
+            require_package(argument)
     except (OSError, ValueError):  # a name that is too long, or contains a NUL
-        demand_package(argument)
+        require_package(argument)
 
 
 def is_published(argument: str, folder: Path) -> bool:

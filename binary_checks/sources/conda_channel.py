@@ -12,7 +12,7 @@ from typing import Any
 
 from binary_checks.errors import GatherError, ProfileError, Unavailable
 from binary_checks.model.published import Provenance
-from binary_checks.sources.remote import Found, RemoteSource, agree_on
+from binary_checks.sources.remote import Found, RemoteSource, share_found
 from binary_checks.sources.surroundings import Surroundings
 
 LABEL = "conda:"
@@ -84,14 +84,14 @@ class NamedRecord:
                 "conda:conda-forge::numpy==2.4.6 does"
             )
         key = f"{LABEL}{self.channel}::{self.spec} for {surroundings.target}"
-        return agree_on(self.path, key, partial(_choose, self, surroundings), surroundings)
+        return share_found(self.path, key, partial(_choose, self, surroundings), surroundings)
 
 
 def _choose(named: NamedRecord, surroundings: Surroundings) -> Found:
-    from binary_checks.places.channels import spell_channel
+    from binary_checks.places.channels import format_channel
     from binary_checks.web.addresses import show
 
-    channel = spell_channel(named.channel, named.folder)
+    channel = format_channel(named.channel, named.folder)
     record = _find(named, channel, surroundings)
     url, sha256, md5 = (str(record[key]) for key in ("url", "sha256", "md5"))
     hashes = {name: value for name, value in (("sha256", sha256), ("md5", md5)) if value}
@@ -114,7 +114,7 @@ def _choose(named: NamedRecord, surroundings: Surroundings) -> Found:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RecordWish:
+class RecordRequest:
     """A query for a package in a channel."""
 
     spec: str  # "numpy==2.4.6", or another match specification
@@ -124,21 +124,21 @@ class RecordWish:
 
 
 def find_records(
-    channel: str, folder: Path, wishes: Sequence[RecordWish], surroundings: Surroundings
+    channel: str, folder: Path, wishes: Sequence[RecordRequest], surroundings: Surroundings
 ) -> list[dict[str, Any]]:
     """Return the channel's newest record for each wish, or the reason under ``unsolved``.
 
     One process answers all of them, so that it reads the channel's index only once. Raises
     ProfileError or GatherError if the channel cannot be queried.
     """
-    from binary_checks.places.channels import spell_channel
+    from binary_checks.places.channels import format_channel
 
     shown = NamedRecord(channel=channel, spec="", folder=folder).shown
-    return _ask(spell_channel(channel, folder), wishes, f"{LABEL}{shown}", surroundings)
+    return _ask(format_channel(channel, folder), wishes, f"{LABEL}{shown}", surroundings)
 
 
 def _ask(
-    channel: str, wishes: Sequence[RecordWish], what: str, surroundings: Surroundings
+    channel: str, wishes: Sequence[RecordRequest], what: str, surroundings: Surroundings
 ) -> list[dict[str, Any]]:
     import tempfile
 
@@ -162,7 +162,7 @@ def _ask(
 
 
 def _find(named: NamedRecord, channel: str, surroundings: Surroundings) -> dict[str, Any]:
-    wish = RecordWish(
+    wish = RecordRequest(
         spec=named.spec,
         subdir=_name_subdir(surroundings.target),
         python=".".join(surroundings.tagged_python.version.split(".")[:2]),

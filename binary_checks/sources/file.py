@@ -33,7 +33,7 @@ from binary_checks.sources.surroundings import Surroundings
 from binary_checks.trees import open_tree
 
 
-def take_objects(surveyed: Package, stated: Package) -> Package:
+def add_stated_objects(surveyed: Package, stated: Package) -> Package:
     """Return an installed package with the stated objects and the code that loads them."""
     return replace(
         surveyed,
@@ -173,7 +173,7 @@ def suggest_requirement(written: str, path: Path) -> str:
     return f"; a requirement is {written}==VERSION or index:{written}"
 
 
-def demand_package(written: str) -> None:
+def require_package(written: str) -> None:
     """Raise ProfileError if there is no such package file in the current folder."""
     path = Path(written)
     try:

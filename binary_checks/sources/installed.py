@@ -16,7 +16,7 @@ from binary_checks.model.protocols import Neighbours, ObjectReader, Tree
 from binary_checks.packages import conda_record, installed
 from binary_checks.packages.distributions import DIST_INFO
 from binary_checks.packages.installed import LABEL
-from binary_checks.sources.file import OpenedSource, take_objects
+from binary_checks.sources.file import OpenedSource, add_stated_objects
 from binary_checks.sources.surroundings import Surroundings
 from binary_checks.trees.folder import FolderTree
 
@@ -54,13 +54,13 @@ class NamedInstallation:
         if found is None and (linked := find_linked(self.name, folders.prefix)) is not None:
             return replace(linked, folder=self.folder)
         if found is None:
-            lost = _say_what_is_lost(folders.unread) if surroundings.static else ""
+            lost = _explain_unread(folders.unread) if surroundings.static else ""
             python = surroundings.python
             raise ProfileError(f"--binary-installed {self.name}: not installed for {python}{lost}")
         return replace(found, folder=self.folder)
 
 
-def _say_what_is_lost(unread: tuple[str, ...]) -> str:
+def _explain_unread(unread: tuple[str, ...]) -> str:
     """Say that code in .pth files may add folders, as editable installs and coverage do."""
     if not unread:
         return ""
@@ -109,7 +109,7 @@ class Installation(OpenedSource):
     def restate(self, package: Package) -> Package:
         """Check that its files exist, and add the stated objects."""
         with closing(self.open()) as tree:
-            return take_objects(installed.survey(tree), package)
+            return add_stated_objects(installed.survey(tree), package)
 
     def neighbours(self, reader: ObjectReader) -> Neighbours:
         """Return a function that reads packages in its own folder, where search paths find them."""
@@ -122,7 +122,7 @@ class Installation(OpenedSource):
             if found is None:
                 return None
             with closing(found.open()) as tree:
-                return installed.read_beside(tree, reader)
+                return installed.read_unhashed(tree, reader)
         except PackageError:
             return None
 
@@ -144,7 +144,7 @@ def find_installation(name: str, folders: Iterable[Path], prefix: Path) -> Insta
             return Installation(dist_info=found[0], prefix=prefix)
         if link := next((path for path in near if path.suffix == ".egg-link"), None):
             where = link.read_text(encoding="utf-8", errors="replace").partition("\n")[0].strip()
-            raise PackageError(f"{wanted}: {installed.say_editable(where)}")
+            raise PackageError(f"{wanted}: {installed.describe_editable(where)}")
         if near:
             raise PackageError(f"{wanted}: installed without a RECORD ({near[0].name})")
     return None
@@ -207,7 +207,7 @@ class LinkedSource(OpenedSource):
     def restate(self, package: Package) -> Package:
         """Check that its files exist, and add the stated objects."""
         with closing(self.open()) as tree:
-            return take_objects(conda_record.survey(tree), package)
+            return add_stated_objects(conda_record.survey(tree), package)
 
     def neighbours(self, reader: ObjectReader) -> Neighbours:
         """Return a function that finds packages in the same prefix."""

@@ -43,7 +43,7 @@ _RETRIES = 2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class HeldList:
+class LoadedList:
     """A list, without entries if it is not valid."""
 
     identity: KnownListIdentity
@@ -76,7 +76,7 @@ class _Named:
         return shorten(self.place)
 
 
-def hold_list(argument: str, folder: Path, now: datetime) -> HeldList:
+def load_list(argument: str, folder: Path, now: datetime) -> LoadedList:
     """Return the list named by ``PATH_OR_URL[#sha256=...]``, relative to a folder, at a time.
 
     Raises ProfileError for a file that cannot be read or parsed, and for content with another hash.
@@ -84,11 +84,11 @@ def hold_list(argument: str, folder: Path, now: datetime) -> HeldList:
     """
     named = _read_argument(argument)
     if named.is_url:
-        return _hold_url(named, now)
+        return _load_url(named, now)
     where = f"{LIST}{named.place}"
     content = read_named(folder / named.place, LARGEST_LIST, where)
-    _demand_hash(named, content)
-    return _weigh(
+    _require_hash(named, content)
+    return _check_validity(
         KnownListIdentity(source=named.source), content, read_known_list(content, where), now
     )
 
@@ -113,7 +113,7 @@ def _read_argument(argument: str) -> _Named:
             return _Named(place=str(path_of(place)), sha256=digest)
         except GatherError as error:
             raise ProfileError(f"{LIST}{error}") from None
-    _demand_web(place)
+    _require_web(place)
     return _Named(place=place, sha256=digest, is_url=True)
 
 
@@ -123,7 +123,7 @@ def _split_path(argument: str) -> tuple[str, str, str]:
     return (place, found, f"{_PIN}{digest}") if found else (argument, "", "")
 
 
-def _demand_web(url: str) -> None:
+def _require_web(url: str) -> None:
     from binary_checks.web.addresses import origin_of, take_credentials
 
     try:
@@ -144,7 +144,7 @@ def _hide(place: str) -> str:
     return shorten(place)
 
 
-def _demand_hash(named: _Named, content: bytes) -> None:
+def _require_hash(named: _Named, content: bytes) -> None:
     found = hashlib.sha256(content).hexdigest()
     if named.sha256 and found != named.sha256:
         raise ProfileError(
@@ -152,7 +152,9 @@ def _demand_hash(named: _Named, content: bytes) -> None:
         )
 
 
-def _weigh(identity: KnownListIdentity, content: bytes, read: KnownList, now: datetime) -> HeldList:
+def _check_validity(
+    identity: KnownListIdentity, content: bytes, read: KnownList, now: datetime
+) -> LoadedList:
     """Return the list, with its entries if they are valid."""
     identity = replace(
         identity,
@@ -162,24 +164,28 @@ def _weigh(identity: KnownListIdentity, content: bytes, read: KnownList, now: da
         complaint=read.find_fault(now),
     )
     if identity.complaint:
-        return HeldList(identity=identity)
-    return HeldList(identity=identity, entries=read.entries, content=content)
+        return LoadedList(identity=identity)
+    return LoadedList(identity=identity, entries=read.entries, content=content)
 
 
-def _hold_url(named: _Named, now: datetime) -> HeldList:
-    from binary_checks.sources.known_problem_lists import find_content, find_kept, keep_list
+def _load_url(named: _Named, now: datetime) -> LoadedList:
+    from binary_checks.sources.known_problem_lists import (
+        find_stored_content,
+        find_stored_list,
+        store_list,
+    )
 
     where, identity = f"{LIST}{named.source}", KnownListIdentity(source=named.source)
-    if named.sha256 and (content := find_content(named.sha256)) is not None:
+    if named.sha256 and (content := find_stored_content(named.sha256)) is not None:
         cached = replace(identity, cached=True)
-        return _weigh(cached, content, read_known_list(content, where), now)
-    kept = None if named.sha256 else find_kept(named.place)
+        return _check_validity(cached, content, read_known_list(content, where), now)
+    kept = None if named.sha256 else find_stored_list(named.place)
     try:
         answer = _fetch(named, kept)
         if answer is None and kept is not None:  # not modified
-            keep_list(replace(kept, fetched=_spell_time(now)), named.place)
+            store_list(replace(kept, fetched=_format_time(now)), named.place)
             cached = replace(identity, cached=True)
-            return _weigh(cached, kept.content, read_known_list(kept.content, where), now)
+            return _check_validity(cached, kept.content, read_known_list(kept.content, where), now)
         assert answer is not None
         return _take(named, answer, kept, now)
     except GatherError as error:
@@ -187,7 +193,7 @@ def _hold_url(named: _Named, now: datetime) -> HeldList:
         return _fall_back(identity, kept, why, now)
 
 
-def _fetch(named: _Named, kept: KeptList | None) -> WebAnswer | None:
+def _fetch(named: _Named, kept: StoredList | None) -> WebAnswer | None:
     """Return the server's answer, or None if the stored copy is current. Raises GatherError."""
     from binary_checks.places.index_settings import read_pip_settings
     from binary_checks.processes import user_environment
@@ -206,39 +212,39 @@ def _fetch(named: _Named, kept: KeptList | None) -> WebAnswer | None:
         client.close()
 
 
-def _take(named: _Named, answer: WebAnswer, kept: KeptList | None, now: datetime) -> HeldList:
+def _take(named: _Named, answer: WebAnswer, kept: StoredList | None, now: datetime) -> LoadedList:
     """Return the list in an answer. Raises GatherError, or ProfileError for another hash."""
-    from binary_checks.sources.known_problem_lists import KeptList, keep_list
+    from binary_checks.sources.known_problem_lists import StoredList, store_list
     from binary_checks.web.transport import is_html
 
     if is_html(answer.content):
         raise GatherError("a web page (HTML) instead of the list")
-    _demand_hash(named, answer.content)
+    _require_hash(named, answer.content)
     where = f"{LIST}{named.source}"
     try:
         read = read_known_list(answer.content, where)
     except ProfileError as error:
         raise GatherError(str(error).removeprefix(f"{where}: ")) from None
     if kept is not None and not named.sha256:
-        _demand_no_rollback(read, kept)
-    held = _weigh(KnownListIdentity(source=named.source), answer.content, read, now)
+        _require_no_rollback(read, kept)
+    held = _check_validity(KnownListIdentity(source=named.source), answer.content, read, now)
     if not held.identity.complaint:
-        copy = KeptList(
+        copy = StoredList(
             content=answer.content,
             sha256=held.identity.sha256,
-            fetched=_spell_time(now),
+            fetched=_format_time(now),
             etag=answer.headers.get("etag", ""),
             last_modified=answer.headers.get("last-modified", ""),
         )
-        keep_list(copy, "" if named.sha256 else named.place)
+        store_list(copy, "" if named.sha256 else named.place)
     return held
 
 
-def _spell_time(now: datetime) -> str:
+def _format_time(now: datetime) -> str:
     return now.astimezone(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def _demand_no_rollback(read: KnownList, kept: KeptList) -> None:
+def _require_no_rollback(read: KnownList, kept: StoredList) -> None:
     """Raise GatherError for a list issued before one that the server has already sent."""
     before = read_known_list(kept.content, "").issued
     had = KnownList(issued=before).issued_at()
@@ -249,20 +255,22 @@ def _demand_no_rollback(read: KnownList, kept: KeptList) -> None:
 
 
 def _fall_back(
-    identity: KnownListIdentity, kept: KeptList | None, why: str, now: datetime
-) -> HeldList:
+    identity: KnownListIdentity, kept: StoredList | None, why: str, now: datetime
+) -> LoadedList:
     """Return the stored copy if it is still valid, else a list without entries and both reasons."""
     if kept is None:
-        return HeldList(identity=replace(identity, complaint=f"{why}; no copy of it is kept here"))
+        return LoadedList(
+            identity=replace(identity, complaint=f"{why}; no copy of it is kept here")
+        )
     read = read_known_list(kept.content, f"{LIST}{identity.source}")
-    held = _weigh(replace(identity, cached=True), kept.content, read, now)
+    held = _check_validity(replace(identity, cached=True), kept.content, read, now)
     copy = f"the copy of {kept.fetched}"
     if held.identity.complaint:
         said = f"{why}; {copy}: {held.identity.complaint}"
-        return HeldList(identity=replace(held.identity, complaint=said))
+        return LoadedList(identity=replace(held.identity, complaint=said))
     if not read.valid_until:
         said = f"{why}; {copy} has no valid_until"
-        return HeldList(identity=replace(held.identity, complaint=said))
+        return LoadedList(identity=replace(held.identity, complaint=said))
     remark = f"{why}; {copy} is used, which is valid until {read.valid_until}"
     return replace(held, identity=replace(held.identity, remark=remark))
 
@@ -288,7 +296,7 @@ class _Note:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class KeptList:
+class StoredList:
     """A stored list, and the server's validator for it."""
 
     content: bytes
@@ -298,7 +306,7 @@ class KeptList:
     last_modified: str = ""
 
 
-def find_kept(url: str) -> KeptList | None:
+def find_stored_list(url: str) -> StoredList | None:
     """Find the stored list of a URL; return None if there is none or it was changed."""
     path = _note_path(url)
     try:
@@ -311,14 +319,14 @@ def find_kept(url: str) -> KeptList | None:
     except (ValueError, TypeError, RecursionError):
         _drop(path)
         return None
-    content = find_content(note.sha256)
+    content = find_stored_content(note.sha256)
     if content is None:
         _drop(path)
         return None
-    return KeptList(content=content, **asdict(note))
+    return StoredList(content=content, **asdict(note))
 
 
-def find_content(sha256: str) -> bytes | None:
+def find_stored_content(sha256: str) -> bytes | None:
     """Find the stored list with that hash; return None if there is none or it was changed."""
     if not _SHA256.fullmatch(sha256):
         return None
@@ -333,7 +341,7 @@ def find_content(sha256: str) -> bytes | None:
     return content
 
 
-def keep_list(kept: KeptList, url: str = "") -> None:
+def store_list(kept: StoredList, url: str = "") -> None:
     """Store a list by its hash, and as the latest state of a URL.
 
     Do nothing if the disk is full.

@@ -84,7 +84,7 @@ class RemoteSource(OpenedSource):
         """Return the ``sha256 …`` of the downloaded file. Raises GatherError."""
         return f"sha256 {self.fetch().sha256}"
 
-    def fetch(self) -> KeptFile:
+    def fetch(self) -> StoredFile:
         """Download the file unless it was downloaded before. Raises GatherError."""
         return fetch(self.connect(self.found.url), _await(self.found), self.progress)
 
@@ -160,25 +160,25 @@ class PublishedPackage:
 
 def read_provenance(found: Found) -> Provenance:
     """Return the published facts of a file, with its hash if it was downloaded."""
-    taken = find_taken(found.key, found.file_name, find_here(found.url))
+    taken = find_stored(found.key, found.file_name, find_local_path(found.url))
     stated = Provenance(**found.provenance)
     how = "PEP 658" if found.metadata_url else "download" if taken else ""
     return replace(stated, sha256_taken=taken.sha256 if taken else "", metadata=how)
 
 
-def _await(found: Found) -> Awaited:
-    return Awaited(
+def _await(found: Found) -> FileRequest:
+    return FileRequest(
         url=found.url,
         file_name=found.file_name,
         key=found.key,
         hashes=found.hashes,
         size=found.provenance["size"],
         stated_by=found.provenance["index"],
-        here=find_here(found.url),
+        here=find_local_path(found.url),
     )
 
 
-def find_here(url: str) -> Path | None:
+def find_local_path(url: str) -> Path | None:
     """Return the path of a ``file:`` URL, which is read in place; None for other URLs."""
     if not url.lower().startswith("file:"):
         return None
@@ -187,11 +187,11 @@ def find_here(url: str) -> Path | None:
     return path_of(url)
 
 
-def agree_on(
+def share_found(
     path: Path, key: str, find: Callable[[], Found], surroundings: Surroundings
 ) -> RemoteSource:
     """Return the source for a key, as the first process of this run found it."""
-    found = Found.read(surroundings.agree(key, lambda: find().spell()))
+    found = Found.read(surroundings.compute_once(key, lambda: find().spell()))
     return RemoteSource(
         path=path,
         found=found,
@@ -238,7 +238,7 @@ class NamedUrl:
         if not _SCHEME.match(self.url):
             raise ProfileError(f"{shorten(self.url)}: only https, http and file URLs are followed")
         look = partial(_look, self.url, surroundings)
-        return agree_on(self.path, f"url {self.url}", look, surroundings)
+        return share_found(self.path, f"url {self.url}", look, surroundings)
 
 
 def _look(url: str, surroundings: Surroundings) -> Found:
@@ -311,7 +311,7 @@ _TAKEN, _PART = "taken.json", "part"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Awaited:
+class FileRequest:
     """A file to fetch."""
 
     url: str  # with credentials for its server
@@ -324,7 +324,7 @@ class Awaited:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class KeptFile:
+class StoredFile:
     """A downloaded file that has the stated hashes."""
 
     path: Path
@@ -332,7 +332,7 @@ class KeptFile:
     size: int
 
 
-def fetch(client: Client, wanted: Awaited, progress: Progress | None = None) -> KeptFile:
+def fetch(client: Client, wanted: FileRequest, progress: Progress | None = None) -> StoredFile:
     """Return the file, downloading it if need be. Raises NotThere or GatherError."""
     folder = name_cache_folder() / "downloads" / wanted.key[:2] / wanted.key
     try:
@@ -346,13 +346,13 @@ def fetch(client: Client, wanted: Awaited, progress: Progress | None = None) -> 
     return found
 
 
-def find_taken(key: str, file_name: str, here: Path | None) -> KeptFile | None:
+def find_stored(key: str, file_name: str, here: Path | None) -> StoredFile | None:
     """Return the file if it is on this host, else None."""
     folder = name_cache_folder() / "downloads" / key[:2] / key
     return _find(folder, here or _place(folder, file_name))
 
 
-def keep_by_hash(kept: KeptFile) -> None:
+def store_by_hash(kept: StoredFile) -> None:
     """Make a download without a stated hash available by its hash, too, without copying it."""
     folder = name_cache_folder() / "downloads" / kept.sha256[:2] / kept.sha256
     if folder == kept.path.parent or not kept.path.is_relative_to(name_cache_folder()):
@@ -376,7 +376,7 @@ def _place(folder: Path, file_name: str) -> Path:
     return folder / file_name
 
 
-def _find(folder: Path, path: Path) -> KeptFile | None:
+def _find(folder: Path, path: Path) -> StoredFile | None:
     """Return a file that was verified and not changed since, or None."""
     note = folder / _TAKEN
     try:
@@ -386,12 +386,14 @@ def _find(folder: Path, path: Path) -> KeptFile | None:
         if not same:
             return None
         os.utime(folder)  # for the order of last use
-        return KeptFile(path=path, sha256=str(said["sha256"]), size=found.st_size)
+        return StoredFile(path=path, sha256=str(said["sha256"]), size=found.st_size)
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def _take(client: Client, wanted: Awaited, folder: Path, progress: Progress | None) -> KeptFile:
+def _take(
+    client: Client, wanted: FileRequest, folder: Path, progress: Progress | None
+) -> StoredFile:
     if wanted.here is not None and not wanted.here.is_file():
         where = wanted.stated_by or "its folder"
         raise NotThere(f"{wanted.file_name}: the file is not there, although {where} lists it")
@@ -406,7 +408,7 @@ def _take(client: Client, wanted: Awaited, folder: Path, progress: Progress | No
                 hashed=bool(wanted.hashes),
             )
         digests = _hash(part, wanted.hashes)
-        _demand_hashes(wanted, digests)
+        _require_hashes(wanted, digests)
     path, note = wanted.here or folder / wanted.file_name, folder / _TAKEN
     if wanted.here is None:
         part.replace(path)
@@ -415,7 +417,7 @@ def _take(client: Client, wanted: Awaited, folder: Path, progress: Progress | No
     note.write_text(json.dumps(row), encoding="utf-8")
     taken = folder.parent.parent.glob(f"*/*/{_TAKEN}")
     remove_oldest((each.parent for each in taken), _MOST)
-    return KeptFile(path=path, sha256=digests["sha256"], size=found.st_size)
+    return StoredFile(path=path, sha256=digests["sha256"], size=found.st_size)
 
 
 @contextmanager
@@ -445,7 +447,7 @@ def _hash(path: Path, stated: Mapping[str, str]) -> dict[str, str]:
     return {name: digest.hexdigest() for name, digest in digests.items()}
 
 
-def _demand_hashes(wanted: Awaited, found: Mapping[str, str]) -> None:
+def _require_hashes(wanted: FileRequest, found: Mapping[str, str]) -> None:
     """Compare all hashes that the index states; a difference is not the package's fault.
 
     All are compared because the file is stored by its SHA-256, for other indexes, too.
@@ -464,7 +466,7 @@ def _demand_hashes(wanted: Awaited, found: Mapping[str, str]) -> None:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LostSource(OpenedSource):
+class UnresolvedSource(OpenedSource):
     """A package that could not be resolved; every method raises the reason."""
 
     path: Path

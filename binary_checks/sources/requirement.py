@@ -20,7 +20,7 @@ from packaging.version import InvalidVersion, Version
 
 from binary_checks.errors import ProfileError
 from binary_checks.model.published import Provenance
-from binary_checks.sources.remote import Found, RemoteSource, agree_on, look_at
+from binary_checks.sources.remote import Found, RemoteSource, look_at, share_found
 from binary_checks.sources.surroundings import Surroundings
 
 LABEL = "index:"
@@ -70,7 +70,7 @@ class NamedRequirement:
         wanted = _read(self.text)
         key = f"requirement {self.text} for {surroundings.target}"
         choose = partial(_choose, wanted, self.text, surroundings)
-        return agree_on(self.path, key, choose, surroundings)
+        return share_found(self.path, key, choose, surroundings)
 
 
 def _read(text: str) -> Requirement:
@@ -88,7 +88,7 @@ def _read(text: str) -> Requirement:
 
 
 def _choose(wanted: Requirement, text: str, surroundings: Surroundings) -> Found:
-    from binary_checks.indexes.choice import Wish, choose
+    from binary_checks.indexes.choice import WheelRequest, choose
     from binary_checks.indexes.index_places import list_files
     from binary_checks.indexes.simple_page import metadata_url
     from binary_checks.web.addresses import show
@@ -96,7 +96,7 @@ def _choose(wanted: Requirement, text: str, surroundings: Surroundings) -> Found
     places = surroundings.index_places
     python = surroundings.tagged_python
     project = canonicalize_name(wanted.name)
-    wish = Wish(
+    wish = WheelRequest(
         asked=text,
         project=project,
         specifier=wanted.specifier,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # only runs with a document import its reader
     from binary_checks.documents.facts import Statement
 
 
-def trust(source: Source, statement: Statement) -> StatedSource | None:
+def apply_statement(source: Source, statement: Statement) -> StatedSource | None:
     """Return the source with the stated facts, or None if they are about another package."""
     path = source.path
     if path.is_file() and path.stat().st_size != statement.package.size:

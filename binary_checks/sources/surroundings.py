@@ -47,23 +47,23 @@ class Surroundings:
     target: str = ""  # another Python and system, "cp312-win_amd64", for which wheels are chosen
     # returns a callback for the download of a file
     progress: Callable[[str], Progress | None] | None = None
-    agreed: MutableMapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    shared_results: MutableMapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Results as simple values, by key; other processes of this run use them without asking
     again.
     """
 
-    def agree(self, key: str, find: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
+    def compute_once(self, key: str, find: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
         """Return the result of ``find``, computed once for each key in this run.
 
         Errors are remembered, too.
         """
-        if key not in self.agreed:
+        if key not in self.shared_results:
             try:
-                self.agreed[key] = {"found": find()}
+                self.shared_results[key] = {"found": find()}
             except (GatherError, PackageError, ProfileError) as error:
                 kind = next(name for name, each in _ERRORS.items() if isinstance(error, each))
-                self.agreed[key] = {"kind": kind, "error": str(error)}
-        said = self.agreed[key]
+                self.shared_results[key] = {"kind": kind, "error": str(error)}
+        said = self.shared_results[key]
         if "error" in said:
             raise _ERRORS[said["kind"]](said["error"])
         found: Mapping[str, Any] = said["found"]
@@ -98,7 +98,7 @@ class Surroundings:
 
         client = Client(read_web_settings(self._pip_settings, user_environment()))
         for index in (*self.index_places.indexes, *self.index_places.links):
-            client.know(index)
+            client.store_credentials(index)
         return client
 
     @cached_property

@@ -15,7 +15,7 @@ from binary_checks.trees import conda, folder, loose_file, tar_tree
 from binary_checks.trees.file_bytes import PackageBytes, open_bytes
 from binary_checks.trees.tar_tree import TarTree
 from binary_checks.trees.zip import tree as zip_tree
-from binary_checks.trees.zip.tree import GlimpsedTree, ReadHead
+from binary_checks.trees.zip.tree import PartialTree, ReadHead
 
 _HEAD = 512  # bytes; the length of a tar header
 # suffixes for which the file need not be opened to recognise its form
@@ -50,7 +50,7 @@ def open_tree(path: Path) -> Tree:
 
 def open_part(
     file: PackageBytes, files: ExitStack, look: ReadHead = lambda *_: ()
-) -> GlimpsedTree | TarTree:
+) -> PartialTree | TarTree:
     """Open the parts of a package that can be read without all of its bytes.
 
     Of a zip archive, read the list of members, and call ``look`` with the first bytes of each
@@ -61,7 +61,7 @@ def open_part(
     if conda.recognises(file.path, b""):
         return conda.open_description(file, files)
     if zip_tree.recognises(file.path, b""):
-        return GlimpsedTree(file, files, look)
+        return PartialTree(file, files, look)
     raise Unavailable(f"{file.path.name}: its form has no directory: all of it must be read")
 
 

@@ -103,7 +103,7 @@ def quote_strange(url: str) -> str:
     return _STRANGE.sub(lambda found: f"%{ord(found[0]):02X}", url)
 
 
-def demand_web(url: str, whence: str) -> str:
+def require_web(url: str, whence: str) -> str:
     """Return the URL of a redirect to a web server. Raises GatherError for another scheme."""
     if len(url) > _LONGEST:
         raise GatherError(f"{whence}: redirects to a URL of {len(url):,} characters")

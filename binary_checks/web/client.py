@@ -25,10 +25,10 @@ from binary_checks.model.protocols import Progress
 from binary_checks.web.addresses import (
     Credentials,
     WebOrigin,
-    demand_web,
     file_name,
     origin_of,
     quote_strange,
+    require_web,
     show,
     take_credentials,
 )
@@ -82,7 +82,7 @@ class Client:
         def ask() -> WebAnswer:
             return _read(self.open(url, {"Accept": accept, "Accept-Encoding": "gzip"}), limit)
 
-        return self.insist(url, ask)
+        return self.retry(url, ask)
 
     def get_changed(
         self, url: str, known: Validator, *, limit: int, within: float
@@ -101,7 +101,7 @@ class Client:
                 return None
             return _read(reply, limit, within)
 
-        return self.insist(url, ask)
+        return self.retry(url, ask)
 
     def open_remote(self, url: str) -> WebFile | DiskFile:
         """Open a file whose parts can be read if ``ranges`` is True; its end is read at once.
@@ -139,7 +139,7 @@ class Client:
 
         Raises Transient, NotThere or GatherError.
         """
-        url, credentials = self._introduce(url)
+        url, credentials = self._take_credentials(url)
         first = origin_of(url)
         for _ in range(_MOST_REDIRECTS + 1):
             own = dict(headers, **{"User-Agent": f"binary-checks/{__version__}"})
@@ -147,7 +147,7 @@ class Client:
                 own["Authorization"] = _spell(credentials)
             reply = Reply(url, self._transport.ask(url, own))
             if reply.status not in _ELSEWHERE or not reply.location:
-                return _demand_good(reply, conditional=not _CONDITIONS.isdisjoint(headers))
+                return _require_good(reply, conditional=not _CONDITIONS.isdisjoint(headers))
             reply.drop()
             there = _follow(url, reply.location)
             if self._keeps_tls and origin_of(url).scheme == "https" != origin_of(there).scheme:
@@ -155,7 +155,7 @@ class Client:
             url = there
         raise GatherError(f"{show(url)}: redirects more than {_MOST_REDIRECTS} times")
 
-    def _introduce(self, url: str) -> tuple[str, Credentials | None]:
+    def _take_credentials(self, url: str) -> tuple[str, Credentials | None]:
         """Return the URL without credentials, and the credentials for its server."""
         url, given = take_credentials(quote_strange(url))
         origin = origin_of(url)
@@ -166,22 +166,22 @@ class Client:
         known = self._known.get(origin)
         return url, known or self._settings.find_credentials(origin)
 
-    def know(self, url: str) -> None:
+    def store_credentials(self, url: str) -> None:
         """Store the credentials in a URL for its server."""
         bare, given = take_credentials(url)
         if given is not None:
             self._known[origin_of(bare)] = given
 
-    def insist(self, url: str, ask: Callable[[], _T]) -> _T:
+    def retry(self, url: str, ask: Callable[[], _T]) -> _T:
         """Repeat a request while that may help, with growing pauses. Raises no Transient."""
         for pause in self._pauses():
             try:
                 return ask()
             except Transient as error:
-                self.rest(url, error, pause)
-        raise AssertionError  # `rest` raises after the last pause, which is None
+                self.wait_before_retry(url, error, pause)
+        raise AssertionError  # `wait_before_retry` raises after the last pause, which is None
 
-    def rest(self, url: str, error: Transient, pause: float | None) -> None:
+    def wait_before_retry(self, url: str, error: Transient, pause: float | None) -> None:
         """Wait before the next try.
 
         Raises GatherError after the last one, or if it would take too long.
@@ -221,7 +221,7 @@ def _follow(url: str, location: str) -> str:
         there = urljoin(url, quote_strange(text))
     except ValueError:
         raise GatherError(f"{show(url)}: redirects to what is no URL") from None
-    return take_credentials(demand_web(there, show(url)))[0]
+    return take_credentials(require_web(there, show(url)))[0]
 
 
 def _read(reply: Reply, limit: int, within: float | None = None) -> WebAnswer:
@@ -240,7 +240,7 @@ def _read(reply: Reply, limit: int, within: float | None = None) -> WebAnswer:
     )
 
 
-def _demand_good(reply: Reply, *, conditional: bool = False) -> Reply:
+def _require_good(reply: Reply, *, conditional: bool = False) -> Reply:
     if reply.status in (200, 206, 416) or (conditional and reply.status == _NOT_MODIFIED):
         return reply
     reply.drop()
@@ -295,7 +295,7 @@ class Download:
         before = -1
         while True:
             try:
-                self._client.insist(self._url, self._try_once)
+                self._client.retry(self._url, self._try_once)
                 return
             except GatherError:
                 there = self._there()
@@ -341,7 +341,7 @@ class Download:
             file.seek(offset)
             for piece in reply.pieces(self._limit - offset):
                 if not done:
-                    demand_file(reply, piece)
+                    require_file(reply, piece)
                     if is_html(piece):
                         raise GatherError(f"{show(self._url)}: a web page (HTML), not the file")
                 done += len(piece)
@@ -406,9 +406,9 @@ class WebFile:
                 reply.drop()
 
         try:
-            return client.insist(url, lambda: ask(f"bytes=-{_TAIL}"))
+            return client.retry(url, lambda: ask(f"bytes=-{_TAIL}"))
         except _NoSuffix:  # some servers do not support ranges that count from the end
-            return client.insist(url, lambda: ask("bytes=0-0"))
+            return client.retry(url, lambda: ask("bytes=0-0"))
 
     def _take_first(self, reply: Reply, *, suffix: bool) -> None:
         self._url = reply.url
@@ -421,7 +421,7 @@ class WebFile:
             self.ranges, self._tail = True, (start, content)
             self.transferred += len(content)
         elif reply.status == 200:
-            demand_file(reply, b"")
+            require_file(reply, b"")
             self.size = reply.length if reply.length is not None else -1
         elif suffix:
             raise _NoSuffix
@@ -453,7 +453,7 @@ class WebFile:
             return tail[offset - start : offset - start + length]
         if length > _LARGEST:
             raise GatherError(f"{self.url}: {length:,} bytes at once, of at most {_LARGEST:,}")
-        return self._client.insist(self.url, lambda: self._ask(offset, length)) if length else b""
+        return self._client.retry(self.url, lambda: self._ask(offset, length)) if length else b""
 
     def _ask(self, offset: int, length: int) -> bytes:
         with self._counting:
@@ -463,7 +463,7 @@ class WebFile:
             headers["If-Range"] = mark
         reply = self._open(headers)
         try:
-            self._demand_same(reply)
+            self._require_same(reply)
             if reply.part != (offset, offset + length, self.size):
                 raise GatherError(f"{self.url}: sends another part than was asked for")
             content = b"".join(reply.pieces(length))
@@ -489,7 +489,7 @@ class WebFile:
             self._url = self._asked
             return self._client.open(self._asked, headers)
 
-    def _demand_same(self, reply: Reply) -> None:
+    def _require_same(self, reply: Reply) -> None:
         """Raise RemoteChanged if the answer is part of another state of the file."""
         part = reply.part
         other = part is not None and part[2] != self.size
@@ -504,7 +504,7 @@ class _NoSuffix(Exception):
     """The server does not support ranges that count from the end."""
 
 
-def demand_file(reply: Reply, head: bytes) -> None:
+def require_file(reply: Reply, head: bytes) -> None:
     """Raise GatherError for a web page instead of a file: a login, an error, a portal."""
     if reply.content_type in ("text/html", "application/xhtml+xml") and (not head or is_html(head)):
         raise GatherError(f"{show(reply.url)}: a web page (HTML) instead of the file")

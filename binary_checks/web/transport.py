@@ -49,7 +49,7 @@ class Transport:
 
         Raises Transient if there is none, GatherError if there never will be one.
         """
-        urllib3 = demand_urllib3()
+        urllib3 = require_urllib3()
         origin = origin_of(url)
         try:
             return self._manager_of(origin).request(
@@ -83,7 +83,7 @@ class Transport:
         return "" if spared else self._settings.proxies.get(origin.scheme, "")
 
     def _connect(self, proxy: str, encrypts: bool, trusted: bool) -> PoolManager:
-        urllib3 = demand_urllib3()
+        urllib3 = require_urllib3()
         timeout = urllib3.Timeout(connect=self._settings.timeout, read=self._settings.timeout)
         options: dict[str, Any] = {"num_pools": 16, "maxsize": 8, "timeout": timeout}
         if encrypts:
@@ -97,11 +97,11 @@ class Transport:
             pair = f"{known.user}:{known.password}" if known else None
             own = urllib3.make_headers(proxy_basic_auth=pair) if pair else {}
             manager = urllib3.ProxyManager(bare, proxy_headers=own, **options)
-        manager.pool_classes_by_scheme = _hasty_pools()
+        manager.pool_classes_by_scheme = _make_pools()
         return manager
 
 
-def demand_urllib3() -> Any:
+def require_urllib3() -> Any:
     """Import urllib3. Raises ProfileError if it is not installed."""
     try:
         import urllib3
@@ -112,7 +112,7 @@ def demand_urllib3() -> Any:
     return urllib3
 
 
-def _hasty_pools() -> dict[str, Any]:
+def _make_pools() -> dict[str, Any]:
     """Return connection pools that limit the time until all headers of an answer are there.
 
     The timeouts of sockets start again with every byte.

@@ -11,7 +11,7 @@ from packaging.requirements import Requirement
 from packaging.tags import sys_tags
 
 from binary_checks.errors import ProfileError
-from binary_checks.indexes.choice import Wish, choose
+from binary_checks.indexes.choice import WheelRequest, choose
 from binary_checks.indexes.index_places import IndexPlaces, list_files
 from binary_checks.places.foreign_tags import read_target_name
 from binary_checks.web.client import Client
@@ -32,7 +32,7 @@ def ask_us(requirement: str, places: IndexPlaces, target: str = "") -> str:
     python = (
         target[2] + "." + target[3:5] + ".0" if target else "3.{}.{}".format(*sys.version_info[1:3])
     )
-    wish = Wish(
+    wish = WheelRequest(
         asked=requirement,
         project=wanted.name,
         specifier=wanted.specifier,

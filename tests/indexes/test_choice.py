@@ -8,7 +8,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from binary_checks.errors import ProfileError
-from binary_checks.indexes.choice import Wish, choose
+from binary_checks.indexes.choice import WheelRequest, choose
 from binary_checks.indexes.simple_page import ListedFile
 from binary_checks.places.foreign_tags import read_target_name
 
@@ -27,7 +27,7 @@ def pick(
     prereleases: bool = False,
 ) -> str:
     wanted, there = Requirement(requirement), read_target_name(target)
-    wish = Wish(
+    wish = WheelRequest(
         asked=requirement,
         project=wanted.name,
         specifier=wanted.specifier,

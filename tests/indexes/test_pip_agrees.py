@@ -17,7 +17,7 @@ from packaging.tags import sys_tags
 from packaging.version import Version
 
 from binary_checks.errors import ProfileError
-from binary_checks.indexes.choice import Wish, choose
+from binary_checks.indexes.choice import WheelRequest, choose
 from binary_checks.indexes.index_places import IndexPlaces, list_files, read_index_places
 from binary_checks.places.foreign_tags import read_target_name
 from binary_checks.places.index_settings import PIP, has_pip
@@ -154,7 +154,7 @@ def test_pip_chooses_the_same_on_the_index_of_this_machine(requirement: str) -> 
         python = (
             f"{target[2]}.{target[3:5]}.0" if target else "3.{}.{}".format(*sys.version_info[1:3])
         )
-        wish = Wish(
+        wish = WheelRequest(
             asked=requirement,
             project=project,
             specifier=wanted.specifier,

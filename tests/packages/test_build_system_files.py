@@ -11,7 +11,7 @@ from binary_checks.packages import cpp_archive_files
 from binary_checks.packages.cpp_archive_files import (
     TooManyMarks,
     condense,
-    find_lost,
+    find_missing_headers,
     read_build_files,
 )
 from fixtures.growth.steps import count_steps
@@ -170,7 +170,7 @@ def test_a_header_is_condensed_to_its_directives() -> None:
 def test_a_header_may_be_included_by_any_end_of_its_path() -> None:
     paths = frozenset({"include/demo/a.h", "include/demo/detail/b.h", "include/demo/sub/c.h"})
     lines = b'include "detail/b.h"\ninclude <detail/b.h>\ninclude <demo/sub/c.h>\ninclude "../d.h"'
-    found = find_lost({"include/demo/a.h": lines}, paths, "include")
+    found = find_missing_headers({"include/demo/a.h": lines}, paths, "include")
     assert [each.included for each in found.lost] == ['"../d.h"']
 
 
@@ -217,7 +217,7 @@ def test_an_include_is_not_compared_with_every_header_of_its_name() -> None:
     def steps(size: int) -> int:
         paths = frozenset(f"include/d{number}/x.h" for number in range(size))
         lines = b"".join(b"include <z%d/x.h>\n" % number for number in range(size))
-        return count_steps(lambda: find_lost({"include/a.h": lines}, paths, "include"))
+        return count_steps(lambda: find_missing_headers({"include/a.h": lines}, paths, "include"))
 
     assert steps(400) < 2.2 * steps(200)
 

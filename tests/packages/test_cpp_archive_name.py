@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from binary_checks.packages.cpp_archive import FileName, parse_name, promises
+from binary_checks.packages.cpp_archive import FileName, names_system, parse_name
 
 
 @pytest.mark.parametrize(
@@ -60,6 +60,6 @@ def test_linking_dependencies_and_abi() -> None:
 
 
 def test_which_names_promise_a_system() -> None:
-    assert promises("libtorch-shared-with-deps-2.13.0.zip")
-    assert promises("onnxruntime-win-x64-1.20.1.zip")
-    assert not promises("numpy-2.4.6.tar.gz")
+    assert names_system("libtorch-shared-with-deps-2.13.0.zip")
+    assert names_system("onnxruntime-win-x64-1.20.1.zip")
+    assert not names_system("numpy-2.4.6.tar.gz")

@@ -13,7 +13,7 @@ import pytest
 from binary_checks.model import Ending
 from binary_checks.model.requests import Code, SnippetRequest
 from binary_checks.places import limits
-from binary_checks.places.limits import Limits, choose_memory, spell_bytes, takes_more_disk
+from binary_checks.places.limits import Limits, choose_memory, format_bytes, takes_more_disk
 from binary_checks.places.processes import open_group
 from binary_checks.probes.import_name.reader import import_each
 from binary_checks.probes.run_snippet.reader import run_snippets
@@ -183,7 +183,7 @@ def test_files_are_counted_by_what_they_take(tmp_path: Path) -> None:
     ("number", "text"), [(1 << 30, "1 GiB"), (3 << 29, "1.5 GiB"), (64 << 20, "64 MiB")]
 )
 def test_a_number_of_bytes_is_spelled(number: int, text: str) -> None:
-    assert spell_bytes(number) == text
+    assert format_bytes(number) == text
 
 
 @linux

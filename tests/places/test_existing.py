@@ -94,7 +94,7 @@ def test_what_is_installed_beside_it_is_taken(python: Path) -> None:
 )
 def test_nothing_is_installed_beside_it(python: Path, required: str, said: str) -> None:
     with pytest.raises(Unavailable) as caught:
-        open_existing(python).apart((required,)).install(read(python))
+        open_existing(python).with_requirements((required,)).install(read(python))
     assert str(caught.value) == said
 
 

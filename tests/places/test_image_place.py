@@ -24,15 +24,15 @@ from binary_checks.model.requires_dist import applies, read_requirement
 from binary_checks.packages import open_package
 from binary_checks.places import PlaceSettings, choose_place
 from binary_checks.places.image_place import (
-    Cargo,
     ImagePlace,
     Prefix,
+    WheelInstallation,
     choose_image,
-    demand_system,
+    describe_absent_python,
     fill,
-    imagine_python,
     list_images,
     rank,
+    require_system,
     unpack_files,
     unpack_wheel,
 )
@@ -70,10 +70,10 @@ def test_a_system_takes_what_its_users_installers_take(
     claims = wheel(f"demo-1.0-cp311-abi3-{platform}.whl").claims
     image = replace(BULLSEYE, libc=libc)
     if fits:
-        demand_system(claims, image)
+        require_system(claims, image)
         return
     with pytest.raises(Unavailable, match=f"image bullseye has {libc} on x86_64"):
-        demand_system(claims, image)
+        require_system(claims, image)
 
 
 @pytest.mark.parametrize(
@@ -167,9 +167,11 @@ def test_a_member_that_leads_out_is_not_unpacked(tmp_path: Path) -> None:
 def test_requirements_are_not_resolved_for_a_python_that_nothing_knows(tmp_path: Path) -> None:
     path = build_wheel(tmp_path, members={"demo.py": ""}, tags=ABI3, requires=("numpy",))
     package = read_wheel(path)
-    target = replace(imagine_python((3, 13), BULLSEYE), free_threaded=True)
+    target = replace(describe_absent_python((3, 13), BULLSEYE), free_threaded=True)
     prefix = Prefix(folder=tmp_path / "package", site="lib/python3.13t/site-packages")
-    cargo = Cargo(wheel=package, prefix=prefix, target=target, system=BULLSEYE, settings=settings())
+    cargo = WheelInstallation(
+        wheel=package, prefix=prefix, target=target, system=BULLSEYE, settings=settings()
+    )
     with pytest.raises(Unavailable, match="cannot be resolved for a free-threaded Python"):
         fill(cargo)
 
@@ -179,7 +181,7 @@ def test_requirements_of_a_container_are_those_of_linux_on_every_host(
 ) -> None:
     host = {"sys_platform": "darwin", "platform_machine": "arm64", "platform_system": "Darwin"}
     monkeypatch.setattr(places, "default_environment", lambda: host)
-    target = imagine_python((3, 13), replace(BULLSEYE, architecture="aarch64"))
+    target = describe_absent_python((3, 13), replace(BULLSEYE, architecture="aarch64"))
     texts = ("sys_platform == 'linux'", "platform_machine == 'aarch64'", "python_version == '3.13'")
     for text in texts:
         requirement = read_requirement(f"demo; {text}")

@@ -15,12 +15,12 @@ from binary_checks.errors import GatherError, Unavailable
 from binary_checks.places import installers
 from binary_checks.places.index_settings import make_installer_environment
 from binary_checks.places.installers import (
-    blame,
+    attribute_failure,
     find_fault,
     find_installer,
     find_uv,
 )
-from binary_checks.places.processes import Ended
+from binary_checks.places.processes import ProcessResult
 
 UV_NO_SOLUTION = """\
 Using Python 3.11.7 environment at: venv
@@ -45,7 +45,7 @@ PIP_CONFLICT = "ERROR: Cannot install demo because these package versions have c
 
 @pytest.mark.parametrize("output", [UV_NO_SOLUTION, PIP_NONE, PIP_CONFLICT])
 def test_a_requirement_that_no_index_has_is_the_packages_fault(output: str) -> None:
-    line = blame(output, index=True)
+    line = attribute_failure(output, index=True)
     assert "\n" not in line
     assert not line.startswith(("ERROR", "Using", "\u00d7"))
 
@@ -53,7 +53,7 @@ def test_a_requirement_that_no_index_has_is_the_packages_fault(output: str) -> N
 @pytest.mark.parametrize("output", [UV_NO_NETWORK, PIP_NO_NETWORK])
 def test_an_index_that_is_not_reached_is_not_the_packages_fault(output: str) -> None:
     with pytest.raises(GatherError, match=r"^the index cannot be reached: "):
-        blame(output, index=True)
+        attribute_failure(output, index=True)
 
 
 @pytest.mark.parametrize(
@@ -90,20 +90,20 @@ def test_an_index_that_is_not_reached_is_not_the_packages_fault(output: str) -> 
 )
 def test_what_broke_is_named(said: str, cause: str) -> None:
     with pytest.raises(GatherError, match=f"^{re.escape(cause)}"):
-        blame(said, index=True)
+        attribute_failure(said, index=True)
 
 
 @pytest.mark.parametrize("output", [UV_GIVEN, PIP_NONE])
 def test_without_an_index_a_requirement_can_only_be_missing(output: str) -> None:
     with pytest.raises(Unavailable, match="not among the wheels given"):
-        blame(output, index=False)
+        attribute_failure(output, index=False)
 
 
 @pytest.mark.parametrize("hint", ["index lookups were disabled", "the network was disabled"])
 def test_what_uv_says_of_the_users_files_counts_like_a_setting(hint: str) -> None:
     said = f"{UV_NO_SOLUTION}\nhint: Packages were unavailable because {hint}"
     with pytest.raises(Unavailable, match="not among the wheels given"):
-        blame(said, index=True)
+        attribute_failure(said, index=True)
 
 
 @pytest.mark.parametrize("has_pip", [True, False])
@@ -112,7 +112,7 @@ def test_pip_has_no_index_where_the_user_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_pip: bool, value: str, has_index: bool
 ) -> None:
     monkeypatch.setattr(installers, "find_uv", lambda: None)
-    monkeypatch.setattr(installers, "run_process", lambda command, **_: Ended(status=0))
+    monkeypatch.setattr(installers, "run_process", lambda command, **_: ProcessResult(status=0))
     if not has_pip:
         monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     monkeypatch.setenv("PIP_NO_INDEX", value)
@@ -132,7 +132,7 @@ def test_where_uv_breaks_its_lines_does_not_matter(said: str, sentence: str, wid
     text = f"  cause: Because of this and that and `evil`. {said} More is said, too."
     output = "\n    \u2502 ".join(textwrap.wrap(text, width))
     with pytest.raises(Unavailable, match=sentence):
-        blame(output, index=True)
+        attribute_failure(output, index=True)
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_where_uv_breaks_its_lines_does_not_matter(said: str, sentence: str, wid
 def test_an_index_that_wants_credentials_is_not_the_packages_fault(hint: str) -> None:
     said = f"{UV_NO_SOLUTION}\nhint: An index URL (http://index.example/simple/) {hint}"
     with pytest.raises(GatherError, match="the index wants credentials: "):
-        blame(said, index=True)
+        attribute_failure(said, index=True)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_an_index_that_wants_credentials_is_not_the_packages_fault(hint: str) ->
 )
 def test_what_a_package_is_called_or_has_is_no_fault_of_an_index(said: str) -> None:
     log = "2026-11-21T03:12:45,101 Could not fetch URL http://x/: 404 Client Error: No - skipping"
-    assert blame(said, index=True, log=log)
+    assert attribute_failure(said, index=True, log=log)
 
 
 @pytest.mark.parametrize(
@@ -188,24 +188,24 @@ def test_what_a_package_is_called_or_has_is_no_fault_of_an_index(said: str) -> N
 )
 def test_the_log_of_pip_states_what_the_index_answered(line: str, cause: str) -> None:
     with pytest.raises(GatherError, match=f"^{re.escape(cause)}"):
-        blame(PIP_NONE, index=True, log=f"2026-11-21T03:12:45,101 {line}\n")
+        attribute_failure(PIP_NONE, index=True, log=f"2026-11-21T03:12:45,101 {line}\n")
 
 
 def test_what_a_build_prints_is_no_answer_of_an_index() -> None:
     """pip indents it in its log."""
     said = "  Could not fetch URL http://x/a/: 503 Server Error - skipping"
-    assert blame(PIP_NONE, index=True, log=f"2026-11-21T03:12:45,101 {said}\n")
+    assert attribute_failure(PIP_NONE, index=True, log=f"2026-11-21T03:12:45,101 {said}\n")
 
 
 def test_a_project_that_pytorchs_index_lacks_is_lacking() -> None:
     """It answers 403, as uv knows of it too."""
     page = "https://download.pytorch.org/whl/cpu/absent/"
     said = f"Could not fetch URL {page}: 403 Client Error: Forbidden for url: {page} - skipping"
-    assert blame(PIP_NONE, index=True, log=f"2026-11-21T03:12:45,101 {said}\n")
+    assert attribute_failure(PIP_NONE, index=True, log=f"2026-11-21T03:12:45,101 {said}\n")
 
 
 def test_a_silent_failure_still_has_a_line() -> None:
-    assert blame("", index=True) == "the installer failed without a message"
+    assert attribute_failure("", index=True) == "the installer failed without a message"
 
 
 def test_installers_see_the_users_settings_but_no_environment(
@@ -223,9 +223,9 @@ def test_without_uv_and_pip_the_interpreters_own_pip_is_used(
 ) -> None:
     commands = []
 
-    def run_process(command: tuple[object, ...], **_: object) -> Ended:
+    def run_process(command: tuple[object, ...], **_: object) -> ProcessResult:
         commands.append(" ".join(map(str, command)))
-        return Ended(status=0, stdout="pip 24.0 from somewhere")
+        return ProcessResult(status=0, stdout="pip 24.0 from somewhere")
 
     monkeypatch.setattr(installers, "find_uv", lambda: None)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
@@ -240,7 +240,7 @@ def test_an_interpreter_without_ensurepip_is_said_so(
 ) -> None:
     monkeypatch.setattr(installers, "find_uv", lambda: None)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    monkeypatch.setattr(installers, "run_process", lambda command, **_: Ended(status=1))
+    monkeypatch.setattr(installers, "run_process", lambda command, **_: ProcessResult(status=1))
     with pytest.raises(GatherError, match="neither uv nor a pip that runs on python"):
         find_installer(Path("python"), cwd=tmp_path, timeout=1)
 

@@ -72,7 +72,7 @@ class Image:
     def require_installed(self, package: Package) -> None:
         self.install(package)
 
-    def apart(self, requires: tuple[str, ...]) -> Image:
+    def with_requirements(self, requires: tuple[str, ...]) -> Image:
         raise AssertionError(requires)
 
     def run(self, script: str, request: Mapping[str, object], **_: Any) -> ProbeAnswer:

@@ -11,7 +11,7 @@ import pytest
 
 from binary_checks.errors import GatherError
 from binary_checks.model import Ending
-from binary_checks.places.processes import Ended, name_crash, read_answer, run_process
+from binary_checks.places.processes import ProcessResult, name_crash, read_answer, run_process
 from binary_checks.places.running import (
     ProbeAnswer,
     find_places,
@@ -21,7 +21,7 @@ from binary_checks.places.running import (
 from binary_checks.probes import process
 
 
-def python(code: str, folder: Path, timeout: float = 60) -> Ended:
+def python(code: str, folder: Path, timeout: float = 60) -> ProcessResult:
     return run_process((sys.executable, "-c", code), cwd=folder, env={}, timeout=timeout)
 
 

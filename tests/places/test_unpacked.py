@@ -16,7 +16,7 @@ from binary_checks import objects, packages
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.model.packages import CppArchive
 from binary_checks.places import PlaceSettings, choose_place
-from binary_checks.places.unpacked import RefusedMember, UnpackedPlace, demand_builds, unpack
+from binary_checks.places.unpacked import RefusedMember, UnpackedPlace, require_builds, unpack
 from binary_checks.trees import open_tree
 from fixtures.archive_entries import Entry
 from fixtures.build_cpp_archive import build_cpp_archive
@@ -162,7 +162,7 @@ def test_what_takes_too_long_is_not_inspected(tmp_path: Path) -> None:
 def place(tmp_path: Path) -> UnpackedPlace:
     package = read(build_cpp_archive(tmp_path, LIBRARY))
     settings = PlaceSettings(python=Path(sys.executable), timeout=60)
-    return demand_builds(choose_place(package, settings))
+    return require_builds(choose_place(package, settings))
 
 
 def test_the_package_lies_in_another_folder_than_it_was_unpacked_in(

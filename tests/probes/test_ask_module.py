@@ -16,9 +16,9 @@ from binary_checks.errors import NotApplicable, Unavailable
 from binary_checks.model import Answer, CudaReport, Ending, LibraryVersions, Step
 from binary_checks.model.requests import Code, CudaRequest, GpuRequest
 from binary_checks.places import FreshPlace, PlaceSettings
-from binary_checks.places.processes import describe_lack
+from binary_checks.places.processes import explain_missing_stack
 from binary_checks.probes.ask_module.reader import ask_without_gpu
-from binary_checks.probes.gpu_torch.reader import demand_gpu, use_gpu
+from binary_checks.probes.gpu_torch.reader import require_gpu, use_gpu
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE, PYTHON, FilledPlace, open_offline, within
 
@@ -165,8 +165,10 @@ def test_without_a_debugger_a_hang_is_told_with_what_to_install(
 
 
 def test_what_no_debugger_was_let_see_is_told() -> None:
-    assert describe_lack(("pause", "kernel:do_pause")) == ""
-    assert "the native stack" in describe_lack(()) or "no native stack" in describe_lack(())
+    assert explain_missing_stack(("pause", "kernel:do_pause")) == ""
+    assert "the native stack" in explain_missing_stack(
+        ()
+    ) or "no native stack" in explain_missing_stack(())
 
 
 def test_a_bad_end_after_the_last_answer_is_told_apart(environment: FilledPlace) -> None:
@@ -196,4 +198,4 @@ def test_a_profile_that_names_no_module_has_nothing_asked(environment: FilledPla
 @bare
 def test_a_host_without_a_driver_is_unavailable_before_anything_is_installed() -> None:
     with pytest.raises(Unavailable, match="no NVIDIA driver on this host"):
-        demand_gpu(FreshPlace(PlaceSettings(python=PYTHON, timeout=60)))
+        require_gpu(FreshPlace(PlaceSettings(python=PYTHON, timeout=60)))

@@ -51,7 +51,7 @@ CONFIG = "lib/cmake/Demo/DemoConfig.cmake"
 @pytest.fixture(autouse=True)
 def tools() -> None:
     try:
-        find_candidates(os.environ).demand_all()
+        find_candidates(os.environ).require_all()
     except Unavailable as lack:
         pytest.skip(str(lack))
 

@@ -22,7 +22,7 @@ from binary_checks.examination.judging import Verdict, judge_case, prepare
 from binary_checks.gather.companions import Companions
 from binary_checks.model import NotInspected, Outcome
 from binary_checks.places import running as run
-from binary_checks.places.processes import Ended
+from binary_checks.places.processes import ProcessResult
 from binary_checks.profile.reading import load_profile, validate
 from binary_checks.sources.installed import Installation
 from binary_checks.wording.problem_lines import finding_line, problem_lines
@@ -144,9 +144,9 @@ def test_the_answers_are_those_of_all_steps(profile: str, probes: dict[str, Any]
     ("answer", "said"),
     [
         ({"state": "raised", "detail": "RuntimeError: CUDA error"}, "raises RuntimeError: CUDA"),
-        (Ended(status=-11), "crashes: SIGSEGV"),
-        (Ended(status=None), r"hangs: \d+ s"),
-        (Ended(status=3), "ends the process: exit status 3"),
+        (ProcessResult(status=-11), "crashes: SIGSEGV"),
+        (ProcessResult(status=None), r"hangs: \d+ s"),
+        (ProcessResult(status=3), "ends the process: exit status 3"),
     ],
     ids=["raised", "crashed", "hung", "exited"],
 )

@@ -14,7 +14,7 @@ from binary_checks.knowledge.cuda import list_promised
 from binary_checks.model import GpuDevice, GpuHost
 from binary_checks.model.places import ProbeAnswer
 from binary_checks.probes.gpu_host.reader import find_blame, read_host
-from binary_checks.probes.gpu_torch.reader import demand_driver
+from binary_checks.probes.gpu_torch.reader import require_driver
 from fixtures.gpu.driver import make_driver, make_management
 from fixtures.values import wheel
 from tests.probes.gpu_answers import HOST
@@ -105,5 +105,5 @@ def test_a_driver_that_is_too_old_for_what_a_package_promises_is_the_hosts_fault
     host = read_host(ProbeAnswer(answer=json.loads(HOST)), {})
     package = wheel(f"torch-2.15.0{label}-cp311-cp311-manylinux_2_28_x86_64.whl")
     with pytest.raises(Unavailable) as raised:
-        demand_driver(host, runtime, list_promised(package))
+        require_driver(host, runtime, list_promised(package))
     assert type(raised.value) is kind

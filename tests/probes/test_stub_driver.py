@@ -22,7 +22,7 @@ from binary_checks.probes.stub_driver import reader
 from binary_checks.probes.stub_driver.reader import (
     OPTIONS,
     REFUSALS,
-    ask_under_refusal,
+    ask_with_refusing_driver,
     write_source,
 )
 from fixtures.build_wheel import build_wheel
@@ -138,7 +138,7 @@ def ask(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv("CC", sys.executable)
 
     def ask(place: Any, request: CudaRequest = REQUEST) -> tuple[RefusedAnswers, ...]:
-        return ask_under_refusal(place, wheel(), request).refused
+        return ask_with_refusing_driver(place, wheel(), request).refused
 
     return ask
 
@@ -269,7 +269,7 @@ def test_a_package_meets_the_stub_in_place_of_any_driver(tmp_path: Path) -> None
     with open_offline(path) as place:
         for module, ends in (("honest", ["ok"] * 3), ("crashes", ["ok", "crashed", "ok"])):
             request = CudaRequest(module=Code(module), available=Code(f"{module}.available()"))
-            found = ask_under_refusal(place, place.wheel, request).refused
+            found = ask_with_refusing_driver(place, place.wheel, request).refused
             assert [each.step.outcome.value for each in found] == ends
             assert {each.lack for each in found} == {""}
         for module, lack in (
@@ -277,8 +277,8 @@ def test_a_package_meets_the_stub_in_place_of_any_driver(tmp_path: Path) -> None
             ("bundles", "the package loads libcuda.so.1 by a search path of its own, not the stub"),
         ):
             request = CudaRequest(module=Code(module), available=Code(f"{module}.available()"))
-            found = ask_under_refusal(place, place.wheel, request).refused
+            found = ask_with_refusing_driver(place, place.wheel, request).refused
             assert {each.lack for each in found} == {lack}
         trusting = CudaRequest(module=Code("trusts"), available=Code("trusts.available()"))
-        found = ask_under_refusal(place, place.wheel, trusting).refused
+        found = ask_with_refusing_driver(place, place.wheel, trusting).refused
         assert all("_FuncPtr" in str(each.answers[0].value) for each in found)

@@ -29,7 +29,7 @@ from binary_checks.reports.html.graph import (
     draw_graph,
     place,
 )
-from binary_checks.reports.html.templating import shorten, spell_size
+from binary_checks.reports.html.templating import format_size, shorten
 from binary_checks.reports.html.treemap import Treemap, draw_treemap
 from fixtures.values import elf_file
 
@@ -210,7 +210,7 @@ def test_every_tile_lies_in_the_picture_and_there_are_not_too_many(sizes: list[i
     ],
 )
 def test_sizes_are_spelled_in_powers_of_a_thousand(size: int, said: str) -> None:
-    assert spell_size(size) == said
+    assert format_size(size) == said
 
 
 def test_a_long_name_loses_its_middle() -> None:

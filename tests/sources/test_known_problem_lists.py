@@ -13,7 +13,7 @@ import pytest
 
 from binary_checks.errors import ProfileError
 from binary_checks.places import index_settings
-from binary_checks.sources.known_problem_lists import HeldList, hold_list
+from binary_checks.sources.known_problem_lists import LoadedList, load_list
 from fixtures.package_index import PackageIndex, serve_only_index
 
 pytest.importorskip("urllib3", reason="no urllib3, which asks servers")
@@ -38,8 +38,8 @@ def serve(index: PackageIndex, text: str | bytes) -> None:
     index.conduct[PATH].body = text.encode() if isinstance(text, str) else text
 
 
-def fetch(index: PackageIndex, fragment: str = "", now: datetime = NOW) -> HeldList:
-    return hold_list(f"{index.url}{PATH}{fragment}", Path(), now)
+def fetch(index: PackageIndex, fragment: str = "", now: datetime = NOW) -> LoadedList:
+    return load_list(f"{index.url}{PATH}{fragment}", Path(), now)
 
 
 def digest(text: str) -> str:
@@ -267,7 +267,7 @@ def test_a_copy_behind_a_link_is_not_followed(index: PackageIndex, tmp_path: Pat
 def test_copies_are_for_this_user_alone_and_name_no_url(
     index: PackageIndex, tmp_path: Path
 ) -> None:
-    hold_list(f"{index.url}{PATH}?token=s3cret", Path(), NOW)
+    load_list(f"{index.url}{PATH}?token=s3cret", Path(), NOW)
     files = kept_files(tmp_path)
     assert {each.suffix for each in files} == {".json", ".toml"}
     assert all(each.stat().st_mode & 0o077 == 0 for each in (*files, files[0].parent))
@@ -285,11 +285,11 @@ def test_where_nothing_can_be_kept_the_list_holds_all_the_same(
 
 def test_secrets_of_a_url_are_never_shown(index: PackageIndex) -> None:
     index.conduct[PATH].failures = [500] * 3
-    held = hold_list(f"{index.url}{PATH}?X-Signature=s3cret", Path(), NOW)
+    held = load_list(f"{index.url}{PATH}?X-Signature=s3cret", Path(), NOW)
     assert "s3cret" not in f"{held}"
     host = index.url.removeprefix("http://")
     with pytest.raises(ProfileError, match="credentials belong in netrc") as refusal:
-        hold_list(f"http://me:s3cret@{host}{PATH}", Path(), NOW)
+        load_list(f"http://me:s3cret@{host}{PATH}", Path(), NOW)
     assert "s3cret" not in str(refusal.value)
 
 
@@ -317,7 +317,7 @@ def test_credentials_come_from_netrc(
 )
 def test_an_argument_that_names_no_list_is_one_line(argument: str, said: str) -> None:
     with pytest.raises(ProfileError) as refusal:
-        hold_list(argument, Path(), NOW)
+        load_list(argument, Path(), NOW)
     assert str(refusal.value).startswith("known problems ")
     assert said in str(refusal.value)
 
@@ -325,11 +325,11 @@ def test_an_argument_that_names_no_list_is_one_line(argument: str, said: str) ->
 def test_a_file_is_held_against_its_hash_and_its_time(tmp_path: Path) -> None:
     for name in ("known.toml", "known#1.toml"):
         (tmp_path / name).write_text(LIST)
-        assert hold_list(name, tmp_path, NOW).entries
-        assert hold_list(f"{name}{pin(LIST)}", tmp_path, NOW).entries
-    assert hold_list((tmp_path / "known.toml").as_uri(), Path(), NOW).entries
+        assert load_list(name, tmp_path, NOW).entries
+        assert load_list(f"{name}{pin(LIST)}", tmp_path, NOW).entries
+    assert load_list((tmp_path / "known.toml").as_uri(), Path(), NOW).entries
     with pytest.raises(ProfileError, match="not 0000"):
-        hold_list(f"known.toml#sha256={'0' * 64}", tmp_path, NOW)
-    late = hold_list("known.toml", tmp_path, NOW + timedelta(days=30))
+        load_list(f"known.toml#sha256={'0' * 64}", tmp_path, NOW)
+    late = load_list("known.toml", tmp_path, NOW + timedelta(days=30))
     assert late.entries == ()
     assert late.complaint == ("known list unavailable: known.toml: it was valid until 2026-11-30")

@@ -18,7 +18,7 @@ from binary_checks.model.protocols import ObjectReader, Preview, Progress, Tree
 from binary_checks.packages import open_package
 from binary_checks.sources import Surroundings, parse
 from binary_checks.sources.file import FileSource
-from binary_checks.sources.stated import trust
+from binary_checks.sources.stated import apply_statement
 from fixtures.build_wheel import build_wheel
 from fixtures.installation import install_by_hand
 from tests.plugin.conftest import healthy
@@ -75,18 +75,18 @@ def test_stated_facts_are_taken_for_the_file_that_they_are_about(tmp_path: Path)
     wheel = healthy(tmp_path / "here")
     statement = state(wheel)
     statement = replace(statement, package=replace(statement.package, path=Path(wheel.name)))
-    stated = trust(FileSource(path=wheel), statement)
+    stated = apply_statement(FileSource(path=wheel), statement)
     assert stated is not None
     assert stated.read(objects).package == open_package(wheel, objects)
     assert stated.preview(objects).formats == {Format.ELF}
     other = build_wheel(tmp_path / "there", members={"demo.py": ""})
-    assert trust(FileSource(path=other), statement) is None
+    assert apply_statement(FileSource(path=other), statement) is None
 
 
 def test_stated_facts_of_a_wheel_stand_for_its_installed_copy_too(tmp_path: Path) -> None:
     wheel = healthy(tmp_path)
     installation = install_by_hand(wheel, tmp_path / "env")
-    stated = trust(installation, state(wheel))
+    stated = apply_statement(installation, state(wheel))
     assert stated is not None
     package = stated.read(objects).package
     assert isinstance(package, InstalledPackage)

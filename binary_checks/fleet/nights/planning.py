@@ -29,7 +29,7 @@ from binary_checks.model.run_results import KnownListIdentity
 from binary_checks.profile.known import LIST
 from binary_checks.profile.reading import load_profile
 from binary_checks.profile.toml_values import read_toml
-from binary_checks.sources.known_problem_lists import HeldList, hold_list, is_url
+from binary_checks.sources.known_problem_lists import LoadedList, is_url, load_list
 from binary_checks.sources.surroundings import Surroundings
 from binary_checks.web.addresses import show, take_credentials
 
@@ -191,16 +191,16 @@ def freeze(
     )
 
 
-def _fetch_known_list(matrix: Matrix, known: str | None, now: datetime) -> HeldList | None:
+def _fetch_known_list(matrix: Matrix, known: str | None, now: datetime) -> LoadedList | None:
     """Return the named list, fetched once for all cells; None if none is named."""
     argument, folder = (known, Path.cwd()) if known else (matrix.known, matrix.folder)
     if not argument:
         return None
     try:
-        return hold_list(argument, folder, now)
+        return load_list(argument, folder, now)
     except ProfileError as error:
         source = "" if is_url(argument) else one_line(argument)
-        return HeldList(
+        return LoadedList(
             identity=KnownListIdentity(source=source, complaint=str(error).removeprefix(LIST))
         )
 

@@ -15,7 +15,7 @@ from binary_checks.fleet.page.naming import TONES, format_projects, format_since
 from binary_checks.fleet.page.night_reading import Remarks
 from binary_checks.lines import LONGEST
 from binary_checks.model.outcomes import CellState
-from binary_checks.reports.markdown import spell_code
+from binary_checks.reports.markdown import format_code
 from binary_checks.reports.verdict_texts import count
 
 
@@ -298,7 +298,7 @@ class _Form:
 
 _TEXT = _Form(head="{}", gap=(), tally="  {}", title="{}:", bullet="  ", code=str)
 _MARKDOWN = _Form(
-    head="## {}", gap=("",), tally="{}", title="**{}:**", bullet="- ", code=spell_code
+    head="## {}", gap=("",), tally="{}", title="**{}:**", bullet="- ", code=format_code
 )
 
 

@@ -22,7 +22,7 @@ from binary_checks.fleet.page.naming import (
     name_file,
 )
 from binary_checks.model.outcomes import CellState
-from binary_checks.reports.html.templating import spell_size
+from binary_checks.reports.html.templating import format_size
 from binary_checks.reports.verdict_texts import count
 
 _AT_ONCE = 4  # cells of a breakage that are shown before it is unfolded
@@ -382,12 +382,12 @@ def _facts(row: CellNight) -> Iterator[tuple[str, str]]:
     yield "File", format_text(row.file_name, 200)
     yield "Version", format_text(row.version)
     yield "SHA-256", format_text(row.sha256)
-    yield "Size", spell_size(row.size) if row.size else ""
+    yield "Size", format_size(row.size) if row.size else ""
     yield "Uploaded", format_text(row.uploaded)
     yield "From", format_text(row.url, 200)
     yield "Place", format_text(row.place)
     yield "Took", format_seconds(row.seconds) if row.seconds else ""
-    yield "Memory", spell_size(row.peak_memory) if row.peak_memory else ""
+    yield "Memory", format_size(row.peak_memory) if row.peak_memory else ""
     yield "Attempts", str(row.attempts) if row.attempts > 1 else ""
 
 
@@ -402,7 +402,7 @@ def _nights(history: History, nights: list[CellNight]) -> Iterator[NightRow]:
             state=row.state.value,
             version=format_text(row.version, 60),
             is_new=bool(before and row.sha256 and row.sha256 != before),
-            size=spell_size(row.size) if row.size else "",
+            size=format_size(row.size) if row.size else "",
             seconds=format_seconds(row.seconds) if row.seconds else "",
             said=_sum_up(history, row),
         )
@@ -436,8 +436,8 @@ def _draw_sizes(history: History, nights: list[CellNight]) -> Chart | None:
     """Draw the installed size by part if it is known for every file, else the file's size."""
     sized = [row for row in nights if row.size]
     if sized and all(row.sha256 in history.parts for row in sized):
-        return draw_stacks([(row.night, _name_parts(history, row)) for row in sized], spell_size)
-    return draw_line([(row.night, float(row.size)) for row in sized], spell_size)
+        return draw_stacks([(row.night, _name_parts(history, row)) for row in sized], format_size)
+    return draw_line([(row.night, float(row.size)) for row in sized], format_size)
 
 
 def _name_parts(history: History, row: CellNight) -> dict[str, float]:
@@ -488,7 +488,7 @@ def lay_out_trends(history: History, shown: int) -> TrendsPage:
     )
     ranked = (
         ("Slowest tonight", _rank(last, lambda row: row.seconds, format_seconds)),
-        ("Largest tonight", _rank(last, lambda row: row.size, spell_size)),
+        ("Largest tonight", _rank(last, lambda row: row.size, format_size)),
     )
     return TrendsPage(
         whole=tuple((title, chart) for title, chart in charts if chart),
@@ -508,7 +508,7 @@ def _draw(project: str, rows: Iterable[CellNight], nights: Iterable[str]) -> Pro
         anchor=f"project-{name_file(project)}",
         cells=max(map(len, by_night.values())),
         states=draw_states(states, titled=alone),
-        size=_add_up(by_night, lambda row: row.size, spell_size, titled=alone),
+        size=_add_up(by_night, lambda row: row.size, format_size, titled=alone),
         time=_add_up(by_night, lambda row: row.seconds, format_seconds, titled=alone),
     )
 

@@ -33,7 +33,7 @@ class PipFinder:
         return PathFinder.find_spec(name, [self._folder]) if name == "pip" else None
 
 
-def hold_pip() -> None:
+def restrict_pip() -> None:
     """Replace the function that turns a Requires-Dist into a requirement to install."""
     from pip._internal.req import constructors
 
@@ -51,7 +51,7 @@ def hold_pip() -> None:
         leave("this pip cannot be kept from following requirements by URL")
 
 
-def demand_whole_answers() -> None:
+def require_whole_answers() -> None:
     """Make urllib3 reject a body that is shorter than announced; its version 1 accepts it.
 
     On half a page of an index some or all releases are missing.
@@ -78,7 +78,7 @@ if __name__ == "__main__":
     _, folder, *arguments = sys.argv
     if folder:
         sys.meta_path.insert(0, PipFinder(folder))
-    hold_pip()
-    demand_whole_answers()
+    restrict_pip()
+    require_whole_answers()
     sys.argv = ["pip", *arguments]
     runpy.run_module("pip", run_name="__main__", alter_sys=True)

@@ -13,7 +13,7 @@ from binary_checks.errors import GatherError, NotApplicable
 from binary_checks.model import Answer, CudaReport, Ending, GpuHost, Package, Step
 from binary_checks.model.places import Conditions, Place, ProbeAnswer
 from binary_checks.model.requests import CudaRequest
-from binary_checks.places.processes import describe_lack
+from binary_checks.places.processes import explain_missing_stack
 from binary_checks.probes.gpu_host.reader import HIDDEN, describe_host
 from binary_checks.probes.import_name.reader import describe_end, last_lines, show_all
 from binary_checks.probes.nvidia_libraries.reader import ask_versions
@@ -29,7 +29,7 @@ _OURS = re.compile(
 )
 
 
-def demand_module(request: CudaRequest) -> None:
+def require_module(request: CudaRequest) -> None:
     """Raise NotApplicable if the profile names no module."""
     if not request.module:
         raise NotApplicable(
@@ -54,7 +54,7 @@ def ask_without_gpu(place: Place, package: Package, request: CudaRequest) -> Cud
     Raises NotApplicable if the profile names no module, Unavailable if the package could not be
     installed.
     """
-    demand_module(request)  # before anything is installed
+    require_module(request)  # before anything is installed
     place.require_installed(package)
     conditions, host = hide_driver(place)
     asked = {
@@ -134,7 +134,7 @@ def describe_stack(result: ProbeAnswer, place: Place) -> str:
     own = (line for line in map(place.shown, result.places) if not _OURS.search(line))
     places = " < ".join(islice(own, _FRAMES))
     calls = " < ".join(result.calls[:_FRAMES])
-    lack = describe_lack(result.calls)
+    lack = explain_missing_stack(result.calls)
     return "".join(
         (
             result.detail,

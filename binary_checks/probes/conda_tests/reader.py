@@ -50,7 +50,7 @@ def run_embedded_tests(place: Place, package: CondaPackage, source: Source) -> E
 def _run_apart(place: Place, package: CondaPackage, test: EmbeddedTest) -> SnippetRun:
     if not test.requires:
         return _run(place, test)
-    with place.apart(test.requires) as own:
+    with place.with_requirements(test.requires) as own:
         own.require_installed(package)
         return _run(own, test)
 

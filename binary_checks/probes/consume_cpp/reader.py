@@ -26,7 +26,7 @@ from binary_checks.model.probes import (
 )
 from binary_checks.model.protocols import ObjectReader
 from binary_checks.model.requests import ConsumerRequest, TranslationUnit
-from binary_checks.places.unpacked import UnpackedPlace, demand_builds, find_programs
+from binary_checks.places.unpacked import UnpackedPlace, find_programs, require_builds
 from binary_checks.probes.consume_cpp.cmake_project import (
     BUILD,
     NAME,
@@ -40,11 +40,11 @@ from binary_checks.probes.consume_cpp.cmake_project import (
 from binary_checks.probes.consume_cpp.tools import (
     Tools,
     choose_tools,
-    demand_programs,
     find_first_error,
     find_undefined,
+    require_programs,
 )
-from binary_checks.probes.gpu_torch.reader import demand_gpu
+from binary_checks.probes.gpu_torch.reader import require_gpu
 from binary_checks.probes.run_commands.reader import Command, CommandEnd, run_jobs
 from binary_checks.probes.run_snippet.reader import name_system
 
@@ -72,9 +72,9 @@ def build_consumers(
     modules = list_modules(package)
     if not wanted and not modules:
         raise NotApplicable("it has no CMake package and no pkg-config module")
-    _demand_native(package, place)
-    own = demand_builds(place)
-    programs = _demand_programs(package, request)
+    _require_native(package, place)
+    own = require_builds(place)
+    programs = _require_programs(package, request)
     tools = choose_tools(own, os.environ, objects, programs)  # before anything is unpacked
     own.require_installed(package)
     bench = _Bench(place=own, tools=tools, request=request, reader=objects)
@@ -124,7 +124,7 @@ def _choose(
     return wanted, tuple(elsewhere)
 
 
-def _demand_native(package: CppArchive, place: Place) -> None:
+def _require_native(package: CppArchive, place: Place) -> None:
     """Raise Unavailable for libraries that no program of this host can link."""
     name, _, architecture = name_system(place.target).partition("-")
     formats = {"linux": Format.ELF, "macos": Format.MACHO}
@@ -145,7 +145,7 @@ def _demand_native(package: CppArchive, place: Place) -> None:
             )
 
 
-def _demand_programs(package: CppArchive, request: ConsumerRequest) -> tuple[Path, ...]:
+def _require_programs(package: CppArchive, request: ConsumerRequest) -> tuple[Path, ...]:
     """Return the programs that this variant needs besides a compiler, according to the profile."""
     variant = package.claims.variant
     names = [
@@ -154,7 +154,7 @@ def _demand_programs(package: CppArchive, request: ConsumerRequest) -> tuple[Pat
         if fnmatchcase(variant, glob)
         for name in programs
     ]
-    return demand_programs(names, os.environ)
+    return require_programs(names, os.environ)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,7 +250,7 @@ class _Bench:
 
     @cached_property
     def _gpu(self) -> tuple[Conditions, object]:
-        return demand_gpu(self.place)
+        return require_gpu(self.place)
 
     def _read_cmake(self, ends: Sequence[CommandEnd], folder: Path) -> ProgramBuild:
         """Read the result of CMake's one command.

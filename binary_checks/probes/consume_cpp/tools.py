@@ -65,7 +65,7 @@ class _Candidates:
     makers: tuple[tuple[str, Path], ...]  # (generator, program)
     compilers: tuple[Path, ...]
 
-    def demand_all(self) -> None:
+    def require_all(self) -> None:
         """Raise Unavailable with everything that is missing."""
         lacks = []
         if not self.compilers:
@@ -90,7 +90,7 @@ def find_candidates(environ: Mapping[str, str]) -> _Candidates:
     )
 
 
-def demand_programs(names: Sequence[str], environ: Mapping[str, str]) -> tuple[Path, ...]:
+def require_programs(names: Sequence[str], environ: Mapping[str, str]) -> tuple[Path, ...]:
     """Return each of these programs. Raises Unavailable if one is missing."""
     found = {name: find_programs((name,), environ)[:1] for name in names}
     if lacking := [name for name, paths in found.items() if not paths]:
@@ -109,7 +109,7 @@ def choose_tools(
     Raises GatherError if none works: then the host is to blame, not a package.
     """
     found = find_candidates(environ)
-    found.demand_all()
+    found.require_all()
     programs = (*found.cmakes, *(path for _, path in found.makers), *found.compilers, *more)
     place.show(programs)
     folders = dict.fromkeys(str(path.parent) for path in (*more, *programs))
@@ -117,7 +117,7 @@ def choose_tools(
     conditions = Conditions(variables={"PATH": os.pathsep.join((*folders, _SYSTEM_PATH))})
     trial = _Trial(place, conditions)
     cmake, said = trial.choose([(path, ("--version",)) for path in found.cmakes])
-    version = _demand_new_enough(cmake, said)
+    version = _require_new_enough(cmake, said)
     maker, _ = trial.choose([(path, ("--version",)) for _, path in found.makers])
     generator = next(name for name, path in found.makers if path == maker)
     compiler, abi = trial.choose_compiler(found.compilers)
@@ -145,7 +145,7 @@ def _read_search_path(place: UnpackedPlace, reader: ObjectReader) -> Iterator[st
             yield from (*program.rpath, *program.runpath)
 
 
-def _demand_new_enough(cmake: Path, said: str) -> str:
+def _require_new_enough(cmake: Path, said: str) -> str:
     found = re.search(r"(\d+)\.(\d+)[\w.-]*", said)
     if not found:
         raise GatherError(f"{cmake}: does not say which CMake it is")
@@ -171,7 +171,7 @@ class _Trial:
             (end,) = self._run([Command(argv=(str(path), *arguments), folder=self.place.work)])
             if end.outcome is Ending.OK:
                 return path, end.stdout
-            reasons.append(f"{path} {_spell_end(end)}")
+            reasons.append(f"{path} {_describe_end(end)}")
         raise GatherError(f"it does not run here: {'; '.join(reasons)}")
 
     def choose_compiler(self, candidates: Sequence[Path]) -> tuple[Path, str]:
@@ -193,7 +193,7 @@ class _Trial:
             if all(end.outcome is Ending.OK for end in ends):
                 found = _ABI.search(ends[-1].stdout)
                 return path, found[1] if found else ""
-            reasons.append(f"{path} {_spell_end(ends[-1])}")
+            reasons.append(f"{path} {_describe_end(ends[-1])}")
         raise GatherError(f"no C++ compiler builds an empty program here: {'; '.join(reasons)}")
 
     def _run(self, commands: Sequence[Command]) -> tuple[CommandEnd, ...]:
@@ -201,7 +201,7 @@ class _Trial:
         return ends
 
 
-def _spell_end(end: CommandEnd) -> str:
+def _describe_end(end: CommandEnd) -> str:
     how = {Ending.HUNG: "does not end within ", Ending.CRASHED: "crashes with "}.get(
         end.outcome, ""
     )

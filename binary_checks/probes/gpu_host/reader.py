@@ -112,7 +112,7 @@ def read_host(
     return GpuHost(
         library=_text(answer, "library"),
         driver=_text(answer, "driver"),
-        cuda=spell_cuda(version) if isinstance(version, int) else "",
+        cuda=format_cuda(version) if isinstance(version, int) else "",
         devices=devices,
         problem=problem,
         doubt=_DOUBT if mismatch else "",
@@ -140,7 +140,7 @@ def find_blame(before: GpuHost, after: GpuHost) -> str:
     return after.doubt
 
 
-def spell_cuda(version: int) -> str:
+def format_cuda(version: int) -> str:
     """Format CUDA's number of a version: "12.4" for 12040."""
     return f"{version // 1000}.{version % 1000 // 10}"
 

@@ -36,7 +36,7 @@ _NOTHING = ProbeAnswer()
 """The answer of a process that was not needed."""
 
 
-def demand_gpu(place: Place) -> tuple[Conditions, GpuHost]:
+def require_gpu(place: Place) -> tuple[Conditions, GpuHost]:
     """Return the conditions for using GPUs, and the host's facts.
 
     The driver is asked in a process without code of any package. Raises HostUnfit with the reason
@@ -72,7 +72,7 @@ def use_gpu(place: Place, package: Package, work: GpuRequest, build: CudaRequest
         raise NotApplicable("the profile has nothing done on a GPU ([probes.gpu] module)")
     require_gpu_build(package)
     try:
-        conditions, host = demand_gpu(place)  # before anything is installed
+        conditions, host = require_gpu(place)  # before anything is installed
     except HostUnfit:
         require_trace_of_gpu(package)  # with a GPU, the package itself is asked
         raise
@@ -80,7 +80,7 @@ def use_gpu(place: Place, package: Package, work: GpuRequest, build: CudaRequest
     bench = _Bench(place=place, conditions=conditions)
     if not (work.thorough and work.requires):
         return _use(bench, host, package, work, build)
-    with place.apart(work.requires) as own:
+    with place.with_requirements(work.requires) as own:
         try:
             own.require_installed(package)
         except Unavailable as error:
@@ -90,7 +90,7 @@ def use_gpu(place: Place, package: Package, work: GpuRequest, build: CudaRequest
         return _use(replace(bench, place=own), host, package, work, build)
 
 
-def demand_driver(host: GpuHost, runtime: str, promised: Sequence[str]) -> None:
+def require_driver(host: GpuHost, runtime: str, promised: Sequence[str]) -> None:
     """Raise HostUnfit if the driver is too old for the package's CUDA.
 
     ``runtime`` is the CUDA that the package uses, "" if unknown; ``promised`` are those that its
@@ -123,14 +123,14 @@ def _use(
         versions, libraries = ask_versions(place, work.module, build.compiled, bench.conditions)
         begun = (VERSIONS, libraries)
     runtime = str(answers.get(build.version) or _find_runtime(versions))
-    demand_driver(host, runtime, list_promised(package))
+    require_driver(host, runtime, list_promised(package))
     hangs = begun[1].outcome is Ending.HUNG
     ends = dict(bench.run_all(work, f"it was not tried: {begun[0]} hangs" if hangs else ""))
     results = {name: end for name, end in ends.items() if not isinstance(end, str)}
     rows = [(name, result.answer) for name, result in results.items()]
     steps = [read_step(name, result, place) for name, result in (*results.items(), begun)]
     if failed := [each.name for each in steps if each.outcome is not Ending.OK]:
-        bench.demand_healthy(host, failed)
+        bench.require_healthy(host, failed)
     return GpuReport(
         python=place.target.name,
         host=host,
@@ -162,7 +162,7 @@ class _Bench:
         asked = tuple(filter(None, questions))
         return self.run("ask_module", {"module": module, "questions": asked}) if asked else _NOTHING
 
-    def demand_healthy(self, before: GpuHost, failed: Sequence[str]) -> None:
+    def require_healthy(self, before: GpuHost, failed: Sequence[str]) -> None:
         """Ask the driver again.
 
         Raises HostUnfit if it is to blame for the failure of these steps.

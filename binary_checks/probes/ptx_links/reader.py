@@ -49,7 +49,7 @@ def link_ptx(
     place.require_installed(package)
     if not request.requires:
         return link_all(place, request, sample)
-    with place.apart(request.requires) as own:
+    with place.with_requirements(request.requires) as own:
         own.require_installed(package)
         return link_all(own, request, sample)
 

@@ -31,7 +31,7 @@ def run_snippets(place: Place, package: Package, request: SnippetRequest) -> Sni
     place.require_installed(package)
     if not request.requires:
         return _run_all(place, request)
-    with place.apart(request.requires) as own:
+    with place.with_requirements(request.requires) as own:
         own.require_installed(package)
         return _run_all(own, request)
 

@@ -31,12 +31,12 @@ from binary_checks.model.places import Conditions, Place
 from binary_checks.model.requests import CudaRequest
 from binary_checks.places.unpacked import find_named, find_programs
 from binary_checks.probes.ask_module.reader import (
-    demand_module,
     is_without_cuda,
     read_answers,
     read_step,
+    require_module,
 )
-from binary_checks.probes.gpu_host.reader import describe_host, spell_cuda
+from binary_checks.probes.gpu_host.reader import describe_host, format_cuda
 
 _COMPILERS = ("cc", "gcc", "clang")
 _PATIENCE = 60.0  # seconds for a compiler, which needs a tenth of a second
@@ -46,13 +46,15 @@ _LACKED = re.compile(r"undefined symbol: (?P<name>\w+)")
 
 
 @gathers(RefusingDriverReport)
-def ask_under_refusal(place: Place, package: Package, request: CudaRequest) -> RefusingDriverReport:
+def ask_with_refusing_driver(
+    place: Place, package: Package, request: CudaRequest
+) -> RefusingDriverReport:
     """Ask the package once with each refusing driver.
 
     Raises NotApplicable if the profile names no module or the package says that it is built without
     CUDA, Unavailable if there is no such driver, or the package could not be installed.
     """
-    demand_module(request)
+    require_module(request)
     require_gpu_build(package)
     try:  # before anything is installed
         compiler = _find_compiler(place.target.platform, os.environ)
@@ -115,7 +117,7 @@ def _ask(
 ) -> RefusedAnswers:
     conditions = Conditions(calls=True, bytecode=True, decoys=dict.fromkeys(_NAMES, library))
     host = describe_host(place, conditions)
-    if host.cuda != spell_cuda(refusal.cuda) or host.devices:
+    if host.cuda != format_cuda(refusal.cuda) or host.devices:
         why = f"a process loads {place.shown(host.library)}" if host.cuda else host.problem
         return _leave_out(refusal, request, f"the stub of NVIDIA's driver does not answer: {why}")
     told = (request.available, request.devices, request.version, request.use)
@@ -130,11 +132,11 @@ def _ask(
         step=step,
         stage=str(result.answer.get("stage", "")),
         answers=answers,
-        lack=_find_lack(step, place.shown(host.library), texts),
+        lack=_explain_unused_stub(step, place.shown(host.library), texts),
     )
 
 
-def _find_lack(step: Step, stub: str, texts: Iterable[str]) -> str:
+def _explain_unused_stub(step: Step, stub: str, texts: Iterable[str]) -> str:
     """Return why the package did not use the stub, or "" if it did or that is unknown."""
     for text in texts:
         lacked = _LACKED.search(text)

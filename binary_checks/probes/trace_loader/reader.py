@@ -70,7 +70,7 @@ def trace_loading(place: Place, package: Package, linkage: Linkage | Package) ->
         raise NotApplicable(f"no object in the package is for Linux on {image.architecture}")
     paths = tuple(choose_roots(objects, linkage))
     answers = place.resolve(package, paths)
-    answers = tuple(_demand_answer(answer, objects[answer.path], image.libc) for answer in answers)
+    answers = tuple(_require_answer(answer, objects[answer.path], image.libc) for answer in answers)
     faults = [fault for answer in answers for fault in read_answer(answer)]
     return LoadReport(
         python="",
@@ -97,7 +97,7 @@ def choose_roots(objects: Iterable[str], linkage: Linkage | Package) -> Iterator
     yield from sorted(path for path in objects if path in roots or path not in carried)
 
 
-def _demand_answer(answer: LoaderAnswer, library: ElfFile, libc: str) -> LoaderAnswer:
+def _require_answer(answer: LoaderAnswer, library: ElfFile, libc: str) -> LoaderAnswer:
     """Mark an answer as lacking if it names none of the libraries that the object needs.
 
     musl's loader is also its libc, and does not list itself.

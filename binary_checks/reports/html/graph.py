@@ -15,7 +15,7 @@ from statistics import fmean
 from binary_checks.lines import one_line
 from binary_checks.model import Edge, Kind, Package
 from binary_checks.model.linkage import Rule
-from binary_checks.reports.html.templating import shorten, spell_size
+from binary_checks.reports.html.templating import format_size, shorten
 from binary_checks.wording.sentences import name_first
 
 # Layout of a directed graph in columns from left to right, after Sugiyama.
@@ -528,7 +528,7 @@ class _BoxWriter:
 
     def _measure(self, path: str) -> str:
         sizes = (item.size for item in self.package.objects if item.path == path)
-        return spell_size(sum(sizes))
+        return format_size(sum(sizes))
 
     def _is_program(self, path: str) -> bool:
         kinds = (item.kind for item in self.package.objects if item.path == path)

@@ -17,9 +17,9 @@ from binary_checks.model.outcomes import BROKE, Fitness
 from binary_checks.reports.explanation import find_page
 from binary_checks.reports.faults import Fault, fold, shell_path
 from binary_checks.reports.html.graph import Graph, draw_graph
-from binary_checks.reports.html.templating import shorten, spell_size
+from binary_checks.reports.html.templating import format_size, shorten
 from binary_checks.reports.html.treemap import Treemap, draw_treemap
-from binary_checks.reports.verdict_texts import find_unrun, spell_verdict
+from binary_checks.reports.verdict_texts import find_unrun, format_verdict
 from binary_checks.wording.sentences import fill_in
 
 _NAMED, _FILES = 4, 200  # files of a fault that are shown at once, and when it is unfolded
@@ -210,14 +210,14 @@ def _show(
 
 def _sum_up(package: PackageResult, fitness: Fitness, texts: Mapping[str, CheckText]) -> str:
     """Return what the verdict is based on, and the verdict if it has more than one word."""
-    parts = spell_verdict(package, texts.values())
+    parts = format_verdict(package, texts.values())
     return one_line(" · ".join(parts[parts[0] == fitness.value :]))
 
 
 def _identify(package: PackageResult) -> Iterator[tuple[str, str]]:
     yield "Name", one_line(package.name)
     yield "Version", one_line(package.version)
-    yield "Size", spell_size(package.size) if package.size else ""
+    yield "Size", format_size(package.size) if package.size else ""
     yield "Object files", "" if package.objects is None else f"{package.objects:,}"
     yield "SHA-256", one_line(package.sha256)
     yield "SHA-256 of RECORD", one_line(package.record_sha256)

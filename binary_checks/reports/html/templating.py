@@ -32,7 +32,7 @@ def read_own(environment: jinja2.Environment, template: str) -> tuple[markupsafe
 # Texts: sizes, and names that are too long for their place.
 
 
-def spell_size(count: float) -> str:
+def format_size(count: float) -> str:
     """Format a number of bytes in powers of 1000, as indexes do."""
     size, unit = float(count), "bytes"
     for larger in ("kB", "MB", "GB"):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from binary_checks.lines import one_line
 from binary_checks.model import DeviceLinking, Kind, Member, ObjectFile, Package
-from binary_checks.reports.html.templating import shorten, spell_size
+from binary_checks.reports.html.templating import format_size, shorten
 
 WIDTH, HEIGHT = 1012.0, 380.0
 _MOST = 60
@@ -77,8 +77,8 @@ def draw_treemap(package: Package) -> Treemap | None:
     uses.sort(key=lambda use: -use.sizes.total())
     packed = sum(each.compressed_size for each in package.members)
     return Treemap(
-        whole=spell_size(whole),
-        packed=spell_size(packed) if packed else "",
+        whole=format_size(whole),
+        packed=format_size(packed) if packed else "",
         shares=tuple(_tabulate(use, whole) for use in uses),
         tiles=tuple(_tiles(uses, whole)),
     )
@@ -138,7 +138,7 @@ def _tabulate(use: _Use, whole: int) -> Share:
     return Share(
         tone=use.tone,
         name=use.name,
-        size=spell_size(size),
+        size=format_size(size),
         percent=f"{size / whole:.1%}",
         parts=f"{count:,} {use.part}{'' if count == 1 else 's'}",
     )
@@ -150,7 +150,7 @@ def _tiles(uses: Iterable[_Use], whole: int) -> Iterator[Tile]:
     for key, (x, y, width, height) in _squarify(sizes, (0.0, 0.0, WIDTH, HEIGHT)):
         use = uses[int(key)]
         size = use.sizes.total()
-        title = f"{use.name}: {spell_size(size)}"
+        title = f"{use.name}: {format_size(size)}"
         label = title if _fits(title, width) else use.name
         roomy = width > 40 and height > _HEADING * 2
         label = label if _fits(label, width) and height > _HEADING else ""
@@ -168,7 +168,7 @@ def _inner_tiles(use: _Use, whole: int, box: _Rectangle) -> Iterator[Tile]:
         shown[""] = left
     for name, (x, y, width, height) in _squarify(shown, box):
         spelled = one_line(name) or f"{len(rest):,} more"
-        size = spell_size(shown[name])
+        size = format_size(shown[name])
         short = shorten(spelled.rpartition("/")[2], int((width - 8) / _CHARACTER))
         roomy = height > 16 and width > 44
         yield _tile(

@@ -164,7 +164,7 @@ _MOST_HEADS = 500  # libraries; each takes a request if they lie far apart
 _MOST_TEXT = 4 << 20  # bytes of a text, compressed
 
 
-class GlimpsedTree(ZipTree):
+class PartialTree(ZipTree):
     """A zip archive of which only requested contents are read.
 
     Visited members have no hash, and their objects contain only what their first bytes show.

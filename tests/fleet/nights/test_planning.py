@@ -9,7 +9,7 @@ import pytest
 
 from binary_checks.fleet.stored_nights import read_plan, write_plan
 from binary_checks.model.outcomes import CellState
-from binary_checks.sources.remote import find_taken
+from binary_checks.sources.remote import find_stored
 from fixtures.build_wheel import build_wheel
 from fixtures.package_index import Conduct, PackageIndex
 from tests.fleet.nights.made_plans import (
@@ -233,7 +233,7 @@ def test_what_was_downloaded_for_its_hash_is_not_downloaded_again_by_the_cell(
 ) -> None:
     path = offer(index, tmp_path, "py3-none-any", sha256="")
     found = next(iter(planned(tmp_path, CELLS).values()))
-    kept = find_taken(found.sha256, found.file_name, None)  # as a URL with that hash asks for it
+    kept = find_stored(found.sha256, found.file_name, None)  # as a URL with that hash asks for it
     assert kept is not None
     assert kept.path.read_bytes() == path.read_bytes()
 
