@@ -54,7 +54,7 @@ class Image:
 
     serves = (Wheel,)
     spelled = ("venv",)
-    beside = ()
+    preinstalled = ()
 
     def __init__(self, settings: PlaceSettings) -> None:
         self.timeout = settings.timeout
