@@ -152,11 +152,11 @@ def test_any_class_of_object_is_judged_object_by_object(kind: type) -> None:
         ("(wheel)", "parameter without a known type: 'wheel'"),
         ("(wheel: 'Whel')", "name 'Whel' is not defined"),
         ("()", "it has no parameter that names what it judges"),
-        ("(wheel: str)", "<class 'str'> is no fact of a package"),
-        ("(wheel: list[int])", r"list\[int\] is no fact of a package"),
+        ("(wheel: str)", "<class 'str'> is not a fact of a package"),
+        ("(wheel: list[int])", r"list\[int\] is not a fact of a package"),
         ("(wheel: Wheel, *, most: int)", "its option 'most' has no default"),
         ("(wheel: Wheel, **options)", "parameter without a known type: 'options'"),
-        ("(*wheels: str)", "<class 'str'> is no fact of a package"),
+        ("(*wheels: str)", "<class 'str'> is not a fact of a package"),
     ],
 )
 def test_a_signature_that_cannot_be_followed_is_the_users_mistake(

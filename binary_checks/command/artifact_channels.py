@@ -158,7 +158,7 @@ def _iter_results(rows: Iterable[tuple[PromotionCandidate, str, list[str]]]) -> 
         faults = candidate.faults if state == _REFUSED else ()
         yield from (f"  {fault}" for fault in faults[:MOST])
         if len(faults) > MOST:
-            yield f"  and {len(faults) - MOST:,} more that count for nothing: --json has them"
+            yield f"  and {len(faults) - MOST:,} more without effect: --json lists them"
     yield ", ".join(f"{count:,} {state}" for state, count in counts.items())
 
 
@@ -238,9 +238,15 @@ def add_member_options(parser: argparse.ArgumentParser, least: str) -> None:
     """Add the options for the members, the index, and the name of the user."""
     add = parser.add_argument
     add("names", metavar="NAME", nargs=least, help="projects, file names, globs, or paths of files")
-    add("--sha256", metavar="HEX", action="append", default=[], help="only this one (repeatable)")
+    add(
+        "--sha256",
+        metavar="HEX",
+        action="append",
+        default=[],
+        help="only the file with this hash (repeatable)",
+    )
     add("--no-index", action="store_true", help="do not update the channel's index")
-    add("--by", metavar="NAME", default="", help="who does it (default: as CI or the system says)")
+    add("--by", metavar="NAME", default="", help="the user's name (default: from CI or the system)")
 
 
 def _make_promote_parser() -> argparse.ArgumentParser:
@@ -271,9 +277,7 @@ def run_withdraw(arguments: Sequence[str]) -> int:
     channel = require_channel(options.channel)
     reason = cut(one_line(options.reason.strip()))
     if not reason:
-        raise ProfileError(
-            "artifact withdraw: --reason is empty: it is what users of the files will read"
-        )
+        raise ProfileError("artifact withdraw: --reason is empty: users of the files read it")
     store = open_store(options.store)
     chosen = choose_members(store, channel, MemberWish(names=options.names, digests=options.sha256))
     for artifact in chosen:
@@ -351,7 +355,9 @@ def _read_base(options: argparse.Namespace) -> str:
     if parts.scheme not in ("http", "https", "file") or parts.query or parts.fragment:
         raise ProfileError("artifact index: --base: not an http, https or file URL without a query")
     if parts.username or parts.password:
-        raise ProfileError("artifact index: --base: has credentials, which everybody would read")
+        raise ProfileError(
+            "artifact index: --base: contains credentials, which everybody would read"
+        )
     return f"{base.rstrip('/')}/"
 
 
@@ -383,9 +389,7 @@ def _make_index_parser() -> argparse.ArgumentParser:
 
 # ``binary-checks artifact attest``: store the verdicts of runs with the artifacts, signed or not.
 
-_ATTEST = (
-    "Store the verdicts of result documents, or of a night, beside the artifacts they are about."
-)
+_ATTEST = "Store the verdicts of result documents, or of a night, with their artifacts."
 
 
 def run_attest(arguments: Sequence[str]) -> int:
@@ -417,7 +421,7 @@ def run_attest(arguments: Sequence[str]) -> int:
     if found.undecided and not found.verdicts:
         return TRY_AGAIN
     if not found.verdicts:
-        complain("artifact attest: none of the verdicts is about a file that the store keeps")
+        complain("artifact attest: none of the verdicts is about a file in the store")
         return UNREADABLE
     return 0
 
@@ -451,14 +455,14 @@ def _make_attest_parser() -> argparse.ArgumentParser:
         "--ended",
         metavar="TIME",
         default="",
-        help="when the run ended, for results that do not say so",
+        help="when the run ended, for results without that time",
     )
     add(
         "--set",
         metavar="AXIS=VALUE",
         action="append",
         default=[],
-        help="state this of the files of RESULT, as `artifact push --set` did (repeatable)",
+        help="a property of the files in RESULT, as given to `artifact push --set` (repeatable)",
     )
     add_signing_options(parser, "each verdict")
     return parser
@@ -534,12 +538,12 @@ def _make_verify_parser() -> argparse.ArgumentParser:
     add(
         "--policy",
         metavar="FILE",
-        help="trust the keys and gates of this policy, not those that the store recorded",
+        help="trust the keys and gates of this policy instead of those in the store",
     )
     add(
         "--cells",
         metavar="FILE",
-        help="the matrix: files with a GPU stage need its verdict, whatever their records say",
+        help="the matrix: files with a GPU stage need its verdict even if their records lack it",
     )
     return parser
 

@@ -54,7 +54,7 @@ from binary_checks.trees.batches import count_cores
 
 # ``binary-checks artifact push``: store files with their description, and add them to a channel.
 
-_PUSH = "Store files by their SHA-256, with what they are, and add them to a channel."
+_PUSH = "Store files by their SHA-256 with their properties, and add them to a channel."
 _ORDER = (MISUSED, UNREADABLE, TRY_AGAIN)
 """The first of these statuses that occurs is the exit status."""
 _LONGEST = 86400.0  # seconds
@@ -171,27 +171,27 @@ def _make_push_parser() -> argparse.ArgumentParser:
         "--commit",
         metavar="HEX",
         default="",
-        help="the full commit that was built (default: as CI, the package or git says)",
+        help="the full commit that was built (default: from CI, the package or git)",
     )
     add(
         "--set",
         metavar="AXIS=VALUE",
         action="append",
         default=[],
-        help="what the file does not say itself, as variant=cu130 (repeatable): "
+        help="a property that the file does not state, as variant=cu130 (repeatable): "
         f"{', '.join(FILE_AXES)}",
     )
     add(
         "--project",
         metavar="NAME",
         default="",
-        help="the project, for a library that does not name it",
+        help="the project of a library that does not name it",
     )
     add(
         "--version",
         metavar="VERSION",
         default="",
-        help="the version, for a library that does not name it",
+        help="the version of a library that does not name it",
     )
     add(
         "--license",
@@ -205,7 +205,7 @@ def _make_push_parser() -> argparse.ArgumentParser:
         metavar="FILE",
         action="append",
         default=[],
-        help="a library that they need, stored and pulled with them (repeatable)",
+        help="a library that the files need, stored and pulled with them (repeatable)",
     )
     add("-j", "--jobs", metavar="N", type=read_count, help="files at once (default: processors)")
     add(
@@ -230,7 +230,9 @@ def run_pull(arguments: Sequence[str]) -> int:
         "folder", metavar="FOLDER", help="where the files are written; created if new"
     )
     add_wishes(parser)
-    parser.add_argument("--all", action="store_true", help="fetch all that match, not just one")
+    parser.add_argument(
+        "--all", action="store_true", help="fetch all matching artifacts, not just one"
+    )
     options = parser.parse_args(arguments)
     store = open_store(options.store)
     found, sound = find_wanted(store, options)
@@ -255,7 +257,7 @@ def run_pull(arguments: Sequence[str]) -> int:
 
 # ``binary-checks artifact find``: list artifacts of a store with their channels.
 
-_FIND = "List the artifacts of a store, with what they are and their channels."
+_FIND = "List the artifacts of a store with their properties and channels."
 
 
 def run_find(arguments: Sequence[str]) -> int:
@@ -263,12 +265,10 @@ def run_find(arguments: Sequence[str]) -> int:
     parser = SubcommandParser(prog="binary-checks artifact find", description=_FIND)
     add_wishes(parser)
     how = parser.add_mutually_exclusive_group()
-    how.add_argument(
-        "--json", action="store_true", help="print a document with all that is known of them"
-    )
+    how.add_argument("--json", action="store_true", help="print a document with all properties")
     how.add_argument("--ids", action="store_true", help="print only their SHA-256, one per line")
     parser.add_argument(
-        "--verdicts", action="store_true", help="show which are untested, failing or passed"
+        "--verdicts", action="store_true", help="show whether each is untested, failing or passed"
     )
     options = parser.parse_args(arguments)
     store = open_store(options.store)
@@ -341,13 +341,13 @@ def add_wishes(parser: SubcommandParser) -> None:
         "--commit",
         metavar="HEX",
         default="",
-        help="only builds of this commit, or of one that begins like this",
+        help="only builds of this commit, which may be abbreviated",
     )
     add(
         "--sha256",
         metavar="HEX",
         default="",
-        help="only the file with this SHA-256, or one that begins like this",
+        help="only the file with this SHA-256, which may be abbreviated",
     )
     add("--latest", action="store_true", help="only the newest version of each configuration")
 

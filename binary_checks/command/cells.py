@@ -33,7 +33,9 @@ from binary_checks.options import OPTIONS, Program
 from binary_checks.reports.verdict_texts import count
 
 _OURS = tuple(f"--{name}" for name in OPTIONS)
-_PURPOSE = "List the cells of a matrix: what is judged every night, and where it is published."
+_PURPOSE = (
+    "List the cells of a matrix: the packages judged every night, and where they are published."
+)
 _WIDTH = 80
 _LEAST = 24  # least width of the last column
 _RUN = {"place": "", "profile": "", "options": (), "timeout": Cell(id="", project="").timeout}
@@ -115,7 +117,7 @@ def add_one_off(parser: argparse.ArgumentParser) -> None:
         "--tier",
         choices=TIERS,
         default=NIGHTLY,
-        help="a small cover of the matrix: pr has every value, merge every pair of values, nightly "
+        help="a part of the matrix: pr covers every value, merge every pair of values, nightly "
         "all cells (default)",
     )
     add(
@@ -123,14 +125,14 @@ def add_one_off(parser: argparse.ArgumentParser) -> None:
         metavar="CONDITION",
         action="append",
         default=[],
-        help=f"this once, only the cells that match (repeatable; also {ONLY})",
+        help=f"in this run, only the matching cells (repeatable; also {ONLY})",
     )
     add(
         "--also",
         metavar="CONDITION",
         action="append",
         default=[],
-        help=f"this once, add the cells that match, even left-out ones (repeatable; also {ALSO})",
+        help=f"in this run, add the matching cells, even excluded ones (repeatable; also {ALSO})",
     )
 
 
@@ -164,7 +166,7 @@ def _read_options(arguments: Sequence[str]) -> argparse.Namespace:
     form.add_argument(
         "--ci",
         choices=HOSTED,
-        help="print the jobs of this run as a CI system takes them; generated files call it",
+        help="print the jobs of this run for a CI system, as generated files do",
     )
     form.add_argument(
         "--toml", action="store_true", help="with --from: print the equivalent cells.toml"
@@ -250,7 +252,7 @@ def add_foreign(parser: argparse.ArgumentParser) -> None:
         metavar=f"{_FORM}:FILE",
         help=f"read what `{_FORM} --print-build-identifiers` prints (- is standard input)",
     )
-    parser.add_argument("--project", metavar="NAME", help="with --from: the project that is built")
+    parser.add_argument("--project", metavar="NAME", help="with --from: the built project")
 
 
 def demand_foreign(options: argparse.Namespace) -> None:
@@ -293,7 +295,7 @@ def _read_text(file: str, named: str) -> str:
     except OSError as error:
         raise ProfileError(f"{named}: {error.strerror}") from None
     except ValueError:
-        raise ProfileError(f"{named}: not the name of a file") from None
+        raise ProfileError(f"{named}: not a valid file name") from None
     if len(content) > _LARGEST:
         raise ProfileError(f"{named}: more than {_LARGEST:,} bytes")
     try:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # ``binary-checks ci write``: write all files of a matrix for CI systems, or none of them.
 
-_WRITE = "Write the files with which CI systems run a matrix, from its [ci] and [[runners]] tables."
+_WRITE = "Write the files by which CI systems run a matrix, from its [ci] and [[runners]] tables."
 
 
 def run_write(arguments: Sequence[str]) -> int:
@@ -179,7 +179,7 @@ def run_init(arguments: Sequence[str]) -> int:
     file: Path = options.file or Path(DEFAULT_FILE)
     matrix = read_cells(file)
     if has_settings(matrix):
-        raise ProfileError(f"{file}: it has a [ci] already; edit it, then `ci write`")
+        raise ProfileError(f"{file}: it already has a [ci] table; edit it, then run `ci write`")
     values = {name: getattr(options, name) for name in (*_MANY, *_ONE)}
     lines = [
         f"{_KEYS.get(name, name)} = {_format_toml(value)}"
@@ -230,7 +230,7 @@ def run_pin(arguments: Sequence[str]) -> int:
         "--server",
         metavar="URL",
         default=SERVER,
-        help=f"where the repositories are (default: {SERVER})",
+        help=f"server of the repositories (default: {SERVER})",
     )
     options = parser.parse_args(arguments)
     if options.action:
@@ -250,7 +250,7 @@ def run_pin(arguments: Sequence[str]) -> int:
 
 _STAGE = (
     "Run one stage of a cell in the root of the repository: build fills dist/, test and gpu judge "
-    "it, publish keeps it. Of a night: plan it, smoke cells on the CPU or a GPU, collect it."
+    "it, publish stores it. For a night: plan, smoke (cells on the CPU), smoke-gpu, collect."
 )
 
 
@@ -259,7 +259,7 @@ def run_stage(arguments: Sequence[str]) -> int:
     from binary_checks.fleet.ci.running_stages import CHAIN, NIGHT, StageRun
 
     parser = SubcommandParser(prog="binary-checks ci stage", description=_STAGE)
-    parser.add_argument("stage", choices=(*CHAIN, *NIGHT), help="what to do")
+    parser.add_argument("stage", choices=(*CHAIN, *NIGHT), help="the stage")
     parser.add_argument(
         "cell",
         metavar="CELL",

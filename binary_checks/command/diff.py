@@ -21,9 +21,9 @@ from binary_checks.errors import ProfileError
 from binary_checks.model.run_results import Build, BuildComparison, Severity
 from binary_checks.profile.known import KnownProblem, load_known_list
 
-_PURPOSE = "Compare two builds of one project: what breaks, changes and is new for its users."
+_PURPOSE = "Compare two builds of one project: what breaks, changes or is new for its users."
 _SIDES = (
-    "a package as `inspect` takes it, a facts document (.json, .json.gz), a result document, or "
+    "a package as for `inspect`, a facts document (.json, .json.gz), a result document, or "
     "store:CELL@DATE (store:CELL is the last good night)"
 )
 _DIFFERENT = 1
@@ -76,7 +76,7 @@ def _load_known(path: str | None) -> tuple[KnownProblem, ...]:
     for entry in entries:
         if entry.check not in ids:
             hint = suggest(entry.check, ids)
-            raise ProfileError(f"{entry.listed}: {entry.check!r} is no difference{hint}")
+            raise ProfileError(f"{entry.listed}: {entry.check!r} is not a difference{hint}")
     return entries
 
 
@@ -140,23 +140,23 @@ def _options() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("old", metavar="OLD", help=_SIDES)
-    add("new", metavar="NEW", help="the same")
+    add("new", metavar="NEW", help="likewise")
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--json", action="store_true", help="as a document, binary-checks/diff/1")
     shape.add_argument("--markdown", action="store_true", help="for a pull request")
     add(
         "--fail-on",
         choices=[Severity.BREAK.value, Severity.CHANGE.value],
-        help="exit with 1 for what is as grave, and for what could not be compared",
+        help="exit with 1 for a difference at least this severe, or an undetermined one",
     )
     add("--known", metavar="FILE", help="accepted differences: known problems by difference")
-    add("--store", metavar="URL", help="where store:CELL is looked up")
+    add("--store", metavar="URL", help="the store for store:CELL")
     add(
         "--with",
         dest="beside",
         metavar="PATH",
         action="append",
         default=[],
-        help="a package that they require, or a folder of such (repeatable)",
+        help="a required package, or a folder of packages (repeatable)",
     )
     return parser

@@ -11,7 +11,7 @@ from pathlib import Path
 from binary_checks.command import SubcommandParser, guard
 from binary_checks.errors import FIT, PROBLEMS, ProfileError
 
-_HUD = "Write the nights of a store as pages: static, for any browser, offline, without script."
+_HUD = "Write the nights of a store as static pages for any browser, offline, without script."
 
 
 def run_hud(arguments: Sequence[str]) -> int:
@@ -21,12 +21,14 @@ def run_hud(arguments: Sequence[str]) -> int:
 
 def _read_hud_options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = SubcommandParser(prog="binary-checks hud", description=_HUD)
-    parser.add_argument("out", metavar="OUT", type=Path, help="a folder for the site alone")
+    parser.add_argument("out", metavar="OUT", type=Path, help="a folder that only the site uses")
     parser.add_store()
-    parser.add_argument("--nights", metavar="N", default="30", help="how many are shown (30)")
-    parser.add_argument("--project", metavar="P", default="", help="only the cells of this one")
     parser.add_argument(
-        "--base", metavar="URL", default="", help="where it will be published, for the feed's links"
+        "--nights", metavar="N", default="30", help="the number of nights shown (default: 30)"
+    )
+    parser.add_argument("--project", metavar="P", default="", help="only the cells of this project")
+    parser.add_argument(
+        "--base", metavar="URL", default="", help="the site's address, for the feed's links"
     )
     return parser.parse_args(arguments)
 
@@ -51,7 +53,7 @@ def _write(options: argparse.Namespace) -> int:
     return 0
 
 
-_SUMMARY = "Say in some forty lines how a night ended, and in three where all is well."
+_SUMMARY = "Print how a night ended, in about forty lines, or three if all is well."
 
 
 def run_summary(arguments: Sequence[str]) -> int:

@@ -179,13 +179,13 @@ def _inspect_options() -> argparse.ArgumentParser:
     parser = SubcommandParser(prog="binary-checks inspect", description=_INSPECT)
     add = parser.add_argument
     add("packages", metavar="PACKAGE", nargs="+")
-    add("--json", action="store_true", help="all facts, of several packages as an array")
+    add("--json", action="store_true", help="all facts; an array for several packages")
     add("--no-symbols", dest="symbols", action="store_false", help="JSON without symbols")
     add(
         "--device-details",
         action="store_true",
         help="decompress the code for NVIDIA's GPUs (extra device): toolkits, drivers that "
-        "run it, PTX versions, what does not decompress",
+        "run it, PTX versions, what cannot be decompressed",
     )
     add(
         "--with",
@@ -193,19 +193,19 @@ def _inspect_options() -> argparse.ArgumentParser:
         metavar="PATH",
         action="append",
         default=[],
-        help="a required wheel, or a folder of such (repeatable)",
+        help="a required wheel, or a folder of wheels (repeatable)",
     )
     add(
         "--with-requirements",
         dest="fetches",
         action="store_true",
-        help="download the required wheels that are not given",
+        help="download required wheels that are not given",
     )
     add(
         "--requirements-folder",
         dest="kept",
         metavar="PATH",
-        help="keep the downloaded wheels there",
+        help="keep the downloaded wheels in this folder",
     )
     add("--python", dest="python", metavar="PATH", help="the interpreter of installed:NAME")
     add(
@@ -213,7 +213,7 @@ def _inspect_options() -> argparse.ArgumentParser:
         dest="target",
         metavar="TARGET",
         default="",
-        help="the Python and system that a published package is for, as cp312-win_amd64",
+        help="the Python and system of a published package, as cp312-win_amd64",
     )
     add(
         "--configuration",
@@ -221,20 +221,20 @@ def _inspect_options() -> argparse.ArgumentParser:
         metavar="KEY=VALUE",
         action="append",
         default=[],
-        help="what the packages are said to be, as python=3.11 (repeatable); no variable is read",
+        help="what the packages are stated to be, as python=3.11 (repeatable); no variable is read",
     )
     add(
         "--profile",
         dest="profile",
         metavar="NAME_OR_TOML",
-        help="the profile whose limits and system libraries hold",
+        help="the profile, for its limits and system libraries",
     )
     return parser
 
 
 # List the checks: id, level and family and, for named packages, which checks apply.
 
-_LIST = "List every check, and of each package named whether it applies, and if not, why."
+_LIST = "List every check and, for each named package, whether it applies or why not."
 _Row = tuple[str, str, str, str]
 
 
@@ -257,9 +257,9 @@ def run_list(arguments: Sequence[str]) -> int:
 def _read_list_options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = SubcommandParser(prog="binary-checks --list", description=_LIST)
     parser.add_argument("packages", metavar="PACKAGE", nargs="*")
-    parser.add_argument("-m", dest="family", metavar="FAMILY", help="the checks of one family")
+    parser.add_argument("-m", dest="family", metavar="FAMILY", help="only the checks of one family")
     parser.add_argument("--profile", dest="profile", metavar="NAME_OR_TOML")
-    parser.add_argument("--static", action="store_true", help="those that run nothing")
+    parser.add_argument("--static", action="store_true", help="only checks that run nothing")
     return parser.parse_args(arguments)
 
 

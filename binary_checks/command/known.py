@@ -50,7 +50,7 @@ from binary_checks.reports.verdict_texts import count
 
 # ``binary-checks known expire``: print a list without entries that expired or match nothing.
 
-_EXPIRE = "Print a list without the entries that have expired, or matched nothing for five nights."
+_EXPIRE = "Print a list without entries that have expired or matched nothing for five nights."
 _QUESTION = "select strftime(night, '%Y-%m-%d'), cell, state, coalesce(accepted, 0) from cells"
 
 
@@ -92,7 +92,7 @@ def _read_expire_options(arguments: Sequence[str]) -> Namespace:
     parser = SubcommandParser(prog="binary-checks known expire", description=_EXPIRE)
     add = parser.add_argument
     add("list", metavar="LIST", help="a file of [[known_problems]]")
-    parser.add_store(": its nights say which entries still match", required=False)
+    parser.add_store(": entries that its nights do not match are removed", required=False)
     add("--write", action="store_true", help="replace the file instead of printing it")
     return parser.parse_args(arguments)
 
@@ -111,7 +111,7 @@ def _find_unmatched(listed: KnownList, url: str) -> Iterator[tuple[int, str]]:
     store = open_store(url)
     nights = closed_nights(store)[-LOOKED_AT:]
     if len(nights) < LONG:
-        said = "closed nights are too few to say which entries match nothing"
+        said = "closed nights are too few to tell which entries match nothing"
         complain(f"known expire: {store.url}: {len(nights)} {said}")
         return
     with open_tables(store, tables=("cells",), nights=nights) as connection:
@@ -185,12 +185,12 @@ def _read_lint_options(arguments: Sequence[str]) -> Namespace:
         metavar="N",
         type=_days,
         default=MOST_DAYS,
-        help=f"the most days until an entry may expire (default: {MOST_DAYS})",
+        help=f"the longest time until an entry expires, in days (default: {MOST_DAYS})",
     )
     add(
         "--profile",
         metavar="NAME_OR_TOML",
-        help="a profile whose own checks are known, too; runs their code",
+        help="a profile whose own checks are known, too; this runs their code",
     )
     return parser.parse_args(arguments)
 
@@ -261,14 +261,14 @@ def _read_days(text: str) -> int:
 def _find_last(store: Store) -> str:
     nights = list_nights(store)
     if not nights:
-        raise ProfileError(f"known propose: {store.url}: it has no nights yet")
+        raise ProfileError(f"known propose: {store.url}: no nights yet")
     return nights[-1]
 
 
 def _read_propose_options(arguments: Sequence[str]) -> Namespace:
     parser = SubcommandParser(prog="binary-checks known propose", description=_PROPOSE)
     add = parser.add_argument
-    add("night", metavar="DATE", nargs="?", help="its date (default: the newest)")
+    add("night", metavar="DATE", nargs="?", help="the date of the night (default: the newest)")
     parser.add_store()
     add("--owner", metavar="NAME", default="", help="who is responsible for the entries")
     add("--issue", metavar="URL", default="", help="where the problems are tracked")
@@ -284,7 +284,7 @@ def _read_propose_options(arguments: Sequence[str]) -> Namespace:
         metavar="N",
         type=_read_days,
         default=14,
-        help="days until they expire (default: 14)",
+        help="days until the entries expire (default: 14)",
     )
     return parser.parse_args(arguments)
 

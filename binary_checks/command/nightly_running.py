@@ -82,7 +82,7 @@ def run_night(arguments: Sequence[str]) -> int:
     store = open_store(options.store, make=True)
     if store.read(closed_name(night)) is not None:
         raise ProfileError(
-            f"nightly run: {night} is closed: nothing changes in it any more; --date names another"
+            f"nightly run: {night} is closed and cannot change; --date names another night"
         )
     screen = NightScreen(sys.stdout, terminal=sys.stdout.isatty())
     if not options.date:
@@ -99,7 +99,7 @@ def run_night(arguments: Sequence[str]) -> int:
         return 0
     with open_engine(options.engine, store, options.jobs, options.gpus) as engine:
         if options.queue == GPU and GPU not in engine.queues:
-            raise ProfileError("--queue gpu: no GPU here; --gpus N says how many there are")
+            raise ProfileError("--queue gpu: no GPU here; give their number with --gpus N")
         try:
             program = tuple(options.program)
             tasks = _Tasks(
@@ -138,7 +138,7 @@ def _make_parser() -> SubcommandParser:
     add_one_off(parser)
     add("--shard", metavar="I/N", default="", help="the I-th of N equal parts, as 2/4")
     add("--engine", metavar="ENGINE", default="local", help="local (default), or dask:ADDRESS")
-    add("--queue", choices=(CPU, GPU, ALL), default=ALL, help="which stages (default: all)")
+    add("--queue", choices=(CPU, GPU, ALL), default=ALL, help="the stages to run (default: all)")
     add(
         "--gpus", metavar="N", type=read_count, help="GPU attempts at a time (default: NVIDIA GPUs)"
     )
@@ -166,8 +166,8 @@ def _warn_of_future(night: str) -> None:
     """Warn of a date after tomorrow, such as a mistyped year; time zones differ by a day."""
     if date.fromisoformat(night) > date.fromisoformat(tonight()) + timedelta(days=1):
         complain(
-            f"nightly run: warning: {night} is in the future: until then it is the newest night of "
-            "the store, which show and collect take where they are given no --date"
+            f"nightly run: warning: {night} is in the future: until then show and collect use it "
+            "if no --date is given"
         )
 
 
@@ -324,7 +324,7 @@ def run_collect(arguments: Sequence[str]) -> int:
     merged = merge_night(store, night, options.folders) if options.folders else Merged()
     if merged.attempts or merged.known:
         known = f", {merged.known} known already" if merged.known else ""
-        print(f"{night}: {merged.attempts} results taken over{known}")
+        print(f"{night}: {merged.attempts} results merged{known}")
     _complain_all(merged.complaints)
     return _collect(store, night, merged, options)
 
@@ -373,11 +373,11 @@ def _ask_again(plan: NightPlan, cells: Path) -> tuple[tuple[ChangedCell, ...], s
     content = cells.read_bytes() if cells.is_file() else b""
     if hashlib.sha256(content).hexdigest() != plan.cells_sha256:
         said = f"{cells}: not the file that the night was planned from"
-        return (), f"{said}: whether an index changed meanwhile was not looked at"
+        return (), f"{said}: indexes were not asked again"
     try:
         changes = compare_serials(plan, parse_cells(content, cells))
     except BinaryChecksError as error:
-        return (), f"whether an index changed meanwhile was not looked at: {error}"
+        return (), f"indexes were not asked again: {error}"
     return tuple(ChangedCell(cell=each.cell, reason=each.reason) for each in changes), ""
 
 
@@ -404,7 +404,7 @@ def _make_collect_parser() -> argparse.ArgumentParser:
         type=Path,
         default=Path(DEFAULT_FILE),
         metavar="CELLS.toml",
-        help="the matrix, to ask its indexes again (default: cells.toml)",
+        help="the matrix, whose indexes are asked again (default: cells.toml)",
     )
     parser.add_store()
     parser.add_date()
@@ -415,10 +415,10 @@ def _make_collect_parser() -> argparse.ArgumentParser:
         type=Path,
         action="append",
         default=[],
-        help="a store in a folder, or a folder of such, as jobs of a CI system leave them: its "
-        "results of the night that --store has planned (repeatable)",
+        help="a store in a folder, or a folder of stores, as jobs of a CI system leave them; its "
+        "results for the night planned in --store are merged (repeatable)",
     )
-    add("--offline", action="store_true", help="do not ask the indexes what they have by now")
+    add("--offline", action="store_true", help="do not ask the indexes for newer files")
     add("--close", action="store_true", help="count cells without a result as lost")
     return parser
 

@@ -26,7 +26,7 @@ from binary_checks.reports.verdict_texts import count
 
 # ``binary-checks nightly prune``: show what retention would delete; ``--do-it`` deletes it.
 
-_PRUNE_NIGHTS = "Show what retention would delete of a store, and why it keeps the rest."
+_PRUNE_NIGHTS = "Show what retention would delete from a store, and why it keeps the rest."
 
 
 def run_prune_nights(arguments: Sequence[str]) -> int:
@@ -107,7 +107,7 @@ def _make_prune_nights_parser() -> argparse.ArgumentParser:
         metavar="CHANNEL",
         action="append",
         default=[],
-        help="a channel that does not hold what is in it (repeatable); all others do",
+        help="channel whose packages may be deleted (repeatable); those in other channels are kept",
     )
     add("--names", action="store_true", help="list every object that would be deleted")
     add("--do-it", action="store_true", help="really delete; nothing is deleted without it")
@@ -118,7 +118,7 @@ def _make_prune_nights_parser() -> argparse.ArgumentParser:
 
 _MOST_DAYS = 36_500  # the resulting date is still valid
 _PRUNE_CHANNELS = (
-    "Show which members a channel would lose by number and age, and which files with them."
+    "Show which members a channel would lose by number and age, and which files go with them."
 )
 
 
@@ -142,7 +142,7 @@ def _make_prune_channels_parser() -> argparse.ArgumentParser:
     parser = SubcommandParser(prog="binary-checks artifact prune", description=_PRUNE_CHANNELS)
     add = parser.add_argument
     parser.add_store()
-    add("--channel", metavar="CHANNEL", required=True, help="the only channel that loses members")
+    add("--channel", metavar="CHANNEL", required=True, help="the channel that loses members")
     add(
         "--keep",
         metavar="N",
@@ -155,7 +155,7 @@ def _make_prune_channels_parser() -> argparse.ArgumentParser:
         metavar="N",
         type=int,
         default=0,
-        help="and keep all that were pushed within N days (default: 0)",
+        help="also keep those pushed within N days (default: 0)",
     )
     add("--names", action="store_true", help="list every object that would be deleted")
     add("--do-it", action="store_true", help="really delete; nothing is deleted without it")

@@ -47,11 +47,16 @@ def _query(arguments: Sequence[str]) -> int:
 def _read_options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = SubcommandParser(prog="binary-checks query", description=_PURPOSE)
     add = parser.add_argument
-    add("question", metavar="NAME|SQL", nargs="?", help="or FILE.sql, or - for what stdin has")
-    add("parameters", metavar="NAME=VALUE", nargs="*", help="for $NAME in it; night=2026-11-20")
+    add("question", metavar="NAME|SQL", nargs="?", help="or FILE.sql, or - for standard input")
+    add(
+        "parameters",
+        metavar="NAME=VALUE",
+        nargs="*",
+        help="the value of $NAME, as night=2026-11-20",
+    )
     parser.add_store(required=False)
-    add("--nights", metavar="N", type=int, help="of cells and checks the last N nights alone")
-    add("--project", metavar="NAME", default="", help="what is of this project's cells alone")
+    add("--nights", metavar="N", type=int, help="only the last N nights of cells and checks")
+    add("--project", metavar="NAME", default="", help="only the cells of this project")
     form = parser.add_mutually_exclusive_group()
     for name, meaning in (
         ("json", "as a document"),

@@ -17,7 +17,7 @@ from binary_checks.errors import ProfileError
 from binary_checks.model import RunResult
 from binary_checks.reports.writing import Destination, find_report, require_place, write_to
 
-_PURPOSE = "Make another report of a run from its result document, as the run itself wrote it."
+_PURPOSE = "Write another report of a run from its result document."
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -27,7 +27,9 @@ def run(arguments: Sequence[str]) -> int:
 
 def _read_options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = SubcommandParser(prog="binary-checks report", description=_PURPOSE)
-    parser.add_argument("document", metavar="RESULT.json", help="written by --report json")
+    parser.add_argument(
+        "document", metavar="RESULT.json", help="a document written by --report json:FILE"
+    )
     names = ", ".join(report.name for report in reports.REPORTS if not report.of_facts)
     parser.add_argument("--format", required=True, metavar="FORMAT", help=names)
     parser.add_argument(
@@ -35,9 +37,11 @@ def _read_options(arguments: Sequence[str]) -> argparse.Namespace:
         metavar="FILE",
         action="append",
         default=[],
-        help="facts of a package, for a format that draws them: html (repeatable)",
+        help="facts of a package, for a format that shows them: html (repeatable)",
     )
-    parser.add_argument("--output", metavar="FILE", help="where to write it, instead of stdout")
+    parser.add_argument(
+        "--output", metavar="FILE", help="the file to write instead of standard output"
+    )
     return parser.parse_args(arguments)
 
 
@@ -48,7 +52,7 @@ def _find_facts(paths: Iterable[Path], run: RunResult) -> Iterator[tuple[str, Pa
         hashes = {stated.sha256, stated.record_sha256} - {""}
         nodes = [each.node for each in run.packages if {each.sha256, each.record_sha256} & hashes]
         if not nodes:
-            raise ProfileError(f"report: --facts {path}: of no package of the result document")
+            raise ProfileError(f"report: --facts {path}: about no package of the result document")
         yield from ((node, path) for node in nodes)
 
 

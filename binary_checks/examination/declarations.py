@@ -65,10 +65,10 @@ def demand_sound(check: Check[Any], is_gathered: Callable[[type], bool] = _is_ga
         if kind is NoneType:
             continue
         if not isinstance(kind, type):
-            raise ProfileError(f"check {check.id}: {kind} is no fact of a package")
+            raise ProfileError(f"check {check.id}: {kind} is not a fact of a package")
         if not (issubclass(kind, (Request, ObjectFile)) or is_gathered(kind)):
             if is_ours(kind) or kind.__module__ == "builtins":
-                raise ProfileError(f"check {check.id}: {kind} is no fact of a package")
+                raise ProfileError(f"check {check.id}: {kind} is not a fact of a package")
             name = kind.__name__
             raise ProfileError(f"check {check.id}: no function with @gathers({name}) gathers it")
     for option in check.options.values():

@@ -82,7 +82,7 @@ class Run:
             if together is not None:
                 found.append(examine_source(together, label, frozenset(release or ())))
             elif release is not None:
-                lack = "the packages have nothing to be compared by"
+                lack = "these packages cannot be compared"
                 to_do = "name two wheels of one version, or --binary-expect-set"
                 raise ProfileError(f"{RELEASE}: {lack}: {to_do}")
         return cls(settings=settings, companions=companions, examinations=tuple(found))
@@ -202,7 +202,9 @@ def _read_channels(names: Iterable[str]) -> Iterator[str]:
 def _choose_python(name: PlaceName, python: str | os.PathLike[str] | None) -> Path:
     """Return the interpreter of the place. Raises ProfileError if two are named."""
     if python is not None and name.is_there:
-        raise ProfileError(f"{name.label}: this place makes no venv of {python}; give one of both")
+        raise ProfileError(
+            f"{name.label}: this place makes no venv from {python}; give one of the two"
+        )
     if not name.is_there:
         return Path(python or sys.executable)
     if name.kind == "existing":

@@ -149,7 +149,7 @@ def _require_usable_name(folder: Path, argument: str, source: sources.NamedSourc
                 f"{name}: pytest takes '[' in a file's name for a parameter: rename it"
             )
         if not _is_text(name):
-            raise usage_error(f"{name}: the file's name is no text (UTF-8): rename it")
+            raise usage_error(f"{name}: the file's name is not valid UTF-8: rename it")
 
 
 def _is_text(name: str) -> bool:
@@ -202,7 +202,7 @@ def _make_surroundings(
     """Return what sources are resolved with; workers take over what the controller found."""
     target = config.option.binary_for or ""
     if target and not named.published:
-        raise usage_error(f"--binary-for {target}: nothing is named that is published on an index")
+        raise usage_error(f"--binary-for {target}: no package of an index is named")
     given = getattr(config, "workerinput", {}).get(INDEX_FINDINGS)
     config.stash[SURROUNDINGS] = surroundings = sources.Surroundings(
         python=placing.python,
@@ -290,7 +290,7 @@ def read_placing(config: pytest.Config, *, installed: bool) -> Placing:
         }
     )
     if installed and not placing.python.exists():
-        raise usage_error(f"{placing.option}: there is no Python in it")
+        raise usage_error(f"{placing.option}: it contains no Python")
     return placing
 
 
@@ -304,13 +304,15 @@ def _require_one_meaning(
         said = f"{_OPTION} {names[0].label} makes no venv from it; give one of the two"
         raise usage_error(f"--binary-python {python}: {said}")
     if len(there) > 1:
-        raise usage_error(f"{_OPTION} {there[1]}: {there[0]} is given already; one run has one")
+        raise usage_error(
+            f"{_OPTION} {there[1]}: {there[0]} is given already, and a run has only one such place"
+        )
     if installed and "venv" in kinds:
-        said = "what is installed runs where it lies: name that by existing:PYTHON or prefix:PATH"
+        said = "an installed package runs where it is: give existing:PYTHON or prefix:PATH"
         raise usage_error(f"{_OPTION} venv: {said}")
     if static and "image" in kinds:
         label = next(name.label for name in names if name.kind == "image")
-        raise usage_error(f"{_OPTION} {label}: with --binary-static nothing runs anywhere")
+        raise usage_error(f"{_OPTION} {label}: --binary-static runs nothing")
 
 
 def find_interpreter(folder: Path, name: PlaceName) -> Path:
@@ -333,7 +335,7 @@ def require_program(folder: Path, name: str, option: str) -> Path:
     if not path.exists():
         raise usage_error(f"no such file or folder: {name}")
     if path.is_dir() or not os.access(path, os.X_OK):
-        raise usage_error(f"{option}: no program to run")
+        raise usage_error(f"{option}: not an executable program")
     return path
 
 

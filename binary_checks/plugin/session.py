@@ -184,7 +184,7 @@ def read_now(config: pytest.Config) -> datetime:
     except ValueError:
         found = datetime.min
     if found.tzinfo is None:
-        raise usage_error(f"--binary-known-at {text}: not a time, as 2026-11-22T04:00:00Z is")
+        raise usage_error(f"--binary-known-at {text}: not a time such as 2026-11-22T04:00:00Z")
     return found
 
 
@@ -204,10 +204,11 @@ def describe_known_lists(held: Iterable[LoadedList], profile: Profile) -> Iterat
             yield f"known problems {each.identity.source}: {each.identity.remark}"
     if profile.foreign:
         checks = format_few(profile.foreign)
-        yield f"known problems of checks that this run does not have accept nothing: {checks}"
+        yield f"known problems of unknown checks are ignored: {checks}"
     if profile.cell is None and (count := sum(map(_is_narrow, profile.known_problems))):
-        which = "1 known problem holds" if count == 1 else f"{count:,} known problems hold"
-        yield f"{which} only in some cells, and not here: --binary-cell says which cell this is"
+        which = "1 known problem is" if count == 1 else f"{count:,} known problems are"
+        option = "--binary-cell names the cell of this run"
+        yield f"{which} ignored outside of certain cells: {option}"
 
 
 def _is_narrow(entry: KnownProblem) -> bool:
@@ -218,7 +219,7 @@ def list_unavailable(held: Iterable[LoadedList]) -> Iterator[str]:
     """Yield a line for each list that is unavailable."""
     for each in held:
         if each.complaint:
-            yield f"{each.complaint}; none of its entries holds"
+            yield f"{each.complaint}; its entries are ignored"
 
 
 def are_in_doubt(packages: Iterable[PackageResult]) -> bool:

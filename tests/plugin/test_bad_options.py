@@ -21,7 +21,7 @@ IMPORTS = "from binary_checks import check\nfrom binary_checks.model import Whee
         (["--binary-with", "gone"], "no such file or folder: gone"),
         (["--binary-with", "notes.txt"], "--binary-with notes.txt: neither a package file nor"),
         (["--binary-python", "gone"], "no such file or folder: gone"),
-        (["--binary-python", "."], "--binary-python .: no program to run"),
+        (["--binary-python", "."], "--binary-python .: not an executable program"),
         (["--binary-require", "colour"], "--binary-require colour: no such family; there are arch"),
         (["--binary-configuration", "python=x"], "--binary-configuration python=x: not understood"),
         (

@@ -151,7 +151,7 @@ def test_a_known_list_that_names_no_difference_is_refused(
     known = tmp_path / "known.toml"
     known.write_text('[[known_problems]]\ncheck = "export"\nreason = "x"\n')
     assert diff(*sides, "--known", known) == 4
-    assert "'export' is no difference; did you mean exports?" in capsys.readouterr().err
+    assert "'export' is not a difference; did you mean exports?" in capsys.readouterr().err
 
 
 def test_facts_without_symbols_are_not_a_pass(

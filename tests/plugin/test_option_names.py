@@ -82,7 +82,7 @@ def test_pytest_suggests_the_long_name(pytester: pytest.Pytester, mistyped: str,
         ("place=moon", "--place moon: unknown place; "),
         ("report=png:x", "--report png:x: unknown format 'png'"),
         ("with=notes.txt", "--with notes.txt: neither a package file nor a folder"),
-        ("for=cp311-win_amd64", "--for cp311-win_amd64: nothing is named that is published"),
+        ("for=cp311-win_amd64", "--for cp311-win_amd64: no package of an index is named"),
     ],
 )
 def test_our_command_refuses_by_the_short_name(

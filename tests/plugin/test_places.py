@@ -42,15 +42,16 @@ from tests.plugin.conftest import TRY_AGAIN, run_command
         ),
         (
             ["--binary-place", "existing:python", "--binary-place", "prefix:."],
-            "--binary-place prefix:.: existing:python is given already; one run has one",
+            "--binary-place prefix:.: existing:python is given already, "
+            "and a run has only one such place",
         ),
         (
             ["--binary-place", "image:oldest", "--binary-static"],
-            "--binary-place image:oldest: with --binary-static nothing runs anywhere",
+            "--binary-place image:oldest: --binary-static runs nothing",
         ),
         (
             ["--binary-place", "prefix:.", "--binary-installed", "demo"],
-            "--binary-place prefix:.: there is no Python in it",
+            "--binary-place prefix:.: it contains no Python",
         ),
         (
             ["--binary-place", "image:--privileged"],
@@ -63,8 +64,8 @@ from tests.plugin.conftest import TRY_AGAIN, run_command
         ),
         (
             ["--binary-place", "venv", "--binary-installed", "demo"],
-            "--binary-place venv: what is installed runs where it lies: "
-            "name that by existing:PYTHON or prefix:PATH",
+            "--binary-place venv: an installed package runs where it is: "
+            "give existing:PYTHON or prefix:PATH",
         ),
     ],
 )
@@ -139,7 +140,7 @@ def test_a_place_of_the_api_is_spelled_as_the_option_is(tmp_path: Path) -> None:
         Path(sys.executable),
     )
     with (
-        pytest.raises(ProfileError, match="makes no venv of python3"),
+        pytest.raises(ProfileError, match="makes no venv from python3"),
         examine(wheel, place="prefix:/usr", python="python3"),
     ):
         pass

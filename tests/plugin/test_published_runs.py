@@ -139,7 +139,7 @@ def test_an_option_names_them_in_a_run_of_tests(
 def test_a_target_is_for_published_packages(index: PackageIndex, run: Run, tmp_path: Path) -> None:
     result = run(healthy(tmp_path), "--binary-for", "cp312-win_amd64")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    said = "ERROR: --binary-for cp312-win_amd64: nothing is named that is published on an index"
+    said = "ERROR: --binary-for cp312-win_amd64: no package of an index is named"
     result.stderr.fnmatch_lines([said])
     result = run("demo==1", "--binary-for", "amiga")
     result.stderr.fnmatch_lines(["ERROR: amiga: no target; name a Python and a platform*"])

@@ -77,7 +77,7 @@ def test_packages_with_nothing_in_common_have_none(pytester: pytest.Pytester) ->
     result = run(pytester, "--collect-only", "-q")
     result.stdout.no_fnmatch_line("release::*")
     asked = run(pytester, "release")
-    asked.stderr.fnmatch_lines(["ERROR: release: the packages have nothing to be compared by: *"])
+    asked.stderr.fnmatch_lines(["ERROR: release: these packages cannot be compared: *"])
     assert asked.ret == pytest.ExitCode.USAGE_ERROR
 
 

@@ -343,7 +343,7 @@ def test_a_folder_of_somebody_else_is_left_alone(
     ("base", "said"),
     [
         ("ftp://example.org", "not an http, https or file URL"),
-        ("https://user:secret@example.org", "has credentials"),
+        ("https://user:secret@example.org", "contains credentials"),
         ("https://example.org/?token=1", "without a query"),
         ("example.org", "not an http, https or file URL"),
     ],

@@ -274,7 +274,7 @@ def test_a_table_that_is_there_or_would_be_wrong_changes_nothing(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["ci", "init", *INIT]) == 4
-    assert "cells.toml: it has a [ci] already" in capsys.readouterr().err
+    assert "cells.toml: it already has a [ci] table" in capsys.readouterr().err
     assert Path("cells.toml").read_text("utf-8") == PROJECT
     bare = '[[cells]]\nproject = "demo"\n'
     Path("cells.toml").write_text(bare, encoding="utf-8")

@@ -31,7 +31,7 @@ def test_a_night_of_two_jobs_is_collected_and_closed(
     )
     assert collect(tmp_path / "store", "--from", str(tmp_path / "jobs")) == 0
     assert capsys.readouterr().out.splitlines() == [
-        f"{NIGHT}: 2 results taken over",
+        f"{NIGHT}: 2 results merged",
         f"{NIGHT}: closed; 1 passed, 1 infra",
     ]
     store = open_store(str(tmp_path / "store"))

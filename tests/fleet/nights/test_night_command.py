@@ -321,7 +321,7 @@ def test_a_closed_night_does_not_change(store: Store, tmp_path: Path, capsys: Li
     keep_plan(store, plan_cell(tmp_path, "a", "exit 0"))
     store.create(closed_name(NIGHT), b"{}")
     assert run_night(store) == 4
-    assert f"{NIGHT} is closed: nothing changes in it any more" in capsys.readouterr().err
+    assert f"{NIGHT} is closed and cannot change" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
