@@ -119,7 +119,7 @@ def test_no_cut_document_is_read(cut: int) -> None:
         ({"peak_memory": -1}, "peak_memory: less than 0"),
         ({"seconds": "1"}, 'seconds: "1" is not a number'),
         ({"surprise": 1}, 'unknown field "surprise"'),
-        ({"result": []}, r"\$\.result: not the results of a run"),
+        ({"result": []}, r"\$\.result: not a result document"),
         ({"result": {"schema": "binary-checks/result/9"}}, r"\$\.result: its schema is"),
         ({"result": {"schema": "binary-checks/result/1"}}, r"\$\.result: no field 'exit_code'"),
     ],

@@ -143,7 +143,7 @@ def test_a_host_without_a_gpu_says_nothing_of_a_build_without_a_trace_of_one(
 ) -> None:
     stand_in(gpu_host='{"stage": ""}')
     package = wheel("torch-2.15.0-cp311-cp311-win_amd64.whl", objects=[pe_file()])
-    with pytest.raises(NotApplicable, match="for the CPU: no object holds device code"):
+    with pytest.raises(NotApplicable, match="for the CPU: no object contains device code"):
         use_gpu(environment, package, torch_work(), BUILD)
 
 
