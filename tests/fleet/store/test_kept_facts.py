@@ -97,7 +97,7 @@ def test_stored_facts_that_are_not_whole_are_said_to_be_that(
     store: Store, facts: Path, left: int
 ) -> None:
     store.create(facts_name(SHA256), gzip.compress(facts.read_bytes())[: left or None][:-9])
-    with pytest.raises(RecordError, match="incomplete"), open_facts(store, SHA256):
+    with pytest.raises(RecordError, match="not whole"), open_facts(store, SHA256):
         raise AssertionError
 
 
