@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
 from binary_checks.declaring import check
@@ -34,7 +34,6 @@ from binary_checks.model import (
 )
 from binary_checks.model.objects import Format, ObjectFile
 from binary_checks.model.packages import (
-    BuildPath,
     CondaLike,
     CondaPackage,
     CondaPath,
@@ -335,7 +334,12 @@ def understated_driver(package: CondaLike, linkage: Linkage | CondaLike) -> Iter
     is a warning: most users of such a package have one.
     """
     needed = _find_cuda(linkage)
-    code = [path for path, there in _find_device_code(package) if there]
+    code = [
+        item.path
+        for item in package.objects
+        if isinstance(item, ElfFile | PeFile)
+        and any(code.architecture.startswith("sm_") for code in item.device_code)
+    ]
     if not needed and not code:
         raise NotApplicable("nothing in it is for CUDA")
     stated = find_minimum("__cuda", (*package.depends, *package.constrains))
@@ -359,12 +363,6 @@ def _find_cuda(linkage: Linkage | CondaLike) -> list[tuple[int, str]]:
         return []
     names = dict.fromkeys(edge.needed for edge in linkage.edges if is_cuda_library(edge.needed))
     return [(cuda_of_library(name) or 0, name) for name in names]
-
-
-def _find_device_code(package: CondaLike) -> Iterable[tuple[str, bool]]:
-    for item in package.objects:
-        if isinstance(item, ElfFile | PeFile):
-            yield item.path, any(code.architecture.startswith("sm_") for code in item.device_code)
 
 
 # Whether a package matches its build string and its platform.
@@ -391,19 +389,14 @@ def cuda_build_without_cuda(package: CondaLike, linkage: Linkage | CondaLike) ->
     opened = {name for each in package.objects if each.opened for name in each.opened.names}
     if any(is_cuda_library(name) or is_driver_library(name) for name in needed | opened):
         return
-    if any(map(is_of_cuda, package.depends)) or any(_device_code(package)):
+    carriers = (item for item in package.objects if isinstance(item, ElfFile | PeFile))
+    if any(map(is_of_cuda, package.depends)) or any(item.device_code for item in carriers):
         return
     sentence = (
-        f"the build string {package.build} says CUDA: no object has code for a GPU or needs a "
-        "library of CUDA, and no dependency is for it"
+        f"the build string {package.build} says CUDA, but no object has code for a GPU or needs "
+        "a library of CUDA, and no dependency is for CUDA"
     )
     yield Problem(sentence=sentence)
-
-
-def _device_code(package: CondaLike) -> Iterator[str]:
-    for item in package.objects:
-        if isinstance(item, ElfFile | PeFile) and item.device_code:
-            yield item.path
 
 
 @check
@@ -550,7 +543,8 @@ def unlisted_placeholder(package: CondaPackage) -> Iterator[Finding]:
     for each in package.build_paths:
         if not each.prefix or (each.path, each.prefix) in rows or (windows and each.binary):
             continue
-        what = "its interpreter is" if each.shebang else f"has {_count(each)}"
+        what = f"has {each.count} paths as" if each.count > 1 else "has the path"
+        what = "its interpreter is" if each.shebang else what
         unlisted = "which paths.json does not list: no installer replaces it"
         sentence = f"{what} {_shorten(each.text)}, {unlisted}"
         level = Level.ERROR if each.shebang else Level.WARNING
@@ -582,10 +576,6 @@ def _demand_rows(package: CondaPackage) -> tuple[CondaPath, ...]:
     if not package.rows:
         raise NotApplicable("no file of it has a placeholder")
     return package.rows
-
-
-def _count(each: BuildPath) -> str:
-    return f"{each.count} paths as" if each.count > 1 else "the path"
 
 
 def _shorten(path: str) -> str:

@@ -177,18 +177,13 @@ def unexpected_search_path(
         actual = format_search_path(item)
         if not any(fnmatchcase(actual, each) for each in wanted):
             has = f"has {actual}" if actual else "has no search path"
-            yield Problem(
-                path=item.path, sentence=f"{has}, where {_format_wanted(wanted)} is expected"
-            )
+            expects = " or ".join(each or "no search path" for each in wanted)
+            yield Problem(path=item.path, sentence=f"{has}, where {expects} is expected")
 
 
 def _find(path: str, expected: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
     """Return what the first matching glob expects; () if none matches."""
     return next((wanted for glob, wanted in expected.items() if fnmatchcase(path, glob)), ())
-
-
-def _format_wanted(wanted: Iterable[str]) -> str:
-    return " or ".join(each or "no search path" for each in wanted)
 
 
 def format_search_path(library: ElfFile | MachOFile) -> str:

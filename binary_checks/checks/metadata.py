@@ -388,19 +388,16 @@ def root_is_purelib_is_wrong(package: WheelLike) -> Iterator[Finding]:
     """
     stated = next((value for key, value in package.wheel if key.lower() == "root-is-purelib"), "")
     path = f"{package.dist_info}/WHEEL"
+    native = package.objects or package.malformed or package.unread
     if stated and stated.lower() not in {"true", "false"}:
         sentence = f"Root-Is-Purelib is {stated[:_LONGEST_VALUE]!r}: installers take it for false"
         yield Problem(path=path, sentence=sentence)
-    elif stated.lower() == "false" and package.platforms == ("any",) and not _is_native(package):
+    elif stated.lower() == "false" and package.platforms == ("any",) and not native:
         yield Problem(
             path=path,
             sentence="Root-Is-Purelib is false, but the wheel is for any platform and has no "
             "native code",
         )
-
-
-def _is_native(package: WheelLike) -> bool:
-    return bool(package.objects or package.malformed or package.unread)
 
 
 @check
@@ -415,15 +412,12 @@ def foreign_data_folder(package: WheelLike) -> Iterator[Finding]:
     Level: with uv, users miss modules and scripts.
     """
     own = package.dist_info.removesuffix(".dist-info") + ".data"
-    roots = {name.partition("/")[0] for name in _names(package)}
+    names = (member.archive_name for member in package.members)
+    roots = {name.partition("/")[0] for name in names if "/" in name}
     for root in sorted(roots):
         if root.endswith(".data") and root != own:
             sentence = f"pip takes it for the wheel's {own}, but other installers do not"
             yield Problem(path=root, sentence=sentence)
-
-
-def _names(package: WheelLike) -> Iterator[str]:
-    return (member.archive_name for member in package.members if "/" in member.archive_name)
 
 
 # Extension modules bound to one Python in a wheel that promises many.

@@ -550,10 +550,7 @@ _MOST_VALUES = 6  # values of one aspect in a line: a package may be for several
 
 def describe_configuration(configuration: BinaryConfiguration) -> str:
     """Return what is known of a configuration, and mark what sources disagree about."""
-    return ", ".join(_describe(configuration))
-
-
-def _describe(configuration: BinaryConfiguration) -> Iterator[str]:
+    described = []
     for name, aspect in configuration.aspects():
         if not aspect.value:
             continue
@@ -561,7 +558,9 @@ def _describe(configuration: BinaryConfiguration) -> Iterator[str]:
         more = f" and {len(values) - _MOST_VALUES} more" if len(values) > _MOST_VALUES else ""
         disputed = any(not one.by_absence for one, _ in find_disputes(name, aspect.claims))
         mark = " (disputed)" if disputed else ""
-        yield f"{_PREFIXES.get(name, '')}{' or '.join(values[:_MOST_VALUES])}{more}{mark}"
+        named = " or ".join(values[:_MOST_VALUES])
+        described.append(f"{_PREFIXES.get(name, '')}{named}{more}{mark}")
+    return ", ".join(described)
 
 
 def format_claim(claim: ConfigurationClaim) -> str:

@@ -450,7 +450,7 @@ def find_unread_samples(samples: Iterable[ToolkitSample]) -> Iterator[NotInspect
 def _judge_sample(sample: ToolkitSample, claims: list[ToolkitClaim]) -> Iterator[Finding]:
     """Compare the toolkit that made the object with the most visible claim that it contradicts."""
     made = [_claim(version, sample) for version, _ in sample.toolkits if version]
-    what = f"device code made by CUDA {_list(made)}"
+    what = f"device code made by CUDA {name_first([*dict.fromkeys(each.version for each in made)])}"
     if not made:  # older toolkits write older PTX, and so do compilers of other vendors
         newest = max(
             (cuda_of_ptx(version) for version, _ in sample.ptx), key=read_numbers, default=""
@@ -503,10 +503,6 @@ def _choose_level(made: list[ToolkitClaim], claim: ToolkitClaim) -> Level:
     same_major = claim.version.partition(".")[0] in majors
     stated_in_file = claim.source is ToolkitSource.FILE and not claim.is_label
     return Level.WARNING if same_major and stated_in_file else Level.ERROR
-
-
-def _list(made: list[ToolkitClaim]) -> str:
-    return name_first(list(dict.fromkeys(each.version for each in made)), 3)
 
 
 def _share(samples: Sequence[ToolkitSample], before: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from binary_checks.declaring import check
 from binary_checks.knowledge.python_libraries import SHARED_PACKAGES, ModuleFiles
 from binary_checks.model import Distribution, Finding, Level, NotInspected, Problem
-from binary_checks.model.python_modules import ModuleNames, PythonModules
+from binary_checks.model.python_modules import PythonModules
 from binary_checks.wording.sentences import name_first
 
 _SOURCE_FOLDER = "src"
@@ -93,12 +93,9 @@ def shared_namespace_taken(package: Distribution, modules: PythonModules) -> Ite
         if path.endswith("/__init__.py") and found is None and path in unparsed:
             yield NotInspected(path=path, sentence=unparsed[path])
         if path.endswith("/__init__.py") and found is not None and not found.extends_path:
-            yield _report(found, shared)
-
-
-def _report(found: ModuleNames, shared: str) -> Problem:
-    return Problem(
-        path=found.path,
-        sentence=f"takes the package {shared} from all other distributions that have parts of it",
-        level=Level.ERROR if found.has_code else Level.WARNING,
-    )
+            yield Problem(
+                path=path,
+                sentence=f"takes the package {shared} from all other distributions that have parts "
+                "of it",
+                level=Level.ERROR if found.has_code else Level.WARNING,
+            )
