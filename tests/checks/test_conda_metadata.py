@@ -229,7 +229,7 @@ CUDA = {"build": "cuda126_py311h0_0", "claims": Claims(variant="cu126")}
 def test_cuda_build_without_cuda_fires() -> None:
     item = package("demo", "python", objects=(elf_file(NATIVE),), **CUDA)
     ((sentence, _),) = told(cuda_build_without_cuda(item, linkage(edge("libc.so.6"))))
-    assert sentence.startswith("the build string cuda126_py311h0_0 says CUDA: ")
+    assert sentence.startswith("the build string cuda126_py311h0_0 says CUDA, but ")
 
 
 @pytest.mark.parametrize(
