@@ -21,7 +21,7 @@ from fixtures.build_elf import build_elf
 from fixtures.build_wheel import build_wheel
 from fixtures.runs import package_result
 
-FAULTS = {
+FAULTS: dict[str, bytes | str | Member] = {
     "demo/__init__.py": "",
     "demo/_one.so": build_elf(needed=("liba.so.1", "libb.so.2"), runpath="/tmp/build:/opt/demo"),
     "demo/_two.so": build_elf(needed=("liba.so.1", "../libc/x.so")),

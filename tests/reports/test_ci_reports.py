@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import jsonschema
@@ -181,6 +182,18 @@ def test_gitlab_knows_a_problem_again_and_two_apart() -> None:
     texts = [written(gitlab, entry(Outcome.FAILED, problems=twice)) for _ in range(2)]
     assert texts[0] == texts[1]
     assert len({row["fingerprint"] for row in json.loads(texts[0])}) == 2
+
+
+def test_gitlab_knows_a_problem_again_in_other_words() -> None:
+    one = Problem(path="demo/a.so", sentence="needs libx.so.1", facts=("libx.so.1",))
+    reworded = replace(one, sentence="lacks libx.so.1")
+    other = replace(one, facts=("liby.so.1",))
+    first, second, third = (
+        json.loads(written(gitlab, entry(Outcome.FAILED, problems=(problem,))))[0]["fingerprint"]
+        for problem in (one, reworded, other)
+    )
+    assert first == second
+    assert first != third
 
 
 def test_gitlab_gets_an_empty_list_of_a_fit_package() -> None:

@@ -103,6 +103,18 @@ def test_the_fingerprint_is_of_the_problem_alone() -> None:
     assert first == again != other
 
 
+def test_the_fingerprint_outlives_other_words_and_tells_facts_apart() -> None:
+    one = replace(OPT, facts=("/opt/lib",))
+    reworded = replace(one, sentence="looks in /opt/lib")
+    other = replace(one, facts=("/opt/lib64",))
+    first, second, third = (
+        report(entry(problems=(problem,)))["results"][0]["partialFingerprints"]
+        for problem in (one, reworded, other)
+    )
+    assert first == second
+    assert first != third
+
+
 def test_a_warning_is_a_result_of_that_level() -> None:
     mild = Problem(sentence="unusual", level=Level.WARNING)
     results = report(entry(problems=(OPT,), warnings=(mild,)))["results"]
