@@ -57,7 +57,7 @@ def test_a_check_belongs_to_a_family(check: Check[Any]) -> None:
 
 
 CONTENTS = (MemberContents, OwnCode, Reading, Place)
-"""What gatherers alone ask: a check is pure."""
+"""Parameters of gatherers only: a check does no I/O."""
 
 
 @each_check
@@ -74,13 +74,13 @@ def test_a_check_says_what_it_runs_on_and_every_option_has_a_default(check: Chec
 
 
 GAPS = {"image-newer-than-tag"}
-"""Checks that find no problem ever: all that they can say is that nobody has looked."""
+"""Checks that never find a problem: they only report gaps."""
 
 
 def test_every_check_fires_in_one_test_and_is_quiet_in_another(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "fixtures.check_calls", str(tmp_path / "calls.json")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode in (0, 1), done.stdout + done.stderr  # 1: they fail by themselves
+    assert done.returncode in (0, 1), done.stdout + done.stderr  # 1: they fail when run alone
     seen = json.loads((tmp_path / "calls.json").read_bytes())
     missing = {
         check.id: {"tells of a gap" if check.id in GAPS else "fires", "is quiet"}

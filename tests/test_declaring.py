@@ -1,4 +1,4 @@
-"""A check is one function, and its signature and docstring are all there is to declare."""
+"""A check is one function, declared by its signature and docstring."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that are written whole, and caches that make room."""
+"""Files are written whole, and caches remove their oldest files."""
 
 from __future__ import annotations
 

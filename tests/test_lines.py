@@ -1,4 +1,4 @@
-"""Whatever text comes out of a package, no line of ours breaks, drives a terminal or a build."""
+"""Text from a package never breaks a line, drives a terminal or commands a build service."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def assert_harmless(line: str) -> None:
 def test_no_line_holds_what_a_terminal_or_a_build_service_obeys(text: str) -> None:
     line = one_line(text)
     assert_harmless(line)
-    line.encode()  # half a character cannot be written
+    line.encode()  # an incomplete character cannot be encoded
 
 
 @given(HOSTILE)

@@ -1,4 +1,4 @@
-"""Findings name places in the prefix; what users and waivers see counts from site-packages."""
+"""Findings have paths in the prefix; users and waivers see paths relative to site-packages."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What is known of vendors and tags: pure tables and rules that checks share."""
+"""Tables and rules about vendors and tags that checks share; no I/O."""

@@ -1,4 +1,4 @@
-"""Facts come back from JSON as they went, and any other document is refused in one line."""
+"""Facts read from JSON equal those written; any other document is refused in one line."""
 
 from __future__ import annotations
 

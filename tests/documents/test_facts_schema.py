@@ -1,4 +1,4 @@
-"""The JSON Schema of the facts: what documents of real packages hold, and nothing else."""
+"""The JSON Schema of facts accepts documents of real packages, and nothing else."""
 
 from __future__ import annotations
 

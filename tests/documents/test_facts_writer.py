@@ -1,4 +1,4 @@
-"""The facts as JSON: the model's own names, defaults left out, the same bytes each time."""
+"""Facts as JSON have the model's names, no defaults, and the same bytes each time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A result document is what its schema says, and is read back as the run that was written."""
+"""A result document follows its schema, and is read back as the run that was written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The units of a consumer are tables with keys of their own, which add up and hold code."""
+"""The units of a consumer are tables with keys of their own, which are merged and contain code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A profile is known by what it says, wherever it lies and in whatever order it says it."""
+"""A profile is identified by its contents, independent of its location and order."""
 
 from __future__ import annotations
 

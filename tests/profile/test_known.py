@@ -1,4 +1,6 @@
-"""Entries of known problems: which problems they accept, and what is said of those that do not."""
+"""Entries of known problems: the problems they accept, and reports on entries that match
+nothing.
+"""
 
 from __future__ import annotations
 

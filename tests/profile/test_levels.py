@@ -1,4 +1,4 @@
-"""A profile says how much a check's problems matter, for all paths or some."""
+"""A profile sets the level of a check's problems, for all paths or some."""
 
 from __future__ import annotations
 

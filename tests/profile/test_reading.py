@@ -1,4 +1,4 @@
-"""What a project expects: read, inherited, converted; refused with one line where it is wrong."""
+"""Profiles are read, inherited and converted; invalid ones are refused in one line."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def profile(folder: Path, text: str, name: str = "p.toml") -> Profile:
 
 
 def refusal(folder: Path, text: str) -> str:
-    """The one line that refuses the profile, without its path."""
+    """Return the line that refuses the profile, without its path."""
     with pytest.raises(ProfileError) as caught:
         validate(profile(folder, text), [too_heavy, adrift])
     assert "\n" not in str(caught.value)

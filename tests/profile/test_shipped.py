@@ -1,4 +1,4 @@
-"""The profiles that we ship are valid, and so is every line of Python in them."""
+"""The shipped profiles are valid, and so is every line of Python in them."""
 
 from __future__ import annotations
 
