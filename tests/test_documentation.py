@@ -88,8 +88,10 @@ def test_every_check_has_an_anchor_on_the_page_that_reports_name() -> None:
 
 
 def test_the_index_of_the_site_lists_every_page() -> None:
-    listed = set(re.findall(r"^- \[.+?\]\((.+?)\)", (ROOT / "docs/index.md").read_text(), re.M))
-    pages = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").glob("**/*.md")}
+    docs = ROOT / "docs"
+    index = (docs / "index.md").read_text("utf-8")
+    listed = set(re.findall(r"^- \[.+?\]\((.+?)\)", index, re.MULTILINE))
+    pages = {path.relative_to(docs).as_posix() for path in docs.glob("**/*.md")}
     others = {page for page in pages if page.startswith(("checks/", "examples/"))} | {"index.md"}
     assert listed == pages - others
 
