@@ -152,7 +152,7 @@ class Companions:
             try:
                 self._opened[path] = packages.open_package(path, self._reader)
             except PackageError as error:  # the judged package is not to blame
-                raise GatherError(f"given beside the package: {error}") from None
+                raise GatherError(f"given alongside the package: {error}") from None
         return self._opened[path]
 
 
@@ -185,7 +185,7 @@ def compare_given_versions(
 ) -> GivenVersions:
     """Compare the given packages with the requirements of all packages."""
     if not companions.paths:
-        raise NotApplicable("no package was given beside it (--binary-with)")
+        raise NotApplicable("no package was given alongside it (--binary-with)")
     others = companions.find_alongside(source, package, target).packages
     return GivenVersions(misfits=find_misfits(package.claims.requirements, others, target))
 

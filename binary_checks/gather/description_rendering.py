@@ -71,11 +71,11 @@ def _ask(text: str) -> dict[str, Any]:
             command, input=text.encode(), capture_output=True, timeout=_PATIENCE, check=False
         )
     except subprocess.TimeoutExpired:
-        raise Unavailable(f"its rendering takes longer than {_PATIENCE} s") from None
+        raise Unavailable(f"rendering it takes longer than {_PATIENCE} s") from None
     except OSError as error:
         raise GatherError(f"readme-renderer cannot be started: {error.strerror}") from None
     try:
         answer = json.loads(ended.stdout)
     except ValueError:
-        raise Unavailable("the process that renders it ended without an answer") from None
+        raise Unavailable("the process that renders it failed") from None
     return dict(answer)

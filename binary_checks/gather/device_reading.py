@@ -79,7 +79,7 @@ def open_objects(
         ):
             yield from _open_all(package, tree, set(paths), copy)
     except OSError as error:
-        reason = f"its device code cannot be read once more: {error.strerror or error}"
+        reason = f"its device code cannot be read again: {error.strerror or error}"
         raise GatherError(f"{package.file_name}: {reason}") from None
 
 
@@ -91,8 +91,8 @@ def _open_all(
         if member.path in paths and (entry := find_entry(tree, member, package.layout)) is not None:
             paths.remove(member.path)
             waiting[id(entry)] = member.path, entry
-    yield from ((path, Unavailable("it is not there any more")) for path in sorted(paths))
-    reason = "it is not there any more"
+    yield from ((path, Unavailable("it no longer exists")) for path in sorted(paths))
+    reason = "it no longer exists"
     try:
         for entry, pieces in tree.contents([entry for _, entry in waiting.values()]):
             path, _ = waiting.pop(id(entry))

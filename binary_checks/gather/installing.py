@@ -34,7 +34,7 @@ def install(place: Place, package: Package) -> InstallReport:
     """Install the package, and return the report."""
     report = place.install(package)
     if report is None:
-        raise NotApplicable("no installer put the package there in this run")
+        raise NotApplicable("the package was not installed in this run")
     return report
 
 
@@ -45,7 +45,7 @@ def find_installed(place: Place, package: Package) -> Installed:
     Raises Unavailable if it could not be installed, or this host cannot read its files.
     """
     if not package.claims.requirements:
-        raise Unavailable("it requires nothing that could be installed beside it")
+        raise Unavailable("none of its requirements can be installed alongside it")
     place.require_installed(package)
     folders = place.installed
     if folders is not None:

@@ -29,7 +29,7 @@ from binary_checks.places.sandbox import Sandbox
 
 _MOST_ROUNDS = 50
 _LONGEST_REQUIREMENT = 200  # characters of a requirement in a sentence
-_ADVICE = "nothing is fetched from there: give its wheel with --binary-with"
+_ADVICE = "URLs are not fetched: give its wheel with --binary-with"
 Open = Callable[[Path], Package]
 
 
@@ -141,7 +141,7 @@ def _follow(
         if not lacking:
             return {path: package for name, (path, package) in got.items() if name in asked}
         got.update(index.get(lacking))
-    raise GatherError("requirements: no set of versions fits all that is asked of each other")
+    raise GatherError("requirements: no set of versions satisfies all requirements")
 
 
 def _fits_all(package: Package | None, asked: Iterable[Requirement]) -> bool:
@@ -209,5 +209,5 @@ def fetch_conda(
         except GatherError as error:
             raise GatherError(f"requirements: {error}") from None
     if reason := answer.unsolved or answer.refused:
-        raise Unavailable(f"what it requires is not to be had: {reason}")
+        raise Unavailable(f"its requirements cannot be satisfied: {reason}")
     return tuple(Path(str(record["path"])) for record in answer.records)

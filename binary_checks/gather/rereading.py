@@ -44,7 +44,7 @@ def _seek(package: Package, open_tree: Callable[[], Tree]) -> SecondOpinion:
             copies = _copy_members(package, tree, Path(folder) / "object")
             return seek_opinion(package.objects, copies, libraries)
     except OSError as error:
-        reason = f"its objects cannot be read once more: {error.strerror or error}"
+        reason = f"its objects cannot be read again: {error.strerror or error}"
         raise GatherError(f"{package.file_name}: {reason}") from None
 
 
@@ -58,10 +58,10 @@ def _copy_members(package: Package, tree: Tree, target: Path) -> Iterator[Copied
         if entry is not None:
             waiting[id(entry)] = path, entry
         elif times[path] == 1:
-            yield path, Unavailable("it is not there any more")
+            yield path, Unavailable("it no longer exists")
         else:
             yield path, Unavailable(f"{times[path]} members are installed there")
-    lost = Unavailable("it is not there any more")
+    lost = Unavailable("it no longer exists")
     try:
         for entry, pieces in tree.contents([entry for _, entry in waiting.values()]):
             path, _ = waiting.pop(id(entry))

@@ -140,7 +140,7 @@ def _explain(
     if ranked:
         reasons = {each.file.yanked or "" for each in ranked} - {""}
         why = f" ({sorted(reasons)[0]:.200})" if reasons else ""
-        return f"what fits was yanked{why}; name the version with == to judge it all the same"
+        return f"the matching version was yanked{why}; name it with == to judge it all the same"
     versions = _filter(wheels, wish)
     sources = [*_list_sources(files, wish)]
     if versions:
@@ -150,7 +150,7 @@ def _explain(
         return f"no wheel for {wish.label}; {others}{built}"
     if sources:
         return (
-            f"only a source distribution there ({sources[-1]}): build a wheel from it, "
+            f"there is only a source distribution ({sources[-1]}): build a wheel from it, "
             f"pip wheel --no-deps '{wish.asked}'"
         )
     known = sorted({each.version for each in wheels}, reverse=True)

@@ -95,7 +95,7 @@ def _read_html(answer: WebAnswer, index: str, serial: str) -> Iterator[ListedFil
         if count > _MOST:
             raise GatherError(f"{show(answer.url)}: more than {_MOST:,} links")
     if _INTERACTIVE.search(text[:_LONGEST_TAG]) and not count:
-        raise GatherError(f"{show(answer.url)}: a web page (HTML) that is none of an index")
+        raise GatherError(f"{show(answer.url)}: a web page (HTML), but not of an index")
 
 
 def _leave_out_comments(text: str) -> str:

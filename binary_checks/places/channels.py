@@ -45,7 +45,7 @@ def format_channel(name: str, folder: Path) -> str:
     if "://" in name or (not path.is_dir() and re.fullmatch(r"\w[\w.-]*(/[\w.-]+)*", name)):
         return name
     if not path.is_dir():
-        raise ProfileError(f"{name}: no such channel, nor a folder of that name")
+        raise ProfileError(f"{name}: no such channel or folder")
     return path.as_uri()
 
 

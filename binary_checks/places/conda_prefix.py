@@ -19,8 +19,8 @@ from binary_checks.places.host_place import HostPlace, hash_file
 from binary_checks.places.sandbox import find_visible, is_below
 
 _ADVICE = (
-    "name a channel with --binary-channel, give packages with --binary-with, or leave runs out "
-    "(--binary-static)"
+    "name a channel with --binary-channel, give packages with --binary-with, or skip running the "
+    "package (--binary-static)"
 )
 _LIBRARIES = ("lib/", "Library/bin/")
 _VIRTUAL = re.compile(r"\b__[a-z]\w*[^,]*")
@@ -86,7 +86,7 @@ class CondaPlace(HostPlace):
         if said.startswith("it is for "):
             raise Unavailable(said)
         if lacking := _VIRTUAL.search(said):
-            override = "CONDA_OVERRIDE_CUDA and its like state another host"
+            override = "variables such as CONDA_OVERRIDE_CUDA override that"
             raise Unavailable(f"this host does not have {lacking[0].strip()} ({override})")
         if not self.settings.channels:
             raise NothingNamed(f"{said.rstrip('.')}; {_ADVICE}")
@@ -112,7 +112,7 @@ class CondaPlace(HostPlace):
         """The prefix's Python. Raises NotApplicable if no package there provides one."""
         if self._target is None:
             if self._outcome:
-                raise NotApplicable("neither the package nor what it requires has a Python")
+                raise NotApplicable("neither the package nor its requirements include Python")
             raise GatherError("a conda prefix has no Python before its package is installed")
         return self._target
 

@@ -105,7 +105,7 @@ def find_engine() -> ContainerEngine:
     Raises GatherError with the reasons of each.
     """
     if sys.platform == "win32":
-        raise GatherError("containers are not started from Windows; name this place on Linux")
+        raise GatherError("containers cannot be started on Windows; use this place on Linux")
     lacks = []
     for name in ENGINES:
         program = shutil.which(name)
@@ -160,7 +160,7 @@ def read_image(text: str, reference: str, engine: str) -> PulledImage:
         own = f"sha256:{name.removeprefix('sha256:')}"  # for an image from no registry
         return PulledImage(id=name, pinned=(*pinned, own)[0])
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise GatherError(f"{engine}: what it says of {reference} is no answer") from None
+        raise GatherError(f"{engine}: its description of {reference} cannot be read") from None
 
 
 class Container:
@@ -423,7 +423,7 @@ class SystemLoader:
         if status in ("", _KILLED):
             lack = f"hung {self.timeout:g} s"
         elif len(printed) + len(complaints) >= _KEPT:
-            lack = "its loader says more of it than is read"
+            lack = "its loader prints too much output"
         elif int(status) > 128:
             lack = f"its loader crashes (signal {int(status) - 128})"
         return LoaderAnswer(
@@ -484,7 +484,7 @@ def mount_python(python: Path) -> MountedPython:
     except GatherError as error:
         raise Unavailable(str(error)) from None
     except (ValueError, KeyError) as error:
-        raise Unavailable(f"{python}: no Python that can be mounted: {error}") from None
+        raise Unavailable(f"{python}: this Python cannot be mounted: {error}") from None
     shown = f"{_PREFIX}/bin/{program.name}"
     mounts: Mounts = ((program, shown), (library, f"{_PREFIX}/{inside}"))
     variables = {}
@@ -507,6 +507,6 @@ def require_fitting(
     if ended.status != 0 or said:
         first = said.partition("\n")[0] or f"it ends with {ended.status}"
         raise Unavailable(
-            f"{title} has no Python for it, and this host's does not run there ({first}): "
-            "name one with --binary-python that needs nothing of a system, such as uv's"
+            f"{title} has no suitable Python, and this host's does not run there ({first}): "
+            "name a self-contained one with --binary-python, such as uv's"
         )

@@ -150,7 +150,7 @@ def find_installed_requirements(
             installed = found.get(item.name)
             if installed is None:
                 raise Unavailable(
-                    f"{text} is not installed alongside the package, and is not installed now"
+                    f"{text} is not installed alongside the package; install it there"
                 )
             if not item.specifier.contains(installed, prereleases=True):
                 raise Unavailable(f"{item.name} {installed} is installed, {text} is required")
@@ -225,7 +225,7 @@ class PrefixPlace(InstalledPlace):
         notes = Path(target.prefix, "conda-meta").glob(f"{package.name}-{package.version}-*.json")
         if not any(notes):
             wanted = f"{package.name} {package.version}"
-            raise NothingNamed(f"{self._label}: its conda-meta names no {wanted}")
+            raise NothingNamed(f"{self._label}: its conda-meta does not list {wanted}")
         return target.site_packages
 
 

@@ -80,7 +80,7 @@ def read_target_name(text: str) -> ForeignPython:
     platforms = tuple(_expand_platform(found["platform"])) if found else ()
     if found is None or not platforms:
         raise ProfileError(
-            f"{text}: no target; name a Python and a platform, for example cp312-win_amd64, "
+            f"{text}: not a target; name a Python and a platform, for example cp312-win_amd64, "
             "cp313t-manylinux_2_28_x86_64 or cp311-macosx_14_0_arm64"
         )
     version = (int(found["major"]), int(found["minor"]))
@@ -148,7 +148,9 @@ def _find_python(wheel: WheelLike) -> tuple[tuple[int, int], bool]:
         return (version if bound else _find_allowed(wheel, version)), free_threaded
     if any(tag.interpreter.startswith("py") for tag in wheel.tags):
         return _find_allowed(wheel, sys.version_info[:2]), False
-    raise Unavailable("its requirements are wheels for no CPython: give them with --binary-with")
+    raise Unavailable(
+        "its tags name no CPython to fetch requirements for: give them with --binary-with"
+    )
 
 
 def _find_allowed(wheel: WheelLike, lowest: tuple[int, int]) -> tuple[int, int]:

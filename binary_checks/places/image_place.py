@@ -93,7 +93,7 @@ class ImageEntry:
         if self.clean:
             return ""
         return (
-            f"image {self.name} carries libraries that no platform tag promises, such as libssl "
+            f"image {self.name} contains libraries that no platform tag promises, such as libssl "
             "and libcurl: a package that forgot one of them passes there"
         )
 
@@ -460,7 +460,7 @@ class ImagePlace(HostPlace):
             target = describe_absent_python(find_python_version(wheel), self.system)
             report = self._fill(wheel, target)
             if report is not None:
-                raise Unavailable(f"its requirements cannot be had: {report.error}")
+                raise Unavailable(f"its requirements cannot be installed: {report.error}")
         return self._prefix
 
     def digest(self, path: str) -> str:
@@ -566,7 +566,7 @@ class UnpackedFiles:
 def require_movable(package: Package) -> None:
     """Raise NothingNamed for a package that runs only with others around it."""
     if isinstance(package, _ELSEWHERE):
-        raise NothingNamed(f"{package.noun} is not taken into an image")
+        raise NothingNamed(f"{package.noun} cannot be tested in an image")
 
 
 def unpack_files(package: Package, folder: Path, seconds: float) -> UnpackedFiles:
@@ -686,7 +686,9 @@ def unpack_wheel(wheel: Wheel, prefix: Prefix) -> None:
                     continue
                 path = root / prefix.place(wheel, paths[entry.filename])
                 if not path.parent.resolve().is_relative_to(root) or ".." in path.parts:
-                    raise Unavailable(f"{entry.filename}: leads out of where it is unpacked")
+                    raise Unavailable(
+                        f"{entry.filename}: leads out of the folder that it is unpacked in"
+                    )
                 path.parent.mkdir(parents=True, exist_ok=True)
                 # Never write through a link: the environment's bin/python is a link to the image's.
                 path.unlink(missing_ok=True)

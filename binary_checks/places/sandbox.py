@@ -89,7 +89,7 @@ def choose_sandbox(mode: str, *, network: bool = False) -> Sandbox:
 
 def _find_bubblewrap() -> Sandbox:
     if sys.platform != "linux":
-        return Sandbox(reason="there is none for this system")
+        return Sandbox(reason="there is no sandbox for this system")
     program = shutil.which("bwrap")
     if program is None:
         return Sandbox(reason="bwrap is not on PATH; install bubblewrap")

@@ -109,7 +109,7 @@ def require_builds(place: Place) -> UnpackedPlace:
     """Return the place if consumers can be built in it. Raises Unavailable for any other."""
     if isinstance(place, UnpackedPlace):
         return place
-    raise Unavailable("programs are built and linked only where the host's own compilers are")
+    raise Unavailable("programs can only be built and linked on this host, not in this place")
 
 
 # Unpacking: members are written to disk as our own reader yields them.
@@ -159,7 +159,7 @@ def unpack(tree: Tree, package: Package, folder: Path, *, seconds: float) -> Non
             name = _require_safe(entry)
             member = members.get(entry.stored)
             if member is None:
-                raise GatherError(f"{name} was not there when it was read: it has changed")
+                raise GatherError(f"{name} was added to the archive since it was read")
             leads = posixpath.join(top, member.target) if member.target else ""
             _write(target, name, replace(member, target=leads), content)
         _link(target)
@@ -177,7 +177,7 @@ def _require_room(folder: Path, size: int) -> None:
     if size + _MARGIN > free:
         mib = 1 << 20
         needs = f"unpacked it takes {size // mib:,} MiB, and {free // mib:,} MiB are free"
-        raise GatherError(f"{needs} where temporary files lie (TMPDIR)")
+        raise GatherError(f"{needs} for temporary files (set TMPDIR)")
 
 
 def _require_safe(entry: TreeEntry) -> str:
@@ -187,7 +187,7 @@ def _require_safe(entry: TreeEntry) -> str:
     parts = parts[1:] if parts[0] == "." else parts  # as `tar c .` writes it
     odd = not name or "\0" in name or "\\" in name or _DRIVE.match(name)
     if odd or (parts and any(part in {"", ".", ".."} for part in parts)):
-        raise RefusedMember(f"{entry.name!r} is no path below the folder that it is unpacked in")
+        raise RefusedMember(f"{entry.name!r} is not a path below the folder that it is unpacked in")
     return "/".join(parts)
 
 
@@ -198,7 +198,7 @@ def _require_all_apart(entries: Iterable[TreeEntry]) -> None:
         above = name = _require_safe(entry)
         while above := posixpath.dirname(above):
             if not folders.setdefault(above, True):
-                raise RefusedMember(f"{name} lies behind {above}, which is no folder")
+                raise RefusedMember(f"{name} is below {above}, which is not a folder")
         is_folder = entry.name.endswith("/")
         if name in folders and not (is_folder and folders[name]):
             raise RefusedMember(f"{name} is there twice")
@@ -213,7 +213,7 @@ def _write(target: _Target, name: str, member: Member, content: Iterator[bytes])
     elif kind == stat.S_IFLNK:
         target.soft[name] = member.target
     elif kind != stat.S_IFREG:
-        raise RefusedMember(f"{name} is neither a file nor a folder nor a link")
+        raise RefusedMember(f"{name} is neither a file, a folder nor a link")
     elif member.target:
         target.hard[name] = member.target
     else:
@@ -230,11 +230,11 @@ def _write_file(path: Path, name: str, member: Member, content: Iterator[bytes])
         for piece in content:
             size += len(piece)
             if size > member.size:
-                raise GatherError(f"{name} is larger than it was before: it has changed")
+                raise GatherError(f"{name} has grown since it was read")
             digest.update(piece)
             file.write(piece)
     if member.sha256 and digest.hexdigest() != member.sha256:
-        raise GatherError(f"{name} is another than the one that was read before: it has changed")
+        raise GatherError(f"{name} has changed since it was read")
 
 
 def _link(target: _Target) -> None:
@@ -243,7 +243,7 @@ def _link(target: _Target) -> None:
     for name, leads in target.hard.items():
         source = (root / leads).resolve()
         if not source.is_relative_to(root) or not source.is_file():
-            raise RefusedMember(f"{name} is a link to {leads}, which is no file of the package")
+            raise RefusedMember(f"{name} is a link to {leads}, which is not a file of the package")
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         os.link(source, root / name)
     for name, leads in target.soft.items():
@@ -255,7 +255,7 @@ def _link(target: _Target) -> None:
     for name in target.soft:
         # Through other links it may lead elsewhere than its own text says.
         if not Path(os.path.realpath(root / name)).is_relative_to(root):
-            raise RefusedMember(f"{name} leads out of the package over other links")
+            raise RefusedMember(f"{name} leads out of the package through other links")
 
 
 # Compilers and build tools of the host, and the files that a sandbox must show for them.

@@ -211,7 +211,7 @@ def _explain_archive(name: str, path: Path) -> str:
             "a source distribution: nothing in it is built; build a wheel from it, which runs its "
             f"code, and name that: pip wheel --no-deps {name}"
         )
-    return "an archive, but no package that is known here: no wheel, conda package or C++ libraries"
+    return "an archive, but not a known package: neither a wheel, a conda package nor C++ libraries"
 
 
 def _say_convertible(name: str) -> str:

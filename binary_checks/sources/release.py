@@ -117,5 +117,5 @@ def read_expected_set(path: Path, written: str) -> ExpectedSet:
         raise ProfileError(f"{written}: it lists more than {_MOST_GLOBS} files")
     for glob in globs:
         if "/" in glob or "\\" in glob:
-            raise ProfileError(f"{written}: {glob}: globs are on file names, without folders")
+            raise ProfileError(f"{written}: {glob}: globs match file names, without folders")
     return ExpectedSet(written=written, globs=globs)

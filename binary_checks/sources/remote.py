@@ -135,7 +135,7 @@ class PublishedPackage:
             url = fetch(client, _await(self.found)).path.as_uri()
         file = client.open_remote(url)
         if not file.ranges:
-            raise Unavailable(f"{file.url}: the server sends no parts of files")
+            raise Unavailable(f"{file.url}: the server does not support range requests")
         return file
 
     def core_metadata(self) -> bytes | None:
@@ -455,7 +455,7 @@ def _require_hashes(wanted: FileRequest, found: Mapping[str, str]) -> None:
     for name in _STRENGTHS:
         stated = wanted.hashes.get(name)
         if stated is not None and stated != found[name]:
-            since = "" if wanted.stated_by else ": the file there is another one by now"
+            since = "" if wanted.stated_by else ": the file on the server has changed"
             raise _OtherBytes(
                 f"{wanted.file_name}: {wanted.stated_by or 'its URL'} says {name} {stated}, and "
                 f"its server sent {found[name]}{since}"

@@ -75,15 +75,15 @@ class NamedRequirement:
 
 def _read(text: str) -> Requirement:
     if not text:
-        raise ProfileError(f"{LABEL} a name has to follow, as in {LABEL}numpy")
+        raise ProfileError(f"{LABEL} a name must follow, as in {LABEL}numpy")
     try:
         wanted = Requirement(text)
     except (InvalidRequirement, ValueError):
-        raise ProfileError(f"{text}: not a requirement, as numpy==2.4.6 is one") from None
+        raise ProfileError(f"{text}: not a requirement such as numpy==2.4.6") from None
     if wanted.url is not None:
         raise ProfileError(f"{text}: name the URL alone")
     if wanted.marker is not None:
-        raise ProfileError(f"{text}: a marker decides nothing here: leave it out")
+        raise ProfileError(f"{text}: a marker has no effect here: remove it")
     return wanted
 
 

@@ -110,7 +110,7 @@ def require_web(url: str, whence: str) -> str:
     try:
         parts = split(url)
     except ProfileError as error:
-        raise GatherError(f"{whence}: redirects to what is no URL: {error}") from None
+        raise GatherError(f"{whence}: redirects to an invalid URL: {error}") from None
     if parts.scheme not in _PORTS:
         raise GatherError(f"{whence}: redirects to a {one_line(parts.scheme)[:20]}: URL")
     return url

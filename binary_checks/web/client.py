@@ -220,7 +220,7 @@ def _follow(url: str, location: str) -> str:
         text = location.encode("latin-1").decode("utf-8", "replace")
         there = urljoin(url, quote_strange(text))
     except ValueError:
-        raise GatherError(f"{show(url)}: redirects to what is no URL") from None
+        raise GatherError(f"{show(url)}: redirects to an invalid URL") from None
     return take_credentials(require_web(there, show(url)))[0]
 
 
@@ -417,7 +417,7 @@ class WebFile:
             start, end, self.size = part
             content = b"".join(reply.pieces(_TAIL))
             if len(content) != end - start or (suffix and end != self.size):
-                raise Transient("sends another part than was asked for")
+                raise Transient("sends another range than was requested")
             self.ranges, self._tail = True, (start, content)
             self.transferred += len(content)
         elif reply.status == 200:
@@ -445,7 +445,7 @@ class WebFile:
         Unavailable if the server supports no ranges, GatherError if the network failed.
         """
         if not self.ranges:
-            raise Unavailable("the server sends no parts of files")
+            raise Unavailable("the server does not support range requests")
         if offset < 0 or length < 0 or offset + length > self.size:
             raise MalformedError("the file ends before", offset)
         start, tail = self._tail
@@ -465,7 +465,7 @@ class WebFile:
         try:
             self._require_same(reply)
             if reply.part != (offset, offset + length, self.size):
-                raise GatherError(f"{self.url}: sends another part than was asked for")
+                raise GatherError(f"{self.url}: sends another range than was requested")
             content = b"".join(reply.pieces(length))
         except BaseException:
             reply.drop()

@@ -358,9 +358,9 @@ class Reply:
             for piece in pieces:
                 found += inflater.decompress(piece, most + 1 - len(found))
                 if len(found) > most:
-                    raise GatherError(f"{show(self.url)}: inflates to more than {most:,} bytes")
+                    raise GatherError(f"{show(self.url)}: decompresses to more than {most:,} bytes")
         except zlib.error:
-            raise GatherError(f"{show(self.url)}: what it sends does not inflate") from None
+            raise GatherError(f"{show(self.url)}: its compressed data are broken") from None
         if not inflater.eof:
             raise Transient("the connection was cut")
         return bytes(found)

@@ -150,7 +150,7 @@ def test_an_installed_package_is_read_where_it_lies(tmp_path: Path) -> None:
     (site / "demo/a.so").unlink()
     (missing,) = gather_opinion(package, found).missing
     assert package.layout.shorten(missing.path) == "demo/a.so"
-    assert missing.reason == "it is not there any more"
+    assert missing.reason == "it no longer exists"
 
 
 def test_objects_that_stream_by_are_read_in_one_pass(
@@ -180,5 +180,5 @@ def test_where_there_is_no_interpreter_to_start_it_is_nobodys_pass(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "gone"))
-    with pytest.raises(GatherError, match="cannot be read once more: No such file"):
+    with pytest.raises(GatherError, match="cannot be read again: No such file"):
         seek(HEALTHY_WHEEL)

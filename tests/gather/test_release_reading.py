@@ -150,7 +150,7 @@ def test_a_set_is_a_list_of_globs_with_comments(tmp_path: Path) -> None:
     [
         (b"# nothing\n", "it lists no file"),
         (b"\xff\xfe\0", r"not a text file \(UTF-8\)"),
-        (b"dist/*.whl\n", r"dist/\*\.whl: globs are on file names, without folders"),
+        (b"dist/*.whl\n", r"dist/\*\.whl: globs match file names, without folders"),
         (b"\n".join(b"%d" % n for n in range(10_001)), "it lists more than 10000 files"),
     ],
     ids=["empty", "binary", "folders", "endless"],

@@ -102,8 +102,8 @@ def test_a_yanked_one_is_taken_by_its_version_alone() -> None:
     files = [*listed(name("1.0")), *listed(name("2.0"), yanked="broken")]
     assert pick(files) == name("1.0")
     assert pick(files, "demo==2.0") == name("2.0")
-    assert "what fits was yanked (broken)" in refusal(files, "demo>=2")
-    assert "what fits was yanked (broken)" in refusal(files, "demo==2.*")
+    assert "the matching version was yanked (broken)" in refusal(files, "demo>=2")
+    assert "the matching version was yanked (broken)" in refusal(files, "demo==2.*")
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_targets_are_named_by_a_python_and_a_platform(target: str, tag: str) -> 
 
 @pytest.mark.parametrize("target", ["win_amd64", "cp312", "cp312-amiga", "py3-any", "cp27-win32"])
 def test_what_is_no_target_is_refused(target: str) -> None:
-    with pytest.raises(ProfileError, match=f"{target}: no target; name a Python and a platform"):
+    with pytest.raises(ProfileError, match=f"{target}: not a target; name a Python and a platform"):
         read_target_name(target)
 
 
@@ -148,7 +148,7 @@ def test_what_is_no_target_is_refused(target: str) -> None:
         (
             listed("demo-1.0.tar.gz"),
             "demo==1.0",
-            "only a source distribution there (demo-1.0.tar.gz): build a wheel from it",
+            "there is only a source distribution (demo-1.0.tar.gz): build a wheel from it",
         ),
     ],
 )

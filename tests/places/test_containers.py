@@ -97,7 +97,7 @@ def test_an_image_is_pinned_by_its_digest(text: str, reference: str, pinned: str
 
 @pytest.mark.parametrize("text", ["", "[]", "[{}]", "[1]", "{}", '[{"Id": 1}, {"Id": 2}]'])
 def test_what_is_no_answer_about_an_image_is_the_engine_s_fault(text: str) -> None:
-    with pytest.raises(GatherError, match="podman: what it says of a is no answer"):
+    with pytest.raises(GatherError, match="podman: its description of a cannot be read"):
         read_image(text, "a", "podman")
 
 

@@ -87,7 +87,7 @@ def test_what_is_installed_beside_it_is_taken(python: Path) -> None:
 @pytest.mark.parametrize(
     ("required", "said"),
     [
-        ("numpy>=2", "numpy>=2 is not installed alongside the package, and is not installed now"),
+        ("numpy>=2", "numpy>=2 is not installed alongside the package; install it there"),
         ("demo>=2", "demo 1.0 is installed, demo>=2 is required"),
         ("demo demo", "'demo demo' is not a requirement"),
     ],

@@ -86,5 +86,5 @@ def test_a_conda_package_lies_where_conda_noted_it(
         if found:
             assert place.install(package) is None
             return
-        with pytest.raises(Unavailable, match="prefix:env: its conda-meta names no demo 1"):
+        with pytest.raises(Unavailable, match="prefix:env: its conda-meta does not list demo 1"):
             place.install(package)

@@ -272,7 +272,7 @@ def test_a_sandbox_that_does_not_hold_is_none_and_says_why(
 
 def test_no_other_system_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox.sys, "platform", "darwin")
-    assert choose_sandbox("auto").reason == "there is none for this system"
+    assert choose_sandbox("auto").reason == "there is no sandbox for this system"
 
 
 def test_none_is_tried_where_none_is_wanted(

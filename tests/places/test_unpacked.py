@@ -91,20 +91,20 @@ def test_a_hard_link_is_the_file(tmp_path: Path) -> None:
 
 
 HOSTILE: Mapping[str, tuple[Mapping[str, Any], str]] = {
-    "climbs": ({"x": Entry("demo/../../x", b"")}, "no path below the folder"),
-    "absolute": ({"x": Entry("/x", b"")}, "no path below the folder"),
-    "drive": ({"x": Entry("C:/x", b"")}, "no path below the folder"),
-    "backslash": ({"x": Entry("demo\\..\\x", b"")}, "no path below the folder"),
+    "climbs": ({"x": Entry("demo/../../x", b"")}, "not a path below the folder"),
+    "absolute": ({"x": Entry("/x", b"")}, "not a path below the folder"),
+    "drive": ({"x": Entry("C:/x", b"")}, "not a path below the folder"),
+    "backslash": ({"x": Entry("demo\\..\\x", b"")}, "not a path below the folder"),
     "twice": ({"x": Entry("demo/include/demo.h", b"")}, "is there twice"),
-    "behind a file": ({"x": Entry("demo/include/demo.h/x", b"")}, "which is no folder"),
+    "behind a file": ({"x": Entry("demo/include/demo.h/x", b"")}, "which is not a folder"),
     "behind a link": (
         {
             "out": Entry("demo/out", b"include", mode=SYMLINK),
             "in": Entry("demo/out/x", b"content"),
         },
-        "which is no folder",
+        "which is not a folder",
     ),
-    "pipe": ({"x": Entry("demo/x", b"", mode=FIFO)}, "neither a file nor a folder nor a link"),
+    "pipe": ({"x": Entry("demo/x", b"", mode=FIFO)}, "neither a file, a folder nor a link"),
     "leads out": ({"x": Entry("demo/x", b"../../etc", mode=SYMLINK)}, "outside of the package"),
     "leads to the root": ({"x": Entry("demo/x", b"/etc", mode=SYMLINK)}, "outside of the package"),
     "leads nowhere": ({"x": Entry("demo/x", b"", mode=SYMLINK)}, "outside of the package"),
@@ -138,7 +138,7 @@ def test_a_file_that_has_changed_since_it_was_read_is_nobodys_package(tmp_path: 
     package = read(archive)
     build_cpp_archive(tmp_path, {"lib/libdemo.a": b"!<arch>\nother"})
     (tmp_path / "to").mkdir()
-    with closing(open_tree(archive)) as tree, pytest.raises(GatherError, match="has changed"):
+    with closing(open_tree(archive)) as tree, pytest.raises(GatherError, match="has grown"):
         unpack(tree, replace(package, path=archive), tmp_path / "to", seconds=60)
 
 
@@ -148,7 +148,7 @@ def test_a_disk_without_room_is_the_hosts_fault(
     full = shutil._ntuple_diskusage(1 << 40, 1 << 40, 1 << 20)  # type: ignore[attr-defined]
     monkeypatch.setattr(shutil, "disk_usage", lambda _: full)
     archive = build_cpp_archive(tmp_path, LIBRARY)
-    with pytest.raises(GatherError, match="1 MiB are free where temporary files lie"):
+    with pytest.raises(GatherError, match="1 MiB are free for temporary files"):
         unpack_into(tmp_path / "to", archive)
 
 
@@ -181,7 +181,7 @@ def test_the_package_lies_in_another_folder_than_it_was_unpacked_in(
 
 def test_what_is_refused_cannot_be_built_against(place: UnpackedPlace, tmp_path: Path) -> None:
     package = read(build_cpp_archive(tmp_path, {**LIBRARY, "x": Entry("demo/../../x", b"")}))
-    with place, pytest.raises(Unavailable, match="is no path below the folder"):
+    with place, pytest.raises(Unavailable, match="is not a path below the folder"):
         place.require_installed(package)
 
 

@@ -98,7 +98,7 @@ def test_a_package_given_beside_that_is_broken_is_not_the_judged_ones_fault(
     result = run(f"{NAME}::{check}", "--binary-with", "bad-1.0-py3-none-any.whl")
     assert result.ret == TRY_AGAIN
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines([f"{check}: {NAME}: given beside the package: bad-1.0-*"])
+    result.stdout.fnmatch_lines([f"{check}: {NAME}: given alongside the package: bad-1.0-*"])
     assert "Traceback" not in result.stdout.str()
 
 

@@ -151,7 +151,7 @@ MISNAMED = {
     "demo-1.0.tar.gz": "a source distribution: nothing in it is built; build a wheel from it, "
     "which runs its code, and name that: pip wheel --no-deps demo-1.0.tar.gz",
     "demo.tgz": "an archive that cannot be read: truncated: its compressed data end too early",
-    "texts.zip": "an archive, but no package that is known here: no wheel, conda package or C++ "
+    "texts.zip": "an archive, but not a known package: neither a wheel, a conda package nor C++ "
     "libraries",
     "demo.egg": "not a package file; if it holds a distribution, convert it: "
     "wheel convert demo.egg",

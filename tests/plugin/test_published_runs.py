@@ -142,7 +142,7 @@ def test_a_target_is_for_published_packages(index: PackageIndex, run: Run, tmp_p
     said = "ERROR: --binary-for cp312-win_amd64: no package of an index is named"
     result.stderr.fnmatch_lines([said])
     result = run("demo==1", "--binary-for", "amiga")
-    result.stderr.fnmatch_lines(["ERROR: amiga: no target; name a Python and a platform*"])
+    result.stderr.fnmatch_lines(["ERROR: amiga: not a target; name a Python and a platform*"])
 
 
 @pytest.mark.slow

@@ -105,7 +105,7 @@ def test_a_channel_and_a_package_must_be_named(tmp_path: Path, argument: str) ->
 
 
 def test_a_folder_that_is_no_channel_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(ProfileError, match="no such channel, nor a folder of that name"):
+    with pytest.raises(ProfileError, match="no such channel or folder"):
         find("conda:./nothing::demo", tmp_path)
 
 

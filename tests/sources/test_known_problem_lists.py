@@ -86,7 +86,10 @@ def test_of_a_list_that_did_not_change_only_its_head_is_sent(index: PackageIndex
         ({"body": b"known_problems = 1\n"}, "known_problems: 1 is not an array of tables"),
         ({"body": b"a = " + b"[" * 100_000}, "not TOML: too deeply nested"),
         ({"body": b"#" * (5 << 20)}, "of at most 4,194,304"),
-        ({"body": b"#" * (5 << 20), "encoding": "gzip"}, "inflates to more than 4,194,304 bytes"),
+        (
+            {"body": b"#" * (5 << 20), "encoding": "gzip"},
+            "decompresses to more than 4,194,304 bytes",
+        ),
         ({"encoding": "br"}, "is sent in an unknown encoding"),
         ({"endless": True}, "more than 4,194,304 bytes"),
         ({"credentials": ("a", "b")}, "asks for credentials (answers 401)"),

@@ -247,10 +247,10 @@ def test_a_place_of_links_is_one_of_indexes(
     [
         ("demo==9", "demo==9: no such version there; there are 1.0 (asked: {index})"),
         ("absent==1", "absent==1: no such project (asked: {index})"),
-        ("demo==1 ; python_version<'3'", "a marker decides nothing here: leave it out"),
+        ("demo==1 ; python_version<'3'", "a marker has no effect here: remove it"),
         ("index:demo @ https://h/x.whl", "name the URL alone"),
-        ("index:", "index: a name has to follow, as in index:numpy"),
-        ("demo==one", "demo==one: not a requirement, as numpy==2.4.6 is one"),
+        ("index:", "index: a name must follow, as in index:numpy"),
+        ("demo==one", "demo==one: not a requirement such as numpy==2.4.6"),
         ("{url}/files/gone.whl", "{url}/files/gone.whl: not there (answers 404)"),
         ("{url}/", "{url}/: names no file"),
         ("ftp://h/x.whl", "ftp://h/x.whl: only https, http and file URLs are followed"),
@@ -305,7 +305,7 @@ def test_ranges_are_read_of_what_is_not_fetched(
     file = remote.open()
     assert (file.size, file.read(0, 2)) == (wheel.stat().st_size, b"PK")
     index.conduct[f"/files/{NAME}"].ranges = False
-    with pytest.raises(Unavailable, match="the server sends no parts of files"):
+    with pytest.raises(Unavailable, match="the server does not support range requests"):
         remote.open()
 
 

@@ -105,8 +105,8 @@ def test_redirects_end(index: PackageIndex, client: Client) -> None:
     ("location", "said"),
     [
         ("file:///etc/passwd", "redirects to a file: URL"),
-        ("http://[broken/", "redirects to what is no URL"),
-        ("http://h:99999/", "redirects to what is no URL"),
+        ("http://[broken/", "redirects to an invalid URL"),
+        ("http://h:99999/", "redirects to an invalid URL"),
         ("/" + "a" * 9000, "redirects to a URL of 9"),
         ("data:text/html,x", "redirects to a data: URL"),
     ],
@@ -183,7 +183,7 @@ def test_pages_may_be_compressed(index: PackageIndex, client: Client) -> None:
 
 def test_a_bomb_is_not_inflated(index: PackageIndex, client: Client) -> None:
     index.conduct["/bomb"] = Conduct(body=bytes(50 << 20), encoding="gzip")
-    with pytest.raises(GatherError, match="inflates to more than 1,000,000 bytes"):
+    with pytest.raises(GatherError, match="decompresses to more than 1,000,000 bytes"):
         client.get(f"{index.url}/bomb", limit=1_000_000)
     assert index.sent < 1 << 20
 

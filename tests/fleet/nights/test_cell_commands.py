@@ -203,7 +203,7 @@ def test_other_bytes_are_no_verdict_but_exit_code_6_and_both_hashes(
     digest = hashlib.sha256(broken.read_bytes()).hexdigest()
     assert (
         f"its URL says sha256 {cell.sha256}, and its server sent {digest}: "
-        "the file there is another one by now"
+        "the file on the server has changed"
     ) in ended.stdout
     package = json.loads(Path("r.json").read_text())["packages"][0]
     assert package["verdict"] == "error"

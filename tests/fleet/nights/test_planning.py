@@ -153,7 +153,7 @@ def test_a_file_without_a_stated_hash_is_downloaded_once_and_hashed(
 @pytest.mark.parametrize(
     ("conduct", "said"),
     [
-        (Conduct(html=True), "a web page (HTML) that is none of an index"),
+        (Conduct(html=True), "a web page (HTML), but not of an index"),
         (Conduct(failures=[500]), "answers 500"),
         (Conduct(failures=[403]), "answers 403"),
         (Conduct(body=b"{}", content_type="application/vnd.pypi.simple.v1+json"), "not the JSON"),
