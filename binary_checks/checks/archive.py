@@ -246,9 +246,9 @@ def _judge_rows(package: WheelLike, record: tuple[RecordRow, ...]) -> Iterator[F
     members = {m.archive_name: m for m in package.members if m.archive_name[-1:] != "/"}
     rows = {row.path: row for row in record if row.path[-1:] != "/"}
     unsigned = {f"{package.dist_info}/{name}" for name in _UNSIGNED}
-    lost = sorted(rows.keys() - members.keys())
+    missing = sorted(rows.keys() - members.keys())
     known, place = cache(partial(directories, package)), package.layout.place
-    for name in lost:
+    for name in missing:
         is_library = format_of_name(name) is not None
         cause = of_missing_file(place(name), known, package.layout) if is_library else ""
         sentence = "RECORD lists it, but the archive lacks it"

@@ -227,8 +227,8 @@ def unpinned_python(package: CondaPackage) -> Iterator[Finding]:
     if bound or names & set(_PINS):
         return
     specs = [each for each in package.depends if name_of(each) == "python"]
-    said = f"{specs[0]!r} allows others" if specs else "no requirement on Python excludes others"
-    sentence = f"its files are for Python {match[1]}, and {said}"
+    reason = f"{specs[0]!r} allows others" if specs else "no requirement on Python excludes others"
+    sentence = f"its files are for Python {match[1]}, and {reason}"
     yield Problem(sentence=sentence)
 
 

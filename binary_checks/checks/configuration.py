@@ -108,25 +108,25 @@ def _judge_absence(
     found = [*labels, *others] if absent or others else []
     if not found:
         return
-    subject, said = ASPECT_WORDS["accelerator"], " and ".join(map(format_claim, found))
+    subject, claimed = ASPECT_WORDS["accelerator"], " and ".join(map(format_claim, found))
     expected = _expects(requests, package)
     strict = expected or outright or bool(labels and absent)
     lack = absent.evidence if absent else "it has no native code"
     if absent is None and (package.objects or package.unread or package.malformed):
         if strict:
             yield NotInspected(
-                sentence=f"{subject}: {said}, and no object that would show it could be read"
+                sentence=f"{subject}: {claimed}, and no object that would show it could be read"
             )
     elif strict:
         yield Problem(
-            sentence=f"{subject}: {lack} (cpu), but {said}",
+            sentence=f"{subject}: {lack} (cpu), but {claimed}",
             facts=("accelerator",),
             level=Level.WARNING if _may_hold(package, expected, outright) else Level.ERROR,
             cause=_name_cause("accelerator", found[0]),
         )
     elif not labels:
         why = "neither its label nor the profile says that it has builds for one"
-        yield Note(sentence=f"{subject}: {said}, but {lack}, and {why}")
+        yield Note(sentence=f"{subject}: {claimed}, but {lack}, and {why}")
 
 
 def _may_hold(package: Package, expected: bool, outright: bool) -> bool:
@@ -150,9 +150,9 @@ def _find_contradictions(name: str, aspect: Aspect) -> Iterator[Problem]:
     for claim, others in against.items():
         if all(each.by_absence for each in others):
             continue  # `_judge_absence` judges it
-        said = " and ".join(map(format_claim, others))
+        claimed = " and ".join(map(format_claim, others))
         yield Problem(
-            sentence=f"{ASPECT_WORDS[name]}: {said}, but {format_claim(claim)}",
+            sentence=f"{ASPECT_WORDS[name]}: {claimed}, but {format_claim(claim)}",
             facts=(name, claim.source.value, claim.value),
             cause=_name_cause(name, claim),
         )

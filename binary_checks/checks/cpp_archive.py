@@ -81,11 +81,11 @@ def absolute_path_in_build_file(package: CppArchive) -> Iterator[Finding]:
     yield from _find_unread_files(package)
     is_windows = any(each.system == "windows" for each in package.claims.systems)
     groups: dict[tuple[str, int, str], list[NamedPath]] = {}
-    told: set[tuple[str, str]] = set()
+    reported: set[tuple[str, str]] = set()
     for named in package.build_files.paths:
-        known = (named.file, named.path) in told
+        known = (named.file, named.path) in reported
         if _is_outside(named.path) and not known and not _is_harmless(named, is_windows=is_windows):
-            told.add((named.file, named.path))
+            reported.add((named.file, named.path))
             groups.setdefault((named.file, named.line, named.subject), []).append(named)
     for (path, line, subject), group in groups.items():
         names = dict.fromkeys(_NOWHERE if each.path == "../" else each.path for each in group)
@@ -466,10 +466,10 @@ def python_in_cpp_archive(package: CppArchive) -> Iterator[Finding]:
         elif asked := sorted(find_python_symbols(item).names):
             sentence = f"needs symbols of Python ({name_first(asked)}), which C++ users do not have"
             yield Problem(path=item.path, sentence=sentence, facts=(asked[0],), level=level)
-    told = {item.path for item in package.objects}
+    reported = {item.path for item in package.objects}
     for member in package.members:
         folder, _, last = member.path.rpartition("/")
         inside = f"{folder}/".startswith(("lib/", "include/"))
-        if inside and member.path not in told and _FOR_PYTHON.match(last):
+        if inside and member.path not in reported and _FOR_PYTHON.match(last):
             sentence = "is for Python alone"
             yield Problem(path=member.path, sentence=sentence, level=Level.WARNING)

@@ -83,21 +83,21 @@ def unexpected_cxx_abi(
     if expected is None:
         raise NotApplicable("the profile does not say which ABI is expected")
     evidence = _merge(_gather(package, namespaces).values())
-    told = evidence.count(True) + evidence.count(False)
+    relevant = evidence.count(True) + evidence.count(False)
     formats = {item.format for item in _own_objects(package)}
     formats |= {item.format for item in package.malformed}
     formats |= {item.format for item in package.unread}
-    if not told and formats and Format.ELF not in formats:
+    if not relevant and formats and Format.ELF not in formats:
         raise NotApplicable("no ELF object: libc++ and Visual C++ have only one std::string")
     yield from _find_unread(package)
     wrong, name = (evidence.old, _OLD) if expected else (evidence.new, _NEW)
     for path, symbols in sorted(wrong.items()):
         if len(symbols) >= minimum:
             yield Problem(path=path, sentence=f"has the {name} ABI: {name_first(symbols)}")
-    if told < (enough := max(minimum, at_least)):
+    if relevant < (enough := max(minimum, at_least)):
         where = ", ".join(namespaces) or "the package's own namespaces"
         yield NotInspected(
-            sentence=f"fewer than {enough} symbols in {where} show the C++ ABI: {told}"
+            sentence=f"fewer than {enough} symbols in {where} show the C++ ABI: {relevant}"
         )
 
 
@@ -150,8 +150,8 @@ def _names_by_path(package: Package) -> dict[str, set[str]]:
         # Filter early: hardly any symbol shows the ABI.
         every = chain(item.exports.each_name(), item.imports.each_name())
         mangled = (name for name in every if name[:2] == "_Z")
-        told = [n for n in mangled if "cxx11" in n or "Ss" in n or "Sb" in n or "St4list" in n]
-        names.setdefault(package.layout.shorten(item.path), set()).update(told)
+        relevant = [n for n in mangled if "cxx11" in n or "Ss" in n or "Sb" in n or "St4list" in n]
+        names.setdefault(package.layout.shorten(item.path), set()).update(relevant)
     return names
 
 

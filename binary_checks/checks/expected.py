@@ -219,8 +219,8 @@ def snippet_fails(
     found and what was not.
     Level: the project itself says what must work.
     """
-    if stray := sorted((prints.keys() | asked.only.keys()) - asked.code.keys()):
-        yield NotInspected(sentence=f"the profile has no snippet {name_first(stray)}")
+    if unknown := sorted((prints.keys() | asked.only.keys()) - asked.code.keys()):
+        yield NotInspected(sentence=f"the profile has no snippet {name_first(unknown)}")
     if not (report.runs or report.elsewhere):
         yield NotInspected(sentence="the profile has no snippet: [probes.snippets] code is empty")
     elif not report.runs:

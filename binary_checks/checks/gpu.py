@@ -137,9 +137,9 @@ def gpu_left_out(report: GpuReport) -> Iterator[Finding]:
     elif figure != there:
         yield f"it works on {figure:g} of {there} GPUs"
     elif announced not in (None, figure):
-        said = f"it announces {announced:g} GPUs, but CUDA gives it {figure:g}"
-        parts = Note(sentence=f"{said}: parts of GPUs (MIG) are counted differently")
-        yield parts if any(each.is_slice for each in report.host.devices) else said
+        announcement = f"it announces {announced:g} GPUs, but CUDA gives it {figure:g}"
+        parts = Note(sentence=f"{announcement}: parts of GPUs (MIG) are counted differently")
+        yield parts if any(each.is_slice for each in report.host.devices) else announcement
 
 
 @check

@@ -93,22 +93,24 @@ def minimum_os_above_tag(
         yield NotInspected(sentence=f"{code} does not say which macOS it is built for")
     elif minimum > promised:
         version = "{}.{}".format(*promised)
-        told = f"{code} is built for macOS {library.minimum_os}, but {platform} promises {version}"
+        statement = (
+            f"{code} is built for macOS {library.minimum_os}, but {platform} promises {version}"
+        )
         cause = of_newer_build(library.minimum_os)
         if library.chained_fixups and promised < _CHAINED_FIXUPS:
             refused = "dyld before macOS 10.15 refuses it (load command 0x80000034 is unknown)"
             yield Problem(
                 path=library.path,
-                sentence=f"{told}: {refused}",
+                sentence=f"{statement}: {refused}",
                 facts=(library.architecture,),
                 cause=cause,
             )
         elif minimum[0] == promised[0] >= FIRST_BY_YEARS and not exact:
-            yield Note(sentence=told)
+            yield Note(sentence=statement)
         else:
             yield Problem(
                 path=library.path,
-                sentence=told,
+                sentence=statement,
                 facts=(library.architecture,),
                 level=Level.WARNING,
                 cause=cause,
@@ -185,13 +187,15 @@ def duplicate_rpath(library: MachOFile) -> Iterator[Finding]:
         return
     plain = [rpath.rstrip("/") for rpath in library.rpaths]
     for rpath in sorted({rpath for rpath in plain if plain.count(rpath) > 1}):
-        told = f"has LC_RPATH {shorten(rpath) or '/'} {plain.count(rpath)} times"
+        statement = f"has LC_RPATH {shorten(rpath) or '/'} {plain.count(rpath)} times"
         if library.sdk and read_version(library.sdk) < _STRICT_SDK:
-            yield Note(sentence=f"{told}, which dyld allows in files linked with SDK {library.sdk}")
+            yield Note(
+                sentence=f"{statement}, which dyld allows in files linked with SDK {library.sdk}"
+            )
         else:
             yield Problem(
                 path=library.path,
-                sentence=f"{told}: macOS 15.4 and later refuse to load it",
+                sentence=f"{statement}: macOS 15.4 and later refuse to load it",
                 facts=(rpath or "/",),
             )
 
@@ -281,7 +285,7 @@ def needed_outside_system(
     for need in library.needed:
         if not need.name.startswith("/") or need.name.startswith(_SYSTEM) or need.name in allowed:
             continue
-        places = (told for place, told in _PLACES.items() if need.name.startswith(place))
+        places = (statement for place, statement in _PLACES.items() if need.name.startswith(place))
         sentence = f"needs {shorten(need.name, 200)}, {next(places, _ELSEWHERE)}"
         if need.weak:
             yield Note(sentence=sentence)

@@ -162,8 +162,8 @@ def yanked_file(publication: Publication) -> Iterator[Finding]:
     """
     reason = publication.provenance.yanked
     if reason is not None:
-        said = f": {reason}" if reason else "; no reason is given"
-        yield Problem(sentence=f"the index marks it as yanked{said}")
+        remark = f": {reason}" if reason else "; no reason is given"
+        yield Problem(sentence=f"the index marks it as yanked{remark}")
 
 
 @check(enabled=False)

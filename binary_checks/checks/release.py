@@ -120,9 +120,9 @@ def _compare(one: ReleasePart, other: ReleasePart, allowed: tuple[str, ...]) -> 
     if own == others:
         return
     more, fewer = sorted(others - own), sorted(own - others)
-    said = [f"requires {_join(more)}"] if more else []
-    said += [f"does not require {_join(fewer)}"] if fewer else []
-    sentence = f"{' and '.join(said)}, unlike {one.file_name}"
+    changes = [f"requires {_join(more)}"] if more else []
+    changes += [f"does not require {_join(fewer)}"] if fewer else []
+    sentence = f"{' and '.join(changes)}, unlike {one.file_name}"
     yield Problem(path=other.file_name, sentence=sentence)
 
 
@@ -170,9 +170,9 @@ def commits_differ_in_release(release: Release) -> Iterator[Finding]:
             stated.setdefault(key, []).append((part.file_name, commit))
     if not stated and not any(part.gap for part in release.parts):
         raise NotApplicable("no package says which commit it was built from")
-    for (_, _, path), told in stated.items():
-        first_name, first = told[0]
-        for name, commit in told[1:]:
+    for (_, _, path), commits in stated.items():
+        first_name, first = commits[0]
+        for name, commit in commits[1:]:
             if not _are_same(first, commit):
                 built = f"{path} says commit {commit[:_SHORT]}"
                 yield Problem(

@@ -152,8 +152,8 @@ def invalid_syntax(compiled: CompiledModules, package: Distribution) -> Iterator
 
 def _count(paths: Sequence[str], one: str, many: str, end: str) -> NotInspected:
     """Return a finding for the first path, with the number of paths if there are several."""
-    said = f"{len(paths)} {many}" if paths[1:] else one
-    return NotInspected(path=paths[0], sentence=f"{said} {end}")
+    stated = f"{len(paths)} {many}" if paths[1:] else one
+    return NotInspected(path=paths[0], sentence=f"{stated} {end}")
 
 
 def _find_unfollowed(paths: Sequence[str], compiled: CompiledModules) -> Iterator[NotInspected]:
@@ -351,12 +351,12 @@ def version_disagrees(report: ImportReport, package: Package) -> Iterator[Findin
     yield from unfinished
 
 
-def _is_same_release(said: str, meant: str) -> bool:
+def _is_same_release(stated: str, meant: str) -> bool:
     """Whether they are the same version; one without a local label matches any label."""
     try:
-        mine, theirs = Version(said), Version(meant)
+        mine, theirs = Version(stated), Version(meant)
     except ValueError:  # not a version, or one of thousands of digits
-        return said == meant
+        return stated == meant
     return mine == theirs or (mine.local is None and mine == Version(theirs.public))
 
 

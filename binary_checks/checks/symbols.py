@@ -161,10 +161,10 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
     yield from find_unloaded(linkage, package)
     imported = {item.path for item in package.objects if is_extension(item)}
     # If a whole version node is missing, missing-version reports it once.
-    told = {(item.path, item.provider, item.version) for item in linkage.missing_versions}
+    reported = {(item.path, item.provider, item.version) for item in linkage.missing_versions}
     groups: dict[tuple[str, ...], list[UnresolvedSymbol]] = {}
     for item in linkage.unresolved:
-        if (item.path, item.provider, item.version) not in told and not item.delayed:
+        if (item.path, item.provider, item.version) not in reported and not item.delayed:
             asked = "" if linkage.format == Format.ELF else item.library
             place = item.elsewhere or item.other_abi
             owner = framework_of(item.name)
@@ -190,8 +190,8 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
         if _may_come_from_requirements(items[0], linkage):
             yield NotInspected(path=path, sentence=format_symbols_of_requirements(items, linkage))
             continue
-        lent = linkage.loads_everywhere and items[0].elsewhere.startswith("wheel:")
-        level = Level.WARNING if lent else Level.ERROR
+        may_be_global = linkage.loads_everywhere and items[0].elsewhere.startswith("wheel:")
+        level = Level.WARNING if may_be_global else Level.ERROR
         problem = Problem(
             path=path,
             sentence=sentence,
@@ -219,10 +219,10 @@ def _may_come_from_requirements(item: UnresolvedSymbol, linkage: Linkage) -> boo
 def _report_unexplored(linkage: Linkage) -> Iterator[NotInspected]:
     """Report once, for all objects, why symbols could not be looked up."""
     shared: dict[str, list[UnexploredSymbols]] = {}
-    for hidden in linkage.unexplored:
-        shared.setdefault(hidden.reason, []).append(hidden)
+    for gap in linkage.unexplored:
+        shared.setdefault(gap.reason, []).append(gap)
     for reason, group in shared.items():
-        counted = count_undefined(sum(hidden.count for hidden in group))
+        counted = count_undefined(sum(gap.count for gap in group))
         several = f" of {len(group)} files" if len(group) > 1 else ""
         yield NotInspected(
             path=group[0].path if len(group) == 1 else "",

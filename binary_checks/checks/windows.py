@@ -194,15 +194,15 @@ def _judge_copies(
     """
     own = {item.path for item in package.objects}
     found: set[str] = set()
-    lost: dict[str, dict[str, Edge]] = {}
+    unreached: dict[str, dict[str, Edge]] = {}
     for edge in linkage.edges:
         if edge.delayed or edge.root in programs or not is_redistributable(edge.needed):
             continue
         if edge.resolved is not None or edge.unknown or not own.intersection(edge.elsewhere):
             found.add(edge.needed.lower())
         else:
-            lost.setdefault(edge.needed.lower(), {}).setdefault(edge.path, edge)
-    for name, edges in lost.items():
+            unreached.setdefault(edge.needed.lower(), {}).setdefault(edge.path, edge)
+    for name, edges in unreached.items():
         if name not in found:
             paths = sorted(edges, key=lambda path: (_rank(path, linkage), path.count("/")))
             copy = linkage.show(edges[paths[0]].elsewhere[0])
@@ -390,15 +390,15 @@ def restricted_library_search(library: PeFile, package: Package) -> Iterator[Fin
         return
     bundled = package.derive(_find_folders)
     needed = (item.name for item in library.needed if not item.delayed)
-    hidden = [name for name in needed if name.lower() in bundled]
+    unfound = [name for name in needed if name.lower() in bundled]
     if flags & _USER_DIRECTORIES:
         added = package.dll_directories
-        hidden = [name for name in hidden if bundled[name.lower()] not in added]
-    if hidden:
+        unfound = [name for name in unfound if bundled[name.lower()] not in added]
+    if unfound:
         place = "System32 only" if flags & _SEARCHES == _SYSTEM else "other places"
         yield (
             f"is linked with /DEPENDENTLOADFLAG:{flags:#x} and looks in {place}: "
-            f"it does not find the package's {name_first(hidden)}"
+            f"it does not find the package's {name_first(unfound)}"
         )
 
 

@@ -31,15 +31,15 @@ def gpu_architectures(
     in the library: if it is gone, only PTX or machine code for newer GPUs replaces it.
     """
     before, after = _targets(old), _targets(new)
-    lost, gained = before - after, after - before
-    if lost:
-        breaks = [each for each in lost if not _is_served(each, after, gained)]
-        said = f"lost code for {_list(lost)}"
+    gone, gained = before - after, after - before
+    if gone:
+        breaks = [each for each in gone if not _is_served(each, after, gained)]
+        text = f"lost code for {_list(gone)}"
         rest = f": {_describe(set(breaks))}" if breaks else ""
-        yield Change(severity=Severity.BREAK if breaks else Severity.CHANGE, sentence=said + rest)
+        yield Change(severity=Severity.BREAK if breaks else Severity.CHANGE, sentence=text + rest)
     if gained:
-        said = f"code for {_list(gained)} now"
-        yield Change(severity=Severity.INFO, sentence=f"has {said}", together=f"have {said}")
+        text = f"code for {_list(gained)} now"
+        yield Change(severity=Severity.INFO, sentence=f"has {text}", together=f"have {text}")
 
 
 def _targets(item: ElfFile | PeFile | StaticArchive | DeviceFile) -> set[DeviceTarget]:
@@ -51,12 +51,12 @@ def _targets(item: ElfFile | PeFile | StaticArchive | DeviceFile) -> set[DeviceT
     }
 
 
-def _is_served(lost: DeviceTarget, after: set[DeviceTarget], gained: set[DeviceTarget]) -> bool:
+def _is_served(gone: DeviceTarget, after: set[DeviceTarget], gained: set[DeviceTarget]) -> bool:
     """Whether code that is still there runs on the GPUs of the code that is gone."""
-    serving = [each for each in after if runs_on(each, lost.architecture)]
-    if not _is_for_later(lost) or any(map(_is_for_later, serving)):
+    serving = [each for each in after if runs_on(each, gone.architecture)]
+    if not _is_for_later(gone) or any(map(_is_for_later, serving)):
         return bool(serving)
-    return bool(serving) and any(_is_of_later_major(each, lost) for each in gained)
+    return bool(serving) and any(_is_of_later_major(each, gone) for each in gained)
 
 
 def _is_for_later(target: DeviceTarget) -> bool:

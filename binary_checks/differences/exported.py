@@ -87,12 +87,12 @@ def imported_exports(old: Package, new: Package) -> Iterator[Change]:
         wanted = weak and {name for item in others for name in item.imports.among(weak)}
         if wanted:
             plural = "" if len(wanted) == 1 else "s"
-            said = f"lost {len(wanted):,} export{plural} that other objects"
+            text = f"lost {len(wanted):,} export{plural} that other objects"
             shown = list_symbols(list(dict.fromkeys(map(readable_name, sorted(wanted)))))
             yield Change(
                 severity=Severity.BREAK,
                 subject=pair.subject,
-                sentence=f"{said} of the old build imported ({shown})",
+                sentence=f"{text} of the old build imported ({shown})",
                 noun="libraries",
             )
 

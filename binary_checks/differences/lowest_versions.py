@@ -50,8 +50,8 @@ def system_versions(old: Package, new: Package) -> Iterator[Change]:
             continue
         node, former = (f"{prefix}_{'.'.join(map(str, each))}" for each in (now, was))
         if now < was:
-            said = f"needs no more than {node}, before {former}"
-            yield Change(severity=Severity.INFO, sentence=said)
+            text = f"needs no more than {node}, before {former}"
+            yield Change(severity=Severity.INFO, sentence=text)
             continue
         allowed = None if promised is None else promised.allows(node)
         severity = {None: Severity.CHANGE, True: Severity.INFO, False: Severity.BREAK}[allowed]
@@ -214,11 +214,11 @@ def cpu_level(old: ElfFile, new: ElfFile) -> Iterator[Change]:
         return
     ranks = {name: rank for rank, name in enumerate(_LEVELS)}
     raised = ranks.get(new.isa_level, 9) > ranks.get(old.isa_level, 9)
-    said = f"a CPU of level {new.isa_level or 'x86-64'}, before {old.isa_level or 'x86-64'}"
+    text = f"a CPU of level {new.isa_level or 'x86-64'}, before {old.isa_level or 'x86-64'}"
     yield Change(
         severity=Severity.BREAK if raised else Severity.INFO,
-        sentence=f"needs {said}",
-        together=f"need {said}",
+        sentence=f"needs {text}",
+        together=f"need {text}",
     )
 
 

@@ -140,12 +140,12 @@ def search_paths(old: ElfFile | MachOFile, new: ElfFile | MachOFile) -> Iterator
         return
     severity = Severity.CHANGE if absolute else Severity.INFO
     kind = "absolute search paths" if absolute else "search paths"
-    said = f"{_format_paths(after)}, before {_format_paths(before)}"
+    text = f"{_format_paths(after)}, before {_format_paths(before)}"
     yield Change(
         severity=severity,
-        sentence=f"has {'an absolute search path' if absolute else 'other search paths'}: {said}",
+        sentence=f"has {'an absolute search path' if absolute else 'other search paths'}: {text}",
         together=f"have {'new ' if absolute else 'other '}{kind}",
-        detail=said,
+        detail=text,
     )
 
 

@@ -79,9 +79,9 @@ def _dotted(version: _Version) -> str:
 def promised_pythons(old: Package, new: Package) -> Iterator[Change]:
     """The Pythons that a build promises to run on."""
     before, after = old.claims.pythons, new.claims.pythons
-    lost = [claim for claim in before if not any(_covers(each, claim) for each in after)]
+    gone = [claim for claim in before if not any(_covers(each, claim) for each in after)]
     gained = [claim for claim in after if not any(_covers(each, claim) for each in before)]
-    if lost and after:
+    if gone and after:
         was, now = (", ".join(dict.fromkeys(map(_name, each))) for each in (before, after))
         yield Change(severity=Severity.BREAK, sentence=f"is for {now}, before for {was}")
     elif gained and before:
@@ -89,9 +89,9 @@ def promised_pythons(old: Package, new: Package) -> Iterator[Change]:
         yield Change(severity=Severity.INFO, sentence=f"is for {now}, before for {was}")
     elif bool(before) is not bool(after):
         names = ", ".join(dict.fromkeys(map(_name, before or after)))
-        said = f"is bound to no Python, before to {names}" if before else f"is bound to {names} now"
+        text = f"is bound to no Python, before to {names}" if before else f"is bound to {names} now"
         severity = Severity.INFO if before else Severity.BREAK
-        yield Change(severity=severity, sentence=said)
+        yield Change(severity=severity, sentence=text)
 
 
 def _is_bound(claim: PythonClaim) -> bool:
@@ -145,13 +145,13 @@ def requires_python(old: Distribution, new: Distribution) -> Iterator[Change]:
     if before == after:
         return
     earlier = f"before {was!r}" if was else "which it did not state before"
-    said = (
+    text = (
         f"Requires-Python is {now!r}, {earlier}" if now else f"states no Requires-Python, {earlier}"
     )
-    lost = before - after
-    less_severe = Severity.CHANGE if lost else Severity.INFO
-    hurts = any(_is_for(old.claims.pythons, version) for version in lost)
-    yield Change(severity=Severity.BREAK if hurts else less_severe, sentence=said)
+    gone = before - after
+    less_severe = Severity.CHANGE if gone else Severity.INFO
+    hurts = any(_is_for(old.claims.pythons, version) for version in gone)
+    yield Change(severity=Severity.BREAK if hurts else less_severe, sentence=text)
 
 
 def _is_for(claims: Sequence[PythonClaim], version: _Version) -> bool:

@@ -93,11 +93,15 @@ def _leave_out_below(names: set[str]) -> list[str]:
 
 
 def _list(
-    names: Iterable[str], severity: Severity, said: str, noun: str, together: str = ""
+    names: Iterable[str], severity: Severity, sentence: str, noun: str, together: str = ""
 ) -> Iterator[Change]:
     for name in names:
         yield Change(
-            severity=severity, subject=name, sentence=said, together=together or said, noun=noun
+            severity=severity,
+            subject=name,
+            sentence=sentence,
+            together=together or sentence,
+            noun=noun,
         )
 
 
@@ -161,10 +165,10 @@ def libraries(old: Package, new: Package) -> Iterator[Change]:
         "are new",
     )
     before, after = ({item.architecture for item in each.objects} for each in (old, new))
-    lost = sorted(before - after if after else ())
-    if lost and _unknown(new):
-        raise Unavailable(f"code for {', '.join(lost)}: not every object of the new build was read")
-    for each in lost:
+    gone = sorted(before - after if after else ())
+    if gone and _unknown(new):
+        raise Unavailable(f"code for {', '.join(gone)}: not every object of the new build was read")
+    for each in gone:
         yield Change(severity=Severity.BREAK, sentence=f"has no code for {each} any more")
 
 

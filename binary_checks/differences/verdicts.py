@@ -23,12 +23,12 @@ def check_outcomes(old: PackageResult, new: PackageResult) -> Iterator[Change]:
         if was is entry.outcome or (was is None and entry.outcome is not Outcome.FAILED):
             continue
         earlier = "which the old run did not have" if was is None else f"before {was.value}"
-        said = f"{entry.outcome.value}, {earlier}"
+        text = f"{entry.outcome.value}, {earlier}"
         first = next((each.sentence for each in entry.problems), entry.reason)
         yield Change(
             severity=_choose_severity(was, entry.outcome),
             subject=entry.item,
-            sentence=f"{said}: {first}" if first else said,
+            sentence=f"{text}: {first}" if first else text,
             noun="checks",
         )
 

@@ -80,8 +80,8 @@ def of_missing_file(path: str, known: Known, layout: Layout) -> str:
 
 
 def _find_missing_folder(folders: tuple[str, ...], known: Known, layout: Layout) -> str:
-    lost = (each for each in _find_grafted(folders) if each not in known())
-    return next((of_missing_folder(layout.shorten(each)) for each in lost), "")
+    missing = (each for each in _find_grafted(folders) if each not in known())
+    return next((of_missing_folder(layout.shorten(each)) for each in missing), "")
 
 
 @lru_cache(maxsize=1024)

@@ -215,10 +215,10 @@ def report_missing_libraries(
         return NotInspected(path=edge.path, sentence=f"needs {edge.needed}: {edge.unknown}")
     if edge.may_come_with:
         groups = {id(each.may_come_with): each.may_come_with for each in edges}.values()
-        bringers = tuple(dict.fromkeys(name for names in groups for name in names))
-        few = len(bringers) <= _MOST_GUESSES
-        whose = f", perhaps {' or '.join(bringers)}," if few else ""
-        required = set(linkage.requirements).issuperset(bringers)
+        providers = tuple(dict.fromkeys(name for names in groups for name in names))
+        few = len(providers) <= _MOST_GUESSES
+        whose = f", perhaps {' or '.join(providers)}," if few else ""
+        required = set(linkage.requirements).issuperset(providers)
         what = "a required wheel" if required else "another wheel"
         return NotInspected(
             path=edge.path,

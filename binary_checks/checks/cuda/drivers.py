@@ -184,13 +184,13 @@ def _add_unused(found: Problem, needer: str, name: str, package: Package) -> Pro
 
 def _report_gaps(imports: Iterable[Loading], drivers: tuple[str, ...]) -> Iterator[NotInspected]:
     """Report needs that could not be followed, as nothing in the layout provides them."""
-    lost = {
+    unknown = {
         edge.needed
         for loading in imports
         for edge in loading.edges()
         if edge.resolved is None and not edge.elsewhere and not _is_known(edge.needed, drivers)
     }
-    if names := name_first(sorted(lost), 8):
+    if names := name_first(sorted(unknown), 8):
         yield NotInspected(
             sentence=f"the dependencies of {names} are unknown, and may include the driver: give "
             "wheels that provide them (--binary-with), or use --binary-with-requirements"
@@ -230,11 +230,11 @@ def driver_library_in_layout(
     if not shipped:
         require_cuda(package, linkage)
     yield from find_unloaded(linkage, package)
-    told: set[str | None] = set()
+    reported: set[str | None] = set()
     for edge in (*linkage.edges, *linkage.given_edges):
         named = strip_graft(edge.needed).lower() in drivers
         if is_eager(edge) and named and _is_in_layout(edge):
-            told.add(edge.resolved)
+            reported.add(edge.resolved)
             found = linkage.show(edge.resolved or "")
             yield Problem(
                 path=edge.path,
@@ -245,7 +245,7 @@ def driver_library_in_layout(
     opened = openings.demanded | openings.tried | openings.later
     opened |= {edge.resolved or "" for edge in linkage.edges if is_eager(edge)}
     for copy in shipped:
-        if copy.item.path not in told:
+        if copy.item.path not in reported:
             yield _judge_copy(copy, opened, package.objects)
 
 
@@ -327,8 +327,8 @@ def hijackable_library(
             found.setdefault((edge.path, edge.needed), edge)
     for edge in found.values():
         yield _accuse_edge(edge)
-    lost = {edge.needed for edge in linkage.edges if _is_to_come(edge)}
-    if names := name_first(sorted(name for name in lost if _fits(name, libraries)), 8):
+    unknown = {edge.needed for edge in linkage.edges if _is_to_come(edge)}
+    if names := name_first(sorted(name for name in unknown if _fits(name, libraries)), 8):
         yield NotInspected(sentence=f"the dependencies of {names} are unknown: {_GIVE}")
 
 
@@ -663,17 +663,17 @@ def _judge_version(
     if answer.error:
         yield Problem(sentence=f"{question} raises {answer.error}", facts=(question,))
         return
-    said = f"{question} is {answer.value!r}"
+    reported = f"{question} is {answer.value!r}"
     contradiction = find_contradiction(claim_by_answer(answer, platform), claims)
     if contradiction is not None:
         other, count = contradiction.against, contradiction.supporting
         more = f" (so {'does' if count == 1 else 'do'} {count} more)" if count else ""
         yield Problem(
-            sentence=f"{said}, but {other.evidence} says {other.statement}{more}",
+            sentence=f"{reported}, but {other.evidence} says {other.statement}{more}",
             facts=(question, contradiction.against.source.value),
         )
     if expected and disagree(str(answer.value or ""), expected):
-        yield Problem(sentence=f"{said}, expected {expected}", facts=(question, "expected"))
+        yield Problem(sentence=f"{reported}, expected {expected}", facts=(question, "expected"))
 
 
 @check
@@ -723,9 +723,9 @@ def cuda_architectures_misreported(
             sentence=f"{architectures} names {name}, for which no object of the package has code",
             facts=(name,),
         )
-    said = {generation(name) for name in found}
+    reported = {generation(name) for name in found}
     for name, count, total in find_common_architectures(package):
-        if generation(name) not in said:
+        if generation(name) not in reported:
             yield Problem(
                 sentence=f"{architectures} lacks {name}, "
                 f"which {count} of {total} containers have code for",

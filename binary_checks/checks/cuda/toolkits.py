@@ -700,16 +700,16 @@ class _Layout:
         """Report the libraries that one library opens and nothing provides."""
         members = list(self.members(each, row))
         yield from self._find_gap(each, row, [member for member, _ in members])
-        lost = [
+        absent = [
             (member, names[-1] if is_of_family(names[0], each.item.file_name) else names[0])
             for member, names in members
             if not self.has(names)
         ]
-        if not lost or is_reduced(self.linkage.names):
+        if not absent or is_reduced(self.linkage.names):
             return
-        alone = row.entrance and len(lost) == len(members) and self._may_count_on_users(each)
+        alone = row.entrance and len(absent) == len(members) and self._may_count_on_users(each)
         for fatal in (True, False):
-            shared = [item for item in lost if item[0].fatal is fatal]
+            shared = [item for item in absent if item[0].fatal is fatal]
             yield from self._accuse(each, shared, fatal=fatal, alone=alone)
 
     def _find_gap(
@@ -727,11 +727,16 @@ class _Layout:
             yield NotInspected(path=path, sentence=sentence)
 
     def _accuse(
-        self, each: FamilyOpener, lost: list[tuple[OpenedMember, str]], *, fatal: bool, alone: bool
+        self,
+        each: FamilyOpener,
+        absent: list[tuple[OpenedMember, str]],
+        *,
+        fatal: bool,
+        alone: bool,
     ) -> Iterator[Finding]:
         path, subject = self._place(each)
         excused = [
-            (name, by) for _, name in lost if (by := self._find_possible_provider(name, each))
+            (name, by) for _, name in absent if (by := self._find_possible_provider(name, each))
         ]
         if excused:
             names = name_first([name for name, _ in excused], _MOST)
@@ -739,7 +744,7 @@ class _Layout:
             whence = f"which {excused[0][1]} may have; give it with --binary-with"
             kind = NotInspected if fatal else Note
             yield kind(path=path, sentence=f"{head} {names}, {whence}")
-        missing = [item for item in lost if item[1] not in dict(excused)]
+        missing = [item for item in absent if item[1] not in dict(excused)]
         if missing:
             yield Problem(
                 path=path,
@@ -772,9 +777,9 @@ class _Layout:
         return not (each.label.startswith("wheel:") or self.package.name.startswith("nvidia"))
 
     def _format_problem(
-        self, subject: str, lost: list[tuple[OpenedMember, str]], *, alone: bool
+        self, subject: str, absent: list[tuple[OpenedMember, str]], *, alone: bool
     ) -> str:
-        names = [name for _, name in lost]
+        names = [name for _, name in absent]
         lacks = "neither the package nor a given one provides"
         nowhere = lacks if self.linkage.given else "the package does not provide"
         renamed = self._find_renamed(names)
@@ -782,7 +787,7 @@ class _Layout:
         head = f"{subject} opens" if subject else "opens"
         sentence = (
             f"{head} {name_first(names, _MOST)} at run time, which "
-            f"{nowhere}{there}: {lost[0][0].without}"
+            f"{nowhere}{there}: {absent[0][0].without}"
         )
         return f"{sentence}, unless users have them installed" if alone else sentence
 

@@ -119,12 +119,12 @@ def missing_library(linkage: Linkage, package: Package) -> Iterator[Finding]:
             continue
         for edge in edges:
             if is_executable(edge, found):
-                stray = report_unsearched_library(edge, searched, linkage, cause)
-                if package.claims.partial and isinstance(stray, Problem):
-                    stray = replace(stray, level=Level.WARNING)
-                yield downgrade(stray, linkage, edge)
-    hidden = [e for e in lacking if _is_out_of_reach(e, linkage, package, found)]
-    for cause, edges in _share_causes(hidden, linkage, package):
+                finding = report_unsearched_library(edge, searched, linkage, cause)
+                if package.claims.partial and isinstance(finding, Problem):
+                    finding = replace(finding, level=Level.WARNING)
+                yield downgrade(finding, linkage, edge)
+    unreachable = [e for e in lacking if _is_out_of_reach(e, linkage, package, found)]
+    for cause, edges in _share_causes(unreachable, linkage, package):
         searched = format_searched(edges[0], found, linkage.layout)
         sentence = format_unreachable(edges, linkage, searched)
         yield downgrade(
@@ -263,8 +263,8 @@ def load_order_dependent(linkage: Linkage, package: Package) -> Iterator[Finding
     """
     yield from find_unloaded(linkage, package)
     found = owners(package)
-    strays = (e for e in linkage.edges if _is_found_by_load_order(e, linkage, found))
-    lucky = [e for e in strays if not _is_out_of_reach(e, linkage, package, found)]
+    stranded = (e for e in linkage.edges if _is_found_by_load_order(e, linkage, found))
+    lucky = [e for e in stranded if not _is_out_of_reach(e, linkage, package, found)]
     lucky += filter(_is_by_order, linkage.edges)
     for cause, edges in _share_causes(sorted(lucky, key=_place_of), linkage, package):
         edge = edges[0]
@@ -310,8 +310,8 @@ def _is_for_others(edge: Edge, package: Package) -> bool:
 
 def _is_found_by_load_order(edge: Edge, linkage: Linkage, found: Owners) -> bool:
     """Whether a library of the layout is found only if something else has loaded it."""
-    strayed = bool(edge.elsewhere) and not edge.delayed and _lacks(edge, linkage)
-    here = strayed and not edge.unknown and not _is_anothers(edge)
+    exists_elsewhere = bool(edge.elsewhere) and not edge.delayed and _lacks(edge, linkage)
+    here = exists_elsewhere and not edge.unknown and not _is_anothers(edge)
     return here and not is_executable(edge, found)
 
 
@@ -548,7 +548,7 @@ def opened_library_missing(
     provided = _Provided.of(linkage, target, optional)
     nowhere: dict[str, list[str]] = {}
     for item in openers:
-        lost = []
+        nonexistent = []
         for names in _find_missing_names(item, provided):
             there = provided.find(names[0])
             if there:
@@ -556,9 +556,9 @@ def opened_library_missing(
                     path=item.path, sentence=_format_other_name(names, there), facts=(names[0],)
                 )
             else:
-                lost += names
-        if lost:
-            nowhere.setdefault(name_first(lost, _MOST), []).append(item.path)
+                nonexistent += names
+        if nonexistent:
+            nowhere.setdefault(name_first(nonexistent, _MOST), []).append(item.path)
         if item.opened and item.opened.unread:
             sentence = f"the names by which it opens libraries: {item.opened.unread}"
             yield NotInspected(path=item.path, sentence=sentence, too_large=item.opened.too_large)

@@ -61,12 +61,16 @@ def _judge_source_folder(files: ModuleFiles, own: str) -> Iterator[Problem]:
         return  # headers, or other people's sources
     inner = sorted({n.split(".")[1] for n in below if not n.endswith(".__main__")})
     alone = files.roots == {_SOURCE_FOLDER}
-    lost = [name for name in inner if name == own or alone]
-    end = f"`import {lost[0]}` fails" if lost else "it collides with any other project's src"
+    unimportable = [name for name in inner if name == own or alone]
+    end = (
+        f"`import {unimportable[0]}` fails"
+        if unimportable
+        else "it collides with any other project's src"
+    )
     yield Problem(
         path=_SOURCE_FOLDER,
         sentence=f"is installed as a package of its own: {end}",
-        level=Level.ERROR if lost or alone else Level.WARNING,
+        level=Level.ERROR if unimportable or alone else Level.WARNING,
     )
 
 
