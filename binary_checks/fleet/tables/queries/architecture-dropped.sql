@@ -1,6 +1,6 @@
--- The first night without an architecture: of a whole package, or of an object that is still there.
--- $architecture = sm_70: a target of device code (sm_70, gfx90a), or of a host (x86_64)
--- $cell = *: which cells, a glob
+-- The first night in which a package, or an object that still exists, lacks an architecture.
+-- $architecture = sm_70: a target of device code (sm_70, gfx90a), or a host architecture (x86_64)
+-- $cell = *: the cells, as a glob
 WITH builds AS (
   SELECT cell, sha256, any_value(version) AS version, min(night) AS night, max(night) AS last_night
   FROM cells

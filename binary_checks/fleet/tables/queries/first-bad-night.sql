@@ -1,6 +1,6 @@
--- Since when each failing cell fails, and the builds on both sides.
+-- The first night in which each failing cell failed, with the builds before and after.
 -- $night: the night, the last one by default
--- $cell = *: which cells, a glob
+-- $cell = *: the cells, as a glob
 WITH decided AS (
   SELECT * FROM cells
   WHERE night <= $night::DATE AND cell GLOB $cell AND state IN ('passed', 'known', 'failed')

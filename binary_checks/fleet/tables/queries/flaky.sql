@@ -1,6 +1,6 @@
--- Cells that failed and then passed on the same bytes, the most often first.
+-- Cells that failed and then passed on the same bytes, the most frequent first.
 -- $night: the night, the last one by default
--- $days = 30: how many days up to it count
+-- $days = 30: the number of days up to that night
 SELECT cell, count(*) FILTER (state = 'flaky') AS flaky, count(*) AS nights,
        max(night) FILTER (state = 'flaky') AS last_flaky,
        arg_max(cause, night) FILTER (state = 'flaky') AS cause,

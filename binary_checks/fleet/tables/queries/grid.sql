@@ -1,7 +1,7 @@
--- Every cell with a letter a night, the oldest first.
+-- Every cell with one letter for each night, the oldest night first.
 -- $night: the night, the last one by default
--- $rows = 30: how many nights up to it
--- $cell = *: which cells, a glob
+-- $rows = 30: the number of nights up to that night
+-- $cell = *: the cells, as a glob
 WITH nights AS (
   SELECT DISTINCT night FROM cells WHERE night <= $night::DATE ORDER BY night DESC LIMIT $rows::INT
 ), listed AS (

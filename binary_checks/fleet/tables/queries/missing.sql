@@ -1,4 +1,4 @@
--- Cells without a package, or with one that is too old, and since when.
+-- Cells whose package is missing or too old, with the first such night.
 -- $night: the night, the last one by default
 WITH other AS (
   SELECT cell, max(night) AS last_night, arg_max(version, night) AS last_version

@@ -1,4 +1,4 @@
--- Who needs this version of glibc, or a later one.
+-- Cells whose package needs this version of glibc, or a later one.
 -- $version = 2.34: the version, as in GLIBC_2.34
 -- $night: the night, the last one by default
 WITH floors AS (

@@ -1,4 +1,4 @@
--- Checks that fail in a night and did not fail when their cell was last decided.
+-- Checks that fail in a night and did not fail when their cell was last judged.
 -- $night: the night, the last one by default
 WITH decided AS (
   SELECT cell, night, state, version

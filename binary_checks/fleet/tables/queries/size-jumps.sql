@@ -1,7 +1,7 @@
--- Builds whose file grew or shrank a lot against the one before, and the part that did it.
--- $percent = 10: by how much at least
--- $bytes = 65536: and by how many bytes at least
--- $cell = *: which cells, a glob
+-- Builds whose file is much larger or smaller than the previous one, with the part that changed most.
+-- $percent = 10: the least difference in percent
+-- $bytes = 65536: the least difference in bytes
+-- $cell = *: the cells, as a glob
 WITH builds AS (
   SELECT cell, sha256, min(night) AS night, any_value(version) AS version, any_value(size) AS size
   FROM cells

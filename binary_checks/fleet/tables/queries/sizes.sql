@@ -1,5 +1,5 @@
--- What takes the bytes of each build, by part, over time; file is the size of the package's file.
--- $cell = *: which cells, a glob
+-- The size of each build by part, over time; file is the size of the package's file.
+-- $cell = *: the cells, as a glob
 WITH builds AS (
   SELECT cell, sha256, min(night) AS night, any_value(version) AS version, any_value(size) AS file
   FROM cells

@@ -1,7 +1,7 @@
--- What took the longest in a night, against the median of the nights before.
+-- The slowest cells of a night, compared with the median of the nights before.
 -- $night: the night, the last one by default
--- $days = 14: how many days before it the median is of
--- $rows = 20: how many cells
+-- $days = 14: the number of days before that night for the median
+-- $rows = 20: the number of cells
 WITH usual AS (
   SELECT cell, median(seconds) AS median
   FROM cells
