@@ -67,13 +67,13 @@ def linked_versions(old: LinkedLibraries, new: LinkedLibraries) -> Iterator[Chan
             yield Change(
                 severity=Severity.CHANGE,
                 subject=name,
-                sentence=f"is linked {_how(now)}, before {_how(was)}",
+                sentence=f"is linked {_how(now)}, previously {_how(was)}",
             )
         elif was.version != now.version and was.version and now.version:
             yield Change(
                 severity=Severity.CHANGE,
                 subject=name,
-                sentence=f"is linked in version {now.version}, before {was.version}",
+                sentence=f"is linked in version {now.version}, previously {was.version}",
                 together="are linked in other versions",
                 detail=f"{was.version} -> {now.version}",
                 noun="libraries",
@@ -119,7 +119,7 @@ def cxx_abi(old: ElfFile | StaticArchive, new: ElfFile | StaticArchive) -> Itera
     """
     was, now = _find_abi(old), _find_abi(new)
     if was and now and was != now:
-        said = f"libstdc++'s {now} std::string, before the {was} one"
+        said = f"libstdc++'s {now} std::string, previously the {was} one"
         severity = Severity.INFO if _has_init_function(old) else Severity.BREAK
         yield Change(severity=severity, sentence=f"uses {said}", together=f"use {said}")
 

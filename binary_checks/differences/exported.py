@@ -52,10 +52,10 @@ def exports(old: ObjectFile, new: ObjectFile) -> Iterator[Change]:
     if _is_renamed(old, new):
         yield Change(
             severity=Severity.BREAK,
-            sentence=f"goes by the name {new.name}, before {old.name}: programs linked with it "
+            sentence=f"goes by the name {new.name}, previously {old.name}: programs linked with it "
             "look for the old name",
             together="go by other names: programs linked with them look for the old names",
-            detail=f"before {old.name.rpartition('/')[2]}",
+            detail=f"previously {old.name.rpartition('/')[2]}",
             noun="libraries",
         )
         return

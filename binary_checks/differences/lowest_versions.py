@@ -50,7 +50,7 @@ def system_versions(old: Package, new: Package) -> Iterator[Change]:
             continue
         node, former = (f"{prefix}_{'.'.join(map(str, each))}" for each in (now, was))
         if now < was:
-            text = f"needs no more than {node}, before {former}"
+            text = f"needs no more than {node}, previously {former}"
             yield Change(severity=Severity.INFO, sentence=text)
             continue
         allowed = None if promised is None else promised.allows(node)
@@ -59,8 +59,8 @@ def system_versions(old: Package, new: Package) -> Iterator[Change]:
             yield Change(
                 severity=severity,
                 subject=path,
-                sentence=f"needs {node}, before no object needed more than {former}",
-                together=f"need {node}, before none needed more than {former}",
+                sentence=f"needs {node}, previously no object needed more than {former}",
+                together=f"need {node}, previously none needed more than {former}",
             )
 
 
@@ -114,7 +114,8 @@ def lowest_macos(old: Build, new: Build) -> Iterator[Change]:
         on = f" on {architecture}" if len(after) > 1 else ""
         yield Change(
             severity=Severity.BREAK if beyond else Severity.INFO,
-            sentence=f"runs{on} on macOS {_dotted(now)} and later, before {_dotted(was)}{because}",
+            sentence=f"runs{on} on macOS {_dotted(now)} and later, "
+            f"previously {_dotted(was)}{because}",
         )
 
 
@@ -135,7 +136,8 @@ def visual_cpp_runtime(old: Package, new: Package) -> Iterator[Change]:
     if was and now and was < now and _needs_runtime(new):
         yield Change(
             severity=Severity.CHANGE if was < _CONSTANT_MUTEX <= now else Severity.INFO,
-            sentence=f"needs the Visual C++ runtime {_dotted(now)} or later, before {_dotted(was)}",
+            sentence=f"needs the Visual C++ runtime {_dotted(now)} or later, "
+            f"previously {_dotted(was)}",
         )
 
 
@@ -164,7 +166,7 @@ def stable_abi(old: Package, new: Package) -> Iterator[Change]:
         yield Change(
             severity=Severity.BREAK if beyond else Severity.INFO,
             sentence=f"imports {now[1]}, of Python {_dotted(now[0])} and later; "
-            f"before nothing newer than {_dotted(was[0])}",
+            f"previously nothing newer than {_dotted(was[0])}",
         )
 
 
@@ -183,7 +185,7 @@ def numpy_api(old: Distribution, new: Distribution) -> Iterator[Change]:
     if not _numpy_required(new, _rank(now)[1]):
         yield Change(
             severity=Severity.CHANGE,
-            sentence=f"runs with NumPy {_oldest(now)} and later, before {_oldest(was)}",
+            sentence=f"runs with NumPy {_oldest(now)} and later, previously {_oldest(was)}",
         )
 
 
@@ -214,7 +216,7 @@ def cpu_level(old: ElfFile, new: ElfFile) -> Iterator[Change]:
         return
     ranks = {name: rank for rank, name in enumerate(_LEVELS)}
     raised = ranks.get(new.isa_level, 9) > ranks.get(old.isa_level, 9)
-    text = f"a CPU of level {new.isa_level or 'x86-64'}, before {old.isa_level or 'x86-64'}"
+    text = f"a CPU of level {new.isa_level or 'x86-64'}, previously {old.isa_level or 'x86-64'}"
     yield Change(
         severity=Severity.BREAK if raised else Severity.INFO,
         sentence=f"needs {text}",
@@ -230,7 +232,7 @@ def accelerator(old: BinaryConfiguration, new: BinaryConfiguration) -> Iterator[
         major = was.split(".")[0] != now.split(".")[0]
         yield Change(
             severity=Severity.BREAK if major else Severity.CHANGE,
-            sentence=f"is built for {now}, before for {was}",
+            sentence=f"is built for {now}, previously for {was}",
         )
 
 
@@ -252,7 +254,7 @@ def nvidia_driver(old: Build, new: Build) -> Iterator[Change]:
         yield Change(
             severity=Severity.BREAK if raised else Severity.INFO,
             sentence=f"needs NVIDIA driver {after} or later, for CUDA {now}; "
-            f"before {before}, for CUDA {was}",
+            f"previously {before}, for CUDA {was}",
         )
 
 
@@ -265,7 +267,7 @@ def _oldest_cuda(build: Build) -> str:
     known = cudas_of(build.configuration.accelerator.value) if build.configuration else ()
     found = known or cudas_of_files(item.path for item in build.package.objects)
     if not found:
-        raise Unavailable(f"nothing tells which CUDA {build.label} is for, nor which driver")
+        raise Unavailable(f"neither the CUDA nor the driver that {build.label} is for is known")
     return found[0]
 
 

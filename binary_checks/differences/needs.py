@@ -140,7 +140,7 @@ def search_paths(old: ElfFile | MachOFile, new: ElfFile | MachOFile) -> Iterator
         return
     severity = Severity.CHANGE if absolute else Severity.INFO
     kind = "absolute search paths" if absolute else "search paths"
-    text = f"{_format_paths(after)}, before {_format_paths(before)}"
+    text = f"{_format_paths(after)}, previously {_format_paths(before)}"
     yield Change(
         severity=severity,
         sentence=f"has {'an absolute search path' if absolute else 'other search paths'}: {text}",

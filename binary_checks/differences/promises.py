@@ -25,7 +25,9 @@ def promised_systems(old: Package, new: Package) -> Iterator[Change]:
     anywhere = (ANY_SYSTEM, "", "")
     if anywhere in before and anywhere not in after:
         names = ", ".join(claim.name for claim in new.claims.systems)
-        yield Change(severity=Severity.BREAK, sentence=f"is for {names}, before for every system")
+        yield Change(
+            severity=Severity.BREAK, sentence=f"is for {names}, previously for every system"
+        )
         return
     if anywhere in after:
         if anywhere not in before:
@@ -42,7 +44,7 @@ def promised_systems(old: Package, new: Package) -> Iterator[Change]:
             yield Change(
                 severity=Severity.BREAK if raised else Severity.INFO,
                 sentence=f"is for {_format_group(group)} {_from(now)}, "
-                f"before for {'any version' if was is None else _dotted(was)}",
+                f"previously for {'any version' if was is None else _dotted(was)}",
             )
 
 
@@ -83,13 +85,17 @@ def promised_pythons(old: Package, new: Package) -> Iterator[Change]:
     gained = [claim for claim in after if not any(_covers(each, claim) for each in before)]
     if gone and after:
         was, now = (", ".join(dict.fromkeys(map(_name, each))) for each in (before, after))
-        yield Change(severity=Severity.BREAK, sentence=f"is for {now}, before for {was}")
+        yield Change(severity=Severity.BREAK, sentence=f"is for {now}, previously for {was}")
     elif gained and before:
         was, now = (", ".join(dict.fromkeys(map(_name, each))) for each in (before, after))
-        yield Change(severity=Severity.INFO, sentence=f"is for {now}, before for {was}")
+        yield Change(severity=Severity.INFO, sentence=f"is for {now}, previously for {was}")
     elif bool(before) is not bool(after):
         names = ", ".join(dict.fromkeys(map(_name, before or after)))
-        text = f"is bound to no Python, before to {names}" if before else f"is bound to {names} now"
+        text = (
+            f"is bound to no Python, previously to {names}"
+            if before
+            else f"is bound to {names} now"
+        )
         severity = Severity.INFO if before else Severity.BREAK
         yield Change(severity=severity, sentence=text)
 
@@ -144,7 +150,7 @@ def requires_python(old: Distribution, new: Distribution) -> Iterator[Change]:
     before, after = _allowed(was), _allowed(now)
     if before == after:
         return
-    earlier = f"before {was!r}" if was else "which it did not state before"
+    earlier = f"previously {was!r}" if was else "which it did not state previously"
     text = (
         f"Requires-Python is {now!r}, {earlier}" if now else f"states no Requires-Python, {earlier}"
     )

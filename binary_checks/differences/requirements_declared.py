@@ -170,11 +170,11 @@ def conda_dependencies(old: CondaLike, new: CondaLike) -> Iterator[Change]:
 def _format_constraint_change(was: str | None, now: str | None) -> str:
     """Return what changed about a constraint on a package; "" allows any version of it."""
     if now is None:
-        return f"is no longer constrained, before to {was!r}" if was else "is no longer named"
+        return f"is no longer constrained, previously to {was!r}" if was else "is no longer named"
     said = f"is constrained to {now!r}" if now else "is constrained to no version"
     if was is None:
         return f"{said} now"
-    return f"{said}, before to {was!r}" if was else f"{said}, before to no version"
+    return f"{said}, previously to {was!r}" if was else f"{said}, previously to no version"
 
 
 def _specs(texts: Iterable[str]) -> dict[str, str]:
@@ -194,10 +194,10 @@ def _compare(
         if was is None:
             said, together = f"is required now{_as(now)}", "are required now"
         elif now is None:
-            earlier = was and f", before{_as(was)}"
+            earlier = was and f", previously{_as(was)}"
             said, together = f"is no longer required{earlier}", "are no longer required"
         elif was != now:
-            said = f"is required{_as(now) or ' in any version'}, before{_as(was) or ' in any'}"
+            said = f"is required{_as(now) or ' in any version'}, previously{_as(was) or ' in any'}"
             together = _OTHER
         else:
             continue

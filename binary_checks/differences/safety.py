@@ -41,7 +41,7 @@ def elf_hardening(old: ElfFile, new: ElfFile) -> Iterator[Change]:
         yield Change(severity=Severity.BREAK, sentence=f"asks {said}", together=f"ask {said}")
     largest = _LARGE_PAGES.get(new.architecture, 0)
     if 0 < new.alignment < largest <= old.alignment:
-        said = f"segments aligned to {new.alignment:#x}, before {old.alignment:#x}"
+        said = f"segments aligned to {new.alignment:#x}, previously {old.alignment:#x}"
         rest = f"{said}: kernels with larger pages refuse it"
         yield Change(severity=Severity.BREAK, sentence=f"has {rest}", together=f"have {rest}")
     yield from _compare(_protections(old), _protections(new), _PROTECTIONS)

@@ -45,7 +45,7 @@ def _compare(what: str, was: int, now: int, jump: float = 0.0) -> Iterator[Chang
     yield Change(
         severity=Severity.CHANGE if large else Severity.INFO,
         subject=what,
-        sentence=f"{after} MB, before {before} MB, {grown}",
+        sentence=f"{after} MB, previously {before} MB, {grown}",
         together="are larger or smaller",
         detail=f"{before} -> {after} MB {grown}",
         noun="parts",

@@ -22,7 +22,7 @@ def check_outcomes(old: PackageResult, new: PackageResult) -> Iterator[Change]:
         was = before.get(entry.item)
         if was is entry.outcome or (was is None and entry.outcome is not Outcome.FAILED):
             continue
-        earlier = "which the old run did not have" if was is None else f"before {was.value}"
+        earlier = "which the old run did not have" if was is None else f"previously {was.value}"
         text = f"{entry.outcome.value}, {earlier}"
         first = next((each.sentence for each in entry.problems), entry.reason)
         yield Change(

@@ -99,9 +99,9 @@ def test_of_two_results_the_checks_that_fail_in_one_are_named() -> None:
     (broken,), (mended,) = (compare(*each).lines for each in ((passed, failed), (failed, passed)))
     assert (broken.severity, broken.text) == (
         Severity.BREAK,
-        "missing: failed, before passed: needs libx.so.1",
+        "missing: failed, previously passed: needs libx.so.1",
     )
-    assert (mended.severity, mended.text) == (Severity.INFO, "missing: passed, before failed")
+    assert (mended.severity, mended.text) == (Severity.INFO, "missing: passed, previously failed")
     assert compare(passed, passed).lines == ()
 
 
@@ -117,9 +117,9 @@ def test_a_place_is_compared_with_itself() -> None:
     steady = ran(Outcome.FAILED, Outcome.PASSED)
     assert compare(steady, steady).lines == ()
     (line,) = compare(steady, ran(Outcome.FAILED, Outcome.FAILED)).lines
-    assert (line.severity, line.text[:46]) == (
+    assert (line.severity, line.text[:50]) == (
         Severity.BREAK,
-        "starts[image:newest]: failed, before passed: n",
+        "starts[image:newest]: failed, previously passed: n",
     )
 
 

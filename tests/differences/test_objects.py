@@ -164,7 +164,7 @@ def test_a_library_with_another_soname_is_one_line() -> None:
     old = having(elf_file("demo/libdemo.so.1", name="libdemo.so.1", exports=symbols("a", "b")))
     new = having(elf_file("demo/libdemo.so.2", name="libdemo.so.2", exports=symbols("a")))
     assert said(old, new) == [
-        "break exports: demo/libdemo.so.2: goes by the name libdemo.so.2, before libdemo.so.1: "
+        "break exports: demo/libdemo.so.2: goes by the name libdemo.so.2, previously libdemo.so.1: "
         "programs linked with it look for the old name"
     ]
 
@@ -235,7 +235,7 @@ def test_absolute_search_paths_are_a_change() -> None:
     old, new = (having(elf_file(runpath=(path,))) for path in ("$ORIGIN", "/usr/local/cuda/lib64"))
     assert said(old, new) == [
         "change search-paths: demo/_native.so: has an absolute search path: "
-        "RUNPATH /usr/local/cuda/lib64, before RUNPATH $ORIGIN"
+        "RUNPATH /usr/local/cuda/lib64, previously RUNPATH $ORIGIN"
     ]
     assert said(old, old) == []
     assert said(new, having(elf_file()))[0].startswith("info search-paths")
@@ -314,10 +314,10 @@ def test_versions_of_what_it_is_built_from() -> None:
 
     old = build(linked=linked("3.3.0"))
     assert said(old, build(linked=linked("3.3.1"))) == [
-        "change linked-versions: OpenSSL: is linked in version 3.3.1, before 3.3.0"
+        "change linked-versions: OpenSSL: is linked in version 3.3.1, previously 3.3.0"
     ]
     assert said(old, build(linked=linked("", Linking.DYNAMIC, "libssl.so.3"))) == [
-        "change linked-versions: OpenSSL: is linked as libssl.so.3, before statically"
+        "change linked-versions: OpenSSL: is linked as libssl.so.3, previously statically"
     ]
     assert said(old, old) == []
 
@@ -343,7 +343,8 @@ def test_the_other_string_of_libstdcxx_is_a_break() -> None:
     new_abi = asking("_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE6appendEPKc")
     old_abi = asking("_ZNSs6appendEPKc")
     assert said(new_abi, old_abi) == [
-        "break cxx-abi: demo/_native.so: uses libstdc++'s old (pre-cxx11) std::string, before the "
+        "break cxx-abi: demo/_native.so: uses libstdc++'s old (pre-cxx11) std::string, "
+        "previously the "
         "new (cxx11) one"
     ]
     assert said(new_abi, new_abi) == []

@@ -33,10 +33,10 @@ def promising(*systems: SystemClaim, pythons: tuple[PythonClaim, ...] = (CP311,)
 def test_a_newer_glibc_that_is_promised_is_a_break() -> None:
     newer = replace(LINUX, name="manylinux_2_28_x86_64", minimum=(2, 28))
     assert said(promising(LINUX), promising(newer)) == [
-        "break promised-systems: is for linux x86_64 with glibc 2.28 and later, before for 2.17"
+        "break promised-systems: is for linux x86_64 with glibc 2.28 and later, previously for 2.17"
     ]
     assert said(promising(newer), promising(LINUX)) == [
-        "info promised-systems: is for linux x86_64 with glibc 2.17 and later, before for 2.28"
+        "info promised-systems: is for linux x86_64 with glibc 2.17 and later, previously for 2.28"
     ]
 
 
@@ -49,10 +49,10 @@ def test_a_tag_without_a_version_promises_every_version() -> None:
     plain = replace(LINUX, name="linux_x86_64", minimum=None)
     assert said(promising(plain, LINUX), promising(LINUX)) == [
         "break promised-systems: is for linux x86_64 with glibc 2.17 and later, "
-        "before for any version"
+        "previously for any version"
     ]
     assert said(promising(LINUX), promising(LINUX, plain)) == [
-        "info promised-systems: is for linux x86_64 with glibc in any version, before for 2.17"
+        "info promised-systems: is for linux x86_64 with glibc in any version, previously for 2.17"
     ]
 
 
@@ -70,7 +70,7 @@ def test_no_mac_with_apple_silicon_has_a_macos_before_11() -> None:
 
 def test_a_pure_build_that_became_one_of_a_platform_is_a_break() -> None:
     pure = promising(SystemClaim(name="any", system="any"))
-    lines = ["break promised-systems: is for manylinux_2_17_x86_64, before for every system"]
+    lines = ["break promised-systems: is for manylinux_2_17_x86_64, previously for every system"]
     assert said(pure, promising(LINUX)) == lines
 
 
@@ -90,10 +90,10 @@ def test_what_is_no_other_build_of_it_is_refused(new: Package, sentence: str) ->
 def test_another_python_is_a_break_and_one_more_is_only_noted() -> None:
     cp312 = replace(CP311, name="cp312-cp312", version=(3, 12), abi="cp312")
     assert said(promising(LINUX), promising(LINUX, pythons=(cp312,))) == [
-        "break promised-pythons: is for CPython 3.12, before for CPython 3.11"
+        "break promised-pythons: is for CPython 3.12, previously for CPython 3.11"
     ]
     assert said(promising(LINUX), promising(LINUX, pythons=(CP311, cp312))) == [
-        "info promised-pythons: is for CPython 3.11, CPython 3.12, before for CPython 3.11"
+        "info promised-pythons: is for CPython 3.11, CPython 3.12, previously for CPython 3.11"
     ]
 
 
@@ -101,10 +101,11 @@ def test_the_stable_abi_covers_the_pythons_after_its_own() -> None:
     stable = PythonClaim(name="cp39-abi3", implementation="cpython", version=(3, 9), abi="abi3")
     newer = replace(stable, name="cp311-abi3", version=(3, 11))
     assert said(promising(LINUX, pythons=(newer,)), promising(LINUX, pythons=(stable,))) == [
-        "info promised-pythons: is for CPython 3.9 and later, before for CPython 3.11 and later"
+        "info promised-pythons: is for CPython 3.9 and later, previously for CPython 3.11 and later"
     ]
     assert said(promising(LINUX, pythons=(stable,)), promising(LINUX, pythons=(newer,))) == [
-        "break promised-pythons: is for CPython 3.11 and later, before for CPython 3.9 and later"
+        "break promised-pythons: is for CPython 3.11 and later, "
+        "previously for CPython 3.9 and later"
     ]
 
 
@@ -119,7 +120,7 @@ def test_a_tag_without_an_abi_is_for_the_same_pythons_unless_one_has_no_gil() ->
     assert said(tagged(12, "cp312"), tagged(12, "")) == []
     assert said(tagged(13, ""), tagged(13, "cp313")) == [
         "break promised-pythons: is for CPython 3.13, "
-        "before for CPython 3.13 with or without the GIL"
+        "previously for CPython 3.13 with or without the GIL"
     ]
 
 
@@ -128,7 +129,7 @@ def test_requires_python_breaks_those_that_the_build_is_for() -> None:
         claims = Claims(systems=(LINUX,), pythons=pythons)
         return wheel(metadata=(("Requires-Python", text),), claims=claims)
 
-    line = "requires-python: Requires-Python is '>=3.11', before '>=3.9'"
+    line = "requires-python: Requires-Python is '>=3.11', previously '>=3.9'"
     every = PythonClaim(name="py3-none", version=(3, 0))
     assert said(requiring(">=3.9", every), requiring(">=3.11", every)) == [f"break {line}"]
     assert said(requiring(">=3.9", CP311), requiring(">=3.11", CP311)) == [f"change {line}"]
@@ -144,7 +145,8 @@ def test_a_newer_glibc_is_a_break_beyond_the_promise_alone() -> None:
 
     beyond = said(needing("GLIBC_2.5"), needing("GLIBC_2.27"))
     assert beyond == [
-        "break system-versions: demo/_native.so: needs GLIBC_2.27, before no object needed more "
+        "break system-versions: demo/_native.so: needs GLIBC_2.27, "
+        "previously no object needed more "
         "than GLIBC_2.5"
     ]
     assert said(needing("GLIBC_2.5"), needing("GLIBC_2.17"))[0].startswith("info system-versions")
@@ -157,7 +159,7 @@ def test_a_newer_macos_that_objects_ask_for_is_a_break_beyond_the_promise_alone(
         return wheel(claims=Claims(systems=(MACOS,)), objects=(item,))
 
     assert said(built("11.0"), built("13.0")) == [
-        "break lowest-macos: runs on macOS 13.0 and later, before 11.0 (minos 13.0)"
+        "break lowest-macos: runs on macOS 13.0 and later, previously 11.0 (minos 13.0)"
     ]
     assert said(built("11.0"), built("11.0")) == []
 
@@ -173,7 +175,7 @@ def needing_numpy(*oldest: str, requires: str = "") -> Package:
 
 def test_a_newer_numpy_counts_where_no_requirement_asks_for_it() -> None:
     assert said(needing_numpy("1.20"), needing_numpy("1.23")) == [
-        "change numpy-api: runs with NumPy 1.23 and later, before 1.20"
+        "change numpy-api: runs with NumPy 1.23 and later, previously 1.20"
     ]
     required = "numpy>=1.23"
     assert (
@@ -194,10 +196,10 @@ def test_another_cuda_is_a_break() -> None:
     )
     lines = said(build(configuration=one), build(configuration=other))
     assert only(lines, "accelerator") == [
-        "break accelerator: is built for cuda 13.0, before for cuda 12.6"
+        "break accelerator: is built for cuda 13.0, previously for cuda 12.6"
     ]
     assert said(build(configuration=cpu), build(configuration=one)) == [
-        "break accelerator: is built for cuda 12.6, before for cpu"
+        "break accelerator: is built for cuda 12.6, previously for cpu"
     ]
 
 
@@ -216,16 +218,16 @@ def test_a_cuda_that_needs_a_newer_driver_is_a_break_with_the_number() -> None:
 
     assert lines(for_cuda("12.6"), for_cuda("13.0")) == [
         "break nvidia-driver: needs NVIDIA driver 580 or later, for CUDA 13.0; "
-        "before 525.60.13, for CUDA 12.6"
+        "previously 525.60.13, for CUDA 12.6"
     ]
     windows = for_cuda("11.8", system="windows"), for_cuda("12", system="windows")
     assert lines(*windows) == [
         "break nvidia-driver: needs NVIDIA driver 528.33 or later, for CUDA 12; "
-        "before 452.39, for CUDA 11.8"
+        "previously 452.39, for CUDA 11.8"
     ]
     assert lines(for_cuda("11", "12"), for_cuda("12")) == [
         "break nvidia-driver: needs NVIDIA driver 525.60.13 or later, for CUDA 12; "
-        "before 450.80.02, for CUDA 11"
+        "previously 450.80.02, for CUDA 11"
     ]
     assert lines(for_cuda("10.1"), for_cuda("10.2"))[0].startswith("break nvidia-driver: needs")
     assert lines(for_cuda("13.0"), for_cuda("12.6"))[0].startswith("info nvidia-driver: needs")
@@ -247,14 +249,14 @@ def test_nvidias_own_libraries_tell_their_cuda_by_their_names() -> None:
     )
     assert only(said(twelve, thirteen), "nvidia-driver") == [
         "break nvidia-driver: needs NVIDIA driver 580 or later, for CUDA 13; "
-        "before 525.60.13, for CUDA 12"
+        "previously 525.60.13, for CUDA 12"
     ]
 
 
 def test_a_driver_that_nobody_knows_is_not_compared() -> None:
     for one, other, reason in (
         ("12.6", "14.0", "the lowest driver for CUDA 14.0, of demo.whl, is not known"),
-        ("", "12.6", "nothing tells which CUDA demo.whl is for, nor which driver"),
+        ("", "12.6", "neither the CUDA nor the driver that demo.whl is for is known"),
         ("10", "11", "the lowest driver for CUDA 10, of demo.whl, is not known"),
     ):
         (gap,) = compared(for_cuda(one), for_cuda(other)).not_compared
@@ -271,7 +273,7 @@ def test_a_newer_toolset_matters_where_its_runtime_is_needed() -> None:
         return wheel(objects=(pe_file(linker_version=version, needed=needs),))
 
     assert said(linked("14.29", "MSVCP140.dll"), linked("14.44", "MSVCP140.dll")) == [
-        "change visual-cpp-runtime: needs the Visual C++ runtime 14.44 or later, before 14.29"
+        "change visual-cpp-runtime: needs the Visual C++ runtime 14.44 or later, previously 14.29"
     ]
     assert said(linked("14.29"), linked("14.44")) == []
 
@@ -285,7 +287,7 @@ def test_a_newer_function_of_the_stable_abi_is_a_break_beyond_the_promise() -> N
     old, new = asking("PyList_New"), asking("PyList_New", "PyObject_CallNoArgs")
     assert said(old, new) == [
         "break stable-abi: imports PyObject_CallNoArgs, of Python 3.10 and later; "
-        "before nothing newer than 3.2"
+        "previously nothing newer than 3.2"
     ]
     assert said(old, old) == []
     assert said(asking("PyList_New", abi="cp37"), asking("PyObject_CallNoArgs", abi="cp37")) == []
@@ -294,6 +296,6 @@ def test_a_newer_function_of_the_stable_abi_is_a_break_beyond_the_promise() -> N
 def test_a_newer_cpu_is_a_break() -> None:
     old, new = (wheel(objects=(elf_file(isa_level=level),)) for level in ("", "x86-64-v3"))
     assert said(old, new) == [
-        "break cpu-level: demo/_native.so: needs a CPU of level x86-64-v3, before x86-64"
+        "break cpu-level: demo/_native.so: needs a CPU of level x86-64-v3, previously x86-64"
     ]
     assert said(new, old)[0].startswith("info cpu-level")

@@ -86,7 +86,7 @@ def test_requirements_that_come_go_and_change() -> None:
     ) == [
         "change requirements: 2 requirements: are required in other versions "
         "(c ==1 -> ==2, d ==1 -> ==3)",
-        "change requirements: b: is no longer required, before as '<9'",
+        "change requirements: b: is no longer required, previously as '<9'",
         "change requirements: e: is required now",
     ]
 
@@ -149,17 +149,17 @@ def test_constraints_of_conda_that_come_go_and_change() -> None:
     old = conda(constrains=("a <2", "b <2", "c"))
     assert said(old, conda(constrains=("a <3", "c <1", "d >=1"))) == [
         "info conda-dependencies: 2 packages: are constrained to other versions (a, c)",
-        "info conda-dependencies: b: is no longer constrained, before to '<2'",
+        "info conda-dependencies: b: is no longer constrained, previously to '<2'",
         "info conda-dependencies: d: is constrained to '>=1' now",
     ]
     assert said(conda(constrains=("c",)), conda(constrains=("c <1",))) == [
-        "info conda-dependencies: c: is constrained to '<1', before to no version"
+        "info conda-dependencies: c: is constrained to '<1', previously to no version"
     ]
 
 
 def test_dependencies_of_conda() -> None:
     assert said(conda("a >=1", "__glibc >=2.17"), conda("a >=2", "__glibc >=2.28", "b")) == [
-        "change conda-dependencies: a: is required as '>=2', before as '>=1'",
+        "change conda-dependencies: a: is required as '>=2', previously as '>=1'",
         "change conda-dependencies: b: is required now",
     ]
     assert said(conda("a"), conda("a")) == []
@@ -192,7 +192,7 @@ def test_a_compressed_file_is_not_compared_with_a_folder() -> None:
 
 def test_two_sizes_are_told_apart() -> None:
     old, new = wheel(size=861_000), wheel(size=939_000)
-    assert said(old, new) == ["info sizes: package file: 0.94 MB, before 0.86 MB, +9%"]
+    assert said(old, new) == ["info sizes: package file: 0.94 MB, previously 0.86 MB, +9%"]
 
 
 def test_sizes_count_from_a_share_and_a_number_of_bytes() -> None:
@@ -201,6 +201,6 @@ def test_sizes_count_from_a_share_and_a_number_of_bytes() -> None:
 
     assert said(sized(1_000_000, 100_000), sized(1_040_000, 140_000)) == []
     assert said(sized(1_000_000, 1_000_000), sized(1_400_000, 1_100_000)) == [
-        "change sizes: package file: 1.4 MB, before 1.0 MB, +40%",
-        "info sizes: data: 1.1 MB, before 1.0 MB, +10%",
+        "change sizes: package file: 1.4 MB, previously 1.0 MB, +40%",
+        "info sizes: data: 1.1 MB, previously 1.0 MB, +10%",
     ]
