@@ -44,7 +44,8 @@ def _answer(asked: Mapping[str, Any], output: IO[str]) -> int:
     last = closed_nights(store)[-asked["nights"] :] or None if asked["nights"] else None
     with open_tables(store, nights=last, project=project, apart=not asked["ours"]) as connection:
         if project and connection.execute("FROM cells LIMIT 1").fetchone() is None:
-            raise ProfileError(f"--project {project!r:.80}: no cell of it in {store.url}")
+            found = f"no cells of this project in {store.url}"
+            raise ProfileError(f"--project {project!r:.80}: {found}")
         os.write(1, READY)
         _limit()
         try:

@@ -127,7 +127,7 @@ def read_waived_night(
         if row is not None and row.accepted:
             found = [*_read_accepted(attempts, planned)]
             if len(found) < row.accepted:
-                raise ProfileError(f"night {plan.night}: {row.cell}: a result of it is gone")
+                raise ProfileError(f"night {plan.night}: {row.cell}: one of its results is missing")
             for each in found:
                 of_check = accepted.setdefault(each.check, {})
                 of_check.setdefault(each.problem.facts, []).append(each)
@@ -372,9 +372,9 @@ def lint_list(listed: KnownList, rules: LintRules) -> Iterator[tuple[int | None,
 
 def _lint_head(listed: KnownList, rules: LintRules) -> Iterator[str]:
     if not listed.issued:
-        yield "no issued: an older list in its place would not be noticed"
+        yield "no issued: replacing the list by an older one would not be noticed"
     if not listed.valid_until:
-        yield "no valid_until: no copy of the list can replace a server that is down"
+        yield "no valid_until: a copy of the list cannot be used while its server is down"
     if fault := listed.find_fault(rules.now):
         yield fault
 
@@ -386,7 +386,7 @@ def _lint_entry(entry: KnownProblem, rules: LintRules, ids: Mapping[str, None]) 
         if not said.strip():
             yield f"no {key}"
         elif _PLACEHOLDER.fullmatch(said) or said == REASON:
-            yield f"{key} {said[:80]!r} is a placeholder: a person has to write it"
+            yield f"{key} {said[:80]!r} is a placeholder: replace it"
     yield from _lint_expiry(entry, rules)
     narrow = entry.match or entry.facts
     if _STARS.fullmatch(entry.path) and entry.path and not narrow:
@@ -433,7 +433,7 @@ def _find_shadowed(entries: Sequence[KnownProblem]) -> Iterator[tuple[int | None
         if left < 0:
             yield (
                 None,
-                f"too many entries: overlaps were looked for only before entry {number:,}",
+                f"too many entries: redundant ones were only looked for before entry {number:,}",
             )
             return
         found = next((each for each in likely if _shadows(entries, each, number)), None)
@@ -565,4 +565,6 @@ def _require_rest(before: KnownList, after: KnownList, gone: Collection[int], wh
     rest = [each for number, each in enumerate(before.entries) if number not in gone]
     same = (before.issued, before.valid_until) == (after.issued, after.valid_until)
     if not same or rest != [*after.entries]:
-        raise ProfileError(f"{where}: its entries cannot be told by their lines: edit it by hand")
+        raise ProfileError(
+            f"{where}: the lines of its entries cannot be determined: edit it by hand"
+        )

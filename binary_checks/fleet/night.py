@@ -168,7 +168,7 @@ _WORST_FIRST = (
 )
 _NOTHING = {
     CellState.LOST: "no result",
-    CellState.BLOCKED: "its GPU stage has not run: no host with a GPU took it",
+    CellState.BLOCKED: "its GPU stage has not run: no host with a GPU was available",
 }
 
 

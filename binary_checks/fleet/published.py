@@ -124,7 +124,9 @@ class _Asking:
             failures = self._failures.setdefault(place, [])
             given_up = len(failures) >= _PATIENCE and place not in self._answered
         if given_up:
-            said = f"{failures[-1]}; nor did it answer for {len(failures) - 1} other projects"
+            said = (
+                f"{failures[-1]}; it did not answer either for {len(failures) - 1} other projects"
+            )
             return fail(cells, said, show(place) or "pip's index")
         found = self._ask(question, cells)
         broken = [each.reason for each in found if each.state is CellState.INFRA]
@@ -340,7 +342,7 @@ def _look_up_in_folder(folder: Path, cell: Cell, surroundings: Surroundings) -> 
     if not found:
         near = sorted(path.name for path in paths if cell.package.split("-")[0] in path.name)
         there = ", ".join(near[:_FEW]) + ", …" * (len(near) > _FEW)
-        said = f"no {cell.kind} file for it; there are {there or 'none of that name'}"
+        said = f"no {cell.kind}file matches; found: {there or 'none of that name'}"
         return miss(cell, f"{cell.package}: {said} (asked: {folder})", str(folder))
     newest = max(found, key=_age)
     return look_up_file(newest.as_uri(), [cell], surroundings)[0]

@@ -74,7 +74,7 @@ def find_plan(store: Store, night: str) -> NightPlan | None:
         return None
     plan = read_plan(content, f"{store.url}: {name}")
     if plan.night != night:
-        raise RecordError(f"{store.url}: {name}: is the plan of {plan.night}")
+        raise RecordError(f"{store.url}: {name}: it is the plan of {plan.night}")
     return plan
 
 
@@ -82,7 +82,7 @@ def require_plan(store: Store, night: str) -> NightPlan:
     """Return the night's plan. Raises StoreError if it is missing or unreadable."""
     plan = find_plan(store, night)
     if plan is None:
-        raise StoreError(f"{store.url}: {plan_name(night)}: a night without a plan")
+        raise StoreError(f"{store.url}: {plan_name(night)}: the night has no plan")
     return plan
 
 
@@ -138,7 +138,7 @@ def read_frozen(store: Store, name: str) -> bytes:
     """Return a frozen file. Raises StoreError unless its bytes are those that the plan froze."""
     content = store.read(name)
     if content is None:
-        raise StoreError(f"{store.url}: {name}: not there, and the plan has it")
+        raise StoreError(f"{store.url}: {name}: missing, although the plan names it")
     return require_frozen(content, f"{store.url}: {name}")
 
 
@@ -146,7 +146,7 @@ def require_frozen(content: bytes, named: str) -> bytes:
     """Return the content. Raises StoreError unless its hash is the object's name."""
     digest = hashlib.sha256(content).hexdigest()
     if not named.endswith(f"/{digest}.toml"):
-        raise StoreError(f"{named}: other bytes than those that the plan froze")
+        raise StoreError(f"{named}: its bytes are not those that the plan froze")
     return content
 
 
@@ -219,7 +219,7 @@ def read_stored_attempt(content: bytes, name: str, url: str = "") -> Attempt:
     about = (attempt.night, attempt.cell, attempt.stage, attempt.number)
     if result_name(*about) != name:
         said = " ".join(map(str, about))
-        raise RecordError(f"{named}: its document is of another attempt: {cut(one_line(said))}")
+        raise RecordError(f"{named}: its document is for another attempt: {cut(one_line(said))}")
     return attempt
 
 
@@ -275,7 +275,7 @@ def open_document(content: bytes, schema: str) -> dict[str, Any]:
     before, _, theirs = found.rpartition("/")
     if before == kind and theirs.isdecimal() and len(theirs) < 9 and int(theirs) > int(number):
         raise DocumentError(
-            f"its schema is {found}: a newer binary-checks wrote it, update this one"
+            f"its schema is {found}: a newer binary-checks wrote it; update this one"
         )
     raise DocumentError(f"its schema is {found!r:.80}, not {schema}")
 
@@ -290,10 +290,10 @@ def _require_attempt(attempt: Attempt) -> None:
             raise DocumentError(f"{name}: less than 0")
     if attempt.stage not in (CPU, GPU) or attempt.number < 1:
         raise DocumentError(
-            f"{attempt.stage!r:.20}, {attempt.number}: not the number of an attempt"
+            f"{attempt.stage!r:.20}, {attempt.number}: not a stage and number of an attempt"
         )
     if attempt.state in _OF_CELLS_ALONE:
-        raise DocumentError(f"state: {attempt.state.value}: no attempt ends so")
+        raise DocumentError(f"state: {attempt.state.value}: attempts cannot have this state")
 
 
 def _require_night(night: str) -> None:
@@ -304,19 +304,19 @@ def _require_night(night: str) -> None:
 def require_digest(name: str, value: str) -> None:
     """Raise DocumentError unless the value is a SHA-256."""
     if not _DIGEST.fullmatch(value):
-        raise DocumentError(f"{name}: not the 64 hexadecimal digits of a digest")
+        raise DocumentError(f"{name}: not a digest of 64 hexadecimal digits")
 
 
 def _require_id(cell: str) -> None:
     if not _ID.fullmatch(cell):
-        raise DocumentError(f"cells: {cell!r:.80} is not the id of a cell")
+        raise DocumentError(f"cells: {cell!r:.80} is not a valid cell id")
 
 
 def require_relative(name: str, path: str) -> None:
     """Raise DocumentError unless the path is relative and leads to a place below its folder."""
     parts = path.split("/")
     if any(part in ("", ".", "..") for part in parts) or set("\\:\0") & set(path):
-        raise DocumentError(f"{name}: {path!r:.80} is not a path below a folder")
+        raise DocumentError(f"{name}: {path!r:.80} is not a relative path below a folder")
 
 
 def _require_unique(ids: Iterable[str]) -> None:
@@ -343,7 +343,7 @@ def now() -> str:
 def read_date(text: str, given: str = "") -> str:
     """Return a date that a user gave. Raises ProfileError, naming ``given``, if it is none."""
     if not is_night(text):
-        raise ProfileError(f"{given or '--date'} {text!r:.40}: not a date, as {tonight()} is one")
+        raise ProfileError(f"{given or '--date'} {text!r:.40}: not a date such as {tonight()}")
     return text
 
 
@@ -434,7 +434,7 @@ def read_stored_build(url: str | None, named: str) -> Build:
     if not at:
         cell, night = named, ""
     if not cell:
-        raise ProfileError(f"store:{named}: no cell; it is store:CELL@DATE, or store:CELL")
+        raise ProfileError(f"store:{named}: no cell; expected store:CELL@DATE or store:CELL")
     if at:
         read_date(night, f"store:{cell}@DATE:")
     store = open_store(url)

@@ -124,7 +124,7 @@ def require_sound(artifact: Artifact) -> None:
         raise DocumentError("size: less than 0")
     require_part("file_name", artifact.file_name)
     if artifact.file_name.lower() in RESERVED_NAMES:  # many file systems ignore case
-        raise DocumentError(f"file_name: {artifact.file_name} is a name that the store reserves")
+        raise DocumentError(f"file_name: {artifact.file_name} is a name that the store uses itself")
     require_part("project", artifact.project)
     if artifact.subdir:
         require_part("subdir", artifact.subdir)
@@ -135,8 +135,8 @@ def require_part(name: str, value: str) -> None:
     """Raise DocumentError if the value cannot stand between two "/" of an object's name."""
     if not is_safe_part(value):
         raise DocumentError(
-            f"{name}: {value!r:.120} names no object of a store: letters, digits and ._+=!@,~- "
-            "alone may stand in it, at most 200"
+            f"{name}: {value!r:.120} cannot name an object of a store: only letters, digits and "
+            "._+=!@,~- are allowed, at most 200"
         )
 
 

@@ -158,7 +158,7 @@ def _take_run(
     Raises ProfileError for a package without a hash or listed twice, or if no time is known.
     """
     if not (run.ended or ended):
-        lacking = "it does not say when it ended: an older binary-checks wrote it; give --ended"
+        lacking = "it does not state when it ended (an older binary-checks wrote it): give --ended"
         raise ProfileError(f"{named}: {lacking}")
     packages = [each for each in run.packages if not each.parts]
     if not packages:
@@ -167,7 +167,9 @@ def _take_run(
     for package in packages:
         if not package.sha256:
             what = (
-                "an installed copy" if package.record_sha256 else "it does not say of which bytes"
+                "an installed copy"
+                if package.record_sha256
+                else "it does not state which bytes were judged"
             )
             raise ProfileError(f"{named}: {package.file_name}: no sha256: {what}")
         if counted[package.sha256] > 1:
@@ -195,7 +197,7 @@ def _take_attempt(
     if not found:  # the host or the network failed
         return []
     if [each.sha256 for each in found] != [sha256]:
-        raise ProfileError(f"{named}: its result is of other bytes than those planned: {sha256}")
+        raise ProfileError(f"{named}: its result is for other bytes than those planned: {sha256}")
     if renamed := _find_other_name(store, found[0], artifact):
         raise ProfileError(f"{named}: {renamed}")
     return [

@@ -89,7 +89,7 @@ def read_by_hand(texts: Sequence[str], names: Sequence[str] = FILE_AXES) -> dict
         if not equals or axis not in names:
             raise ProfileError(f"{where}: not AXIS=VALUE, AXIS of {', '.join(names)}")
         if axis in found and found[axis] != value:
-            raise ProfileError(f"{where}: and {axis}={found[axis]}: it has one value")
+            raise ProfileError(f"{where}: and {axis}={found[axis]}: an axis has one value")
         found[axis] = require_value(axis, value, where)
     return found
 
@@ -331,7 +331,7 @@ def find_contradiction_in_name(artifact: Artifact) -> str:
         (kind for end, kind in _KINDS_BY_SUFFIX.items() if name.endswith(end)), artifact.kind
     )
     if kind != artifact.kind:
-        return f"artifact.json says that it is of the kind {artifact.kind}"
+        return f"artifact.json states the kind {artifact.kind}"
     if kind != "wheel":
         return ""
     for axis, known in _read_name(name):
@@ -340,7 +340,7 @@ def find_contradiction_in_name(artifact: Artifact) -> str:
             each in known or is_compatible(axis, each, ", ".join(known)) for each in _split(value)
         ):
             said = f"{axis} {value}" if value else f"no {axis}"
-            return f"artifact.json says {said}, and its name {', '.join(known)}"
+            return f"artifact.json says {said}, but its name {', '.join(known)}"
     return ""
 
 

@@ -133,7 +133,7 @@ def write_index(store: Store, channel: str) -> IndexWritten:
             removed += len(stale)
             again = view_channel(store, channel, again.artifacts)
         view = again
-    raise StoreError(f"{store.url}: {channel}: its members kept changing: run it again")
+    raise StoreError(f"{store.url}: {channel}: its members kept changing; run this again")
 
 
 def is_indexed(store: Store, channel: str) -> bool:

@@ -61,7 +61,7 @@ def require_free(store: Store, channel: str, artifact: Artifact) -> None:
         if each.name != name and each.name.lower() == name.lower():
             raise ArtifactRefusedError(
                 f"{artifact.file_name}: the channel {channel} has {each.name.rpartition('/')[2]}, "
-                "which is the same name to installers and on other systems"
+                "which installers and some file systems take for the same name"
             )
 
 
@@ -128,7 +128,7 @@ def _make_member(store: Store, stored: Stored, content: bytes) -> ChannelMember:
     parts = split_member(stored.name)
     sha256 = _read_member(store, stored.name, content)
     if parts is None:
-        raise RecordError(f"{store.url}: {stored.name}: not the name of a channel's member")
+        raise RecordError(f"{store.url}: {stored.name}: not a valid name for a member of a channel")
     channel, project, subdir, file_name = parts
     return ChannelMember(
         channel=channel,
@@ -143,7 +143,7 @@ def _make_member(store: Store, stored: Stored, content: bytes) -> ChannelMember:
 def _read_member(store: Store, name: str, content: bytes) -> str:
     found = _CONTENT.fullmatch(content)
     if found is None:
-        raise RecordError(f"{store.url}: {name}: does not say which package it holds")
+        raise RecordError(f"{store.url}: {name}: does not state which package it contains")
     return found[1].decode("ascii")
 
 
@@ -193,7 +193,7 @@ def _read(content: bytes, named: str, digest: str) -> Withdrawal:
             raise DocumentError(f"not a document {WITHDRAWAL_SCHEMA}")
         found = Withdrawal(**decode_fields(Withdrawal, row))
         if found.sha256 != digest:
-            raise DocumentError(f"it is of other bytes: {found.sha256!r:.80}")
+            raise DocumentError(f"it is for other bytes: {found.sha256!r:.80}")
         if not found.reason or found.reason != cut(one_line(found.reason)):
             raise DocumentError("its reason is not one line")
     except DocumentError as error:

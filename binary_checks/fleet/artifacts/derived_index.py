@@ -215,7 +215,7 @@ def index_wheel(artifact: Artifact, yanked: str | None = None) -> IndexedWheel:
     except (InvalidWheelFilename, InvalidVersion) as error:
         raise ValueError(f"not the name of a wheel: {error}") from None
     if canonicalize_name(artifact.project) != name or artifact.project != name:
-        raise ValueError(f"a wheel of {name}, which is listed as one of {artifact.project!r:.80}")
+        raise ValueError(f"a wheel of {name}, listed under {artifact.project!r:.80}")
     return IndexedWheel(artifact=artifact, version=version, yanked=yanked)
 
 
@@ -405,7 +405,7 @@ def index_conda(artifact: Artifact) -> dict[str, Any]:
     if not _NAME.fullmatch(str(said["name"])) or artifact.file_name not in map(
         stem.__add__, _SUFFIXES
     ):
-        raise ValueError(f"its index.json says that it is {stem!r:.120}")
+        raise ValueError(f"its index.json names it {stem!r:.120}")
     record = {key: value for key, value in said.items() if value is not None}
     about = {"subdir": artifact.subdir, "sha256": artifact.sha256, "size": artifact.size}
     return {"depends": [], **record, **about}

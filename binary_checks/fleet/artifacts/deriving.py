@@ -132,7 +132,7 @@ def _name_kind(package: Package) -> str:
         return _LIBRARY
     kind = type(package).__name__.removesuffix("Package").lower()
     if kind not in KINDS:
-        raise ProfileError(f"{package.file_name}: {package.noun} is not a file that can be pushed")
+        raise ProfileError(f"{package.file_name}: {package.noun} cannot be pushed")
     return kind
 
 
@@ -160,8 +160,8 @@ def _require_own_name(package: Package, record: Mapping[str, Any]) -> None:
         return
     if not alike or not same_version(inside[1], package.version):
         raise ArtifactRefusedError(
-            f"{package.file_name}: project: its name says another than {where}, which says "
-            f"{' '.join(inside)}: never rename a package"
+            f"{package.file_name}: project: its file name contradicts {where}, which states "
+            f"{' '.join(inside)}; do not rename packages"
         )
 
 
@@ -177,7 +177,7 @@ def _name_project(package: Package, stated: StatedArtifact) -> str:
             f"{stated.project}"
         )
     if not (given or known):
-        raise ProfileError(f"{package.file_name}: of which project is it? Give --project")
+        raise ProfileError(f"{package.file_name}: its project is unknown; give --project")
     return given or known
 
 
@@ -426,7 +426,7 @@ def _read(path: Path, tree: Tree, member: Member) -> bytes:
             continue
         if hash_content(content) == member.sha256:
             return content
-    raise PackageError(f"{path.name}: {member.archive_name}: not as it was when inspected")
+    raise PackageError(f"{path.name}: {member.archive_name}: changed since it was inspected")
 
 
 def join_text(pieces: Iterator[bytes]) -> bytes:
@@ -497,8 +497,8 @@ def choose_commit(
     if chosen is None:
         variables = ", ".join(VARIABLES[:4])
         raise ProfileError(
-            f"{named}: from which commit was it built? Give --commit; no variable ({variables}, …) "
-            "says it, nor the package, nor git in this folder"
+            f"{named}: the commit that it was built from is unknown; give --commit (neither "
+            f"variables ({variables}, …) nor the package nor git in this folder state it)"
         )
     for each in every:
         if not _agree(chosen.commit, each.commit):

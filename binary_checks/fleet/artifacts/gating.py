@@ -115,7 +115,7 @@ def _find_doubts(
     if verdict.file_name != artifact.file_name:  # it was renamed in the store
         yield f"it is on {cut(one_line(verdict.file_name), 120)}, of the same bytes", _AGAIN
     if read_time(verdict.ended) > now + AHEAD:
-        yield "it is from the future; the clock of that host, or of this one, is wrong", _AGAIN
+        yield "it is from the future: the clock of that host or of this one is wrong", _AGAIN
     if len(kept.signers) < gate.threshold:
         found = _count(len(kept.signers), "trusted signature")
         yield f"{found}, and {gate.threshold} wanted", _SIGN
@@ -163,9 +163,12 @@ class _GateEvaluation:
             yield f"it used the profile {verdict.profile}, and not {gate.profile}", _AGAIN
         wanted = gate.known_problems_sha256
         if wanted and wanted != verdict.known_problems_sha256:
-            yield "it is by another list of known problems", _AGAIN
+            yield "it used another list of known problems", _AGAIN
         if not verdict.is_decisive:
-            yield f"{verdict.word}: {verdict.told() or 'it says nothing of the package'}", _AGAIN
+            yield (
+                f"{verdict.word}: {verdict.told() or 'it states nothing about the package'}",
+                _AGAIN,
+            )
 
     def judge(self, family: str, place: str, counted: Sequence[KeptVerdict]) -> None:
         """Let the newest verdict that judged the family in the place decide."""
@@ -187,9 +190,11 @@ class _GateEvaluation:
             self._refuse(where, f"not inspected: {gaps[0]}", "run it where that can be inspected")
         elif self._ignored:
             note, advice = self._ignored[0]
-            self._refuse(where, f"no verdict that counts: {note}", advice)
+            self._refuse(where, f"no verdict counts: {note}", advice)
         else:
-            self._refuse(where, "no verdict", "judge it there, and `artifact attest` the result")
+            self._refuse(
+                where, "no verdict", "judge it there and run `artifact attest` on the result"
+            )
 
     def _check_deciding(
         self, where: str, verdict: PackageVerdict, said: FamilyVerdict, place: str
@@ -199,7 +204,7 @@ class _GateEvaluation:
             limit = f"{self._gate.max_age:g} days"
             self._refuse(where, f"the verdict of {told} is older than {limit}", _AGAIN)
         if verdict.word not in self._gate.accept and not self._waives_all(verdict):
-            advice = "no gate lets that pass" if verdict.unjudged else "mend it, or waive it"
+            advice = "no gate lets that pass" if verdict.unjudged else "fix it, or waive it"
             self._refuse("", f"{verdict.word} ({told}): {verdict.told()}", advice)
         ungapped = [check for check in said.gapped if not self._waives(check)]
         wanted = said.gap and ungapped and place not in self._gate.gaps

@@ -106,7 +106,7 @@ def _try(store: Store, name: str) -> Artifact | RecordError:
     try:
         content = store.read(name, _LONGEST)
         if content is None:
-            raise RecordError(f"{store.url}: {name}: not there, so nothing is known of it")
+            raise RecordError(f"{store.url}: {name}: missing, so nothing is known about it")
         return _read(store, name, content)
     except RecordError as error:
         return error
@@ -115,7 +115,7 @@ def _try(store: Store, name: str) -> Artifact | RecordError:
 def _read(store: Store, name: str, content: bytes) -> Artifact:
     artifact = read_artifact(content, f"{store.url}: {name}")
     if artifact_name(artifact.sha256) != name:
-        raise RecordError(f"{store.url}: {name}: its document is of {artifact.sha256}")
+        raise RecordError(f"{store.url}: {name}: its document is for {artifact.sha256}")
     return artifact
 
 
@@ -132,7 +132,7 @@ def _is_kept(store: Store, artifact: Artifact) -> bool:
         kept, given = str(getattr(known, name)), str(getattr(artifact, name))
         if given and kept != given:
             said = f"with {name} {kept}" if kept else f"without {name}"
-            raise ArtifactRefusedError(f"{where} {said}, and this is pushed with {given}")
+            raise ArtifactRefusedError(f"{where} {said}, but this push states {given}")
     kept_beside = {(each.path, each.sha256) for each in known.companions}
     for each in artifact.companions:
         if (each.path, each.sha256) not in kept_beside:
@@ -151,7 +151,7 @@ def _keep_file(store: Store, name: str, file: HashedFile) -> None:
             raise StoreError(f"{file.path.name}: it changed while it was pushed")
         return
     if hash_pieces(store.pieces(name), most=file.size) != file.sha256:
-        raise StoreError(f"{store.url}: {name}: holds other bytes than its name says")
+        raise StoreError(f"{store.url}: {name}: its bytes do not match its name")
 
 
 # Files of this host, hashed, with a check that they have not changed since.

@@ -100,7 +100,7 @@ def open_verdict(store: Store, name: str, sha256: str) -> _OpenedVerdict:
     signed = read_envelope(content or b"", where)
     verdict = read_statement(signed.payload, where)
     if verdict.sha256 != sha256:
-        raise RecordError(f"{where}: a verdict on other bytes: {verdict.sha256}")
+        raise RecordError(f"{where}: a verdict for other bytes: {verdict.sha256}")
     return _OpenedVerdict(digest, signed, verdict)
 
 
@@ -116,7 +116,7 @@ def require_digest_of(content: bytes | None, named: str) -> str:
     """Return the content's digest. Raises RecordError unless the object's name contains it."""
     digest = "" if content is None else hash_bytes(content)
     if not named.endswith(f"/{digest}.json"):
-        raise RecordError(f"{named}: other bytes than those that its name promises")
+        raise RecordError(f"{named}: its bytes do not match its name")
     return digest
 
 

@@ -138,7 +138,7 @@ def format_differences(found: Sequence[FoundArtifact]) -> str:
 def format_nearest(found: Sequence[FoundArtifact], wish: ArtifactWish) -> str:
     """Return which artifact comes closest to the request, and how it differs."""
     if not found:
-        return "there is none at all"
+        return "there are no artifacts"
     wrong, nearest = min(
         ((wish.unmet(each.artifact), each) for each in found),
         key=lambda pair: (len(pair[0]), _order(pair[1])),

@@ -103,7 +103,9 @@ class _PolicyReader:
         keys = self._read_keys()
         channels = self._take("channels", {})
         if not channels:
-            raise ProfileError(f"{self._named}: it has no [channels.NAME]: nothing is gated")
+            raise ProfileError(
+                f"{self._named}: it has no [channels.NAME], so no channel has a gate"
+            )
         if len(channels) > _MOST_CHANNELS:
             raise ProfileError(f"{self._named}: channels: more than {_MOST_CHANNELS} of them")
         gates = {name: self._read_gate(name, row, keys) for name, row in channels.items()}
@@ -135,7 +137,7 @@ class _PolicyReader:
         for said, where in self._rows(self._tables, "keys", _KEY):
             name = _require_text(said, "name", where)
             if ("file" in said) == ("public" in said):
-                raise ProfileError(f"{where}: give one of file and public")
+                raise ProfileError(f"{where}: give either file or public")
             text, told = said.get("public", ""), f"{where}: public"
             if "file" in said:
                 told = f"{where}: file {one_line(said['file'])}"
@@ -162,7 +164,9 @@ class _PolicyReader:
             if key not in tables
         }
         if "families" not in said:
-            raise ProfileError(f"{where}: 'families' is missing: what must have been judged")
+            raise ProfileError(
+                f"{where}: 'families' is missing: name the families that must have been judged"
+            )
         self._require_asked(said, where)
         trusted = self._choose_keys(said, keys, where)
         gate = Gate(
@@ -189,15 +193,17 @@ class _PolicyReader:
         """Raise ProfileError for conditions that nothing can meet, or that everything meets."""
         if "families" in said:
             if not said["families"]:
-                raise ProfileError(f"{where}: families: none, and so anything would pass")
+                raise ProfileError(f"{where}: families: without any, everything would pass")
             reject_unknown(said["families"], self._families, f"{where}: families", "family")
         words = {word: word for word in GOOD_WORDS}
         if "accept" in said:
             reject_unknown(said["accept"], words, f"{where}: accept", "verdict")
             if "passed" not in said["accept"]:
-                raise ProfileError(f"{where}: accept: without 'passed' a clean package is refused")
+                raise ProfileError(
+                    f"{where}: accept: without 'passed', packages without problems are refused"
+                )
         if "max_age" in said and not 0 < said["max_age"] <= MOST_DAYS:
-            reason = "no verdict is ever that new" if said["max_age"] <= 0 else "more than 10 years"
+            reason = "no verdict can be so new" if said["max_age"] <= 0 else "more than 10 years"
             raise ProfileError(f"{where}: max_age: {said['max_age']:g} days: {reason}")
         digest = said.get("known_problems_sha256", "0" * 64)
         if not _DIGEST.fullmatch(digest):
@@ -210,12 +216,12 @@ class _PolicyReader:
         asked = "keys" in said or "threshold" in said
         if not said.get("signed", asked or bool(keys)):
             if asked:
-                raise ProfileError(f"{where}: signed = false, and keys are given all the same")
+                raise ProfileError(f"{where}: signed = false contradicts the keys that are given")
             return ()
         found = _pick(said["keys"], keys, f"{where}: keys") if "keys" in said else (*keys.values(),)
         threshold = said.get("threshold", 1)
         if not found:
-            raise ProfileError(f"{where}: signed, and there are no [[keys]]: nothing can pass")
+            raise ProfileError(f"{where}: signed without [[keys]]: nothing could pass")
         if not 0 < threshold <= len(found):
             there = f"there {'is 1 key' if len(found) == 1 else f'are {len(found)} keys'}"
             raise ProfileError(f"{where}: threshold: {threshold}, and {there}")
@@ -236,7 +242,9 @@ class _PolicyReader:
             less = set(gate["families"]) - set(families)
             if (less or said.get("gpu") is False) and not said.get("reason", "").strip():
                 lacking = ", ".join(sorted(less)) or "gpu"
-                raise ProfileError(f"{where}: 'reason' is missing: why these need no {lacking}")
+                raise ProfileError(
+                    f"{where}: 'reason' is missing: state why these files need no {lacking}"
+                )
             yield GateRule(**{**said, "when": condition.written})
 
     def _read_waivers(self, row: Mapping[str, Any], header: str) -> Iterator[GateWaiver]:
@@ -244,7 +252,7 @@ class _PolicyReader:
             for name in ("despite", "reason", "owner"):
                 _require_text(said, name, where)
             if "expires" not in said:
-                raise ProfileError(f"{where}: 'expires' is missing: no waiver is for ever")
+                raise ProfileError(f"{where}: 'expires' is missing: every waiver needs an end")
             expires = said["expires"].isoformat()
             waiver = GateWaiver(**{**said, "expires": expires})
             if waiver.has_expired(self._today):
@@ -262,7 +270,7 @@ def _require_text(said: Mapping[str, Any], name: str, where: str) -> str:
 def _require_sources(said: Mapping[str, Any], channel: str, where: str) -> tuple[str, ...]:
     sources: tuple[str, ...] = said.get("from", ())
     if "from" in said and not set(sources) - {channel}:
-        raise ProfileError(f"{where}: from: names no other channel: nothing can be promoted")
+        raise ProfileError(f"{where}: from: without another channel nothing can be promoted")
     return sources
 
 

@@ -61,7 +61,7 @@ from binary_checks.fleet.store.store_names import (
 )
 from binary_checks.fleet.stored_nights import require_digest
 
-_IMMUTABLE = "a file name means one file in a channel, for ever"
+_IMMUTABLE = "in a channel, a file name always means the same file"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -297,7 +297,7 @@ def _contradict(name: str, value: str, stated: Collection[str]) -> GateRefusal:
         why = f"verdicts of the same time state {name} {' and '.join(sorted(stated))}"
         return GateRefusal(what="", why=why, advice="judge it again, and attest one of them")
     (signed,) = stated
-    why = f"{_STORED} says {_format_field(name, value)}, and its verdict states {name} {signed}"
+    why = f"{_STORED} says {_format_field(name, value)}, but its verdict states {name} {signed}"
     advice = f"if it is {name} {value}, `artifact attest RESULT --set {name}={value}` states that"
     return GateRefusal(what="", why=why, advice=advice if value else _TAMPERED)
 
@@ -305,8 +305,8 @@ def _contradict(name: str, value: str, stated: Collection[str]) -> GateRefusal:
 def _refuse_unsigned(name: str, value: str, found: str) -> GateRefusal:
     said = f"{_STORED} says {_format_field(name, value)}"
     if found:
-        return GateRefusal(what="", why=f"{said}, and its bytes {name} {found}", advice=_TAMPERED)
-    why = f"{said}, which neither its bytes nor a verdict state"
+        return GateRefusal(what="", why=f"{said}, but its bytes {name} {found}", advice=_TAMPERED)
+    why = f"{said}, which neither its bytes nor any verdict confirm"
     advice = f"if that is right, `artifact attest RESULT --set {name}={value}` states it"
     return GateRefusal(what="", why=why, advice=advice)
 
@@ -322,7 +322,7 @@ def _derive_again(store: Store, artifact: Artifact) -> Artifact:
         path = Path(folder) / artifact.file_name
         with path.open("xb") as file:
             if hash_pieces(store.pieces(name), file, artifact.size) != artifact.sha256:
-                raise RecordError(f"{store.url}: {name}: other bytes than its name promises")
+                raise RecordError(f"{store.url}: {name}: its bytes do not match its name")
         with inspect_file(path) as inspected:
             statement = inspected.statement
             texts = read_texts(path, statement.package)

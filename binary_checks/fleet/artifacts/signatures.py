@@ -69,16 +69,16 @@ def read_public_key(name: str, text: str, where: str) -> PublicKey:
     """Read a public key, PEM or 32 bytes in base64. Raises ProfileError."""
     found = _BLOCK.search(text)
     if found and "PRIVATE" in found[1]:
-        raise ProfileError(f"{where}: a private key; a policy lists public ones alone")
+        raise ProfileError(f"{where}: a private key; a policy contains only public keys")
     if "-----" in text and not found:
-        raise ProfileError(f"{where}: a PEM file that is cut off, or none")
+        raise ProfileError(f"{where}: not a PEM file, or a truncated one")
     try:
         content = base64.b64decode("".join((found[2] if found else text).split()), validate=True)
     except (binascii.Error, ValueError):
         raise ProfileError(f"{where}: neither PEM nor base64") from None
     raw = content.removeprefix(_PUBLIC) if found else content
     if len(raw) != 32 or (found and len(content) != len(_PUBLIC) + 32):
-        raise ProfileError(f"{where}: not the public key of an ed25519 pair")
+        raise ProfileError(f"{where}: not an ed25519 public key")
     return PublicKey(name=name, public=raw.hex())
 
 
@@ -100,13 +100,13 @@ def _open_envelope(row: Mapping[str, Any]) -> SignedStatement:
         raise DocumentError(f"its payload is {row['payloadType']!r:.80}, not {PAYLOAD_TYPE}")
     listed = row["signatures"]
     if not isinstance(listed, list) or not 0 < len(listed) <= _MOST_SIGNATURES:
-        raise DocumentError(f"signatures: not 1 to {_MOST_SIGNATURES} of them")
+        raise DocumentError(f"signatures: expected 1 to {_MOST_SIGNATURES}")
     found: dict[str, str] = {}
     for each in listed:
         if not isinstance(each, dict) or each.keys() != {"keyid", "sig"}:
-            raise DocumentError("signatures: not a keyid and a sig")
+            raise DocumentError("signatures: expected keyid and sig")
         if not isinstance(each["keyid"], str) or each["keyid"] in found:
-            raise DocumentError("signatures: two by one key, or no keyid")
+            raise DocumentError("signatures: a repeated or missing keyid")
         found[each["keyid"]] = _decode(each["sig"], "sig").hex()
     return SignedStatement(payload=_decode(row["payload"], "payload"), signatures=found)
 
@@ -128,11 +128,13 @@ def find_signers(signed: SignedStatement, keys: Iterable[PublicKey]) -> Signed:
     for keyid, signature in signed.signatures.items():
         key = trusted.get(keyid)
         if key is None:
-            faults.append(f"signed by a stranger (keyid {cut(one_line(keyid), 40)})")
+            faults.append(f"signed by an unknown key (keyid {cut(one_line(keyid), 40)})")
         elif _holds(signed.payload, signature, key):
             names.add(key.name)
         else:
-            faults.append(f"the signature of {key.name} does not hold: it was tampered with")
+            faults.append(
+                f"the signature of {key.name} is invalid: the statement was tampered with"
+            )
     return Signed(names=frozenset(names), faults=tuple(faults))
 
 
@@ -193,7 +195,7 @@ def write_envelope(payload: bytes, keys: Iterable[SigningKey] = ()) -> bytes:
 def load_signing_key(path: str, passphrase: bytes | None = None) -> SigningKey:
     """Read a private key in PEM (PKCS #8). Raises ProfileError, which never contains the key."""
     if "-----" in path or "\n" in path or _is_key(path):
-        said = "the name of a file is asked for, and this looks like a key; treat it as disclosed"
+        said = "expected a file name, but this looks like a key; consider it disclosed"
         raise ProfileError(f"--key: {said}")
     where = f"--key {one_line(path)}"
     content = _read_secret(Path(path), where)
@@ -230,11 +232,11 @@ def read_passphrase(variable: str, path: str) -> bytes | None:
     itself.
     """
     if variable and path:
-        raise ProfileError("--passphrase-env and --passphrase-file: give one of them")
+        raise ProfileError("--passphrase-env and --passphrase-file: give only one")
     if variable:
         found = os.environ.get(variable)
         if not found:
-            raise ProfileError("--passphrase-env: no environment variable of that name has a text")
+            raise ProfileError("--passphrase-env: no environment variable of that name is set")
         return found.encode()
     if path:
         return _read_secret(Path(path), "--passphrase-file").rstrip(b"\r\n") or None
@@ -250,7 +252,7 @@ def _read_secret(path: Path, where: str) -> bytes:
     except (OSError, ValueError) as error:
         raise ProfileError(f"{where}: {getattr(error, 'strerror', None) or error}") from None
     if os.name == "posix" and mode & (stat.S_IROTH | stat.S_IWOTH | stat.S_IWGRP):
-        raise ProfileError(f"{where}: others may read or change it: chmod 600 it")
+        raise ProfileError(f"{where}: other users can read or change it; run chmod 600")
     if len(content) > _LARGEST_KEY:
         raise ProfileError(f"{where}: larger than {_LARGEST_KEY} bytes")
     return content

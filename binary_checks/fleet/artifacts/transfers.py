@@ -120,8 +120,8 @@ def require_pushable(name: str) -> None:
     if not is_safe_part(name):
         shown = cut(one_line(repr(name)), 120)
         raise ProfileError(
-            f"{shown}: no store has an object of that name: letters, digits and ._+=!@,~- alone, "
-            "at most 200, and no dot at either end"
+            f"{shown}: not a valid file name for a store: only letters, digits and ._+=!@,~-, "
+            "at most 200 characters, no dot at either end"
         )
 
 
@@ -181,7 +181,8 @@ def _remark(kept: Artifact, pushed: Artifact, statement: Statement) -> Iterator[
             if claim.by_absence:
                 yield f"its variant is {pushed.variant} ({evidence}), but {claim.evidence}"
     if kept.commit != pushed.commit:
-        yield f"kept as built from {kept.commit}, and the same bytes come from {pushed.commit}"
+        now = f"although the same bytes were now built from {pushed.commit}"
+        yield f"stored as built from {kept.commit}, {now}"
 
 
 # Pulling artifacts into a folder: each file completely or not at all, verified by its hash.
@@ -221,8 +222,8 @@ def _list_files(artifacts: Iterable[Artifact]) -> list[PulledFile]:
             known = found.setdefault(key, each)
             if known.sha256 != each.sha256:
                 raise ArtifactRefusedError(
-                    f"{artifact.file_name}: its {each.path} is another than that of an artifact "
-                    "that is pulled with it: pull them into folders of their own"
+                    f"{artifact.file_name}: its {each.path} differs from that of an artifact "
+                    "pulled with it; pull them into separate folders"
                 )
     return list(found.values())
 
@@ -248,7 +249,7 @@ def _is_there(folder: Path, file: PulledFile) -> bool:
     with contextlib.suppress(ProfileError):
         if not path.is_symlink() and hash_file(path).sha256 == file.sha256:
             return True
-    raise ArtifactRefusedError(f"{path}: something else is there, which is not overwritten")
+    raise ArtifactRefusedError(f"{path}: another file is there and is not overwritten")
 
 
 def _place(folder: Path, below: str) -> Path:
@@ -256,7 +257,7 @@ def _place(folder: Path, below: str) -> Path:
     path = folder.joinpath(*below.split("/"))
     real = Path(os.path.realpath(folder))
     if Path(os.path.realpath(path.parent)) != real.joinpath(*below.split("/")).parent:
-        raise ArtifactRefusedError(f"{path.parent}: a link, which would lead out of the folder")
+        raise ArtifactRefusedError(f"{path.parent}: a symbolic link that leads out of the folder")
     return path
 
 
@@ -271,7 +272,7 @@ def _fetch(store: Store, folder: Path, file: PulledFile) -> None:
             found = hash_pieces(pieces, target, file.size)
             if found != file.sha256:
                 raise StoreError(
-                    f"{store.url}: {file.stored}: other bytes than artifact.json says: sha256 "
+                    f"{store.url}: {file.stored}: its bytes are not those in artifact.json: sha256 "
                     f"{found}, not {file.sha256}"
                 )
             target.flush()
@@ -289,6 +290,6 @@ def _name(part: Path, path: Path) -> None:
     try:
         os.link(part, path)
     except FileExistsError:
-        raise ArtifactRefusedError(f"{path}: somebody else wrote it meanwhile") from None
+        raise ArtifactRefusedError(f"{path}: another process wrote it meanwhile") from None
     except OSError:  # the file system has no hard links
         part.replace(path)

@@ -297,7 +297,7 @@ def _require_sound(verdict: PackageVerdict) -> None:
     read_time(verdict.ended)
     lacking = verdict.outcome is Outcome.FAILED and verdict.faults  # too few object files
     if (verdict.outcome is Outcome.FAILED) != bool(verdict.failed or lacking):
-        raise DocumentError(f"outcome: {verdict.outcome.value}, which its checks contradict")
+        raise DocumentError(f"outcome: {verdict.outcome.value}, but its checks contradict that")
 
 
 def read_time(text: str) -> datetime:
@@ -307,5 +307,5 @@ def read_time(text: str) -> datetime:
     except ValueError:
         found = None
     if found is None or found.utcoffset() != timedelta(0) or len(text) > 40:
-        raise DocumentError(f"{text!r:.40} is not a time in UTC, as 2026-11-20T04:00:00+00:00 is")
+        raise DocumentError(f"{text!r:.40} is not a time in UTC, such as 2026-11-20T04:00:00+00:00")
     return found

@@ -130,7 +130,7 @@ def open_promotion(store: Store, name: str, sha256: str) -> tuple[SignedStatemen
     signed = read_envelope(content or b"", named)
     record = read_promotion(signed.payload, named)
     if record.sha256 != sha256:
-        raise RecordError(f"{named}: the record of other bytes: {record.sha256}")
+        raise RecordError(f"{named}: a record for other bytes: {record.sha256}")
     return signed, record
 
 
@@ -163,7 +163,7 @@ class _ChannelVerifier:
                 return True, ""
             if recorded == _MOST_RECORDS:
                 break
-        none = "no record says that it was promoted: it bypassed the gate"
+        none = "it has no promotion record: it bypassed the gate"
         return bool(recorded), f"{member.file_name}: {next(iter(faults), none)}"
 
     def _record_names(self, member: ChannelMember) -> list[str]:
@@ -175,12 +175,12 @@ class _ChannelVerifier:
         """Raise RecordError unless the record is of this member, and its gate lets it in."""
         if (record.project, record.file_name) != (member.project, member.file_name):
             shown = cut(one_line(f"{record.project}/{record.file_name}"), 120)
-            raise RecordError(f"{named}: the record of another file: {shown}")
+            raise RecordError(f"{named}: a record for another file: {shown}")
         if read_time(record.at) > self._now + AHEAD:
             raise RecordError(f"{named}: it is from the future ({record.at})")
         artifact = find_artifact(self._store, member.sha256)
         if artifact is None:
-            raise RecordError(f"{named}: nothing is known of {member.sha256}")
+            raise RecordError(f"{named}: there is no artifact {member.sha256}")
         if lie := find_contradiction_in_name(artifact):
             raise RecordError(lie)
         gate = self._read_gate(record)
@@ -192,7 +192,7 @@ class _ChannelVerifier:
                 raise RecordError(f"{named}: {reason}")
         self._require_passes(gate, artifact, record, "its gate refuses it", recorded=True)
         if self._own and self._own.digest != record.gate and not promoters:
-            said = "another policy than yours let it in, and yours refuses it"
+            said = "it was admitted by another policy, and yours refuses it"
             self._require_passes(self._own, artifact, record, said, recorded=False)
 
     def _read_gate(self, record: Promotion) -> Gate:
@@ -201,7 +201,9 @@ class _ChannelVerifier:
         require_digest_of(content, f"{self._store.url}: {name}")
         gate = read_gate(content or b"", f"{self._store.url}: {name}")
         if gate.channel != self._channel:
-            raise RecordError(f"{self._store.url}: {name}: the gate of the channel {gate.channel}")
+            raise RecordError(
+                f"{self._store.url}: {name}: it is the gate of the channel {gate.channel}"
+            )
         return gate
 
     def _require_passes(
@@ -251,23 +253,23 @@ def verify_artifact(
     name = package_name(artifact.sha256, artifact.file_name)
     suffix = artifact.file_name.rpartition(".")[2]
     if _KINDS.get(suffix, artifact.kind) != artifact.kind:
-        yield f"its document says that it is of the kind {artifact.kind}"
+        yield f"its document states the kind {artifact.kind}"
     elif lie := find_contradiction_in_name(artifact):
         yield lie
     if name not in names:
-        yield "its bytes are not there"
+        yield "its file is missing"
     else:
         with _fetched(artifact) as (file, path):
             digest, size = hash_object(store, name, file, most=artifact.size)
             if size > artifact.size:
                 stated = artifact.size
-                yield f"it has more than {stated} bytes, and its document says {stated}"
+                yield f"it has more than {stated} bytes, but its document states {stated}"
             elif digest == artifact.sha256 and size == artifact.size:
                 yield from _verify_texts(store, artifact, path, names)
             elif digest == artifact.sha256:
-                yield f"it has {size} bytes, and its document says {artifact.size}"
+                yield f"it has {size} bytes, but its document states {artifact.size}"
             else:
-                yield f"its bytes have the sha256 {digest}"
+                yield f"its sha256 is {digest}"
     yield from _verify_companions(store, artifact, names)
     yield from _verify_facts(store, artifact, facts)
 
@@ -311,7 +313,7 @@ def _verify_texts(
         try:
             yield from _OWN_TEXTS[artifact.kind](store, artifact, path, names)
         except (PackageError, BrokenDataError, DocumentError, UnicodeDecodeError) as error:
-            yield f"cannot be read as what it is: {error}"
+            yield f"cannot be read: {error}"
 
 
 def _verify_wheel(
@@ -320,19 +322,19 @@ def _verify_wheel(
     """Compare METADATA in the wheel, next to it and in the document."""
     own = _read_members(path, _is_metadata)
     if len(own) != 1:
-        yield f"it has {len(own)} METADATA files of its own"
+        yield f"it has {len(own)} METADATA files"
         return
     yield from _verify_metadata(store, artifact, own[0], names)
     said = BytesHeaderParser().parsebytes(own[0])
     name, version = str(said["Name"] or ""), str(said["Version"] or "")
     requires = str(said["Requires-Python"] or "")
     if canonicalize_name(name) != artifact.project:
-        yield f"its document says that its project is {artifact.project}, its METADATA {name}"
+        yield f"its document states the project {artifact.project}, its METADATA {name}"
     if not same_version(version, artifact.version):
-        yield f"its document says that its version is {artifact.version}, its METADATA {version}"
+        yield f"its document states the version {artifact.version}, its METADATA {version}"
     if requires.split() != artifact.requires_python.split():
         stated = artifact.requires_python or "nothing"
-        yield f"its document says that it requires Python {stated}, its METADATA {requires!r}"
+        yield f"its document states that it requires Python {stated}, its METADATA {requires!r}"
 
 
 def _is_metadata(name: str) -> bool:
@@ -346,12 +348,12 @@ def _verify_metadata(
     name = metadata_name(artifact.sha256, artifact.file_name)
     digest = hashlib.sha256(own).hexdigest()
     if artifact.metadata_sha256 and digest != artifact.metadata_sha256:
-        yield f"its METADATA has the sha256 {digest}, and not that of its document"
+        yield f"its METADATA has the sha256 {digest}, which is not the one in its document"
     if name in names:
         if names[name] != len(own) or store.read(name) != own:
-            yield "the METADATA beside it, which installers read first, is not its own"
+            yield "the separate METADATA, which installers read first, differs from its own"
     elif artifact.metadata_sha256:
-        yield "the METADATA beside it, which its document promises, is not there"
+        yield "the separate METADATA, which its document names, is missing"
 
 
 def _verify_conda(_: Store, artifact: Artifact, path: Path, __: object) -> Iterator[str]:
@@ -362,7 +364,7 @@ def _verify_conda(_: Store, artifact: Artifact, path: Path, __: object) -> Itera
         return
     record: Any = read_json(own[0].decode("utf-8-sig"))
     if record != artifact.record:
-        yield "its index.json is not that of its document"
+        yield "its index.json differs from its document"
         return
     for key, value in (
         ("name", artifact.project),
@@ -370,7 +372,7 @@ def _verify_conda(_: Store, artifact: Artifact, path: Path, __: object) -> Itera
         ("subdir", artifact.subdir),
     ):
         if (record.get(key) or value) != value:
-            yield f"its document says {key} {value}, its index.json {record[key]}"
+            yield f"its document states {key} {value}, its index.json {record[key]}"
 
 
 def _read_members(
@@ -386,9 +388,9 @@ def _verify_companions(store: Store, artifact: Artifact, names: Mapping[str, int
     for each in artifact.companions:
         name = companion_name(artifact.sha256, each.sha256, each.path)
         if name not in names:
-            yield f"{each.path}, which belongs to it, is not there"
+            yield f"{each.path}, which belongs to it, is missing"
         elif hash_object(store, name, most=each.size) != (each.sha256, each.size):
-            yield f"{each.path}, which belongs to it, has other bytes than its document says"
+            yield f"{each.path}, which belongs to it, has other bytes than its document states"
 
 
 def _verify_facts(store: Store, artifact: Artifact, facts: Sequence[str]) -> Iterator[str]:
@@ -468,7 +470,7 @@ def read_scope(store: Store, channels: Sequence[str]) -> VerifyScope:
         told = {each.text for each in faults}
         faults += [Remark(about="packages", text=each) for each in broken if each not in told]
         if not (artifacts or faults or views):
-            raise ProfileError(f"{store.url}: it has no artifacts and no channels")
+            raise ProfileError(f"{store.url}: it contains neither artifacts nor channels")
     return VerifyScope(
         store=store,
         channels=views,
@@ -549,12 +551,12 @@ def _verify_index(store: Store, index: DerivedIndex, differing: Sequence[str]) -
     if differing:
         more = f" and {len(differing) - _FEW:,} more" if len(differing) > _FEW else ""
         names = ", ".join(differing[:_FEW])
-        hint = "`binary-checks artifact index` writes it"
+        hint = "run `binary-checks artifact index`"
         yield f"its index does not match its members: {names}{more}; {hint}"
     for name in sorted(index.files.keys() - {*differing}):
         file = index.files[name]
         if hash_object(store, name, most=file.size) != (file.sha256, file.size):
-            yield f"{name}: has other bytes than the package that it stands for"
+            yield f"{name}: does not have the bytes of the package that it copies"
 
 
 def verify_leftovers(scope: VerifyScope) -> Iterator[Remark]:
@@ -565,7 +567,7 @@ def verify_leftovers(scope: VerifyScope) -> Iterator[Remark]:
     for name in sorted(scope.names.keys() - belonging):
         found = _DIGEST.fullmatch(name)
         if found is None:
-            yield Remark(about=name, text="no object of a store has such a name")
+            yield Remark(about=name, text="not a name of an object in a store")
         elif found[1] in scope.artifacts and not found[2].startswith(_APPENDED):
             yield Remark(about=name, text="it belongs to no artifact")
 

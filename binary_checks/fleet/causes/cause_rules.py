@@ -116,12 +116,14 @@ def _read_rule(row: object, where: str) -> CauseRule:
     values = {key: convert(row[key], _FIELDS[key], f"{where}: {key}") for key in row}
     where = cut(f"{where} ({values['name']})")
     if not _NAME.fullmatch(values["name"]):
-        raise ProfileError(f"{where}: its name is not of small letters, digits and single hyphens")
+        raise ProfileError(
+            f"{where}: its name may contain only lower-case letters, digits and single hyphens"
+        )
     _require(values["kind"], KINDS, f"{where}: kind")
     for source in values.get("reads", ()):
         _require(source, (REASON, LOG), f"{where}: reads")
     if values.get("reads") == ():
-        raise ProfileError(f"{where}: reads: it reads nothing")
+        raise ProfileError(f"{where}: reads: it is empty")
     try:
         values["patterns"] = tuple(map(compile_pattern, values["patterns"]))
     except SlowPattern as error:
@@ -138,7 +140,7 @@ def _require_examples(rule: CauseRule) -> CauseRule:
     if not rule.matches(rule.example):
         raise ProfileError(f"{rule.listed}: none of its patterns matches its example")
     if rule.matches(rule.counter_example):
-        raise ProfileError(f"{rule.listed}: a pattern of it matches its counter_example")
+        raise ProfileError(f"{rule.listed}: one of its patterns matches its counter_example")
     return rule
 
 
@@ -147,7 +149,9 @@ def _agree(causes: Causes) -> Causes:
     for place, rule in enumerate(causes.rules):
         for earlier in causes.rules[:place]:
             if {*earlier.reads} & {*rule.reads} and earlier.matches(rule.example):
-                raise ProfileError(f"{earlier.listed}: it claims the example of {rule.listed}")
+                raise ProfileError(
+                    f"{earlier.listed}: it also matches the example of {rule.listed}"
+                )
     return causes
 
 
@@ -229,7 +233,7 @@ def _require_bounded(tokens: Iterable[re.Match[str]]) -> None:
                 raise SlowPattern("a group is repeated")
             repeats += 1
         if repeats > 1 + anchored:
-            raise SlowPattern("too many repetitions: one without ^, two behind it")
+            raise SlowPattern("too many repetitions: one is allowed, or two after ^")
         if optional > _MOST_OPTIONAL:
             raise SlowPattern(f"more than {_MOST_OPTIONAL} optional parts")
         after = token.group()

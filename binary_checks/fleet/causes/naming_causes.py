@@ -145,7 +145,7 @@ def _name_by_end(ended: ProcessEnd) -> Cause | None:
     if ended.signal == signal.SIGKILL.value and _ran_out(ended):
         told = f"{name} with {ended.peak_memory:,} of {ended.memory:,} bytes of memory"
         if ended.oom_kills:
-            told = f"{name}, and the kernel counts {ended.oom_kills} killed for lack of memory"
+            told = f"{name}; processes killed by the kernel for lack of memory: {ended.oom_kills}"
         return Cause(name="out-of-memory", kind=UNKNOWN, evidence=told, again=True)
     if name in ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP"):
         return Cause(name="killed", kind=INFRA, evidence=f"killed by {name}", again=True)
@@ -171,12 +171,12 @@ def _name_by_log(log_tail: bytes, ended: ProcessEnd, causes: Causes) -> Cause:
     if found := _find(causes, lines[::-1], LOG):
         return replace(found, again=found.again or bool(name))
     if name:
-        told = f"a process of binary_checks ended with {name}"
+        told = f"a binary-checks process was ended by {name}"
         return Cause(name="tool-crashed", kind=TOOL, evidence=told, again=True)
     last = lines[-1] if lines else ""
     if ended.exit_status is None:
-        return _unknown(last or "it did not begin", again=True)
-    told = _show(last or f"exit status {ended.exit_status}, and not a word")
+        return _unknown(last or "it did not start", again=True)
+    told = _show(last or f"exit status {ended.exit_status}without any output")
     if ended.exit_status == INTERRUPTED:
         return Cause(name="killed", kind=INFRA, evidence=told, again=True)
     name, kind = _BY_STATUS.get(ended.exit_status, (UNKNOWN, UNKNOWN))

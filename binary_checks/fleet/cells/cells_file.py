@@ -116,7 +116,7 @@ class _Reader:
         lists = read_lists(self._tables.get("values", {}), self._name)
         rows = [*self._rows("cells", _BLOCK)]
         for name in sorted(lists.keys() - set().union(*(find_names(row) for row, _ in rows))):
-            self._warnings.append(f"{self._name}: values: {name}: no block names it; remove it")
+            self._warnings.append(f"{self._name}: values: {name}: no block uses it; remove it")
         return [(put_lists(row, lists, where), where) for row, where in rows]
 
     def _multiply(self) -> list[tuple[Cell, str]]:
@@ -153,7 +153,9 @@ class _Reader:
             if not meant:
                 self._warn(where, condition, "matches no cell; remove it")
             elif expired:
-                self._warn(where, condition, f"expired on {expires}: its cells are back")
+                self._warn(
+                    where, condition, f"expired on {expires}: its cells are no longer left out"
+                )
             self._gone |= set() if expired else meant
             if len(self._gone) == len(cells):
                 raise ProfileError(f"{where}: when = {condition.written!r:.200}: no cell is left")
@@ -227,7 +229,7 @@ def _read_value(
         return ((axis, require_value(axis, value, where)),)
     system, _, architecture = value.partition("-")
     if "architecture" in row:
-        raise ProfileError(f"{where}: {value!r} names an architecture, and so does the block")
+        raise ProfileError(f"{where}: {value!r} names an architecture, but so does the block")
     parts = ("system", system), ("architecture", architecture)
     return tuple((name, require_value(name, part, where)) for name, part in parts)
 
@@ -270,7 +272,7 @@ def _require_run(said: Mapping[str, Any], where: str) -> None:
             raise ProfileError(f"{where}: place: {error}") from None
     timeout = said.get("timeout", 1.0)
     if not 0 < timeout <= _MOST_SECONDS:
-        raise ProfileError(f"{where}: timeout: {timeout:g} s is not within 7 days")
+        raise ProfileError(f"{where}: timeout: {timeout:g} sis not between 0 and 7 days")
 
 
 # ``[values]``: lists that several blocks share, by name.
@@ -355,7 +357,7 @@ def _read_source(name: str, row: object, where: str) -> CellSource:
         require_public(said[key], f"{where}: {key}")
         _require_template(said[key], f"{where}: {key}")
     if said.get("freshness", 0) < 0:
-        raise ProfileError(f"{where}: freshness: {said['freshness']} is no number of days")
+        raise ProfileError(f"{where}: freshness: {said['freshness']}is not a number of days")
     return CellSource(name=name, **said)
 
 
@@ -364,7 +366,7 @@ def _require_template(template: str, where: str) -> None:
         raise ProfileError(f"{where}: it is empty")
     reject_unknown(_BRACES.findall(template), _VALUES, where, "axis")
     if {"{", "}"} & set(_BRACES.sub("", template)):
-        raise ProfileError(f"{where}: {template!r:.100} has a brace without its other one")
+        raise ProfileError(f"{where}: {template!r:.100} has an unmatched brace")
 
 
 def require_public(text: str, where: str) -> None:
@@ -373,7 +375,7 @@ def require_public(text: str, where: str) -> None:
 
     bare = text.partition("#")[0]
     if "://" in bare and show(bare) != bare:
-        said = "credentials, a token or a query, which may be secret; a netrc has room for them"
+        said = "credentials, a token or a query, which may be secret; put them into a netrc file"
         raise ProfileError(f"{where}: {show(bare)} has {said}")
 
 
@@ -394,16 +396,18 @@ def require_source(cell: Cell, sources: Mapping[str, CellSource], where: str) ->
     for key in _PLACES:
         fill(getattr(source, key), cell, f"{where}: sources.{source.name}: {key}")
     if cell.kind == "conda" and not (source.conda or source.folder or source.url):
-        raise ProfileError(f"{where}: kind is 'conda', and its source names no conda channel")
+        raise ProfileError(f"{where}: kind is 'conda', but its source is no conda channel")
     if cell.kind != "conda" and source.conda:
-        raise ProfileError(f"{where}: kind is {cell.kind!r}, and its source is one of conda's")
+        raise ProfileError(f"{where}: kind is {cell.kind!r}, but its source is a conda channel")
     if cell.kind == "libtorch" and not (source.url or source.folder):
-        raise ProfileError(f"{where}: kind is 'libtorch', and its source has no url, nor a folder")
+        raise ProfileError(
+            f"{where}: kind is 'libtorch', but its source has neither url nor folder"
+        )
     if source.url:
         return
     if cell.kind != "libtorch" and bool(cell.system) is not bool(cell.python):
         lacking = "system" if cell.python else "python"
-        raise ProfileError(f"{where}: it has no {lacking}, by which its file is chosen")
+        raise ProfileError(f"{where}: it has no {lacking}, which is needed to choose its file")
     if cell.kind == "wheel":
         _require_requirement(cell.package, where)
 
@@ -414,7 +418,7 @@ def _require_requirement(text: str, where: str) -> None:
     except (InvalidRequirement, ValueError):
         raise ProfileError(f"{where}: package: {text!r:.100} is not a requirement") from None
     if wanted.url is not None or wanted.marker is not None:
-        raise ProfileError(f"{where}: package: {text!r:.100} has a URL or a marker; leave it out")
+        raise ProfileError(f"{where}: package: {text!r:.100} has a URL or a marker; remove it")
 
 
 def fill(template: str, cell: Cell, where: str) -> str:

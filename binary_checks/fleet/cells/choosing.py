@@ -126,7 +126,7 @@ def shard(cells: Sequence[Cell], part: str) -> tuple[Cell, ...]:
     """
     found = _SHARD.fullmatch(part)
     if found is None or int(found[1]) > int(found[2]):
-        raise ProfileError(f"--shard: {part}: not I/N, as 1/4 to 4/4 are")
+        raise ProfileError(f"--shard: {part}: not I/N, such as 1/4 or 4/4")
     return tuple(cells[int(found[1]) - 1 :: int(found[2])])
 
 

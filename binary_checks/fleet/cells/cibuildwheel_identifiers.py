@@ -56,15 +56,15 @@ def read_identifiers(text: str, named: str, project: str) -> BuiltCells:
         found = _IDENTIFIER.fullmatch(identifier)
         if found is None:
             raise ProfileError(
-                f"{where}: {identifier!r:.60} is not a cibuildwheel identifier, as "
-                "cp312-manylinux_x86_64 is"
+                f"{where}: {identifier!r:.60} is not a cibuildwheel identifier, such as "
+                "cp312-manylinux_x86_64"
             )
         if reason := _find_reason(found):
             left[reason].append(identifier)
         else:
             cells += _make_cells(identifier, found, project, where)
     if not cells:
-        raise ProfileError(f"{named}: no identifier in it that is a cell")
+        raise ProfileError(f"{named}: no identifier corresponds to a cell")
     notes = (
         f"{len(names):,} left out ({', '.join(names[:_SHOWN])}{', …' * (len(names) > _SHOWN)}): "
         f"{reason}"
@@ -91,7 +91,7 @@ def _list_identifiers(text: str, named: str) -> Iterator[tuple[str, str]]:
 def _read_only(entry: object, where: str) -> tuple[str, str]:
     found = entry.get("only") if isinstance(entry, dict) else entry
     if not isinstance(found, str):
-        raise ProfileError(f"{where}: neither an identifier nor an object whose 'only' is one")
+        raise ProfileError(f"{where}: neither an identifier nor an object with one in 'only'")
     return found, where
 
 
@@ -109,7 +109,7 @@ def _find_reason(found: re.Match[str]) -> str:
     if python in _PYTHONS:
         return f"{_PYTHONS[python]}: cells support only CPython"
     if system in _FOREIGN:
-        return f"{_FOREIGN[system]}: cells have no such system"
+        return f"{_FOREIGN[system]}: cells do not support this system"
     return ""
 
 
@@ -117,13 +117,13 @@ def _make_cells(identifier: str, found: re.Match[str], project: str, where: str)
     python, digits, threads, family, rest = found.groups()
     platform = identifier.partition("-")[2]
     if python != "cp" or not digits.startswith("3") or len(digits) < 2:
-        raise ProfileError(f"{where}: {identifier:.60}: a Python that is not known")
+        raise ProfileError(f"{where}: {identifier:.60}: unknown Python")
     if platform in _WINDOWS:
         hosts = [("windows", _WINDOWS[platform])]
     elif family in _SYSTEMS and rest:
         hosts = [(_SYSTEMS[family], each) for each in _UNIVERSAL.get(rest, (rest,))]
     else:
-        raise ProfileError(f"{where}: {identifier:.60}: a system that is not known")
+        raise ProfileError(f"{where}: {identifier:.60}: unknown system")
     for system, architecture in hosts:
         cell = Cell(
             id="",

@@ -100,7 +100,7 @@ def require_value(axis: str, value: object, where: str) -> str:
         raise ProfileError(f"{where}: {value!r:.40} is not a string; write it in quotes{why}")
     if not _PLAIN.fullmatch(value):
         raise ProfileError(
-            f"{where}: {value!r:.60} names no file: letters, digits and ._+- alone may stand in it"
+            f"{where}: {value!r:.60} cannot name a file: only letters, digits and ._+- are allowed"
         )
     known = _KNOWN.get(axis)
     if known and value not in known:
@@ -114,9 +114,9 @@ def require_value(axis: str, value: object, where: str) -> str:
             f"manylinux_2_28, musllinux_1_2 or macosx_14_0{hint(value, systems)}"
         )
     if axis == "python" and not _PYTHON.fullmatch(value):
-        raise ProfileError(f"{where}: {value!r} is not a Python, as 3.12 and 3.13t are")
+        raise ProfileError(f"{where}: {value!r} is not a Python version, such as 3.12 or 3.13t")
     if axis == "python" and value.endswith("t") and int(value[2:-1]) < _FREE_THREADED:
-        raise ProfileError(f"{where}: {value!r}: free threading begins with 3.{_FREE_THREADED}t")
+        raise ProfileError(f"{where}: {value!r}: free threading starts with 3.{_FREE_THREADED}t")
     return value
 
 
@@ -151,7 +151,7 @@ def require_consistent(cell: Cell, where: str) -> None:
             f"{', '.join(known)}{_hint_same(cell.architecture, known)}"
         )
     if cell.system.startswith("macosx_10_") and cell.architecture == "arm64":
-        raise ProfileError(f"{where}: {cell.system} has no arm64, which begins with macosx_11_0")
+        raise ProfileError(f"{where}: {cell.system} has no arm64; that needs macosx_11_0 or later")
     if cell.libtorch and cell.kind != "libtorch":
         raise ProfileError(f"{where}: libtorch = {cell.libtorch!r}, but kind is {cell.kind!r}")
     if cell.kind == "libtorch" and cell.python:

@@ -45,7 +45,7 @@ def read_pins(value: object, where: str) -> dict[str, ActionPin]:
 
 def _read_pin(name: str, row: Any, where: str) -> ActionPin:
     if not NAME.fullmatch(name):
-        raise ProfileError(f"{where}: not an action, as 'actions/checkout' is")
+        raise ProfileError(f"{where}: not an action, such as 'actions/checkout'")
     if not isinstance(row, dict):
         example = '{ commit = "40 hex digits", tag = "v4.2.2" }'
         raise ProfileError(f"{where}: write {example}")
@@ -55,7 +55,7 @@ def _read_pin(name: str, row: Any, where: str) -> ActionPin:
         raise ProfileError(f"{where}: commit: not the 40 hexadecimal digits of a commit")
     if not TAG.fullmatch(said.get("tag", "")):
         raise ProfileError(
-            f"{where}: a pin needs its tag, which tells people the version; "
+            f"{where}: a pin needs its tag, which shows the version; "
             f"`binary-checks ci pin {name}@TAG` prints both"
         )
     return ActionPin(name=name, **said)
@@ -80,7 +80,9 @@ def resolve_pin(wanted: str, server: str = SERVER) -> ActionPin:
     """Return the pin of ``owner/name@tag``. Raises ProfileError and GatherError."""
     name, _, tag = wanted.partition("@")
     if not NAME.fullmatch(name) or not TAG.fullmatch(tag):
-        raise ProfileError(f"ci pin: {wanted!r:.100} is not ACTION@TAG, as actions/checkout@v4.2.2")
+        raise ProfileError(
+            f"ci pin: {wanted!r:.100} is not ACTION@TAG, such as actions/checkout@v4.2.2"
+        )
     tags = list_tags(name, server)
     if tag not in tags:
         close = get_close_matches(tag, tags, n=1)

@@ -62,7 +62,7 @@ def read_runners(rows: Iterable[tuple[dict[str, Any], str]]) -> Iterator[RunnerR
             raise ProfileError(f"{where}: stage: {stage!r:.40} is not one of: {CPU}, {GPU}")
         when = convert(row["when"], str, f"{where}: when")
         if not {*HOSTED} & {*row}:
-            raise ProfileError(f"{where}: it names no machine of: {', '.join(HOSTED)}")
+            raise ProfileError(f"{where}: name a machine for one of: {', '.join(HOSTED)}")
         yield RunnerRule(
             condition=read_condition(when, f"{where}: when"),
             stage=stage,
@@ -99,7 +99,7 @@ def _require_text(text: str, where: str) -> None:
         raise ProfileError(f"{where}: {text!r:.60} is not the name of a machine or an image")
     reject_unknown(_BRACES.findall(text), _AXES, where, "axis")
     if {"{", "}"} & set(_BRACES.sub("", text)):
-        raise ProfileError(f"{where}: {text!r:.60} has a brace without its other one")
+        raise ProfileError(f"{where}: {text!r:.60} has an unmatched brace")
 
 
 def choose_machine(
@@ -211,12 +211,12 @@ def read_workflows(value: object, where: str) -> dict[str, OwnWorkflow]:
     for name, row in convert(value, dict, where).items():
         place = f"{where}.{name}"
         if not _NAME.fullmatch(name) or name.startswith(_RESERVED_BEGINNING):
-            raise ProfileError(f"{place}: {name!r:.60} cannot be the name of a workflow of yours")
+            raise ProfileError(f"{place}: {name!r:.60} is not a valid name for a workflow")
         table = convert(row, dict, place)
         reject_unknown(table, _WORKFLOW_KEYS, place, "key")
         kinds = {key: convert(table[key], _WORKFLOW_KEYS[key], f"{place}: {key}") for key in table}
         if not any(kinds.values()):
-            raise ProfileError(f"{place}: nothing starts it; give {', '.join(_WORKFLOW_KEYS)}")
+            raise ProfileError(f"{place}: no event starts it; give {', '.join(_WORKFLOW_KEYS)}")
         found[name] = OwnWorkflow(name=name, **kinds)
     return found
 
@@ -251,7 +251,9 @@ def _read_when(row: Mapping[str, Any], where: str) -> CellCondition | None:
         return None
     for key in ("runner", "python"):
         if key in row:
-            raise ProfileError(f"{where}: {key} and 'when': the cells have their own")
+            raise ProfileError(
+                f"{where}: {key} and 'when' exclude each other: cells have their own"
+            )
     return read_condition(convert(row["when"], str, f"{where}: when"), f"{where}: when")
 
 
@@ -259,7 +261,7 @@ def _read_matrix(value: object, where: str) -> dict[str, tuple[str, ...]]:
     found = {}
     for axis, values in convert(value, dict, where).items():
         if not _AXIS.fullmatch(axis) or axis in ("runner", "python"):
-            raise ProfileError(f"{where}: {axis!r:.60} cannot be the name of an axis")
+            raise ProfileError(f"{where}: {axis!r:.60} is not a valid name for an axis")
         found[axis] = convert(values, tuple[str, ...], f"{where}: {axis}")
         if not found[axis]:
             raise ProfileError(f"{where}: {axis}: an empty list makes no job")
@@ -268,16 +270,18 @@ def _read_matrix(value: object, where: str) -> dict[str, tuple[str, ...]]:
 
 def _read_steps(value: object, actions: Mapping[str, ActionPin], where: str) -> Iterator[OwnStep]:
     if not isinstance(value, list) or not value:
-        raise ProfileError(f"{where}: not a list of lines of shell and of actions")
+        raise ProfileError(f"{where}: not a list of shell lines and actions")
     for number, each in enumerate(value):
         place = f"{where}[{number}]"
         table = {"run": each} if isinstance(each, str) else convert(each, dict, place)
         reject_unknown(table, _STEP, place, "key")
         said = {key: convert(table[key], _STEP[key], f"{place}: {key}") for key in table}
         if ("run" in said) is ("uses" in said):
-            raise ProfileError(f"{place}: either run or uses")
+            raise ProfileError(f"{place}: give either run or uses")
         if "${{" in said.get("run", ""):
-            raise ProfileError(f"{place}: an expression in a script; give it a variable by env")
+            raise ProfileError(
+                f"{place}: expressions are not allowed in scripts; use a variable in env"
+            )
         if "uses" in said:
             reject_unknown(
                 [said["uses"]], actions, f"{place}: uses", "action; pin it in [ci.actions]:"
@@ -298,7 +302,7 @@ def _require_job(
     """Raise ProfileError for invalid, repeated or unknown names in a job."""
     reject_unknown([job.workflow], workflows, f"{job.where}: workflow", "workflow")
     if not _NAME.fullmatch(job.name):
-        raise ProfileError(f"{job.where}: name: {job.name!r:.60} cannot be the name of a job")
+        raise ProfileError(f"{job.where}: name: {job.name!r:.60} is not a valid name for a job")
     if job.name == LISTING:
         raise ProfileError(f"{job.where}: name: {LISTING} is the job that lists the cells")
     if (job.workflow, job.name) in seen:
@@ -306,11 +310,11 @@ def _require_job(
     before = {name: name for workflow, name in seen if workflow == job.workflow}
     reject_unknown(job.needs, before, f"{job.where}: needs", "job before it:")
     if not 0 < job.timeout <= _MOST_SECONDS:
-        raise ProfileError(f"{job.where}: timeout: {job.timeout:g} s is not within 6 hours")
+        raise ProfileError(f"{job.where}: timeout: {job.timeout:g} s is not between 0 and 6 hours")
     reject_unknown(job.environment, {"name": "", "url": ""}, f"{job.where}: environment", "key")
     for folder in (*job.takes, *job.leaves, *job.keeps):
         if not _NAME.fullmatch(folder):
-            raise ProfileError(f"{job.where}: {folder!r:.60} cannot be the name of a folder")
+            raise ProfileError(f"{job.where}: {folder!r:.60} is not a valid name for a folder")
     seen[job.workflow, job.name] = job.where
 
 
@@ -427,7 +431,7 @@ def require_install(settings: CiSettings, source: str) -> None:
         return
     wheel = f"tools/binary_checks-{__version__}-py3-none-any.whl[fleet,sign]"
     raise ProfileError(
-        f"{source}: ci: 'install' is missing: which binary-checks the jobs install. Write "
+        f"{source}: ci: 'install' is missing: state which binary-checks the jobs install. Write "
         f'install = "./{wheel}" for a wheel in your repository, "binary-checks[fleet,sign] @ '
         'https://…/….whl#sha256=…" for a published one, or a requirement of an index that you trust'
     )
@@ -444,7 +448,7 @@ def _require_consistent(settings: CiSettings, where: str) -> None:
     """Raise ProfileError for impossible values, and for values that need another one."""
     known = ", ".join(SYSTEMS)
     if not settings.systems:
-        raise ProfileError(f"{where}: systems: it names none of: {known}")
+        raise ProfileError(f"{where}: systems: name at least one of: {known}")
     for system in settings.systems:
         if system not in SYSTEMS:
             raise ProfileError(f"{where}: systems: {system!r:.40} is not one of: {known}")
@@ -454,7 +458,9 @@ def _require_consistent(settings: CiSettings, where: str) -> None:
         if not 0 < getattr(settings, key) <= limit:
             raise ProfileError(f"{where}: {key}: {getattr(settings, key):g} is not in 1..{limit:,}")
     if settings.jobs and "github" not in settings.systems:
-        raise ProfileError(f"{where}: jobs: only github has them, and it is not among 'systems'")
+        raise ProfileError(
+            f"{where}: jobs: only github supports them, and 'systems' does not name it"
+        )
     lacking = [
         ("built", "store"),
         ("published", "built"),
@@ -483,7 +489,7 @@ def _require_texts(settings: CiSettings, where: str) -> None:
     for text in settings.install:
         if "://" in text and not _PINNED.search(text):
             raise ProfileError(
-                f"{where}: install: {text!r:.120} may become other bytes, in jobs that hold "
+                f"{where}: install: {text!r:.120} could change, in jobs that have "
                 "secrets; append #sha256=HASH of the wheel, or name a git repository as .git@COMMIT"
             )
     listed += [
@@ -522,14 +528,16 @@ def _require_names(settings: CiSettings, where: str) -> None:
     for key, name in named:
         if not _VARIABLE.fullmatch(name) or _VALUE.fullmatch(name) or _RESERVED.fullmatch(name):
             raise ProfileError(  # the name is not repeated, because it may be the secret itself
-                f"{where}: {key}: not the name of a variable of yours, as SIGNING_KEY is; "
-                "the value of a secret belongs in the settings of the CI system, never here"
+                f"{where}: {key}: not a name for a variable, such as SIGNING_KEY; "
+                "put the value of a secret into the CI system's settings, never here"
             )
     for name in settings.environment:
         if not _VARIABLE.fullmatch(name) or _RESERVED.fullmatch(name):
-            raise ProfileError(f"{where}: environment: {name!r:.40} is not yours to set")
+            raise ProfileError(f"{where}: environment: {name!r:.40} is reserved")
         if _SECRET.search(name):
-            raise ProfileError(f"{where}: environment: {name}: name it in 'secrets', without value")
+            raise ProfileError(
+                f"{where}: environment: {name}: list the name in 'secrets' instead, without a value"
+            )
     if not _CRON.fullmatch(settings.schedule):
         raise ProfileError(f"{where}: schedule: {settings.schedule!r:.40} is not five cron fields")
     if not _PYTHON.fullmatch(settings.python) or int(settings.python[2:]) < _OLDEST:

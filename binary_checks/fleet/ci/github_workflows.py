@@ -183,7 +183,7 @@ def _rows(job: OwnJob, pipeline: Pipeline) -> Iterator[Json]:
         for chosen in product(*job.matrix.values())
     ]
     if len(rows) > MOST_ROWS:
-        raise ProfileError(f"{job.where}: {len(rows)} jobs, of which GitHub makes {MOST_ROWS}")
+        raise ProfileError(f"{job.where}: {len(rows)} jobs, but GitHub allows {MOST_ROWS}")
     yield from filter(None, rows)
 
 

@@ -119,7 +119,7 @@ class Pipeline:
         if found is None:
             raise MachineError(
                 f'{self.source}: runners: {system} has no machine for "system=linux '
-                'architecture=x86_64", on which it plans, publishes and collects'
+                'architecture=x86_64", which plans, publishes and collects'
             )
         return found
 
@@ -190,8 +190,8 @@ def _list_lost(settings: CiSettings, source: str) -> Iterator[str]:
     """Yield a warning if files are built, but not stored although there is a store."""
     if settings.build and settings.store and not settings.built:
         yield (
-            f"{source}: ci: build and store without built: what is built is tested, and kept "
-            "nowhere; built = CHANNEL keeps it"
+            f"{source}: ci: build and store without built: builds are tested but not stored; "
+            "built = CHANNEL stores them"
         )
 
 
@@ -202,7 +202,7 @@ def _find_source(matrix: Matrix, folder: Path) -> str:
         return path.relative_to(folder.absolute()).as_posix()
     except ValueError:
         raise ProfileError(
-            f"{matrix.source}: not below {folder}, where its jobs would begin; see --folder"
+            f"{matrix.source}: not below {folder}, in which its jobs begin; see --folder"
         ) from None
 
 
@@ -365,7 +365,7 @@ def require_rows(rows: Sequence[object], system: str, what: str) -> None:
     """Raise ProfileError if there are more jobs than a matrix may have."""
     if len(rows) > MOST_ROWS:
         raise ProfileError(
-            f"cells --ci {system}: {len(rows):,} jobs of {what}, of which {system} makes "
+            f"cells --ci {system}: {len(rows):,} jobs of {what}, but {system} allows "
             f"{MOST_ROWS}; narrow it"
         )
 

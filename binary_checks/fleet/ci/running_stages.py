@@ -99,7 +99,7 @@ class StageRun:
             [shell, *options, "-c", script], environment, timeout=self.settings.build_timeout
         )
         if status == 0 and not _list_dist():
-            self.complain("ci stage build: it left nothing in dist/")
+            self.complain("ci stage build: it wrote nothing to dist/")
             return PROBLEMS
         return status and PROBLEMS
 
@@ -117,7 +117,7 @@ class StageRun:
         files = _require_dist("gpu")
         _forget(GPU_RESULTS)
         if not _has_passed(Path(CPU_RESULTS, _RESULT)):
-            said = f"{CPU_RESULTS} has no result of a CPU stage that passed"
+            said = f"{CPU_RESULTS} contains no passed result of the CPU stage"
             raise GatherError(f"ci stage gpu: blocked: {said}")
         Path(GPU_RESULTS).mkdir(parents=True, exist_ok=True)
         reports = ["--report", f"json:{GPU_RESULTS}/{_RESULT}"]
@@ -143,7 +143,7 @@ class StageRun:
         files = _require_dist("publish")
         results = sorted(path.as_posix() for path in Path("results").glob(f"*/{_RESULT}"))
         if not results:
-            raise ProfileError("ci stage publish: no stage left a result in results/")
+            raise ProfileError("ci stage publish: there is no result in results/")
         stated = ["--set", f"variant={cell.variant}"] if cell.variant else []
         own, store = self.settings, self._store()
         push = ["artifact", "push", *files, *stated, *store, "--channel", own.built]
@@ -169,7 +169,9 @@ class StageRun:
             return
         text = self.environment.get(self.settings.key, "")
         if not text.strip():
-            raise ProfileError(f"ci stage publish: the variable {self.settings.key} has no key")
+            raise ProfileError(
+                f"ci stage publish: the variable {self.settings.key} contains no key"
+            )
         with tempfile.TemporaryDirectory() as folder:  # readable only by this user
             path = Path(folder, "key.pem")
             path.touch(mode=0o600)
@@ -245,7 +247,7 @@ class StageRun:
                 status = process.wait(timeout)
                 return status if status >= 0 else TRY_AGAIN  # a signal ended it
             except subprocess.TimeoutExpired:
-                self.complain(f"ci stage: it takes more than {timeout:g} s, and is ended")
+                self.complain(f"ci stage: stopped after {timeout:g} s")
                 _end(process)
                 return PROBLEMS
             except BaseException:
@@ -278,7 +280,7 @@ def _find_shell() -> tuple[str, tuple[str, ...]]:
         return bash, ("--noprofile", "--norc", "-eo", "pipefail")
     if found := shutil.which("sh"):
         return found, ("-e",)
-    raise ProfileError("ci stage build: this host has neither bash nor sh")
+    raise ProfileError("ci stage build: neither bash nor sh is installed")
 
 
 def _list_dist() -> list[str]:
@@ -289,7 +291,7 @@ def _list_dist() -> list[str]:
 def _require_dist(stage: str) -> list[str]:
     if found := _list_dist():
         return found
-    raise ProfileError(f"ci stage {stage}: the build left nothing in {DIST}/")
+    raise ProfileError(f"ci stage {stage}: the build wrote nothing to {DIST}/")
 
 
 def _forget(*folders: str) -> None:

@@ -114,7 +114,7 @@ def run_attempt(
     if there := find_attempt(store, task):
         return there
     if running.stopped:
-        raise StoppedError(f"{task.name}: called off before it began")
+        raise StoppedError(f"{task.name}: cancelled before it started")
     folder = Path(tempfile.mkdtemp(prefix=f"{task.stage}{task.number}-", dir=task.folder or None))
     try:
         return _run_in(folder, task, store, running)
@@ -360,8 +360,8 @@ def _find_last_line(log: bytes) -> str:
 
 _LOST, _FAILED, _INFRA = CellState.LOST, CellState.FAILED, CellState.INFRA
 _NEEDS_A_PERSON = {  # exit codes that every other attempt would repeat
-    OUR_BUG: "`binary-checks` broke",
-    MISUSED: "`binary-checks` does not run as the cell says",
+    OUR_BUG: "`binary-checks` failed",
+    MISUSED: "`binary-checks` rejected the cell's options",
     EMPTY: "no check was selected",
 }
 Decided = tuple[CellState, str]
@@ -398,8 +398,10 @@ def decide_state(end: ProcessEnd, left: ProcessOutput, sha256: str) -> Decided:
 
 def _name_death(end: ProcessEnd) -> str:
     if end.exit_status is not None:
-        return f"ended with status {end.exit_status:#x}, which is none of `binary-checks`"
-    starved = "; the kernel killed for want of memory meanwhile" if end.oom_kills > 0 else ""
+        return f"ended with status {end.exit_status:#x}, which `binary-checks` never returns"
+    starved = (
+        "; the kernel killed processes for lack of memory meanwhile" if end.oom_kills > 0 else ""
+    )
     return f"ended by signal {end.signal}{starved}"
 
 
@@ -419,7 +421,7 @@ def _because(said: str, why: str) -> str:
 
 def _with_result(run: RunResult, sha256: str) -> Decided:
     if len(run.packages) != 1:
-        return _LOST, f"its result is about {len(run.packages)} packages, and not about one"
+        return _LOST, f"its result is about {len(run.packages)} packages instead of one"
     package = run.packages[0]
     accepts = any(entry.accepted for entry in package.entries)
     state = choose_cell_state(run.exit_code, package.verdict, accepts=accepts)
@@ -430,7 +432,7 @@ def _with_result(run: RunResult, sha256: str) -> Decided:
     if run.exit_code == FIT and sha256 and not package.sha256:
         return _LOST, "its result does not say which bytes were judged"
     if state is _LOST:
-        contradiction = f"its result says {package.verdict.value}, and yet exit code 0"
+        contradiction = f"its result says {package.verdict.value}, but exit code 0"
         return _LOST, "interrupted" if run.exit_code == INTERRUPTED else contradiction
     shown = state in GOOD or _shows_problem(package)
     return state, "" if shown else _find_failure(run, package)

@@ -210,7 +210,9 @@ def fetch_inputs(store: Store, command: CellCommand, folder: Path) -> None:
         content = read_frozen(store, stored)
         path = folder / name
         if not path.resolve().is_relative_to(folder.resolve()):
-            raise StoreError(f"{store.url}: the plan has an input {name}, which leads elsewhere")
+            raise StoreError(
+                f"{store.url}: the plan has an input {name}, which leads out of the folder"
+            )
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
 

@@ -296,7 +296,7 @@ class Coordinator:
                 return None
             except CancelledError:
                 if not self._stopped:
-                    self._stop(f"{self._engine.name}: the scheduler has gone")
+                    self._stop(f"{self._engine.name}: the scheduler has stopped")
                 return None
             except StoreError:
                 raise
@@ -393,7 +393,7 @@ class NightScreen:
     def begin(self, cells: int, begun: int) -> None:
         """Show the number of cells."""
         self._cells = cells
-        resumed = f", {begun} of them begun before" if begun else ""
+        resumed = f", {begun} of them started before" if begun else ""
         self.say(f"{count(cells, 'cell')}{resumed}")
 
     def show(self, running: Sequence[str]) -> None:

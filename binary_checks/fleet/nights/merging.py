@@ -84,7 +84,7 @@ def merge_night(store: Store, night: str, folders: Sequence[Path]) -> Merged:
     plan, planned = find_plan(store, night), store.read(plan_name(night))
     if plan is None or planned is None:
         raise ProfileError(
-            f"--from: {store.url} has no plan of {night}, and none is taken from a folder: collect "
+            f"--from: {store.url} has no plan of {night}; collect "
             "into the store in which the night was planned"
         )
     complaints: list[str] = []
@@ -109,7 +109,9 @@ def _find_stores(folder: Path, complaints: list[str]) -> Iterator[Store]:
     """
     marked = list(_find_marked(Path(os.path.realpath(folder)), folder, _DEPTH, complaints))
     if not marked:
-        raise ProfileError(f"--from: {folder}: no store in it: no {MARK} there or just below")
+        raise ProfileError(
+            f"--from: {folder}: it contains no store: no {MARK} in it or its folders"
+        )
     for each in marked:
         yield open_store(os.path.join(os.curdir, each))  # noqa: PTH118 - "s3:x" may be its name
 
@@ -122,7 +124,7 @@ def _find_marked(real: Path, shown: Path, depth: int, complaints: list[str]) -> 
         raise ProfileError(f"--from: {shown}: {error.strerror or error}") from None
     for entry in entries:
         if os.path.realpath(entry.path) != entry.path:
-            complaints.append(f"{shown / entry.name}: a link, which is not followed")
+            complaints.append(f"{shown / entry.name}: a link; links are not followed")
         elif entry.name == MARK:
             yield shown
         elif depth and entry.is_dir(follow_symlinks=False):
@@ -135,11 +137,11 @@ def _has_plan(
     """Return whether the other store has the night's plan. Raises StoreError if it has another."""
     theirs = other.read(plan_name(night))
     if theirs is None:
-        complaints.append(f"{other.url}: nothing of the night {night}")
+        complaints.append(f"{other.url}: no results of the night {night}")
     elif theirs != planned:
         raise StoreError(
             f"{other.url}: {plan_name(night)}: is not the plan of {store.url}: its results may be "
-            "of other bytes; give every job of a night the one plan"
+            "for other bytes; give all jobs of a night the same plan"
         )
     return theirs is not None
 
@@ -154,7 +156,7 @@ def _read_attempts(other: Store, plan: NightPlan, complaints: list[str]) -> Iter
             complaints.append(f"{error}")
             continue
         if not _is_planned(found.attempt, cells):
-            said = "of a cell, a stage or bytes that the plan does not have"
+            said = "for a cell, a stage or bytes that are not in the plan"
             complaints.append(f"{other.url}: {each.name}: {said}")
         else:
             yield found
@@ -245,7 +247,7 @@ class _Stage:
         if len(self._all) + len(new) > _MOST_ATTEMPTS:
             self._complaints.append(
                 f"{history[0].store.url}: {history[0].attempt.cell}: more than {_MOST_ATTEMPTS} "
-                "attempts: none of them are taken over"
+                "attempts: none are copied"
             )
             new = []
         if new and self._agrees(history, new):
@@ -297,7 +299,7 @@ def _take_facts(store: Store, wanted: Iterable[_Found], complaints: list[str]) -
             sources.setdefault(each.attempt.facts, {})[each.store.url] = each.store
         elif each.attempt.facts:  # nights must not get facts of another package
             complaints.append(
-                f"{each.store.url}: {each.attempt.cell}: its facts are those of another package"
+                f"{each.store.url}: {each.attempt.cell}: its facts are for another package"
             )
     for sha256, others in sources.items():
         _take_facts_of(store, sha256, list(others.values()), complaints)
@@ -320,7 +322,7 @@ def _take_facts_of(
             continue
         other = first.setdefault(version, (digest, each))
         if other[0] != digest:
-            stay = "those stay" if other[1] is store else "neither are taken over"
+            stay = "those stay" if other[1] is store else "neither are copied"
             complaints.append(
                 f"{each.url}: its facts of {sha256} are not those of {other[1].url}: {stay}"
             )
@@ -335,7 +337,7 @@ def _take(store: Store, found: _Found, number: int, *, has_facts: bool) -> None:
     """Copy one attempt; its log first, because the document says that all is there."""
     attempt = read_stored_attempt(found.store.read(found.name) or b"", found.name, found.store.url)
     if _identify(attempt) != found.digest:
-        raise StoreError(f"{found.store.url}: {found.name}: was written to meanwhile")
+        raise StoreError(f"{found.store.url}: {found.name}: changed meanwhile")
     log = _read_log(found, attempt)
     kept = replace(
         attempt,
@@ -347,7 +349,7 @@ def _take(store: Store, found: _Found, number: int, *, has_facts: bool) -> None:
         store.create(name_log(kept), log)
     name = result_name(kept.night, kept.cell, kept.stage, number)
     if not store.create(name, write_attempt(kept)):
-        raise StoreError(f"{store.url}: {name}: another command wrote it just now: run this again")
+        raise StoreError(f"{store.url}: {name}: another command just wrote it; run this again")
 
 
 def _read_log(found: _Found, attempt: Attempt) -> bytes | None:

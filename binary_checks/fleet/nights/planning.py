@@ -119,16 +119,16 @@ def _plan(found: LookedUp, source: CellSource, today: date, inputs: FrozenInputs
 def _judge(found: LookedUp, source: CellSource, today: date) -> tuple[CellState | None, str]:
     """Return why the file may not be run, as state and reason; (None, "") if it may."""
     if not _SHA256.fullmatch(found.hashes.get("sha256", "")):
-        return CellState.INFRA, f"{found.file_name}: its SHA-256 is not known"
+        return CellState.INFRA, f"{found.file_name}: its SHA-256 is unknown"
     if urlunsplit(urlsplit(take_credentials(found.url)[0])) != show(found.url):
-        said = "its URL has a query or a token, which may be secret: no plan keeps it"
+        said = "its URL has a query or a token, which may be secret and cannot be stored in a plan"
         return CellState.INFRA, f"{found.file_name}: {said}"
     if source.freshness is None:
         return None, ""
     day = find_day(found.version, found.uploaded, found.modified)
     if day is None:
-        said = "neither its version nor its index nor the server says from which day it is"
-        return None, f"{found.file_name}: whether it is stale is not known: {said}"
+        said = "neither its version, its index nor the server states its date"
+        return None, f"{found.file_name}: it is unknown whether it is stale: {said}"
     if said := judge_age(day[1], today, source.freshness, day[0]):
         return CellState.STALE, f"{found.file_name}: {said}"
     return None, ""
@@ -303,7 +303,7 @@ def _compare(planned: PlannedCell, now: PlannedCell) -> str:
         return f"could not be asked again: {now.reason}"
     serials = _format_serials(planned, now)
     if now.state is CellState.MISSING:
-        gone = f"{planned.file_name or 'the file that there was'} is not there any more"
+        gone = f"{planned.file_name or 'the former file'} is no longer there"
         return f"{gone}{serials}: {now.reason}"
     return _compare_files(planned, now, serials)
 
@@ -318,7 +318,7 @@ def _compare_files(planned: PlannedCell, now: PlannedCell, serials: str) -> str:
         hashes = f"sha256 {planned.sha256[:12]}… was planned, {now.sha256[:12]}… is there now"
         return f"{name} was replaced under its name: {hashes}{serials}"
     if planned.url != now.url:
-        return f"{name} is at another URL now, with the same bytes: {now.url}"
+        return f"{name} is now at another URL, with the same bytes: {now.url}"
     return ""
 
 

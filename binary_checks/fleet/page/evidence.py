@@ -90,7 +90,7 @@ class EvidenceReader:
         gaps = list[str]()
         planned = self._planned.get(row.cell)
         if planned is None:
-            return CellEvidence(gaps=("the night's plan, which does not have this cell",))
+            return CellEvidence(gaps=("the night's plan does not contain this cell",))
         if not whole:
             rerun = _try(lambda: self._rerun(planned, {}), "", gaps)
             return CellEvidence(rerun=rerun, gaps=tuple(gaps))
@@ -126,11 +126,12 @@ class EvidenceReader:
         """Return the changes between two nights' packages, and a note if they are incomplete."""
         if not old.facts or not new.facts:
             lacking = old if not old.facts else new
-            return (), f"Not compared: the night of {lacking.night} left no facts of its file."
+            return (), f"Not compared: the night of {lacking.night} has no facts of its file."
         pair = (old.facts, new.facts)
         if pair not in self._compared:
             if len(self._compared) == _COMPARED:
-                return (), f"Not compared here, for so much is broken: {self._name_diff(old, new)}"
+                command = self._name_diff(old, new)
+                return (), f"Not compared here, because too many cells are broken; run {command}"
             self._compared[pair] = self._compare_facts(old, new)
         return self._compared[pair]
 
@@ -162,7 +163,7 @@ def _format_rest(lines: tuple[BuildChange, ...], found: BuildComparison) -> str:
     """Return a note about further lines, and about what could not be compared."""
     said = []
     if not lines:
-        said.append("Nothing that a diff looks at is different.")
+        said.append("The comparison found no differences.")
     if len(lines) > _CHANGES:
         said.append(f"And {count(len(lines) - _CHANGES, 'line')} more.")
     if found.not_compared:

@@ -66,7 +66,7 @@ def read_night(url: str, *, nights: int = 1, project: str = "", date: str = "") 
     with open_tables(store, tables=ASKED, nights=last, project=project) as connection:
         history = read_history(connection)
     if not history.cells:
-        raise ProfileError(f"--project {project!r:.80}: no cell of it in {store.url}")
+        raise ProfileError(f"--project {project!r:.80}: no cells of this project in {store.url}")
     history = _add_open(history.until(date) if date else history, store, closed)
     history = replace(history, leading=find_leading(store, history))
     notices = [
@@ -163,10 +163,10 @@ class Remarks:
     def by_title(self) -> Iterator[tuple[str, tuple[str, ...]]]:
         """Yield title and lines, without the notices."""
         news = self.waivers
-        yield "The index changed meanwhile", self.changed
+        yield "Changed in the index since", self.changed
         yield "Known problems that expire soon", news.expiring
-        yield "Known problems that match nothing", news.unmatched
-        yield f"Known problems to remove: they matched nothing for {LONG} nights", news.removable
+        yield "Known problems without a match", news.unmatched
+        yield f"Known problems to remove: no match for {LONG} nights", news.removable
         yield "Known problems", tuple(filter(None, (news.complaint, news.remark)))
 
 
@@ -189,7 +189,7 @@ def review_waivers(store: Store, plan: NightPlan, rows: Rows, *, whole: bool = T
             unmatched = [each for each in listed.entries if tonight.matched(each) is False]
             removable = find_removable(unmatched, _look_back(store, tonight, rows))
     except (BinaryChecksError, OSError) as error:  # deleted by retention, or truncated
-        complaint = cut(f"Which known problems match nothing is not known: {error}")
+        complaint = cut(f"It is unknown which known problems have no match: {error}")
     gone = {*map(key_of, removable)}
     return WaiverNews(
         expiring=tuple(_expiring(listed, date.fromisoformat(plan.night))),

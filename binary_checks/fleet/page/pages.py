@@ -372,8 +372,7 @@ def _format_same_file(row: CellNight, good: CellNight | None) -> str:
         return "No earlier night is known in which this cell passed."
     if row.sha256 and good.sha256 == row.sha256:
         return (
-            f"The very same file passed on {good.night}: what changed is around it, "
-            "or in what it requires."
+            f"The same file passed on {good.night}: its surroundings changed, or what it requires."
         )
     return ""
 

@@ -73,7 +73,7 @@ def claim(folder: Path, maker: str = "hud") -> frozenset[str]:
     except FileNotFoundError:
         foreign = next((each for each in _look_into(folder) if _is_foreign(each)), None)
         if foreign:
-            hint = f"name a folder that is empty, or that was made by {maker}"
+            hint = f"name an empty folder, or one made by {maker}"
             raise ProfileError(
                 f"{maker}: {folder}: holds {foreign.name!r} already; {hint}"
             ) from None

@@ -129,7 +129,7 @@ def _require_listing(store: Store, nights: list[str]) -> None:
         raise PruneRefusedError(f"{store.url}: nothing is deleted: {said}")
     plan = require_plan(store, nights[-1])
     if not any(each.sha256 for each in plan.cells):
-        raise PruneRefusedError(f"{plan.night}: nothing is deleted: its plan lists no package")
+        raise PruneRefusedError(f"{plan.night}: nothing is deleted: its plan contains no package")
     for each in plan.cells:
         if each.state is CellState.INFRA:
             raise PruneRefusedError(

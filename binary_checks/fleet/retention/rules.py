@@ -189,7 +189,7 @@ def _list_attempts(
         entry = (attempt[0], found[1])
         if entry in past and entry not in kept:
             yield Deletion(
-                stored=stored, reason="neither of the last nights nor the last that passed"
+                stored=stored, reason="neither one of the last nights nor the last that passed"
             )
 
 
@@ -236,7 +236,7 @@ def expire(history: StoreHistory, rule: ExpiryRule, now: datetime) -> Retention[
     held = {each.sha256 for each in history.members if each.stored.name not in gone_names}
     marked = {digest_of(each) for each in history.packages if _is_mark(each)}
     superfluous = ({each.sha256 for each in going} | marked) - held - history.referred
-    why = f"neither of the last {rule.keep} of its configuration" + (
+    why = f"not among the newest {rule.keep} of its configuration" + (
         f" nor of the last {rule.days} days" if rule.days else ""
     )
     return Retention(
@@ -280,7 +280,7 @@ def _keep_members(
             continue
         artifact = history.artifacts.get(each.sha256)
         if artifact is None:
-            yield each.stored.name, "nothing is known of it"
+            yield each.stored.name, "nothing is known about it"
         else:
             groups[_configuration(artifact)].append((each, artifact))
     for members in groups.values():
@@ -301,7 +301,7 @@ def _keep_of_one(
         if place < max(rule.keep, 1):
             yield member.stored.name, f"of the last {rule.keep}"
         elif pushed is None:
-            yield member.stored.name, "nobody recorded when it was pushed"
+            yield member.stored.name, "the time of its push is unknown"
         elif rule.days and pushed > now - timedelta(days=rule.days):
             yield member.stored.name, f"of the last {rule.days} days"
 

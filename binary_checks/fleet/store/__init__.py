@@ -115,11 +115,11 @@ def _connect(url: str) -> Store:
         return connect(url)
     if scheme not in ("", "file"):
         meant = ", ".join(f"{each}://…" for each in PROVIDERS)
-        raise ProfileError(f"--store: {scheme}: is not a kind of store: give a folder, or {meant}")
+        raise ProfileError(f"--store: {scheme}: not a store; give a folder or {meant}")
     from binary_checks.fleet.store.folder_store import FolderStore
 
     if not url or "\0" in url:
-        raise ProfileError("--store: an empty path, or one with a NUL")
+        raise ProfileError("--store: the path is empty or contains NUL")
     return FolderStore(_read_file_url(url) if scheme else Path(url), url)
 
 

@@ -152,7 +152,9 @@ def _split(url: str, scheme: str) -> tuple[str, str]:
             )
         prefix = parts.path.strip("/")
         if not _BUCKET.fullmatch(parts.netloc) or (prefix and not require_name(prefix)):
-            raise ProfileError(f"--store: not the name of a bucket, as in {scheme}://bucket/prefix")
+            raise ProfileError(
+                f"--store: not a valid bucket and prefix, as in {scheme}://bucket/prefix"
+            )
     except (ValueError, StoreError):
         raise ProfileError(
             f"--store: not a bucket and a prefix, as in {scheme}://bucket/prefix"
@@ -169,7 +171,5 @@ def _read_host(variable: str, endpoint: str, provider: Provider, allow_http: boo
     if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
         raise ProfileError(f"{variable}: not an http:// or https:// URL without credentials")
     if parts.scheme == "http" and not allow_http:
-        raise ProfileError(
-            f"{variable}: http:// sends all in the clear: set {provider.allow_http}=true"
-        )
+        raise ProfileError(f"{variable}: http:// is not encrypted: set {provider.allow_http}=true")
     return f"{parts.hostname}{port}"

@@ -161,7 +161,7 @@ class BucketStore:
             get = partial(self._obstore.get_range, self._client, name, start=start, end=end)
             piece = bytes(self._ask(name, "cannot be read", get))
             if len(piece) != end - start:
-                raise StoreError(f"{self.url}: {name}: cannot be read: bytes did not come")
+                raise StoreError(f"{self.url}: {name}: cannot be read: bytes are missing")
             yield piece
 
     def names(self, prefix: str) -> Iterator[Stored]:
@@ -384,9 +384,9 @@ def read_refusal(error: Exception, settings: BucketSettings) -> Refusal:
 def _read_broken(text: str, server: str) -> Refusal:
     kind = found[1].lower() if (found := _KIND.search(text)) else ""
     if "HTTP error" in text or kind:
-        words = {"connect": "no connection to", "timeout": "too slow an answer of"}
+        words = {"connect": "no connection to", "timeout": "no timely answer from"}
         return Refusal(reason=f"{words.get(kind, 'a broken connection to')} {server}", again=True)
-    return Refusal(reason=f"{server} gave no answer that can be read")
+    return Refusal(reason=f"{server} sent an unreadable answer")
 
 
 # A cache of objects that never change, for later runs on this host.
@@ -417,7 +417,9 @@ class Mirror:
     def keep(self, name: str, pieces: Iterable[bytes], size: int) -> Path:
         """Cache an object. Raises StoreError if there is no room, or if bytes are missing."""
         if size > _MOST:
-            raise StoreError(f"{self._url}: {name}: {size} bytes, more than {_MOST} are kept here")
+            raise StoreError(
+                f"{self._url}: {name}: {size} bytes, more than the cache can hold ({_MOST})"
+            )
         path = self._folder / name
         try:
             self._make_room(size)
@@ -426,7 +428,7 @@ class Mirror:
                 _write(file, pieces, size)
         except OSError as error:
             reason = error.strerror or str(error)
-            raise StoreError(f"{self._url}: {name}: cannot be kept here: {reason}") from None
+            raise StoreError(f"{self._url}: {name}: cannot be cached: {reason}") from None
         return path
 
     def _make_room(self, size: int) -> None:

@@ -63,7 +63,7 @@ def open_facts(store: Store, sha256: str) -> Iterator[Path]:
     """
     name = find_facts(store, sha256)
     if name is None:
-        raise StoreError(f"{store.url}: {facts_prefix(sha256)}json.gz: there are no such facts")
+        raise StoreError(f"{store.url}: {facts_prefix(sha256)}json.gz: the facts are missing")
     with (
         store.local(name) as packed,
         tempfile.TemporaryDirectory(prefix="facts-") as folder,
@@ -126,7 +126,7 @@ def _copy_bounded(source: gzip.GzipFile, file: IO[bytes]) -> None:
     while piece := source.read(_PIECE):
         left -= len(piece)
         if left < 0:
-            raise DocumentError(f"it inflates to more than {LARGEST} bytes")
+            raise DocumentError(f"it unpacks to more than {LARGEST} bytes")
         file.write(piece)
 
 
@@ -140,7 +140,7 @@ def _identify(path: Path, sha256: str) -> str:
     except (KeyError, TypeError):
         raise RecordError(f"{path.name}: not the facts of a package") from None
     if found != sha256:
-        raise RecordError(f"{path.name}: the facts of {str(found)[:64]}, not of {sha256}")
+        raise RecordError(f"{path.name}: facts of {str(found)[:64]}, not of {sha256}")
     version = _WRITTEN_BY.fullmatch(written_by)
     if version is None or len(written_by) > 80:
         raise RecordError(f"{path.name}: written by {written_by!r:.80}")

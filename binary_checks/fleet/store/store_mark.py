@@ -31,7 +31,7 @@ def require_mark(store: Store, *, make: bool) -> str:
 
 def _guess(store: Store) -> str:
     if store.top():
-        return "; what lies there is something else, or half of a store"
+        return "; the files in it are something else, or an incomplete store"
     return "; `binary-checks nightly run --store URL` makes one"
 
 
@@ -40,7 +40,7 @@ def _require_ours(store: Store) -> None:
     strange = [name for name in store.top() if not name.startswith(TOP_LEVEL)]
     if strange:
         shown = cut(one_line(strange[0]), 80)
-        raise StoreError(f"{store.url}: not a store, and not empty: it holds {shown}")
+        raise StoreError(f"{store.url}: not a store, and not empty: it contains {shown}")
 
 
 def _read_id(store: Store, content: bytes) -> str:
@@ -49,7 +49,7 @@ def _read_id(store: Store, content: bytes) -> str:
     except (DocumentError, UnicodeDecodeError):
         row = None
     if not isinstance(row, dict) or not isinstance(row.get("schema"), str):
-        raise StoreError(f"{store.url}: {MARK}: not the mark of a store, or cut off")
+        raise StoreError(f"{store.url}: {MARK}: not the mark of a store, or truncated")
     if row["schema"] != STORE_SCHEMA:
         shown = cut(one_line(json.dumps(row["schema"])), 80)
         raise StoreError(f"{store.url}: {MARK}: its schema is {shown}, not {STORE_SCHEMA}")

@@ -29,14 +29,14 @@ def is_safe_part(part: str) -> bool:
 def require_name(name: str) -> str:
     """Return the name. Raises StoreError if it is not allowed for an object."""
     if len(name) > _LONGEST or not all(map(is_safe_part, name.split("/"))):
-        raise StoreError(f"{cut(one_line(repr(name)), 120)}: not a name that a store may have")
+        raise StoreError(f"{cut(one_line(repr(name)), 120)}: not a valid name in a store")
     return name
 
 
 def require_derived(name: str) -> str:
     """Return the name. Raises StoreError unless the object may be replaced."""
     if not require_name(name).startswith(DERIVED):
-        raise StoreError(f"{cut(one_line(name), 120)}: an object that is never replaced")
+        raise StoreError(f"{cut(one_line(name), 120)}: objects of this name are never replaced")
     return name
 
 
@@ -46,7 +46,7 @@ def require_prefix(prefix: str) -> str:
     if slash:
         require_name(folder)
     if rest and not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._+=!@,~-]*", rest):
-        raise StoreError(f"{cut(one_line(repr(prefix)), 120)}: no name of a store begins so")
+        raise StoreError(f"{cut(one_line(repr(prefix)), 120)}: no name in a store begins with it")
     return prefix
 
 

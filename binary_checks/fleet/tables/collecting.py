@@ -102,7 +102,7 @@ def keep_tables(store: Store, made: NightTables) -> None:
         if store.create(name, path) or store.read(name) == path.read_bytes():
             continue
         if store.read(closed_name(made.night)) is not None:
-            raise StoreError(f"{store.url}: {name}: is another, and the night is closed")
+            raise StoreError(f"{store.url}: {name}: differs, and the night is closed")
         store.delete(name)
         store.create(name, path)
 
@@ -116,7 +116,7 @@ def _find_documents(store: Store, plan: NightPlan) -> tuple[dict[str, list[str]]
         if attempt is None or not stored.name.endswith(".json"):
             complaints.append(f"{stored.name}: not the name of a result")
         elif attempt[0] not in found:
-            complaints.append(f"{stored.name}: its cell is not in the plan, so it does not count")
+            complaints.append(f"{stored.name}: its cell is not in the plan; ignored")
         else:
             found[attempt[0]].append(stored.name)
     return found, complaints
@@ -147,7 +147,7 @@ def _read_document(
     try:
         attempt = read_stored_attempt(content, name)
         if attempt.sha256 != planned.sha256:
-            complaints.append(f"{name}: of other bytes than the plan's, so it does not count")
+            complaints.append(f"{name}: it is for other bytes than the plan's; ignored")
         elif contradiction := find_contradiction(attempt):
             raise RecordError(f"{name}: it says {attempt.state.value}, but {contradiction}")
     except RecordError as error:

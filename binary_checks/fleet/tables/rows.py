@@ -133,7 +133,7 @@ def find_contradiction(attempt: Attempt) -> str:
         return "it has no result" if attempt.state in GOOD else ""
     hashes = {package.sha256 for package in attempt.result.packages}
     if strange := sorted(hashes - {"", attempt.sha256}):
-        return f"its result is about other bytes, SHA-256 {plain(strange[0])[:64]}"
+        return f"its result is for other bytes, SHA-256 {plain(strange[0])[:64]}"
     return _find_no_pass(attempt.result) if attempt.state in GOOD else ""
 
 

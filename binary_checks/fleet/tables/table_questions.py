@@ -60,7 +60,9 @@ def ask(
     except duckdb.Error as error:
         raise _explain(connection, error) from None
     except (OverflowError, RecursionError) as error:  # DuckDB's intervals exceed Python's
-        raise ProfileError(f"SQL: no answer that Python can hold: {error}") from None
+        raise ProfileError(
+            f"SQL: the answer has values that Python cannot represent: {error}"
+        ) from None
 
 
 def _require_select(connection: Connection, sql: str) -> Any:
@@ -83,7 +85,7 @@ def _require_reading(connection: Connection, sql: str, parameters: Mapping[str, 
     rows = connection.execute(f"EXPLAIN (FORMAT json) {sql}", parameters or None).fetchall()
     for step in _steps(json.loads(rows[-1][1])):
         if _WRITES.search(step):
-            raise ProfileError(f"SQL: {step}: only what reads is answered")
+            raise ProfileError(f"SQL: {step}: only queries that read are allowed")
 
 
 def _steps(plan: Any) -> Iterator[str]:
@@ -100,7 +102,7 @@ def _choose_parameters(
 ) -> dict[str, str]:
     if unknown := sorted(given.keys() - wanted):
         known = ", ".join(sorted(wanted)) or "none"
-        raise ProfileError(f"{unknown[0]}: the SQL has no parameter of that name (it has: {known})")
+        raise ProfileError(f"{unknown[0]}: the SQL has no such parameter (known: {known})")
     chosen = dict(given)
     if NIGHT in chosen:
         _require_night(connection, chosen[NIGHT])
@@ -117,7 +119,7 @@ def _require_night(connection: Connection, night: str) -> None:
     row = connection.execute(f"SELECT {having} FROM all_cells", {NIGHT: night}).fetchone()  # noqa: S608
     newest, found = row or ("none", False)
     if not found:
-        raise ProfileError(f"night={night}: no closed night is called that; the last is {newest}")
+        raise ProfileError(f"night={night}: there is no such closed night; the last is {newest}")
 
 
 def _fetch(connection: Connection) -> Iterator[tuple[Any, ...]]:

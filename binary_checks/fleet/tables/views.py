@@ -235,7 +235,7 @@ def _make_view(connection: Connection, store: Store, table: str, paths: Mapping[
         reason = str(error).partition("\n")[0]
         for path in paths:
             reason = reason.replace(str(path), name)
-        raise StoreError(f"{store.url}: {name}: not a table that can be read: {reason}") from None
+        raise StoreError(f"{store.url}: {name}: not a readable table: {reason}") from None
 
 
 def _read(paths: Iterable[Path]) -> str:

@@ -197,7 +197,7 @@ def test_after_an_attempt_that_broke_the_next_one_counts_and_nothing_more_is_sai
 @pytest.mark.parametrize(
     ("said", "fault"),
     [
-        ({"sha256": "cd" * 32}, "its result is of other bytes than those planned"),
+        ({"sha256": "cd" * 32}, "its result is for other bytes than those planned"),
         ({"started": "noon", "run": {"ended": ""}}, "started: 'noon' is not a time"),
     ],
 )

@@ -298,5 +298,5 @@ def test_what_is_no_value_of_an_axis_is_refused(text: str) -> None:
 
 def test_an_axis_is_set_to_one_value() -> None:
     assert read_by_hand(["variant=cu130", "variant=cu130"]) == {"variant": "cu130"}
-    with pytest.raises(ProfileError, match="it has one value"):
+    with pytest.raises(ProfileError, match="an axis has one value"):
         read_by_hand(["variant=cu130", "variant=cpu"])

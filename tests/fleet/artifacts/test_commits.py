@@ -80,7 +80,7 @@ def test_the_option_takes_a_commit_in_full(tmp_path: Path, given: str) -> None:
 
 
 def test_without_anybody_who_says_it_nothing_is_pushed(tmp_path: Path) -> None:
-    with pytest.raises(ProfileError, match="from which commit was it built"):
+    with pytest.raises(ProfileError, match="commit that it was built from is unknown"):
         chosen(tmp_path)
 
 

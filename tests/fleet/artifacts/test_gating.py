@@ -64,7 +64,7 @@ def test_what_was_judged_and_is_fit_passes() -> None:
 
 def test_without_a_verdict_nothing_passes() -> None:
     assert reasons(STATIC) == [
-        "linkage: no verdict; judge it there, and `artifact attest` the result"
+        "linkage: no verdict; judge it there and run `artifact attest` on the result"
     ]
 
 
@@ -144,7 +144,8 @@ def test_one_run_in_several_places_says_something_of_each() -> None:
     good = make(entry("linkage"), *(entry("runtime", place=each) for each in places), places=places)
     assert gate_says(both, good).passes
     assert reasons(both, passing(places=places[:1])) == [
-        "runtime at image:newest: no verdict; judge it there, and `artifact attest` the result"
+        "runtime at image:newest: no verdict; judge it there and run `artifact attest` on the "
+        "result"
     ]
 
 
@@ -175,7 +176,7 @@ def test_verdicts_of_two_stages_say_it_together() -> None:
 def test_a_verdict_from_the_future_does_not_count() -> None:
     later = passing(ended=hours(-1))
     (reason,) = reasons(STATIC, later)
-    assert "it is from the future; the clock of that host, or of this one, is wrong" in reason
+    assert "it is from the future: the clock of that host or of this one is wrong" in reason
     assert gate_says(STATIC, passing(ended=hours(-0.05))).passes
     assert not gate_says(STATIC, failing(ended=hours(1)), later).passes
 

@@ -73,7 +73,7 @@ def test_bytes_that_lie_where_others_should_are_refused(
 ) -> None:
     artifact, incoming = make_artifact(tmp_path)
     folder_store.create(package_name(artifact.sha256, WHEEL), b"other bytes")
-    with pytest.raises(StoreError, match="holds other bytes than its name says"):
+    with pytest.raises(StoreError, match="its bytes do not match its name"):
         keep_artifact(folder_store, artifact, incoming)
     assert find_artifact(folder_store, artifact.sha256) is None
 
@@ -91,9 +91,9 @@ def test_a_file_that_changes_while_it_is_pushed_leaves_nothing(
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
-        ({"variant": "cu130"}, "with variant cu126, and this is pushed with cu130"),
-        ({"name": "other.whl"}, f"with file_name {WHEEL}, and this is pushed with other.whl"),
-        ({"cxx_abi": "cxx11"}, "without cxx_abi, and this is pushed with cxx11"),
+        ({"variant": "cu130"}, "with variant cu126, but this push states cu130"),
+        ({"name": "other.whl"}, f"with file_name {WHEEL}, but this push states other.whl"),
+        ({"cxx_abi": "cxx11"}, "without cxx_abi, but this push states cxx11"),
         ({"companions": {"licenses/MIT": b"now"}}, "without this licenses/MIT"),
     ],
 )
@@ -137,7 +137,7 @@ def test_a_document_of_other_bytes_is_no_artifact(folder_store: Store, tmp_path:
     keep_artifact(folder_store, artifact, incoming)
     content = folder_store.read(artifact_name(artifact.sha256)) or b""
     folder_store.create(artifact_name("f" * 64), content)
-    with pytest.raises(RecordError, match=f"its document is of {artifact.sha256}"):
+    with pytest.raises(RecordError, match=f"its document is for {artifact.sha256}"):
         find_artifact(folder_store, "f" * 64)
 
 
@@ -172,7 +172,7 @@ def test_other_bytes_under_a_name_are_refused_within_a_channel(
 
 def test_a_member_that_says_nothing_is_an_error_and_not_nothing(folder_store: Store) -> None:
     folder_store.create("channels/test/demo/a.whl", b"")
-    with pytest.raises(RecordError, match="does not say which package it holds"):
+    with pytest.raises(RecordError, match="does not state which package it contains"):
         list_members(folder_store, "test")
 
 
@@ -189,7 +189,9 @@ def test_a_name_of_other_case_is_the_same_name(folder_store: Store, tmp_path: Pa
     artifact, _ = make_artifact(tmp_path)
     join_channel(folder_store, "test", artifact)
     other = replace(artifact, sha256="d" * 64, file_name=artifact.file_name.title())
-    with pytest.raises(ArtifactRefusedError, match=f"has {WHEEL}, which is the same name"):
+    with pytest.raises(
+        ArtifactRefusedError, match=f"has {WHEEL}, which installers and some file systems take"
+    ):
         join_channel(folder_store, "test", other)
     assert len(list_members(folder_store)) == 1
 

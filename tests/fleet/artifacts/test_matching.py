@@ -110,7 +110,7 @@ def test_of_none_the_nearest_is_named_with_what_it_has_otherwise() -> None:
     assert format_nearest(found, read_wish(["variant=cu130 python=3.12"])) == (
         "the nearest is cu126-3.12.whl: variant cu126 and not cu130"
     )
-    assert format_nearest([], read_wish([])) == "there is none at all"
+    assert format_nearest([], read_wish([])) == "there are no artifacts"
 
 
 def test_a_table_has_the_axes_that_somebody_has() -> None:

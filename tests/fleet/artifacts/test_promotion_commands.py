@@ -31,9 +31,9 @@ def test_the_broken_one_is_refused_and_the_others_are_let_through(desk: Desk) ->
     assert out.splitlines() == [
         f"{good.file_name}: promoted",
         f"{bad.file_name}: refused: failed ({ENDED}): linkage-check: demo/a.so: needs "
-        "libfoo.so.1, which is nowhere; mend it, or waive it",
-        f"{untested.file_name}: refused: linkage: no verdict; judge it there, and `artifact "
-        "attest` the result",
+        "libfoo.so.1, which is nowhere; fix it, or waive it",
+        f"{untested.file_name}: refused: linkage: no verdict; judge it there and run "
+        "`artifact attest` on the result",
         "1 promoted, 2 refused",
     ]
     assert desk.released() == [good.file_name]
@@ -170,7 +170,7 @@ def test_signed_verdicts_alone_pass_where_the_policy_wants_them(desk: Desk) -> N
     desk.attest(desk.result(artifact, *GOOD), "--key", stranger)
     status, out, _ = desk.promote(policy=policy)
     assert status == 1
-    assert "signed by a stranger (keyid" in out
+    assert "signed by an unknown key (keyid" in out
     desk.attest(desk.result(artifact, *GOOD), "--key", key)
     assert desk.promote(policy=policy)[0] == 0
 
@@ -186,7 +186,7 @@ def test_a_verdict_that_was_tampered_with_promotes_nothing(desk: Desk) -> None:
     path.write_bytes(path.read_bytes().replace(b'"sig": "', b'"sig": "A'))
     status, out, _ = desk.promote(policy=policy)
     assert status == 1
-    assert "other bytes than those that its name promises" in out
+    assert "its bytes do not match its name" in out
     assert desk.released() == []
 
 
@@ -198,7 +198,7 @@ def test_a_verdict_on_other_bytes_does_not_count(desk: Desk) -> None:
     desk.store.create(f"{verdict_prefix(bad.sha256)}{name.rpartition('/')[2]}", content)
     status, out, _ = desk.promote(bad.file_name)
     assert status == 1
-    assert "a verdict on other bytes" in out
+    assert "a verdict for other bytes" in out
 
 
 def test_a_promotion_is_signed_where_the_policy_names_promoters(desk: Desk) -> None:
@@ -296,7 +296,7 @@ def test_results_that_cannot_be_kept_are_one_line_each_and_keep_nothing(desk: De
         "two verdicts on the same bytes": write_run(desk.folder / "twice.json", twice),
         "no sha256": write_run(desk.folder / "none.json", make_run(*GOOD, sha256="")),
         "does not keep these bytes": write_run(desk.folder / "other.json", make_run(*GOOD)),
-        "it does not say when it ended": write_run(
+        "it does not state when it ended": write_run(
             desk.folder / "old.json", replace(good, ended="")
         ),
         "is not a time in UTC": write_run(desk.folder / "odd.json", replace(good, ended="noon")),

@@ -150,7 +150,7 @@ def test_a_variant_that_was_changed_in_the_store_escapes_no_gpu(
     assert signing.try_promoting(name, GATE + GPU).startswith("refused: gpu: no verdict")
     signing.lie(name, variant="cpu")
     said = signing.try_promoting(name, GATE + GPU)
-    assert "artifact.json says variant cpu, and its" in said
+    assert "artifact.json says variant cpu, but its" in said
     assert "cu130" in said
     assert signing.released() == []
 
@@ -164,7 +164,7 @@ def test_a_variant_that_was_changed_after_the_promotion_is_found_by_the_verifier
     assert signing.verify_gates(GATE) == []
     signing.lie(name, variant="cpu")
     (line,) = signing.verify_gates(GATE + GPU)
-    assert "artifact.json says variant cpu, and its" in line
+    assert "artifact.json says variant cpu, but its" in line
     assert "cu130" in line
 
 
@@ -228,7 +228,7 @@ def test_of_a_verdict_that_states_nothing_the_bytes_decide(signing: SigningDesk)
         signing.change_verdict(name, stated=())
         signing.lie(name, variant="cpu")
         said = signing.try_promoting(name, LESS.format("variant=cpu"))
-        assert "artifact.json says variant cpu, and its" in said
+        assert "artifact.json says variant cpu, but its" in said
         assert "cu130" in said
         signing.lie(name, variant="cu130")
     for name in ("wheel", "conda"):
@@ -240,11 +240,11 @@ def test_an_axis_that_was_set_by_hand_counts_once_it_is_attested(signing: Signin
     signing.sign("plain")
     said = signing.try_promoting("plain", rule)
     assert said == (
-        "refused: artifact.json says variant cu130, which neither its bytes nor a verdict state; "
-        "if that is right, `artifact attest RESULT --set variant=cu130` states it"
+        "refused: artifact.json says variant cu130, which neither its bytes nor any verdict "
+        "confirm; if that is right, `artifact attest RESULT --set variant=cu130` states it"
     )
     assert signing.sign("plain", "--set", "variant=cu130")[0] == 0
-    stated = "and its verdict states variant cu130"
+    stated = "but its verdict states variant cu130"
     for value, state in (
         ("", f"refused: artifact.json says no variant, {stated}; somebody tampered"),
         ("cpu", f"refused: artifact.json says variant cpu, {stated}; if it is variant cpu, "),
@@ -263,10 +263,10 @@ def test_nobody_attests_an_axis_that_the_file_contradicts(signing: SigningDesk) 
     signing.sign("wheel")
     signing.change_verdict("wheel", stated=(StatedField(name="variant", value="cpu"),))
     said = signing.try_promoting("wheel", LESS.format("variant=cu130"))
-    assert "artifact.json says variant cu130, and its verdict states variant cpu" in said
+    assert "artifact.json says variant cu130, but its verdict states variant cpu" in said
     signing.lie("wheel", variant="cpu")
     said = signing.try_promoting("wheel", LESS.format("variant=cpu"))
-    assert "artifact.json says variant cpu, and its name cu130" in said
+    assert "artifact.json says variant cpu, but its name cu130" in said
 
 
 def test_verdicts_of_one_time_that_contradict_each_other_prove_nothing(
@@ -305,7 +305,7 @@ def test_a_matrix_finds_its_gpu_files_by_what_is_proven(signing: SigningDesk) ->
     asked = ("--from", "test", "--to", "release", "--cells", signing.folder / "cells.toml")
     status, out, _ = signing.do("promote", signing.names_of["conda"], *asked)
     assert status == 1
-    assert "artifact.json says variant cpu, and its verdict states variant cu130" in out
+    assert "artifact.json says variant cpu, but its verdict states variant cu130" in out
     assert signing.try_promoting("conda", GATE) == "promoted"  # its record knows of no matrix
     assert signing.verify_gates(GATE) == []
     for value, fault in (("cpu", "its verdict states variant cu130"), ("cu130", "gpu: no verdict")):

@@ -70,7 +70,7 @@ def test_other_bytes_are_not_overwritten_and_nothing_is_written(
     artifact = keep(folder_store, tmp_path)
     (folder / there).parent.mkdir(parents=True)
     (folder / there).write_bytes(b"mine")
-    with pytest.raises(ArtifactRefusedError, match="something else is there"):
+    with pytest.raises(ArtifactRefusedError, match="another file is there"):
         pull(folder_store, [artifact], folder)
     assert listed(folder) == {there: b"mine"}
 
@@ -87,7 +87,9 @@ def test_a_store_that_was_tampered_with_is_refused_and_nothing_half_stays(
     }[which]
     store.delete(name)
     store.create(name, b"tampered")
-    with pytest.raises(StoreError, match=r"other bytes than artifact\.json says: sha256") as told:
+    with pytest.raises(
+        StoreError, match=r"its bytes are not those in artifact\.json: sha256"
+    ) as told:
         pull(store, [artifact], folder)
     assert name in str(told.value)
     assert b"tampered" not in listed(folder).values()
@@ -109,7 +111,7 @@ def test_a_link_leads_nowhere(folder_store: Store, tmp_path: Path, folder: Path)
     (tmp_path / "elsewhere").mkdir()
     folder.mkdir()
     (folder / "licenses").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(ArtifactRefusedError, match="would lead out of the folder"):
+    with pytest.raises(ArtifactRefusedError, match="leads out of the folder"):
         pull(folder_store, [artifact], folder)
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
@@ -121,7 +123,7 @@ def test_a_link_in_the_place_of_a_file_is_not_followed(
     (tmp_path / "mine").write_bytes(WHEEL.encode())
     folder.mkdir()
     (folder / WHEEL).symlink_to(tmp_path / "mine")
-    with pytest.raises(ArtifactRefusedError, match="something else is there"):
+    with pytest.raises(ArtifactRefusedError, match="another file is there"):
         pull(folder_store, [artifact], folder)
 
 
@@ -131,7 +133,7 @@ def test_several_share_what_is_equal_and_clash_over_what_is_not(
     first = keep(folder_store, tmp_path, "a-1.0-py3-none-any.whl")
     alike = keep(folder_store, tmp_path, "b-1.0-py3-none-any.whl")
     other = keep(folder_store, tmp_path, "c-1.0-py3-none-any.whl", license=b"another")
-    with pytest.raises(ArtifactRefusedError, match="into folders of their own"):
+    with pytest.raises(ArtifactRefusedError, match="into separate folders"):
         pull(folder_store, [first, other], folder)
     assert not folder.exists()
     assert len(pull(folder_store, [first, alike], folder)) == 6
@@ -176,7 +178,7 @@ def test_no_more_is_fetched_than_the_document_says(
             yield b"x" * 64
 
     monkeypatch.setattr(folder_store, "pieces", pieces)
-    with pytest.raises(StoreError, match=r"other bytes than artifact\.json says"):
+    with pytest.raises(StoreError, match=r"its bytes are not those in artifact\.json"):
         pull(folder_store, [artifact], folder)
     assert len(sent) == 1
     assert listed(folder) == {}

@@ -118,8 +118,8 @@ def test_a_record_never_says_another_hash_size_or_subdir_than_the_store() -> Non
         ({"depends": ["a"] * 20_000}, "index.json: depends: wrong"),
         ({"timestamp": 1 << 80}, "index.json: timestamp: wrong"),
         ({"noarch": "ruby"}, "index.json: noarch: wrong"),
-        ({"name": "other"}, "its index.json says that it is 'other-1.0-h0_0'"),
-        ({"version": "../1.0"}, "its index.json says"),
+        ({"name": "other"}, "its index.json names it 'other-1.0-h0_0'"),
+        ({"version": "../1.0"}, "its index.json names it"),
     ],
 )
 def test_a_record_that_conda_could_not_read_takes_nobody_with_it(

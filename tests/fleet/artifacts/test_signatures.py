@@ -110,7 +110,7 @@ def test_who_signed_is_found_among_those_that_are_trusted(tmp_path: Path) -> Non
     one = find_signers(content, both[:1])
     assert one.names == {"ci"}
     (fault,) = one.faults
-    assert fault.startswith("signed by a stranger")
+    assert fault.startswith("signed by an unknown key")
     assert write_envelope(b"{}") == b"{}\n"
     assert find_signers(read_envelope(b"{}\n", "it"), both).names == frozenset()
 
@@ -147,11 +147,11 @@ def swap_keyid(row: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        (swap_payload, "the signature of ci does not hold: it was tampered with"),
-        (swap_subject, "the signature of ci does not hold: it was tampered with"),
-        (swap_signature, "the signature of ci does not hold: it was tampered with"),
-        (shorten_signature, "the signature of ci does not hold: it was tampered with"),
-        (swap_keyid, "signed by a stranger"),
+        (swap_payload, "the signature of ci is invalid: the statement was tampered with"),
+        (swap_subject, "the signature of ci is invalid: the statement was tampered with"),
+        (swap_signature, "the signature of ci is invalid: the statement was tampered with"),
+        (shorten_signature, "the signature of ci is invalid: the statement was tampered with"),
+        (swap_keyid, "signed by an unknown key"),
     ],
 )
 def test_whatever_is_changed_nobody_has_signed_it(
@@ -167,11 +167,11 @@ def test_whatever_is_changed_nobody_has_signed_it(
     ("change", "fault"),
     [
         (lambda row: row.update(payloadType="text/plain"), "its payload is 'text/plain'"),
-        (lambda row: row.update(signatures=[]), "signatures: not 1 to 64 of them"),
-        (lambda row: row.update(signatures=row["signatures"] * 2), "two by one key"),
+        (lambda row: row.update(signatures=[]), "signatures: expected 1 to 64"),
+        (lambda row: row.update(signatures=row["signatures"] * 2), "a repeated or missing keyid"),
         (lambda row: row.update(payload="%"), "payload: not base64"),
         (lambda row: row.update(more=1), "not a DSSE envelope"),
-        (lambda row: row["signatures"][0].pop("sig"), "not a keyid and a sig"),
+        (lambda row: row["signatures"][0].pop("sig"), "expected keyid and sig"),
     ],
 )
 def test_what_is_no_envelope_is_one_line(tmp_path: Path, change: Any, fault: str) -> None:
@@ -210,9 +210,9 @@ def test_a_key_is_read_from_pem_and_from_base64(tmp_path: Path) -> None:
     ("text", "fault"),
     [
         ("-----BEGIN PRIVATE KEY-----\nMC4=\n-----END PRIVATE KEY-----", "a private key"),
-        ("-----BEGIN PUBLIC KEY-----\nMCow", "cut off"),
-        ("-----BEGIN PUBLIC KEY-----\nMCow\n-----END PUBLIC KEY-----", "not the public key"),
-        ("AAAA", "not the public key of an ed25519 pair"),
+        ("-----BEGIN PUBLIC KEY-----\nMCow", "truncated"),
+        ("-----BEGIN PUBLIC KEY-----\nMCow\n-----END PUBLIC KEY-----", "not an ed25519 public key"),
+        ("AAAA", "not an ed25519 public key"),
         ("%%", "neither PEM nor base64"),
     ],
 )
@@ -223,7 +223,7 @@ def test_what_is_no_public_key_is_refused(text: str, fault: str) -> None:
 
 def test_a_private_key_is_a_file_that_nobody_else_reads(tmp_path: Path) -> None:
     path, _ = make_key(tmp_path)
-    with pytest.raises(ProfileError, match="the name of a file is asked for") as error:
+    with pytest.raises(ProfileError, match="expected a file name") as error:
         load_signing_key(path.read_text())
     assert "BEGIN" not in str(error.value)
     with pytest.raises(ProfileError, match="No such file"):
@@ -233,7 +233,7 @@ def test_a_private_key_is_a_file_that_nobody_else_reads(tmp_path: Path) -> None:
         load_signing_key(str(tmp_path / "ci.pub"))
     path.chmod(0o644)
     if os.name == "posix":
-        with pytest.raises(ProfileError, match="others may read or change it: chmod 600"):
+        with pytest.raises(ProfileError, match="other users can read or change it; run chmod 600"):
             load_signing_key(str(path))
 
 
@@ -262,7 +262,7 @@ def test_a_passphrase_comes_from_a_variable_or_a_file(
         load_signing_key(str(locked), b"wrong")
     with pytest.raises(ProfileError, match="no environment variable of that name"):
         read_passphrase("NO_SUCH_VARIABLE", "")
-    with pytest.raises(ProfileError, match="give one of them"):
+    with pytest.raises(ProfileError, match="give only one"):
         read_passphrase("A", "b")
 
 
@@ -306,7 +306,7 @@ def test_nothing_but_signing_and_verifying_imports_the_library() -> None:
 
 @pytest.mark.parametrize("secret", ["ab" * 32, "Qa+/9" * 9, "MC4CAQAwBQYDK2VwBCIEI" * 3 + "a=="])
 def test_a_key_without_its_header_is_never_repeated(secret: str) -> None:
-    with pytest.raises(ProfileError, match="looks like a key; treat it as disclosed") as refused:
+    with pytest.raises(ProfileError, match="looks like a key; consider it disclosed") as refused:
         load_signing_key(secret)
     assert secret not in str(refused.value)
 

@@ -208,9 +208,9 @@ def test_a_requirement_that_has_letters_of_markup_is_escaped() -> None:
         (
             "demo-1.0-py3-none-any.whl",
             "other",
-            "a wheel of demo, which is listed as one of 'other'",
+            "a wheel of demo, listed under 'other'",
         ),
-        ("demo-1.0-py3-none-any.whl", "../../x", "listed as one of '../../x'"),
+        ("demo-1.0-py3-none-any.whl", "../../x", "listed under '../../x'"),
         ("My_Lib-1.0-py3-none-any.whl", "My_Lib", "a wheel of my-lib"),
         ("demo.zip", "demo", "not the name of a wheel"),
         ('de"mo<-1.0-py3-none-any.whl', 'de"mo<', "not the name of a wheel"),

@@ -66,7 +66,7 @@ def test_a_document_that_speaks_of_another_system_passes_no_gate_that_asks_less_
     rewrite(desk, replace(artifact, system="windows"))
     status, out, _ = desk.promote(policy=policy)
     assert status == 1
-    assert "artifact.json says system windows, and its name linux" in out
+    assert "artifact.json says system windows, but its name linux" in out
     assert desk.released() == []
     assert any("artifact.json says system windows" in line for line in verify(desk))
 
@@ -76,7 +76,7 @@ def test_a_member_whose_document_was_changed_after_its_promotion_is_found(desk: 
     assert desk.promote()[0] == 0
     rewrite(desk, replace(artifact, python="3.9"))
     said = verify(desk, "--channel", "release")
-    assert any("artifact.json says python 3.9, and its name 3.12" in line for line in said)
+    assert any("artifact.json says python 3.9, but its name 3.12" in line for line in said)
 
 
 @pytest.mark.parametrize(
@@ -100,12 +100,12 @@ def test_axes_as_a_push_records_them_are_no_lie(tags: str, axes: tuple[str, str,
 @pytest.mark.parametrize(
     ("axes", "said"),
     [
-        (("musllinux", "x86_64", "3.12"), "system musllinux, and its name linux"),
-        (("linux, windows", "x86_64", "3.12"), "system linux, windows, and its name linux"),
-        (("", "x86_64", "3.12"), "no system, and its name linux"),
-        (("linux", "aarch64", "3.12"), "architecture aarch64, and its name x86_64"),
-        (("linux", "x86_64", "3.12t"), "python 3.12t, and its name 3.12"),
-        (("linux", "x86_64", "any"), "python any, and its name 3.12"),
+        (("musllinux", "x86_64", "3.12"), "system musllinux, but its name linux"),
+        (("linux, windows", "x86_64", "3.12"), "system linux, windows, but its name linux"),
+        (("", "x86_64", "3.12"), "no system, but its name linux"),
+        (("linux", "aarch64", "3.12"), "architecture aarch64, but its name x86_64"),
+        (("linux", "x86_64", "3.12t"), "python 3.12t, but its name 3.12"),
+        (("linux", "x86_64", "any"), "python any, but its name 3.12"),
     ],
 )
 def test_axes_that_the_name_contradicts_are_one(axes: tuple[str, str, str], said: str) -> None:
@@ -158,7 +158,7 @@ def test_of_many_verdicts_that_count_for_nothing_some_are_shown(desk: Desk) -> N
         desk.store.create(verdict_name(artifact.sha256, f"{number:064x}"), b"{}")
     status, out, _ = desk.promote()
     assert status == 1
-    assert out.count("other bytes than those that its name promises") == 50
+    assert out.count("its bytes do not match its name") == 50
     assert "and 10 more without effect: --json lists them" in out
 
 
@@ -170,7 +170,7 @@ def test_what_lies_beside_what_counts_is_verified_too(desk: Desk, prefix: object
     desk.store.create(f"{prefix(artifact.sha256)}{'0' * 64}.json", b"{}")
     (fault,) = verify(desk)
     assert fault.startswith(f"{artifact.file_name}: {desk.store.url}: ")
-    assert fault.endswith("other bytes than those that its name promises")
+    assert fault.endswith("its bytes do not match its name")
 
 
 def test_the_index_of_a_channel_whose_members_are_gone_is_verified_too(desk: Desk) -> None:

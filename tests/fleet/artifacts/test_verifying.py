@@ -83,7 +83,7 @@ def test_an_artifact_in_no_channel_is_verified_too(kept: Store, tmp_path: Path) 
     put(kept, package_name(artifact.sha256, artifact.file_name), b"other bytes")
     assert find(kept, "release") == []
     (fault,) = find(kept)
-    assert fault.startswith(f"{artifact.file_name}: its bytes have the sha256 ")
+    assert fault.startswith(f"{artifact.file_name}: its sha256 is ")
 
 
 def test_bytes_that_changed_are_found(kept: Store, wheel: Path) -> None:
@@ -95,7 +95,7 @@ def test_bytes_that_changed_are_found(kept: Store, wheel: Path) -> None:
         put(kept, name, bytes(content))
     faults = find(kept, "release")
     for each in found.values():
-        assert any(f.startswith(f"{each.file_name}: its bytes have the sha256 ") for f in faults)
+        assert any(f.startswith(f"{each.file_name}: its sha256 is ") for f in faults)
 
 
 def test_a_package_beside_its_index_with_other_bytes_is_found(kept: Store) -> None:
@@ -104,14 +104,17 @@ def test_a_package_beside_its_index_with_other_bytes_is_found(kept: Store) -> No
     content[50] ^= 1
     kept.replace(name, bytes(content))
     (fault,) = find(kept)
-    assert f"{name}: has other bytes than the package that it stands for" in fault
+    assert f"{name}: does not have the bytes of the package that it copies" in fault
 
 
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"Metadata-Version: 2.1\nName: demo\nVersion: 1.0\nRequires-Dist: evil\n", "not its own"),
-        (None, "is not there"),
+        (
+            b"Metadata-Version: 2.1\nName: demo\nVersion: 1.0\nRequires-Dist: evil\n",
+            "differs from its own",
+        ),
+        (None, "is missing"),
     ],
 )
 def test_metadata_that_is_not_the_wheels_own_is_found(
@@ -120,7 +123,7 @@ def test_metadata_that_is_not_the_wheels_own_is_found(
     wheel = artifacts_of(kept)["wheel"]
     put(kept, metadata_name(wheel.sha256, wheel.file_name), content)
     (fault,) = find(kept)
-    assert f"{wheel.file_name}: the METADATA beside it, which" in fault
+    assert f"{wheel.file_name}: the separate METADATA, which" in fault
     assert said in fault
 
 
@@ -136,17 +139,17 @@ def change_document(store: Store, artifact: Artifact, **said: Any) -> None:
         (
             "wheel",
             {"version": "9.0"},
-            "its document says that its version is 9.0, its METADATA 1.0",
+            "its document states the version 9.0, its METADATA 1.0",
         ),
         ("wheel", {"requires_python": ">=3.99"}, "it requires Python >=3.99, its METADATA"),
-        ("wheel", {"metadata_sha256": "a" * 64}, "and not that of its document"),
-        ("wheel", {"size": 7}, "bytes, and its document says 7"),
-        ("wheel", {"project": "other"}, "its project is other, its METADATA demo"),
+        ("wheel", {"metadata_sha256": "a" * 64}, "which is not the one in its document"),
+        ("wheel", {"size": 7}, "bytes, but its document states 7"),
+        ("wheel", {"project": "other"}, "states the project other, its METADATA demo"),
         ("wheel", {"kind": "conda", "subdir": "noarch"}, "it has 0 files info/index.json"),
-        ("wheel", {"kind": "library"}, "its document says that it is of the kind library"),
-        ("conda", {"version": "9.0"}, "its document says version 9.0, its index.json 1.0"),
-        ("conda", {"record": {"name": "demo"}}, "its index.json is not that of its document"),
-        ("library", {"size": 7}, "3 bytes, and its document says 7"),
+        ("wheel", {"kind": "library"}, "its document states the kind library"),
+        ("conda", {"version": "9.0"}, "its document states version 9.0, its index.json 1.0"),
+        ("conda", {"record": {"name": "demo"}}, "its index.json differs from its document"),
+        ("library", {"size": 7}, "3 bytes, but its document states 7"),
     ],
 )
 def test_a_document_that_lies_is_found(
@@ -170,7 +173,7 @@ def test_a_member_without_bytes_is_found(kept: Store) -> None:
     wheel = artifacts_of(kept)["wheel"]
     put(kept, package_name(wheel.sha256, wheel.file_name), None)
     (fault,) = find(kept)
-    assert fault == f"{wheel.file_name}: its bytes are not there"
+    assert fault == f"{wheel.file_name}: its file is missing"
 
 
 def test_a_document_or_a_member_without_end_is_named_and_never_read(kept: Store) -> None:
@@ -184,7 +187,7 @@ def test_a_document_or_a_member_without_end_is_named_and_never_read(kept: Store)
 
 def test_a_member_without_a_document_is_found(kept: Store) -> None:
     put(kept, artifact_name(artifacts_of(kept)["wheel"].sha256), None)
-    assert any("nothing is known of it" in each for each in find(kept))
+    assert any("nothing is known about it" in each for each in find(kept))
 
 
 def test_facts_of_another_package_are_found(kept: Store) -> None:
@@ -202,7 +205,7 @@ def test_an_index_that_is_not_that_of_its_members_is_found(kept: Store, tmp_path
     (fault,) = find(kept)
     assert fault == (
         "release: its index does not match its members: simple/release/demo/index.html, "
-        "simple/release/evil/index.html; `binary-checks artifact index` writes it"
+        "simple/release/evil/index.html; run `binary-checks artifact index`"
     )
     write_index(kept, "release")
     assert find(kept) == []
@@ -229,7 +232,7 @@ def test_what_belongs_to_nothing_is_found(kept: Store) -> None:
     kept.create("packages/strange", b"")
     assert {each.rpartition(": ")[2] for each in find(kept)} == {
         "it belongs to no artifact",
-        "no object of a store has such a name",
+        "not a name of an object in a store",
     }
     assert find(kept, "release") == []
 
@@ -277,7 +280,7 @@ def test_each_fault_is_a_line_and_the_status_is_1(
         put(kept, package_name(each.sha256, each.file_name), None)
     assert ARTIFACT.run(["verify", "--store", kept.url, "--channel", "release"]) == 1
     lines = capsys.readouterr().out.splitlines()
-    assert sum(line.endswith(": its bytes are not there") for line in lines) == 3
+    assert sum(line.endswith(": its file is missing") for line in lines) == 3
     assert lines[-1].endswith(" faults, 0 not verified")
 
 
@@ -292,7 +295,7 @@ def test_a_store_without_artifacts_is_not_a_sound_one(
     store: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert ARTIFACT.run(["verify", "--store", store.url]) == 4
-    assert "it has no artifacts and no channels" in capsys.readouterr().err
+    assert "it contains neither artifacts nor channels" in capsys.readouterr().err
 
 
 def test_a_copy_on_another_host_is_verified_alone(kept: Store, tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def test_without_a_file_the_shipped_ones_are_all() -> None:
         ),
         (
             changed("demo says that FLEXlm:", "FLEXlm: server"),
-            "own.toml: causes[0] (license-server): a pattern of it matches its counter_example",
+            "own.toml: causes[0] (license-server): one of its patterns matches its counter_example",
         ),
         (
             (RULE + RULE).encode(),
@@ -84,8 +84,8 @@ def test_without_a_file_the_shipped_ones_are_all() -> None:
         ),
         (
             changed('"license-server"', '"License server"'),
-            "own.toml: causes[0] (License server): its name is not of small letters, digits and "
-            "single hyphens",
+            "own.toml: causes[0] (License server): its name may contain only lower-case "
+            "letters, digits and single hyphens",
         ),
         (changed("counter_example", "#"), "own.toml: causes[0]: 'counter_example' is missing"),
         (
@@ -108,7 +108,7 @@ def test_what_is_wrong_with_a_file_is_one_line_with_file_and_rule(text: bytes, s
 def test_a_rule_that_claims_the_example_of_another_is_refused() -> None:
     wide = changed("^FLEXlm: .* cannot connect", "license|certificate")
     assert refusal(wide.replace(b"demo says that FLEXlm", b"demo")) == (
-        "own.toml: causes[0] (license-server): it claims the example of "
+        "own.toml: causes[0] (license-server): it also matches the example of "
         "causes.toml: causes[3] (certificate-untrusted)"
     )
 

@@ -224,7 +224,7 @@ def test_only_the_last_lines_of_a_log_are_read(tmp_path: Path) -> None:
         (
             ProcessEnd(exit_status=None, signal=9, peak_memory=9, memory=1000, oom_kills=1),
             "out-of-memory", "unknown",
-            "SIGKILL, and the kernel counts 1 killed for lack of memory",
+            "SIGKILL; processes killed by the kernel for lack of memory: 1",
         ),
         (
             ProcessEnd(exit_status=None, signal=9, peak_memory=9, memory=1000),
@@ -237,15 +237,15 @@ def test_only_the_last_lines_of_a_log_are_read(tmp_path: Path) -> None:
         ),
         (
             ProcessEnd(exit_status=None, signal=11),
-            "tool-crashed", "tool", "a process of binary_checks ended with SIGSEGV",
+            "tool-crashed", "tool", "a binary-checks process was ended by SIGSEGV",
         ),
-        (ProcessEnd(exit_status=None), "unknown", "unknown", "it did not begin"),
-        (ProcessEnd(exit_status=1), "unknown", "unknown", "exit status 1, and not a word"),
-        (ProcessEnd(exit_status=127), "not-installed", "tool", "exit status 127, and not a word"),
+        (ProcessEnd(exit_status=None), "unknown", "unknown", "it did not start"),
+        (ProcessEnd(exit_status=1), "unknown", "unknown", "exit status 1without any output"),
+        (ProcessEnd(exit_status=127), "not-installed", "tool", "exit status 127without any output"),
         (ProcessEnd(exit_status=None, signal=64), "tool-crashed", "tool",
-         "a process of binary_checks ended with SIGRTMAX"),
+         "a binary-checks process was ended by SIGRTMAX"),
         (ProcessEnd(exit_status=None, signal=99), "tool-crashed", "tool",
-         "a process of binary_checks ended with signal 99"),
+         "a binary-checks process was ended by signal 99"),
     ],
 )  # fmt: skip
 def test_how_a_silent_process_ended_tells_the_cause(

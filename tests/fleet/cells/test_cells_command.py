@@ -133,7 +133,7 @@ def test_a_condition_comes_before_the_tier_and_the_tier_before_the_shard(
         (["nowhere.toml"], "nowhere.toml: No such file or directory"),
         (["--where", "variant=rocm*"], "--where 'variant=rocm*' matches no cell"),
         (["--where", "varient=cu*"], "--where: unknown axis 'varient'; did you mean 'variant'?"),
-        (["--shard", "3/2"], "--shard: 3/2: not I/N, as 1/4 to 4/4 are"),
+        (["--shard", "3/2"], "--shard: 3/2: not I/N, such as 1/4 or 4/4"),
         (["--jsn"], "cells: unknown option --jsn; did you mean --json?"),
     ],
 )

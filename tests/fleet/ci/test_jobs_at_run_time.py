@@ -91,7 +91,7 @@ def test_the_smoke_has_a_row_for_each_group_and_a_second_one_on_its_gpu() -> Non
 
 def test_more_groups_than_a_matrix_may_have_are_one_line() -> None:
     text = multiply(300).replace("[ci]\n", "[ci]\nsmoke_cells = 1\n")
-    with pytest.raises(ProfileError, match="300 jobs of a night, of which github makes 256"):
+    with pytest.raises(ProfileError, match="300 jobs of a night, but github allows 256"):
         list_jobs("github", make(text))
 
 

@@ -166,7 +166,9 @@ def test_builds_that_no_channel_keeps_are_warned_of(make: Make) -> None:
     for line in lines:
         text = text.replace(line, "")
     (warning,) = make(CELLS + text + GPU_RUNNER).warnings
-    assert warning.startswith("cells.toml: ci: build and store without built: what is built is")
+    assert warning.startswith(
+        "cells.toml: ci: build and store without built: builds are tested but not"
+    )
 
 
 def test_what_is_not_built_is_only_watched(make: Make) -> None:
@@ -179,7 +181,9 @@ def test_without_install_no_job_is_written_that_would_guess_a_name(make: Make, s
     """Anybody could register a name that is on no index, and those jobs hold secrets."""
     watched = f'[ci]\nsystems = ["{system}"]\nstore = "s3://results/torch"\n'
     for settings in (watched, watched.replace("store", "build")):
-        with pytest.raises(ProfileError, match="ci: 'install' is missing: which binary") as error:
+        with pytest.raises(
+            ProfileError, match="ci: 'install' is missing: state which binary"
+        ) as error:
             make(CELLS + settings + GPU_RUNNER)
         assert "\n" not in str(error.value)
         assert 'Write install = "./tools/binary_checks-' in str(error.value)
@@ -243,7 +247,7 @@ def test_a_matrix_in_a_folder_names_its_files_from_the_repository(make: Make) ->
         ),
         (
             CELLS + CI + '[[runners]]\nwhen = "variant=cu*"\ngithub = "x-{python"\n',
-            "has a brace without its other one",
+            "has an unmatched brace",
         ),
         (
             CELLS + CI + '[[runners]]\nwhen = "id=*"\ngithub = "x\\n- evil"\n',
@@ -251,17 +255,17 @@ def test_a_matrix_in_a_folder_names_its_files_from_the_repository(make: Make) ->
         ),
         (CELLS + CI.replace('built = "test"\n', ""), "ci: published without built"),
         (CELLS + CI.replace('policy = "policy.toml"\n', ""), "ci: published without policy"),
-        (CELLS + CI.replace('"SIGNING_KEY"', '"hunter2 "'), "ci: key: not the name of a variable"),
+        (CELLS + CI.replace('"SIGNING_KEY"', '"hunter2 "'), "ci: key: not a name for a variable"),
         (
             CELLS + CI.replace('"AWS_ACCESS_KEY_ID"', '"AKIAIOSFODNN7EXAMPLE"'),
-            "cells.toml: ci: secrets[0]: not the name of a variable of yours, as SIGNING_KEY is",
+            "cells.toml: ci: secrets[0]: not a name for a variable, such as SIGNING_KEY",
         ),
         (CELLS + CI.replace('"release"', '"test"'), "built and published are one channel, 'test'"),
         (CELLS + CI.replace("[ci.env", 'branch = "v*"\n[ci.env'), "'v*' is a pattern; name one"),
         (CELLS + CI.replace(TOOL, ""), "install: it has an empty line"),
         (
             CELLS + CI.replace(TOOL, "binary-checks @ https://example.org/tool.whl#sha256=ab"),
-            "tool.whl#sha256=ab' may become other bytes, in jobs that hold secrets; append #sha256",
+            "tool.whl#sha256=ab' could change, in jobs that have secrets; append #sha256",
         ),
         (
             CELLS + CI.replace(TOOL, "binary-checks @ git+https://example.org/tool.git@main"),
@@ -269,12 +273,12 @@ def test_a_matrix_in_a_folder_names_its_files_from_the_repository(make: Make) ->
         ),
         (
             CELLS + CI + '[[runners]]\nwhen = "variant=cu*"\n',
-            "(line 28): it names no machine of: github, gitlab, circleci, azure",
+            "(line 28): name a machine for one of: github, gitlab, circleci, azure",
         ),
-        (CELLS + CI + 'AWS_SECRET_KEY = "x"\n', "AWS_SECRET_KEY: name it in 'secrets'"),
+        (CELLS + CI + 'AWS_SECRET_KEY = "x"\n', "AWS_SECRET_KEY: list the name in 'secrets'"),
         (
             CELLS + CI + 'CELL_PYTHON = "x"\n',
-            "environment: 'CELL_PYTHON' is not yours to set",
+            "environment: 'CELL_PYTHON' is reserved",
         ),
         (
             CELLS + CI.replace("--wheel", "${{ github.head_ref }}"),
@@ -292,7 +296,7 @@ def test_a_matrix_in_a_folder_names_its_files_from_the_repository(make: Make) ->
         (CELLS + CI + '[ci.actions]\n"actions/checkout" = "v4"\n', "write { commit ="),
         (
             CELLS + CI + f'[ci.actions]\n"actions/checkout" = {{ commit = "{"a" * 40}" }}\n',
-            "'actions/checkout': a pin needs its tag, which tells people the version",
+            "'actions/checkout': a pin needs its tag, which shows the version",
         ),
         (
             CELLS + CI + '[ci.actions]\n"actions/checkout" = { commit = "abc", tag = "v4" }\n',

@@ -143,7 +143,7 @@ steps = [
         ("", "ci.workflows.ci: it has no [[ci.jobs]]"),
         (
             JOB + "#tox",
-            "ci: jobs: only github has them, and it is not among 'systems'",
+            "ci: jobs: only github supports them, and 'systems' does not name it",
         ),
         (
             JOB.replace('workflow = "ci"', 'workflow = "cj"'),
@@ -152,24 +152,30 @@ steps = [
         (JOB.replace("matrix", "martix"), "ci.jobs[0] (line 13): unknown key 'martix'; did you"),
         (JOB + JOB, "ci.jobs[1] (line 19): ci has a job tests already"),
         (JOB + 'needs = ["test"]\n', "needs: unknown job before it: 'test'"),
-        (JOB + 'runner = "x"\n', "runner and 'when': the cells have their own"),
+        (JOB + 'runner = "x"\n', "runner and 'when' exclude each other: cells have their own"),
         (JOB.replace("python=3.12", "python=3.9"), "when = 'python=3.9' matches no cell"),
-        (JOB.replace('"pytest"]', '"echo ${{ github.actor }}"]'), "an expression in a script"),
+        (
+            JOB.replace('"pytest"]', '"echo ${{ github.actor }}"]'),
+            "expressions are not allowed in scripts",
+        ),
         (
             JOB.replace('"pytest"]', '{ uses = "actions/cahce" }]'),
             "unknown action; pin it in [ci.actions]: 'actions/cahce'; did you mean 'actions/cache'",
         ),
-        (JOB.replace('"pytest"]', '{ run = "x", uses = "y" }]'), "steps[1]: either run or uses"),
+        (
+            JOB.replace('"pytest"]', '{ run = "x", uses = "y" }]'),
+            "steps[1]: give either run or uses",
+        ),
         (JOB.replace("steps = [", "stepz = ["), "unknown key 'stepz'; did you mean 'steps'?"),
-        (JOB.replace('"tests"', '"Tests; x"'), "name: 'Tests; x' cannot be the name of a job"),
+        (JOB.replace('"tests"', '"Tests; x"'), "name: 'Tests; x' is not a valid name for a job"),
         (JOB.replace('"tests"', '"cells"'), "name: cells is the job that lists the cells"),
-        (JOB.replace("{ pytest =", "{ PATH ="), "matrix: 'PATH' cannot be the name of an axis"),
-        (JOB + "timeout = 1e9\n", "is not within 6 hours"),
+        (JOB.replace("{ pytest =", "{ PATH ="), "matrix: 'PATH' is not a valid name for an axis"),
+        (JOB + "timeout = 1e9\n", "is not between 0 and 6 hours"),
         (
             JOB + '[ci.workflows.binary-checks-x]\ntags = ["v*"]\n',
-            "cannot be the name of a workflow",
+            "is not a valid name for a workflow",
         ),
-        (JOB + "[ci.workflows.idle]\n", "ci.workflows.idle: nothing starts it"),
+        (JOB + "[ci.workflows.idle]\n", "ci.workflows.idle: no event starts it"),
     ],
 )
 def test_a_mistaken_job_is_one_line(write: Write, jobs: str, said: str) -> None:

@@ -145,7 +145,7 @@ def test_a_healthy_package_is_built_passes_and_is_published(
 def test_a_build_that_leaves_nothing_fails(run: Callable[..., tuple[int, str, Path]]) -> None:
     status, log, folder = run(HEALTHY, "test")
     assert status == 4
-    assert "ci stage test: the build left nothing in dist/" in log
+    assert "ci stage test: the build wrote nothing to dist/" in log
     assert not [*folder.glob("artifacts/cpu-*")]
 
 

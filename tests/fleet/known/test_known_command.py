@@ -197,7 +197,7 @@ def test_a_list_that_cannot_be_read_is_one_line_of_lint(
         (["lint", "k.toml", "--days", "soon"], 4, "'soon' is not a number of days"),
         (["propose", "--store", "gone"], 6, "gone: not a store"),
         (["propose", "20-11-2026", "--store", "{store}"], 4, "20-11-2026"),
-        (["propose", "2026-01-01", "--store", "{store}"], 6, "a night without a plan"),
+        (["propose", "2026-01-01", "--store", "{store}"], 6, "the night has no plan"),
     ],
 )
 def test_bad_input_is_one_line(

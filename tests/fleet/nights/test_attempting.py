@@ -99,11 +99,15 @@ def test_a_gpu_host_that_is_broken_is_infrastructure_and_tried_again(
         ("exit 2", CellState.LOST, "interrupted"),
         ("status 0", CellState.LOST, "no result, with exit code 0: result.json: cannot be read"),
         ("status 1", CellState.LOST, "no result, with exit code 1: result.json: cannot be read"),
-        ("status 3", CellState.FAILED, "`binary-checks` broke: stand-in: status 3"),
-        ("status 4", CellState.FAILED, "`binary-checks` does not run as the cell says: stand-in"),
+        ("status 3", CellState.FAILED, "`binary-checks` failed: stand-in: status 3"),
+        ("status 4", CellState.FAILED, "`binary-checks` rejected the cell's options: stand-in"),
         ("status 5", CellState.FAILED, "no check was selected"),
         ("status 6", CellState.INFRA, "stand-in: status 6"),
-        ("status 77", CellState.LOST, "ended with status 0x4d, which is none of `binary-checks`"),
+        (
+            "status 77",
+            CellState.LOST,
+            "ended with status 0x4d, which `binary-checks` never returns",
+        ),
         ("signal 9", CellState.LOST, "ended by signal 9"),
         ("signal 11", CellState.LOST, "ended by signal 11"),
         ("corrupt", CellState.LOST, "no result, with exit code 0: result.json: not JSON"),
@@ -263,10 +267,12 @@ def test_what_was_frozen_with_the_plan_lies_in_the_folder(store: Store, tmp_path
     task = make_task(store, tmp_path, "exit 0")
     name = frozen_name(NIGHT, known := hashlib.sha256(b"# none").hexdigest())
     task = replace(task, plan=replace(task.plan, known_sha256=known), pauses=())
-    with pytest.raises(StoreError, match=rf"frozen/{known}\.toml: not there, and the plan has it"):
+    with pytest.raises(
+        StoreError, match=rf"frozen/{known}\.toml: missing, although the plan names it"
+    ):
         run_attempt(task)
     store.create(name, b"# all")
-    with pytest.raises(StoreError, match="other bytes than those that the plan froze"):
+    with pytest.raises(StoreError, match="its bytes are not those that the plan froze"):
         run_attempt(task)
     store.delete(name)
     store.create(name, b"# none")

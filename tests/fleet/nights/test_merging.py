@@ -114,7 +114,7 @@ def test_taking_over_twice_is_the_same_as_once(store: Store, artifacts: Path) ->
 def test_no_plan_is_taken_from_a_folder(tmp_path: Path, artifacts: Path) -> None:
     empty = open_store(str(tmp_path / "empty"), make=True)
     fill(job(artifacts, "job"), attempt())
-    with pytest.raises(ProfileError, match=f"has no plan of {NIGHT}, and none is taken from a"):
+    with pytest.raises(ProfileError, match=f"has no plan of {NIGHT}; collect into the store"):
         merge_night(empty, NIGHT, [artifacts])
     assert names(empty) == []
 
@@ -153,7 +153,7 @@ def test_a_folder_behind_a_link_is_named(store: Store, tmp_path: Path, artifacts
     (tmp_path / "named").symlink_to(artifacts)  # by the user: this one is followed
     link = tmp_path / "named" / "link"
     assert merge_night(store, NIGHT, [tmp_path / "named"]) == Merged(
-        attempts=1, complaints=(f"{link}: a link, which is not followed",)
+        attempts=1, complaints=(f"{link}: a link; links are not followed",)
     )
 
 
@@ -185,7 +185,7 @@ def test_a_result_that_the_plan_does_not_ask_for_is_left_where_it_is(
     fill(job(artifacts, "job"), attempt(**{"cell": "one", **other}), attempt("two"), plan=plan)
     merged = merge_night(store, NIGHT, [artifacts])
     assert merged.attempts == 1
-    assert "of a cell, a stage or bytes that the plan does not have" in merged.complaints[0]
+    assert "for a cell, a stage or bytes that are not in the plan" in merged.complaints[0]
 
 
 def test_facts_come_along(store: Store, artifacts: Path) -> None:
@@ -249,7 +249,7 @@ def test_another_plan_of_the_night_is_refused_before_anything_is_taken(
     fill(job(artifacts, "a"), attempt("one"))
     fill(job(artifacts, "b"), attempt("two"), plan=replace(PLAN, made="2026-11-20T02:00:00Z"))
     before = names(store)
-    with pytest.raises(StoreError, match=r"is not the plan of .*; give every job of a night"):
+    with pytest.raises(StoreError, match=r"is not the plan of .*; give all jobs of a night"):
         merge_night(store, NIGHT, [artifacts])
     assert names(store) == before
 
@@ -260,7 +260,7 @@ def test_another_plan_of_the_night_is_refused_before_anything_is_taken(
         (b'{"schema": "binary-checks/attempt/1", "night"', "one.cpu1.json: "),
         (b'{"schema": "binary-checks/attempt/9"}', "a newer binary-checks wrote it"),
         (b"\xff\x00", "not ASCII"),
-        (write_attempt(attempt("two")), "its document is of another attempt"),
+        (write_attempt(attempt("two")), "its document is for another attempt"),
     ],
 )
 def test_a_document_that_is_not_one_keeps_nobody_from_the_others(
@@ -278,12 +278,12 @@ def test_a_job_without_that_night_is_said(store: Store, artifacts: Path) -> None
     job(artifacts, "job")
     merged = merge_night(store, NIGHT, [artifacts])
     assert merged.attempts == 0
-    assert merged.complaints[0].endswith(f"nothing of the night {NIGHT}")
+    assert merged.complaints[0].endswith(f"no results of the night {NIGHT}")
 
 
 def test_a_folder_without_a_store_is_refused(store: Store, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ProfileError, match="no store in it"):
+    with pytest.raises(ProfileError, match="it contains no store"):
         merge_night(store, NIGHT, [tmp_path / "empty"])
 
 
@@ -294,7 +294,7 @@ def test_facts_of_another_package_are_left_where_they_are(store: Store, artifact
     made.create(facts_name(other), gzip.compress(facts_of(other), mtime=0))
     merged = merge_night(store, NIGHT, [artifacts])
     assert merged.attempts == 1
-    assert "its facts are those of another package" in merged.complaints[0]
+    assert "its facts are for another package" in merged.complaints[0]
     assert not [*store.names("facts/")]
 
 
@@ -317,7 +317,7 @@ def test_of_too_many_attempts_none_are_taken_over(store: Store, artifacts: Path)
     fill(made, *(attempt(number=number, seconds=float(number)) for number in range(1, 102)))
     merged = merge_night(store, NIGHT, [artifacts])
     assert merged.attempts == 0
-    assert merged.complaints[0].endswith("more than 100 attempts: none of them are taken over")
+    assert merged.complaints[0].endswith("more than 100 attempts: none are copied")
 
 
 @pytest.mark.parametrize("state", [CellState.FLAKY, CellState.STALE, CellState.MISSING])
@@ -327,7 +327,7 @@ def test_an_attempt_that_ends_as_none_can_is_lost(
     fill(job(artifacts, "fork"), attempt(state=state), attempt("two"))
     merged = merge_night(store, NIGHT, [artifacts])
     assert merged.attempts == 1
-    assert merged.complaints[0].endswith(f"state: {state.value}: no attempt ends so")
+    assert merged.complaints[0].endswith(f"state: {state.value}: attempts cannot have this state")
 
 
 def test_a_log_that_is_too_large_is_replaced_by_a_line(store: Store, artifacts: Path) -> None:

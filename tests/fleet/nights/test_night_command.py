@@ -106,7 +106,7 @@ def test_a_night_that_is_gone_on_with_runs_what_lacks_a_result_and_nothing_else(
     assert [len(runs_of(each)) for each in cells] == [1, 1, 1, 0, 1, 0]
     capsys.readouterr()
     assert run_night(store) == 0
-    assert "6 cells, 4 of them begun before" in capsys.readouterr().out
+    assert "6 cells, 4 of them started before" in capsys.readouterr().out
     assert [len(runs_of(each)) for each in cells] == [1] * 6
     assert run_night(store) == 0
     assert [len(runs_of(each)) for each in cells] == [1] * 6

@@ -116,7 +116,7 @@ def test_without_a_day_in_version_or_index_the_servers_own_decides(
     served.last_modified = ""
     found = planned(tmp_path, CELLS + channel)
     assert {each.state for each in found.values()} == {None}
-    assert "whether it is stale is not known" in next(iter(found.values())).reason
+    assert "it is unknown whether it is stale" in next(iter(found.values())).reason
 
 
 def test_the_variant_of_a_cell_chooses_its_index(index: PackageIndex, tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_an_index_that_never_answers_is_not_asked_for_every_project(
     cells = planned(tmp_path, f"[[cells]]\nproject = {names}\n")
     assert {each.state for each in cells.values()} == {CellState.INFRA}
     assert len(index.asked) < 20
-    assert sum("nor did it answer for" in each.reason for each in cells.values()) > 40
+    assert sum("it did not answer either for" in each.reason for each in cells.values()) > 40
 
 
 def test_a_folder_is_a_channel_by_the_names_of_its_files(
@@ -257,7 +257,7 @@ def test_no_plan_keeps_what_may_be_secret_in_a_url(index: PackageIndex, tmp_path
     index.conduct["/simple/demo/"].content_type = "text/html"
     found = plan(tmp_path, CELLS)
     assert found.plan.cells[0].state is CellState.INFRA
-    assert "which may be secret: no plan keeps it" in found.plan.cells[0].reason
+    assert "which may be secret and cannot be stored in a plan" in found.plan.cells[0].reason
     assert b"geheim" not in write_plan(found.plan)
 
 

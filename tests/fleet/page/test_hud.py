@@ -94,7 +94,7 @@ def test_what_the_index_had_other_at_the_end_of_the_night_is_shown(
     assert "demo-1: 1.1 is published by now" in page
     assert "demo-2.cpu1.json: not JSON" in page
     summarise(found)
-    assert "The index changed meanwhile: demo-1: 1.1" in capsys.readouterr().out
+    assert "Changed in the index since: demo-1: 1.1" in capsys.readouterr().out
 
 
 def test_the_index_says_what_the_store_knows(nights: Nights, site: Path) -> None:
@@ -123,7 +123,7 @@ def test_only_one_project_is_shown_where_that_is_asked(nights: Nights, tmp_path:
     [
         (["--nights", "0"], "--nights '0': not a number from 1"),
         (["--nights", "many"], "--nights 'many'"),
-        (["--project", "nobody"], "--project 'nobody': no cell of it"),
+        (["--project", "nobody"], "--project 'nobody': no cells of this project"),
     ],
 )
 def test_what_is_asked_amiss_is_one_line(

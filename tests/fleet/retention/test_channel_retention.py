@@ -245,7 +245,7 @@ def fill(store: Store, folder: Path, count: int, channel: str = "nightly") -> li
 def faults(store: Store) -> list[str]:
     """Those that a sound store of files that are no packages does not have."""
     every = (f"{each.about}: {each.text}" for each in verify(read_scope(store, [])))
-    return [each for each in every if "cannot be read as what it is" not in each]
+    return [each for each in every if "cannot be read" not in each]
 
 
 def prune(store: Store, *options: str) -> int:

@@ -148,7 +148,8 @@ def test_nothing_is_deleted_where_tonight_lists_nothing(
     assert names(store) == before
     refused = capsys.readouterr().err
     assert (
-        refused == f"binary-checks: {made.tonight}: nothing is deleted: its plan lists no package\n"
+        refused
+        == f"binary-checks: {made.tonight}: nothing is deleted: its plan contains no package\n"
     )
 
 
@@ -167,13 +168,13 @@ def test_nothing_is_deleted_where_a_listing_failed_tonight(
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
-        ("night={0}/plan.json", None, "a night without a plan"),
+        ("night={0}/plan.json", None, "the night has no plan"),
         ("night={0}/plan.json", b'{"schema": "binary-checks/plan/2"}', "a newer binary-checks"),
         ("night={0}/plan.json", b'{"schema": "binary-che', "not JSON"),
         ("night={1}/cells.parquet", None, "cells.parquet"),
         ("night={1}/cells.parquet", b"PAR1", "cells.parquet"),
-        ("channels/release/demo/surprise", b"", "does not say which package it holds"),
-        ("night=2027-01-01/results/a.cpu1.json", b"", "a night without a plan"),
+        ("channels/release/demo/surprise", b"", "does not state which package it contains"),
+        ("night=2027-01-01/results/a.cpu1.json", b"", "the night has no plan"),
     ],
 )
 def test_nothing_is_deleted_where_something_cannot_be_read(  # noqa: PLR0917

@@ -122,9 +122,9 @@ def test_a_file_that_cannot_be_linked_is_renamed(
 
 def test_a_folder_of_other_things_is_no_store(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("chapter 1")
-    with pytest.raises(StoreError, match="what lies there is something else"):
+    with pytest.raises(StoreError, match="the files in it are something else"):
         open_store(str(tmp_path))
-    with pytest.raises(StoreError, match=r"not empty: it holds thesis\.tex"):
+    with pytest.raises(StoreError, match=r"not empty: it contains thesis\.tex"):
         open_store(str(tmp_path), make=True)
     assert [each.name for each in tmp_path.iterdir()] == ["thesis.tex"]
 
@@ -134,7 +134,7 @@ def test_a_store_that_lost_its_mark_is_half_of_one_and_can_be_made_whole(
 ) -> None:
     store.create("night=2026-11-20/plan.json", b"plan")
     (folder / "store.json").unlink()
-    with pytest.raises(StoreError, match="half of a store"):
+    with pytest.raises(StoreError, match="an incomplete store"):
         open_store(str(folder))
     assert open_store(str(folder), make=True).read("night=2026-11-20/plan.json") == b"plan"
 
@@ -163,9 +163,9 @@ def test_no_link_leads_out_of_a_store(folder: Path, store: Store, tmp_path: Path
     (folder / "facts" / "aa").symlink_to(tmp_path / "outside")
     (folder / "facts" / "bb").symlink_to(tmp_path / "outside" / "aa")
     assert list(store.names("")) == [*store.names("store.json")]
-    with pytest.raises(StoreError, match="a link leads to it"):
+    with pytest.raises(StoreError, match="it is behind a symbolic link"):
         store.read("facts/aa/aa")
-    with pytest.raises(StoreError, match="a link leads to it"):
+    with pytest.raises(StoreError, match="it is behind a symbolic link"):
         store.create("facts/aa/new", b"")
     with pytest.raises(StoreError, match="cannot be read"):
         store.read("facts/bb")
@@ -178,7 +178,7 @@ def test_what_is_no_regular_file_is_no_object(folder: Path, store: Store) -> Non
     os.mkfifo(folder / "facts" / "pipe")
     with pytest.raises(StoreError, match="not a regular file"):
         store.read("facts/pipe")
-    with pytest.raises(StoreError, match="something else than a file"):
+    with pytest.raises(StoreError, match="something that is not a file"):
         store.create("facts/pipe", b"")
     assert list(store.names("facts/")) == []
 

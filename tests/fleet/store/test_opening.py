@@ -13,8 +13,8 @@ from binary_checks.fleet.store import open_store
 @pytest.mark.parametrize(
     ("mark", "reason"),
     [
-        (b"", "not the mark of a store, or cut off"),
-        (b'{"id": "', "not the mark of a store, or cut off"),
+        (b"", "not the mark of a store, or truncated"),
+        (b'{"id": "', "not the mark of a store, or truncated"),
         (b'{"schema": "binary-checks/store/2"}', "its schema is .*, not binary-checks/store/1"),
         (b'{"schema": "binary-checks/store/1", "id": "../../x"}', "it has no id"),
     ],

@@ -122,7 +122,7 @@ def test_a_key_that_is_none_is_told_apart_from_the_server(
 @pytest.mark.parametrize(
     ("url", "environ", "reason"),
     [
-        ("gs://", {}, "not the name of a bucket, as in gs://"),
+        ("gs://", {}, "not a valid bucket and prefix, as in gs://"),
         ("az://key:hunter2@results/x", {}, "credentials in AZURE_STORAGE_ACCOUNT_NAME"),
         ("gs://results/x?token=hunter2", {}, "credentials in GOOGLE_APPLICATION_CREDENTIALS"),
         (

@@ -158,7 +158,7 @@ def test_a_name_that_leads_elsewhere_is_refused(store: Store, name: str) -> None
         stored,
     ]
     for ask in asked:
-        with pytest.raises(StoreError, match="not a name that a store may have"):
+        with pytest.raises(StoreError, match="not a valid name in a store"):
             ask()
 
 
@@ -215,18 +215,18 @@ def test_what_is_not_there_is_not_repeated(store: Store) -> None:
 )
 def test_nothing_but_an_index_is_ever_replaced(store: Store, name: str) -> None:
     before = store.read(name)
-    with pytest.raises(StoreError, match="an object that is never replaced"):
+    with pytest.raises(StoreError, match="objects of this name are never replaced"):
         store.replace(name, b"")
-    with pytest.raises(StoreError, match="an object that is never replaced"):
+    with pytest.raises(StoreError, match="objects of this name are never replaced"):
         store.repeat(name, "store.json")
     assert store.read(name) == before
 
 
 @pytest.mark.parametrize("name", ["simple/../store.json", "simple//a", "conda/.a", "simple/a\n"])
 def test_a_name_that_leads_out_of_an_index_is_refused(store: Store, name: str) -> None:
-    with pytest.raises(StoreError, match="not a name that a store may have"):
+    with pytest.raises(StoreError, match="not a valid name in a store"):
         store.replace(name, b"")
-    with pytest.raises(StoreError, match="not a name that a store may have"):
+    with pytest.raises(StoreError, match="not a valid name in a store"):
         store.repeat(name, "store.json")
 
 

@@ -98,7 +98,7 @@ def test_tables_of_a_closed_night_never_change(
     keep_tables(store, collect())  # nobody has read them yet
     store.create(closed_name(nights.tonight), b"{}\n")
     rewrite(nights, ROLES.known, lambda content: b"")
-    with pytest.raises(StoreError, match=r"cells\.parquet: is another, and the night is closed"):
+    with pytest.raises(StoreError, match=r"cells\.parquet: differs, and the night is closed"):
         keep_tables(store, collect())
 
 
@@ -119,7 +119,7 @@ def test_tables_of_a_closed_night_never_change(
         (lambda content: content.replace(b"result/1", b"result/2"), "$.result: its schema is"),
         (
             lambda content: content.replace(b'"number": 1', b'"number": 7'),
-            "its document is of another attempt",
+            "its document is for another attempt",
         ),
         (
             lambda content: content.replace(b'"outcome": "', b'"outcome": 1, "o": "'),
@@ -219,7 +219,7 @@ def test_a_result_about_other_bytes_is_none(
 
     rewrite(nights, ROLES.breaks_tonight, change)
     made = collect()
-    assert "its result is about other bytes, SHA-256 abab" in made.complaints[0]
+    assert "its result is for other bytes, SHA-256 abab" in made.complaints[0]
     assert made.attempts[nights.cell(ROLES.breaks_tonight)][0].state is CellState.LOST
 
 
@@ -240,7 +240,7 @@ def test_an_attempt_at_other_bytes_than_the_plans_does_not_count(
 ) -> None:
     rewrite(nights, ROLES.known, change_attempt(sha256="ab" * 32))
     made = collect()
-    assert "of other bytes than the plan's" in made.complaints[0]
+    assert "for other bytes than the plan's" in made.complaints[0]
     assert made.attempts[nights.cell(ROLES.known)] == ()
 
 
@@ -258,7 +258,7 @@ def test_documents_of_no_planned_cell_are_reported(
 
 
 def test_a_night_without_a_plan_is_one_clear_line(store: Store, tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=r"night=2020-01-01/plan\.json: a night without a plan"):
+    with pytest.raises(StoreError, match=r"night=2020-01-01/plan\.json: the night has no plan"):
         make_tables(store, "2020-01-01", tmp_path)
 
 
