@@ -298,7 +298,7 @@ def _from_object(text: str, token: str, *, placeholder: str, directory: str) -> 
 
 # The outline: only the metadata of a package, without the files to install.
 
-_PACKED = "what is installed lies in an archive without a directory"
+_PACKED = "the files to install are in an archive without a directory"
 
 
 def outline(tree: Tree, reader: ObjectReader) -> CondaPackage:

@@ -255,7 +255,7 @@ def read_commands(text: str) -> Iterator[CmakeCommand]:
     tokens, depth = _iter_tokens(text), 0
     for token in tokens:
         if token.kind != "word" or not _COMMAND.fullmatch(token.text):
-            raise _Unreadable(f"line {token.line}: no command begins so: {token.text[:40]!r}")
+            raise _Unreadable(f"line {token.line}: not a command: {token.text[:40]!r}")
         name = token.text.lower()
         arguments = tuple(_read_arguments(tokens, token.line))
         depth = max(depth - (name in _ENDS), 0)  # ignore an unmatched end

@@ -136,9 +136,7 @@ def _read_record(tree: Tree) -> _Record:
     _refuse_editable(tree)
     rows, faults = wheel_texts.read_record(read_text(tree, "RECORD", wheel_texts.LONGEST["RECORD"]))
     if rows is None:
-        raise PackageError(
-            f"{tree.label}: it has no RECORD, so it is not known which files are its own"
-        )
+        raise PackageError(f"{tree.label}: it has no RECORD, so its files are not known")
     return _Record(tuple({row.path: row for row in rows}.values()), faults)
 
 

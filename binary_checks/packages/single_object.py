@@ -55,5 +55,5 @@ def read(
         size=tree.size,
     )
     if not (package.objects or package.malformed or package.unread):
-        raise PackageError(f"{tree.label}: no object file of a kind that is read here")
+        raise PackageError(f"{tree.label}: not an object file of a known format")
     return package

@@ -86,7 +86,7 @@ class FileNames:
         """Count comparisons of names with names that code completes. Raises TooLarge."""
         self._left -= count
         if self._left < 0:
-            raise TooLarge("its own code completes too many names of files")
+            raise TooLarge("its own code builds too many file names")
 
 
 class NameSearch:

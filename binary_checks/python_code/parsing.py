@@ -235,7 +235,9 @@ def try_parsing(text: str) -> None:
         )
         fault = str(json.loads(ended.stdout)["fault"])
     except OSError as error:
-        raise LeftAloneError(f"it cannot be parsed apart: {error.strerror}") from None
+        raise LeftAloneError(
+            f"it cannot be parsed in a process of its own: {error.strerror}"
+        ) from None
     except (subprocess.TimeoutExpired, ValueError):
         limits = f"{_MEMORY >> 20} MiB or {_SECONDS} s"
         reason = f"parsing it takes more than {limits}, or it is nested too deeply"

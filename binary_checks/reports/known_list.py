@@ -21,7 +21,7 @@ REASON = "to be filled in: why it is accepted"
 _MONTHS = 3
 _HEADING = """\
 # Problems that binary-checks found. Each entry accepts one of them, until the day it expires.
-# Say in each reason why, and remove what has been mended. Used with:
+# State in each reason why, and remove the entries of mended problems. Used with:
 # --binary-known-problems THIS-FILE
 """
 _WHEEL = re.compile(r"(?P<name>[^-]+)-[^-]+(?P<rest>-.+\.whl)")
@@ -78,7 +78,7 @@ def describe_written(packages: Iterable[PackageResult], file: str) -> str:
     if not entries:
         return f"{file}: no new problem to accept"
     count = f"{len(entries):,} problem{'s' * (len(entries) > 1)}"
-    todo = f"say why in its reasons, and give --binary-known-problems {shlex.quote(file)}"
+    todo = f"state why in its reasons, and pass --binary-known-problems {shlex.quote(file)}"
     until = entries[0][0].expires
     return f"{file}: accepts {count} of this run until {until}; {todo}"
 

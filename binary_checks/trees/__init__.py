@@ -62,7 +62,7 @@ def open_part(
         return conda.open_description(file, files)
     if zip_tree.recognises(file.path, b""):
         return PartialTree(file, files, look)
-    raise Unavailable(f"{file.path.name}: its form has no directory: all of it must be read")
+    raise Unavailable(f"{file.path.name}: its format has no directory, so all of it must be read")
 
 
 def _read_head(path: Path) -> bytes:

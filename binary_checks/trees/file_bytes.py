@@ -157,8 +157,10 @@ class RangedBytes:
         ]
         more = sum(end - start for start, end in wanted)
         if self._fetched + more > _MOST:
-            reason = f"{self._fetched + more} bytes would have to be read of it"
-            raise Unavailable(f"{self.path.name}: {reason}; at most {_MOST} are before a download")
+            reason = f"{self._fetched + more} bytes of it would have to be read"
+            raise Unavailable(
+                f"{self.path.name}: {reason}; at most {_MOST} are read without a download"
+            )
         if len(wanted) == 1:
             contents = [self._ask(wanted[0])]
         else:

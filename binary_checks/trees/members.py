@@ -163,7 +163,7 @@ class MemberReader:
 
     def _leave_unread(self, entry: TreeEntry, found: Format, outcome: Streamed) -> UnreadObject:
         """Report an object that was not read: a broken archive proves nothing about its content."""
-        reason = f"the archive does not yield it: {outcome.faults[-1]}"
+        reason = f"it cannot be extracted: {outcome.faults[-1]}"
         return UnreadObject(path=self._wanted.place(entry.name), format=found, reason=reason)
 
     def _keep(self, entry: TreeEntry, stream: Stream, most: int) -> Visited:

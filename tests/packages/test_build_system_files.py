@@ -50,7 +50,7 @@ def test_arguments_are_split_as_in_cmake() -> None:
         ('\nset("x)', "line 2: a text in quotes has no end"),
         ("set([[x)", "line 1: a bracket has no end"),
         ("set x", "line 1: a command without a parenthesis"),
-        ("@VALUE@", "line 1: no command begins so: '@VALUE@'"),
+        ("@VALUE@", "line 1: not a command: '@VALUE@'"),
     ],
 )
 def test_what_is_no_code_says_where(code: str, reason: str) -> None:

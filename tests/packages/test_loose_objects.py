@@ -67,7 +67,7 @@ def test_a_text_under_the_name_of_a_library_is_malformed(tmp_path: Path) -> None
 
 def test_what_linkers_alone_take_is_no_object(tmp_path: Path) -> None:
     path = write(tmp_path / "libx.so", b"/* GNU ld script */ INPUT(libx.so.1)")
-    with pytest.raises(PackageError, match=r"libx\.so: no object file of a kind"):
+    with pytest.raises(PackageError, match=r"libx\.so: not an object file of a known"):
         read(path)
 
 

@@ -266,5 +266,5 @@ def test_what_tests_require_is_installed_for_them_or_they_are_not_run(
 
 def test_a_package_that_carries_no_test_is_not_installed_for_them(tmp_path: Path) -> None:
     package = build(tmp_path)
-    with pytest.raises(NotApplicable, match="carries no tests"):
+    with pytest.raises(NotApplicable, match="contains no tests"):
         run_tests(package, tmp_path)

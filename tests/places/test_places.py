@@ -139,7 +139,7 @@ def test_it_is_made_once_and_closed_with_the_facts(facts: Facts) -> None:
     ("request_", "report", "said", "asked"),
     [
         (CudaRequest(), CudaReport, "names no module", []),
-        (GpuRequest(), GpuReport, "has nothing done on a GPU", []),
+        (GpuRequest(), GpuReport, "requests no work on a GPU", []),
         (GpuRequest(module=Code("demo")), GpuReport, "finds no GPU", ["gpu_host"]),
     ],
 )

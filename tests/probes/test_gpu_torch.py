@@ -283,8 +283,10 @@ def test_a_thorough_run_has_what_it_requires_beside(
     )
     made: list[object] = []
     with open_offline(wheel, beside) as place:
-        apart = place.apart
-        monkeypatch.setattr(place, "apart", lambda names: made.append(names) or apart(names))
+        again = place.with_requirements
+        monkeypatch.setattr(
+            place, "with_requirements", lambda names: made.append(names) or again(names)
+        )
         report = use_gpu(place, place.wheel, work, CudaRequest())
     assert made == asked
     assert not thorough or report.steps[0].outcome is Ending.OK
@@ -305,7 +307,7 @@ def test_what_cannot_be_had_beside_leaves_the_other_steps_to_be_taken(
     assert [step.outcome for step in report.steps] == [Ending.OK, Ending.OK]
     ((name, reason),) = report.untried
     assert name == "no-such-library"
-    assert reason.startswith("not beside the package: ")
+    assert reason.startswith("it cannot be installed alongside the package: ")
 
 
 ODD = ("x", 3, ["x"], {"a": 1}, {"svd": 3}, {"svd": {"measured": ["x"], "unavailable": [1]}})

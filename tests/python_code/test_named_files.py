@@ -95,7 +95,7 @@ def test_a_name_that_code_completes_means_the_files_that_fit(code: str, paths: s
 def test_names_that_code_completes_have_a_bound() -> None:
     files = FileNames({f"demo/{number}/libdemo.so": ("libdemo.so",) for number in range(2_000)})
     code = "\n".join(f'"libdemo{number}{{x}}.so"' for number in range(2_001))
-    with pytest.raises(TooLarge, match="completes too many names"):
+    with pytest.raises(TooLarge, match="builds too many file names"):
         NameSearch(files).see("demo/__init__.py", (OPENING + code).encode())
 
 

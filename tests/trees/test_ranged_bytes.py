@@ -69,7 +69,7 @@ def test_a_server_that_sends_another_number_of_bytes_is_at_fault() -> None:
 def test_more_than_is_worth_it_is_not_fetched() -> None:
     server = RangedFile(bytes(80 << 20))
     ranged = RangedBytes("x.whl", server)
-    with pytest.raises(Unavailable, match=r"x\.whl: 7\d+ bytes would have to be read of it"):
+    with pytest.raises(Unavailable, match=r"x\.whl: 7\d+ bytes of it would have to be read"):
         ranged.read(0, 70 << 20)
     assert len(server.asked) == 1
 
@@ -108,6 +108,6 @@ def test_a_page_or_half_an_archive_is_refused_as_a_file_would_be(
 
 
 def test_an_archive_without_a_directory_is_not_inspected() -> None:
-    reason = r"demo-1\.0-0\.tar\.bz2: its form has no directory"
+    reason = r"demo-1\.0-0\.tar\.bz2: its format has no directory"
     with ExitStack() as files, pytest.raises(Unavailable, match=reason):
         open_part(RangedBytes("demo-1.0-0.tar.bz2", RangedFile(b"BZh91AY")), files)

@@ -29,7 +29,7 @@ def run_embedded_tests(place: Place, package: CondaPackage, source: Source) -> E
     """
     tests = find_tests(_read(source))
     if not tests:
-        raise NotApplicable("the package carries no tests")
+        raise NotApplicable("the package contains no tests")
     place.require_installed(package)
     runs: list[SnippetRun] = []
     untried = [(test.name, test.untried) for test in tests if test.untried]

@@ -129,7 +129,7 @@ def _require_native(package: CppArchive, place: Place) -> None:
     name, _, architecture = name_system(place.target).partition("-")
     formats = {"linux": Format.ELF, "macos": Format.MACHO}
     if name not in formats:
-        raise Unavailable("programs are built against archives on Linux and macOS alone")
+        raise Unavailable("programs are built against archives only on Linux and macOS")
     objects = [each for each in package.objects if each.format in {*formats.values(), Format.PE}]
     native = [each for each in objects if each.format == formats[name]]
     if objects and not any(each.architecture == architecture for each in native):
@@ -173,7 +173,7 @@ class _Bench:
         for number, each in enumerate(wanted):
             reason = f"find_package({each.package}) hung for {hung.get(each.package)} before"
             if hangs >= _MOST_HANGS or number >= _MOST_UNITS:
-                reason = "not tried after so many others" if not hangs else "others hung before"
+                reason = "not tried, as too many others hung" if not hangs else "others hung before"
             elif each.package not in hung:
                 unit = self._build(each, self.place.make_folder(f"unit{number}"))
                 steps = (unit.configured, *(build.last for build in unit.builds))

@@ -69,7 +69,7 @@ def use_gpu(place: Place, package: Package, work: GpuRequest, build: CudaRequest
     the steps that do not need the requirements are performed all the same.
     """
     if not work.module:
-        raise NotApplicable("the profile has nothing done on a GPU ([probes.gpu] module)")
+        raise NotApplicable("the profile requests no work on a GPU ([probes.gpu] module)")
     require_gpu_build(package)
     try:
         conditions, host = require_gpu(place)  # before anything is installed
@@ -85,7 +85,10 @@ def use_gpu(place: Place, package: Package, work: GpuRequest, build: CudaRequest
             own.require_installed(package)
         except Unavailable as error:
             report = _use(bench, host, package, work, build)
-            lacking = (", ".join(work.requires), f"not beside the package: {error}")
+            lacking = (
+                ", ".join(work.requires),
+                f"it cannot be installed alongside the package: {error}",
+            )
             return replace(report, untried=(*report.untried, lacking))
         return _use(replace(bench, place=own), host, package, work, build)
 

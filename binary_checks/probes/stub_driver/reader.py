@@ -78,7 +78,7 @@ def ask_with_refusing_driver(
 
 def _find_compiler(platform: str, environ: Mapping[str, str]) -> Path:
     if sys.platform != "linux" or not platform.startswith("linux"):
-        raise Unavailable("a stub of NVIDIA's driver is made on Linux and for it alone")
+        raise Unavailable("the stub of NVIDIA's driver is only built on Linux and for Linux")
     found = (*find_named("CC", environ), *find_programs(_COMPILERS, environ))
     if not found:
         raise Unavailable("no C compiler (cc, gcc, clang) to make a stub of NVIDIA's driver with")
@@ -154,7 +154,7 @@ def _explain_unused_stub(step: Step, stub: str, texts: Iterable[str]) -> str:
     if others:
         return f"the package loads {others[0]} by a search path of its own, not the stub"
     if not drivers:
-        return "the package opened none of the driver's libraries, so that the stub was not asked"
+        return "the package opened none of the driver's libraries, so the stub was not used"
     return ""
 
 

@@ -127,7 +127,7 @@ def _judge_end(
         following = file.read(end, min(limit - end, LONGEST_DESCRIPTOR))
         length = measure_descriptor(following, sums, wide=wide)
         if length is None:
-            yield "what follows its data is no data descriptor with its CRC-32 and sizes"
+            yield "no data descriptor with its CRC-32 and sizes follows its data"
             return
         end += length
     if end < limit:
@@ -182,7 +182,7 @@ def _refuse(entry: ZipEntry) -> Iterator[str]:
     elif entry.method == STORED and entry.size != entry.compressed_size:
         yield f"it is stored in {entry.compressed_size} bytes and claims {entry.size}"
     elif entry.size > entry.compressed_size * _MAXIMUM_RATIO:
-        yield f"it claims {entry.size} bytes out of {entry.compressed_size}, which cannot be"
+        yield f"it claims {entry.size} bytes out of {entry.compressed_size}, which is impossible"
 
 
 def find_overlaps(archive: Archive) -> dict[int, str]:
