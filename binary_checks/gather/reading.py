@@ -216,10 +216,10 @@ def _read_part(
         except RemoteChanged:
             return _open_part(source, patterns, reader)
     except (PackageError, GatherError, Unavailable) as error:
-        return ReleasePart(file_name=source.label, gap=_say(source, error))
+        return ReleasePart(file_name=source.label, gap=_format_gap(source, error))
 
 
-def _say(source: Source, error: BinaryChecksError) -> str:
+def _format_gap(source: Source, error: BinaryChecksError) -> str:
     return str(error).removeprefix(f"{source.label}: ")
 
 

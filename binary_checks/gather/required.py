@@ -91,7 +91,7 @@ class _Index:
 
     def get(self, asked: Mapping[str, list[Requirement]]) -> dict[str, tuple[Path, Package]]:
         """Download and open a wheel for each name that satisfies all its requirements."""
-        spelled = [_spell(name, items) for name, items in sorted(asked.items())]
+        spelled = [_join_requirements(name, items) for name, items in sorted(asked.items())]
         broke = download(spelled, self.python, self.folder)
         got: dict[str, tuple[Path, Package]] = {}
         for name, items in sorted(asked.items()):
@@ -148,7 +148,7 @@ def _fits_all(package: Package | None, asked: Iterable[Requirement]) -> bool:
     return package is not None and all(fits(package.version, item) for item in asked)
 
 
-def _spell(name: str, asked: Iterable[Requirement]) -> str:
+def _join_requirements(name: str, asked: Iterable[Requirement]) -> str:
     """Join all requirements on one name into one for pip.
 
     With parentheses it cannot look like a file: pip takes ``x==1+a.zip`` for a path. The spaces end

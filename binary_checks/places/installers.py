@@ -503,7 +503,7 @@ def _read_errors(output: str, log: str) -> Iterator[tuple[str, str]]:
         elif kind == "WARNING" and text.startswith("Retrying (") and not log:
             yield _UNREACHED, text
         elif kind not in ("", "WARNING", "warning") and (cause := _name_error(text)):
-            yield cause, _tell(statements, place)
+            yield cause, _format_chain(statements, place)
 
 
 def _split(output: str) -> Iterator[_Statement]:
@@ -536,7 +536,7 @@ def _name_of_machine(text: str) -> str:
     return _OF_MACHINE.get(int(found[1] or found[2]), "") if found else ""
 
 
-def _tell(statements: list[_Statement], place: int) -> str:
+def _format_chain(statements: list[_Statement], place: int) -> str:
     """Return the statement; for a chain of causes return the first and the last of it."""
     if " " not in statements[place].text and place + 1 < len(statements):
         place += 1  # the statement is an identifier that pip gives its error; the next is the text

@@ -100,9 +100,9 @@ class Conversation:
                 *lines, rest = (rest + chunk).split(b"\n")
                 rest = rest if len(rest) <= _LONGEST_ANSWER else b""
                 for line in lines:
-                    self._hear(line.rstrip(b"\r"), stdin)
+                    self._receive(line.rstrip(b"\r"), stdin)
 
-    def _hear(self, line: bytes, stdin: IO[bytes]) -> None:
+    def _receive(self, line: bytes, stdin: IO[bytes]) -> None:
         token, _, said = line.partition(b" ")
         if not secrets.compare_digest(token, self._token):
             return  # printed by something that ran before the probe

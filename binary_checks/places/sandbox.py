@@ -289,11 +289,11 @@ def _find_own(python: Path) -> Iterator[Path]:
         for step in _follow_links(program):
             prefix = step.parent.parent
             if (prefix / "pyvenv.cfg").exists() or _holds_library(prefix):
-                yield from _spell(prefix)
+                yield from _spellings(prefix)
             else:
                 yield step
     for prefix in map(Path, prefixes):
-        yield from _spell(prefix)
+        yield from _spellings(prefix)
 
 
 @lru_cache
@@ -345,7 +345,7 @@ def _list(folder: Path) -> tuple[Path, ...]:
         return ()
 
 
-def _spell(prefix: Path) -> Iterator[Path]:
+def _spellings(prefix: Path) -> Iterator[Path]:
     """Yield a prefix as spelled and resolved.
 
     If it contains the home folder, yield only its parts.

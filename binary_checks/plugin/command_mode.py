@@ -166,7 +166,7 @@ class QuietReporter:
         examination = self._state.find(nodeid)
         if examination is not None and self._collector.is_over(examination.node):
             self._printed.add(examination.node)
-            for line in self._text.tell(self._state.ledger.result(examination.node)):
+            for line in self._text.iter_package(self._state.ledger.result(examination.node)):
                 self._screen.print(line)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
@@ -199,7 +199,7 @@ class QuietReporter:
             return
         for package in run.packages:
             if package.node not in self._printed:
-                for line in self._text.tell(package):
+                for line in self._text.iter_package(package):
                     self._screen.print(line)
         for error in self._errors:
             self._screen.print(self._screen.layout.paint(cut(one_line(error)), "red"))

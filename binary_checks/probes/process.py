@@ -30,26 +30,26 @@ class Recorder:
         for standard in (0, 1):
             os.dup2(nothing, standard)
         os.close(nothing)
-        self._token, _, request = self._hear().partition(" ")
+        self._token, _, request = self._receive().partition(" ")
         self.request: dict[str, Any] = json.loads(request)
 
     def __call__(self, answer: dict[str, Any]) -> None:
         """Send the answer so far; a crash then loses only what follows."""
-        self._say("known", self._encode(answer))
+        self._send("known", self._encode(answer))
 
     def finish(self, answer: dict[str, Any]) -> None:
         """Send the whole answer. The package's part is over, so the parent now sends the nonce."""
-        self._say("over")
+        self._send("over")
         if self._getpid() == self._pid:
-            self._nonce = self._hear()
-            self._say("answer", self._nonce, self._encode(answer))
+            self._nonce = self._receive()
+            self._send("answer", self._nonce, self._encode(answer))
 
     def end(self) -> None:
         """Report that the interpreter shuts down by itself."""
         if self._nonce:
-            self._say("end", self._nonce)
+            self._send("end", self._nonce)
 
-    def _say(self, *words: str) -> None:
+    def _send(self, *words: str) -> None:
         if self._getpid() != self._pid:
             return  # a child that the package forked continues here; it is not the probe
         # Code that ran at the interpreter's start may have printed an incomplete line.
@@ -60,7 +60,7 @@ class Recorder:
         except OSError:
             self._leave(DISCONNECTED)
 
-    def _hear(self) -> str:
+    def _receive(self) -> str:
         while b"\n" not in self._unread:
             try:
                 heard = self._read(self._source, 65536)

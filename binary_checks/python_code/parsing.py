@@ -140,11 +140,11 @@ def admit(content: bytes, budget: ParsingBudget) -> CodeSize:
         raise LeftAloneError("it has a name of more than 32 parts")
     budget.pay(TOKEN * size.tokens + _CROSSING * size.names * size.scopes)
     if sys.version_info < (3, 12):
-        budget.pay(_weigh_formatted(content) >> _FIELDS)
+        budget.pay(_measure_formatted(content) >> _FIELDS)
     return size
 
 
-def _weigh_formatted(content: bytes) -> int:
+def _measure_formatted(content: bytes) -> int:
     """Return the cost of f-strings: fields times length, as the parser scans each field anew."""
     if _FORMATTED.search(content) is None:
         return 0

@@ -30,8 +30,8 @@ def write_text(comparison: BuildComparison) -> Iterator[str]:
     """Yield a line for each difference, the most serious first, without line ends."""
     texts = [
         f"{comparison.old} -> {comparison.new}: {_sum_up(comparison)}",
-        *(f"{line.severity.value}: {_say(line)}" for line in comparison.lines),
-        *(f"not compared: {_say_gap(gap)}" for gap in comparison.not_compared),
+        *(f"{line.severity.value}: {_describe(line)}" for line in comparison.lines),
+        *(f"not compared: {_describe_gap(gap)}" for gap in comparison.not_compared),
         *comparison.complaints,
     ]
     for text in texts[:MOST_OF_A_RUN]:
@@ -40,12 +40,12 @@ def write_text(comparison: BuildComparison) -> Iterator[str]:
         yield f"and {len(texts) - MOST_OF_A_RUN:,} more lines; --json has all"
 
 
-def _say(line: DifferenceLine) -> str:
+def _describe(line: DifferenceLine) -> str:
     accepted = f" (accepted: {line.accepted})" if line.accepted else ""
     return f"{line.difference}: {line.text}{accepted}"
 
 
-def _say_gap(gap: NotCompared) -> str:
+def _describe_gap(gap: NotCompared) -> str:
     accepted = f" (accepted: {gap.accepted})" if gap.accepted else ""
     return ": ".join(filter(None, (gap.difference, gap.subject, gap.reason))) + accepted
 
@@ -76,7 +76,7 @@ def write_markdown(comparison: BuildComparison) -> Iterator[str]:
         yield ""
         yield "**Not compared**"
         yield ""
-        yield from (f"- {_code(_say_gap(gap))}" for gap in comparison.not_compared)
+        yield from (f"- {_code(_describe_gap(gap))}" for gap in comparison.not_compared)
     for complaint in comparison.complaints:
         yield ""
         yield _code(complaint)

@@ -111,16 +111,16 @@ def _name(fact: type) -> str:
 
 def _options(check: Check[Any]) -> Iterator[str]:
     for option in check.options.values():
-        yield f"- `{option.name}`: `{_spell(option.annotation)}` = `{option.default!r}`"
+        yield f"- `{option.name}`: `{_format_type(option.annotation)}` = `{option.default!r}`"
 
 
-def _spell(annotation: Any) -> str:
+def _format_type(annotation: Any) -> str:
     """Return a type as written in the source.
 
     The result is the same on every Python: 3.10 turns unions with None into Optional.
     """
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
-        return " | ".join(_spell(kind) for kind in typing.get_args(annotation))
+        return " | ".join(_format_type(kind) for kind in typing.get_args(annotation))
     if annotation is type(None):
         return "None"
     if typing.get_origin(annotation):

@@ -72,7 +72,7 @@ def _suite(package: PackageResult) -> Iterator[str]:
 def _warnings(package: PackageResult, entry: Entry) -> Iterator[str]:
     if entry.warnings:
         yield "<properties>"
-        for line in _spell(package, entry, entry.warnings):
+        for line in _iter_lines(package, entry, entry.warnings):
             yield f"<property{_attributes(name='warning', value=line)}></property>"
         yield "</properties>"
 
@@ -80,14 +80,14 @@ def _warnings(package: PackageResult, entry: Entry) -> Iterator[str]:
 def _outcome(package: PackageResult, entry: Entry) -> Iterator[str]:
     tag = _TAGS.get(entry.outcome)
     if tag is not None:
-        lines = list(_say(package, entry))
+        lines = list(_describe_case(package, entry))
         text = escape("\n".join(lines[1:]), quote=False)
         yield f"<{tag}{_attributes(message=lines[0])}>{text}</{tag}>"
 
 
-def _say(package: PackageResult, entry: Entry) -> Iterator[str]:
+def _describe_case(package: PackageResult, entry: Entry) -> Iterator[str]:
     """Yield the message of a case that did not pass, then further remarks."""
-    problems = list(_spell(package, entry, entry.problems))
+    problems = list(_iter_lines(package, entry, entry.problems))
     if entry.outcome is Outcome.FAILED:
         yield from problems[:1] or [one_line(entry.reason)]
         yield from problems
@@ -100,7 +100,7 @@ def _say(package: PackageResult, entry: Entry) -> Iterator[str]:
         yield f"{Outcome.NOT_INSPECTED.value}: {line}"
 
 
-def _spell(package: PackageResult, entry: Entry, problems: Iterable[Problem]) -> Iterator[str]:
+def _iter_lines(package: PackageResult, entry: Entry, problems: Iterable[Problem]) -> Iterator[str]:
     return problem_lines(entry.check, package.file_name, problems)
 
 

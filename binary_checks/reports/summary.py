@@ -65,14 +65,14 @@ def write_summary(
     title = f"{package.name} {package.version}".rstrip()
     yield f"{package.file_name}: {title}, {package.size:,} bytes"
     yield from (f"  {count:>6} {kind}" for kind, count in sorted(kinds.items()))
-    yield from _under("configuration", _say_configuration(configuration))
-    yield from _under("claims", _say_claims(package))
-    yield from _under("Pythons", _say_pythons(package))
+    yield from _under("configuration", _describe_configuration(configuration))
+    yield from _under("claims", _describe_claims(package))
+    yield from _under("Pythons", _describe_pythons(package))
     if package.objects:
-        yield from _under("lowest tag", _say_tags(package, linkage))
+        yield from _under("lowest tag", _describe_tags(package, linkage))
         yield from _write_needs(package, linkage)
-        yield from _under("bundled", _say_bundled(package))
-        yield from _under("C++", _say_cpp(package))
+        yield from _under("bundled", _describe_bundled(package))
+        yield from _under("C++", _describe_cpp(package))
         for heading, text in describe_linked(linked) if linked is not None else ():
             yield from _under(heading, (text,))
         yield from _under("GPU code", list_architectures(package))
@@ -92,17 +92,17 @@ def _under(heading: str, texts: Iterable[str]) -> Iterator[str]:
         heading = ""
 
 
-def _say_configuration(configuration: BinaryConfiguration | None) -> Iterator[str]:
+def _describe_configuration(configuration: BinaryConfiguration | None) -> Iterator[str]:
     if configuration is not None:
         yield describe_configuration(configuration)
 
 
-def _say_claims(package: Package) -> Iterator[str]:
+def _describe_claims(package: Package) -> Iterator[str]:
     if systems := ", ".join(claim.name for claim in package.claims.systems):
         yield systems
 
 
-def _say_pythons(package: Package) -> Iterator[str]:
+def _describe_pythons(package: Package) -> Iterator[str]:
     if pythons := list(each_python(package)):
         yield ", ".join(pythons)
     if isinstance(package, Distribution) and (requires := package.header("Requires-Python")):
@@ -119,17 +119,17 @@ def _say_pythons(package: Package) -> Iterator[str]:
             yield f"lowest by the stable ABI: {major}.{minor} ({symbol})"
 
 
-def _say_tags(package: Package, linkage: Linkage | None) -> Iterator[str]:
+def _describe_tags(package: Package, linkage: Linkage | None) -> Iterator[str]:
     try:
         lowest = find_lowest_tags(package, linkage)
     except Unavailable as error:
         yield f"not known: {error}"
         return
-    yield from map(_say_tag, lowest)
+    yield from map(_describe_tag, lowest)
 
 
-def _say_tag(lowest: LowestTag) -> str:
-    why = _say_reasons(lowest)
+def _describe_tag(lowest: LowestTag) -> str:
+    why = _describe_reasons(lowest)
     if lowest.tag:
         hint = _MUSL_HINT if lowest.family == "musllinux" and not why else ""
         return f"{lowest.tag}{f': {why}' if why else hint}"
@@ -137,7 +137,7 @@ def _say_tag(lowest: LowestTag) -> str:
     return f"no {lowest.family} tag for {lowest.architecture}: {why}{otherwise}"
 
 
-def _say_reasons(lowest: LowestTag) -> str:
+def _describe_reasons(lowest: LowestTag) -> str:
     """Return the requirements, with the objects that have them."""
     needs: dict[str, list[str]] = {}
     for reason in lowest.reasons:
@@ -154,7 +154,7 @@ def _write_needs(package: Package, linkage: Linkage | None) -> Iterator[str]:
     needed = list_needed(linkage) if linkage is not None else ()
     by_origin: dict[Origin, list[str]] = {}
     for library in needed:
-        by_origin.setdefault(library.origin, []).append(_say_needed(package, library))
+        by_origin.setdefault(library.origin, []).append(_describe_needed(package, library))
     for origin, heading in _HEADINGS.items():
         few = origin in (Origin.SYSTEM, Origin.PYTHON)
         texts = by_origin.get(origin, [])
@@ -182,7 +182,7 @@ _HEADINGS = {
 }
 
 
-def _say_needed(package: Package, library: NeededLibrary) -> str:
+def _describe_needed(package: Package, library: NeededLibrary) -> str:
     if library.origin in (Origin.SYSTEM, Origin.PYTHON):
         about = (*newest_nodes(package, library.name), library.partly)
         notes = ", ".join(filter(None, about))
@@ -195,7 +195,7 @@ def _say_needed(package: Package, library: NeededLibrary) -> str:
     return f"{library.name}{origin}, needed by {paths[0]}{_more(paths[1:])}"
 
 
-def _say_bundled(package: Package) -> Iterator[str]:
+def _describe_bundled(package: Package) -> Iterator[str]:
     bundled = list_bundled(package)
     for path, size in bundled[:_MOST]:
         yield f"{size:>12,}  {package.layout.shorten(path)}"
@@ -203,7 +203,7 @@ def _say_bundled(package: Package) -> Iterator[str]:
         yield f"{sum(size for _, size in bundled):>12,}  all {len(bundled)}"
 
 
-def _say_cpp(package: Package) -> Iterator[str]:
+def _describe_cpp(package: Package) -> Iterator[str]:
     try:
         found = read_cpp_interface(package)
     except Unavailable as error:
@@ -396,12 +396,12 @@ def write_insides(package: Package, details: DeviceDetails) -> Iterator[str]:
     for item in details.objects:
         yield ""
         yield f"inside the device code of {package.layout.shorten(item.path)}:"
-        yield from _say_cubins(item.cubins, systems)
-        yield from _say_ptx(item.ptx, systems)
-        yield from _say_unread(item)
+        yield from _describe_cubins(item.cubins, systems)
+        yield from _describe_ptx(item.ptx, systems)
+        yield from _describe_unread(item)
 
 
-def _say_cubins(groups: Iterable[CubinGroup], systems: Iterable[str]) -> Iterator[str]:
+def _describe_cubins(groups: Iterable[CubinGroup], systems: Iterable[str]) -> Iterator[str]:
     ordered = sorted(groups, key=lambda each: _version_order(each.toolkit))
     for toolkit, of_toolkit in groupby(ordered, key=lambda each: each.toolkit):
         found = list(of_toolkit)
@@ -423,7 +423,7 @@ def _compiles(version: str, systems: Iterable[str]) -> str:
     return f"; compiled by {drivers}" if drivers else ""
 
 
-def _say_ptx(groups: Iterable[PtxGroup], systems: Iterable[str]) -> Iterator[str]:
+def _describe_ptx(groups: Iterable[PtxGroup], systems: Iterable[str]) -> Iterator[str]:
     ordered = sorted(groups, key=lambda each: _version_order(each.version))
     for version, of_version in groupby(ordered, key=lambda each: each.version):
         found = list(of_version)
@@ -450,7 +450,7 @@ def _version_order(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split("."))) if version else ()
 
 
-def _say_unread(item: ObjectDetails) -> Iterator[str]:
+def _describe_unread(item: ObjectDetails) -> Iterator[str]:
     for group in item.unread:
         plural = "entry" if group.count == 1 else "entries, the first"
         word = "broken" if group.broken else "not read"

@@ -117,7 +117,7 @@ def write(run: RunResult, out: TextIO) -> None:
     """Write the run as plain text."""
     text = RunText(run.checks)
     for package in run.packages:
-        out.writelines(f"{line}\n" for line in text.tell(package))
+        out.writelines(f"{line}\n" for line in text.iter_package(package))
     out.writelines(f"{line}\n" for line in text.close(run))
 
 
@@ -152,7 +152,7 @@ class RunText:
     def _wraps(self) -> bool:
         return self._layout.columns > 0
 
-    def tell(self, package: PackageResult) -> Iterator[str]:
+    def iter_package(self, package: PackageResult) -> Iterator[str]:
         """Yield the verdict on a package, then each of its faults."""
         yield from self._verdict(package)
         if package.provenance is not None:

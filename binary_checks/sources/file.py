@@ -158,7 +158,7 @@ def explain(written: str, path: Path) -> str:
     name = path.name.lower()
     if name.endswith(_ARCHIVES):
         return f"{written}: {_explain_archive(shlex.quote(written), path)}"
-    known = next((say for ending, say in _KINDS if name.endswith(ending)), _say_unknown)
+    known = next((say for ending, say in _KINDS if name.endswith(ending)), _describe_unknown)
     return f"{written}: {known(shlex.quote(written))}"
 
 
@@ -195,7 +195,7 @@ def explain_folder(written: str, path: Path) -> str:
     return ""
 
 
-def _say_unknown(_: str) -> str:
+def _describe_unknown(_: str) -> str:
     return "neither a package file nor an object file"
 
 
@@ -214,16 +214,16 @@ def _explain_archive(name: str, path: Path) -> str:
     return "an archive, but not a known package: neither a wheel, a conda package nor C++ libraries"
 
 
-def _say_convertible(name: str) -> str:
+def _describe_convertible(name: str) -> str:
     return f"not a package file; if it holds a distribution, convert it: wheel convert {name}"
 
 
-def _say_document(name: str) -> str:
+def _describe_document(name: str) -> str:
     example = f"binary-checks report {name} --format markdown"
     return f"not a package file; for another report from a result: {example}"
 
 
-def _say_linkable(_: str) -> str:
+def _describe_linkable(_: str) -> str:
     return (
         "an input for linkers, judged only as part of C++ libraries: name the folder or the "
         "archive that has it in 'lib', and headers in 'include'"
@@ -231,8 +231,8 @@ def _say_linkable(_: str) -> str:
 
 
 _KINDS: tuple[tuple[str, Callable[[str], str]], ...] = (
-    *((ending, _say_convertible) for ending in (".egg", ".exe")),
-    (".json", _say_document),
-    *((ending, _say_linkable) for ending in (".a", ".lib", ".o", ".obj")),
+    *((ending, _describe_convertible) for ending in (".egg", ".exe")),
+    (".json", _describe_document),
+    *((ending, _describe_linkable) for ending in (".a", ".lib", ".o", ".obj")),
 )
 """Suffixes of files that are often taken for packages, or are parts of packages."""

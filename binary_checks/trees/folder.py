@@ -117,12 +117,14 @@ class FolderTree:
         try:
             found = path.stat()
         except OSError as error:
-            return FileEntry(name, name, faults=(self._say(f"it is not there: {error.strerror}"),))
+            return FileEntry(
+                name, name, faults=(self._describe_file(f"it is not there: {error.strerror}"),)
+            )
         if not stat.S_ISREG(found.st_mode):
-            return FileEntry(name, name, faults=(self._say("it is not a regular file"),))
+            return FileEntry(name, name, faults=(self._describe_file("it is not a regular file"),))
         return FileEntry(name, self._name(path), path, found.st_size, found.st_mode)
 
-    def _say(self, what: str) -> str:
+    def _describe_file(self, what: str) -> str:
         return f"{self._listed_by} names it, and {what}"
 
     def _follow(self, name: str) -> Path | None:
@@ -195,7 +197,7 @@ class WholeFolder(FolderTree):
             return FileEntry(name, name, mode=mode, target=target or str(real))
         return super().find(name)
 
-    def _say(self, what: str) -> str:
+    def _describe_file(self, what: str) -> str:
         return what
 
 

@@ -41,5 +41,5 @@ class LooseFile(FolderTree):
         """Return the entry of the file."""
         return [self.find(self.path.name)]
 
-    def _say(self, what: str) -> str:
+    def _describe_file(self, what: str) -> str:
         return what

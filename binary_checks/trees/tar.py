@@ -245,7 +245,7 @@ def _decode(name: bytes) -> str:
     return name.decode("utf-8", "surrogateescape")
 
 
-def _spell(name: str) -> str:
+def _escape_surrogates(name: str) -> str:
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
@@ -300,12 +300,12 @@ def _make_entry(header: _Header, said: Mapping[str, str], place: int) -> TarEntr
     if size and kind in _MODES:
         raise BrokenDataError(f"{name}: {size} bytes follow it, and only files have any")
     link = said.get("linkpath", _decode(header.link)) if kind in {_HARD_LINK, _SYMLINK} else ""
-    spelled = _spell(name)
+    spelled = _escape_surrogates(name)
     return TarEntry(
         name=f"{spelled}/" if directory and not name.endswith("/") else spelled,
         size=size,
         mode=_MODES.get(kind, 0o100000) | header.mode,
-        target=_spell(link),
+        target=_escape_surrogates(link),
         faults=tuple(_judge(kind, name, link, said)),
     )
 
@@ -326,7 +326,7 @@ def _agree_on_size(header: _Header, said: Mapping[str, str], name: str, place: i
 
 
 def _is_text(name: str) -> bool:
-    return name == _spell(name)
+    return name == _escape_surrogates(name)
 
 
 def _judge(kind: bytes, name: str, link: str, said: Mapping[str, str]) -> Iterator[str]:

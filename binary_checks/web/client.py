@@ -144,7 +144,7 @@ class Client:
         for _ in range(_MOST_REDIRECTS + 1):
             own = dict(headers, **{"User-Agent": f"binary-checks/{__version__}"})
             if credentials and origin_of(url) == first:
-                own["Authorization"] = _spell(credentials)
+                own["Authorization"] = _format_credentials(credentials)
             reply = Reply(url, self._transport.ask(url, own))
             if reply.status not in _ELSEWHERE or not reply.location:
                 return _require_good(reply, conditional=not _CONDITIONS.isdisjoint(headers))
@@ -209,7 +209,7 @@ def _is_file(url: str) -> bool:
     return url[:5].lower() == "file:"
 
 
-def _spell(credentials: Credentials) -> str:
+def _format_credentials(credentials: Credentials) -> str:
     pair = f"{credentials.user}:{credentials.password}".encode()
     return f"Basic {b64encode(pair).decode('ascii')}"
 

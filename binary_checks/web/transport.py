@@ -184,10 +184,10 @@ def explain(url: str, error: BaseException) -> Transient | GatherError:
             return GatherError(f"{show(url)}: {said}")
     if isinstance(error, (ValueError, UnicodeError)):
         return GatherError(f"{show(url)}: cannot be asked for: {type(error).__name__}")
-    return Transient(_say(origin_of(url).host, chain))
+    return Transient(_describe_failure(origin_of(url).host, chain))
 
 
-def _say(host: str, chain: list[BaseException]) -> str:
+def _describe_failure(host: str, chain: list[BaseException]) -> str:
     if any(isinstance(each, socket.gaierror) for each in chain):
         return f"the name {host} cannot be resolved"
     if any(isinstance(each, TimeoutError) or "Timeout" in type(each).__name__ for each in chain):

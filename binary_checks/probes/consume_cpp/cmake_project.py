@@ -95,10 +95,10 @@ class Project:
         query.mkdir(parents=True)
         for name in _QUERIES:
             (query / name).touch()
-        (folder / "CMakeLists.txt").write_text(self._spell(), encoding="utf-8")
+        (folder / "CMakeLists.txt").write_text(self._format_project(), encoding="utf-8")
         (folder / SOURCE).write_text(self.source, encoding="utf-8")
 
-    def _spell(self) -> str:
+    def _format_project(self) -> str:
         components = f" COMPONENTS {' '.join(self.components)}" if self.components else ""
         version = f'"CONSUMER_VERSION=\\"${{{self.package}_VERSION}}\\""'
         text = _PROJECT.format(

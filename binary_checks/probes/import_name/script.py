@@ -23,7 +23,7 @@ def load_process() -> dict[str, Any]:
     return functions
 
 
-def import_and_tell(name: str, below: str, process: dict[str, Any], record: Any) -> None:
+def import_and_record(name: str, below: str, process: dict[str, Any], record: Any) -> None:
     """Import the name, and record the facts before and after."""
     record({"state": "importing"})
     before = os.getcwd()
@@ -88,4 +88,4 @@ if __name__ == "__main__":
     functions = load_process()
     recorder = functions["open_recorder"]()
     asked = recorder.request
-    import_and_tell(asked["name"], asked["site_packages"], functions, recorder)
+    import_and_record(asked["name"], asked["site_packages"], functions, recorder)

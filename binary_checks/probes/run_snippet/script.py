@@ -37,7 +37,7 @@ def load_process() -> dict[str, Any]:
     return functions
 
 
-def run_and_tell(
+def run_and_record(
     code: str,
     below: str,
     describe: Callable[[BaseException, str], str],
@@ -105,7 +105,7 @@ if __name__ == "__main__":
     recorder = functions["open_recorder"]()
     asked = recorder.request
     sys.pycache_prefix, sys.dont_write_bytecode = asked["bytecode"], False
-    run_and_tell(
+    run_and_record(
         asked["code"],
         asked["site_packages"],
         functions["describe_exception"],

@@ -316,7 +316,7 @@ def draw_graph(
         Curve(
             path=path,
             tone=_tone_of(drawn[link[1]], links[link]),
-            title=_say(boxes, link, links[link]),
+            title=_describe_need(boxes, link, links[link]),
         )
         for link, path in places.curves.items()
     ]
@@ -474,7 +474,7 @@ def _tone_of(target: _Key, rules: set[str]) -> str:
     return "loaded" if rules <= _LOADED else "own"
 
 
-def _say(boxes: Sequence[Box], link: tuple[int, int], rules: set[str]) -> str:
+def _describe_need(boxes: Sequence[Box], link: tuple[int, int], rules: set[str]) -> str:
     source, target = (boxes[end].label for end in link)
     return f"{source} needs {target} ({', '.join(sorted(rules))})"
 
