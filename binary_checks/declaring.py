@@ -30,7 +30,9 @@ from binary_checks.model.run_results import Change
 _P = ParamSpec("_P")
 _Fact = typing.TypeVar("_Fact")
 Pattern = typing.NewType("Pattern", str)
-"""The type of an option that is a regular expression; an invalid one is the profile's fault."""
+"""The type of options that are regular expressions; an invalid expression is the profile's
+fault.
+"""
 
 _OWN = "binary_checks.checks"
 FAMILIES = {  # families of our own checks, which are pytest markers
@@ -92,7 +94,7 @@ class _Declared:
 
     @cached_property
     def _plain(self) -> Any:
-        """The function without its decorators, whose signature counts."""
+        """The undecorated function, whose signature is the declaration."""
         return inspect.unwrap(self.function)
 
     @cached_property
@@ -106,7 +108,7 @@ class _Declared:
 
     @cached_property
     def _hints(self) -> Mapping[str, Any]:
-        """The types of its parameters by name. Raises NameError for an unknown type."""
+        """The types of the function's parameters by name. Raises NameError for an unknown type."""
         given = {
             name: hint for name, hint in self._plain.__annotations__.items() if name != "return"
         }
@@ -127,8 +129,8 @@ class Gatherer(_Declared, Generic[_P, _Fact]):
     ) -> None:
         update_wrapper(self, function)
         self.function: Callable[_P, _Fact] = function
-        self.fact = fact  # the fact that it gathers
-        self.wants = tuple(wants)  # the members whose contents it needs
+        self.fact = fact  # the class of the gathered fact
+        self.wants = tuple(wants)  # the members whose contents the function needs
 
     def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _Fact:
         """Gather the fact. Raises NotApplicable, Unavailable, PackageError or GatherError."""
@@ -136,7 +138,7 @@ class Gatherer(_Declared, Generic[_P, _Fact]):
 
     @property
     def is_ours(self) -> bool:
-        """Whether it is part of binary_checks, not of a project."""
+        """Whether the gatherer belongs to binary_checks rather than to a project."""
         return is_ours(self.function)
 
     def __repr__(self) -> str:
@@ -146,14 +148,14 @@ class Gatherer(_Declared, Generic[_P, _Fact]):
 def gathers(
     fact: type, *, wants: Sequence[ContentRequest] = ()
 ) -> Callable[[Callable[_P, _Fact]], Gatherer[_P, _Fact]]:
-    """Declare the only function that gathers a fact, from other facts and the user's settings.
+    """Declare the function that gathers a fact; each fact has only one gatherer.
 
-    The types of its parameters tell from which: a Package, a Place, a Request, another fact, the
-    Profile. They are gathered in order, once for each package, before the function is called; a
-    Place has nothing installed then.
+    The types of the function's parameters name its inputs: a Package, a Place, a Request, the
+    Profile or another fact. The inputs are gathered in order, once for each package, before the
+    function is called. Nothing is installed in a Place at that time.
 
-    ``wants`` are the members of the package whose contents it needs: they are kept while the
-    package is read, and passed as `MemberContents`.
+    ``wants`` are the members of the package whose contents the function needs. The contents are
+    kept while the package is read, and are passed to the function as `MemberContents`.
     """
     return lambda function: Gatherer(fact, function, wants)
 
@@ -170,8 +172,9 @@ class Check(_Declared, Generic[_P]):
     ) -> None:
         update_wrapper(self, function)
         self.function: Callable[_P, Iterator[Finding]] = function
-        self.enabled = enabled  # whether it runs by default
-        self.level = level  # of its problems, unless they or the profile set another
+        self.enabled = enabled  # whether the check runs by default
+        # level of the check's problems, unless a problem or the profile sets another
+        self.level = level
         self.id = function.__name__.replace("_", "-")
         self.family = _family_of(function.__module__)
 
@@ -184,7 +187,7 @@ class Check(_Declared, Generic[_P]):
 
     @cached_property
     def options(self) -> Mapping[str, Option]:
-        """The options that a profile may set, by name."""
+        """The check's options by name; a profile may set them."""
         defaults = self._plain.__kwdefaults__ or {}
         return {
             name: Option(
@@ -197,29 +200,29 @@ class Check(_Declared, Generic[_P]):
 
     @property
     def subjects(self) -> tuple[type, ...]:
-        """The classes of subjects, from the first parameter: the check applies to these only."""
+        """The classes of subjects, from the first parameter; others are not judged."""
         return self.facts[0]
 
     @property
     def judges_objects(self) -> bool:
-        """Whether it is called for each object file instead of once for a package."""
+        """Whether the check is called for each object file instead of once for a package."""
         return all(issubclass(kind, ObjectFile) for kind in self.subjects)
 
     @property
     def runs_package(self) -> bool:
-        """Whether it needs the package installed; ``Installed | None`` is optional."""
+        """Whether the check needs an installed package; false for ``Installed | None``."""
         needed = (kind for kinds in self.facts if types.NoneType not in kinds for kind in kinds)
         return any(kind is Place or issubclass(kind, (ProbeReport, Installed)) for kind in needed)
 
     @property
     def differs_by_place(self) -> bool:
-        """Whether its verdict may differ between places, if it can run the package."""
+        """Whether the verdict may differ between places; true if the check can run the package."""
         kinds = (kind for kinds in self.facts for kind in kinds)
         return self.runs_package or any(issubclass(kind, ProbeReport) for kind in kinds)
 
     @cached_property
     def documentation(self) -> Documentation:
-        """The docstring's title, details and sections; missing parts are ""."""
+        """The docstring's title, details and sections; a missing part is ""."""
         return _take_apart(inspect.getdoc(self.function) or _read_docstring(self._plain))
 
 
@@ -232,7 +235,7 @@ class Difference(_Declared, Generic[_P]):
         self.id = function.__name__.replace("_", "-")
 
     def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> Iterator[Change]:
-        """Compare two builds: yield a Change for each thing that differs."""
+        """Compare two builds: yield a Change for each difference."""
         return self.function(*args, **kwargs)
 
     def __repr__(self) -> str:
@@ -292,7 +295,7 @@ def _take_apart(docstring: str) -> Documentation:
 
 
 def is_ours(kind: Any) -> bool:
-    """Return whether a class or a function is part of binary_checks, not of a project."""
+    """Return whether a class or a function belongs to binary_checks rather than to a project."""
     return str(getattr(kind, "__module__", "")).startswith("binary_checks.")
 
 
@@ -319,7 +322,7 @@ def check(
 
 
 def find_checks(modules: Iterable[types.ModuleType] = ()) -> tuple[Check[Any], ...]:
-    """Return every check of binary_checks and of the modules once, sorted by family and id."""
+    """Return all checks of binary_checks and of these modules, sorted by family and id."""
     found = {
         id(value): value
         for module in (*_own_modules(), *modules)
@@ -330,7 +333,7 @@ def find_checks(modules: Iterable[types.ModuleType] = ()) -> tuple[Check[Any], .
 
 
 def find_differences(modules: Iterable[types.ModuleType]) -> tuple[Difference[Any], ...]:
-    """Return every difference of these modules once, sorted by id."""
+    """Return all differences of these modules, sorted by id."""
     found = {
         value.id: value
         for module in modules
@@ -341,7 +344,10 @@ def find_differences(modules: Iterable[types.ModuleType]) -> tuple[Difference[An
 
 
 def find_gatherers(modules: Iterable[types.ModuleType]) -> dict[type, Gatherer[..., Any]]:
-    """Map each fact to its gatherer in these modules. Raises ProfileError if there are two."""
+    """Map each fact to its gatherer in these modules.
+
+    Raises ProfileError if a fact has two gatherers.
+    """
     found: dict[type, Gatherer[..., Any]] = {}
     for module in modules:
         for value in vars(module).values():
@@ -353,14 +359,14 @@ def find_gatherers(modules: Iterable[types.ModuleType]) -> dict[type, Gatherer[.
 
 
 def _family_of(module: str) -> str:
-    """Return the family of a module: its name, or the folder of ours below ``checks``."""
+    """Return a module's family: its own name, or the name of our file or folder of checks."""
     if is_own(module):
         return module.removeprefix(f"{_OWN}.").partition(".")[0]
     return module.rpartition(".")[2]
 
 
 def is_own(module: str) -> bool:
-    """Return whether a module is one of our own checks."""
+    """Return whether a module belongs to our own checks."""
     return module.startswith(f"{_OWN}.")
 
 

@@ -1,4 +1,4 @@
-"""The exceptions of binary_checks, each a line on whose fault it is, and its exit codes."""
+"""The exceptions of binary_checks, each with a line on whose fault it is, and the exit codes."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from binary_checks.lines import one_line
 
 
 class BinaryChecksError(Exception):
-    """The base class: the text is one line that can be shown as it is."""
+    """The base class: the text is one line that can be shown unchanged."""
 
     def __str__(self) -> str:
         return one_line(super().__str__())
 
 
 class PackageError(BinaryChecksError):
-    """The package cannot be read as the kind that it claims to be; the package's fault."""
+    """The package cannot be read as the kind of package it claims to be; the package's fault."""
 
 
 class MalformedError(BinaryChecksError):
@@ -39,25 +39,25 @@ class NotApplicable(BinaryChecksError):
 
 
 class Unavailable(BinaryChecksError):
-    """There is something to inspect, but it cannot be inspected here; never a pass."""
+    """There is something to inspect, but this run cannot inspect it; never a pass."""
 
 
 class TooLarge(Unavailable):
-    """A limit of ours was exceeded and hides the rest, which is a failure.
+    """A limit of ours was exceeded, so that part of the package was not judged; a failure.
 
     Otherwise a package could hide its faults behind ten million symbols.
     """
 
 
 class NothingNamed(Unavailable):
-    """The requested run is not possible with what the user named.
+    """The requested run is not possible with the arguments of the user.
 
-    There is no channel, or the named place is for other packages.
+    For example, no channel is named, or the named place is for another kind of package.
     """
 
 
 class NotInstalled(Unavailable):
-    """A library for reading it is not installed; it is in the ``extra`` of binary_checks."""
+    """A library that reads the file is missing; installing our ``extra`` provides it."""
 
     def __init__(self, reason: str, extra: str) -> None:
         super().__init__(f"{reason}: pip install binary-checks[{extra}]")
@@ -65,15 +65,15 @@ class NotInstalled(Unavailable):
 
 
 class HostUnfit(Unavailable):
-    """This host lacks something that the inspection needs, or it is broken; the host's fault.
+    """This host lacks something that the inspection needs, or is broken; the host's fault.
 
-    Raised only on evidence of the host itself, such as its driver's answer to a process without any
+    Raised only on evidence about the host, such as the driver's answer to a process without any
     code of the package. A required family then ends with "try again" instead of a problem.
     """
 
 
 class CheckError(BinaryChecksError):
-    """A check failed or yielded something invalid; the fault of its author."""
+    """A check failed or yielded something invalid; the fault of the check's author."""
 
 
 class ReadersDisagree(CheckError):
@@ -93,7 +93,7 @@ class GatherError(BinaryChecksError):
 
 
 class NotThere(GatherError):
-    """A server, or a ``file:`` URL, has nothing of that name."""
+    """A server, or a ``file:`` URL, has no file of that name."""
 
 
 class RemoteChanged(GatherError):
@@ -112,7 +112,7 @@ class NoWheelError(GatherError):
 
 
 class BrokenDataError(Exception):
-    """Compressed bytes do not inflate to what was declared; becomes a fault of their member."""
+    """Compressed bytes do not inflate to the declared contents; a fault of the member."""
 
 
 class StoreError(BinaryChecksError):
@@ -124,18 +124,19 @@ class RecordError(StoreError):
 
 
 class PruneRefusedError(BinaryChecksError):
-    """Retention deletes nothing as it would have to guess; the text says why."""
+    """Retention deletes nothing because it lacks information; the text says what is missing."""
 
 
 class ArtifactRefusedError(BinaryChecksError):
-    """An artifact contradicts itself or the store; the text names both sides."""
+    """An artifact contradicts itself or the store; the text names both contradicting statements."""
 
 
 # The exit codes of `binary-checks`, on which users' scripts rely.
 
 EXIT_CODES = range(7)
 FIT, PROBLEMS, INTERRUPTED, OUR_BUG, MISUSED, EMPTY, TRY_AGAIN = EXIT_CODES
-"""The first six are pytest's: a bug of ours is its internal error, EMPTY means nothing collected.
+"""The first six are also pytest's: OUR_BUG is its internal error, EMPTY means that nothing was
+collected.
 
 TRY_AGAIN: no problem was found, but the network, the disk or the host failed.
 """

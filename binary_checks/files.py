@@ -1,4 +1,4 @@
-"""Files of this host: reading what may be anything, writing whole files, and the cache folder."""
+"""Files of this host: reading untrusted files, writing complete files, and the cache folder."""
 
 from __future__ import annotations
 
@@ -25,20 +25,22 @@ _READ = (
 )
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 UNFINISHED = ".new-"
-"""Prefix of the names of unfinished files, left by `written_beside` if its process is killed."""
+"""Prefix of the names of unfinished files, which remain if a process is killed in
+`written_beside`.
+"""
 
 
 class NotRegularError(OSError):
-    """Something of that name exists, but is not a regular file."""
+    """A path exists, but is not a regular file."""
 
     def __init__(self) -> None:
         super().__init__("not a regular file")
 
 
 def open_regular(path: Path, *, follow: bool = False) -> IO[bytes]:
-    """Open a regular file for reading; follow a link only with ``follow``.
+    """Open a regular file for reading; follow a symbolic link only with ``follow``.
 
-    Raises NotRegularError for anything else of that name, including a folder, and OSError as `open`
+    Raises NotRegularError for anything else at the path, including a folder, and OSError as `open`
     does.
     """
     descriptor = os.open(path, _READ if follow else _READ | _NO_LINK)
@@ -51,8 +53,8 @@ def open_regular(path: Path, *, follow: bool = False) -> IO[bytes]:
 def require_parent(path: Path, shown: str | Path, where: str) -> None:
     """Raise ProfileError if the folder of a file to be written does not exist.
 
-    Creating it silently would hide a mistyped path. The line begins with ``where`` and names the
-    file as the user did.
+    Creating the folder silently would hide a mistyped path. The message begins with ``where`` and
+    names the file as the user did.
     """
     try:
         if path.parent.is_dir():
@@ -64,9 +66,10 @@ def require_parent(path: Path, shown: str | Path, where: str) -> None:
 
 
 def read_named(path: Path, most: int, where: str) -> bytes:
-    """Return the contents of a file that the user names, which may be a link or a pipe.
+    """Return the contents of a file that the user named; the file may be a link or a pipe.
 
-    Raises ProfileError, one line that begins with ``where``, also for more than ``most`` bytes.
+    Raises ProfileError if the file cannot be read or has more than ``most`` bytes. The message is
+    one line that begins with ``where``.
     """
     try:
         with path.open("rb") as file:
@@ -84,8 +87,9 @@ def read_named(path: Path, most: int, where: str) -> bytes:
 def written_beside(path: Path, mode: int = 0o600) -> Iterator[IO[bytes]]:
     """Open a new file in the same folder for writing, and rename it to the path when complete.
 
-    Readers see the old file or the new one. It gets the mode of the old file, else the given one.
-    If anything fails, nothing is left of it. Raises OSError.
+    Readers see the old file or the new one, never a part. The new file gets the mode of the old
+    file, or ``mode`` if there is no old file. If anything fails, the new file is removed. Raises
+    OSError.
     """
     descriptor, name = tempfile.mkstemp(prefix=UNFINISHED, dir=path.parent)
     part = Path(name)
@@ -100,17 +104,17 @@ def written_beside(path: Path, mode: int = 0o600) -> Iterator[IO[bytes]]:
         raise
 
 
-# The folder for files that are expensive to fetch or make, and locks for processes that use it.
+# The cache folder for files that are expensive to download or make, with locks between processes.
 
 VARIABLE = "BINARY_CHECKS_CACHE"
 """The environment variable with the path of the cache folder."""
 IN_USE = 3600.0
-"""Nothing is removed until so many seconds after its last use."""
+"""Seconds after its last use during which a file of the cache is not removed."""
 _PAUSE = 0.1  # seconds between attempts to lock
 
 
 def name_cache_folder(environ: Mapping[str, str] | None = None) -> Path:
-    """Return the user's cache folder for this system; it may not exist."""
+    """Return the user's cache folder for this system; the folder need not exist."""
     theirs = user_environment() if environ is None else environ
     if named := theirs.get(VARIABLE, ""):
         return Path(named).expanduser().absolute()
@@ -148,9 +152,9 @@ def make_private(folder: Path) -> None:
 
 
 def remove_oldest(kept: Iterable[Path], most: int) -> None:
-    """Remove the least recently used files and folders until the rest has at most ``most`` bytes.
+    """Remove the least recently used files and folders until at most ``most`` bytes are left.
 
-    Set a file's time with `os.utime` when it is used.
+    Set a file's time with `os.utime` whenever the file is used.
     """
     found: list[tuple[float, int, Path]] = []
     for path in kept:
@@ -173,7 +177,7 @@ def remove_oldest(kept: Iterable[Path], most: int) -> None:
 def take_lock(file: IO[bytes]) -> bool:
     """Lock an open file until it is closed; return False if another process holds the lock.
 
-    Raises OSError if the file system has no locks, as waiting would never end.
+    Raises OSError if the file system does not support locks, because waiting would never end.
     """
     lock: Callable[[IO[bytes]], None] = _lock_windows if os.name == "nt" else _lock_posix
     try:
@@ -184,7 +188,10 @@ def take_lock(file: IO[bytes]) -> bool:
 
 
 def try_lock(file: IO[bytes]) -> bool:
-    """Lock an open file until it is closed; return False also if there are no locks."""
+    """Lock an open file until it is closed.
+
+    Return False if another process holds the lock, or the file system does not support locks.
+    """
     try:
         return take_lock(file)
     except OSError:

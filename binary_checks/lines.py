@@ -1,16 +1,15 @@
-"""Text from outside as one line that drives neither a terminal nor a build service."""
+"""Untrusted text as one line that controls neither a terminal nor a build service."""
 
 from __future__ import annotations
 
 import re
 
 LONGEST = 500
-"""Longest line on a terminal, in characters; documents have it whole."""
+"""Longest line on a terminal, in characters; documents contain the complete line."""
 MOST = 50
 """Most problems, or notes, shown for one check on one package."""
 MOST_OF_A_RUN = 1_000
-"""Most problems of all checks on all packages that a terminal shows, and most lines of anything
-else."""
+"""Most problems of a whole run that a terminal shows, and most lines of any other list."""
 
 _INVISIBLE = (
     "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef"
@@ -37,9 +36,10 @@ are matched anywhere in a line, as text before them may be cut off or moved."""
 
 
 def one_line(text: str) -> str:
-    """Return the text with escapes for what could break the line or command a terminal or a build.
+    """Return the text as one line, with escapes for characters that control terminals or builds.
 
-    Names come from hostile archives and from the command line. Applying it twice changes nothing.
+    Names come from hostile archives and from the command line. Escaping twice has the same result
+    as escaping once.
     """
     if not text.isprintable() or (not text.isascii() and _UNSEEN.search(text)):
         text = "".join(map(_escape, text))
@@ -58,7 +58,7 @@ def _disarm(found: re.Match[str]) -> str:
 
 
 def cut(line: str, longest: int = LONGEST) -> str:
-    """Return the line, with its middle left out if it is longer than that."""
+    """Return the line, without its middle if it is longer than ``longest`` characters."""
     if len(line) <= longest:
         return line
     kept = longest - 40  # leave room for the words that replace the middle

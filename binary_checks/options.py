@@ -1,8 +1,8 @@
-"""The options of a run, and how the program that the user called names them.
+"""The options of a run, and their names under our command and under pytest.
 
-Our command has `--static`; under pytest, whose plugins share one name space, it is
-`--binary-static`. Texts in this package name options as pytest does, and are put into the words of
-the program where they leave a run.
+Our command has `--static`; under pytest, whose plugins share one name space, the option is
+`--binary-static`. Texts in this package use pytest's names; output is converted to the names of the
+program that the user called.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ class Program(Enum):
 
 
 def lengthen(arguments: Iterable[str]) -> Iterator[str]:
-    """Yield the arguments of our command with its options named as pytest knows them."""
+    """Yield the arguments of our command with our options renamed to those that pytest knows."""
     following = iter(arguments)
     for argument in following:
         name = argument.partition("=")[0].removeprefix("--")

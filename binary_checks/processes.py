@@ -1,4 +1,4 @@
-"""Processes of ours: the variables that they hide from packages, and how process trees end."""
+"""Our processes: hiding environment variables from packages, and ending process trees."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import subprocess
 
-# Hiding the user's environment from packages that run unconfined.
+# Hiding the user's environment from packages that run without a sandbox.
 #
 # Linux and macOS show a process's initial environment to every process of the user. The command
-# therefore restarts itself with variables that hold no secret, and passes the others in memory.
+# therefore restarts itself with only those variables that hold no secret, and passes the others in
+# memory.
 
 SAFE_PATH = "-P" if sys.version_info >= (3, 11) else "-I"
 """The option for ``-m`` and ``-c`` that keeps the current folder off the module search path.
@@ -26,7 +27,7 @@ site-packages.
 """
 _DESCRIPTOR = "BINARY_CHECKS_WITHHELD"
 """The variable with the file descriptor of the hidden variables."""
-# Variables that Python, pytest, coverage and a terminal read, and that select a GPU.
+# Variables that Python, pytest, coverage and a terminal read, or that select a GPU.
 _KEPT = re.compile(
     r"(?:PATH|HOME|SHELL|PWD|USER|LOGNAME|TZ|LANG|LANGUAGE|LC_\w+|TMPDIR|TEMP|TMP|TERM|COLORTERM"
     r"|COLUMNS|LINES|NO_COLOR|FORCE_COLOR|PY_COLORS|CI|GITHUB_ACTIONS|PYTHON\w*|COVERAGE_\w+|COV_\w+"
@@ -42,12 +43,12 @@ def user_environment() -> Mapping[str, str]:
 
 
 def list_hidden() -> dict[str, str]:
-    """Return the hidden variables, to pass them to another process of ours."""
+    """Return the hidden variables, which the caller passes to another process of ours."""
     return dict(_hidden)
 
 
 def hide(variables: Mapping[str, str]) -> None:
-    """Store hidden variables that another process of ours passed."""
+    """Store hidden variables that were received from another process of ours."""
     _hidden.update(variables)
 
 
@@ -57,7 +58,7 @@ def find_secrets(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def receive_hidden() -> None:
-    """Store the hidden variables that the previous process passed, if any."""
+    """Store the hidden variables that the process passed before its restart, if any."""
     descriptor = os.environ.pop(_DESCRIPTOR, "")
     if descriptor.isdecimal():
         try:
@@ -70,7 +71,7 @@ def receive_hidden() -> None:
 def restart_without_secrets() -> None:
     """Restart the same command in a process whose initial environment holds no secrets.
 
-    Return if there is nothing to hide, or the command cannot be restarted.
+    Return if there are no secrets, or the command cannot be restarted.
     """
     secrets = find_secrets(os.environ)
     if os.name != "posix" or not sys.executable or not secrets or _hidden:
@@ -82,7 +83,7 @@ def restart_without_secrets() -> None:
 
 
 def _write(text: bytes) -> int:
-    """Write to an unnamed file, and return a descriptor that survives the restart."""
+    """Write to an unnamed file, and return a descriptor that stays open across the restart."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("withheld", 0)
     else:
@@ -94,9 +95,9 @@ def _write(text: bytes) -> int:
     return descriptor
 
 
-# On Windows, a job object that ends a whole process tree when closed; nothing on other systems.
+# A job object of Windows, which ends a whole process tree when closed; other systems have none.
 #
-# A process is started suspended, so that it cannot start others before it is in the job.
+# A process is started suspended, so that it cannot start other processes before it is in the job.
 
 if sys.platform == "win32":
     import ctypes
@@ -165,8 +166,8 @@ else:
     SUSPENDED = 0
 
     def open_job(process: subprocess.Popen[bytes]) -> int:  # noqa: ARG001 - the twin's signature
-        """Do nothing: on other systems a session is killed by its process group."""
+        """Do nothing: other systems end all processes by their process group."""
         return 0
 
     def close_job(job: int) -> None:
-        """Do nothing."""
+        """Do nothing: there is no job to close."""

@@ -1,4 +1,4 @@
-"""How a package is built: its configuration, the libraries it links, the toolkits it states."""
+"""How a package is built: its configuration, linked libraries and stated toolkits."""
 
 from __future__ import annotations
 
@@ -25,16 +25,17 @@ class ConfigurationClaim:
     value: str  # spelled as in `BinaryConfiguration`
     source: ClaimSource
     evidence: str  # "DESIRED_CUDA=cu126", "torch/lib/x.so needs libcudart.so.12"
-    by_absence: bool = False  # a default, as nothing states otherwise: the weakest claim of all
-    outright: bool = False  # the user states it for this very package
+    by_absence: bool = False  # inferred because nothing states another value: the weakest claim
+    outright: bool = False  # the user states it for this package by name
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Aspect:
     """One field of a configuration: the chosen value and every claim about it.
 
-    The value comes from the most trustworthy source (`ClaimSource`, claims by absence last) and is
-    made as precise as any other source that agrees with it; several values are joined by ", ".
+    The value comes from the most trustworthy source (`ClaimSource`; claims by absence come last).
+    If another source agrees and is more precise, its precision is taken over. Several values are
+    joined by ", ".
     """
 
     value: str = ""  # "" if not known
@@ -50,11 +51,11 @@ class BinaryConfiguration:
 
     kind: Aspect = _UNKNOWN  # "wheel", "conda", "libtorch", "installed", ...
     python: Aspect = _UNKNOWN
-    """ "3.11", "3.13t", "2.7mu", "3.9+" for that version and later ones, "pypy 3.10"."""
+    """"3.11", "3.13t", "2.7mu", "pypy 3.10"; "3.9+" for 3.9 and later versions."""
     accelerator: Aspect = _UNKNOWN  # "cpu", "cuda 12.6", "cuda 12", "rocm 6.2", "xpu"
     system: Aspect = _UNKNOWN  # "linux", "macos", "windows"
-    architecture: Aspect = _UNKNOWN  # "x86_64", "aarch64", ... for every system
-    cxx_abi: Aspect = _UNKNOWN  # "cxx11" or "pre-cxx11": the std::string of libstdc++
+    architecture: Aspect = _UNKNOWN  # "x86_64", "aarch64", ...; the same names on every system
+    cxx_abi: Aspect = _UNKNOWN  # "cxx11" or "pre-cxx11": the ABI of libstdc++'s std::string
     libtorch_variant: Aspect = _UNKNOWN  # "shared-with-deps", "static-without-deps", "shared"
     channel: Aspect = _UNKNOWN  # "stable", "nightly" or "test"
     version: Aspect = _UNKNOWN  # without its local label
@@ -67,7 +68,7 @@ class BinaryConfiguration:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StatedClaim:
-    """A claim about a package from outside of it."""
+    """A claim that the user or the CI system makes about a package."""
 
     aspect: str  # the name of a field of `BinaryConfiguration`
     claim: ConfigurationClaim
@@ -79,7 +80,7 @@ class StatedConfiguration(Deriving):
     """Claims of the user and the CI system about the packages of a run."""
 
     claims: tuple[StatedClaim, ...] = ()
-    file_names: tuple[str, ...] = ()  # of all packages of the run, in the order given
+    file_names: tuple[str, ...] = ()  # file names of all packages of the run, in the order given
 
 
 ASPECTS = tuple(each.name for each in fields(BinaryConfiguration))
@@ -88,10 +89,10 @@ ASPECTS = tuple(each.name for each in fields(BinaryConfiguration))
 def find_disputes(
     name: str, claims: Iterable[ConfigurationClaim]
 ) -> Iterator[tuple[ConfigurationClaim, ConfigurationClaim]]:
-    """Yield pairs of claims whose sources disagree: no value of one source fits any of the other's.
+    """Yield pairs of claims from two sources that share no compatible value.
 
     A package for several architectures makes a claim for each, as does a name with several tags.
-    Each environment variable is a source of its own.
+    Each environment variable counts as a source.
     """
     groups: dict[tuple[ClaimSource, str], list[ConfigurationClaim]] = {}
     for claim in claims:
@@ -118,7 +119,7 @@ def agree(name: str, one: str, other: str) -> bool:
 
 
 def _fits(one: str, lowest: str) -> bool:
-    """Return whether the first is covered by "3.9+", or is a more precise spelling of "2.7"."""
+    """Return whether ``lowest`` covers ``one`` ("3.9+"), or is less precise ("2.7")."""
     if one.removesuffix("m").removesuffix("mu") == lowest and one.startswith("2."):
         return True
     if not lowest.endswith("+") or " " in one:
@@ -145,7 +146,7 @@ class Linking(str, Enum):
 
     STATIC = "static"  # its code is part of the object
     DYNAMIC = "dynamic"  # the loader finds it because the object needs it
-    UNKNOWN = "unknown"  # a trace of it was found that does not tell how
+    UNKNOWN = "unknown"  # the library leaves a trace that does not show how it is linked
 
 
 class Whence(str, Enum):
@@ -163,7 +164,7 @@ class Whence(str, Enum):
 class LinkedLibrary:
     """One library, and the objects of a package that link it in the same way.
 
-    The absence of a library from the list proves nothing: no object shows a trace of it.
+    A library that is not listed may still be linked: perhaps no object shows a trace of it.
     """
 
     name: str  # "OpenSSL"
@@ -172,8 +173,8 @@ class LinkedLibrary:
     version: str = ""  # from a string in the library
     file: str = ""  # the needed file, "libssl.so.3"; "" if static
     whence: Whence | None = None  # None if static
-    objects: int = 1  # number of objects that link it in this way
-    evidence: str = ""  # the first of these objects, and what shows it there
+    objects: int = 1  # number of objects that link the library in this way
+    evidence: str = ""  # the first of these objects, and its trace of the library
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -181,10 +182,10 @@ class LinkedLibraries:
     """All libraries that a package is known to link."""
 
     libraries: tuple[LinkedLibrary, ...] = ()  # by role, name and linking
-    compilers: tuple[str, ...] = ()  # whose names are in the objects: "GCC 14.2.1", "rustc 1.97.1"
+    compilers: tuple[str, ...] = ()  # named in the objects: "GCC 14.2.1", "rustc 1.97.1"
 
 
-# Which CUDA or ROCm a package is built for, as each source states it.
+# The CUDA or ROCm version that a package is built for, according to several sources.
 
 
 class Platform(str, Enum):
@@ -204,7 +205,7 @@ class ToolkitSource(str, Enum):
     REQUIREMENT = "requirement"
     LIBRARY = "library"  # a library that an object needs
     DEVICE_CODE = "device code"
-    LOADED = "loaded"  # a runtime that reports its version when loaded or installed
+    LOADED = "loaded"  # a runtime that reports its version after being loaded or installed
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -215,11 +216,11 @@ class ToolkitClaim:
     version: str  # "12.6", "12"; "" if the build is not for that platform
     source: ToolkitSource
     evidence: str  # the subject of a sentence: "the version label +cu126"
-    path: str = ""  # of the package's file that states it, if any
+    path: str = ""  # the package's file that states the version, if any
     detail: str = ""
     """For a needed library, its name and how many more objects need it; for a file, the text."""
 
-    is_label: bool = False  # whether a file states it as the label of a version
+    is_label: bool = False  # whether a file states the version as part of a version label
 
     @property
     def statement(self) -> str:
@@ -239,7 +240,10 @@ class UnreadStatement:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StatedToolkits:
-    """What label, name, requirements and generated files of a package state; no code is run."""
+    """The toolkits stated by a package's label, name, requirements and generated files.
+
+    No code of the package is run.
+    """
 
     claims: tuple[ToolkitClaim, ...] = ()
     unread: tuple[UnreadStatement, ...] = ()

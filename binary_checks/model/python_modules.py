@@ -25,7 +25,7 @@ _SUFFIX = re.compile(
     )""",
     re.VERBOSE | re.ASCII,
 )
-# Processors whose name in a multiarch triplet differs from that in platform tags.
+# Processors with different names in multiarch triplets and in platform tags.
 _PROCESSORS = {"i686": "i386", "armv7l": "arm", "ppc64le": "powerpc64le", "ppc64": "powerpc64"}
 _LINUX = r"(?:(?P<libc>many|musl)linux(?:\d+|_\d+_\d+)?|linux)_(?P<processor>\w+)"
 _INTERPRETER = r"(?P<name>[a-z]+)(?P<major>\d)(?P<minor>\d*)"
@@ -42,18 +42,19 @@ _FIRST_WITH_ABI3T = (3, 15)
 class ExtensionName:
     """A file name that Python's import system accepts for an extension module."""
 
-    module: str  # dotted, "demo.core._native"; only the stem if a folder is no identifier
+    # dotted, "demo.core._native"; only the stem if a folder's name is not an identifier
+    module: str
     stem: str  # "_native"
     suffix: str  # ".cpython-311-x86_64-linux-gnu.so"
     implementation: str = ""  # "cpython", "pypy", "graalpy"; "" for a bare ".so" or ".pyd"
-    version: tuple[int, int] | None = None  # None: not bound to a version
+    version: tuple[int, int] | None = None  # None: for any version
     free_threaded: bool = False  # the "t" of "cpython-313t"
     stable: str = ""  # "abi3" or "abi3t"
     platform: str = ""  # "x86_64-linux-gnu", "darwin", "win_amd64"; "" if the suffix has none
 
     @property
     def tagged(self) -> bool:
-        """Whether the suffix names an ABI, which means that the file is to be imported."""
+        """Whether the suffix names an ABI: such a file is meant to be imported."""
         return bool(self.implementation)
 
 
@@ -67,7 +68,8 @@ def parse_extension_name(path: str) -> ExtensionName | None:
         return None
     folders = directory.split("/") if directory else []
     if stem == "__init__" and folders:
-        stem = folders.pop()  # apsw/__init__.cpython-313-....so is the package, and has PyInit_apsw
+        # apsw/__init__.cpython-313-....so is the package itself, and exports PyInit_apsw
+        stem = folders.pop()
     implementation, digits, flags, platform = _bound(match)
     return ExtensionName(
         module=".".join([*folders, stem]) if all(map(str.isidentifier, folders)) else stem,
@@ -101,7 +103,7 @@ def init_function(stem: str) -> str:
 
 
 def module_of(path: str, exports: SymbolTable | Collection[str]) -> ExtensionName | None:
-    """Return the extension module that a file is by name and exports; None for a plain library."""
+    """Return the name's parts if name and exports make an extension module; else None."""
     name = parse_extension_name(path)
     return name if name is not None and init_function(name.stem) in exports else None
 
@@ -112,7 +114,7 @@ def is_extension(library: ObjectFile) -> bool:
 
 
 def are_suffixes_known(platform: str) -> bool:
-    """Return whether the suffixes are known that Pythons on a platform tag import.
+    """Return whether the suffixes that Pythons import on a platform tag are known.
 
     They are unknown for Android, iOS, Emscripten, AIX and the BSDs, and for Linux on armv5 or MIPS.
     """
@@ -123,7 +125,7 @@ def are_suffixes_known(platform: str) -> bool:
 
 
 def importable_by(name: ExtensionName, tag: Tag) -> bool:
-    """Return whether at least one interpreter of the tag looks for that suffix."""
+    """Return whether at least one interpreter of the tag imports files with that suffix."""
     return _runs_on(name, tag.platform) and _is_looked_for(name, tag)
 
 
@@ -180,8 +182,9 @@ class BrokenSource:
     reason: str  # "invalid syntax"
     text: str = ""  # the line, or its beginning
     newer_than: Minor | None = None
-    """The oldest promised Python, if the file compiles only on newer ones; None: it compiles on
-    none."""
+    """The oldest promised Python, if the file compiles only on newer Pythons; None: it compiles on
+    no Python.
+    """
     reached_from: str = ""
     """The module of the package that always imports the file, directly or through others."""
 
@@ -198,16 +201,19 @@ class UnparsedSource:
 class ModuleNames:
     """The names that one module binds.
 
-    Read for modules of entry points and of shared namespaces.
+    Needed for modules of entry points and for modules in shared namespaces.
     """
 
     path: str
-    bound: frozenset[str]  # at its top level, in any branch, and by ``global``
+    bound: frozenset[str]  # at top level, in any branch, and by ``global``
     opaque: str = ""
-    """What defines names that reading does not show: "__getattr__", "globals()"; "" if nothing."""
-    # modules of other packages whose names it all imports (``import *``)
+    """The construct by which the module may define further names: "__getattr__", "globals()"; else
+    "".
+    """
+    # other packages' modules from which it imports all names (``import *``)
     stars: tuple[str, ...] = ()
-    extends_path: bool = False  # it shares its package: pkgutil, pkg_resources, or ``__path__``
+    # other distributions may add to it: pkgutil, pkg_resources, or ``__path__``
+    extends_path: bool = False
     has_code: bool = False  # contains more than comments and a docstring
 
 
@@ -219,7 +225,7 @@ class CompiledModules(ProbeReport):
     broken: tuple[BrokenSource, ...] = ()
     more_broken: int = 0  # number of further files that do not compile
     uncompiled: tuple[UnparsedSource, ...] = ()
-    unfollowed: str = ""  # why a module may import more of the broken files; "" if none does
+    unfollowed: str = ""  # why a module may import more of the broken files; "" if no module may
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -239,16 +245,17 @@ class CodeNames:
     """Paths of a package's objects, grouped by how its Python code uses their names."""
 
     named: frozenset[str] = frozenset()
-    """Objects whose name the code contains as a literal: ``"libdemo.so"``, ``"libdemo"``,
-    ``"_demo"``; for a program ``"node"``. The purpose is unknown, so this excuses nothing."""
+    """Objects whose name is a literal in the code: ``"libdemo.so"``, ``"libdemo"``, ``"_demo"``;
+    for a program ``"node"``. The literal's purpose is unknown, so it excuses no fault.
+    """
     completed: frozenset[str] = frozenset()
-    """Objects whose name the code completes when it opens libraries: ``f"libdemo_{x}.so"``."""
+    """Objects whose name the code assembles when it opens libraries: ``f"libdemo_{x}.so"``."""
     guided: frozenset[str] = frozenset()
-    """Programs named where the code sets LD_LIBRARY_PATH or DYLD_LIBRARY_PATH."""
+    """Programs that the code names where it sets LD_LIBRARY_PATH or DYLD_LIBRARY_PATH."""
     modules: frozenset[str] = frozenset()
     """Module names under which the code imports files by path: the first argument of
     ``spec_from_file_location("_demo", path)``. Such a file may have any name."""
-    unread: str = ""  # why not all of its code was read; "" if it was
+    unread: str = ""  # why some of the code was not read; "" if all was read
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -257,6 +264,7 @@ class ImportOpenings:
 
     demanded: frozenset[str] = frozenset()  # the import fails without them
     tried: frozenset[str] = frozenset()  # the import continues without them
-    later: frozenset[str] = frozenset()  # no import opens them, judging by names of functions
+    # opened only by functions that no import calls, judging by the functions' names
+    later: frozenset[str] = frozenset()
     unfollowed: frozenset[str] = frozenset()
-    """Objects named by code that opens libraries and was not followed to its end."""
+    """Objects named in code that opens libraries but could not be followed to its end."""

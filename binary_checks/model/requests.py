@@ -7,15 +7,14 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal, NewType
 
 Code = NewType("Code", str)
-"""Something that runs where the package runs: a program, an expression, a name to import or
-install."""
+"""Text that is executed, imported or installed where the package runs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Request:
-    """The base class of all requests; without its table in the profile, a request asks for nothing.
+    """The base class of requests; without its table in the profile, a request asks for nothing.
 
-    Writing the table also enables the checks that depend on it.
+    Writing the table also enables the checks that depend on the request.
     """
 
     table: ClassVar[str] = ""  # NAME in ``[probes.NAME]``
@@ -23,25 +22,25 @@ class Request:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CudaRequest(Request):
-    """Questions to a package built for CUDA; all but ``module`` and ``snippet`` are expressions.
+    """Questions to a package built for CUDA: expressions, except ``module`` and ``snippet``.
 
-    They are evaluated after the import without any driver; ``version`` and ``compiled``, which
-    describe the build, also on a GPU.
+    They are evaluated after the import, without a driver. ``version`` and ``compiled``, which
+    describe the build, are also evaluated on a GPU.
     """
 
     table: ClassVar[str] = "cuda"
-    module: Code = Code("")  # imported first; without it nothing is asked
+    module: Code = Code("")  # imported first; "": nothing is asked
     snippet: Code = Code("")  # a program for the CPU, run after the import with the module's name
     available: Code = Code("")  # whether CUDA can be used
     devices: Code = Code("")  # how many GPUs there are
-    use: Code = Code("")  # something that needs a GPU
-    version: Code = Code("")  # the CUDA of the build; None or "" for a build without CUDA
-    rocm: Code = Code("")  # the ROCm, or HIP, of the build; None or "" for a build without it
+    use: Code = Code("")  # an operation that needs a GPU
+    version: Code = Code("")  # the build's CUDA version; None or "" for a build without CUDA
+    rocm: Code = Code("")  # the build's ROCm or HIP version; None or "" for a build without ROCm
     architectures: Code = Code("")  # architectures that the package reports to be compiled for
     # name of a part -> whether it was built
     parts: Mapping[str, Code] = field(default_factory=dict)
     compiled: Mapping[str, Code] = field(default_factory=dict)  # NVIDIA's library -> version
-    nvrtc: Code = Code("")  # makes the package load NVRTC, if its import does not
+    nvrtc: Code = Code("")  # makes the package load NVRTC, if importing the package does not
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,8 +58,10 @@ class PtxRequest(Request):
 
     table: ClassVar[str] = "ptx"
     bytes: int = 20_000_000  # of PTX, counted once for every target; a million takes 2 s
-    targets: tuple[str, ...] = ()  # "sm_120"; (): the newest of each major version from its own on
-    requires: tuple[Code, ...] = ()  # what provides nvJitLink, if the package does not require it
+    # "sm_120"; (): the newest of each major version, beginning with the PTX's own
+    targets: tuple[str, ...] = ()
+    # requirements that provide nvJitLink, if the package does not require it
+    requires: tuple[Code, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,11 +69,12 @@ class GpuRequest(Request):
     """The work of a package on a GPU, step by step."""
 
     table: ClassVar[str] = "gpu"
-    module: Code = Code("")  # imported first; without it nothing is done
+    module: Code = Code("")  # imported first; "": nothing is run
     steps: Literal["", "torch"] = ""  # a shipped set of steps
     leave_out: tuple[str, ...] = ()  # steps of that set to leave out
-    thorough: bool = False  # whether long steps are done, too; also set by `--binary-thorough`
-    requires: tuple[Code, ...] = ()  # what a thorough run installs as well: torchvision, torchaudio
+    thorough: bool = False  # whether long steps are run, too; also set by `--binary-thorough`
+    # further requirements of a thorough run: torchvision, torchaudio
+    requires: tuple[Code, ...] = ()
     snippets: Mapping[str, Code] = field(default_factory=dict)  # further steps: programs by name
     # an expression: architectures for which the package reports to have code
     architectures: Code = Code("")
@@ -83,26 +85,26 @@ class SnippetRequest(Request):
     """Programs that run with the package installed, each in its own process."""
 
     table: ClassVar[str] = "snippets"
-    code: Mapping[str, Code] = field(default_factory=dict)  # by name; "" removes one
+    code: Mapping[str, Code] = field(default_factory=dict)  # by name; "" removes a snippet
     only: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # name -> globs on systems
-    requires: tuple[Code, ...] = ()  # requirements that the package does not have itself
+    requires: tuple[Code, ...] = ()  # additional requirements, not required by the package
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TranslationUnit:
     """A small C++ program that a consumer of a C++ archive compiles, links and runs."""
 
-    source: Code  # its text; "" removes one
-    package: Code = Code("")  # CMake package; "": that of the table
+    source: Code  # source text; "" removes the unit
+    package: Code = Code("")  # CMake package; "": the table's package
     components: tuple[Code, ...] = ()  # of that CMake package
-    libraries: tuple[Code, ...] = ()  # for target_link_libraries; (): those of the table
+    libraries: tuple[Code, ...] = ()  # for target_link_libraries; (): the table's libraries
     defines: tuple[str, ...] = ()  # "NAME" or "NAME=value"
     systems: tuple[str, ...] = ("*",)  # globs on "linux-x86_64"
     variants: tuple[str, ...] = ("*",)  # globs on the build variant of the archive: "cpu", "cu126"
     prints: str | None = None  # expected standard output
-    # globs on mangled names that are undefined with the other C++ ABI
+    # globs on mangled names that stay undefined with the other C++ ABI
     refuses: tuple[str, ...] = ()
-    gpu: bool = False  # whether it runs only if a GPU can be used
+    gpu: bool = False  # whether the program runs only if a GPU can be used
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -110,12 +112,14 @@ class ConsumerRequest(Request):
     """Programs built against a C++ archive, in addition to an example for each CMake package."""
 
     table: ClassVar[str] = "consumer"
-    package: Code = Code("")  # CMake package of every unit; "": the archive's, if it has only one
+    package: Code = Code("")  # CMake package of every unit; "": the archive's only CMake package
     components: tuple[Code, ...] = ()
     libraries: tuple[Code, ...] = ()  # such as "${TORCH_LIBRARIES}"; (): all imported libraries
     standard: int = 0  # C++ standard: 17; 0: the compiler's default
     programs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Glob on the variant -> programs that must be on PATH besides a compiler: "cu*" needs nvcc."""
+    """Glob on the variant -> programs that must be on PATH in addition to a compiler: "cu*" needs
+    nvcc.
+    """
     units: Mapping[str, TranslationUnit] = field(default_factory=dict)  # by name
 
 
@@ -128,7 +132,7 @@ _STATED = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReleaseRequest(Request):
-    """What is read from every package of a release, and compared between them."""
+    """Facts that are read from every package of a release, and compared between the packages."""
 
     table: ClassVar[str] = "release"
     commits: Mapping[str, str] = field(
@@ -137,7 +141,7 @@ class ReleaseRequest(Request):
             **dict.fromkeys(("build-hash", "*/build-hash"), r"\A\s*([0-9a-f]{7,64})\s*\Z"),
         }
     )
-    """Glob on files that state the commit -> regular expression with a group for it."""
+    """Glob on files that state the commit -> regular expression whose group is the commit."""
 
 
 _MODULES = ("*/version.py", "*/_version.py")
@@ -145,16 +149,16 @@ _TEXT = r"(?:None|False|[\"'][^\"'\n]*[\"'])"
 
 
 def _assigns(names: str) -> str:
-    """Return a pattern for an unindented assignment of a text or None to one of the names."""
+    """Return a pattern for an unindented assignment of a string or None to one of the names."""
     return rf"(?m)^(?:{names})[ \t]*(?::[^=\n]*)?=[ \t]*({_TEXT})"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BuildsRequest(Request):
-    """Generated files that state the CUDA or ROCm of a build; they are read, never run.
+    """Generated files that state the CUDA or ROCm of a build; the files are read, never run.
 
-    Keys are globs in which ``*`` matches no slash, values regular expressions with one group for
-    the version. ``None``, ``False``, ``null``, ``0`` and ``OFF`` state a build without it.
+    Keys are globs in which ``*`` matches no slash, values regular expressions whose group is the
+    version. ``None``, ``False``, ``null``, ``0`` and ``OFF`` state a build without that toolkit.
     """
 
     table: ClassVar[str] = "builds"

@@ -10,14 +10,14 @@ from itertools import takewhile
 
 # Versions made of numbers and dots, as those of glibc, CUDA and drivers.
 
-_MOST_DIGITS = 9  # no version has more in a part; texts in packages may
+_MOST_DIGITS = 9  # no real version has longer parts, but texts in packages may
 
 
 @functools.lru_cache(maxsize=4096)
 def read_numbers(version: str) -> tuple[int, ...]:
     """Return the leading numbers of a version: (2, 14) for 2.14, () for PRIVATE.
 
-    This sorts 2.14 after 2.2.5; 1.19.0rc1 is (1, 19).
+    As tuples, 2.14 sorts after 2.2.5. The result for 1.19.0rc1 is (1, 19).
     """
     return tuple(map(int, takewhile(_is_number, version.split("."))))
 
@@ -31,9 +31,10 @@ _NUMERIC = r"(?a)\d{1,9}(?:\.\d{1,9})*"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Policy:
-    """What a platform tag promises its user: this libc or a newer one, and these libraries.
+    """The promise of a platform tag: a minimum version of libc, and a set of system libraries.
 
-    PEP 600 and PEP 656 define the tags; libraries and versions are those that auditwheel allows.
+    PEP 600 and PEP 656 define the tags; the libraries and versions are those that auditwheel
+    allows.
     """
 
     name: str
@@ -43,13 +44,13 @@ class Policy:
     libc: str
     """``glibc`` or ``musl``."""
     minimum: tuple[int, int]
-    """The oldest version of that libc that a user may have."""
+    """The oldest version of the libc that a user may have."""
     libraries: frozenset[str]
     """Sonames that a package may need from the system, including the dynamic loader's."""
     versions: Mapping[str, frozenset[str]] = field(hash=False)
     """Allowed symbol versions by prefix: ``{"GLIBC": {"2.2.5", "2.3"}, ...}``."""
     forbidden_symbols: Mapping[str, frozenset[str]] = field(hash=False)
-    """By soname, symbols that the library has on some systems only."""
+    """Soname -> symbols that the library has on some systems only."""
     aliases: tuple[str, ...]
     """Older names of the tag: ``("manylinux2014",)``."""
 
@@ -74,15 +75,15 @@ class Policy:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SystemLibrary:
-    """The exports of a library of the target system, over all releases that we have data on.
+    """The exports of a library of the target system, joined over all releases in the data.
 
-    They tell whether a symbol may come from the library. Whether the user's release is new enough
-    is decided by :meth:`Policy.allows` on the version node.
+    The exports show whether a symbol may come from the library. :meth:`Policy.allows` decides by
+    the version node whether the user's release is new enough.
     """
 
     soname: str
     symbols: Mapping[str, frozenset[str]] = field(hash=False)
-    """Symbol name -> the version nodes it is exported with; ``""`` for an unversioned export."""
+    """Symbol name -> the version nodes that export it; ``""`` for an unversioned export."""
     versions: frozenset[str]
     """Every version node that the library defines, including those without symbols."""
 
@@ -108,7 +109,7 @@ def _newest(versions: frozenset[str]) -> tuple[int, ...]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TargetSystem:
-    """The user's machine as promised by the package's tags: data, never this host."""
+    """The user's machine as promised by the package's tags; independent of this host."""
 
     name: str  # name in reports: "manylinux_2_28_x86_64, CPython 3.11"
     system: str = "linux"  # or "macos" or "windows"
@@ -116,20 +117,22 @@ class TargetSystem:
     architectures: tuple[str, ...] = ("x86_64",)  # universal2 has two, every other tag one
     minimum_os: tuple[int, int] | None = None  # the oldest macOS that the tags claim
     policy: Policy | None = None  # of the lowest platform tag; None if the tag promises nothing
-    policies: tuple[Policy, ...] = ()  # all policies of that libc and architecture, lowest first
+    # all policies for the same libc and architecture, lowest first
+    policies: tuple[Policy, ...] = ()
     libraries: frozenset[str] = (
         frozenset()
-    )  # that the system provides: sonames, install names, DLL names in lower case
+        # libraries that the system provides: sonames, install names, DLL names in lower case
+    )
     partly: Mapping[str, str] = field(default_factory=dict)
-    """Libraries that only some of the promised systems have -> which: "macOS 13 and later"."""
-    interpreter: Interpreter | None = None  # None: not one CPython, or no data on it
+    """Library -> the promised systems that have it, if not all do: "macOS 13 and later"."""
+    interpreter: Interpreter | None = None  # None: not a single CPython, or none in the data
     interpreters: Mapping[tuple[tuple[int, int], bool], Interpreter] = field(default_factory=dict)
-    """All CPythons of that system that we have data on, by version and whether it is
-    free-threaded."""
+    """All CPythons for that system in the data, by version and whether they are free-threaded."""
     library_data: Mapping[str, SystemLibrary] = field(
         default_factory=dict
     )  # exports of these libraries, if known
-    # relative to site-packages: directories that a profile says are added
+    # directories that, according to the profile, the package's code adds to the DLL search;
+    # relative to site-packages
     dll_directories: tuple[str, ...] = ()
     # platform tags of the package that this system does not represent
     unjudged: tuple[str, ...] = ()
