@@ -342,7 +342,7 @@ def _look_up_in_folder(folder: Path, cell: Cell, surroundings: Surroundings) -> 
     if not found:
         near = sorted(path.name for path in paths if cell.package.split("-")[0] in path.name)
         there = ", ".join(near[:_FEW]) + ", …" * (len(near) > _FEW)
-        said = f"no {cell.kind}file matches; found: {there or 'none of that name'}"
+        said = f"no {cell.kind} file matches; found: {there or 'none of that name'}"
         return miss(cell, f"{cell.package}: {said} (asked: {folder})", str(folder))
     newest = max(found, key=_age)
     return look_up_file(newest.as_uri(), [cell], surroundings)[0]

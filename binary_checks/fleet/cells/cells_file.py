@@ -272,7 +272,7 @@ def _require_run(said: Mapping[str, Any], where: str) -> None:
             raise ProfileError(f"{where}: place: {error}") from None
     timeout = said.get("timeout", 1.0)
     if not 0 < timeout <= _MOST_SECONDS:
-        raise ProfileError(f"{where}: timeout: {timeout:g} sis not between 0 and 7 days")
+        raise ProfileError(f"{where}: timeout: {timeout:g} s is not between 0 and 7 days")
 
 
 # ``[values]``: lists that several blocks share, by name.
@@ -357,7 +357,7 @@ def _read_source(name: str, row: object, where: str) -> CellSource:
         require_public(said[key], f"{where}: {key}")
         _require_template(said[key], f"{where}: {key}")
     if said.get("freshness", 0) < 0:
-        raise ProfileError(f"{where}: freshness: {said['freshness']}is not a number of days")
+        raise ProfileError(f"{where}: freshness: {said['freshness']} is not a number of days")
     return CellSource(name=name, **said)
 
 

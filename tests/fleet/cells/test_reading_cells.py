@@ -263,7 +263,7 @@ REFUSED = {
     ),
     "a timeout without end": (
         NUMPY + '[[run]]\nwhen = "python=3.12"\ntimeout = inf\n',
-        "run[0] (line 5): timeout: inf sis not between 0 and 7 days",
+        "run[0] (line 5): timeout: inf s is not between 0 and 7 days",
     ),
     "a place that there is not": (
         NUMPY + '[[run]]\nwhen = "python=3.12"\nplace = "imge:oldest"\n',
