@@ -1,4 +1,4 @@
-"""How the target's loader would load a package, and what search paths mean; no verdicts."""
+"""Results of simulating the loader, and the meaning of search paths; no verdicts."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from binary_checks.model.packages import Deriving, Layout, Package
 class Rule(str, Enum):
     """The rule by which the loader finds a needed library."""
 
-    LOADED = "loaded"  # only because another library of that name was loaded before
-    # like LOADED, and an import of the package's code loads that library
+    LOADED = "loaded"  # only because a library of that name is already loaded
+    # like LOADED, and an import of the package's code loads that library first
     LOADED_FIRST = "loaded-first"
     RPATH = "rpath"
     RUNPATH = "runpath"
@@ -37,36 +37,41 @@ class Rule(str, Enum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Edge:
-    """One needed library name of one object, and how the loader resolves it."""
+    """One needed library of one object, and how the loader resolves its name."""
 
-    path: str  # the object that needs
+    path: str  # the object that needs the library
     architecture: str
     needed: str
-    resolved: str | None = None  # a path, system:<name>, python:<name>, wheel:<dist>:<path>
+    resolved: str | None = None  # a path, system:<name>, python:<name> or wheel:<dist>:<path>
     rule: Rule = Rule.MISSING
-    root: str = ""  # the object whose loading leads here (the first one, in path order)
-    searched: tuple[str, ...] = ()  # the directories of the prefix that were searched, in order
-    may_come_with: tuple[str, ...] = ()  # required distributions, not given, that may contain it
-    elsewhere: tuple[str, ...] = ()  # objects of that name in the layout that no search finds
-    shadowed: str | None = None  # what a search would find if nothing had been loaded before
+    # the object whose loading leads to this need (the first such object, in path order)
+    root: str = ""
+    searched: tuple[str, ...] = ()  # directories of the prefix that were searched, in order
+    # required distributions that were not given, but may contain the library
+    may_come_with: tuple[str, ...] = ()
+    # objects of that name in the layout that the search does not find
+    elsewhere: tuple[str, ...] = ()
+    # the file that a search would find if no library of that name were loaded
+    shadowed: str | None = None
     weak: bool = False  # may be missing (LC_LOAD_WEAK_DYLIB)
     delayed: bool = False  # resolved at the first call, not when the object is loaded
-    unknown: str = ""  # why it is unknown whether the library is there; "" if known
-    partly: str = ""  # the only promised systems that have it: "macOS 13 and later"
+    unknown: str = ""  # why the presence of the library is unknown; "" if known
+    # the promised systems that have the library, if not all do: "macOS 13 and later"
+    partly: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnresolvedSymbol:
-    """An undefined symbol of an object loaded through a root that nothing in scope defines."""
+    """An undefined symbol that nothing in scope defines when a root loads the object."""
 
     path: str
     name: str
     version: str = ""
-    library: str = ""  # the library it is bound to, if the format states one
+    library: str = ""  # the library that the symbol is bound to, if the format states one
     root: str = ""
-    provider: str = ""  # a library in scope that has the name, but not in that version
+    provider: str = ""  # a library in scope that defines the name, but in another version
     elsewhere: str = ""  # an object of the layout that defines it, but is not in scope
-    # an object that has the function compiled for libstdc++'s other std::string
+    # an object that defines the same function for libstdc++'s other std::string
     other_abi: str = ""
     architecture: str = ""  # of the slice, if the tag promises more than one
     delayed: bool = False  # looked up at the first call, not when the object is loaded
@@ -74,19 +79,19 @@ class UnresolvedSymbol:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MissingVersion:
-    """A needed version node that the library found does not define."""
+    """A version node that an object needs, but that the library it finds does not define."""
 
     path: str
     library: str
     version: str
     provider: str
     root: str = ""
-    versioned: bool = True  # the provider has versions at all; if not, ld.so aborts
+    versioned: bool = True  # whether the provider has versions at all; if not, ld.so aborts
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnexploredSymbols:
-    """Undefined symbols of an object that could not be looked up everywhere."""
+    """Undefined symbols of an object that could not be looked up in all libraries."""
 
     path: str
     count: int
@@ -95,13 +100,14 @@ class UnexploredSymbols:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DispensableObject:
-    """An object that the package can do without, as far as its code shows."""
+    """An object that the package can do without, as far as the package's code shows."""
 
     path: str
     reason: str  # "no import of the package reaches it"
     complete: bool = True
-    """Whether no fault of the object matters. If false, only missing libraries from outside the
-    package do not matter, as with an extension module whose import may fail."""
+    """Whether all faults of the object can be ignored. If false, only missing libraries from
+    outside the package can be ignored, as for an extension module whose import may fail.
+    """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -113,33 +119,38 @@ class Linkage(Deriving):
     format: Format = Format.ELF  # of the objects that the target's loader loads
     edges: tuple[Edge, ...] = ()
     given_edges: tuple[Edge, ...] = ()
-    """Edges of objects in packages given next to this one, if its own objects load them or find
-    them loaded; their paths are ``wheel:...``."""
-    roots: tuple[str, ...] = ()  # what is loaded on its own: extensions, executables, libraries
+    """Edges of objects in packages given next to this one, if objects of this package load them or
+    find them loaded; the paths begin with ``wheel:``.
+    """
+    # objects that are loaded directly: extensions, executables, libraries
+    roots: tuple[str, ...] = ()
     orphans: tuple[str, ...] = ()  # libraries grafted into the package that no root reaches
-    # root -> the objects it loads, in load order
+    # root -> the objects loaded because of it, in load order
     closures: tuple[tuple[str, tuple[str, ...]], ...] = ()
     unresolved: tuple[UnresolvedSymbol, ...] = ()
     missing_versions: tuple[MissingVersion, ...] = ()
     unexplored: tuple[UnexploredSymbols, ...] = ()
     own_python_symbols: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """Object -> undefined symbols named like the C API that a library defines instead of Python."""
+    """Object -> undefined symbols named like the C API of Python, but defined by another
+    library.
+    """
     unknown_exports: tuple[tuple[str, int], ...] = ()
-    """System libraries whose exports are not known, and how many symbols are imported from each."""
+    """(system library without export data, number of symbols imported from it)."""
     requirements: tuple[str, ...] = ()  # names of applicable Requires-Dist that were not given
-    unjudged: tuple[str, ...] = ()  # platform tags of the package that it was not simulated for
+    unjudged: tuple[str, ...] = ()  # platform tags of the package that were not simulated
     names: frozenset[str] = frozenset()
-    """The names of the layout's libraries, file names and sonames, as the loader spells them."""
-    # names of the packages given next to this one that were part of the layout
+    """The names under which the loader knows the layout's libraries: file names and sonames."""
+    # names of the packages given next to this one, whose files belong to the layout
     given: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
     """Packages given next to this one that were left out because Requires-Dist excludes them:
     ``numpy 1.0, where numpy>=2 is required``."""
-    dispensable: tuple[DispensableObject, ...] = ()  # in the order of their paths
+    dispensable: tuple[DispensableObject, ...] = ()  # in path order
     loading_code: str = ""
-    """Evidence that the package's own Python code may load libraries by itself: ``ctypes in
-    demo/__init__.py``, or why the code was not read. Searched only if a library is found only
-    because it was loaded before."""
+    """Evidence that the package's own Python code may load libraries: ``ctypes in
+    demo/__init__.py``, or why the code was not read. Only searched if some library is found just
+    because it was loaded earlier.
+    """
     loads_everywhere: bool = False  # whether that code also mentions RTLD_GLOBAL
     _by_object: Mapping[tuple[str, str], tuple[Edge, ...]] = field(
         init=False, repr=False, compare=False, default_factory=dict
@@ -161,13 +172,13 @@ class Linkage(Deriving):
         return self.layout.shorten_label(label)
 
     def find_dispensable(self, path: str) -> DispensableObject | None:
-        """Return the entry on an object that the package can do without, or None."""
+        """Return the entry for an object if the package can do without that object, else None."""
         return self._by_path.get(path)
 
     def edges_of(self, path: str, architecture: str) -> tuple[Edge, ...]:
         """Return the edges of one object, in the order of ``edges``.
 
-        Empty if no root reaches it.
+        The result is empty if the object is not loaded through any root.
         """
         return self._by_object.get((path, architecture), ())
 
@@ -182,7 +193,7 @@ class FamilyOpener:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GivenFamilies:
-    """The family openers of every package given next to the judged one."""
+    """All such libraries in packages given next to the judged one."""
 
     openers: tuple[FamilyOpener, ...] = ()
 
@@ -190,10 +201,10 @@ class GivenFamilies:
 # Meaning of the elements of a search path for the object that contains it.
 
 _PROGRAMS = "bin"
-"""The directory of the program, Python, that loads extension modules on macOS."""
+"""The directory of the program Python, which loads extension modules on macOS."""
 
-# ld.so expands $ORIGIN only if no letter, digit or underscore follows, ${ORIGIN} anywhere
-# (elf/dl-load.c).
+# ld.so expands ``$ORIGIN`` only if no letter, digit or underscore follows, but always expands
+# ``${ORIGIN}`` (elf/dl-load.c).
 _DYNAMIC = r"\$(?:\{(ORIGIN|LIB|PLATFORM)\}|(ORIGIN|LIB|PLATFORM)(?![A-Za-z0-9_]))"
 _WORLD_WRITABLE = (
     *("/tmp", "/var/tmp", "/dev/shm", "/run/lock", "/var/lock", "/run/user"),  # noqa: S108
@@ -222,9 +233,9 @@ def expand(element: str, owner: ElfFile | MachOFile) -> str | None:
 def expand_load_path(element: str, loader: str, program: str | None) -> str | None:
     """Return the path in the prefix that a load path of dyld names.
 
-    ``@loader_path`` is the directory of the image with the load command, ``@executable_path`` that
-    of the program. Return None for any other path: absolute, relative to the current directory, or
-    below ``@rpath``.
+    ``@loader_path`` is the directory of the image with the load command, ``@executable_path`` the
+    directory of the program. Return None for any other path: absolute, relative to the current
+    directory, or below ``@rpath``.
     """
     token, slash, rest = element.partition("/")
     start = {"@loader_path": loader, "@executable_path": program}.get(token)
@@ -248,15 +259,16 @@ def _value(name: str, architecture: str) -> str:
     if name == "ORIGIN":
         return _ORIGIN
     if name == "LIB":
-        # Debian uses lib/x86_64-linux-gnu; the images of the policies, Red Hat's, use lib64.
+        # Debian uses lib/x86_64-linux-gnu, but the images of the policies, based on Red Hat's, use
+        # lib64.
         return "lib64" if architecture in _SIXTY_FOUR_BIT else "lib"
     return architecture
 
 
 def path_elements(owner: ObjectFile) -> tuple[str, ...]:
-    """Return the elements of the effective search path: of RUNPATH if present, else of RPATH.
+    """Return the elements of the effective search path: RUNPATH if present, else RPATH.
 
-    ld.so ignores a search path that is empty as a whole, while an empty element of a longer one is
+    ld.so ignores a search path that is completely empty, but an empty element of a longer path is
     the current directory. A PE image has no search path.
     """
     if isinstance(owner, MachOFile):
@@ -274,14 +286,14 @@ def normalise(path: str) -> str:
 
 
 def leaves_prefix(directory: str) -> bool:
-    """Return whether a path relative to the prefix is outside of it."""
+    """Return whether a path relative to the prefix leads out of the prefix."""
     return directory == ".." or directory.startswith("../")
 
 
 class Directories:
-    """The directories of a package's files and all their parents; "" is the prefix.
+    """The directories of a package's files and all parent directories; "" is the prefix.
 
-    They are never stored one by one: the parents of one name of 64,000 letters would take a
+    The parents are computed instead of stored: those of one name of 64,000 letters would take a
     gigabyte.
     """
 
@@ -307,9 +319,9 @@ def path_tag(owner: ObjectFile) -> str:
 
 
 def shorten(element: str, longest: int = _LONGEST) -> str:
-    """Return the element as messages show it: runs of blanks are counted instead of printed.
+    """Return the element as messages show it: runs of blanks are replaced by their count.
 
-    ibm_db has ``/`` followed by 252 blanks, the room that a tool left for another path.
+    ibm_db has ``/`` followed by 252 blanks, which a tool reserved for another path.
     """
     shown = re.sub(r" {2,}", lambda run: f"<{len(run[0])} blanks>", element)
     if shown != shown.strip():

@@ -1,8 +1,8 @@
 """Find abbreviations of the standard library in names mangled by the Itanium C++ ABI.
 
-``Ss`` is the old std::string if it stands alone, but two letters of a name in ``9getSslKey``: the
-search must skip identifiers, ``<length><letters>``, and not take other numbers for lengths. This
-walks the tokens of the grammar; it is no demangler.
+``Ss`` on its own is the old std::string, but in ``9getSslKey`` it is part of an identifier. The
+search must therefore skip identifiers, ``<length><letters>``, and must not take other numbers for
+lengths. The functions read the grammar's tokens without demangling the name.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _OWN_NAME = re.compile(r"C[1-3]E|D[0-2]E")
 _MICROSOFTS = re.compile(r"\?(?P<own>\?[01])?(?P<names>[A-Za-z_]\w*(?:@[A-Za-z_]\w*)*)@@")
 _NESTED = re.compile(r"N[rVK]*[RO]?(\d{1,3})", re.ASCII)
 _OPENING = re.compile("[NIJXFZ]|Ul|D[Tt]|L_Z")
-"""Tokens that an ``E`` closes; the ``L`` of a literal is one, too, but only among arguments."""
+"""Tokens that an ``E`` closes. The ``L`` of a literal also needs one, but only among arguments."""
 _ARGUMENTS = frozenset({"I", "J", "X"})
 
 
@@ -38,7 +38,7 @@ def names_old_abi(mangled: str) -> bool:
     """
     start = _SPECIAL.match(mangled)
     position, end = (start.end() if start else len(mangled)), len(mangled)
-    open_: list[str] = []  # unclosed tokens; "value" is a literal whose type was passed
+    open_: list[str] = []  # unclosed tokens; "value" is a literal whose type has been read
     while position < end and mangled[position] != ".":  # ".part.0": a compiler's clone
         if mangled.startswith(("Ss", "Sb", "St4list"), position):
             return True
@@ -54,9 +54,9 @@ def namespace_of(mangled: str) -> str:
 
 
 def readable_name(mangled: str) -> str:
-    """Return the qualified name, ``c10::impl::f``, of a simple mangled name; else the name itself.
+    """Return the qualified name, ``c10::impl::f``, or the mangled name if it is not simple.
 
-    Names may be mangled by the Itanium C++ ABI or by Microsoft's; whatever follows template
+    Names may be mangled by the Itanium C++ ABI or by Microsoft's; everything after template
     arguments is left out.
     """
     if mangled.startswith("?"):
@@ -87,7 +87,7 @@ def _read_microsofts(mangled: str) -> str:
 def _step(mangled: str, position: int, open_: list[str]) -> int:
     """Return the position after one token, and update open_.
 
-    The result is beyond the end for an identifier that is too long.
+    If an identifier is longer than the rest of the name, the result is beyond the end.
     """
     letter, top = mangled[position], open_[-1] if open_ else ""
     if letter == "E":
@@ -121,7 +121,7 @@ def _close(mangled: str, position: int, open_: list[str]) -> int:
 
 
 def _pass_type(open_: list[str]) -> None:
-    """Mark the innermost open literal, if any: its type was passed, and its value follows."""
+    """Mark the innermost open literal, if any: its type has been read, and its value follows."""
     if open_ and open_[-1] == "L":
         open_[-1] = "value"
 
@@ -157,7 +157,7 @@ def function_of(mangled: str) -> str:
 
 
 def is_other_abi(one: str, other: str) -> bool:
-    """Return whether both names are one function compiled for the two std::string of libstdc++."""
+    """Return whether two names are one function with the two std::string of libstdc++."""
     new, new_too = "cxx11" in one, "cxx11" in other
     if new == new_too or function_of(one) != function_of(other) or not function_of(one):
         return False

@@ -1,7 +1,7 @@
 """The outcomes of checks, packages, runs and cells of a night, and how they follow from each other.
 
-docs/results.md has the same table. Everything that shows, counts or stores one of these words takes
-it from here.
+docs/results.md has the same table. All code that shows, counts or stores these outcomes uses this
+module.
 """
 
 from __future__ import annotations
@@ -13,67 +13,69 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from binary_checks.errors import FIT, INTERRUPTED, OUR_BUG, PROBLEMS, TRY_AGAIN
 
-if TYPE_CHECKING:  # it imports this module
+if TYPE_CHECKING:  # these modules import this one
     from binary_checks.model.run_results import PackageIdentity
 
 
-# What a check reports: a problem, a gap, or a note.
+# Findings of a check: a problem, a gap, or a note.
 
 
 class Level(str, Enum):
-    """The severity of a problem, the gravest first."""
+    """The severity of a problem, from error to off."""
 
     ERROR = "error"  # fails the check
     WARNING = "warning"  # reported, fails nothing
     OFF = "off"  # not reported
 
     def less_severe(self, other: Level) -> Level:
-        """Return the less severe of the two."""
+        """Return the less severe of both levels."""
         return self if self is other else max(self, other, key=list(Level).index)
 
 
 NOT_SEEN = "not inspected: "
-"""Begins the cause of a problem that reports a gap in a required check."""
+"""Beginning of the cause of a problem that reports a gap in a required check."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, order=True)
 class Problem:
-    """One thing that is wrong with one file of a package (or with the package: path "").
+    """One thing that is wrong with one file of a package, or with the package (path "").
 
-    Its level may be less severe than that of its check; a more severe one has no effect. Problems
-    of one package with the same cause are one fault to its users: reports show them as one line,
-    and lead with a problem that is not a consequence.
+    A problem may be less severe than the level of its check; a more severe level has no effect.
+    Problems of one package with the same cause are one fault to its users: reports show such
+    problems as one line, and begin with a problem that is not a consequence.
 
-    Check, path and facts identify a problem from build to build, however its sentence is worded:
-    lists of known problems match them, and reports make their fingerprints of them. Facts are
-    names that the package, its file format or the profile gives, in the order of the sentence: a
-    library, a symbol, a tag, a requirement, an option. They leave out what changes from one build
-    to the next: offsets, sizes, counts, the package's own version. Of a long list of names they
-    have the first. A check that has at most one problem for each path needs none.
+    Check, path and facts identify a problem in every build, however the sentence is worded: lists
+    of known problems match them, and reports compute fingerprints from them. Facts are names that
+    the package, its file format or the profile defines, in the order of the sentence: a library, a
+    symbol, a tag, a requirement, an option. Facts exclude everything that changes from build to
+    build: offsets, sizes, counts, the package's own version. A long list of names is cut to the
+    first few. A check with at most one problem for each path needs no facts.
     """
 
     path: str = ""
     sentence: str
     level: Level = Level.ERROR
-    cause: str = ""  # what went wrong, in the same words in every check: "library libx.so.1"
-    consequence: bool = False  # whether another check explains a problem of that cause better
+    # the reason for the problem, in the same words in every check: "library libx.so.1"
+    cause: str = ""
+    consequence: bool = False  # whether another check explains a problem with that cause better
     # Not compared: the sentence already distinguishes problems within a run.
     facts: tuple[str, ...] = field(default=(), compare=False)
-    # A shell command that mends it; reports fill in {path} and {package}. Not compared either.
+    # A shell command that fixes the problem; reports fill in {path} and {package}. Not compared
+    # either.
     command: str = field(default="", compare=False)
 
     @property
     def is_gap(self) -> bool:
-        """Whether it only reports a gap in a required check."""
+        """Whether the problem only reports a gap in a required check."""
         return self.cause.startswith(NOT_SEEN)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, order=True)
 class NotInspected:
-    """One place that a check could not inspect, and why: never a pass.
+    """A part of the package that a check could not inspect, and why: never a pass.
 
-    ``too_large``, a limit of ours, is a problem. Other gaps fail a family that the user requires,
-    unless the host is to blame.
+    If ``too_large``, a limit of ours was exceeded, which is a problem. Other gaps fail a family
+    that the user requires, unless the host is to blame.
     """
 
     path: str = ""
@@ -84,7 +86,7 @@ class NotInspected:
 
 @dataclass(frozen=True, kw_only=True, slots=True, order=True)
 class Note:
-    """One thing that is worth knowing and in order: never a problem, never a gap."""
+    """Something that is worth knowing, but in order: never a problem, never a gap."""
 
     path: str = ""
     sentence: str
@@ -95,7 +97,7 @@ Finding = str | Problem | NotInspected | Note
 
 
 class Outcome(str, Enum):
-    """How one check ended on one package, or how the package did: see `conclude`."""
+    """The result of one check on one package, or of all checks on a package: see `conclude`."""
 
     FAILED = "failed"  # it has problems
     BROKEN = "broken"  # the check itself failed: a bug of its author
@@ -149,11 +151,11 @@ LABELS = UNTESTED, FAILING, PASSING = "untested", "failing", "passed"
 
 
 class Words(NamedTuple):
-    """The words that follow from the verdict on a package."""
+    """Words for the verdict on a package."""
 
     fitness: Fitness  # shown to people
     word: str  # in policies, and on pages of artifacts
-    label: str  # label of its file in a channel without a gate
+    label: str  # label of the package's file in a channel without a gate
 
 
 VERDICTS: Final[Mapping[Outcome, Words]] = {
@@ -179,8 +181,9 @@ def sum_up(outcomes: Iterable[Outcome]) -> Outcome:
 def conclude(package: PackageIdentity, outcomes: Iterable[Outcome], stopped: str = "") -> Outcome:
     """Return the verdict on a package, the same for every document, exit code and night.
 
-    Without a problem it is `NOT_JUDGED` if no check inspected anything, if none of the native code
-    could be judged, if the package was not run as asked, or if its checks were ``stopped``.
+    Without a problem the verdict is `NOT_JUDGED` in four cases: no check inspected anything, none
+    of the native code could be judged, the package was not run as requested, or its checks were
+    ``stopped``.
     """
     found = sum_up(outcomes)
     if found is Outcome.FAILED or package.lacks_objects:
@@ -194,9 +197,9 @@ def choose_exit_code(
 ) -> int:
     """Return the exit code of a completed run from the outcomes of all its checks.
 
-    ``unfit``: it must fail for another reason than a problem. ``in_doubt``: no problem counts, as a
-    list that may accept them was not available. ``broke``: the network, the disk, the host or a
-    report failed.
+    ``unfit``: the run must fail for a reason other than a problem. ``in_doubt``: problems do not
+    count, because a list that may accept them was not available. ``broke``: the network, the disk,
+    the host or a report failed.
     """
     if unfit or (Outcome.FAILED in outcomes and not in_doubt):
         return PROBLEMS
@@ -208,8 +211,8 @@ def choose_exit_code(
 def choose_cell_state(exit_code: int, verdict: Outcome, *, accepts: bool) -> CellState:
     """Return the state of an attempt whose process ended with that exit code and verdict.
 
-    ``accepts``: some problems are known. Exit code 0 with a verdict that is no pass is a
-    contradiction, and the attempt is lost.
+    ``accepts``: some problems are known. Exit code 0 with a verdict other than a pass is a
+    contradiction, and the attempt counts as lost.
     """
     if exit_code == TRY_AGAIN:
         return CellState.INFRA

@@ -1,4 +1,4 @@
-"""What happened when a package was installed and run: the typed answers of probes."""
+"""Results of installing and running a package: the typed answers of probes."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Ending(str, Enum):
     CRASHED = "crashed"  # killed by a signal
     HUNG = "hung"  # killed at the time limit
     STOPPED = "stopped"  # killed at another limit: processes, memory or disk
-    EXITED = "exited"  # exited on its own, with a status or too early
+    EXITED = "exited"  # exited by itself, with a status or too early
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProbeReport:
-    """The base class of all probe answers; a check with such a parameter makes its probe run."""
+    """The base class of probe answers; a check with such a parameter makes its probe run."""
 
     python: str  # "CPython 3.11.7"
 
@@ -34,21 +34,21 @@ class Step:
 
     name: str  # the module, or the path of the extension
     outcome: Ending = Ending.OK
-    detail: str = ""  # exception text, signal name, seconds of the limit, exit status; one line
-    # the step itself was over: the outcome is that of the process afterwards
+    detail: str = ""  # one line: exception text, signal name, seconds of the limit, exit status
+    # the step had ended before: the outcome describes the process after the step
     finished: bool = False
-    stderr: str = ""  # what it wrote to stderr, cut to its last lines
+    stderr: str = ""  # the last lines that the step wrote to stderr
     origin: str = ""  # __file__ of the imported module, relative to site-packages if inside
     origin_sha256: str = ""  # hexadecimal, of that file after the import; "" if it is gone
     version: str = ""  # the module's __version__, if it is a str
     missing_module: str = ""  # the module that a ModuleNotFoundError names
     missing_file: str = ""  # the file below site-packages that a FileNotFoundError names
     broken_file: str = ""  # the file below site-packages that a SyntaxError names
-    directory_changed: str = ""  # the working directory afterwards, if it changed
-    # whether the GIL was enabled again; None if it is never disabled
+    directory_changed: str = ""  # the working directory after the step, if the step changed it
+    # whether the step enabled the GIL again; None if this Python never disables the GIL
     gil_enabled: bool | None = None
-    extensions: tuple[str, ...] = ()  # files of the extension modules imported afterwards
-    libraries: tuple[str, ...] | None = None  # objects mapped afterwards; None: unknown
+    extensions: tuple[str, ...] = ()  # files of the extension modules imported after the step
+    libraries: tuple[str, ...] | None = None  # objects mapped after the step; None: unknown
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,9 +56,9 @@ class InstallReport(ProbeReport):
     """The installation of a package into a fresh environment."""
 
     installer: str = ""  # "uv 0.13.8"
-    error: str = ""  # the installer's message if it refused the package; one line
+    error: str = ""  # the message with which the installer refused the package; one line
     unrecorded: tuple[str, ...] = ()  # installed files that RECORD does not list
-    altered: tuple[str, ...] = ()  # files whose hash differs from that in the wheel's RECORD
+    altered: tuple[str, ...] = ()  # files whose hash differs from the hash in the wheel's RECORD
     missing: tuple[str, ...] = ()  # files of the wheel that are not installed
     libraries: tuple[tuple[str, str], ...] = ()
     """In a conda prefix, the libraries of all other packages: (path, package)."""
@@ -68,22 +68,22 @@ class InstallReport(ProbeReport):
 class ImportReport(ProbeReport):
     """The import of each top-level name, each in its own process."""
 
-    reservation: str = ""  # what a pass there does not prove, as a sentence
+    reservation: str = ""  # a sentence on the limits of a passed import; "" if there are none
     # whether an installer installed the package's requirements
     requirements_installed: bool = False
     steps: tuple[Step, ...] = ()
-    untried: tuple[str, ...] = ()  # names for which no time was left
+    untried: tuple[str, ...] = ()  # names that were not imported because the time was used up
     limit: str = ""  # the time limit, as the end of a sentence
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExtensionReport(ProbeReport):
-    """The load of each extension module, all in one process; again alone after a crash."""
+    """Loading each extension module: all in one process, and each separately after a crash."""
 
     architecture: str = ""  # as in `ObjectFile`, of the machine that the process ran on
     # named after the extension's path, or "" for the end of the process
     steps: tuple[Step, ...] = ()
-    untried: tuple[str, ...] = ()  # skipped after too many crashes and hangs
+    untried: tuple[str, ...] = ()  # not loaded because of too many crashes and hangs
     libraries: tuple[str, ...] | None = None  # objects mapped at the end; None: unknown
 
 
@@ -93,7 +93,8 @@ class SnippetRun:
 
     step: Step  # named after the snippet
     printed: str = ""  # its output to sys.stdout, stripped
-    unavailable: str = ""  # why it could not inspect, as it reports itself; the step is OK then
+    # why the snippet could not inspect anything, in its own words; its step is OK then
+    unavailable: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,7 +112,7 @@ class EmbeddedTestReport(ProbeReport):
     """The tests in a conda package, run where it is installed."""
 
     runs: tuple[SnippetRun, ...] = ()
-    untried: tuple[tuple[str, str], ...] = ()  # names of the other tests, each with the reason
+    untried: tuple[tuple[str, str], ...] = ()  # (name of a test that did not run, reason)
 
 
 # Results of a clean system's loader for the objects of a package.
@@ -146,10 +147,10 @@ class LoadReport(ProbeReport):
     system: str  # its name in messages: "image bullseye (glibc 2.31)"
     libc: str = ""  # "glibc 2.31"
     architecture: str = ""  # as in `ObjectFile`
-    reservation: str = ""  # what a pass there does not prove, as a sentence
+    reservation: str = ""  # a sentence on the limits of a successful load; "" if there are none
     loaded: tuple[str, ...] = ()  # objects that were tried, relative to the prefix
     faults: tuple[LoadFault, ...] = ()
-    untried: tuple[tuple[str, str], ...] = ()  # objects without a result, and why
+    untried: tuple[tuple[str, str], ...] = ()  # (object without a result, reason)
 
 
 # A package's answers about GPUs, without and with one.
@@ -160,9 +161,9 @@ class Answer:
     """The value of one Python expression in a process that has imported the package."""
 
     question: str  # the expression
-    # repr() for values of other types
+    # repr() of values of other types
     value: bool | int | float | str | tuple[str, ...] | None = None
-    error: str = ""  # "RuntimeError: text" if it raised; one line
+    error: str = ""  # "RuntimeError: text" if the expression raised; one line
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -172,7 +173,8 @@ class GpuDevice:
     name: str = ""
     capability: str = ""  # compute capability, "9.0"
     memory: int = 0  # bytes
-    problem: str = ""  # why it cannot be used, the end of a sentence; "" if it can
+    # why the device cannot be used, as the end of a sentence; "" if it can be used
+    problem: str = ""
 
     @property
     def is_slice(self) -> bool:
@@ -188,15 +190,15 @@ class GpuHost:
     driver: str = ""  # the driver's version, "580.95.05"; "" if unknown
     cuda: str = ""  # the newest CUDA that the driver supports, "13.0"
     devices: tuple[GpuDevice, ...] = ()
-    problem: str = ""  # why no device can be used, the end of a sentence; "" if one can
-    # A fault that may make some work fail although devices can be used, as a sentence.
+    problem: str = ""  # why no device can be used, as the end of a sentence; "" if one can be used
+    # a fault that may break some work although devices can be used, as a sentence
     doubt: str = ""
     # errors not corrected by ECC, on all devices since the driver was loaded
     memory_errors: int = 0
 
     @property
     def usable(self) -> tuple[GpuDevice, ...]:
-        """The devices that can be used; each is judged separately."""
+        """The devices that can be used."""
         return tuple(each for each in self.devices if not each.problem)
 
 
@@ -207,33 +209,34 @@ class LibraryVersions:
     name: str  # "cudnn"
     compiled: str = ""  # version of the headers that the package was built with
     loaded: str = ""  # version reported by the library in the process
-    installed: str = ""  # version of the distribution that contains it
+    installed: str = ""  # version of the distribution that contains the library
     # the exact version of that distribution that an installed distribution requires
     pinned: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CudaReport(ProbeReport):
-    """A package imported, tried and asked without any driver or toolkit."""
+    """Results of importing a package and asking it questions, without any driver or toolkit."""
 
     step: Step = field(default_factory=lambda: Step(name=""))  # named after the module
     stage: str = ""  # current stage if the process ended early: "import torch", an expression
     answers: tuple[Answer, ...] = ()
-    host: GpuHost = field(default_factory=GpuHost)  # what could not be hidden from it
+    # parts of the driver that could not be hidden from the package
+    host: GpuHost = field(default_factory=GpuHost)
     system: str = ""  # "linux-x86_64"
     versions: tuple[LibraryVersions, ...] = ()  # of NVIDIA's libraries, asked in another process
-    versions_step: Step | None = None  # of that process; None: there was nothing to ask
+    versions_step: Step | None = None  # the step in that process; None: no versions were asked
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RefusedAnswers:
-    """A package imported and asked with a driver that does not start."""
+    """Results of importing a package and asking it questions, with a driver that fails to start."""
 
-    state: str  # why it does not start: "no-device", "driver-mismatch", "old-driver"
+    state: str  # why the driver fails to start: "no-device", "driver-mismatch", "old-driver"
     step: Step  # named after the module
     stage: str = ""  # current stage if the process ended early: "import torch", an expression
     answers: tuple[Answer, ...] = ()
-    lack: str = ""  # why this proves nothing, as a sentence; "" if it does
+    lack: str = ""  # why the answers prove nothing, as a sentence; "" if they do
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -248,26 +251,28 @@ class Measurement:
     """A figure measured by a step on a GPU."""
 
     step: str
-    name: str  # for relative errors with the dtype, "float32 gradients"; "seconds", "bytes kept"
+    # "float32 gradients" for relative errors, which depend on the dtype; "seconds", "bytes kept"
+    name: str
     value: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GpuReport(ProbeReport):
-    """Steps of work on a GPU; after a failure, the remaining steps in another process."""
+    """Steps of work on a GPU; after a failure, the remaining steps run in another process."""
 
     host: GpuHost = field(default_factory=GpuHost)
     runtime: str = ""  # the CUDA runtime that the package contains or loads, "13.2"
     steps: tuple[Step, ...] = ()
-    untried: tuple[tuple[str, str], ...] = ()  # steps that were not done here, and why
-    # steps, or parts of them, that do not apply to the package
+    untried: tuple[tuple[str, str], ...] = ()  # (step that was not run, reason)
+    # (step or part of a step that does not apply to the package, reason)
     inapplicable: tuple[tuple[str, str], ...] = ()
     measurements: tuple[Measurement, ...] = ()
     versions: tuple[LibraryVersions, ...] = ()
-    architectures: tuple[str, ...] = ()  # for which the package reports to have code, "sm_90"
+    # architectures for which the package reports to have code, "sm_90"
+    architectures: tuple[str, ...] = ()
 
 
-# Compilers for GPU code, run on the CPU where the package is installed.
+# Compilers for GPU code, run on the CPU after the package is installed.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -275,7 +280,7 @@ class Compilation:
     """The result of a compiler for one target: a cubin, or an error."""
 
     target: str  # the requested target, "sm_90"
-    made: str = ""  # the target of the resulting cubin, "sm_90"; "" without one
+    made: str = ""  # the target stated in the resulting cubin, "sm_90"; "" without a cubin
     error: str = ""  # the compiler's message; one line
 
 
@@ -294,18 +299,19 @@ class CompilerReport(ProbeReport):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NvrtcReport(CompilerReport):
-    """NVIDIA's run-time compiler, as the package loads it."""
+    """NVIDIA's run-time compiler NVRTC, loaded by the package."""
 
-    unloaded: tuple[str, ...] = ()  # if it is not loaded, its files in the environment
-    refusal: str = ""  # the exception of the package when it was to load it; one line
-    supported: tuple[str, ...] = ()  # targets that it reports to support; () if unknown
+    # files of NVRTC in the environment, if the package did not load it
+    unloaded: tuple[str, ...] = ()
+    refusal: str = ""  # the exception raised by the package when asked to load NVRTC; one line
+    supported: tuple[str, ...] = ()  # targets that the compiler reports to support; () if unknown
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TritonReport(CompilerReport):
     """Triton with its own assembler."""
 
-    unknown: tuple[str, ...] = ()  # requested targets that it does not know
+    unknown: tuple[str, ...] = ()  # requested targets that Triton does not know
 
 
 # PTX of a package, and its translation by nvJitLink for later GPUs.
@@ -325,7 +331,7 @@ class PtxText:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PtxTexts:
-    """A sample of the package's PTX, of the size that the profile sets."""
+    """A sample of the package's PTX, as large as the profile allows."""
 
     texts: tuple[PtxText, ...] = ()  # without duplicates
     found: int = 0  # number of different texts in the package
@@ -344,19 +350,19 @@ class PtxLink:
     refusal: str = ""  # the assembler's error message; one line
     line: int = 0  # the line of the text with the error; 0 if unknown
     kernel: str = ""  # mangled name of the function or kernel with that line
-    lack: str = ""  # why it was neither assembled nor refused
+    lack: str = ""  # why the text was neither translated nor refused
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PtxLinkReport(ProbeReport):
-    """The sample, linked on the CPU by the nvJitLink of the package's environment."""
+    """The sample, translated on the CPU by the nvJitLink of the package's environment."""
 
-    step: Step = field(default_factory=lambda: Step(name=""))  # of its own start
-    library: str = ""  # its file, relative to site-packages if inside
+    step: Step = field(default_factory=lambda: Step(name=""))  # the start of nvJitLink
+    library: str = ""  # the library's file, relative to site-packages if inside
     version: str = ""  # "13.5"
-    known: tuple[str, ...] = ()  # targets for which it makes machine code
+    known: tuple[str, ...] = ()  # targets for which nvJitLink makes machine code
     links: tuple[PtxLink, ...] = ()
-    # texts left out after too many crashes, or without a suitable target
+    # texts without a result, after too many crashes or for lack of a suitable target
     untried: tuple[PtxText, ...] = ()
 
 
@@ -364,7 +370,7 @@ class PtxLinkReport(ProbeReport):
 
 
 class Stage(str, Enum):
-    """How far the build and run of a program got."""
+    """The stages of building and running a program."""
 
     CONFIGURE = "configure"  # find_package, and CMake's generation of the build
     COMPILE = "compile"
@@ -374,7 +380,7 @@ class Stage(str, Enum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BuildTools:
-    """The tools with which everything was built."""
+    """The tools with which all programs were built."""
 
     cmake: str  # "CMake 4.4.4"
     generator: str  # "Ninja", "Unix Makefiles"
@@ -389,12 +395,12 @@ class BuildTools:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ImportedTarget:
-    """An imported target that ``find_package`` defined, as CMake describes it afterwards."""
+    """An imported target, as CMake describes it after ``find_package`` defined it."""
 
     name: str  # "Torch::torch"
     kind: str = ""  # "SHARED_LIBRARY", "STATIC_LIBRARY", "INTERFACE_LIBRARY", "EXECUTABLE", ...
-    file: str = ""  # its file, relative to the prefix if inside; "" for none
-    is_absent: bool = False  # the file is missing
+    file: str = ""  # the target's file, relative to the prefix if inside; "" if it has none
+    is_absent: bool = False  # whether the file is missing
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -403,20 +409,20 @@ class BuildStep:
 
     stage: Stage
     outcome: Ending = Ending.OK
-    detail: str = ""  # signal name, seconds of the limit, exit status; one line
-    message: str = ""  # the first error that it printed, one line
+    detail: str = ""  # one line: signal name, seconds of the limit, exit status
+    message: str = ""  # the first error message of the command, one line
     printed: str = ""  # standard output of the program that was run
-    # symbols that the linker did not find, mangled if its message has them so
+    # symbols that the linker did not find, mangled if the linker's message has mangled names
     undefined: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProgramBuild:
-    """One way to build a program, up to the step where it ended."""
+    """One way to build a program, up to the last stage reached."""
 
     way: str  # "CMake", "the compiler alone", "pkg-config NAME"
     last: BuildStep
-    program: ObjectFile | None = None  # the program as read by our reader; None if there is none
+    program: ObjectFile | None = None  # the program as read by our reader; None if it was not built
     search_path: tuple[str, ...] = ()
     """Search path of the program: entries below the prefix begin with ``$PREFIX``, entries of the
     build folder with ``$BUILD``."""
@@ -429,11 +435,11 @@ class ProgramBuild:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OtherAbi:
-    """The same program compiled for the other ABI of libstdc++; it must not link."""
+    """The same program compiled for libstdc++'s other ABI; this program must not link."""
 
     flag: str  # "-D_GLIBCXX_USE_CXX11_ABI=0"
     last: BuildStep
-    untried: str = ""  # why it was not built
+    untried: str = ""  # why this program was not built
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -442,23 +448,25 @@ class ConsumerUnit:
 
     name: str
     package: str  # the argument of find_package
-    builds: tuple[ProgramBuild, ...] = ()  # empty if CMake does not configure it
-    configured: BuildStep | None = None  # None: not tried
-    reads: tuple[str, ...] = ()  # files below the prefix that CMake reads to configure it
+    builds: tuple[ProgramBuild, ...] = ()  # empty if CMake cannot configure the unit
+    configured: BuildStep | None = None  # None: CMake was not run
+    # files below the prefix that CMake reads while configuring the unit
+    reads: tuple[str, ...] = ()
     targets: tuple[ImportedTarget, ...] = ()
     expected: str | None = None  # the expected output; None: any
-    # globs on mangled names that must be undefined with the other C++ ABI
+    # globs on mangled names that must stay undefined with the other C++ ABI
     refuses: tuple[str, ...] = ()
-    other_abi: OtherAbi | None = None  # None: nothing was built, or no such names are given
-    not_run: str = ""  # why the program was only linked: no device of the host can run it
-    untried: str = ""  # why nothing of it was built
+    # None: no program was built, or the unit names no such symbols
+    other_abi: OtherAbi | None = None
+    not_run: str = ""  # why the program was linked but not run: no device of the host can run it
+    untried: str = ""  # why the unit was not built
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConsumerReport(ProbeReport):
-    """Every unit, built against the archive after moving it to another folder."""
+    """The results for all units, built against the archive after moving it to another folder."""
 
     tools: BuildTools
     units: tuple[ConsumerUnit, ...] = ()
-    # names of units for other systems or variants, and why
+    # (name of a unit for other systems or variants, reason)
     elsewhere: tuple[tuple[str, str], ...] = ()

@@ -9,14 +9,14 @@ from packaging.tags import Tag
 
 from binary_checks.model.packages import Package, Wheel
 
-# Where a published package comes from, and what is stated there about it.
+# The origin of a published package, and the statements about it at that origin.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Provenance:
-    """What an index, a channel or a server states about one file; empty fields are not stated."""
+    """Statements of an index, a channel or a server about one file; "" or None if not stated."""
 
-    asked: str = ""  # as the user named it: "numpy==2.4.6"
+    asked: str = ""  # written as the user named it: "numpy==2.4.6"
     kind: str  # "index", "url" or "channel"
     url: str = ""  # of the file, without credentials
     index: str = ""  # the URL of the index or the channel, without credentials
@@ -31,7 +31,7 @@ class Provenance:
     metadata: str = ""
     attestation: str = ""  # "present, not verified" (PEP 740)
     serial: str = ""  # serial number of the index page, if any
-    sha256_taken: str = ""  # of the downloaded file; "" before the download
+    sha256_taken: str = ""  # SHA-256 of the downloaded file; "" before the download
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,7 +49,7 @@ class Survey:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Publication(Survey):
-    """What is known about a file from where it is published, and from its name."""
+    """Facts about a file from its place of publication, and from its name."""
 
     file_name: str
     name: str = ""  # from the file name, normalised for a wheel; "" if unknown
@@ -65,16 +65,17 @@ class PublishedFile(Survey):
     """A published file read by ranges: directory, texts, and the first bytes of libraries."""
 
     package: Package
-    """Members have no hashes, except for the texts that were read; objects are known by their first
-    bytes, and have default values for everything else. A conda package has what ``info/`` states.
+    """Members have no hashes, except texts that were read. Of object files only the first bytes
+    were read; fields that depend on further bytes have default values. A conda package has the
+    contents of ``info/``.
     """
     requests: int = 0  # number of requests
     transferred: int = 0  # bytes
-    began_anew: bool = False  # the file changed meanwhile, and was read again from the start
+    began_anew: bool = False  # the file changed during reading, and was read again from the start
 
     @property
     def shown(self) -> Package:
-        """The package itself."""
+        """The package that was read."""
         return self.package
 
 
@@ -87,15 +88,15 @@ class PublishedWheel(PublishedFile):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReleasePart:
-    """The facts of one package of a release that must be the same in all of them."""
+    """Facts about one package of a release that must be equal in all packages of the release."""
 
     file_name: str
     name: str = ""  # normalised
     version: str = ""
     requires: tuple[str, ...] = ()  # its Requires-Dist headers
-    has_metadata: bool = False  # whether its kind has METADATA, which was read
+    has_metadata: bool = False  # whether packages of this kind have METADATA, and it was read
     commits: tuple[tuple[str, str], ...] = ()  # (path of the file that states it, commit)
-    gap: str = ""  # why it could not be read; "" if it was
+    gap: str = ""  # why the package could not be read; "" if it was
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -104,9 +105,10 @@ class Release(Survey):
 
     parts: tuple[ReleasePart, ...] = ()  # by file name
     listed: tuple[str, ...] | None = None
-    """All file names that the indexes list for these projects and versions, including those of the
-    parts; None if no index was asked."""
-    unlisted: str = ""  # why an index that was asked gave no list
+    """All file names that the indexes list for these projects and versions, including the parts'
+    names; None if no index was asked.
+    """
+    unlisted: str = ""  # why an index did not return a list; "" if each did
     # globs on file names; None: no particular set is expected
     expected: tuple[str, ...] | None = None
     expected_by: str = field(default="", compare=False)  # the file that lists them
