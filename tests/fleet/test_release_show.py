@@ -1,4 +1,4 @@
-"""From a matrix to a release, as README tells it, with a bucket and published wheels."""
+"""From a matrix to a release, as README describes it, with a bucket and published wheels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A night's attempts, cell by cell, out of one listing."""
+"""A night's attempts by cell, from a single listing."""
 
 from __future__ import annotations
 

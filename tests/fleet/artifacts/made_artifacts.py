@@ -1,4 +1,4 @@
-"""Artifacts of a few bytes, whose kind and axes are said and not derived."""
+"""Artifacts of a few bytes, with kind and axes given instead of derived."""
 
 from __future__ import annotations
 

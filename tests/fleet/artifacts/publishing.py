@@ -1,4 +1,4 @@
-"""Puts built packages into a channel of a store, with what their own bytes say."""
+"""Push built packages into a channel, with axes derived from their bytes."""
 
 from __future__ import annotations
 

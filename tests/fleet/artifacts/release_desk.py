@@ -1,4 +1,4 @@
-"""What a release engineer has before them: a store with artifacts in the channel test."""
+"""A release engineer's working place: a store with artifacts in the channel test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`artifact attest --night`: what a night found of the files that the store keeps."""
+"""`artifact attest --night`: verdicts of a night on files in the store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The axes of an artifact: out of bytes, name, variables and hands, which must not contradict."""
+"""The axes of an artifact, from bytes, name, variables and --set, which must not disagree."""
 
 from __future__ import annotations
 

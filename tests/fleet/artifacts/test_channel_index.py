@@ -1,4 +1,4 @@
-"""The index of a channel in its store: right whoever else writes it, and never half of it."""
+"""A channel's index in its store: right despite concurrent writers, and never incomplete."""
 
 from __future__ import annotations
 

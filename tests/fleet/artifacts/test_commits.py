@@ -1,4 +1,4 @@
-"""From which commit something was built."""
+"""The commit that a file was built from."""
 
 from __future__ import annotations
 

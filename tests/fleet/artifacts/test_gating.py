@@ -1,4 +1,4 @@
-"""The newest verdict that could judge a family decides, and nothing passes that was not judged."""
+"""The newest verdict that judged a family decides; what was not judged never passes."""
 
 from __future__ import annotations
 

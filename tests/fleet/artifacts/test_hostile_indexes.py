@@ -1,4 +1,4 @@
-"""Whatever documents say, an index has no markup but ours, and leads nowhere but to packages."""
+"""Indexes contain only our own markup and links to packages, whatever documents contain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Artifacts in a store: kept once and whole, and members of channels under a name of their own."""
+"""Artifacts are stored once and completely; a channel has one file of a name."""
 
 from __future__ import annotations
 

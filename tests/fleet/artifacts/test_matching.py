@@ -1,4 +1,4 @@
-"""Which artifacts are meant, by the words of cells."""
+"""Selecting artifacts by the axes of cells."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A policy is read strictly; one that nothing or anything can pass is refused, in one line."""
+"""A policy that nothing or everything can pass is refused, with a message of one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`artifact attest` and `artifact promote`: each file by itself, and nothing half done."""
+"""`artifact attest` and `artifact promote`: each file separately, and nothing half done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nobody signs artifact.json: a gate believes what signed verdicts and the bytes say of a file."""
+"""artifact.json is not signed, so gates believe only signed verdicts and the bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pulling artifacts: whole, held against their hashes, and into the folder alone."""
+"""Pulling artifacts: complete, verified by their hashes, and only into the folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pushing files: real packages of every kind, libraries, and what belongs to them."""
+"""Pushing files: real packages of every kind, libraries, and their companions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The index of a conda channel, purely: what is listed, and what never is."""
+"""repodata.json of a conda channel: which packages it lists, and which it never does."""
 
 from __future__ import annotations
 

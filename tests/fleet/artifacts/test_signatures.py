@@ -1,4 +1,4 @@
-"""Statements and signatures are those of in-toto and DSSE; whatever was changed is noticed."""
+"""Statements and signatures conform to in-toto and DSSE, and every change is noticed."""
 
 from __future__ import annotations
 

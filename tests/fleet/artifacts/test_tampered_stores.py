@@ -1,4 +1,4 @@
-"""Somebody who can write to a store lies in it: nothing gets in by that, and verifying says so."""
+"""An attacker with write access to a store gets nothing promoted, and verifying reports it."""
 
 from __future__ import annotations
 

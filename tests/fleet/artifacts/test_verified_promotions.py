@@ -1,4 +1,4 @@
-"""A second host holds a gated channel against its gate, with keys of its own; withdrawals."""
+"""A second host verifies a gated channel with keys of its own; withdrawals."""
 
 from __future__ import annotations
 

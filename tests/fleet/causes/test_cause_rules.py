@@ -1,4 +1,4 @@
-"""Rules are held to their examples, to each other, and to patterns that no line can keep busy."""
+"""Rules must match their examples, not claim those of others, and never be slow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each induced failure is given its cause, and no package's failure passes for the machine's."""
+"""Each induced failure gets its cause, and no fault of a package counts as the machine's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `binary-checks cells` prints, and how it refuses, as tests read it."""
+"""Helpers that run `binary-checks cells` and read its output and errors."""
 
 from __future__ import annotations
 

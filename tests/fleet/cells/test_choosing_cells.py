@@ -1,4 +1,4 @@
-"""What is one-off for a branch: cells culled and enabled by options, variables and labels."""
+"""Cells chosen for one branch or run by options, variables and labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A matrix that a project keeps elsewhere: cibuildwheel's identifiers."""
+"""A matrix from cibuildwheel's build identifiers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""cells.toml as it is read: products, exceptions, how cells are run, and every refusal."""
+"""Reading cells.toml: products, exceptions, how cells are run, and every error."""
 
 from __future__ import annotations
 

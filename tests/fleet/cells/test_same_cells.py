@@ -1,4 +1,4 @@
-"""The same matrix gives the same cells, tiers and texts: whatever the hash seed and the Python."""
+"""The same matrix gives the same cells, tiers and texts, for any hash seed and Python."""
 
 from __future__ import annotations
 

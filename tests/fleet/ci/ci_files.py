@@ -1,4 +1,4 @@
-"""Matrices that tests of generated CI have in common, their files and jobs, and judges of files."""
+"""Matrices for tests of generated CI files, with functions that read and validate the files."""
 
 from __future__ import annotations
 

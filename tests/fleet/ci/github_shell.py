@@ -1,4 +1,4 @@
-"""Runs the jobs of generated workflows here: their scripts by bash, artifacts as folders."""
+"""Run the jobs of generated workflows on this host: scripts in bash, artifacts as folders."""
 
 from __future__ import annotations
 

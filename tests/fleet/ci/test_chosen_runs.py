@@ -1,4 +1,4 @@
-"""Which cells a run of CI makes its jobs of: by its event, labels and variables."""
+"""The cells of a CI run, chosen by its event, labels and variables."""
 
 from __future__ import annotations
 

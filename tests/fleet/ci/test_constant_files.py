@@ -1,4 +1,4 @@
-"""The files of CI systems: small, the same whatever the cells are, valid, pinned, least rights."""
+"""Generated CI files are small, independent of the cells, valid, pinned and least privileged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The jobs that a run computes: each chain waits for itself, on its machines, within limits."""
+"""Jobs computed at run time: own chains, right machines, and within the systems' limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/matrix.md: what it says, what names can never do in it, and that Mermaid reads it."""
+"""docs/matrix.md: its content, harmless for any names, and valid for Mermaid."""
 
 from __future__ import annotations
 

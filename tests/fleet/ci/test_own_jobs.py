@@ -1,4 +1,4 @@
-"""Jobs of a project's own: beside its cells or for some of them, by the rules of generated ones."""
+"""A project's own jobs, in addition to its cells or for some of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same matrix gives the same files, byte by byte: whatever the hash seed and the Python."""
+"""The same matrix gives the same bytes, for any hash seed and Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tox.toml: an environment for each cell, with names and values that tox takes as they are."""
+"""tox.toml: an environment for each cell, with names and values that tox keeps unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Entries are taken out of a list by their lines; every other line stays as somebody wrote it."""
+"""Removing entries from a list leaves every other line unchanged."""
 
 from __future__ import annotations
 

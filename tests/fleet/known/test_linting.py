@@ -1,4 +1,4 @@
-"""What is amiss with a list before it is published."""
+"""Faults of a list that are found before it is published."""
 
 from __future__ import annotations
 

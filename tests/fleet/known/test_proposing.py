@@ -1,4 +1,4 @@
-"""Entries for what failed: one for a fault, in the cells that have it and in no others."""
+"""Proposed entries: one for each fault, for exactly the cells that have it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which entries matched nothing for five nights, and of which that cannot be told."""
+"""Entries without a match for five nights, and those for which that is unknown."""
 
 from __future__ import annotations
 

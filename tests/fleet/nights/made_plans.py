@@ -1,4 +1,4 @@
-"""Plans made of a matrix and an index on loopback."""
+"""Plans made from a matrix and an index on loopback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cells of a night whose packages are texts that say what the stand-in for the command does."""
+"""Cells of a night whose packages are texts that tell a stand-in for the command what to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state of an attempt where its process and its result do not agree."""
+"""The state of an attempt whose process and result disagree."""
 
 from __future__ import annotations
 

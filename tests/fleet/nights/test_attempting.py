@@ -1,4 +1,4 @@
-"""One attempt: its state from how the process ended, and what the store has of it afterwards."""
+"""One attempt: its state, and what the store has afterwards."""
 
 from __future__ import annotations
 

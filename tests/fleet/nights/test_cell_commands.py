@@ -1,4 +1,4 @@
-"""How a planned cell is run: on the bytes of the plan alone, in the Python of the cell alone."""
+"""The command of a planned cell: only the planned bytes, and only the cell's Python."""
 
 from __future__ import annotations
 

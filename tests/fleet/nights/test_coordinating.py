@@ -1,4 +1,4 @@
-"""The coordinator with engines and stores that fail: it believes documents and nothing else."""
+"""The coordinator with failing engines and stores: only documents count."""
 
 from __future__ import annotations
 

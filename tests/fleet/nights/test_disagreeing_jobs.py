@@ -1,4 +1,4 @@
-"""Two jobs that ran one cell: no folder's better result hides another's worse one."""
+"""Two jobs ran one cell: a better result never hides a worse one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The facts of a cell in a store: of one night, and of the last that was good."""
+"""A cell's facts in a store: those of one night, or of the last good one."""
 
 from __future__ import annotations
 

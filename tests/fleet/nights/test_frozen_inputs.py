@@ -1,4 +1,4 @@
-"""What cells are judged by is frozen with the plan, and what cannot be read is said."""
+"""Inputs of cells are frozen with the plan, and unreadable ones are reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attempts are lent a GPU each, and no two of them the same one at a time."""
+"""Each attempt gets a GPU that no other attempt uses at the same time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An index that changed after the plan: which cells stand for other bytes by then."""
+"""Cells whose index offers other bytes after the plan was made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What nights go through: each fault is made, and the night must end in the right state."""
+"""Nights with induced faults end in the right state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a night has started ends with it, however the night was killed."""
+"""All processes of a night end with it, however it was killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`binary-checks nightly run`: what it runs, tries again and leaves, and how it ends."""
+"""`binary-checks nightly run`: what it runs, retries and leaves behind, and its exit codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plan of a night: which bytes each cell stands for, and which states are decided there."""
+"""The plan of a night: each cell's bytes, and the states that the plan decides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a night shows: on a terminal a line that changes, elsewhere nothing but lines."""
+"""A night's display: one changing line on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which attempt follows, purely, from those that there are."""
+"""The attempt that follows from those already made."""
 
 from __future__ import annotations
 

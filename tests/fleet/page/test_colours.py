@@ -1,4 +1,4 @@
-"""Colours that can be read: the contrast of every text with what it stands on, in both schemes."""
+"""Every text has enough contrast to its background, in both colour schemes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the night shows, the desk shows: two real nights, their page, and its command."""
+"""A desk run reproduces the night: two real nights, their page, and its command."""
 
 from __future__ import annotations
 

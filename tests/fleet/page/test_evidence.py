@@ -1,4 +1,4 @@
-"""The end of a log, whatever bytes it has."""
+"""Reading the end of a log that may contain any bytes."""
 
 from __future__ import annotations
 

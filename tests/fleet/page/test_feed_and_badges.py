@@ -1,4 +1,4 @@
-"""The feed, whose entries keep their names, and badges that can be read."""
+"""The feed, whose entries keep their ids, and readable badges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The history that the tables tell."""
+"""The history, read from the tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The index as HTML: letters, links only where something is wrong, and inert whatever cells say."""
+"""The index as HTML: letters, links only for trouble, and inert for any content of cells."""
 
 from __future__ import annotations
 

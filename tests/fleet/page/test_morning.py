@@ -1,4 +1,4 @@
-"""What a night brought, held against those before."""
+"""A night compared with those before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The site as Chromium shows it: from files, without a network or script, inert, for everybody."""
+"""The site in Chromium: from files, without network or scripts, inert and accessible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Known problems in the morning: those that expire soon, and those that match nothing any more."""
+"""Known problems on the page: those that expire soon, and those without a match."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The folder of a site: whole pages, and nothing of anybody else's."""
+"""The folder of a site: complete pages, and no files of others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a channel keeps of its members: held over any history, and in stores."""
+"""Which members a channel keeps, for any history, and in real stores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a store keeps of its nights: held over any history, and by examples."""
+"""What a store keeps of its nights, for any history, and by examples."""
 
 from __future__ import annotations
 

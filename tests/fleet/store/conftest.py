@@ -1,4 +1,4 @@
-"""A store of each kind, the buckets of other providers among them."""
+"""A store of each kind, including buckets of other providers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A bucket as a store: what servers and connections do, and what messages say of it."""
+"""A bucket as a store: failures of servers and connections, and their messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A folder as a store: killed writers, full disks, and what is no store at all."""
+"""A folder as a store: killed writers, full disks, and folders that are no stores."""
 
 from __future__ import annotations
 

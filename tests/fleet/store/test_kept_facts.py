@@ -1,4 +1,4 @@
-"""Facts, kept once for all nights."""
+"""Facts of packages, stored once for all nights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which URLs name a store, and what lies there that is none."""
+"""URLs that name a store, and places that contain none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Buckets of Google and containers of Azure: what servers answer, and what messages say of it."""
+"""Buckets of Google and containers of Azure: answers of servers, and our messages."""
 
 from __future__ import annotations
 

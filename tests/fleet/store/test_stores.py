@@ -1,4 +1,4 @@
-"""What every store promises, held over each kind of it."""
+"""The contract of every store, tested for each kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The limits of the process that answers a question."""
+"""Limits of the process that answers queries."""
 
 from __future__ import annotations
 

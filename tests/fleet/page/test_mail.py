@@ -1,4 +1,4 @@
-"""The morning mail: everything that is worth knowing, and no more lines than one reads."""
+"""The morning mail: complete, and short enough to be read."""
 
 from __future__ import annotations
 
