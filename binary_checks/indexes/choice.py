@@ -1,4 +1,4 @@
-"""Choice of the wheel that pip would install, or one line that says why there is none."""
+"""Choice of the wheel that pip would install, or a line that says why pip would install none."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _FEW = 5  # versions, or platforms, that a message lists
 class WheelRequest:
     """A requirement, and the Python for which it is resolved."""
 
-    asked: str  # as the user wrote it
-    project: str  # normalised
+    asked: str  # the requirement as the user wrote it
+    project: str  # normalised name of the project
     specifier: SpecifierSet
-    tags: Sequence[Tag]  # accepted tags, best first
-    python: str  # version, "3.12.0"
-    label: str  # label of that Python: "cp312 on win_amd64"
+    tags: Sequence[Tag]  # tags that the Python accepts, best first
+    python: str  # version of the Python, "3.12.0"
+    label: str  # label of the Python: "cp312 on win_amd64"
     prereleases: bool = False
 
     @cached_property
@@ -43,12 +43,12 @@ class WheelRequest:
 
     @property
     def is_pinned(self) -> bool:
-        """Whether it pins one version: then a yanked version is chosen, too (PEP 592)."""
+        """Whether the requirement pins one version; it may then be a yanked version (PEP 592)."""
         exact = (each for each in self.specifier if each.operator in ("==", "==="))
         return any(each.operator == "===" or not each.version.endswith(".*") for each in exact)
 
     def allows_python(self, requirement: str | None) -> bool:
-        """Return whether a Requires-Python allows it; an invalid one allows all, as for pip."""
+        """Return whether a Requires-Python allows the Python; like pip, ignore an invalid one."""
         try:
             return SpecifierSet(requirement or "").contains(self.python, prereleases=True)
         except (InvalidSpecifier, ValueError):
@@ -118,7 +118,7 @@ def _fits(candidate: Candidate, wish: WheelRequest) -> bool:
 
 
 def _filter(candidates: Sequence[Candidate], wish: WheelRequest) -> list[Candidate]:
-    """Return the candidates of a requested version; the specifier decides on pre-releases."""
+    """Return candidates of the requested versions; the specifier decides about pre-releases."""
     versions = {str(each.version) for each in candidates}
     kept = {*wish.specifier.filter(versions, prereleases=True if wish.prereleases else None)}
     return [each for each in candidates if str(each.version) in kept]
@@ -161,7 +161,7 @@ def _explain(
 
 
 def _describe_available(versions: Sequence[Candidate], best: Version, wish: WheelRequest) -> str:
-    """Describe the systems or Pythons of the newest version."""
+    """Describe the systems or Pythons for which the newest version has wheels."""
     newest = [each for each in versions if each.version == best]
     right = [each for each in newest if any(tag in wish.ranks for tag in each.tags)]
     if right:

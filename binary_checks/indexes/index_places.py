@@ -19,7 +19,7 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class IndexPlaces:
-    """The user's settings."""
+    """The indexes and links in the user's settings."""
 
     indexes: tuple[str, ...] = (PYPI,)
     links: tuple[str, ...] = ()  # folders, pages and files that list packages or are packages
@@ -27,7 +27,7 @@ class IndexPlaces:
     trusted_hosts: tuple[str, ...] = ()
 
     def name(self) -> str:
-        """All of them, as messages name them."""
+        """The URLs of all indexes and links, for messages."""
         return " and ".join(map(show, (*self.indexes, *self.links))) or "no index (no-index is set)"
 
 
@@ -51,7 +51,7 @@ def _words(settings: Mapping[str, str], name: str) -> list[str]:
 
 
 def _read_uv(environ: Mapping[str, str]) -> dict[str, str]:
-    """Read ``UV_INDEX``, which may name its indexes: ``name=https://…``."""
+    """Read ``UV_INDEX``, in which an index may have a name: ``name=https://…``."""
     named = [
         word.rpartition("=")[2] if word.partition("=")[0].isidentifier() else word
         for word in environ.get("UV_INDEX", "").split()
@@ -71,9 +71,9 @@ def _as_url(place: str) -> str:
 
 
 def list_files(client: Client, places: IndexPlaces, project: str) -> list[ListedFile]:
-    """Return every file of a project, in pip's order: of equal files the last one counts.
+    """Return every file of a project in pip's order; of files with one name, the last counts.
 
-    Raises GatherError if an index fails, as its files could be those that users get.
+    Raises GatherError if an index fails: the file that users get could be in that index.
     """
     loose: list[ListedFile] = []
     listed: list[ListedFile] = []
@@ -99,7 +99,7 @@ def _ask(client: Client, page: str, index: str) -> list[ListedFile]:
 
 
 def _require_safe(index: str, places: IndexPlaces) -> None:
-    """Raise ProfileError for an index that pip ignores as insecure: anybody could answer for it."""
+    """Raise ProfileError for an index that pip ignores as insecure: an attacker could answer."""
     bare = take_credentials(index)[0]
     if split(bare).scheme != "http":
         return
@@ -112,7 +112,7 @@ def _require_safe(index: str, places: IndexPlaces) -> None:
 
 
 def _look_into(client: Client, link: str) -> tuple[list[ListedFile], list[ListedFile]]:
-    """Return the files in a folder, and those that pages there list; none if nothing is there."""
+    """Return the files in a folder, and the files that its pages list; none if it is missing."""
     if not link.startswith("file:"):
         return [], _ask(client, link, link)
     path = path_of(link)

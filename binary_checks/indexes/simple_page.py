@@ -1,4 +1,4 @@
-"""Project pages of an index: HTML (PEP 503) or JSON (PEP 691), with everything about files."""
+"""Project pages of an index: HTML (PEP 503) or JSON (PEP 691), with the files that they list."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ACCEPT = (
 _JSON = "application/vnd.pypi.simple.v1+json"
 _PAGES = ("text/html", "application/vnd.pypi.simple.v1+html", "application/xhtml+xml")
 _MOST = 250_000  # files of one project; PyPI has at most about 20,000
-_LONGEST_TAG = 8192  # characters of a link
+_LONGEST_TAG = 8192  # characters of a link's tag
 _ATTRIBUTE = re.compile(
     r"""\s*([^\s=>"'/]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>"']+)))?|\s*/""", re.DOTALL
 )
@@ -34,25 +34,25 @@ _INTERACTIVE = re.compile(r"<(?:form|script|input)\b", re.IGNORECASE)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ListedFile:
-    """One file as a page lists it; values that the page does not state are empty."""
+    """A file as an index page lists it; values that the page does not state are empty."""
 
     file_name: str
     url: str
     index: str = ""  # URL of the index, without secrets
     hashes: Mapping[str, str] = field(default_factory=dict)  # by algorithm, in hexadecimal
     requires_python: str | None = None
-    yanked: str | None = None  # the reason, maybe ""; None if it is not yanked
+    yanked: str | None = None  # the reason, which may be ""; None if the file is not yanked
     metadata: bool = False  # whether METADATA is provided separately (PEP 658)
     metadata_hash: str = ""  # "sha256=<hex>"
     provenance: bool = False  # whether there are attestations (PEP 740)
     size: int | None = None
     uploaded: str = ""
-    serial: str = ""  # of the page
+    serial: str = ""  # the page's serial number
     page: str = ""  # SHA-256 of the page's content
 
 
 def read_page(answer: WebAnswer, index: str) -> list[ListedFile]:
-    """Return all files that the page lists. Raises GatherError if it is no page of an index."""
+    """Return all files that the page lists. Raises GatherError if it is not a page of an index."""
     serial = answer.headers.get("x-pypi-last-serial", "")
     if answer.content_type == _JSON:
         files = _read_json(answer, index, serial)
@@ -86,7 +86,8 @@ def _read_html(answer: WebAnswer, index: str, serial: str) -> Iterator[ListedFil
         if href is None or name == "meta":
             continue
         if name == "base":
-            with suppress(ValueError):  # an invalid URL: use the page's own
+            # an invalid URL is ignored: links are relative to the page's own URL
+            with suppress(ValueError):
                 base = urljoin(base, href)
             continue
         count += 1
@@ -110,7 +111,7 @@ def _leave_out_comments(text: str) -> str:
 
 
 def _tags(text: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield tags and their attributes, in linear time."""
+    """Yield tags with their attributes, in linear time."""
     place = 0
     while found := _TAG.search(text, place):
         attributes: dict[str, str] = {}
@@ -178,7 +179,7 @@ def _read_row(base: str, row: Mapping[str, Any], index: str, serial: str) -> Lis
         return None
     try:
         url, _, fragment = urljoin(base, href).partition("#")
-        # pip uses the name in the URL; if they differ, the page is ambiguous
+        # pip uses the name in the URL; if the two names differ, the page is ambiguous
         if file_name(url) != name:
             return None
     except ValueError:
@@ -209,7 +210,7 @@ def _text(value: object) -> str:
 
 
 def _make(**fields: Any) -> ListedFile | None:
-    """Return None if the file could not be fetched."""
+    """Return the file, or None if its URL cannot be fetched."""
     try:
         parts = split(fields["url"])
     except BinaryChecksError:

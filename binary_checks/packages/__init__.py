@@ -61,7 +61,7 @@ KINDS: tuple[PackageKind, ...] = (
 def read_outline(tree: Tree, reader: ObjectReader) -> Package:
     """Read as much of a package as a tree from `open_part` shows.
 
-    Raises PackageError if it is no package, Unavailable if too much would have to be read.
+    Raises PackageError if the tree is not a package, Unavailable if too much would have to be read.
     """
     if conda.recognises(tree.label, lambda: tree):
         return conda_outline.outline(tree, reader)
@@ -69,10 +69,10 @@ def read_outline(tree: Tree, reader: ObjectReader) -> Package:
 
 
 def recognises(path: Path, *, folders: bool = False) -> bool:
-    """Return whether a file is a package of a known kind, by its name if that suffices.
+    """Return whether a file is a package of a known kind, by its name if the name suffices.
 
-    With ``folders`` the path is a folder, which is recognised by its contents: its label ends with
-    "/".
+    With ``folders`` the path is a folder, which is recognised by its contents: the label of a
+    folder ends with "/".
     """
     with ExitStack() as stack:
 
@@ -110,7 +110,7 @@ def read_tree(
 
 
 class _WatchedReader:
-    """An ObjectReader that records which formats the first bytes of members show."""
+    """An ObjectReader that records the formats which the first bytes of members show."""
 
     def __init__(self, reader: ObjectReader) -> None:
         self.formats: set[Format] = set()
@@ -119,7 +119,7 @@ class _WatchedReader:
         self.read_objects = reader.read_objects
 
     def announce(self, path: str, head: bytes) -> Format | None:
-        """Return the format of a member; do not record that of source code, as in a preview."""
+        """Return the format of a member, and record it, unless the member is source code."""
         found = self._reader.recognise(head)
         if found is not None and not path.endswith(SOURCE_CODE):
             self.formats.add(found)
@@ -127,9 +127,9 @@ class _WatchedReader:
 
 
 def preview(path: Path, reader: ObjectReader) -> Preview:
-    """Look at a package's directory and the first bytes of its members, which is quick.
+    """Read a package's list of members and their first bytes, which is quick.
 
-    Raises PackageError if ``open_package`` could not begin either.
+    Raises PackageError if ``open_package`` would fail at the start, too.
     """
     with closing(open_tree(path)) as tree:
         return kind_of(tree).preview(tree, reader)
@@ -151,7 +151,7 @@ def _find_kind(label: str, look: Callable[[], Tree]) -> PackageKind | None:
 
 
 def _is_one(kind: PackageKind, label: str, look: Callable[[], Tree]) -> bool:
-    """Return whether the tree is of this kind; one that cannot be opened is not."""
+    """Return whether the tree is of this kind; a tree that cannot be opened is of no kind."""
     try:
         return kind.recognises(label, look)
     except PackageError:

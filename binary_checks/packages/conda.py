@@ -43,10 +43,10 @@ _SUFFIXES = (".conda", ".tar.bz2")
 _PATHS = "info/paths.json"
 _MIB = 1 << 20
 _LONGEST = {INDEX: 4 * _MIB, _PATHS: 64 * _MIB}
-_LONGEST_SHOWN = 100  # characters of a package's text that a sentence shows
+_LONGEST_SHOWN = 100  # characters of a text from the package that a sentence shows
 
 _WINDOWS_DIRECTORIES = ("Library/mingw-w64/bin", "Library/usr/bin", "Library/bin", "Scripts", "bin")
-"""Folders that conda's python.exe adds to the search for DLLs, besides its own."""
+"""Folders that conda's python.exe adds to the search for DLLs, in addition to its own folder."""
 
 
 def recognises(label: str, look: Callable[[], Tree]) -> bool:
@@ -56,7 +56,7 @@ def recognises(label: str, look: Callable[[], Tree]) -> bool:
 
 
 def preview(tree: Tree, reader: ObjectReader) -> Preview:
-    """Return all formats: to find those in the package, all of it would have to be decompressed."""
+    """Return all formats: the package would have to be decompressed to find those that occur."""
     del tree, reader
     return Preview(kind=CondaPackage, formats=frozenset(map(Format, object_kinds())))
 
@@ -67,7 +67,7 @@ def read(
     progress: Progress | None = None,
     store: ContentStore | None = None,
 ) -> CondaPackage:
-    """Read a conda package from start to end. Raises PackageError if it is none."""
+    """Read a conda package from start to end. Raises PackageError if it is not a conda package."""
     search = mentions.MentionSearch(mentions.LOADING, _is_for_windows)
     scan = BuildPathScan()
     wanted = VisitRequest(texts=_LONGEST, watches=(scan.watch, search.watch), store=store)
@@ -120,7 +120,7 @@ def read(
 
 
 def _find_odd(tree: Tree, reader: ObjectReader, rows: _Rows) -> Iterator[BuildPath]:
-    """Find placeholders of unusual forms. Their files are read a second time."""
+    """Find placeholders of unusual forms. The files that contain them are read a second time."""
     odd = {
         path: row.placeholder.encode()
         for path, row in rows.items()
@@ -134,7 +134,7 @@ def _find_odd(tree: Tree, reader: ObjectReader, rows: _Rows) -> Iterator[BuildPa
 
 
 def _is_for_windows(name: str) -> bool:
-    """Return whether Windows runs this Python code: only there can code add folders for DLLs."""
+    """Return whether Windows runs this Python code: code adds folders for DLLs only on Windows."""
     return name.startswith("Lib/site-packages/") and mentions.is_source(name)
 
 
@@ -145,10 +145,10 @@ def _find_loading(
     members: Sequence[Member],
     layout: Layout,
 ) -> mentions.DllLoading:
-    """Return which DLLs the package's code makes Windows load.
+    """Return the DLLs that the package's code makes Windows load.
 
-    Texts that were not kept are read again. The package may be malicious, so no more of its code is
-    kept than is followed.
+    Texts that were not kept are read again. The package may be malicious, so only the code
+    that is followed is kept.
     """
     if not members:
         return mentions.DllLoading()
@@ -194,7 +194,7 @@ _Rows = Mapping[str, _Row]
 
 
 def _read_paths(text: Visited | None) -> tuple[_Rows | None, tuple[str, ...]]:
-    """Return the rows by path, or None if there are none, and their faults."""
+    """Return the rows of info/paths.json by path, or None if it has none, and their faults."""
     if text is None:
         return None, (f"it has no {_PATHS}: the files that it should contain are unknown",)
     try:
@@ -229,7 +229,7 @@ def _read_row(stated: Mapping[str, Any]) -> _Row:
 def _compare_member(member: Member, rows: _Rows | None) -> Member:
     """Add the differences from info/paths.json to a member's faults.
 
-    ``info/`` itself is not listed there.
+    info/paths.json does not list the files in ``info/``.
     """
     if rows is None or member.is_directory or member.archive_name.startswith("info/"):
         return member
@@ -302,9 +302,9 @@ _PACKED = "the files to install are in an archive without a directory"
 
 
 def outline(tree: Tree, reader: ObjectReader) -> CondaPackage:
-    """Read only ``info/``; the members are those that info/paths.json lists.
+    """Read only ``info/``; the members are the files that info/paths.json lists.
 
-    Its objects are unread: the archive that contains them has no directory.
+    The objects are not read: the archive that contains them has no directory of members.
     """
     visited = tree.visit(reader, VisitRequest(texts=_LONGEST))
     texts = {each.member.archive_name: each for each in visited}
@@ -359,8 +359,8 @@ def _judge_outline_name(label: str, index: Index) -> Iterator[str]:
 # conda-build and rattler-build pad the prefix in which they build with ``_placehold`` to 255
 # characters; older tools used ``anaconda1anaconda2anaconda3``. Other paths of the build contain
 # ``feedstock_root``, ``conda-bld`` or ``croot``. In object files only prefixes are searched, since
-# nearly all contain paths of sources in assertions. Bytecode is skipped: nothing opens the paths in
-# it.
+# nearly all object files contain paths of sources in assertions. Bytecode is skipped, because no
+# program opens the paths in it.
 
 PLACEHOLDERS = (b"_placehold_placehold", b"anaconda1anaconda2anaconda3")
 _FOLDERS = (b"feedstock_root", b"_build_env", b"/conda-bld/", b"/croot/")
@@ -376,14 +376,15 @@ _BYTECODE = (".pyc", ".pyo")
 _BEFORE = 400  # bytes of a path before the word by which it is found; no prefix is longer
 _BEHIND = 1 << 16  # bytes of text after which the search for a NUL ends
 _SHOWN = 300  # characters of a path
-_BEGINNING = 8000  # bytes in which a text file has no NUL, the same rule as git's
+# first bytes of a file; if they contain no NUL, the file is text: the same rule as git's
+_BEGINNING = 8000
 _PART = rb"\0-\x20\"'`=:;,<>()\[\]{}|\x7f-\xff"
 _FROM_WORD = re.compile(rb"[^" + _PART + rb"]*")
 _DELIMITER = re.compile(rb"[" + _PART + rb"]")
 _TEXT = re.compile(rb"[\t\n\r\x20-\x7e\x80-\xff]*")
 _LONGEST_PATH = 4096
 _LONGEST_WORD = 64
-_MOST_PREFIXES = 8  # of one file
+_MOST_PREFIXES = 8  # prefixes that are found in one file
 _SHEBANG = re.compile(rb"#![ \t]*([^\s]{1,4096})")
 _VARIABLE_ENDS = (b"}", b")", b"%")
 _ABSOLUTE = re.compile(r"[/\\]")
@@ -391,14 +392,14 @@ _PREFIX = re.compile(r".*?(?:placehold[\w.-]*|anaconda1anaconda2anaconda3)(?=[/\
 
 
 class BuildPathScan:
-    """Watches the members of one package; ``words`` are searched in every file, too."""
+    """Watches the members of one package; ``words`` are also searched in every file."""
 
     def __init__(self, words: Iterable[bytes] = ()) -> None:
         self._words = tuple(words)
         self._files: dict[str, _File] = {}
 
     def watch(self, name: str) -> Callable[[bytes], object] | None:
-        """Return a callback for the content of the member of that name, or None to skip it."""
+        """Return a callback for the content of the named member, or None to skip the member."""
         if name.startswith("info/") or name.endswith(_BYTECODE):
             return None
         file = self._files[name] = _File(self._words)
@@ -417,12 +418,13 @@ class _File:
         self._more = words
         self._own = re.compile("|".join(re.escape(word.decode()) for word in words) or "(?!)")
         self._words: tuple[bytes, ...] = ()
-        self._rest, self._done = b"", 0  # bytes to search again, and how many of them were searched
+        # bytes to search again, and the number of these that were searched
+        self._rest, self._done = b"", 0
         self._binary, self._interpreter = False, ""
         self._found: dict[str, BuildPath] = {}  # by prefix
 
     def see(self, piece: bytes) -> None:
-        """Search the next piece, except for the end, which may continue in the piece after it."""
+        """Search the next piece, but not its end, which may continue in the following piece."""
         if piece and not self._words:
             script = _SHEBANG.match(piece)
             self._interpreter = script[1].decode("utf-8", "replace") if script else ""
@@ -460,7 +462,7 @@ class _File:
     def _note(self, content: bytes, begin: int, end: int, *, cramped: bool) -> None:
         text = content[begin : min(end, begin + _LONGEST_PATH)].decode("utf-8", "replace")
         if not _ABSOLUTE.match(text) or content[max(begin - 1, 0) : begin] in _VARIABLE_ENDS:
-            return  # the word stands alone, or after a variable
+            return  # the word is not part of a path, or follows a variable
         match = self._own.match(text) or _PREFIX.match(text)
         prefix = match[0] if match else ""
         found = self._found.get(prefix)

@@ -25,7 +25,7 @@ from binary_checks.model.packages import (
 from binary_checks.model.protocols import Visited
 
 INDEX = "info/index.json"
-_MOST_VALUES = 2_000_000  # values in one file; parsed, each takes up to a hundred bytes
+_MOST_VALUES = 2_000_000  # values in one file; each takes up to a hundred bytes once it is parsed
 
 _MACHINES = {
     "64": "x86_64",
@@ -78,9 +78,9 @@ _BRINGS: dict[str, tuple[str, ...]] = {
     "vc14_runtime": _VC,
     "vs2015_runtime": _VC,
 }
-"""Libraries of the packages that nearly all others depend on.
+"""Libraries of the packages on which nearly all other packages depend.
 
-libpython is not listed: loaders know it, since every kind of package finds it.
+libpython is not listed: loaders know it, since packages of every kind find it.
 """
 
 
@@ -112,7 +112,7 @@ class Index(NamedTuple):
 
     @classmethod
     def take(cls, stated: object) -> Index:
-        """Take the values from parsed JSON. Raises ValueError."""
+        """Take the values from parsed JSON. Raises ValueError if they are invalid."""
         if not isinstance(stated, dict):
             raise ValueError("it is not an object")
         name, version, build = (_text(stated, key) for key in ("name", "version", "build"))
@@ -123,7 +123,7 @@ class Index(NamedTuple):
 
 
 def _read_noarch(stated: Mapping[str, Any], subdir: str) -> str:
-    """Return "python", "generic" or "": only for "python" are files installed at other paths."""
+    """Return "python", "generic" or "". Only for "python" are files installed at other paths."""
     said = stated.get("noarch")
     if said == "python" or (said is True and stated.get("noarch_python")):
         return "python"
@@ -202,7 +202,7 @@ def _read_system(index: Index) -> SystemClaim:
 
 
 def _read_python(index: Index) -> Iterator[PythonClaim]:
-    """Return the Python: one version, or the oldest if the package uses a stable ABI or no ABI."""
+    """Yield the Python version, or the oldest one if the package uses a stable ABI or no ABI."""
     specs = {name_of(each): each for each in index.depends}
     oldest = re.search(r">=\s*3\.(\d{1,3})", specs.get("python", ""))
     if match := re.search(r"_cp3(\d{1,3})(t?)\b", specs.get("python_abi", "")):
@@ -247,7 +247,7 @@ _VERSIONS = rf"{_VERSION}(?:,{_VERSION})*"
 
 
 def _format_requirement(match_spec: str) -> str:
-    """Return the requirement as in PEP 508; "" for a package whose libraries are all known here."""
+    """Return the requirement as in PEP 508, or "" if all libraries of the package are known."""
     name = name_of(match_spec)
     if not name or name in _BRINGS or name.startswith("__"):
         return ""
@@ -257,7 +257,7 @@ def _format_requirement(match_spec: str) -> str:
 
 
 def _read_variant(build: str) -> str:
-    """Return the variant in a build string: ``cuda126_py311h0123abc_0`` is ``cu126``."""
+    """Return the variant that a build string names: ``cu126`` for ``cuda126_py311h0123abc_0``."""
     if match := re.search(r"(?:^|_)cuda_?(\d{2,3})(?:_|py|h|$)", build):
         return f"cu{match[1]}"
     return "cpu" if re.search(r"(?:^|_)cpu(?:_|py|$)", build) else ""
@@ -266,7 +266,7 @@ def _read_variant(build: str) -> str:
 def find_layout(index: Index, claims: Claims, members: Iterable[Member]) -> Layout:
     """Return the layout of conda's prefixes.
 
-    ``noarch: python`` packages have folders of their own.
+    ``noarch: python`` packages have a different layout.
     """
     if index.noarch:
         return Layout(site_packages="site-packages", scripts="python-scripts", climbs=False)

@@ -27,7 +27,7 @@ from binary_checks.packages.installed import LABEL
 from binary_checks.trees.members import find_formats
 
 META = "conda-meta"
-_LONGEST = 256 << 20  # bytes of a record; that of a package with a million files has 200 MB
+_LONGEST = 256 << 20  # bytes of a record; the record of a package with a million files has 200 MB
 
 
 def recognises(label: str, look: Callable[[], Tree]) -> bool:
@@ -59,7 +59,10 @@ def read_linked(
     *,
     hashed: bool = True,
 ) -> LinkedPackage:
-    """Read as `read` does; without ``hashed``, for packages next to the judged one, do not hash."""
+    """Read the package as `read` does, but do not hash files unless ``hashed``.
+
+    Packages next to the judged one are read without hashes.
+    """
     stated, index = _read_record(tree)
     own = _list_own(tree, stated)
     _require_most(tree, [entry for _, entry in own])
@@ -71,7 +74,7 @@ def read_linked(
 
 
 def survey(tree: Tree) -> LinkedPackage:
-    """Check that every file exists, without reading any: there are no objects."""
+    """Check that every file exists, but read none: the result has no objects."""
     stated, index = _read_record(tree)
     own = _list_own(tree, stated)
     members = [
@@ -90,7 +93,7 @@ def survey(tree: Tree) -> LinkedPackage:
 
 
 def hash_rows(tree: Tree) -> str:
-    """Return the hash of all paths and hashes in the record; the prefix and times do not count."""
+    """Return a hash of all paths and hashes in the record, but not of the prefix and times."""
     stated, index = _read_record(tree)
     rows = sorted(f"{row.path} {row.sha256}" for row in _list_rows(stated))
     text = "\n".join((index.name, index.version, index.build, *rows))
@@ -99,7 +102,7 @@ def hash_rows(tree: Tree) -> str:
 
 class _Row(NamedTuple):
     path: str
-    sha256: str = ""  # of the installed file, which contains the prefix
+    sha256: str = ""  # hash of the installed file, which contains the prefix
 
 
 def _read_record(tree: Tree) -> tuple[Mapping[str, Any], Index]:
@@ -134,7 +137,7 @@ def _list_own(tree: Tree, stated: Mapping[str, Any]) -> list[tuple[_Row, TreeEnt
 
 
 def _require_most(tree: Tree, entries: Sequence[TreeEntry]) -> None:
-    """Raise PackageError if most files are missing: one line instead of one for each file."""
+    """Raise one PackageError if most files are missing, rather than a fault for each file."""
     gone = [entry for entry in entries if entry.faults]
     if len(gone) * 2 > len(entries):
         raise PackageError(
@@ -176,9 +179,9 @@ def _assemble(
 
 
 def _localise(index: Index, members: Sequence[Member]) -> Index:
-    """Describe a ``noarch`` package as installed.
+    """Return the values of a ``noarch`` package as they apply where it is installed.
 
-    Its files are in this prefix's site-packages, which has another path on Windows.
+    The files are in the prefix's site-packages, whose path is different on Windows.
     """
     windows = any(member.path.startswith("Lib/site-packages/") for member in members)
     subdir = "win-64" if windows and index.noarch else index.subdir

@@ -1,8 +1,8 @@
 """Archives of C++ libraries: libtorch's, and others that unpack to a prefix.
 
-There is no standard for them. An archive is recognised by its contents: native libraries in ``lib``
-(DLLs in ``bin``), together with headers, or files for CMake or pkg-config; all of this at the top
-of the archive or in one folder there.
+There is no standard for such archives. An archive is recognised by its contents: native libraries
+in ``lib`` (DLLs in ``bin``), and headers, or files for CMake or pkg-config. All of these are at the
+top of the archive or in one folder at the top.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ from binary_checks.packages.distributions import pick
 from binary_checks.trees.members import find_formats
 
 _CONDA = ".tar.bz2"  # also the suffix of conda packages
-_LISTED = (".zip", "/")  # containers that list their members without being read
-_WHOLE = (".zip", _CONDA, "/")  # containers of which all names are examined
+_LISTED = (".zip", "/")  # containers whose members are listed without reading the contents
+_WHOLE = (".zip", _CONDA, "/")  # containers in which all names are examined
 _LIBRARY = re.compile(
     r"(?:libs?(?:32|64)?/(?:.+/)?[^/]+\.(?:so(?:\.\d+)*|dylib|a|lib|dll)|bin/[^/]+\.dll)"
 )
@@ -67,7 +67,7 @@ _OF_OTHERS = re.compile(
 """Files at the top of an sdist, a conda package, a wheel or an environment."""
 _TEXTS = (_BUILD_VERSION, _BUILD_HASH)
 _LONGEST_TEXT = 4096  # bytes of build-version
-_LONGEST_CODE = 4 << 20  # bytes of a file for CMake; the largest of CMake itself has 200 kB
+_LONGEST_CODE = 4 << 20  # bytes of a file for CMake; the largest of CMake's own files has 200 kB
 _LONGEST_HEADER = 16 << 20  # bytes
 _MOST_KEPT = 256 << 20  # bytes of all kept files together; torch has 4 MB
 _LEAST_READ, _READ = 16 << 20, 64
@@ -75,22 +75,22 @@ _LEAST_READ, _READ = 16 << 20, 64
 archive.
 """
 _LONGEST_TARGET = 4096  # bytes of a symbolic link in a zip archive
-_DEEPEST_TELLING = 2  # slashes in names that show another kind of package
+_DEEPEST_TELLING = 2  # slashes in names that may show another kind of package
 _CODE = (".cmake", ".pc")
 _HEADERS = (".h", ".hh", ".hpp", ".hxx", ".cuh", ".inl", ".ipp", ".tcc", ".inc")
 _CONFIG = re.compile(r"(?:^|/)(?:([^/]+)Config|([^/]+)-config)\.cmake\Z")
 
 
 class _Evidence:
-    """Evidence for which top folder of an archive is a prefix, from the names of its members."""
+    """Names of members that show which folder at the top of an archive is a prefix."""
 
     def __init__(self) -> None:
         self._found: dict[str, set[str]] = {}  # by folder; "" for the top of the archive
         self._complete = False
-        self.refuted = False  # whether it is another kind of package
+        self.refuted = False  # whether names show that the archive is another kind of package
 
     def see(self, name: str) -> None:
-        """Examine the next name; the first of ten thousand headers suffices."""
+        """Examine the next name; skip names of deep paths once a prefix is found."""
         if self._complete and name.count("/") > _DEEPEST_TELLING:
             return
         name = name.removeprefix("./")
@@ -110,26 +110,26 @@ class _Evidence:
 
     @property
     def prefix(self) -> str | None:
-        """The folder that is a prefix, or None as long as none has all its parts."""
+        """The folder that is a prefix, or None until all required parts were seen in one folder."""
         return next((top for top, found in self._found.items() if len(found) > 1), None)
 
 
 def recognises(label: str, look: Callable[[], Tree]) -> bool:
-    """Return whether it is an archive by its name, or a folder, and its contents are a prefix."""
+    """Return whether the file is an archive by its name, or a folder, and contains a prefix."""
     if not label.endswith((*SUFFIXES, "/")):
         return False
     try:
         top = _find_prefix(look().each_entry, whole=label.endswith(_WHOLE))
         # a folder is itself the prefix
         return top is not None and not (top and label.endswith("/"))
-    except GatherError:  # no decompressor is installed; reading it reports that
+    except GatherError:  # no decompressor is installed; `read` reports the error
         return True
     except PackageError:
         return names_system(label) and not label.endswith(_CONDA)
 
 
 def _find_prefix(each_entry: Callable[[], Iterable[TreeEntry]], *, whole: bool) -> str | None:
-    """Return the prefix in the archive; stop reading a stream as soon as it is found."""
+    """Return the prefix in the archive; stop reading a stream when the prefix is found."""
     evidence = _Evidence()
     for entry in each_entry():
         evidence.see(entry.name)
@@ -143,7 +143,7 @@ def _find_prefix(each_entry: Callable[[], Iterable[TreeEntry]], *, whole: bool) 
 def preview(tree: Tree, reader: ObjectReader) -> Preview:
     """Look at the first bytes of the members.
 
-    Return all formats if they would have to be unpacked.
+    Return all formats if the members would have to be decompressed.
     """
     if tree.label.endswith(_LISTED):
         return Preview(kind=CppArchive, formats=find_formats(tree, tree.entries(), reader))
@@ -203,7 +203,7 @@ def read(
 
 
 class _SizeLimits(Mapping[str, int]):
-    """The largest size to keep for each name; names are only known while they are streamed."""
+    """The largest size to keep for each name; names are known only when they are streamed."""
 
     def __init__(self, links: frozenset[str]) -> None:
         self._links = links
@@ -255,7 +255,7 @@ class _Condenser:
 
 
 def _find_links(tree: Tree) -> frozenset[str]:
-    """Return the symbolic links in a zip archive, whose contents are their targets."""
+    """Return the symbolic links in a zip archive; the content of a link is its target."""
     if not tree.label.endswith(".zip"):
         return frozenset()
     return frozenset(each.name for each in tree.entries() if each.mode & 0o170000 == 0o120000)
@@ -309,7 +309,7 @@ def _move(each: Visited, top: str) -> Visited:
 
 
 def _find_dll_directories(objects: Iterable[ObjectFile]) -> Iterator[str]:
-    """Yield the folders of its DLLs: users add them to the search path, or copy the DLLs."""
+    """Yield the folders with DLLs: users add these folders to the search path, or copy the DLLs."""
     folders = (item.directory for item in objects if isinstance(item, PeFile))
     yield from dict.fromkeys(folder for folder in folders if folder)
 
@@ -408,7 +408,7 @@ class FileName(NamedTuple):
 
 
 _ALSO = {("libtorch", "windows"): ("x86_64",)}
-"""Architectures of names that state none: PyTorch states only that of Windows on ARM."""
+"""Architectures for names that state none: PyTorch's names for Windows state only ARM."""
 
 
 def parse_name(label: str) -> FileName:
@@ -438,7 +438,7 @@ def parse_name(label: str) -> FileName:
 
 
 def names_system(label: str) -> bool:
-    """Return whether the name alone states that it is built for some system."""
+    """Return whether the name states the system that the archive is built for."""
     found = parse_name(label)
     stated = found.stated
     return found.name == "libtorch" or bool(
@@ -468,7 +468,7 @@ def _read_deps(words: list[str]) -> bool | None:
 
 
 def _read_abi(words: list[str]) -> bool | None:
-    """Read ``cxx11-abi`` and ``pre-cxx11-abi``; names without either have meant both."""
+    """Read ``cxx11-abi`` and ``pre-cxx11-abi``; a name with neither may mean either ABI."""
     if "cxx11" not in words:
         return None
     place = words.index("cxx11")
@@ -476,7 +476,7 @@ def _read_abi(words: list[str]) -> bool | None:
 
 
 def _format_variant(word: str) -> str:
-    """Write ``cuda12.6`` as ``cu126``."""
+    """Return the variant's usual form: ``cu126`` for ``cuda12.6``."""
     found = re.fullmatch(r"cu(?:da)?(\d+)\.?(\d*)", word)
     return f"cu{found[1]}{found[2]}" if found else word
 
@@ -503,10 +503,10 @@ class _Seen(NamedTuple):
 
 
 def read_claims(named: FileName, objects: Sequence[ObjectFile], *, is_folder: bool) -> Claims:
-    """Return the claims of the name, completed by the systems of most objects.
+    """Return the claims that the name states, completed by the systems of most objects.
 
-    A package that was installed into a folder may use libraries of its system, and an archive
-    without dependencies those that its users provide.
+    A package that was installed into a folder may use libraries of its system. An archive without
+    dependencies may use libraries that its users provide.
     """
     stated = named.stated
     partial = is_folder or stated.with_deps is False
@@ -568,7 +568,7 @@ def _find_libc(objects: Iterable[ObjectFile]) -> str:
 
 
 def _find_minimum(objects: Iterable[ObjectFile]) -> tuple[int, int] | None:
-    """Return the newest macOS that any object requires, as the name does not state it."""
+    """Return the newest macOS version that any object requires; names do not state one."""
     asked = (item.minimum_os.split(".") for item in objects if isinstance(item, MachOFile))
     found = [(int(each[0]), int(each[1])) for each in asked if len(each) > 1]
     return max(found, default=None)

@@ -1,8 +1,8 @@
 """Texts in C++ archives: literal paths in files for CMake and pkg-config, and missing headers.
 
 Nothing is executed. In CMake's code only commands outside of conditions count, since their values
-are the same on every system; the probe of C++ consumers runs CMake itself. The grammars are those
-of cmake-language(7) and pkg-config(1).
+are the same on every system; the probe of C++ consumers runs CMake. The grammars are those of
+cmake-language(7) and pkg-config(1).
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from binary_checks.model.packages import (
     UnreadCode,
 )
 
-_MOST_PATHS = 20_000  # in all files for CMake, and in all files for pkg-config
-_MOST_CANDIDATES = 16  # for a path below the import prefix
+_MOST_PATHS = 20_000  # paths in all files for CMake, and in all files for pkg-config
+_MOST_CANDIDATES = 16  # places that are tried for a path below the import prefix
 _MOST_CODE = 4 << 20  # characters of all files for CMake; torch has 0.3 MB
 _LONGEST = 10_000  # characters of a value in a pkg-config file
 _MOST_EXPANDED = 16 << 20  # characters of all values in a package's pkg-config files
 _EXPORT = re.compile(r"(?:targets|exports?|config)[^/]*\.cmake\Z", re.IGNORECASE)
 """Names of files that describe targets: those that CMake exports or ``find_package`` reads."""
 _MODULE = re.compile(r"(?:^|/)Find[^/]*\.cmake\Z|/Modules[^/]*/")
-"""Modules that search users' systems for other packages, and may name the usual folders."""
+"""Modules that search users' systems for other packages; they may name the usual folders."""
 _TOKEN = re.compile(
     r"""
       (?P<space>\s+)
@@ -86,8 +86,8 @@ _FLAG = re.compile(
 )
 _FIELDS = {"cflags": PathRole.INCLUDE, "libs": PathRole.LINK, "libs.private": PathRole.LINK}
 _ROOT = "/\ue000/\ue000/\ue000/\ue000"
-"""A placeholder for the prefix, whatever folder users unpack it in, with room for paths that
-climb.
+"""A placeholder for the prefix in any folder. It is deep enough for paths that begin with
+``..``.
 """
 
 
@@ -116,7 +116,7 @@ def read_build_files(
     """Return the paths that files for CMake and pkg-config name.
 
     ``texts`` are the files' contents by path; ``paths`` are all paths of the archive; ``top`` is
-    the archive's folder that is the prefix, by which code may name it (``../demo/lib``).
+    the folder of the archive that is the prefix. Code may contain its name (``../demo/lib``).
     """
     cmake = _CmakeFiles(_with_folders(paths), top)
     pkg_config = _PkgConfigFiles()
@@ -183,7 +183,7 @@ class _CmakeFiles:
                     )
 
     def _place(self, file: str, written: str) -> str | None:
-        """Return a path relative to the prefix; return one outside of the archive as written."""
+        """Return a path relative to the prefix; return a path outside of the archive as written."""
         if not written.startswith("${"):
             return written.rstrip("/\\") or None  # the root folder is not reported
         variable, _, rest = written[2:].partition("}")
@@ -223,7 +223,8 @@ def _list_values(command: CmakeCommand) -> Iterator[tuple[PathRole, str, str]]:
         pairs = ((key, value) for key in values[at : at + 1] for value in values[at + 1 :])
         yield from _of_properties(values[1], pairs)
     elif name == "set" and "CACHE" not in values and _FOR_USERS.search("".join(values[:1])):
-        for value in filter(_LITERAL.match, values[1:]):  # users may set another value in the cache
+        # users may set another value in CMake's cache
+        for value in filter(_LITERAL.match, values[1:]):
             yield PathRole.VARIABLE, values[0], value
 
 
@@ -319,7 +320,8 @@ class _PkgConfigFiles:
     def _read_lines(self, path: str, text: str) -> Iterator[NamedPath]:
         folder = posixpath.join(_ROOT, posixpath.dirname(path))
         values = {"pcfiledir": folder}
-        kept = {"pcfiledir": folder}  # values relative to the file; all others are "$"
+        # values relative to the file; the value of any other variable is "$"
+        kept = {"pcfiledir": folder}
         for number, line in enumerate(text.splitlines(), 1):
             found = _LINE.fullmatch(line.partition("#")[0].rstrip())
             if found is None:
@@ -365,20 +367,21 @@ def _name(file: str, line: int, role: PathRole, subject: str, path: str) -> Name
 
 _DIRECTIVE = re.compile(
     rb"\n[ \t]*#[ \t]*((?:include|if|ifdef|ifndef|elif|else|endif)\b[^\n]*)"
-)  # starts with a literal character, which is searched four times as fast as the start of a line
+)  # starts with a literal character, since a search for the start of a line is four times slower
 _RAW = re.compile(rb'R"([^()\\\s]{0,16})\(')
 _INCLUDE = re.compile(r'include\s*([<"])([^<>"\n]+)[>"]')
 _INCLUDED = re.compile(rb'(?:^|\n)include\s*([<"][^<>"\n]+)')
 _PLATFORMS = frozenset({"sys", "linux", "asm", "mach", "arpa", "net", "netinet", "bits", "gnu"})
 _LONGEST_NAME = 300
 _MARKS = (b"#", b"/*", b'R"')
-_MOST_MARKS = 500_000  # in a header; each takes about a hundred bytes
+# directives, comments and raw strings in a header; each takes about a hundred bytes
+_MOST_MARKS = 500_000
 _MOST_LOST = 10_000
-_MOST_ENDLESS = 8  # unterminated raw strings; each takes a search to the end
+_MOST_ENDLESS = 8  # unterminated raw strings; for each, the text is searched to its end
 
 
 class TooManyMarks(Exception):
-    """A header with more directives, comments and raw strings than are followed."""
+    """A header with more directives, comments and raw strings than the limit."""
 
 
 def condense(content: bytes) -> bytes:
@@ -404,7 +407,7 @@ def condense(content: bytes) -> bytes:
 
 
 def _leave_out_raw(content: bytes) -> bytes:
-    """Return the text without raw strings; search each missing terminator only once."""
+    """Return the text without raw strings; search only once for each missing terminator."""
     kept, at, endless = list[bytes](), 0, set[bytes]()
     for found in _RAW.finditer(content):
         end = b")" + found[1] + b'"'
@@ -412,7 +415,7 @@ def _leave_out_raw(content: bytes) -> bytes:
             continue
         closed = content.find(end, found.end())
         if closed < 0 and len(endless) > _MOST_ENDLESS:
-            break  # an attack, and no header
+            break  # an attack, not a header
         if closed < 0:
             endless.add(end)
             continue
@@ -430,7 +433,7 @@ class _Include(NamedTuple):
 def find_missing_headers(
     condensed: Mapping[str, bytes], shipped: frozenset[str], root: str
 ) -> Headers:
-    """Return the missing headers that the given ones include.
+    """Return the missing headers that the given headers include.
 
     ``condensed`` are the directives by path, ``shipped`` all paths of the archive, ``root`` the
     folder of headers.
@@ -483,14 +486,14 @@ def _is_guarded(lines: list[str]) -> bool:
 
 
 class _Suspects:
-    """Names that may be missing, wherever they are included from; each is looked up once."""
+    """Names of headers that may be missing; each name is looked up once."""
 
     def __init__(self, known: _Shipped) -> None:
         self._known = known
         self._found: dict[bytes, bool] = {}
 
     def are_in(self, text: bytes) -> bool:
-        """Return whether a header includes one of them."""
+        """Return whether a header includes one of these names."""
         return any(self._is_one(written) for written in _INCLUDED.findall(text))
 
     def _is_one(self, written: bytes) -> bool:
@@ -512,7 +515,7 @@ class _Shipped:
         self._tops = {path.partition("/")[0] for path in inside if "/" in path}
 
     def lacks(self, include: _Include) -> bool:
-        """Return whether the included file is missing, and no other package would provide it."""
+        """Return whether the included file is missing and cannot be another package's."""
         name = posixpath.normpath(include.name)
         end = "/" + name.lstrip("./")
         at = bisect_left(self._reversed, end[::-1])

@@ -40,7 +40,7 @@ class InstallTarget(NamedTuple):
 
 
 class ReadMembers(NamedTuple):
-    """The result of one pass over the members."""
+    """The result of one pass over the members of a package."""
 
     visited: list[Visited]
     loading: mentions.DllLoading
@@ -53,7 +53,7 @@ def read_members(
     landing: InstallTarget,
     progress: Progress | None,
 ) -> ReadMembers:
-    """Read every member once, and find the DLLs that its code makes Windows load."""
+    """Read every member once, and find the DLLs that the package's code makes Windows load."""
     entries = tree.entries() if wanted.only is None else wanted.only
     search = _search_sources(entries, landing.tags)
     if search is None:
@@ -68,7 +68,7 @@ def read_members(
     ]
     if not found:
         return ReadMembers(visited, mentions.DllLoading())
-    from binary_checks.python_code.dll_directories import find_loading  # imported on demand
+    from binary_checks.python_code.dll_directories import find_loading  # imported only if needed
 
     shorten, place = landing.layout.shorten, landing.layout.place
     sources = (
@@ -86,7 +86,7 @@ def _search_sources(
 ) -> mentions.MentionSearch | None:
     """Return a search for code that loads DLLs, or None for packages that are not for Windows.
 
-    In a package without DLLs only code that adds folders is searched.
+    In a package without DLLs, search only for code that adds folders.
     """
     if _WINDOWS.isdisjoint(tag.platform for tag in tags):
         return None
@@ -113,7 +113,7 @@ def assemble(
     tags: tuple[Tag, ...],
     **own: Any,
 ) -> _Distribution:
-    """Return a distribution of that class; ``own`` are the fields that only the class has."""
+    """Return a distribution of that class; ``own`` are the fields that only this class has."""
     found = [item for each in reading.visited for item in each.objects]
     return kind(
         version=version,
@@ -139,7 +139,7 @@ _Kind = TypeVar("_Kind", ObjectFile, MalformedObject, UnreadObject)
 
 
 def pick(found: Iterable[ReadObject], kind: type[_Kind]) -> tuple[_Kind, ...]:
-    """Return the results of one class, sorted by path, without static archives."""
+    """Return the objects of one class, sorted by path, without plain static archives."""
     picked = (item for item in found if isinstance(item, kind) and not _is_linked(item))
     return tuple(sorted(picked, key=lambda item: item.path))
 
@@ -148,14 +148,14 @@ def _is_linked(item: ReadObject) -> bool:
     return isinstance(item, StaticArchive) and item.is_plain
 
 
-# Texts in ``*.dist-info``: a text that cannot be read becomes a fault, never an error.
+# Texts in ``*.dist-info``. If a text cannot be read, this is a fault, never an error.
 
 Headers = tuple[tuple[str, str], ...]
 Faults = tuple[str, ...]
 
 _MIB = 1 << 20
 LONGEST = {"METADATA": 4 * _MIB, "WHEEL": _MIB, "RECORD": 32 * _MIB, "entry_points.txt": _MIB}
-"""Bytes of each text that are read: parsed, a header of five bytes takes two hundred."""
+"""Bytes of each text that are read. A header of five bytes takes two hundred once it is parsed."""
 
 _SHOWN = 40  # characters of a name in a sentence
 
@@ -172,7 +172,7 @@ class Texts(NamedTuple):
 
 
 def read_texts(contents: Mapping[str, bytes | None]) -> Texts:
-    """Read the given texts; ``contents`` are by name in the folder."""
+    """Read the given texts; the keys of ``contents`` are names in the folder."""
     metadata, metadata_faults = read_headers(contents.get("METADATA") or b"")
     wheel, wheel_faults = read_headers(contents.get("WHEEL") or b"")
     record, record_faults = read_record(contents.get("RECORD"))
@@ -248,15 +248,15 @@ def read_entry_points(content: bytes) -> tuple[tuple[tuple[str, str, str], ...],
 
 
 class _GroupError(Exception):
-    """A line that configparser rejects, too."""
+    """A line that configparser also rejects."""
 
 
 def _read_groups(text: str) -> list[tuple[str, str, str]]:
     """Read entry_points.txt (entry points specification, "File format").
 
-    This is configparser with case-sensitive names and ``=`` as the only delimiter, but in linear
-    time: the regular expressions of configparser are quadratic in the blanks of a line, and its
-    list of errors is in the number of lines.
+    Accept the syntax of configparser with case-sensitive names and ``=`` as the only delimiter, but
+    take linear time. The regular expressions of configparser take quadratic time in the blanks of a
+    line, and its list of errors takes quadratic time in the number of lines.
     """
     groups: dict[str, dict[str, list[str]]] = {}
     group = values = None

@@ -48,7 +48,7 @@ _ON_WINDOWS = (Tag("py3", "none", "win_amd64"),)
 
 
 def recognises(label: str, look: Callable[[], Tree]) -> bool:
-    """Return whether it is a folder with a file that is an object by name or first bytes."""
+    """Return whether the path is a folder with an object file, by name or first bytes."""
     if not label.endswith("/"):
         return False
     tree, entries = look(), look().entries()
@@ -57,7 +57,7 @@ def recognises(label: str, look: Callable[[], Tree]) -> bool:
 
 
 def preview(tree: Tree, reader: ObjectReader) -> Preview:
-    """Look at the first bytes of its files."""
+    """Look at the first bytes of the folder's files."""
     return Preview(kind=ObjectFolder, formats=find_formats(tree, tree.entries(), reader))
 
 
@@ -92,9 +92,9 @@ def read(
 
 
 def find_layout(entries: Iterable[TreeEntry]) -> Layout:
-    """Return an environment's layout if there is a site-packages, else that of a plain folder.
+    """Return an environment's layout if there is a site-packages, or else a plain folder's layout.
 
-    If a mixed environment has two site-packages, use that with more files.
+    If a mixed environment has two site-packages, use the one with more files.
     """
     found = Counter(m[0] for entry in entries if (m := _SITE_PACKAGES.match(entry.name)))
     if not found:
@@ -115,8 +115,8 @@ def find_layout(entries: Iterable[TreeEntry]) -> Layout:
 # Claims of files without metadata: the systems and Pythons in their headers and names.
 
 _PYTHON = re.compile(r"(?:lib)?python3\.?(?P<minor>\d{1,3})(?:_d)?\.(?:dll|so(?:\.1\.0)?|dylib)")
-"""The library of one Python version; an extension module without a version in its name may need
-it.
+"""The library of one Python version. An extension module may need it although the module's own name
+states no version.
 """
 _MUSL = ("ld-musl-", "libc.musl-")
 _TAGS = {"linux": "linux_{}", "macos": "macosx_{}", "windows": "win_{}"}
@@ -134,7 +134,7 @@ _Package = TypeVar("_Package", bound=Package)
 def assemble(
     kind: type[_Package], visited: Sequence[Visited], layout: Layout, **own: Any
 ) -> _Package:
-    """Return a package of that class; ``own`` are the fields that only the class has."""
+    """Return a package of that class; ``own`` are the fields that only this class has."""
     found = [item for each in visited for item in each.objects]
     objects = pick(found, ObjectFile)
     return kind(
@@ -151,7 +151,7 @@ def assemble(
 def read_claims(objects: Sequence[ObjectFile]) -> Claims:
     """Return the systems and Pythons that objects claim, without requirements.
 
-    Objects state a minimum version only for macOS: together they need the newest.
+    Objects state a minimum version only for macOS; the package needs the newest of these versions.
     """
     systems: dict[str, SystemClaim] = {}
     for claim in filter(None, map(_read_system, objects)):

@@ -73,7 +73,7 @@ def read_unhashed(tree: Tree, reader: ObjectReader) -> InstalledPackage:
 
 
 def survey(tree: Tree) -> InstalledPackage:
-    """Check that every file exists and has its size, without reading any: there are no objects."""
+    """Check that every file exists and has its size, but read none: the result has no objects."""
     own, texts = _list_own(tree), _read_texts(tree)
     layout = _lay_out(tree, texts)
     visited = [Visited(_describe(entry, layout)) for entry in own.entries]
@@ -96,7 +96,7 @@ def _read(
 
 
 def hash_rows(tree: Tree) -> str:
-    """Return the hash of RECORD, which is that of the wheel's own RECORD."""
+    """Return the hash of RECORD's rows, which is the same as for the wheel's RECORD."""
     return hash_record(tree.path.name, _read_record(tree).rows)
 
 
@@ -117,11 +117,11 @@ class _Record(NamedTuple):
 
 
 class _Own(NamedTuple):
-    """The files of the package in RECORD, without those that the installer added."""
+    """The package's own files in RECORD, without those that the installer added."""
 
     record: _Record
     rows: Sequence[RecordRow]
-    entries: Sequence[TreeEntry]  # one for each row
+    entries: Sequence[TreeEntry]  # one entry for each row
 
 
 def _list_own(tree: Tree) -> _Own:
@@ -165,16 +165,16 @@ def _read_texts(tree: Tree) -> wheel_texts.Texts:
 
 
 def _lay_out(tree: Tree, texts: wheel_texts.Texts) -> Layout:
-    """Return the layout of its wheel, whatever folder this environment has for site-packages.
+    """Return the layout of the package's wheel, whatever site-packages this environment has.
 
-    So wheel and installed copy have the same facts, and facts stated for the wheel hold for the
-    copy.
+    Thus a wheel and its installed copy have the same facts, and facts stated for the wheel also
+    apply to the copy.
     """
     return lay_out(tree.label.removeprefix(LABEL), read_tags(texts.wheel))
 
 
 def _describe(entry: TreeEntry, layout: Layout) -> Member:
-    """Describe a file by the list alone."""
+    """Describe a file by its row in RECORD, without reading the file."""
     return Member(
         path=layout.place(entry.name),
         archive_name=entry.stored,
@@ -214,7 +214,7 @@ def _compare(row: RecordRow, each: Visited, *, hashed: bool) -> Visited:
     """
     member, stated = each.member, decode_hash(row.hash)
     if member.faults and not (hashed and member.sha256):
-        return each  # it was not read
+        return each  # the file was not read
     digest = member.sha256 if hashed else stated
     faults = (*member.faults, *_find_changes(row, stated, member.size, digest))
     return each._replace(member=replace(member, sha256=digest, faults=faults))

@@ -1,4 +1,4 @@
-"""A single object file, named by itself: a developer's ``.so``, ``.pyd`` or ``.dylib``."""
+"""A single object file that is judged on its own: a developer's ``.so``, ``.pyd`` or ``.dylib``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PROGRAMS = ("", ".exe", ".node")
 
 
 def recognises(label: str, look: Callable[[], Tree]) -> bool:
-    """Return whether it has a library's name, or has a program's name and is an object."""
+    """Return whether the file is named like a library, or is an object named like a program."""
     if format_of_name(label) is not None:
         return True
     suffix = PurePath(label).suffix
@@ -34,7 +34,7 @@ def recognises(label: str, look: Callable[[], Tree]) -> bool:
 
 
 def preview(tree: Tree, reader: ObjectReader) -> Preview:
-    """Look at its first bytes."""
+    """Look at the first bytes of the file."""
     return Preview(kind=SingleObject, formats=find_formats(tree, tree.entries(), reader))
 
 
@@ -44,7 +44,7 @@ def read(
     progress: Progress | None = None,
     store: ContentStore | None = None,
 ) -> SingleObject:
-    """Read the file. Raises PackageError if that fails or it is no object."""
+    """Read the file. Raises PackageError if it cannot be read or is not an object file."""
     visited = tree.visit(reader, VisitRequest(store=store), progress)
     package = assemble(
         SingleObject,

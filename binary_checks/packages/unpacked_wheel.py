@@ -17,9 +17,9 @@ from binary_checks.trees.members import find_formats
 
 
 def recognises(label: str, look: Callable[[], Tree]) -> bool:
-    """Return whether it is a folder with exactly one ``*.dist-info``, which has a WHEEL.
+    """Return whether the path is a folder with exactly one ``*.dist-info``, which contains WHEEL.
 
-    So a site-packages is none, which has one for each package.
+    A site-packages is not an unpacked wheel: it has a ``*.dist-info`` for each package.
     """
     if not label.endswith("/"):
         return False
@@ -31,7 +31,7 @@ def recognises(label: str, look: Callable[[], Tree]) -> bool:
 
 
 def preview(tree: Tree, reader: ObjectReader) -> Preview:
-    """Look at the first bytes of its files."""
+    """Look at the first bytes of the folder's files."""
     return Preview(kind=UnpackedWheel, formats=find_formats(tree, tree.entries(), reader))
 
 
@@ -41,7 +41,7 @@ def read(
     progress: Progress | None = None,
     store: ContentStore | None = None,
 ) -> UnpackedWheel:
-    """Read every file in the folder. Raises PackageError if it is no unpacked wheel."""
+    """Read every file in the folder. Raises PackageError if it is not an unpacked wheel."""
     dist_info = find_dist_info(tree)
     name, _, version = dist_info.removesuffix(DIST_INFO).partition("-")
     tags = read_tags(_read_wheel_headers(tree, dist_info))

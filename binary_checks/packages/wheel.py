@@ -44,7 +44,7 @@ def recognises(label: str, look: Callable[[], Tree]) -> bool:
 
 
 def preview(tree: Tree, reader: ObjectReader) -> Preview:
-    """Look at a wheel's directory and the first bytes of its members."""
+    """Read a wheel's list of members, and the first bytes of each member."""
     parse_file_name(tree.label)
     find_dist_info(tree)
     return Preview(kind=Wheel, formats=find_formats(tree, tree.entries(), reader))
@@ -56,19 +56,19 @@ def read(
     progress: Progress | None = None,
     store: ContentStore | None = None,
 ) -> Wheel:
-    """Read a wheel from start to end. Raises PackageError if it is none."""
+    """Read a wheel from start to end. Raises PackageError if it is not a wheel."""
     name, version, build, tags = parse_file_name(tree.label)
     title = Title(name, version, tags, find_dist_info(tree))
     return read_contents(Wheel, tree, reader, title, progress=progress, store=store, build=build)
 
 
 class Title(NamedTuple):
-    """The facts about a wheel that must be known before it is read."""
+    """The facts about a wheel that must be known before its members are read."""
 
     name: str
     version: str
     tags: tuple[Tag, ...]
-    dist_info: str  # name of its metadata folder
+    dist_info: str  # name of the metadata folder
 
 
 def read_contents(  # noqa: PLR0913 - what reads every kind, and what is known of this one
@@ -81,9 +81,9 @@ def read_contents(  # noqa: PLR0913 - what reads every kind, and what is known o
     store: ContentStore | None,
     **own: Any,
 ) -> _Wheel:
-    """Read every member into a wheel of that class.
+    """Read every member, and return a wheel of that class.
 
-    ``own`` are the fields that only the class has.
+    ``own`` are the fields that only this class has.
     """
     dist_info, layout, tags = title.dist_info, lay_out(title.name, title.tags), title.tags
     kept = {f"{dist_info}/{text}": most for text, most in LONGEST.items()}
@@ -132,7 +132,7 @@ def find_dist_info(tree: Tree) -> str:
 
 
 def _read_texts(label: str, dist_info: str, visited: Iterable[Visited]) -> Texts:
-    about = {  # of two members with one name the last counts, as for all installers
+    about = {  # if two members have the same name the last counts, as for all installers
         each.member.archive_name.removeprefix(f"{dist_info}/"): each
         for each in visited
         if each.member.archive_name.startswith(f"{dist_info}/")
@@ -155,7 +155,7 @@ def _add_faults(each: Visited, faults: Mapping[str, tuple[str, ...]]) -> Visited
     return each._replace(member=replace(each.member, faults=(*each.member.faults, *more)))
 
 
-# The paths at which an installer puts the members, as pip does in a virtual environment.
+# The paths to which an installer such as pip writes the members in a virtual environment.
 
 _FOLDERS = {"cpython": "python", "": "python", "pypy": "pypy"}
 """The folder's name below ``lib`` by implementation (sysconfig: ``implementation_lower``)."""
@@ -165,9 +165,10 @@ def lay_out(name: str, tags: Iterable[Tag]) -> Layout:
     """Return the layout of the prefix in which a wheel, or its installed copy, is installed.
 
     A wheel for several Pythons (``cp39-abi3``, ``cp310.cp311``) is in the site-packages of the
-    oldest that it claims; one that claims no minor version (``py3-none``) is in
-    ``lib/python3/site-packages``, which represents that of every Python. On Windows the path of
-    site-packages has no version. A wheel for several systems has the layout of Linux and macOS.
+    oldest Python that the wheel claims. A wheel that claims no minor version (``py3-none``) is in
+    ``lib/python3/site-packages``, which represents the site-packages of every Python. On Windows
+    the path of site-packages has no version. A wheel for several systems has the layout of Linux
+    and macOS.
     """
     tags = tuple(tags)
     versioned = [each for each in map(read_python, tags) if each.version is not None]
@@ -194,8 +195,8 @@ def lay_out(name: str, tags: Iterable[Tag]) -> Layout:
 def place_member(archive_name: str, data: str, layout: Layout) -> str:
     """Return the installed path of a member ("The .data directory").
 
-    A member ``<data>/<scheme>/x`` goes to the scheme's folder, others to site-packages. A name that
-    leads out of its folder stays unresolved, since checks judge it as it is spelled.
+    A member ``<data>/<scheme>/x`` goes to the scheme's folder, all others to site-packages. A name
+    that leads out of its folder stays unresolved, since checks judge the name as it is written.
     """
     root, slash, rest = archive_name.partition("/")
     inner_name = _in_scheme(rest, layout) if root == data and slash else None

@@ -11,7 +11,7 @@ from binary_checks.python_code.parsing import ParsingBudget
 _LONGEST = 256  # characters of a module's full name
 _STEP = 16  # cost of visiting a node
 _EMPTY = frozenset({"annotation", "returns", "ctx", "op", "ops"})
-"""Fields of a node that bind and load nothing; the last three are on every other node."""
+"""Fields of a node that neither bind nor read names; every other node has one of the last three."""
 _DESCRIBING = frozenset({"restype", "argtypes", "errcheck"})
 _EXTENDING = frozenset({"extend", "update"})
 _APPENDING = frozenset({"append", "add", "appendleft", "insert"})
@@ -30,13 +30,13 @@ class BoundNames:
 
     def __init__(self, tree: ast.Module, budget: ParsingBudget) -> None:
         self.calls: list[Call] = []
-        self.callers: dict[str, list[Call]] = {}  # calls of a function by its name
+        self.callers: dict[str, list[Call]] = {}  # calls of a function, by the function's name
         self.inner: dict[Function, PythonScope] = {}
         self.named: list[ast.Attribute | ast.Name] = []
         self.used: set[ast.expr] = set()  # functions that are called, or declared to ctypes
         self._grown: list[tuple[str, Binding]] = []
-        # Each method records what a node binds, calls or returns, and returns the context of its
-        # parts.
+        # Each method records what a node binds, calls or returns, and returns the context of the
+        # node's parts.
         self._noting: dict[type[ast.AST], Callable[..., BoundAt | None]] = {
             **dict.fromkeys((ast.Attribute, ast.Name), self._note_name),
             **dict.fromkeys((ast.AnnAssign, ast.NamedExpr), self._note_value),
@@ -200,7 +200,7 @@ def _end(node: ast.stmt | ast.expr) -> Position:
     return node.end_lineno or 0, node.end_col_offset or 0
 
 
-# Bindings of names, and where each applies.
+# Bindings of names, and the code to which each binding applies.
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Position = tuple[int, int]  # line and column
@@ -218,21 +218,21 @@ class Parameter(NamedTuple):
 
 
 class Grown(NamedTuple):
-    """Elements added to a list."""
+    """Elements that code adds to a list."""
 
     more: ast.expr
 
 
 Bound = ast.expr | Function | Parameter | Grown | str | None
-"""The value bound to a name: for an import its full name, None if it is unknown."""
+"""The value bound to a name: the full name for an import, None for an unknown value."""
 
 
 class BoundAt(NamedTuple):
     """The context of a piece of code."""
 
     scope: PythonScope
-    until: Position = END  # end of its block of statements
-    loop: Span = (END, END)  # the outermost loop of its function
+    until: Position = END  # end of the block of statements that contains the code
+    loop: Span = (END, END)  # the outermost loop of the function that contains the code
 
 
 class Binding(NamedTuple):
@@ -245,7 +245,8 @@ class Binding(NamedTuple):
     def reaches(self, name: ast.Name, scope: PythonScope) -> bool:
         """Return whether a name may have this binding where it is read.
 
-        In another function any binding may apply, as it may run at any time.
+        If the name is read in another function, any binding may apply: the function may run at any
+        time.
         """
         at, (first, last) = _begin(name), self.place.loop
         return scope is not self.place.scope or self.after <= at or first <= at < last
@@ -262,7 +263,7 @@ class PythonScope:
     def __init__(self, outer: PythonScope | None = None) -> None:
         self.outer = outer
         self.names: dict[str, list[Binding]] = {}
-        self.shared: set[str] = set()  # declared global or nonlocal
+        self.shared: set[str] = set()  # names that are declared global or nonlocal
         self.returned: list[ast.expr] = []
 
     def bind(self, name: str, binding: Binding) -> None:

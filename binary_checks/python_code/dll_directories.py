@@ -24,10 +24,10 @@ _TESTS = frozenset({"test", "tests", "testing", "conftest.py"})  # files that us
 
 
 class Mention:
-    """A search for code that does a certain thing; expressions are compiled on first use."""
+    """A search for a certain kind of statement; regular expressions are compiled on first use."""
 
     def __init__(self, *hints: bytes, pattern: bytes) -> None:
-        """Search for ``pattern``, a short one; each match contains one of the ``hints``.
+        """Search for the short ``pattern``; each match contains one of the ``hints``.
 
         Each hint begins with a literal letter, so that most code is skipped at once.
         """
@@ -39,12 +39,12 @@ class Mention:
         return tuple(re.compile(hint).search for hint in self._hints)
 
     def is_in(self, code: bytes) -> bool:
-        """Return whether a piece of code contains it."""
+        """Return whether a piece of code contains the mention."""
         hinted = any(search(code) for search in self._searches)
         return hinted and re.search(self._pattern, code) is not None
 
     def search(self) -> Callable[[bytes], bool]:
-        """Return a function that takes code in pieces and returns whether it was found so far."""
+        """Return a function that takes code in pieces, and returns whether it has found a match."""
         found, tail = False, b""
 
         def take(piece: bytes) -> bool:
@@ -73,7 +73,7 @@ OPENING = Mention(
 
 
 class MentionSearch:
-    """Searches members for a mention while they are streamed, in several threads."""
+    """Searches members for a mention while they are streamed, on several threads."""
 
     def __init__(self, mention: Mention, is_searched: Callable[[str], bool]) -> None:
         self._mention = mention
@@ -81,7 +81,7 @@ class MentionSearch:
         self.found: set[str] = set()  # names of members
 
     def watch(self, name: str) -> Callable[[bytes], object] | None:
-        """Return a callback for the content of the member of that name, or None to skip it."""
+        """Return a callback for the content of the named member, or None to skip the member."""
         if not self._is_searched(name):
             return None
         take = self._mention.search()
@@ -107,8 +107,8 @@ class Opening(NamedTuple):
     source: str
     paths: tuple[str, ...]
     patterns: tuple[str, ...]  # patterns for names that are only known at run time
-    tried: bool  # whether the code continues if it fails
-    late: bool  # whether no import executes it
+    tried: bool  # whether the code continues if the call fails
+    late: bool  # whether no import executes the call
 
 
 class Openings(NamedTuple):
@@ -119,14 +119,14 @@ class Openings(NamedTuple):
 
 
 class DllLoading(NamedTuple):
-    """The DLL loading of a package's code; see ``Package``."""
+    """The folders and DLLs that a package's code makes Windows load; see ``Package``."""
 
     dll_directories: tuple[str, ...] = ()
     loading_code: tuple[str, ...] = ()
     preloaded: tuple[str, ...] = ()
 
     def placed(self, place: Callable[[str], str]) -> DllLoading:
-        """Return it with other paths; the present ones are relative to site-packages."""
+        """Return a copy with other paths; the present paths are relative to site-packages."""
         return DllLoading(*(tuple(map(place, paths)) for paths in self))
 
 
@@ -139,16 +139,17 @@ def is_source(path: str) -> bool:
 
 # bytes of a source that is parsed, which takes up to 1000 times as much memory
 _LONGEST_SOURCE = 192 << 10
-_MOST_BYTES = 2 << 20  # bytes of all sources of a package together
+_MOST_BYTES = 2 << 20  # bytes of all sources of a package
 _MOST_FILES = 400
-_MOST_COST = 30_000_000  # cost of all of them; torch 2.15 costs 25 million
+_MOST_COST = 30_000_000  # cost of all sources of a package; torch 2.15 costs 25 million
 
 _ADDS = frozenset({"add_dll_directory", "AddDllDirectory"})
 _LIBRARY = "LoadLibrary LoadLibraryA LoadLibraryW LoadLibraryEx LoadLibraryExA LoadLibraryExW"
 _OPENS = frozenset({"CDLL", "WinDLL", "OleDLL", "PyDLL", "dlopen", *_LIBRARY.split()})
 # functions with the arguments name and path
 _IMPORTS = frozenset({"spec_from_file_location", "ExtensionFileLoader"})
-_MAY_OPEN = "load_library"  # torch.ops has this function, as have many objects that open nothing
+# the name of a function of torch.ops, and of many objects whose function opens no file
+_MAY_OPEN = "load_library"
 
 
 class _Found(NamedTuple):
@@ -157,9 +158,9 @@ class _Found(NamedTuple):
 
 
 def find_loading(sources: Iterable[SourceFile], paths: Iterable[str]) -> DllLoading:
-    """Follow the sources, those of the outermost packages first, as long as the budget lasts.
+    """Follow the sources within the budget; begin with those of the outermost packages.
 
-    ``paths`` are those of all files in the package.
+    ``paths`` are the paths of all files in the package.
     """
     budget = ParsingBudget(_MOST_COST)
     places = Places(paths, budget)
@@ -180,8 +181,8 @@ def find_openings(
 ) -> Openings:
     """Find the calls that open files of the package.
 
-    ``paths`` are those of all its files; ``called`` are names of functions that other modules of
-    the package call when they are imported.
+    ``paths`` are the paths of all files in the package; ``called`` are names of functions that
+    other modules of the package call when they are imported.
     """
     budget = ParsingBudget(_MOST_COST)
     places, called = Places(paths, budget), frozenset(called)
@@ -216,7 +217,7 @@ def _list_openings(
 
 
 def choose_followed(sources: Iterable[SourceFile]) -> Iterator[tuple[SourceFile, bool]]:
-    """Yield the sources in order, with whether to follow each; others are not even read."""
+    """Yield each source in order, and whether to follow it; a source not followed is not read."""
     total = 0
     in_turn = sorted(sources, key=lambda each: (each.path.count("/"), each.path))
     for number, source in enumerate(in_turn):
@@ -227,7 +228,7 @@ def choose_followed(sources: Iterable[SourceFile]) -> Iterator[tuple[SourceFile,
 
 
 def _follow(source: SourceFile, places: Places, budget: ParsingBudget) -> _Found | None:
-    """Return the folders that a file adds and the files it opens; None if it is not followed."""
+    """Return the folders that a file adds and the files it opens, or None if it is not followed."""
     try:
         budget.pay(source.size)
         tree = parse(_read(source), budget)
@@ -249,7 +250,7 @@ def _format_patterns(texts: Iterable[str]) -> set[str]:
 
 
 def _format_pattern(text: str) -> str:
-    """Write a partly known path as a pattern: ``demo/libdemo_*.so``, ``*/libdemo.so``, ``*``.
+    """Return a partly known path as a pattern: ``demo/libdemo_*.so``, ``*/libdemo.so``, ``*``.
 
     Partial names without a folder, and folders outside of the package, belong to the system.
     """
@@ -264,12 +265,12 @@ def _read(source: SourceFile) -> bytes:
     content = source.read()
     if not source.path.endswith(".pth"):
         return content
-    # Python executes only these lines of .pth files.
+    # Of a .pth file, Python executes only these lines.
     return b"\n".join(line for line in content.splitlines() if line.startswith(b"import"))
 
 
 def _list_loads(names: BoundNames, folder: Folder) -> Iterator[tuple[str, Texts, ast.Call | None]]:
-    """Yield each call that loads something with its argument; functions not called may get any."""
+    """Yield each call that loads a file, and its argument, which is unknown for other uses."""
     for node, scope in names.calls:
         name = folder.full_name(node.func, scope).rpartition(".")[2]
         given = (*node.args, *(each.value for each in node.keywords))
@@ -287,7 +288,7 @@ def _list_loads(names: BoundNames, folder: Folder) -> Iterator[tuple[str, Texts,
 
 
 def _decides(found: _Found | None, directories: set[str]) -> bool:
-    """Return whether only running the file shows what it adds or opens."""
+    """Return whether only running the file would show which folders it adds or files it opens."""
     if found is None or any(UNKNOWN in text for text in found.added):
         return True
     folders = {ntpath.dirname(text) for text in found.opened if UNKNOWN in text}
@@ -297,7 +298,7 @@ def _decides(found: _Found | None, directories: set[str]) -> bool:
 # Calls that may fail or run late, judged by the code around them.
 
 _CAUGHT = frozenset({"OSError", "WindowsError", "EnvironmentError", "Exception", "BaseException"})
-"""Exceptions that ctypes raises for a library that does not load, and those that catch them."""
+"""Exceptions that ctypes raises for a library that does not load, and their base classes."""
 _OF_SYSTEM = frozenset({"sys", "os", "platform", "environ", "getenv", "TYPE_CHECKING"})
 _EXIST = frozenset({"exists", "isfile", "is_file"})
 _STEP = 4  # cost of visiting a node
@@ -305,10 +306,11 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
 class SparedCalls(NamedTuple):
-    """Calls whose failure does not stop an import."""
+    """Calls that may fail without stopping an import."""
 
-    tried: frozenset[ast.Call]  # the code around them catches it and continues
-    late: frozenset[ast.Call]  # in functions that no import calls, or under a condition
+    tried: frozenset[ast.Call]  # the code around the calls catches the failure and continues
+    # the calls are in functions that no import calls, or under a condition
+    late: frozenset[ast.Call]
 
 
 class _Around(NamedTuple):
@@ -316,13 +318,13 @@ class _Around(NamedTuple):
 
     functions: tuple[str, ...] = ()
     tried: bool = False
-    chosen: bool = False  # under a condition that is not evaluated
+    chosen: bool = False  # whether the code is under a condition that is not evaluated
 
 
 def find_spared_calls(
     tree: ast.Module, budget: ParsingBudget, called: Iterable[str] = ()
 ) -> SparedCalls:
-    """Walk over a file once. Raises LeftAloneError if it would cost too much.
+    """Walk over a file once. Raises LeftAloneError if the walk would cost too much.
 
     ``called`` are names of functions that other modules call when they are imported.
     """
@@ -367,7 +369,7 @@ def _find_called(
 ) -> dict[str, bool]:
     """Return the names of functions that an import calls.
 
-    The value is True if the code continues wherever such a call fails.
+    The value is True if the code continues after a failure, wherever the function is called.
     """
     found, before = dict.fromkeys(called, False), {"": False}
     while found != before:
@@ -385,8 +387,8 @@ def _find_called(
 def _goes_on(handler: ast.ExceptHandler, budget: ParsingBudget) -> bool:
     """Return whether a handler catches a failed load, and neither raises nor loads another library.
 
-    It may catch an exception of the package itself: xformers raises xFormersInvalidLibException and
-    catches that.
+    The exception may be one of the package: xformers raises xFormersInvalidLibException, and
+    catches it.
     """
     kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
     names = {_name_of(kind) for kind in kinds if kind is not None}
@@ -394,7 +396,7 @@ def _goes_on(handler: ast.ExceptHandler, budget: ParsingBudget) -> bool:
     if handler.type is not None and not own and _CAUGHT.isdisjoint(names):
         return False
     for node in ast.walk(handler):
-        budget.pay(_STEP)  # paid again for each enclosing handler
+        budget.pay(_STEP)  # each enclosing handler pays again
         if _tries_again(node):
             return False
     return True

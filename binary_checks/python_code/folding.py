@@ -19,7 +19,7 @@ SITE = PREFIX + "\\Lib\\site-packages"  # site-packages of a virtual environment
 
 
 class Places:
-    """The files of a package, looked up by paths that its code computes."""
+    """The files of a package, looked up by paths that the package's code computes."""
 
     def __init__(self, paths: Iterable[str], budget: ParsingBudget) -> None:
         self._paths = tuple(paths)
@@ -30,7 +30,7 @@ class Places:
         return {path.lower(): path for path in self._paths}
 
     def file(self, place: str) -> str | None:
-        """Return the package's file at an absolute path, or None."""
+        """Return the package's file at an absolute path, or None if there is none."""
         path = (relative(place) or "").lower()
         return self._files.get(path) or self._files.get(f"{path}.dll")
 
@@ -48,7 +48,7 @@ class Places:
         return fnmatchcase(last, pattern)
 
     def module(self, name: str) -> str | None:
-        """Return the file of a module of the package; a folder of DLLs alone counts as one."""
+        """Return the file of a module of the package; a folder with only DLLs is also a module."""
         self._budget.pay(len(self._files) + len(name))
         path = name.replace(".", "/").lower()
         if f"{path}.py" in self._files:
@@ -79,14 +79,14 @@ _MOST_TEXTS = 256  # texts for one expression
 _TEXT_COST = 32  # cost of keeping a text, in addition to its characters
 
 UNKNOWN = "|"
-"""A placeholder for a part that is only known at run time; Windows allows it in no path."""
+"""A placeholder for a part that is only known at run time; no path on Windows may contain it."""
 
 Texts = frozenset[str]
-"""All values of an expression; empty if only the user decides: ``os.environ["PATH"]``."""
+"""All values of an expression; empty if the value depends on the user: ``os.environ["PATH"]``."""
 
 
 class Several(Texts):
-    """A list, tuple or set, of which any value may be an element."""
+    """A list, tuple or set; any of the values may be an element."""
 
 
 NOTHING: Texts = frozenset()
@@ -94,14 +94,14 @@ SOMETHING: Texts = frozenset({UNKNOWN})
 
 
 def one(text: str) -> Texts:
-    """Return a text in code; one that is not printable, as a surrogate, is no path."""
+    """Return the set of one text in code; a text that is not printable cannot be a path."""
     return frozenset({text}) if len(text) <= _LONGEST and text.isprintable() else SOMETHING
 
 
 def combine(budget: ParsingBudget, function: Callable[..., str], *parts: Texts) -> Texts:
     """Apply a function whose result is not much longer than its arguments.
 
-    It may add one character for each argument.
+    The function may add one character for each argument.
     """
     count, length = 1, len(parts)
     for part in parts:
@@ -114,12 +114,12 @@ def combine(budget: ParsingBudget, function: Callable[..., str], *parts: Texts) 
 
 
 def change(budget: ParsingBudget, function: Callable[[str], str], texts: Texts) -> Texts:
-    """Apply a function to those values that are completely known."""
+    """Apply a function to the values that are completely known."""
     return combine(budget, lambda each: UNKNOWN if UNKNOWN in each else function(each), texts)
 
 
 def unite(budget: ParsingBudget, many: Iterable[Texts]) -> Texts:
-    """Return the union of values; it is a list if one of them is."""
+    """Return the union of values; the union is a list if one of the values is a list."""
     found, several = set[str](), False
     for texts in many:
         budget.pay(_TEXT_COST * len(texts))
@@ -130,7 +130,7 @@ def unite(budget: ParsingBudget, many: Iterable[Texts]) -> Texts:
     return Several(found) if several else frozenset(found)
 
 
-# Functions and values of Python's standard library on Windows, as far as paths need them.
+# Functions and values of Python's standard library, as on Windows, that paths are made with.
 
 NAMES: Mapping[str, Texts] = {
     "os.sep": frozenset({"\\"}),
@@ -141,7 +141,7 @@ NAMES: Mapping[str, Texts] = {
     "site.getsitepackages": Several({PREFIX, SITE}),
     "site.getusersitepackages": NOTHING,
 }
-"""Values of these names, whether they are called or not."""
+"""Values of these names, whether code calls them or not."""
 
 _LISTS = {f"builtins.{name}" for name in ("list", "tuple", "set", "sorted", "reversed", "filter")}
 _PATHS = {"os.path.join", "pathlib.Path", "pathlib.PurePath", "pathlib.PureWindowsPath"}
@@ -156,7 +156,7 @@ _CHANGES: Mapping[str, Callable[[str], str]] = {
 
 
 class PythonLibrary:
-    """The functions, for the files of one package."""
+    """The functions of Python's standard library, for the files of one package."""
 
     def __init__(self, places: Places, budget: ParsingBudget) -> None:
         self._places = places
@@ -183,7 +183,7 @@ class PythonLibrary:
         return self.change(name, first) if name in _CHANGES else found
 
     def call_method(self, name: str, texts: Texts, given: list[Texts]) -> Texts:
-        """Call a method of a path or a text; values derived from the user's stay the user's."""
+        """Call a method of a path or a text; a result from user values depends on the user."""
         if f".{name}" in _CHANGES:
             return self.change(f".{name}", texts)
         if name == "joinpath":
@@ -204,7 +204,7 @@ def _change_suffix(path: str, suffix: str) -> str:
     return ntpath.splitext(path)[0] + suffix
 
 
-# The evaluation.
+# The evaluation of expressions.
 
 _EXPRESSION_COST = 32  # cost of visiting an expression
 _DEEPEST = 40  # nested expressions
@@ -249,14 +249,15 @@ class Folder:
             return SOMETHING
         if node not in self._done:
             self._budget.pay(_EXPRESSION_COST)
-            self._done[node] = SOMETHING  # meanwhile, as an expression may depend on itself
+            # the value during the evaluation, as an expression may depend on itself
+            self._done[node] = SOMETHING
             self._depth += 1
             self._done[node] = reader(node, scope)
             self._depth -= 1
         return self._done[node]
 
     def full_name(self, node: ast.AST, scope: PythonScope) -> str:
-        """Return a name's full form, ``os.path.join``.
+        """Return the full form of a name: ``os.path.join``.
 
         Return ``.join`` for an attribute of an unknown object.
         """
@@ -381,7 +382,7 @@ class Folder:
                 return self._library.change("os.path.dirname", first)
         texts = self.fold(value, scope)
         if isinstance(texts, Several):
-            # other code fills a list that is always empty here
+            # a list to which the file adds nothing is filled by other code
             return frozenset(texts) or SOMETHING
         return SOMETHING if texts else NOTHING
 

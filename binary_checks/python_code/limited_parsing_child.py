@@ -1,6 +1,7 @@
-"""The process that parses a large file before this one does: source in, JSON out.
+"""The process that parses a large file before this process does: source in, JSON out.
 
-It is self-contained and started isolated, so that only the interpreter's own start takes time.
+The module imports nothing of the package, and Python starts it isolated, so that only the start of
+the interpreter takes time.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ import symtable
 import sys
 import warnings
 
-_LONGEST = 1_000  # characters of the reason why it does not compile
+_LONGEST = 1_000  # characters of the reason why the source does not compile
 
 
 def main() -> None:
-    """Parse and answer; exit without an answer at a limit, also at one of the parser itself."""
+    """Parse the source and print the answer; exit without an answer if a limit is exceeded."""
     memory, seconds = map(int, sys.argv[1:])
     _limit(memory, seconds)
     warnings.simplefilter("ignore")

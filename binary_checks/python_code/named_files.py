@@ -1,4 +1,4 @@
-"""Object files that a package's own code names, found by searching its text."""
+"""Object files that are named in the package's own code, found by searching the code's text."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from binary_checks.python_code.dll_directories import OPENING
 from binary_checks.python_code.parsing import LeftAloneError, ParsingBudget, parse
 
 _LONGEST_NAME = 128  # characters of a name
-_FEW = 24  # names that are searched individually before all words are
-_MOST_COMPARED = 4_000_000  # comparisons of file names with names that code completes
+# names that are searched one by one; if there are more, all words of a text are looked up
+_FEW = 24
+# comparisons of file names with patterns, which are names that code completes
+_MOST_COMPARED = 4_000_000
 _QUOTED = re.compile(rb"""["'/\\=]([\w+.-]{1,128})(?=["'{%/\\]|$)""", re.MULTILINE)
 """A word that ends a path or a string, or that code continues: ``"libdemo"``, ``f"libdemo{x}"``.
 
-Quotes need not be paired: a word that is no file name does no harm.
+Quotes need not be paired: a word that is not a file name does no harm.
 """
 _GUIDES = re.compile(
     rb"""(?:\bLD|DYLD(?:_FALLBACK)?)_LIBRARY_PATH(?:["']?\]?|["'],[^\n]{0,500}\))\s*[=:]"""
@@ -27,7 +29,7 @@ _GUIDES = re.compile(
 _GUIDING = b"LIBRARY_PATH"
 _TESTS = re.compile(rb"""\b(?:exists|isfile)\((?:[\w.]*join\()?[^()\n]*\)""")
 """Tests for a file: netCDF4 tests for plugins/__nczhdf5filters.dll, and opens none of the plugins.
-Code that opens a file after such a test names it again, or stored its name before.
+Code that opens a file after this test names the file again, or stored its name before.
 """
 _TESTING = (b"exists(", b"isfile(")
 _LOADS = re.compile(
@@ -44,12 +46,12 @@ _LIBRARY = re.compile(r"(?i)\.(?:so|dylib|dll|pyd|exe)(?:\.|$)")
 
 
 class NamedFiles(NamedTuple):
-    """Paths of a package's files; see ``CodeNames``."""
+    """Paths of files in a package, by how code names them; see ``CodeNames``."""
 
     named: frozenset[str]
     completed: frozenset[str]
     guided: frozenset[str]
-    modules: frozenset[str]  # names instead of paths
+    modules: frozenset[str]  # names of modules, not paths
 
 
 class FileNames:
@@ -68,11 +70,11 @@ class FileNames:
         self._few = tuple(self.stems) if len(self.stems) <= _FEW else ()
 
     def may_be_in(self, content: bytes) -> bool:
-        """Return whether code may contain one of the names; with many names, always True."""
+        """Return whether code may contain one of the names; return True if there are many names."""
         return any(name in content for name in self._few) if self._few else bool(self.stems)
 
     def complete(self, pattern: str, folders: Collection[str]) -> Iterator[str]:
-        """Yield the files of a name that code completes, in folders that it names or is in.
+        """Yield the files whose names code completes, in folders that the code names or is in.
 
         Raises TooLarge.
         """
@@ -83,7 +85,7 @@ class FileNames:
                     yield path
 
     def pay(self, count: int) -> None:
-        """Count comparisons of names with names that code completes. Raises TooLarge."""
+        """Count comparisons of file names with patterns. Raises TooLarge if there are too many."""
         self._left -= count
         if self._left < 0:
             raise TooLarge("its own code builds too many file names")
@@ -95,7 +97,7 @@ class NameSearch:
     def __init__(self, names: FileNames) -> None:
         self._names = names
         self._named: set[str] = set()
-        # Files by words that count only in sources that load libraries.
+        # Files, by words that count only in sources that load libraries.
         self._hinted: set[str] = set()
         self._opens = False
         self._guided: set[str] = set()
@@ -103,7 +105,7 @@ class NameSearch:
         self._modules: set[str] = set()
 
     def see(self, path: str, content: bytes) -> None:
-        """Search one source at that path. Raises TooLarge."""
+        """Search one source, which has that path. Raises TooLarge."""
         opens = OPENING.is_in(content)
         if not opens and not self._names.may_be_in(content):
             return
@@ -127,7 +129,7 @@ class NameSearch:
                 self._completed.update(self._names.complete(pattern, folders))
 
     def conclude(self) -> NamedFiles:
-        """Return what all sources name together."""
+        """Return the files that the sources name."""
         return NamedFiles(
             named=frozenset(self._named | self._hinted if self._opens else self._named),
             completed=frozenset(self._completed),
@@ -138,13 +140,14 @@ class NameSearch:
 
 def _list_words(content: bytes) -> set[bytes]:
     words = set(_QUOTED.findall(content))
-    return words | {word.rstrip(b".") for word in words if word.endswith(b".")}  # from "libdemo.%s"
+    # the word in "libdemo.%s"
+    return words | {word.rstrip(b".") for word in words if word.endswith(b".")}
 
 
 def iter_stems(name: str) -> Iterator[str]:
     """Yield all forms in which code may write a library's name without the system's suffix.
 
-    ``libdemo.so.1``, ``libdemo`` and ``demo`` are the same library, as are ``_demo.abi3.so`` and
+    ``libdemo.so.1``, ``libdemo`` and ``demo`` name the same library, as do ``_demo.abi3.so`` and
     ``_demo``.
     """
     if len(name) > _LONGEST_NAME:
@@ -163,11 +166,11 @@ def iter_stems(name: str) -> Iterator[str]:
 # Extension modules that a package imports only under ``try``.
 
 _CAUGHT = frozenset({"ImportError", "Exception", "BaseException"})
-"""Exceptions that a failed load raises, and those that catch them; not ModuleNotFoundError."""
+"""Exceptions that a failed load raises, and their base classes; not ModuleNotFoundError."""
 _LONGEST_SOURCE = 512 << 10  # bytes of a source that is parsed
 _LEAST_COST, _COST = 16_000_000, 16
-"""What all of them may cost: a constant, and a factor for each byte of the package; cupy costs 80
-million.
+"""The cost that all sources may cause: a constant, and a factor for each byte of the package; cupy
+costs 80 million.
 """
 _STEP = 16  # cost of visiting a node
 
@@ -178,7 +181,7 @@ class TriedImports:
     def __init__(self, modules: frozenset[str], size: int = 0) -> None:
         """``modules`` are full names, ``demo.core._fast``.
 
-        ``size`` is that of the package in bytes.
+        ``size`` is the size of the package in bytes.
         """
         self._modules = modules
         stems = sorted({module.rpartition(".")[2] for module in modules})
@@ -189,7 +192,7 @@ class TriedImports:
         self._budget = ParsingBudget(_LEAST_COST + _COST * size)
 
     def see(self, path: str, content: bytes) -> None:
-        """Search one source; its path is relative to site-packages."""
+        """Search one source; the path is relative to site-packages."""
         if b"import" not in content:
             return
         stems = {name.decode() for name in set(self._mentioned.findall(content))}
@@ -211,16 +214,16 @@ class TriedImports:
             (self._tried if guarded else self._demanded).update(found)
 
     def conclude(self) -> frozenset[str]:
-        """Return those of the modules whose every import catches a failure."""
+        """Return the modules for which every import statement catches a failure."""
         return frozenset(self._tried - self._demanded)
 
 
 def _list_tried_imports(
     tree: ast.AST, package: list[str], budget: ParsingBudget
 ) -> Iterator[tuple[str, bool]]:
-    """Yield the full name of every import, and whether the code continues if it fails.
+    """Yield the full name of every import, and whether the code continues if the import fails.
 
-    ``importlib.import_module("demo._fast")`` imports the module in its argument.
+    ``importlib.import_module("demo._fast")`` imports the module that its argument names.
     """
     waiting: list[tuple[ast.AST, bool]] = [(tree, False)]
     while waiting:
@@ -260,7 +263,7 @@ def _goes_on(handler: ast.ExceptHandler) -> bool:
     return caught and not any(isinstance(each, ast.Raise) for each in ast.walk(handler))
 
 
-# Words of Python code: its imports, and whether it may load libraries itself.
+# Words of Python code: the modules it imports, and whether it may load libraries.
 
 _WORDS = (
     b"ctypes",
@@ -279,7 +282,7 @@ _LOADING = re.compile(
 """Whole words only: PYTHONPATH is not PATH."""
 _EVERYWHERE = b"RTLD_GLOBAL"
 _KEYWORD = b"import"
-_FARTHEST = 512  # bytes of a line before the keyword
+_FARTHEST = 512  # bytes of a line that precede the keyword
 _STATEMENT = re.compile(
     rb"""[ \t]*(?:import[ \t]+([\w., \t]{1,999})|from[ \t]+(\w[\w.]{0,250})[ \t]+import\b"""
     rb"""[ \t]*(?:\(([\w, \t\r\n]{1,999})|([\w, \t]{1,999}))?)"""
@@ -304,7 +307,7 @@ def _list_names(text: bytes) -> Iterator[bytes]:
 def _list_imports(content: bytes) -> Iterator[bytes]:
     """Yield the modules in import statements, and in calls with a literal name.
 
-    Most lines are skipped at once, as all imports contain the keyword.
+    Lines without the word "import" are skipped at once.
     """
     place = content.find(_KEYWORD)
     while place >= 0:
@@ -325,7 +328,7 @@ def _list_imports(content: bytes) -> Iterator[bytes]:
 
 
 def read_words(sources: Iterable[tuple[str, bytes]]) -> LoadingWords:
-    """Read the imports and words of sources, which are sorted by path."""
+    """Read the imports and words of sources; the sources are sorted by path."""
     imports, everywhere = set[bytes](), False
     outermost: tuple[int, str] | None = None
     word = b""

@@ -1,10 +1,10 @@
-"""The only access to Python's parser for files of packages: each is measured and paid for first.
+"""The only access to Python's parser for files of packages: the cost of each is limited first.
 
 The parser is not made for files from strangers. It takes up to 930 bytes of memory for each token,
-and 1,550 if there is an error, since it then parses the file again. Some files take more than their
-length suggests: many names times many scopes, ``import`` of a name with many parts, identifiers
-with many combining marks, and before Python 3.12 f-strings with many fields. All of these are
-limited here.
+and 1,550 if there is an error, since the parser then reads the file again. Some files take more
+than their length suggests: many names times many scopes, ``import`` of a name with many parts,
+identifiers with many combining marks, and before Python 3.12 f-strings with many fields. All of
+these are limited here.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _ENCODINGS = frozenset(
     {"utf-8", "utf8", "utf-8-sig", "iso-8859-1", "latin1", "ascii", "us-ascii"}
     | {"cp1252", "windows-1252"}
 )
-"""Encodings that are decoded in linear time and contain ASCII; punycode and utf-7 are not."""
+"""Encodings that are decoded in linear time and contain ASCII, unlike punycode and utf-7."""
 LONGEST = 8 << 20  # bytes of a file; the largest in 645 wheels has 2.8 MB, moto's 4.7 MB
-MOST_TOKENS = 650_000  # tokens of a file; casadi has 641,334, as counted here
+MOST_TOKENS = 650_000  # tokens of a file; casadi has 641,334, as this module counts
 MOST_OF_TREE = 290_000  # tokens of a file that is parsed to a tree, or may have an error
 MOST_CROSSINGS = 3_000_000  # names times nested scopes; each product takes 100 bytes
 _DEEPEST_SCOPES = 1_500  # nested scopes; Python 3.13 accepts 1,400 nested lambdas
@@ -44,14 +44,14 @@ _CHUNK = 1 << 16  # bytes that are counted at once
 
 TOKEN = 32  # cost of parsing a token; a byte costs 1, which is about 30 ns
 _CROSSING = 2
-_FIELDS = 7  # log2 of the number of characters times fields of an f-string that costs 1
+_FIELDS = 7  # log2 of the product of characters and fields of an f-string that costs 1
 
 _SIGNS = string.punctuation.replace("_", "").encode() + b"\n"
 _TO_BLANKS = bytes.maketrans(_SIGNS, b" " * len(_SIGNS))
 _SCOPES = (b"lambda", b"def", b"class", b"for", b"type ")
 _LONG_NAME = re.compile(rb"(?<![\w.])(?:\w+[\s\\]*\.[\s\\]*){32}")
 """A long dotted name: for ``import a.a.a`` the parser keeps every prefix."""
-_MOST_BEGINNINGS = 1 << 25  # bytes times dots that are harmless
+_MOST_BEGINNINGS = 1 << 25  # product of bytes and dots up to which long names are harmless
 _FORMATTED = re.compile(rb"(?<!\w)(?:[fFtT][rR]?|[rR][fFtT])['\"]")
 _OPENED = re.compile(rb"(?<!\w)(?:[fF][rR]?|[rR][fF])\Z")
 _FOREIGN = re.compile(rf"[^\x00-\x7f]{{{_MOST_MARKS + 1},}}")
@@ -63,7 +63,7 @@ _STRINGS = re.compile(
 
 
 class LeftAloneError(Exception):
-    """A file is not followed: it is no Python, or would cost too much."""
+    """A file is not followed: it is not Python, or would cost too much."""
 
 
 class FaultyError(Exception):
@@ -79,7 +79,7 @@ class ParsingBudget:
     def pay(self, cost: int) -> None:
         """Pay for the next step.
 
-        Raises LeftAloneError, then and ever after, if it costs too much.
+        Raises LeftAloneError if the budget is exceeded, and again for every later step.
         """
         self.left -= cost
         if self.left < 0:
@@ -87,7 +87,7 @@ class ParsingBudget:
 
 
 class CodeSize(NamedTuple):
-    """Counts of what the parser reads in a file, or upper bounds of them."""
+    """Counts of what the parser reads in a file, or upper bounds of these counts."""
 
     tokens: int
     names: int  # distinct names
@@ -100,7 +100,7 @@ class CodeSize(NamedTuple):
 
 
 def measure(content: bytes) -> CodeSize:
-    """Count what the parser has to read. Raises LeftAloneError if it is too much."""
+    """Count what the parser has to read. Raises LeftAloneError if a count exceeds its limit."""
     if len(content) > LONGEST:
         raise LeftAloneError(f"it has {len(content)} bytes; more than {LONGEST} are not parsed")
     scopes = sum(map(content.count, _SCOPES))
@@ -127,7 +127,10 @@ def _count(content: bytes, scopes: int) -> CodeSize | None:
 
 
 def _leave_out_strings(content: bytes) -> bytes:
-    """Return the code without comments and with a word for each string. It has no f-strings."""
+    """Return the code without comments, and with a word in place of each string.
+
+    The code must not contain f-strings.
+    """
     for escaped in (b"\\\\", b"\\'", b'\\"'):
         content = content.replace(escaped, b"__")
     return _STRINGS.sub(b" s ", content, count=MOST_TOKENS)
@@ -145,7 +148,7 @@ def admit(content: bytes, budget: ParsingBudget) -> CodeSize:
 
 
 def _measure_formatted(content: bytes) -> int:
-    """Return the cost of f-strings: fields times length, as the parser scans each field anew."""
+    """Return the cost of f-strings: fields times length, since each field is scanned separately."""
     if _FORMATTED.search(content) is None:
         return 0
     spans = content.replace(b"\\\n", b"").split(b"\n")
@@ -175,9 +178,9 @@ def parse(content: bytes, budget: ParsingBudget) -> ast.Module:
 def decode(content: bytes) -> str:
     """Return the text of a file, as Python decodes it.
 
-    Raises SyntaxError or UnicodeDecodeError if Python does; LeftAloneError for an encoding that is
-    slow to decode, and for more consecutive combining marks than any language has: the parser sorts
-    those of identifiers in quadratic time.
+    Raises SyntaxError or UnicodeDecodeError if Python does. Raises LeftAloneError for an encoding
+    that is slow to decode, and for more consecutive combining marks than any language has: the
+    parser sorts the marks in identifiers in quadratic time.
     """
     encoding = tokenize.detect_encoding(BytesIO(content).readline)[0].lower()
     if encoding not in _ENCODINGS:
@@ -206,10 +209,10 @@ def _refuse_long_statements(content: bytes) -> None:
         raise ValueError(_MOST_OF_STATEMENT)
 
 
-# Trial of large files in a process of its own, with limited memory.
+# Parsing of large files in a separate process with limited memory.
 #
-# A file that parses there also parses here, in as much memory. For one that does not, the parser
-# would read the file again to find the error, and take twice as much.
+# A file that parses there also parses in this process, in as much memory. For a file with an error,
+# the parser would read the file again to find the error, and take twice as much.
 
 _CHILD = Path(__file__).with_name("limited_parsing_child.py")
 _MEMORY = 448 << 20  # bytes, including the interpreter's own
@@ -218,14 +221,14 @@ _PATIENCE = 120  # seconds of wall time
 
 
 def is_large(size: CodeSize) -> bool:
-    """Return whether to try a file first: about 1 of 500 files in published wheels."""
+    """Return whether to parse a file in the separate process first: 1 of 500 published files."""
     return size.tokens > MOST_OF_TREE or size.crossings > MOST_CROSSINGS
 
 
 def try_parsing(text: str) -> None:
-    """Parse a text into symbols in that process.
+    """Parse a text into symbols in the separate process.
 
-    Raises FaultyError if it does not parse, LeftAloneError if that takes too much.
+    Raises FaultyError if the text does not parse, LeftAloneError if parsing takes too much.
     """
     arguments = (str(_MEMORY), str(_SECONDS))
     command = [sys.executable, "-I", "-S", str(_CHILD), *arguments]
@@ -248,7 +251,7 @@ def try_parsing(text: str) -> None:
 
 # Names that the module in a Python file binds, found by one pass of the parser.
 #
-# The pass makes a table of symbols instead of a tree: it takes half the time of ``ast.parse``, 60
+# The pass makes a table of symbols instead of a tree. It takes half the time of ``ast.parse``: 60
 # ms for a megabyte.
 
 _SYMBOL = 16  # cost of reading one symbol
@@ -270,8 +273,8 @@ class SourceTable(NamedTuple):
 def tabulate(content: bytes, budget: ParsingBudget) -> SourceTable:
     """Parse a file into symbols.
 
-    Raises FaultyError if it does not compile on this Python, LeftAloneError if it costs too much to
-    find out.
+    Raises FaultyError if the file does not compile on this Python, LeftAloneError if the attempt
+    would cost too much.
     """
     size = admit(content, budget)
     try:
@@ -288,7 +291,7 @@ def tabulate(content: bytes, budget: ParsingBudget) -> SourceTable:
 
 
 def read_names(path: str, table: SourceTable, budget: ParsingBudget) -> ModuleNames:
-    """Return what the module binds anywhere at its top level. Raises LeftAloneError."""
+    """Return the names that the module binds anywhere at its top level. Raises LeftAloneError."""
     bound = frozenset(_list_bound(table.symbols, budget))
     opaque = _OPAQUE.search(table.text)
     return ModuleNames(
@@ -315,7 +318,7 @@ def _list_bound(table: symtable.SymbolTable, budget: ParsingBudget) -> Iterator[
 
 
 def _list_symbols(table: symtable.SymbolTable, budget: ParsingBudget) -> list[symtable.Symbol]:
-    """Return the symbols of a scope; for each the library visits all nested scopes."""
+    """Return the symbols of a scope; for each symbol, symtable visits all nested scopes."""
     budget.pay(len(table.get_identifiers()) * (_SYMBOL + len(table.get_children())))
     return table.get_symbols()
 

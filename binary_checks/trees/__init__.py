@@ -35,7 +35,7 @@ TREES: tuple[_Form, ...] = (conda, zip_tree, tar_tree, loose_file, folder)
 def open_tree(path: Path) -> Tree:
     """Open the container of a package's members; the caller must close it.
 
-    Raises PackageError if it cannot be opened, or is of no known form.
+    Raises PackageError if the file cannot be opened, or has no known form.
     """
     try:
         known = path.is_dir() or path.name.endswith(_NAMED)
@@ -55,8 +55,8 @@ def open_part(
 
     Of a zip archive, read the list of members, and call ``look`` with the first bytes of each
     library; of a ``.conda`` file, read only the archive ``info-*``. ``files`` are closed with the
-    tree. Raises Unavailable for a form without a directory, PackageError if the file is not of the
-    form that its name says.
+    tree. Raises Unavailable for a form without a directory of members, PackageError if the file's
+    content does not match its suffix.
     """
     if conda.recognises(file.path, b""):
         return conda.open_description(file, files)

@@ -23,7 +23,7 @@ def visit_all(
     """
     batches = list(make_batches(entries))
     total = sum(entry.size for entry in entries)
-    done = [0] * len(batches)  # bytes; each batch counts in an element of its own
+    done = [0] * len(batches)  # bytes that each batch has read
     visited: dict[int, Visited] = {}
 
     def visit_batch(number: int) -> None:
@@ -46,9 +46,9 @@ def visit_all(
 
 
 def make_batches(entries: Sequence[TreeEntry]) -> Iterator[Batch]:
-    """Yield batches of indexes, the largest members first.
+    """Yield batches of indexes, those of the largest members first.
 
-    Then no large member starts when all others are done.
+    Otherwise a large member could be started last, and be read while the other threads are idle.
     """
     batch: Batch = []
     size = 0

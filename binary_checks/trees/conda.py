@@ -30,7 +30,7 @@ _SUFFIX = ".conda"
 _FORMAT = "metadata.json"
 _PREFIXES = ("info-", "pkg-")
 _PACKED = ".tar.zst"
-_FEW = 8  # a sound container has three members
+_FEW = 8  # members of the zip archive; a valid ``.conda`` file has three
 
 
 def recognises(path: Path, head: bytes) -> bool:
@@ -88,7 +88,7 @@ def _unpack(file: PackageBytes, entry: ZipEntry) -> Iterator[bytes]:
 
 
 def _judge(file: PackageBytes, archive: Archive, parts: dict[str, ZipEntry]) -> Iterator[str]:
-    """Report faults of the container; the members of its parts are judged elsewhere."""
+    """Report faults of the zip archive, but not those of the members of its two tar archives."""
     for name, count in Counter(entry.name for entry in archive.entries).items():
         if count > 1:
             yield f"{name}: {count} members have this name"

@@ -16,7 +16,7 @@ _FRAMES = 100_000  # streams in one file; pbzip2 writes one for every 900,000 by
 _HARMLESS = 512 << 20
 _RATIO = 500  # largest ratio of output to input beyond that; real packages stay below 30
 _WINDOW: Final = 27  # 128 MiB, the largest window that `zstd --ultra` and conda's tools use
-# bytes for decompressing xz; `xz -9` needs half of that
+# bytes of memory for decompressing xz; `xz -9` needs half of this limit
 _MEMORY: Final = (1 << _WINDOW) + (1 << 20)
 _GZIP: Final = 31  # zlib's wbits for gzip streams (RFC 1952) with the largest window: 16 + 15
 # bytes of Zstandard input; an RLE block of 4 bytes gives up to 128 KiB (RFC 8878, 3.1.1.2)
@@ -62,10 +62,10 @@ def find_xz() -> Start:
 
 
 def find_zstandard() -> Start:
-    """Return a decompressor for Zstandard: the standard library's, or that of ``zstandard``.
+    """Return a decompressor for Zstandard, from the standard library or the package ``zstandard``.
 
-    The standard library has one from Python 3.14 on. Raises GatherError, without a file's name, if
-    there is neither: a file that cannot be read must never pass.
+    The standard library has a decompressor since Python 3.14. Raises GatherError, without a file's
+    name, if neither is available: a file that cannot be read must never pass.
     """
     try:
         library: Any = import_module("compression.zstd")
@@ -88,7 +88,7 @@ def _find_package() -> Start:
 
 
 class _Inflating:
-    """A decompressor of ``zlib`` that keeps unconsumed input itself, as the other libraries do."""
+    """A decompressor of ``zlib`` that stores unconsumed input, as the other libraries do."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -114,7 +114,7 @@ class _Inflating:
 
 
 class _Guarded:
-    """A decompressor that raises OSError on broken data, as that of bz2 does."""
+    """A decompressor that raises OSError on broken data, as bz2's decompressor does."""
 
     def __init__(self, stream: Any, error: type[Exception]) -> None:
         self._stream, self._error = stream, error
@@ -135,14 +135,15 @@ class _Guarded:
         try:
             return bytes(self._stream.decompress(data, max_length))
         except self._error as error:
-            # Only these messages of the library are about the memory that the reader would need.
+            # Only these of the library's messages mean that decompression would need too much
+            # memory.
             said = str(error)
             large = any(each in said for each in ("too much memory", "too large", "usage limit"))
             raise OSError("it needs more than 128 MiB of memory" if large else "") from None
 
 
 class _Streamed:
-    """A decompressor of ``zstandard``, which cannot limit its output: it gets little input."""
+    """A decompressor of ``zstandard``, which cannot limit its output; so its input is limited."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream

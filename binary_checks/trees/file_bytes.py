@@ -1,7 +1,7 @@
 """The bytes of a package file, on disk or on a server, read at any offset by any thread.
 
-The file is never mapped into memory: a mapping would count as memory of the process, and kill it if
-the file is truncated meanwhile.
+The file is never mapped into memory: a mapping would count as memory of the process, and the
+process would be killed if the file were truncated while it is mapped.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class PackageBytes(Protocol):
 
 
 class FileBytes:
-    """An open file that is read at any offset."""
+    """An open file whose bytes are read at any offset."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
@@ -79,7 +79,7 @@ class FileBytes:
 
 @contextmanager
 def open_bytes(path: Path) -> Iterator[FileBytes]:
-    """Open a regular file for reading. Raises PackageError if it is none or cannot be read."""
+    """Open a file for reading. Raises PackageError if it is not a regular file or unreadable."""
     if not path.is_file():
         found = "not a regular file" if path.exists() else "no such file"
         raise PackageError(f"{path.name}: {found}")
@@ -93,29 +93,30 @@ def open_bytes(path: Path) -> Iterator[FileBytes]:
         os.close(descriptor)
 
 
-# A package file on a server, read by range requests: few of them, and no byte twice.
+# A package file on a server, read by few range requests, which fetch no byte twice.
 #
 # A server takes some tens of milliseconds to answer, whether for one byte or for a hundred
-# thousand. So ranges near each other are fetched together, and distant ones at the same time.
+# thousand. So ranges near each other are fetched together, and distant ranges at the same time.
 
 # bytes at the end of a file, with the directory of most archives and the texts before it
 _TAIL = 256 << 10
 _GAP = 32 << 10  # bytes between two ranges that are fetched as one
-_AHEAD = 16 << 10  # bytes that a request fetches at least
-_AT_ONCE = 8  # requests
-_MOST = 64 << 20  # bytes; an archive that needs more should be downloaded
+_AHEAD = 16 << 10  # bytes that a request fetches at the least
+_AT_ONCE = 8  # requests that are sent at the same time
+# bytes that range requests may fetch; an archive that needs more should be downloaded
+_MOST = 64 << 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Transfer:
-    """The number of requests and bytes that range requests took."""
+    """The number of range requests, and of the bytes that they fetched."""
 
     requests: int
     size: int  # bytes
 
 
 class RangedBytes:
-    """The bytes of a remote file, kept once they are fetched."""
+    """The bytes of a remote file; bytes that were fetched are kept."""
 
     def __init__(self, name: str, file: RemoteFile) -> None:
         self.path = Path(name)
@@ -128,7 +129,7 @@ class RangedBytes:
 
     @property
     def transfer(self) -> Transfer:
-        """The requests and bytes so far."""
+        """The requests and bytes until now."""
         return Transfer(requests=self._requests, size=self._fetched)
 
     def read(self, offset: int, length: int) -> bytes:
@@ -145,7 +146,7 @@ class RangedBytes:
             return self._join(start, end)
 
     def expect(self, spans: Spans) -> None:
-        """Fetch all of these ranges that are not here yet, joining those near each other."""
+        """Fetch those of these ranges that were not fetched yet; join ranges near each other."""
         with self._lock:
             self._fetch(spans)
 
@@ -204,7 +205,7 @@ class RangedBytes:
 
 
 def _merge(spans: Spans) -> list[tuple[int, int]]:
-    """Join ranges that overlap or lie near each other; drop empty ones."""
+    """Join ranges that overlap or are near each other; drop empty ranges."""
     merged: list[tuple[int, int]] = []
     for start, end in sorted(spans):
         if start >= end:

@@ -26,7 +26,7 @@ class FileEntry(NamedTuple):
     """A file, or the faults because of which it cannot be read."""
 
     name: str  # relative to the root, as listed
-    # relative to the root, or else to the enclosing folder `within`; never leads out of it
+    # relative to the root, or else to the enclosing folder `within`; never leads out of `within`
     stored: str
     path: Path = Path()
     size: int = 0
@@ -36,7 +36,7 @@ class FileEntry(NamedTuple):
 
     @property
     def compressed_size(self) -> int:
-        """The size itself: the file is not compressed."""
+        """The file's size, since the file is not compressed."""
         return self.size
 
 
@@ -60,9 +60,9 @@ class FolderTree:
     def __init__(
         self, path: Path, *, root: Path, within: Path, label: str = "", listed_by: str = "its list"
     ) -> None:
-        """Files lie below ``root`` or elsewhere below ``within``.
+        """Provide the files below ``root``, or elsewhere below ``within``.
 
-        ``listed_by`` says who names them.
+        ``listed_by`` says in messages which file lists them.
         """
         self.path = path
         self.label = label or path.name
@@ -100,7 +100,7 @@ class FolderTree:
         return [self.find(name) for name in sorted(names)]
 
     def each_entry(self) -> Iterator[FileEntry]:
-        """Yield the same entries."""
+        """Yield the same entries as `entries` returns."""
         return iter(self.entries())
 
     def _refuse(self, error: OSError) -> None:
@@ -109,7 +109,7 @@ class FolderTree:
         raise PackageError(f"{self.label}: {where} cannot be listed: {error.strerror}") from None
 
     def find(self, name: str) -> FileEntry:
-        """Return the named file; its faults say why it cannot be read."""
+        """Return the entry of a name; if the file cannot be read, the entry's faults say why."""
         path = None if "\0" in name else self._follow(name)
         if path is None:
             outside = "it is outside the environment and was not inspected"
@@ -179,10 +179,10 @@ class FolderTree:
 
 
 class WholeFolder(FolderTree):
-    """All files of a folder. A link to another path in it stays a link, as in an archive.
+    """All files of a folder. A link to another path in the folder stays a link, as in an archive.
 
-    A link to a file elsewhere stands for that file (Bazel's outputs are such links); a link to a
-    folder elsewhere is not followed.
+    A link to a file outside of the folder is read as that file (Bazel's outputs are such links); a
+    link to a folder outside is not followed.
     """
 
     def find(self, name: str) -> FileEntry:
@@ -212,7 +212,7 @@ def _describe_link(visited: Visited, target: str) -> Visited:
 
 
 def _own(entry: TreeEntry) -> FileEntry:
-    """Return an entry that a tree of this kind has listed."""
+    """Return the entry as a FileEntry; this tree has listed no others."""
     assert isinstance(entry, FileEntry)
     return entry
 
@@ -242,7 +242,7 @@ def _read_blocks(file: FileBytes) -> Iterator[bytes]:
 
 
 class FileByteSource:
-    """An open file, as readers of object files expect it."""
+    """An open file, as a source of bytes for readers of object files."""
 
     def __init__(self, file: FileBytes) -> None:
         self._file = file

@@ -30,7 +30,7 @@ class ByteStore:
         self._file: IO[bytes] | None = None
 
     def append(self, piece: bytes) -> None:
-        """Append bytes, without copying as long as they are few."""
+        """Append bytes; they are not copied as long as the store is small."""
         if self._file is None and self.size + len(piece) > _IN_MEMORY:
             self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the store
             self._file.writelines(self._pieces)
@@ -46,7 +46,7 @@ class ByteStore:
     def read(self, offset: int, length: int) -> bytes:
         """Return ``length`` bytes from ``offset``.
 
-        They must have been appended, and nothing may be appended afterwards.
+        All of these bytes must have been appended. After the first read, nothing may be appended.
         """
         if self._file is not None:
             self._file.seek(offset)
@@ -77,7 +77,7 @@ class Fragments:
         self._file: tempfile.SpooledTemporaryFile[bytes] | None = None
 
     def add(self, offset: int, piece: bytes) -> None:
-        """Keep a piece that does not begin before the last one; it may continue it."""
+        """Keep a piece that does not begin before the last piece; the pieces may be contiguous."""
         if self._file is None:
             self._file = tempfile.SpooledTemporaryFile(max_size=_FRAGMENTS_IN_MEMORY)  # noqa: SIM115
         self._file.seek(self._places[-1])
@@ -109,8 +109,8 @@ class Fragments:
 class BoundedContentStore:
     """The contents of members that facts request, as many as there is room for.
 
-    Members count in their order, by the sizes that the tree lists, before they are read. A fact
-    reads any others again itself.
+    The members to keep are chosen before any is read, in their order, by the sizes that the tree
+    lists. A fact that requests another member reads it again.
     """
 
     def __init__(self, wants: Sequence[ContentRequest] = ()) -> None:
@@ -124,7 +124,7 @@ class BoundedContentStore:
         self._lock = Lock()
 
     def expect(self, entries: Sequence[TreeEntry]) -> None:
-        """Choose among all members that will be read."""
+        """Choose the members to keep from all members that will be read."""
         self._listed = True
         self._wants = tuple(
             want
@@ -144,7 +144,7 @@ class BoundedContentStore:
             self._chosen[entry.stored] = entry
 
     def wants(self, entry: TreeEntry) -> bool:
-        """Return whether the member is to be kept; of several members of one name, the last is."""
+        """Return whether to keep the member; of members with equal names, only the last is kept."""
         if not self._listed:  # a streamed archive does not list later members
             self._choose(entry)
         return self._chosen.get(entry.stored) is entry
@@ -162,7 +162,7 @@ class BoundedContentStore:
             place = self._kept.size
             try:
                 self._kept.append(content)
-            except OSError:  # facts read it again, so no verdict depends on it
+            except OSError:  # facts read the content again, so no verdict depends on it
                 self._full = True
                 self.close()
             else:
@@ -205,10 +205,10 @@ class MemorySource:
 class RetainedSource:
     """Ranges of a large file; reading any other bytes reads the whole file again.
 
-    The ranges are stored one after another, in memory or, once they are many, in an unlinked file,
-    and fragments that a scanner found are stored next to them. ``again`` streams the file from its
-    start: a reader plans from the first bytes alone, and patchelf moves tables to offsets that
-    these do not show.
+    The ranges are stored one after another, in memory, or in an unlinked file if they are large.
+    Fragments that a scanner found are stored in addition. ``again`` streams the file from its
+    start. It is needed because a reader plans the ranges from the file's first bytes only, and
+    patchelf moves tables to offsets that the first bytes do not show.
     """
 
     def __init__(
@@ -237,14 +237,14 @@ class RetainedSource:
             start, end = self._ranges[self._next]
             if start >= finish:
                 return
-            # a slice of all bytes is no copy
+            # a slice of a complete bytes object copies nothing
             self._kept.append(piece[max(start - begin, 0) : end - begin])
             if end > finish:
                 return
             self._next += 1
 
     def add_fragment(self, offset: int, fragment: bytes) -> None:
-        """Keep further bytes, which do not begin before the last fragment."""
+        """Keep additional bytes, which must not begin before the fragment that was added last."""
         self._fragments.add(offset, fragment)
 
     def read(self, offset: int, length: int) -> bytes:
@@ -269,12 +269,12 @@ class RetainedSource:
 
 
 class StreamedObject:
-    """An object file that is streamed: kept and scanned as its reader plans, then read."""
+    """An object file that is streamed: its reader's planned ranges are kept, then it is read."""
 
     def __init__(
         self, reader: ObjectReader, head: bytes, size: int, again: Callable[[], Iterator[bytes]]
     ) -> None:
-        """``head`` are the first bytes; the longer it is, the less the reader plans to keep."""
+        """``head`` is the file's beginning; the longer it is, the less the reader plans to keep."""
         plan = reader.plan(head, size)
         self._reader = reader
         self._scanners = plan.scanners

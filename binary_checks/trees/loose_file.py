@@ -20,7 +20,7 @@ too.
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Return whether the file begins like an object file, or has the name of one."""
+    """Return whether the file begins like an object file, or has an object file's suffix."""
     return path.is_file() and (begins_object(head) or format_of_name(path.name) is not None)
 
 
@@ -30,7 +30,7 @@ def begins_object(head: bytes) -> bool:
 
 
 def open_tree(path: Path) -> LooseFile:
-    """Return a tree with this file alone."""
+    """Return a tree that contains only this file."""
     return LooseFile(path, root=path.parent, within=path.parent, label=path.name)
 
 

@@ -19,15 +19,17 @@ from binary_checks.model.protocols import (
 )
 from binary_checks.trees.kept_bytes import MemorySource, StreamedObject
 
-MAXIMUM_ENTRIES = 150_000  # ansible has 40,000; if each has a fault, an entry takes two kilobytes
+# ansible has 40,000; an entry takes two kilobytes if each entry has a fault
+MAXIMUM_ENTRIES = 150_000
 MAXIMUM_SIZE = 64 << 30  # bytes of all members together, uncompressed
 WHOLE = 512 << 10  # bytes; a member up to this size is read at once
-HEAD = 4096  # bytes that the first piece has at least, if the member has that many
+HEAD = 4096  # bytes that the first piece has at the least, or the whole member if it is shorter
 SOURCE_CODE = (".py", ".pyi", ".h", ".hpp", ".cuh")
 """Suffixes of most members. The first look does not search these for objects; the full reading
 reports an object with such a name as a fault of the member.
 """
-_BEGINNING = 64 << 10  # bytes from which a reader plans what to read; the more, the less it keeps
+# first bytes of a member, from which a reader plans what to read; the more, the less is kept
+_BEGINNING = 64 << 10
 
 Consume: TypeAlias = Callable[[bytes], object]
 
@@ -53,7 +55,7 @@ Stream: TypeAlias = Callable[[Consume], Streamed]
 
 
 class MemberReader:
-    """Reads each member for whatever is requested of it; called from several threads."""
+    """Reads the requested facts of each member; several threads may call its methods."""
 
     def __init__(self, label: str, reader: ObjectReader, wanted: VisitRequest) -> None:
         self._label = label
@@ -61,16 +63,16 @@ class MemberReader:
         self._wanted = wanted
 
     def expect(self, entries: Sequence[TreeEntry]) -> None:
-        """Announce which members will be read, if that is known before the first of them."""
+        """Announce which members will be read, if they are known before the first one is read."""
         if self._wanted.store is not None:
             self._wanted.store.expect(entries)
 
     def refuse(self, entry: TreeEntry, *faults: str) -> Visited:
-        """Describe a member whose bytes are not read."""
+        """Return the description of a member whose bytes are not read."""
         return self._describe(entry, Streamed(faults=(*entry.faults, *faults)))
 
     def take_whole(self, entry: TreeEntry, content: bytes, outcome: Streamed) -> Visited:
-        """Read a small member; for a broken one, ``content`` may be only its beginning."""
+        """Read a small member; if it is broken, ``content`` may be only its beginning."""
         objects = self._read_small(entry, content, outcome)
         store = self._wanted.store
         if store is not None and outcome.sha256 and store.wants(entry):
@@ -83,13 +85,13 @@ class MemberReader:
     def take_stream(
         self, entry: TreeEntry, stream: Stream, again: Callable[[], Iterator[bytes]]
     ) -> Visited:
-        """Read a large member while it is streamed; ``again`` streams it from its start."""
+        """Read a large member while it is streamed; ``again`` streams the member from its start."""
         if entry.name in self._wanted.texts:
             return self._keep(entry, stream, self._wanted.texts[entry.name])
         return self._read_large(entry, stream, again)
 
     def take_source(self, entry: TreeEntry, source: ByteSource, stream: Stream) -> Visited:
-        """Read a member that allows random access; stream it only to hash or watch it."""
+        """Read a member that allows random access; stream the member only to hash or watch it."""
         if entry.name in self._wanted.texts:
             return self._keep(entry, stream, self._wanted.texts[entry.name])
         show = self._watch(entry)
@@ -117,7 +119,7 @@ class MemberReader:
         return outcome
 
     def _watch(self, entry: TreeEntry) -> Consume:
-        """Return a callback that passes a member's pieces to everything that watches it."""
+        """Return a callback that passes a member's pieces to all watchers of the member."""
         watching = [watch(entry.name) for watch in self._wanted.watches]
         seeing = [see for see in watching if see is not None]
         if not seeing:
@@ -163,7 +165,7 @@ class MemberReader:
 
     def _leave_unread(self, entry: TreeEntry, found: Format, outcome: Streamed) -> UnreadObject:
         """Report an object that was not read: a broken archive proves nothing about its content."""
-        reason = f"it cannot be extracted: {outcome.faults[-1]}"
+        reason = f"the archive does not yield it: {outcome.faults[-1]}"
         return UnreadObject(path=self._wanted.place(entry.name), format=found, reason=reason)
 
     def _keep(self, entry: TreeEntry, stream: Stream, most: int) -> Visited:
@@ -201,7 +203,7 @@ class MemberReader:
                     entry, outcome, (self._leave_unread(entry, watch.found, outcome),)
                 )
             return self._describe(entry, outcome, watch.source.read(path))
-        # the temporary file's; errors of the package itself are PackageErrors
+        # The error is the temporary file's; errors of the package itself are PackageErrors.
         except OSError as error:
             reason = f"what {path} needs cannot be kept in a temporary file: {error.strerror}"
             raise GatherError(f"{self._label}: {reason}") from None
@@ -211,7 +213,7 @@ class MemberReader:
 
 
 class _Watch:
-    """Keeps the ranges of an object that its reader plans to read, and nothing of other members."""
+    """Keeps the ranges that an object's reader plans to read, and no bytes of other members."""
 
     def __init__(
         self, reader: ObjectReader, entry: TreeEntry, again: Callable[[], Iterator[bytes]]

@@ -1,8 +1,8 @@
 """Tar archives, read as a stream: one member after another, and nothing written to disk.
 
 The formats are those of POSIX.1-2017 (pax, "ustar Interchange Format" and "pax Interchange Format")
-and GNU tar's long names. Anything that tools read differently is refused or becomes a fault of its
-member: sparse files, two sizes of one member, links with data.
+and GNU tar's long names. Anything on whose meaning tools disagree is refused or becomes a fault of
+its member: sparse files, two sizes of one member, links with data.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Final, NamedTuple
 from binary_checks.errors import BrokenDataError
 from binary_checks.trees.members import MAXIMUM_ENTRIES, MAXIMUM_SIZE
 
-_BLOCK: Final = 512  # bytes, of a header; the data of members is padded to a multiple of it
+_BLOCK: Final = 512  # bytes of a header; the data of members is padded to a multiple of this size
 _EMPTY = bytes(_BLOCK)
 _LONGEST_TEXT = 1 << 20  # bytes of a long name or of a pax header
 _MAXIMUM_NAMES = 32 << 20  # bytes of the names of all members together
-_MOST_HEADERS = 8  # headers before that of a member; writers need three
+_MOST_HEADERS = 8  # extended headers before a member's header; writers need three
 _LONG_NAME, _LONG_LINK, _PAX, _PAX_GLOBAL = b"L", b"K", b"xX", b"g"
 _FILES = b"0\x007"  # typeflags of regular files: "0", NUL of old tars, and "7" of contiguous files
 _HARD_LINK, _SYMLINK, _DIRECTORY, _SPARSE = b"1", b"2", b"5", b"S"
@@ -38,32 +38,32 @@ class TarEntry(NamedTuple):
     name: str  # as in the archive; the name of a folder ends with a slash
     size: int = 0  # bytes of data
     mode: int = 0o100644  # st_mode
-    target: str = ""  # of a link, as in the archive
+    target: str = ""  # the path that a link names, as in the archive
     faults: tuple[str, ...] = ()
 
     @property
     def stored(self) -> str:
-        """Its name in the archive."""
+        """The name in the archive."""
         return self.name
 
     @property
     def compressed_size(self) -> int:
-        """Its size: how much of the compressed stream it takes is not known."""
+        """The uncompressed size; the member's share of the compressed stream is not known."""
         return self.size
 
     @property
     def is_symlink(self) -> bool:
-        """Whether it is a symbolic link; every other link is a hard link."""
+        """Whether the member is a symbolic link; every other link is a hard link."""
         return self.mode & 0o170000 == 0o120000
 
     @property
     def is_file(self) -> bool:
-        """Whether it is a regular file: no folder, link or device."""
+        """Whether the member is a regular file, not a folder, link or device."""
         return self.mode & 0o170000 == 0o100000 and not self.target
 
 
 class TarStream:
-    """The members in order; the content of each must be read before the next one.
+    """The members in order; the content of each must be read before the next member.
 
     Raises BrokenDataError if the stream cannot be read any further.
     """
@@ -104,7 +104,7 @@ class TarStream:
 
     def _read_entry(self) -> TarEntry | None:
         """Return the next member, or None at the end of the archive."""
-        said: dict[str, str] = {}  # records of the extended headers before it
+        said: dict[str, str] = {}  # records of the extended headers that precede the member
         for _ in range(_MOST_HEADERS + 1):
             place = self._bytes.offset
             block = self._bytes.take(_BLOCK)
@@ -118,7 +118,7 @@ class TarStream:
             if header.kind in {_LONG_NAME, _LONG_LINK}:
                 key = "path" if header.kind == _LONG_NAME else "linkpath"
                 text, end, _ = self._read_text(header).partition(b"\0")
-                if not end:  # tools disagree on what to do with bytes after it
+                if not end:  # tools disagree on how a name without a NUL ends
                     raise BrokenDataError(f"the long name at byte {place:#x} has no end")
                 _add(said, {key: _decode(text)}, place)
             elif header.kind in _PAX:
@@ -137,7 +137,7 @@ class TarStream:
         return text
 
     def _finish(self) -> None:
-        """Report bytes after the end of the archive; only zeros may follow.
+        """Report bytes other than zeros after the end of the archive.
 
         Tools stop reading at the end.
         """
@@ -152,7 +152,7 @@ class TarStream:
 
 
 class _Pieces:
-    """A stream of pieces, read in other lengths."""
+    """A stream of pieces that can be read in any lengths."""
 
     def __init__(self, pieces: Iterable[bytes]) -> None:
         self._pieces = iter(pieces)
@@ -171,7 +171,7 @@ class _Pieces:
         return bytes(taken)
 
     def take(self, length: int) -> bytes:
-        """Return ``length`` bytes, or b"" at the end. Raises BrokenDataError if there are fewer."""
+        """Return ``length`` bytes, or b"" at the end. Raises BrokenDataError if fewer are left."""
         parts, missing = [], length
         while missing and (part := self.some(missing)):
             parts.append(part)
@@ -181,7 +181,7 @@ class _Pieces:
         return b"".join(parts)
 
     def demand(self, length: int) -> bytes:
-        """Return ``length`` bytes. Raises BrokenDataError if there are fewer, also at the end."""
+        """Return ``length`` bytes. Raises BrokenDataError if fewer or none are left."""
         found = self.take(length)
         if len(found) < length:
             raise BrokenDataError("truncated: it ends inside a member")
@@ -205,7 +205,7 @@ class _Header(NamedTuple):
     def read(cls, block: bytes, place: int) -> _Header:
         _check_sum(block, place)
         name = _cut(block[:100])
-        # GNU's magic is "ustar " with a space; it stores other fields in place of the prefix
+        # GNU's magic is "ustar " with a space; GNU tar stores other fields in place of the prefix.
         if block[257:263] == b"ustar\0" and block[345]:
             name = _cut(block[345:500]) + b"/" + name
         mode = _read_number(block[100:108], place)
@@ -252,7 +252,7 @@ def _escape_surrogates(name: str) -> str:
 def _read_pax(text: bytes, place: int) -> Iterator[tuple[str, str]]:
     """Yield the records of a pax header: ``27 path=a/name/in/UTF-8``.
 
-    The number is the record's length.
+    The number at the start is the length of the record.
     """
     at = 0
     while at < len(text):
@@ -267,9 +267,10 @@ def _read_pax(text: bytes, place: int) -> Iterator[tuple[str, str]]:
 
 
 def _add(said: dict[str, str], more: Mapping[str, str], place: int) -> None:
-    """Add the records of a header to those before it.
+    """Add a header's records to those of the headers before it.
 
-    Raises BrokenDataError if both set the same value: some tools use the first, some the last.
+    Raises BrokenDataError if both headers set the same value: some tools use the first, some the
+    last.
     """
     for key in {"path", "linkpath", "size"} & more.keys():
         if key in said or not more[key]:
@@ -278,9 +279,9 @@ def _add(said: dict[str, str], more: Mapping[str, str], place: int) -> None:
 
 
 def _refuse_global(records: Iterable[tuple[str, str]]) -> None:
-    """Raise BrokenDataError if a global header sets values of members, which some tools ignore.
+    """Raise BrokenDataError if a global header sets values of members: some tools ignore these.
 
-    git writes a comment there, which is harmless.
+    git writes a comment into the global header, which is harmless.
     """
     for key, _ in records:
         if key in {"path", "linkpath", "size"} or key.startswith("GNU.sparse"):

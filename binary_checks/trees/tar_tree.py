@@ -42,7 +42,7 @@ _SUFFIXES = {
     **dict.fromkeys((".tar.zst", ".tzst"), find_zstandard),
     **dict.fromkeys((".tar.xz", ".txz"), find_xz),
     **dict.fromkeys((".tar.gz", ".tgz"), find_gzip),
-}  # by suffix, used if the first bytes are unknown
+}  # by suffix, used if the file's first bytes are unknown
 _LONGEST_MAGIC = max(map(len, _COMPRESSIONS))
 _BLOCK = 64 << 10  # bytes of the file at a time
 _BEGINNING = 64 << 10  # bytes of the first piece of a member, from which its reader plans
@@ -54,11 +54,11 @@ class Part(NamedTuple):
 
     name: str  # "" if the file contains nothing else
     packed: Callable[[], Iterator[bytes]]
-    # returns the decompressor, or raises GatherError if it is not installed
+    # returns the decompressor, or raises GatherError if the decompressor is not installed
     start: Callable[[], Start]
 
     def open(self) -> TarStream:
-        """Start reading it from the beginning."""
+        """Begin to read the archive from its start."""
         return TarStream(expand(self.packed(), self.start()))
 
 
@@ -76,7 +76,7 @@ def open_tree(path: Path) -> TarTree:
 
 
 def _find_compression(head: bytes, name: str) -> Callable[[], Start]:
-    """Return the compression by the first bytes, or else by the name: its data is then broken."""
+    """Return the compression by the first bytes; for broken data, by the file's name."""
     found = (find for magic, find in _COMPRESSIONS.items() if head.startswith(magic))
     named = (find for suffix, find in _SUFFIXES.items() if name.endswith(suffix))
     return next(found, None) or next(named)
@@ -107,7 +107,7 @@ class TarTree:
         faults: tuple[str, ...] = (),
         ambiguities: tuple[str, ...] = (),
     ) -> None:
-        """``ambiguities`` are those of the archive that contains the parts."""
+        """``ambiguities`` are ambiguities of the archive that contains the parts."""
         self.path = file.path
         self.size = file.size
         self._files = files
@@ -131,13 +131,13 @@ class TarTree:
         return self._learn().entries
 
     def each_entry(self) -> Iterator[TarEntry]:
-        """Yield all members while they are streamed; no more of the file is read than needed."""
+        """Yield all members while the file is streamed; the caller may stop before its end."""
         if self._known is not None:
             return iter(self._known.entries)
         return (entry for entry, _ in self._stream())
 
     def find(self, name: str) -> TarEntry | None:
-        """Return the last member of that name, or None."""
+        """Return the last member with this name, or None if there is none."""
         return next((entry for entry in reversed(self.entries()) if entry.name == name), None)
 
     def heads(self, entries: Iterable[TreeEntry]) -> Iterator[bytes]:
@@ -152,7 +152,7 @@ class TarTree:
     def visit(
         self, reader: ObjectReader, wanted: VisitRequest, progress: Progress | None = None
     ) -> list[Visited]:
-        """Read every member once, while they are streamed."""
+        """Read every member once, while the file is streamed."""
         members = _StreamReader(MemberReader(self.label, reader, wanted), reader)
         only = None if wanted.only is None else {id(entry) for entry in wanted.only}
         known = self.entries() if only is not None else ()
@@ -164,13 +164,13 @@ class TarTree:
         return _judge_links(visited)
 
     def pieces(self, entry: TreeEntry) -> Iterator[bytes]:
-        """Read one member again, and all members before it."""
+        """Yield the bytes of one member; this reads all members before it again."""
         for _, content in self.contents((entry,)):
             yield from content
             return
 
     def contents(self, entries: Sequence[TreeEntry]) -> Iterator[tuple[TreeEntry, Iterator[bytes]]]:
-        """Yield these members again with their contents, in the order of the archives."""
+        """Yield these members again, each with its content, in the order of the archives."""
         wanted = {id(entry) for entry in entries}
         for known, (_, content) in zip(self.entries(), self._stream(), strict=False):
             if id(known) in wanted:
@@ -213,13 +213,13 @@ class TarTree:
             raise self._give_up(part, error) from None
 
     def _give_up(self, part: Part, error: BrokenDataError) -> PackageError:
-        """Return the error for broken data, after which no further member can be found."""
+        """Return the error for broken data. No member after the broken data can be found."""
         what = f"{part.name}: {error}" if part.name else str(error)
         return PackageError(f"{self.label}: {what}")
 
 
 class _StreamReader:
-    """Reads each member for whatever is requested of it, although the stream cannot be rewound."""
+    """Reads the requested facts of each member, although the stream cannot be rewound."""
 
     def __init__(self, members: MemberReader, reader: ObjectReader) -> None:
         self._members = members
@@ -257,7 +257,7 @@ class _StreamReader:
         return visited._replace(member=member)
 
     def _read_large(self, entry: TarEntry, pieces: Iterator[bytes]) -> Visited:
-        """Read a large member. Keep all bytes of an object, as they cannot be streamed again."""
+        """Read a large member. Keep all bytes of an object, as the stream cannot be read again."""
         kept, digest = ByteStore(), sha256()
 
         def pass_on(consume: Callable[[bytes], object]) -> Streamed:
@@ -282,7 +282,7 @@ class _StreamReader:
 
 
 def _fill(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Join the first pieces, which end wherever a compressed block ended."""
+    """Join the first pieces of a member up to _BEGINNING bytes; blocks may end anywhere."""
     beginning = b""
     for piece in pieces:
         beginning += piece

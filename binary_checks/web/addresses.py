@@ -1,4 +1,4 @@
-"""Parts of URLs: what may be shown, the server, and credentials."""
+"""Parts of URLs: the part that may be shown, the server, and credentials."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from binary_checks.errors import GatherError, ProfileError
 from binary_checks.lines import one_line
 
 _PORTS = {"http": 80, "https": 443}
-_LONGEST = 8192  # characters; web servers accept no more
+_LONGEST = 8192  # characters of a URL; web servers accept no more
 _TOKEN = re.compile(r"(?<=/t/)[^/]+(?=/)")
 _STRANGE = re.compile(r"[\x00-\x20\x7f<>\"\\^`{|}]")
 
@@ -27,7 +27,7 @@ class Credentials(NamedTuple):
 
 
 class WebOrigin(NamedTuple):
-    """Scheme, host and port: URLs that share them have the same server, and share its secrets."""
+    """Scheme, host and port: URLs that agree in all three have the same server and credentials."""
 
     scheme: str
     host: str
@@ -35,7 +35,7 @@ class WebOrigin(NamedTuple):
 
 
 def split(url: str) -> SplitResult:
-    """Return the parts of a URL. Raises ProfileError if it is invalid, or no address of a file."""
+    """Return the parts of a URL. Raises ProfileError if it is invalid or cannot name a file."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -88,18 +88,18 @@ def shorten(url: str) -> str:
 
 
 def file_name(url: str) -> str:
-    """Return the last part of its path, decoded; "" if that is no file name."""
+    """Return the last part of the URL's path, decoded, or "" if this part is not a file name."""
     name = unquote(basename(urlsplit(url).path))
     return name if is_plain(name) else ""
 
 
 def is_plain(name: str) -> bool:
-    """Return whether a server's file name is a name in a folder, also on Windows (``C:x``)."""
+    """Return whether a name from a server is only a file name, also on Windows (not ``C:x``)."""
     return not ({"/", "\\", ":", "\0"} & set(name) or name in ("", ".", "..") or len(name) > 255)
 
 
 def quote_strange(url: str) -> str:
-    """Return the URL with invalid characters escaped; servers send such redirects."""
+    """Return the URL with invalid characters escaped; some servers redirect to invalid URLs."""
     return _STRANGE.sub(lambda found: f"%{ord(found[0]):02X}", url)
 
 

@@ -45,20 +45,20 @@ from binary_checks.web.web_settings import WebSettings
 
 _T = TypeVar("_T")
 PAGE: Final = 32 << 20
-"""Bytes of a page of an index; PyPI's longest have about 10 MB."""
+"""Largest size in bytes of an index page; PyPI's longest pages have about 10 MB."""
 _TRANSIENT = (408, 425, 429, 500, 502, 503, 504)
 _ELSEWHERE = (301, 302, 303, 307, 308)
 _NOT_MODIFIED = 304
 _CONDITIONS = frozenset({"If-None-Match", "If-Modified-Since"})
 _MOST_REDIRECTS = 10
-_LONGEST_WAIT = 60.0  # longest wait in seconds that a server may request
+_LONGEST_WAIT = 60.0  # longest pause in seconds that a server may request
 _LONGEST_PAUSE = 8.0
 LARGEST: Final = 16 << 30
-"""Bytes of a downloaded file."""
+"""Largest size in bytes of a downloaded file."""
 
 
 class Client:
-    """A client for pages, files, and parts of files; connections are kept until it is closed."""
+    """A client for pages, files, and parts of files; `close` closes its connections."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Client:
         sleep: Callable[[float], None] = time.sleep,
         keeps_tls: bool = False,
     ) -> None:
-        """With ``keeps_tls``, refuse redirects from https to http, where anybody could answer."""
+        """With ``keeps_tls``, refuse redirects from https to http: an attacker could answer."""
         self._keeps_tls = keeps_tls
         self._settings = settings or WebSettings()
         self._transport = Transport(self._settings)
@@ -75,7 +75,7 @@ class Client:
         self._sleep = sleep
 
     def get(self, url: str, *, accept: str = "*/*", limit: int = PAGE) -> WebAnswer:
-        """Return the whole answer, decompressed. Raises NotThere or GatherError."""
+        """Return the complete answer, decompressed. Raises NotThere or GatherError."""
         if _is_file(url):
             return read_file_url(url, limit)
 
@@ -87,7 +87,7 @@ class Client:
     def get_changed(
         self, url: str, known: Validator, *, limit: int, within: float
     ) -> WebAnswer | None:
-        """Return the whole answer, or None if the file still has the known state.
+        """Return the complete answer, or None if the file still has the known state.
 
         Raises NotThere, or GatherError if there is no answer within so many seconds.
         """
@@ -104,7 +104,7 @@ class Client:
         return self.retry(url, ask)
 
     def open_remote(self, url: str) -> WebFile | DiskFile:
-        """Open a file whose parts can be read if ``ranges`` is True; its end is read at once.
+        """Open a file, and read its end. Other parts can be read if ``ranges`` is True.
 
         Raises NotThere or GatherError.
         """
@@ -120,10 +120,10 @@ class Client:
         limit: int = LARGEST,
         hashed: bool = False,
     ) -> None:
-        """Write the whole file to that path; complete a partial download of the same state.
+        """Write the complete file to that path; continue an earlier download of the same state.
 
-        A note next to it records the state; ``hashed`` says that the caller will compare the file's
-        hash. Raises NotThere or GatherError.
+        A note in a second file records the state. ``hashed`` states that the caller will compare
+        the file's hash. Raises NotThere or GatherError.
         """
         from binary_checks.web.client import Download, copy
 
@@ -135,7 +135,7 @@ class Client:
             download.finish()
 
     def open(self, url: str, headers: Mapping[str, str]) -> Reply:
-        """Return a successful answer to a GET, following redirects, with its body unread.
+        """Send a GET, follow redirects, and return a successful answer, with its body unread.
 
         Raises Transient, NotThere or GatherError.
         """
@@ -156,7 +156,7 @@ class Client:
         raise GatherError(f"{show(url)}: redirects more than {_MOST_REDIRECTS} times")
 
     def _take_credentials(self, url: str) -> tuple[str, Credentials | None]:
-        """Return the URL without credentials, and the credentials for its server."""
+        """Return the URL without credentials, and the credentials for the URL's server."""
         url, given = take_credentials(quote_strange(url))
         origin = origin_of(url)
         if origin.scheme not in ("http", "https"):
@@ -167,13 +167,13 @@ class Client:
         return url, known or self._settings.find_credentials(origin)
 
     def store_credentials(self, url: str) -> None:
-        """Store the credentials in a URL for its server."""
+        """Store the credentials that a URL contains, for all requests to its server."""
         bare, given = take_credentials(url)
         if given is not None:
             self._known[origin_of(bare)] = given
 
     def retry(self, url: str, ask: Callable[[], _T]) -> _T:
-        """Repeat a request while that may help, with growing pauses. Raises no Transient."""
+        """Repeat a request with growing pauses while a repetition may help. Raises no Transient."""
         for pause in self._pauses():
             try:
                 return ask()
@@ -184,7 +184,7 @@ class Client:
     def wait_before_retry(self, url: str, error: Transient, pause: float | None) -> None:
         """Wait before the next try.
 
-        Raises GatherError after the last one, or if it would take too long.
+        Raises GatherError if this was the last try, or if the pause would be too long.
         """
         if pause is None:
             times = self._settings.retries + 1
@@ -215,7 +215,7 @@ def _format_credentials(credentials: Credentials) -> str:
 
 
 def _follow(url: str, location: str) -> str:
-    """Return the target of a redirect, in which no credentials are allowed."""
+    """Return the target of a redirect. Credentials in the target are refused."""
     try:
         text = location.encode("latin-1").decode("utf-8", "replace")
         there = urljoin(url, quote_strange(text))
@@ -225,7 +225,7 @@ def _follow(url: str, location: str) -> str:
 
 
 def _read(reply: Reply, limit: int, within: float | None = None) -> WebAnswer:
-    """Return the whole answer, decompressed."""
+    """Return the complete answer, decompressed."""
     try:
         content = reply.read(limit, within)
     except BaseException:
@@ -254,9 +254,9 @@ def _require_good(reply: Reply, *, conditional: bool = False) -> Reply:
     raise GatherError(f"{show(reply.url)}: {said}")
 
 
-# Downloads, which continue after a cut if the file is still the same.
+# Downloads; an interrupted download continues if the remote file is still the same.
 
-_STEP = 1 << 20  # bytes that must have arrived for a further try
+_STEP = 1 << 20  # bytes that must have arrived to try once more
 
 
 def copy(source: Path, path: Path, progress: Progress | None) -> None:
@@ -291,7 +291,7 @@ class Download:
         self._note = path.with_name(f"{path.name}.state")
 
     def finish(self) -> None:
-        """Request until the file is complete; any progress resets the number of tries."""
+        """Send requests until the file is complete; any progress resets the number of tries."""
         before = -1
         while True:
             try:
@@ -326,7 +326,7 @@ class Download:
             self._write(reply, there, part[2])
         elif reply.status == 200:
             self._write(reply, 0, reply.length)
-        else:  # the partial file is another one, or longer than this one
+        else:  # the partial file has another state, or is longer than the remote file
             self._path.unlink(missing_ok=True)
             raise Transient("the file changed while it was read")
 
@@ -367,7 +367,7 @@ class Download:
         self._note.write_text(json.dumps(row), encoding="utf-8")
 
 
-# Range requests to a file, refused as soon as the file has changed.
+# Range requests to a file, which fail as soon as the file has changed.
 
 # bytes at the end that the first request reads: zip archives have their directory there
 _TAIL = 1 << 18
@@ -375,18 +375,18 @@ _LARGEST = 64 << 20  # bytes of one part
 
 
 class WebFile:
-    """A remote file. Its end is read at the start, any other part by one request."""
+    """A remote file. The end is read at the start, any other part by one request."""
 
     def __init__(self, client: Client, url: str, reply: Reply) -> None:
         self._client = client
-        self._asked = url  # with credentials for the server
+        self._asked = url  # the URL with credentials for the server
         self._url = url  # the same URL, or the target of redirects
         self.url = show(url)
         self.name = file_name(url)
         self.validator = reply.validator
         self.size = 0
         self.ranges = False
-        self.transferred = 0  # bytes of bodies
+        self.transferred = 0  # bytes of bodies received
         self.requests = 1
         self.headers = reply.headers
         self._tail = (0, b"")
@@ -394,7 +394,10 @@ class WebFile:
 
     @classmethod
     def begin(cls, client: Client, url: str) -> WebFile:
-        """Request the file's end; do not read an answer with the whole file. Raises GatherError."""
+        """Request the file's end; if the answer is the complete file, do not read it.
+
+        Raises GatherError.
+        """
 
         def ask(wanted: str) -> WebFile:
             reply = client.open(url, {**AS_IT_IS, "Range": wanted})
@@ -439,7 +442,7 @@ class WebFile:
         return self.validator.last_modified
 
     def read(self, offset: int, length: int) -> bytes:
-        """Return exactly these bytes, with one request unless they were read before.
+        """Return exactly these bytes; send one request unless the bytes were read before.
 
         Raises MalformedError if the file ends before, RemoteChanged if the file has changed,
         Unavailable if the server supports no ranges, GatherError if the network failed.
@@ -478,7 +481,7 @@ class WebFile:
         return content
 
     def _open(self, headers: dict[str, str]) -> Reply:
-        """Open the target of the first request's redirects, or the original URL if it expired."""
+        """Open the target of the first request's redirects, or the original URL if that expired."""
         if self._url == self._asked:
             return self._client.open(self._asked, headers)
         try:
@@ -490,7 +493,7 @@ class WebFile:
             return self._client.open(self._asked, headers)
 
     def _require_same(self, reply: Reply) -> None:
-        """Raise RemoteChanged if the answer is part of another state of the file."""
+        """Raise RemoteChanged if the answer belongs to another state of the file."""
         part = reply.part
         other = part is not None and part[2] != self.size
         if reply.status != 206 or other or self.validator.differs(reply.validator):
@@ -505,7 +508,7 @@ class _NoSuffix(Exception):
 
 
 def require_file(reply: Reply, head: bytes) -> None:
-    """Raise GatherError for a web page instead of a file: a login, an error, a portal."""
+    """Raise GatherError if the answer is a web page, such as a login, instead of a file."""
     if reply.content_type in ("text/html", "application/xhtml+xml") and (not head or is_html(head)):
         raise GatherError(f"{show(reply.url)}: a web page (HTML) instead of the file")
 
@@ -515,7 +518,7 @@ def require_file(reply: Reply, head: bytes) -> None:
 
 def path_of(url: str) -> Path:
     """Return the path of a file URL. Raises GatherError for another host."""
-    from urllib.request import url2pathname  # imports everything for HTTP
+    from urllib.request import url2pathname  # imports all of urllib's HTTP client
 
     parts = urlsplit(url)
     if parts.netloc not in ("", "localhost"):
@@ -527,7 +530,7 @@ def path_of(url: str) -> Path:
 
 
 def read_file_url(url: str, most: int) -> WebAnswer:
-    """Return the whole file, or the index page of a folder. Raises NotThere or GatherError."""
+    """Return the complete file, or a folder as an index page. Raises NotThere or GatherError."""
     path = path_of(url)
     try:
         if path.is_dir():

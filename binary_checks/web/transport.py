@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from urllib3 import BaseHTTPResponse, PoolManager
 
 
-_PATIENCE = 60.0  # seconds for a request, until all headers of the answer are there
+_PATIENCE = 60.0  # seconds until all headers of the answer must have arrived
 
 
 class Transient(Exception):
-    """A failure that may not occur again.
+    """A failure that may not occur again if the request is repeated.
 
     ``wait`` is the pause in seconds that the server requests.
     """
@@ -47,7 +47,7 @@ class Transport:
     def ask(self, url: str, headers: Mapping[str, str]) -> BaseHTTPResponse:
         """Return the answer to a GET, with its body unread, whatever its status.
 
-        Raises Transient if there is none, GatherError if there never will be one.
+        Raises Transient if there is no answer, GatherError if a repetition cannot succeed.
         """
         urllib3 = require_urllib3()
         origin = origin_of(url)
@@ -113,9 +113,9 @@ def require_urllib3() -> Any:
 
 
 def _make_pools() -> dict[str, Any]:
-    """Return connection pools that limit the time until all headers of an answer are there.
+    """Return connection pools that limit the time until all headers of an answer have arrived.
 
-    The timeouts of sockets start again with every byte.
+    The timeouts of sockets are not enough: they start again with every byte.
     """
     from urllib3.connection import HTTPConnection, HTTPSConnection
     from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
@@ -176,7 +176,7 @@ def _make_context(settings: WebSettings, *, trusted: bool) -> ssl.SSLContext:
 
 
 def explain(url: str, error: BaseException) -> Transient | GatherError:
-    """Return why there was no answer, or an incomplete one, with the most specific reason."""
+    """Return the most specific reason why there was no answer, or an incomplete one."""
     chain = list(_causes(error))
     for each in chain:
         if isinstance(each, ssl.SSLCertVerificationError):
@@ -211,21 +211,21 @@ def _causes(error: BaseException | None) -> Any:
 
 # Answers: the body in bounded pieces, and the headers that describe the file.
 
-_PIECE = 1 << 16  # bytes
-# bytes a second, on average over a window; a slower answer is an attack and no download
+_PIECE = 1 << 16  # bytes read at a time
+# bytes a second, on average over a window; a slower answer is an attack, not a download
 _SLOWEST = 1024
-_WINDOW = 60.0  # seconds
-_LONGEST_PAGE = 300.0  # seconds for an index page; for the longest projects it has 10 MB
+_WINDOW = 60.0  # seconds of a window
+_LONGEST_PAGE = 300.0  # seconds for an index page; the longest pages have 10 MB
 _RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 _HTML = re.compile(rb"<(?:!doctype\s+html|html|head|script|body)\b", re.I)
 AS_IT_IS: Final = {"Accept": "*/*", "Accept-Encoding": "identity"}
-"""Headers for files, whose hashes are those of the bytes on the server."""
+"""Headers for files: without compression, the hash of the bytes is the file's hash."""
 _LONGEST_HEADER = 300  # characters of a header that is kept
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WebAnswer:
-    """A whole answer."""
+    """A complete answer."""
 
     url: str  # URL after redirects, without credentials
     content: bytes
@@ -273,7 +273,7 @@ class Reply:
 
     @property
     def validator(self) -> Validator:
-        """The validator of the file."""
+        """The validator that the answer states for the file."""
         return Validator(
             etag=self.headers.get("etag", ""), last_modified=self.headers.get("last-modified", "")
         )
@@ -295,7 +295,7 @@ class Reply:
 
     @property
     def wait(self) -> float:
-        """The seconds that the server wants the client to wait."""
+        """The pause in seconds that the server requests."""
         text = self.headers.get("retry-after", "")
         if text.isdecimal():
             return float(text[:9])
@@ -305,9 +305,9 @@ class Reply:
             return 0.0
 
     def pieces(self, most: int) -> Iterator[bytes]:
-        """Yield the body as it is sent.
+        """Yield the body as the server sends it.
 
-        Raises Transient if it is cut, GatherError if it is too long.
+        Raises Transient if the body is cut off, GatherError if it is too long.
         """
         if self.length is not None and self.length > most:
             raise GatherError(f"{show(self.url)}: {self.length:,} bytes, of at most {most:,}")
@@ -334,7 +334,7 @@ class Reply:
             raise explain(self.url, error) from None
 
     def read(self, most: int, within: float | None = None) -> bytes:
-        """Return the whole body, decompressed, of at most ``most`` bytes."""
+        """Return the complete body, decompressed; it may have at most ``most`` bytes."""
         pieces = self._in_time(self.pieces(most), within or _LONGEST_PAGE)
         how = self.headers.get("content-encoding", "identity").strip().lower()
         if how in ("", "identity"):
@@ -344,7 +344,7 @@ class Reply:
         return self._inflate(pieces, most)
 
     def _in_time(self, pieces: Iterator[bytes], within: float) -> Iterator[bytes]:
-        """Yield the pieces, as long as they arrive within the time for a page."""
+        """Yield the pieces while they arrive within the given time."""
         started = time.monotonic()
         for piece in pieces:
             if time.monotonic() - started > within:
@@ -366,7 +366,7 @@ class Reply:
         return bytes(found)
 
     def drop(self) -> None:
-        """Stop reading; read a short rest, so that the connection can be used again."""
+        """Stop reading. Read the end of a short body, so that the connection can be reused."""
         if self.length is not None and self.length <= _PIECE and self.status != 200:
             try:
                 for _ in self.pieces(_PIECE):
@@ -379,7 +379,7 @@ class Reply:
         self._response.close()
 
     def done(self) -> None:
-        """Record that everything was read."""
+        """Record that the complete body was read."""
         self._response.release_conn()
 
 

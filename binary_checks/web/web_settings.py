@@ -33,7 +33,7 @@ class WebSettings:
     netrc: Path | None = None
 
     def trusts(self, origin: WebOrigin) -> bool:
-        """Return whether the user trusts that server without a valid certificate."""
+        """Return whether the user trusts this server without a valid certificate."""
         return bool({origin.host, f"{origin.host}:{origin.port}"} & set(self.trusted_hosts))
 
     def reaches_directly(self, origin: WebOrigin) -> bool:
@@ -46,7 +46,7 @@ class WebSettings:
         return False
 
     def find_credentials(self, origin: WebOrigin) -> Credentials | None:
-        """Return the user's credentials for that host in netrc.
+        """Return the user's credentials for the server's host in netrc, or None.
 
         Raises GatherError for an invalid file.
         """
@@ -62,7 +62,7 @@ class WebSettings:
 
 
 def read_web_settings(pip: Mapping[str, str], environ: Mapping[str, str]) -> WebSettings:
-    """Return the settings for pip, completed by variables that most programs read."""
+    """Return pip's settings, completed by environment variables that most programs read."""
     certificates = next((environ[name] for name in _CERTIFICATES if environ.get(name)), "")
     return WebSettings(
         certificates=pip.get("cert") or certificates,
@@ -83,7 +83,7 @@ def _read_number(text: str | None, usual: float, least: float, most: float) -> f
 
 
 def _read_proxies(given: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return proxies by scheme; lower-case variables win, as CGI sets HTTP_PROXY from a header."""
+    """Return proxies by scheme; lower-case names win, as CGI sets HTTP_PROXY from a header."""
     found = {"no": environ.get("no_proxy") or environ.get("NO_PROXY", "")}
     for scheme in ("http", "https"):
         names = (f"{scheme}_proxy", f"{scheme.upper()}_PROXY", "all_proxy", "ALL_PROXY")

@@ -32,8 +32,8 @@ NEWEST_VERSION: Final = 63  # 4.4.3.2: ten times the version; 6.3 is the last on
 FULL: Final = 0xFFFFFFFF  # 4.4.8, 4.4.9: the value is in the ZIP64 extra field
 ZIP64_FAULT: Final = "its ZIP64 field is missing, or has more or fewer numbers than it needs"
 _ZIP64 = 1  # 4.5.3
-_UNICODE_PATH = 0x7075  # 4.6.9: version, CRC-32 of the name in the header, and that name in UTF-8
-_UNICODE_COMMENT = 0x6375  # 4.6.8: the same for the comment
+_UNICODE_PATH = 0x7075  # 4.6.9: version, CRC-32 of the name in the header, and this name in UTF-8
+_UNICODE_COMMENT = 0x6375  # 4.6.8: as the field for the name, but for the comment
 _UNICODE_HEAD = struct.Struct("<BI")
 _SIGNATURE = b"PK\7\x08"
 LONGEST_DESCRIPTOR: Final = 24  # bytes: signature, CRC-32, and two sizes of 8 bytes (4.3.9)
@@ -55,7 +55,7 @@ def judge_kind(version: int, flags: int, where: str = "") -> Iterator[str]:
 def judge_extra(extra: bytes, raw_name: bytes, where: str) -> Iterator[str]:
     """Report extra fields that are malformed (4.5.1), repeated, or state another name.
 
-    zipalign pads with fewer than four bytes after the last field.
+    zipalign pads with up to three bytes after the last field.
     """
     at = 0
     seen: set[int] = set()
@@ -96,10 +96,10 @@ def find_zip64(extra: bytes) -> bytes | None:
 def widen(extra: bytes, values: tuple[int, ...]) -> tuple[int, ...] | None:
     """Replace values of 0xFFFFFFFF by those in the ZIP64 field.
 
-    Return None if it has more or fewer.
+    Return None if the field has more or fewer values than needed.
 
-    The field holds only the values that need it (4.5.3). zipfile ignores further numbers in it, uv
-    refuses them.
+    The field contains only the values that do not fit elsewhere (4.5.3). zipfile ignores further
+    numbers in the field, uv refuses them.
     """
     field = find_zip64(extra)
     full = values.count(FULL)
@@ -139,7 +139,7 @@ _WIDE = (0xFFFF, 0xFFFF, 0xFFFF, 0xFFFF, FULL, FULL)
 # bytes of the ZIP64 end record that its length does not count: signature and length (4.3.14.1)
 _UNCOUNTED = 12
 _OF_RECORDS = re.compile(rb"[\x01-\x08]")
-"""Bytes of which every record's signature contains one; uv refuses a comment with any of them."""
+"""Bytes that occur in signatures, at least one in each; uv refuses a comment with any of them."""
 _MOST_LISTED = 4
 
 
@@ -154,17 +154,17 @@ class ZipEntry(NamedTuple):
     compressed_size: int
     size: int
     mode: int  # st_mode
-    offset: int  # of the local header, from the start of the file
+    offset: int  # offset of the local header, from the start of the file
     faults: tuple[str, ...] = ()
 
     @property
     def stored(self) -> str:
-        """Its name."""
+        """The member's name."""
         return self.name
 
 
 class Archive(NamedTuple):
-    """All entries in the order of the central directory, and how else the file can be read."""
+    """All entries in the order of the central directory, and why tools may read other entries."""
 
     entries: tuple[ZipEntry, ...]
     ambiguities: tuple[str, ...]
@@ -184,7 +184,7 @@ class _End(NamedTuple):
     size: int
     offset: int
     place: int  # offset of the first record after the directory
-    locator: int | None = None  # offset of that record according to the ZIP64 locator
+    locator: int | None = None  # offset of this record according to the ZIP64 locator
     ambiguities: tuple[str, ...] = ()
 
 
@@ -226,7 +226,7 @@ def _judge_beginning(first: int, shift: int) -> Iterator[str]:
 
 
 def _judge_locator(end: _End, shift: int) -> Iterator[str]:
-    """Report a ZIP64 locator with a wrong offset: uv uses it, zipfile ignores it."""
+    """Report a ZIP64 locator with a wrong offset: uv uses the offset, zipfile ignores it."""
     if end.locator is not None and end.locator != end.place - shift:
         yield (
             f"its ZIP64 locator says that its ZIP64 end is at byte {end.locator:#x},"
@@ -243,7 +243,7 @@ def _find_other_ends(rest: bytes, start: int) -> Iterator[str]:
 
 
 def _find_end(file: PackageBytes) -> _End:
-    """Find the last end of central directory record (4.3.16), as zipfile and so pip do."""
+    """Find the last end of central directory record (4.3.16), as zipfile, and thus pip, does."""
     base = max(0, file.size - _END.size - 0xFFFF)
     tail = file.read(base, file.size - base)
     place = tail.rfind(_END_SIGNATURE, 0, max(0, len(tail) - _END.size) + len(_END_SIGNATURE))
@@ -283,13 +283,13 @@ def _judge_following(following: bytes, length: int) -> Iterator[str]:
 
 
 def _find_end64(file: PackageBytes, place: int, common: list[int]) -> _End | None:
-    """Read the ZIP64 end record (4.3.14) if a locator (4.3.15) stands before the end record."""
+    """Read the ZIP64 end record (4.3.14) if a locator (4.3.15) precedes the end record."""
     place -= _LOCATOR64.size
     locator = file.read(max(0, place), _LOCATOR64.size)
     if place < 0 or not locator.startswith(b"PK\6\7"):
         return None
-    # Assume that it stands directly before its locator: the offset in the locator is wrong if bytes
-    # precede the archive.
+    # Assume that the record directly precedes its locator: the offset in the locator is wrong if
+    # bytes precede the archive.
     place -= _END64.size
     record = file.read(max(0, place), _END64.size)
     if place < 0 or not record.startswith(b"PK\6\6"):
@@ -362,7 +362,10 @@ def _make_entry(fields: tuple[int, ...], raw_name: bytes, extra: bytes, shift: i
 
 
 def decode_name(raw_name: bytes, flags: int) -> tuple[str, tuple[str, ...]]:
-    """Decode a member's name: UTF-8 if bit 11 of the flags is set, else CP437 (Appendix D)."""
+    """Decode a member's name: as UTF-8 if bit 11 of the flags is set, else as CP437.
+
+    See Appendix D.
+    """
     if raw_name.isascii():
         name = raw_name.decode("ascii")
         return name, () if name and name.isprintable() else tuple(_judge_characters(name))

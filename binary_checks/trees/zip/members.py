@@ -34,7 +34,8 @@ from binary_checks.trees.zip.directory import (
 )
 
 _LOCAL = struct.Struct("<4s5H3I2H")  # 4.3.7
-_LENGTHS = struct.Struct("<2H")  # its last two fields: lengths of name and extra field
+# last two fields of a local header: lengths of name and extra field
+_LENGTHS = struct.Struct("<2H")
 _ENCRYPTED = 1  # bit 0 of the flags (4.4.4)
 STORED, DEFLATED = 0, 8  # 4.4.5; installers read no other method
 # RFC 1951, 3.2.5: a match of at most 258 bytes takes at least two bits, so a byte gives 1032.
@@ -45,7 +46,7 @@ GUESS = _LOCAL.size + 96  # bytes; most local headers without their names are sh
 def find_data(ahead: bytes) -> int | None:
     """Return the number of bytes from the local header to the member's data.
 
-    ``ahead`` begins with the local header. Return None if it does not.
+    Return None if ``ahead`` does not begin with the local header.
     """
     if len(ahead) < _LOCAL.size or not ahead.startswith(b"PK\3\4"):
         return None
@@ -95,14 +96,14 @@ def locate(
 
 
 def _is_plain(entry: ZipEntry) -> bool:
-    """Return whether an entry needs no closer look, like nearly all of thousands."""
+    """Return whether an entry needs no further check, as nearly all entries do not."""
     _, _, flags, method, _, packed, size, *_ = entry
     common = method == DEFLATED and not flags & (_ENCRYPTED | DESCRIPTOR)
     return common and packed < FULL and size < FULL and size <= packed * _MAXIMUM_RATIO
 
 
 def _judge_local(entry: ZipEntry, version: int, flags: int, extra: bytes) -> Iterator[str]:
-    """Report what installers refuse in the local header (4.3.7) and the directory does not have."""
+    """Report faults of the local header (4.3.7) that the central directory does not have."""
     where = " in its local header"
     yield from judge_kind(version, flags & ~entry.flags, where)
     yield from judge_extra(extra, entry.raw_name, where)
@@ -117,7 +118,7 @@ def _judge_end(
 ) -> Iterator[str]:
     """Report bytes between a member and the next one, even zeros: uv refuses them when it streams.
 
-    ``wide`` says that the local header has a ZIP64 field.
+    ``wide`` states that the local header has a ZIP64 field.
     """
     if end > limit:
         yield f"its bytes reach {end - limit} into what follows it"
@@ -160,7 +161,7 @@ def _compare_sums(
             yield f"{ZIP64_FAULT} in its local header"
             return
         size, packed = widened
-    if descriptor:  # 4.4.4, bit 3: they are 0 in the local header, and follow the data
+    if descriptor:  # 4.4.4, bit 3: the sums are 0 in the local header, and follow the data
         crc = crc or entry.crc
         if not (packed or size):
             packed, size = entry.compressed_size, entry.size
@@ -186,7 +187,7 @@ def _refuse(entry: ZipEntry) -> Iterator[str]:
 
 
 def find_overlaps(archive: Archive) -> dict[int, str]:
-    """Return, by index, the entries that share bytes with an earlier one or with the directory."""
+    """Return the entries that share bytes with an earlier entry or the directory, by index."""
     places: Iterable[tuple[int, int]] = sorted(
         (entry.offset, index) for index, entry in enumerate(archive.entries)
     )
@@ -194,7 +195,7 @@ def find_overlaps(archive: Archive) -> dict[int, str]:
     reach, holder = 0, ""
     for offset, index in places:
         entry = archive.entries[index]
-        # The name stands in both headers; a local extra field makes the entry longer still.
+        # The local header contains the name, too; its extra field makes the entry even longer.
         end = offset + _LOCAL.size + len(entry.raw_name) + entry.compressed_size
         if offset < reach:
             found[index] = f"its bytes overlap those of {holder!r}"
@@ -223,7 +224,7 @@ class _Sums(Protocol):
 
 
 def read_small(file: PackageBytes, entry: ZipEntry, limit: int = -1) -> tuple[bytes, Streamed]:
-    """Read a member of at most WHOLE bytes, header and data together; ``limit`` as for `locate`."""
+    """Read a member of at most WHOLE bytes with one read; ``limit`` is as for `locate`."""
     length = GUESS + len(entry.raw_name) + entry.compressed_size
     ahead = file.read(entry.offset, length)
     start, faults = locate(file, entry, ahead, limit=limit)
@@ -244,7 +245,7 @@ def read_small(file: PackageBytes, entry: ZipEntry, limit: int = -1) -> tuple[by
 
 
 def _expand_small(packed: bytes, entry: ZipEntry) -> Iterable[bytes]:
-    """Decompress at once if the data is valid, else piece by piece like a large member."""
+    """Decompress the data at once if it is valid, else in pieces like a large member's data."""
     if entry.method == DEFLATED:
         stream: Any = _library.decompressobj(-zlib.MAX_WBITS)
         with contextlib.suppress(_library.error):

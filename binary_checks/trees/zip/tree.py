@@ -34,7 +34,7 @@ from binary_checks.trees.zip.members import (
     span_of_head,
 )
 
-_SUFFIXES = (".whl", ".zip")  # recognised whatever their first bytes are
+_SUFFIXES = (".whl", ".zip")  # recognised whatever the file's first bytes are
 _HEAD = 64  # bytes
 
 
@@ -44,7 +44,7 @@ def recognises(path: Path, head: bytes) -> bool:
 
 
 def open_tree(path: Path) -> ZipTree:
-    """Open the file; its directory is read on demand."""
+    """Open the file; its central directory is read on demand."""
     files = ExitStack()
     return ZipTree(files.enter_context(open_bytes(path)), files)
 
@@ -79,7 +79,7 @@ class ZipTree:
 
     @property
     def ambiguities(self) -> tuple[str, ...]:
-        """Why other tools may read the file as another archive."""
+        """Reasons why other tools may read the file as another archive."""
         return self._archive.ambiguities
 
     def entries(self) -> tuple[ZipEntry, ...]:
@@ -87,11 +87,11 @@ class ZipTree:
         return self._archive.entries
 
     def each_entry(self) -> Iterator[ZipEntry]:
-        """Yield the same entries."""
+        """Yield the same entries as `entries` returns."""
         return iter(self._archive.entries)
 
     def find(self, name: str) -> ZipEntry | None:
-        """Return the last member of that name, or None."""
+        """Return the last member with this name, or None if there is none."""
         return self._by_name.get(name)
 
     def heads(self, entries: Iterable[TreeEntry]) -> Iterator[bytes]:
@@ -99,7 +99,7 @@ class ZipTree:
         return self.beginnings(entries, _HEAD)
 
     def beginnings(self, entries: Iterable[TreeEntry], length: int) -> Iterator[bytes]:
-        """Yield the first ``length`` bytes of these members, or b"" for one that cannot be read."""
+        """Yield the first ``length`` bytes of these members, or b"" for an unreadable member."""
         own = [*map(_own, entries)]
         self._file.expect(span_of_head(entry, length) for entry in own)
         return (read_head(self._file, entry, length) for entry in own)
@@ -147,20 +147,21 @@ class ZipTree:
 
 
 def _own(entry: TreeEntry) -> ZipEntry:
-    """Return an entry that a tree of this kind has listed."""
+    """Return the entry as a ZipEntry; this tree has listed no others."""
     assert isinstance(entry, ZipEntry)
     return entry
 
 
 # Partial reading: the directory, a few texts, and the first bytes of libraries.
 #
-# This takes a thousandth of a large package, and is all that is read of one that is not downloaded.
+# This takes a thousandth of a large package, and nothing else is read of a package that is not
+# downloaded.
 
 ReadHead: TypeAlias = Callable[[str, bytes, int], Sequence[ReadObject]]
 """Takes a path, the first bytes of the file and its size; returns the objects in it."""
 
 _LIBRARY_HEAD = 1 << 10  # bytes of each library
-_MOST_HEADS = 500  # libraries; each takes a request if they lie far apart
+_MOST_HEADS = 500  # libraries; each takes a request if they are far apart in the file
 _MOST_TEXT = 4 << 20  # bytes of a text, compressed
 
 
@@ -195,7 +196,7 @@ class PartialTree(ZipTree):
         ]
 
     def _look_at_libraries(self, wanted: VisitRequest) -> dict[int, tuple[ReadObject, ...]]:
-        """Return the objects that the first bytes of each library show, by the entry's ``id()``."""
+        """Return the objects that each library's first bytes show, by the entry's ``id()``."""
         libraries = [each for each in self.entries() if each.size and format_of_name(each.name)]
         near, beyond = libraries[:_MOST_HEADS], libraries[_MOST_HEADS:]
         found: dict[int, tuple[ReadObject, ...]] = {}
