@@ -164,8 +164,8 @@ class MemberReader:
         return self._reader.read_objects(self._wanted.place(entry.name), MemorySource(content))
 
     def _leave_unread(self, entry: TreeEntry, found: Format, outcome: Streamed) -> UnreadObject:
-        """Report an object that was not read: a broken archive proves nothing about its content."""
-        reason = f"the archive does not yield it: {outcome.faults[-1]}"
+        """Report an object that was not read because its archive is broken."""
+        reason = f"it cannot be extracted: {outcome.faults[-1]}"
         return UnreadObject(path=self._wanted.place(entry.name), format=found, reason=reason)
 
     def _keep(self, entry: TreeEntry, stream: Stream, most: int) -> Visited:
