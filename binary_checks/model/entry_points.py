@@ -16,7 +16,7 @@ _REFERENCE = re.compile(
 """An object reference (entry points specification, "Data model")."""
 _SCRIPTS = frozenset({"console_scripts", "gui_scripts"})
 HOST_OF = {"pytest11": "pytest"}
-"""Groups whose entry points are loaded by any use of the given program."""
+"""Entry point group -> the program that loads the group's entry points whenever it runs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,20 +27,20 @@ class EntryPoint:
     name: str
     module: str
     attribute: str = ""  # dotted; "" for the module itself
-    extras: str = ""  # the text in brackets after it
+    extras: str = ""  # the text in brackets after the object reference
 
     @property
     def is_script(self) -> bool:
-        """Whether installers create a command for it."""
+        """Whether installers create a command for the entry point."""
         return self.group in _SCRIPTS
 
     @property
     def is_always_loaded(self) -> bool:
-        """Whether users run it, or load it with any use of the program of its group."""
+        """Whether users run the entry point, directly or by running the program of its group."""
         return self.is_script or self.group in HOST_OF
 
     def describe(self) -> str:
-        """Return how the beginning of a sentence names it."""
+        """Return a name for the entry point that can begin a sentence."""
         target = f"{self.module}:{self.attribute}" if self.attribute else self.module
         what = "the command" if self.is_script else f"the entry point {self.group!r}"
         return f"{what} {self.name} = {target}"
@@ -57,7 +57,8 @@ class BadReference:
 def read_entry_points(package: Distribution) -> Iterator[EntryPoint | BadReference]:
     """Yield entry points that are object references, and commands that are not.
 
-    Other groups may have a syntax of their own and are skipped.
+    Entry points of other groups may have another syntax; those that are not object references are
+    skipped.
     """
     for group, name, value in package.entry_points:
         match = _REFERENCE.fullmatch(value)
@@ -80,24 +81,25 @@ class LoadedEntryPoint:
     point: EntryPoint
     step: Step  # named after the module
     exception: str = ""  # class of the exception: "AttributeError"
-    imported: bool = False  # the module was imported, whatever happened to its attribute
-    callable: bool = True  # for a command: whether its object is callable
+    imported: bool = False  # whether the module was imported, even if its attribute failed
+    callable: bool = True  # for a command: whether the loaded object is callable
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LoadedEntryPoints(ProbeReport):
     """All entry points that are object references, loaded where the package is installed.
 
-    Each command's module is imported in a process of its own, as when a user runs the command; so
-    is each entry point of a group that is always loaded. Entry points of any other group are loaded
-    in one process, as by the program that uses the group, and again in one of their own if that
-    fails.
+    Each command's module is imported in a separate process, as when a user runs the command; the
+    same holds for entry points of a group that is always loaded. All entry points of any other
+    group are loaded in one process, as the program that uses the group does. An entry point that
+    fails there is loaded again in a separate process.
     """
 
     points: tuple[LoadedEntryPoint, ...] = ()
-    version: tuple[int, int] = (0, 0)  # of the Python that loaded them
+    version: tuple[int, int] = (0, 0)  # version of the Python that loaded them
     # whether an installer installed the package's requirements
     requirements_installed: bool = False
-    lacking: tuple[str, ...] = ()  # if not: required distributions that are missing
-    untried: tuple[EntryPoint, ...] = ()  # no time was left for these
+    # required distributions that are missing, if no installer installed requirements
+    lacking: tuple[str, ...] = ()
+    untried: tuple[EntryPoint, ...] = ()  # not loaded because the time was used up
     limit: str = ""  # the time limit, as the end of a sentence

@@ -32,25 +32,26 @@ class Symbol:
     weak: bool = False
     hidden: bool = False  # an exported non-default version (name@VERSION, not name@@VERSION)
     ordinal: int | None = None  # PE: the number of an export, or of an import by number
-    forwarder: str = ""  # PE: an export that forwards to another library, "NTDLL.RtlAllocateHeap"
+    # PE: the target of an export that forwards to another library, "NTDLL.RtlAllocateHeap"
+    forwarder: str = ""
 
 
 class SymbolTable(Collection[Symbol]):
-    """The symbols of one object, stored compactly: a Symbol is created only on demand."""
+    """The symbols of one object in compact storage: a Symbol is created only on demand."""
 
     __slots__ = ()
 
     @property
     @abstractmethod
     def names(self) -> frozenset[str]:
-        """Every name once, without versions."""
+        """Every name, without versions and duplicates."""
 
     def each_name(self) -> Iterator[str]:
-        """Yield every name, possibly repeated; faster than `names`."""
+        """Yield every name, possibly with duplicates; faster than `names`."""
         return iter(self.names)
 
     def may_mention(self, piece: str) -> bool:
-        """Return False if no name contains the text, as far as that is known quickly; else True."""
+        """Return False if a quick test shows that no name contains the text, else True."""
         del piece
         return True
 
@@ -64,7 +65,7 @@ class SymbolTable(Collection[Symbol]):
 
     @property
     def strong(self) -> Mapping[str, frozenset[str]]:
-        """The imported names that may not be missing, grouped by the library they are bound to."""
+        """The imported names that must not be missing, grouped by the library they are bound to."""
         grouped: dict[str, set[str]] = {}
         for symbol in self:
             if not symbol.weak:
@@ -77,18 +78,18 @@ class SymbolTable(Collection[Symbol]):
 
     @property
     def forwarders(self) -> Mapping[str, str]:
-        """Map the names of forwarded exports to the function that they forward to (PE)."""
+        """Map the names of forwarded exports to the functions that they forward to (PE)."""
         return {symbol.name: symbol.forwarder for symbol in self if symbol.forwarder}
 
     def among(self, names: Iterable[str]) -> frozenset[str]:
-        """Return those of the given names that the table contains."""
+        """Return the given names that the table contains."""
         return self.names.intersection(names)
 
     def __contains__(self, name: object) -> bool:
         return name in self.names
 
     def __eq__(self, other: object) -> bool:
-        """Whether the other table, of any class, has the same symbols."""
+        """Return whether the other table, of any class, has the same symbols."""
         return isinstance(other, SymbolTable) and sorted(self, key=repr) == sorted(other, key=repr)
 
     def __hash__(self) -> int:
@@ -103,7 +104,7 @@ class Symbols(SymbolTable):
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """Every name once, without versions."""
+        """Every name, without versions and duplicates."""
         return frozenset(symbol.name for symbol in self._symbols)
 
     @cached_property
@@ -128,7 +129,7 @@ class Symbols(SymbolTable):
 
 
 class UnknownSymbols(SymbolTable):
-    """The table of an object whose symbols were not kept: every access raises Unavailable."""
+    """The table of an object whose symbols were not kept: each access raises Unavailable."""
 
     __eq__ = object.__eq__
     __hash__ = object.__hash__
@@ -141,11 +142,11 @@ class UnknownSymbols(SymbolTable):
 
     @property
     def names(self) -> frozenset[str]:
-        """Raises Unavailable."""
+        """Raises Unavailable, because the symbols were not kept."""
         self._refuse()
 
     def find(self, name: str) -> tuple[Symbol, ...]:  # noqa: ARG002 - the others' signature
-        """Raises Unavailable."""
+        """Raise Unavailable, because the symbols were not kept."""
         self._refuse()
 
     def __iter__(self) -> Iterator[Symbol]:
@@ -159,14 +160,14 @@ NO_SYMBOLS = Symbols()
 
 
 class Format(str):
-    """The name of a container format of native code; a reader's module may define another one."""
+    """The name of a container format of native code; a reader's module may define further ones."""
 
     __slots__ = ()
     ELF: ClassVar[Format]
     MACHO: ClassVar[Format]
     PE: ClassVar[Format]
     ARCHIVE: ClassVar[Format]
-    DEVICE: ClassVar[Format]  # not inside an object of a host
+    DEVICE: ClassVar[Format]  # device code in a file of its own
 
 
 Format.ELF, Format.MACHO, Format.PE = Format("ELF"), Format("Mach-O"), Format("PE")
@@ -192,8 +193,8 @@ class Kind(str, Enum):
         "executable"  # ET_EXEC, ET_DYN with PT_INTERP, MH_EXECUTE, PE without IMAGE_FILE_DLL
     )
     RELOCATABLE = "relocatable"  # ET_REL, MH_OBJECT, COFF: input for a linker, never loaded
-    DEVICE = "device code"  # EM_CUDA, EM_AMDGPU, EM_BPF and other machines that are no CPU
-    DEBUG = "debug information"  # a .debug companion or dSYM: headers kept, contents gone
+    DEVICE = "device code"  # EM_CUDA, EM_AMDGPU, EM_BPF and other machines that are not CPUs
+    DEBUG = "debug information"  # a .debug companion or dSYM: has headers, but no contents
     OTHER = "another kind"  # a core dump, a kernel extension: never loaded as a library
 
 
@@ -203,7 +204,7 @@ class Dependency:
 
     name: str
     weak: bool = False  # may be missing (LC_LOAD_WEAK_DYLIB)
-    # resolved at first use, not at load (PE delay import, LC_LAZY_LOAD_DYLIB)
+    # resolved at first use instead of at load (PE delay import, LC_LAZY_LOAD_DYLIB)
     delayed: bool = False
     reexported: bool = False  # its symbols count as the object's own (LC_REEXPORT_DYLIB)
     upward: bool = False  # part of a cycle: initialised later (LC_LOAD_UPWARD_DYLIB)
@@ -214,7 +215,7 @@ _share: Final = lru_cache(maxsize=4096)(Dependency)
 
 
 def make_dependency(*, name: str, **how: bool) -> Dependency:
-    """Return a shared `Dependency`: the objects of a package need the same few libraries.
+    """Return a `Dependency`, the same object for equal arguments, to save memory.
 
     A package of 800 libraries that all need each other has 640,000 dependencies.
     """
@@ -225,46 +226,50 @@ def make_dependency(*, name: str, **how: bool) -> Dependency:
 class OpenedNames:
     """File names of shared libraries among the strings of an object's read-only data.
 
-    The data do not show whether the object opens them: a name may serve for a comparison, too.
+    A name may serve another purpose than opening the library, such as a comparison.
     """
 
-    names: tuple[str, ...] = ()  # sorted, without its own name and the libraries it needs
-    unread: str = ""  # why not all of the data were searched; "" if they were
-    too_large: bool = False  # unread because a limit was exceeded
+    # sorted, without the object's own name and the libraries that it needs
+    names: tuple[str, ...] = ()
+    unread: str = ""  # why some of the data were not searched; "" if all were
+    too_large: bool = False  # not searched because a limit was exceeded
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NumpyBuild:
-    """The C API of NumPy that an object was compiled for, from constants of NumPy's headers."""
+    """The version of NumPy's C API that an object was compiled for, from NumPy's constants."""
 
-    api: int  # 1: that of NumPy 1.x, which NumPy 2 refuses; 2: that of NumPy 2, which 1.x has, too
-    oldest: str = ""  # the oldest NumPy that it runs with, "1.25"; "" if not stated
+    api: int  # 1: NumPy 1.x, which NumPy 2 refuses; 2: NumPy 2, which NumPy 1.x accepts, too
+    oldest: str = ""  # the oldest NumPy that the object runs with, "1.25"; "" if not stated
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ObjectFile:
-    """One object file of a package (one slice of a fat Mach-O), as its own headers describe it."""
+    """One object file of a package (one slice of a fat Mach-O), as described by its own headers."""
 
     format: ClassVar[Format]  # the container format, one for each class
 
     path: str  # path once installed, relative to the prefix, with "/"
     kind: Kind = Kind.SHARED
-    # one spelling for all formats: x86_64, aarch64, i686, armv7l, ppc64le, ...
+    # the same names for all formats: x86_64, aarch64, i686, armv7l, ppc64le, ...
     architecture: str = "x86_64"
     name: str = ""  # DT_SONAME, LC_ID_DYLIB or the export directory's name; "" if it has none
     needed: tuple[Dependency, ...] = ()
     imports: SymbolTable = NO_SYMBOLS
     exports: SymbolTable = NO_SYMBOLS
     size: int = 0  # bytes
-    opened: OpenedNames | None = None  # None: it imports neither dlopen nor LoadLibrary*
+    opened: OpenedNames | None = None  # None: the object imports neither dlopen nor LoadLibrary*
     refusals: tuple[str, ...] = ()
-    """Why the loader of its own system refuses it, or crashes, before any of its code runs. Each
-    continues a sentence that begins with the path: "has SectionAlignment 0x3, which is no power of
-    2"."""
+    """Why the loader of the object's own system refuses it, or crashes, before any of its code
+    runs. Each reason continues a sentence that begins with the path: "has SectionAlignment 0x3,
+    which is no power of 2".
+    """
     texts: tuple[str, ...] = ()
-    """Strings by which libraries and compilers are recognised: "OPENSSLDIR: …", "GCC: (GNU)
-    14.2.1"; sorted. Only read-only data are searched, as far as the headers show where they are."""
-    numpy: NumpyBuild | None = None  # None: it does not call ``import_array()`` of NumPy's headers
+    """Strings that identify libraries and compilers: "OPENSSLDIR: …", "GCC: (GNU) 14.2.1"; sorted.
+    Only read-only data are searched, if the headers show where they are.
+    """
+    # None: the object does not call ``import_array()`` of NumPy's headers
+    numpy: NumpyBuild | None = None
 
     @property
     def file_name(self) -> str:
@@ -279,7 +284,7 @@ class ObjectFile:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NeededVersion:
-    """One Vernaux entry: a version node that a needed library must define, used or not."""
+    """One Vernaux entry: a version node that a library must define, even if no symbol uses it."""
 
     library: str  # vn_file
     version: str
@@ -292,21 +297,22 @@ class ElfFile(ObjectFile):
 
     format: ClassVar[Format] = Format.ELF
 
-    rpath: tuple[str, ...] = ()  # DT_RPATH split at ":"; () is absent, ("",) is present and empty
-    runpath: tuple[str, ...] = ()  # DT_RUNPATH split alike
+    rpath: tuple[str, ...] = ()  # DT_RPATH split at ":"; () if absent, ("",) if present and empty
+    runpath: tuple[str, ...] = ()  # DT_RUNPATH split at ":"; () and ("",) as for rpath
     symbol_versions: tuple[NeededVersion, ...] = ()  # DT_VERNEED
     defined_versions: tuple[str, ...] = ()  # DT_VERDEF without the base node
     interpreter: str = ""  # PT_INTERP
-    opens: bool = True  # dlopen accepts it: it is neither ET_EXEC nor marked with DF_1_PIE
-    # PT_GNU_STACK with PF_X, or no such header if the architecture's default is executable
+    opens: bool = True  # whether dlopen accepts the object: neither ET_EXEC nor DF_1_PIE
+    # PT_GNU_STACK with PF_X, or no PT_GNU_STACK on an architecture with an executable default
     executable_stack: bool = False
     stack_header: bool = True  # has a PT_GNU_STACK header
     relro: bool = True  # has a PT_GNU_RELRO header
     bind_now: bool = False  # DT_BIND_NOW, DF_BIND_NOW or DF_1_NOW
     text_relocations: bool = False  # DT_TEXTREL or DF_TEXTREL
     code_relocations: int | None = None
-    """Number of relocations in segments that are not writable, counted if text relocations are
-    announced; None: not counted."""
+    """Number of relocations in segments that are not writable, counted only if the object announces
+    text relocations; None: not counted.
+    """
     writable_executable: bool = False  # a PT_LOAD with PF_W and PF_X
     static_tls: bool = False  # DF_STATIC_TLS
     tls_size: int = 0  # p_memsz of PT_TLS rounded up to its alignment, bytes
@@ -314,12 +320,13 @@ class ElfFile(ObjectFile):
     no_default_libraries: bool = False  # DF_1_NODEFLIB
     build_id: str = ""  # NT_GNU_BUILD_ID, hexadecimal
     alignment: int = 0x1000  # the smallest p_align of its PT_LOAD segments, bytes; 0 without any
-    # GNU_PROPERTY_X86_ISA_1_NEEDED: "x86-64-v2" ...; "" for baseline or undeclared
+    # GNU_PROPERTY_X86_ISA_1_NEEDED: "x86-64-v2" ...; "" for the baseline or if not stated
     isa_level: str = ""
     guards: tuple[str, ...] = ()
-    """Control-flow protections that all its code supports: IBT, SHSTK
-    (GNU_PROPERTY_X86_FEATURE_1_AND), BTI, PAC, GCS (GNU_PROPERTY_AARCH64_FEATURE_1_AND)."""
-    fixed_address: bool = False  # ET_EXEC: a program that is not position-independent
+    """Control-flow protections that all of the object's code supports: IBT, SHSTK
+    (GNU_PROPERTY_X86_FEATURE_1_AND), BTI, PAC, GCS (GNU_PROPERTY_AARCH64_FEATURE_1_AND).
+    """
+    fixed_address: bool = False  # ET_EXEC: the program is not position-independent
     debug_information: bool = False  # a .debug_info or .zdebug_info section with contents
     debug_bytes: int = 0  # size in the file of all sections named .debug_* or .zdebug_*
     device_code: tuple[DeviceCode, ...] = ()  # by target, sorted
@@ -332,9 +339,9 @@ class ElfFile(ObjectFile):
 class MachOFile(ObjectFile):
     """One slice of a Mach-O object; symbol names have no leading underscore.
 
-    The library of an import is the install name that its two-level ordinal refers to; "" if it is
-    looked up everywhere, "@executable" for the program itself. The library of an export is the one
-    that it is re-exported from.
+    The library of an import is the install name that its two-level ordinal refers to, "@executable"
+    for the program, or "" if the import is looked up in all images. The library of an export is the
+    library that it is re-exported from.
     """
 
     format: ClassVar[Format] = Format.MACHO
@@ -343,36 +350,37 @@ class MachOFile(ObjectFile):
     current_version: str = ""  # of LC_ID_DYLIB
     compatibility_version: str = ""  # of LC_ID_DYLIB
     rpaths: tuple[str, ...] = ()  # LC_RPATH in order
-    platforms: tuple[str, ...] = ()  # "macos", "ios", ...; () is not stated: macOS
+    platforms: tuple[str, ...] = ()  # "macos", "ios", ...; () if not stated, which means macOS
     minimum_os: str = ""  # LC_BUILD_VERSION minos or LC_VERSION_MIN_MACOSX, "11.0"
     sdk: str = ""
     uuid: str = ""  # as dwarfdump prints it
     signed: bool = False  # has LC_CODE_SIGNATURE
     signature_faults: tuple[str, ...] = ()  # such as pages whose hash differs
     two_level_namespace: bool = True  # MH_TWOLEVEL
-    chained_fixups: bool = False  # every import is looked up at load: nothing is bound lazily
+    chained_fixups: bool = False  # every import is resolved at load: none is bound lazily
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PeFile(ObjectFile):
-    """A PE image; a symbol without a name is named by its ordinal: ``#5``."""
+    """A PE image; the name of a symbol without a name is its ordinal: ``#5``."""
 
     format: ClassVar[Format] = Format.PE
 
     characteristics: int = 0  # IMAGE_FILE_HEADER.Characteristics
     dll_characteristics: int = 0  # IMAGE_OPTIONAL_HEADER.DllCharacteristics
     subsystem: int = 0  # IMAGE_SUBSYSTEM_*: 2 windowed, 3 console
-    subsystem_version: str = ""  # the oldest Windows that it asks for, "6.0"
-    linker_version: str = ""  # "14.44": Microsoft's linkers have the version of the toolset
-    managed: bool = False  # .NET code only, whatever the architecture says; not C++/CLI
+    subsystem_version: str = ""  # the oldest Windows that the image requires, "6.0"
+    linker_version: str = ""  # "14.44": Microsoft's linkers use the version of the toolset
+    managed: bool = False  # .NET code only, regardless of the stated architecture; not C++/CLI
     writable_executable: tuple[str, ...] = ()  # sections with IMAGE_SCN_MEM_WRITE and _EXECUTE
     dependent_load_flags: int = 0  # LOAD_LIBRARY_SEARCH_* flags of its load configuration
     pdb: str = ""  # path of the debug information in the CodeView record
     debug_information: bool = False  # a .debug_info section with contents, as MinGW leaves them
     debug_bytes: int = 0  # size in the file of all sections named .debug_* or .zdebug_*
-    overlay: int = 0  # bytes after everything the headers describe; launchers carry a zip there
+    # bytes after all parts that the headers describe; launchers append a zip there
+    overlay: int = 0
     signed: bool = False  # has an Authenticode signature
-    # whether whether its digest is the file's; None if not computed
+    # whether the signature's digest matches the file; None if not computed
     signature_matches: bool | None = None
     device_code: tuple[DeviceCode, ...] = ()  # by target, sorted
     device_containers: tuple[DeviceContainers, ...] = ()  # by set of targets, in file order
@@ -382,10 +390,10 @@ class PeFile(ObjectFile):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ArchiveMembers:
-    """A group of like members of a static archive."""
+    """Members of a static archive with the same format, architecture and note."""
 
-    format: str  # "ELF", "Mach-O", "COFF", "LLVM bitcode", "import"; "" for anything but code
-    architecture: str = ""  # "" if its first bytes do not show it
+    format: str  # "ELF", "Mach-O", "COFF", "LLVM bitcode", "import"; "" for members without code
+    architecture: str = ""  # "" if the member's first bytes do not show it
     count: int = 1
     first: str = ""  # name of the group's first member
     note: str = ""  # "GCC's own code for LTO alone", ...
@@ -393,10 +401,10 @@ class ArchiveMembers:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CxxStrings:
-    """Which std::string the names of an archive's functions contain."""
+    """The std::string types in the function names of an archive."""
 
     new: int = 0  # names with std::__cxx11
-    old: int = 0  # names with the std::string of the old ABI, as far as examined
+    old: int = 0  # names with the old ABI's std::string, among the examined names
     new_example: str = ""
     old_example: str = ""
 
@@ -405,8 +413,8 @@ class CxxStrings:
 class StaticArchive(ObjectFile):
     """A static archive (``.a``, ``.lib``).
 
-    No loader takes it: without device code it matters only for an archive of C++ libraries, whose
-    users link with it.
+    No loader loads static archives: without device code they matter only in an archive of C++
+    libraries, whose users link with them.
     """
 
     format: ClassVar[Format] = Format.ARCHIVE
@@ -417,20 +425,21 @@ class StaticArchive(ObjectFile):
     device_sample: ObjectDetails | None = None  # None: no sample was taken
     members: tuple[ArchiveMembers, ...] = ()
     indexed: bool = True  # has a symbol index, without which GNU ld does not link it
-    strings: CxxStrings = field(default_factory=CxxStrings)  # by the names in the symbol index
+    # the std::string types of the names in the symbol index
+    strings: CxxStrings = field(default_factory=CxxStrings)
     thin: tuple[str, ...] = ()
     """File names, as written, that a thin archive refers to instead of containing them."""
-    unread: str = ""  # why not all of it was read
+    unread: str = ""  # why the archive was not read completely
 
     @property
     def is_plain(self) -> bool:
-        """Whether it contains no device code."""
+        """Whether the archive contains no device code."""
         return not (self.device_code or self.device_containers or self.device_faults)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeviceFile(ObjectFile):
-    """A file of device code in containers only: ``.fatbin``, a bundle of code objects."""
+    """A file that contains only device code: ``.fatbin``, a bundle of code objects."""
 
     format: ClassVar[Format] = Format.DEVICE
 
@@ -451,22 +460,23 @@ def object_kinds() -> Mapping[str, type[ObjectFile]]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MalformedObject:
-    """A file that begins like an object file and contradicts itself later."""
+    """A file that begins like an object file, but has contradictory contents."""
 
     path: str
     format: Format
     offset: int  # bytes from the start of the object file
     reason: str
     instead: str = ""
-    """What the file is instead, if only its name is that of an object: "130 bytes, a git-lfs
-    pointer"."""
+    """The actual contents of the file, if only its name is that of an object: "130 bytes, a git-lfs
+    pointer".
+    """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnreadObject:
-    """An object file that this version does not read, through no fault of the file: never a pass.
+    """An object file that this version cannot read, through no fault of the file: never a pass.
 
-    It is of an unsupported kind, or exceeds a limit.
+    The file is of an unsupported kind, or exceeds a limit.
     """
 
     path: str
@@ -475,7 +485,7 @@ class UnreadObject:
     too_large: bool = False  # a limit was exceeded
 
 
-# How other libraries read the objects of a package.
+# Readings of the package's objects by other libraries.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -485,23 +495,23 @@ class Disagreement:
     path: str  # of the object, with its architecture if the file has several
     library: str  # "LIEF 1.0.0"
     fact: str  # "needed"
-    ours: str  # ours and theirs are shortened for messages
+    ours: str  # both readings are shortened for messages
     theirs: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NoOpinion:
-    """One object, or all of a format, that another library does not read, and why."""
+    """One object, or all objects of a format, that another library does not read, and why."""
 
     path: str = ""  # "" for every object of the format
     library: str
     reason: str
-    fact: str = ""  # the only fact that it does not know; "" for all facts
+    fact: str = ""  # the only fact that the library does not know; "" for all facts
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SecondOpinion:
-    """The facts of a package's objects as other libraries read them, compared with ours."""
+    """The facts of a package's objects as other libraries read them, compared with our readings."""
 
     libraries: tuple[str, ...] = ()  # libraries that answered, with their versions
     objects: int = 0  # number of objects that at least one library read

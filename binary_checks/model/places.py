@@ -1,4 +1,4 @@
-"""Places where packages run: their interface, and its values."""
+"""Places where packages run: their interface, and the values it uses."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from binary_checks.model.protocols import Source
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CleanSystem:
-    """The system of an image, as seen by a process in it."""
+    """The system in a container image, as a process in the container sees it."""
 
-    name: str  # from our table ("debian-bullseye"), or the reference that the user gave
+    name: str  # name from our table ("debian-bullseye"), or the reference that the user gave
     libc: str = ""  # "glibc 2.31", "musl 1.2.5"; "" if unknown
     architecture: str = ""  # as in `ObjectFile`
     loader: str = ""  # "/lib64/ld-linux-x86-64.so.2"
     pythons: tuple[str, ...] = ()  # the paths of its interpreters
-    pinned: str = ""  # the reference of exactly this image: "docker.io/library/debian@sha256:f313…"
-    reservation: str = ""  # what a pass there does not prove, as a sentence
+    pinned: str = ""  # the exact reference, with digest: "docker.io/library/debian@sha256:f313…"
+    reservation: str = ""  # a sentence on the limits of a pass on this system; "" if there are none
 
     @property
     def title(self) -> str:
@@ -39,34 +39,35 @@ class CleanSystem:
 
     @property
     def libc_version(self) -> tuple[int, ...]:
-        """The version as numbers: (2, 31)."""
+        """The version of libc as numbers: (2, 31)."""
         number = self.libc.rpartition(" ")[2]
         return tuple(int(part) for part in number.split(".") if part.isdecimal())
 
 
-# bytes of private memory: importing torch or numba takes 1 GiB; a leak has no end
+# bytes of private memory: importing torch or numba takes 1 GiB, a leak grows without limit
 _MEMORY = 16 * 1024**3
 _LINUX = {"os_name": "posix", "platform_system": "Linux", "sys_platform": "linux"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TargetPython:
-    """An interpreter's answers about itself."""
+    """An interpreter's description of itself."""
 
     executable: Path
     implementation: str = "CPython"
     version: str = ""  # "3.11.7"
     free_threaded: bool = False
     platform: str = ""  # sysconfig.get_platform(): "linux-x86_64"
-    architecture: str = ""  # as in `ObjectFile`, of the machine that runs it
+    architecture: str = ""  # as in `ObjectFile`, of the machine that runs the interpreter
     libc: str = ""  # "glibc 2.36"; "" if unknown
     extension_suffixes: tuple[str, ...] = ()  # in search order
     paths: Mapping[str, str]  # sysconfig.get_paths()
     prefix: str = ""
     system: str = ""  # the system of a container: "image bullseye (glibc 2.31)"; "" for this host
-    reservation: str = ""  # what a pass there does not prove, as a sentence
-    tags: frozenset[Tag] = frozenset()  # the wheel tags that it supports
-    ranked_tags: tuple[Tag, ...] = ()  # the same, in order of preference
+    # a sentence on the limits of a pass with this interpreter; "" if there are none
+    reservation: str = ""
+    tags: frozenset[Tag] = frozenset()  # the wheel tags that the interpreter supports
+    ranked_tags: tuple[Tag, ...] = ()  # the same tags in order of preference
 
     @property
     def name(self) -> str:
@@ -76,7 +77,7 @@ class TargetPython:
 
     @property
     def markers(self) -> dict[str, str]:
-        """The values of environment markers for it, without extras."""
+        """The interpreter's values of environment markers, without extras."""
         here = {name: str(value) for name, value in default_environment().items()}
         version = {"python_version": self.version.rpartition(".")[0], "extra": ""}
         # Containers run Linux even if this host is a Mac.
@@ -95,26 +96,31 @@ class Conditions:
 
     variables: Mapping[str, str] = field(default_factory=dict)  # added to the clean environment
     memory: int = _MEMORY  # limit of private bytes; 0: none
-    calls: bool = False  # whether a debugger records the native stack of a hang
-    site: bool = True  # False: no installed code runs at startup: no .pth, no sitecustomize
-    gpu: bool = False  # whether it may use the host's GPUs
+    calls: bool = False  # whether a debugger records the native stack of a process that hangs
+    # False: no installed code runs at startup, neither .pth files nor sitecustomize
+    site: bool = True
+    gpu: bool = False  # whether the probe may use the host's GPUs
     services: tuple[Path, ...] = ()  # folders with sockets of services of this host
     decoys: Mapping[str, bytes] = field(default_factory=dict)
-    """Libraries that a loader finds first: name -> content. The loader refuses an empty one."""
+    """Libraries that a loader finds before the real ones: name -> content. The loader refuses an
+    empty one.
+    """
     stages: Mapping[str, float] = field(default_factory=dict)
-    """Stage -> seconds after the report of that stage within which the next must be reported."""
-    bytecode: bool = False  # whether it shares compiled modules with other such probes
+    """Stage -> seconds between the report of that stage and the report of the next."""
+    # whether the probe shares compiled modules with other probes that have this set
+    bytecode: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProbeAnswer:
-    """What a probe answered before it ended, and how it ended."""
+    """The answer of a probe, and how the probe's process ended."""
 
-    answer: Mapping[str, Any] = field(default_factory=dict)  # empty if it gave none
+    answer: Mapping[str, Any] = field(default_factory=dict)  # empty if the probe gave no answer
     outcome: Ending = Ending.OK  # OK, CRASHED, HUNG or EXITED (before the probe's own end)
     detail: str = ""  # signal name, time limit in seconds, exit status
-    places: tuple[str, ...] = ()  # the Python lines that faulthandler recorded, innermost first
-    calls: tuple[str, ...] = ()  # the native functions in which it hung, innermost first
+    places: tuple[str, ...] = ()  # Python lines recorded by faulthandler, innermost first
+    # native functions on the stack of a hanging process, innermost first
+    calls: tuple[str, ...] = ()
     stderr: str = ""
 
 
@@ -124,7 +130,7 @@ class LoaderAnswer:
 
     path: str  # of the object, relative to the prefix
     printed: str = ""
-    complaints: str = ""  # on stderr
+    complaints: str = ""  # messages of the loader on stderr
     lack: str = ""  # why there is no answer
 
 
@@ -133,7 +139,7 @@ class InstalledFolders:
     """Folders of this host in which a package and its requirements were installed."""
 
     site_packages: Path
-    prefix: Path  # of the environment
+    prefix: Path  # prefix of the environment
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -144,46 +150,46 @@ class Installed:
 
 
 class Place(Protocol):
-    """Where a package runs. Nothing in it is reached by a path of the host: ask the place.
+    """A place where packages run; paths in the place are not paths of this host.
 
-    Creating one costs nothing. Until something is installed, ``target`` is the interpreter that the
-    place is created from.
+    Creating a place costs nothing. Until a package is installed, ``target`` is the interpreter from
+    which the place is created.
     """
 
     timeout: float  # seconds for one probe
 
     @property
     def target(self) -> TargetPython:
-        """The place's interpreter. Raises GatherError if it does not answer."""
+        """The place's interpreter. Raises GatherError if the interpreter does not answer."""
 
     @property
     def preinstalled(self) -> tuple[str, ...]:
-        """Packages that were asked for and used as already installed: "numpy 2.4.6"."""
+        """Packages that were requested and found already installed: "numpy 2.4.6"."""
 
     def install(self, package: Package) -> InstallReport | None:
         """Install the package once; return None if it was installed before and no installer ran.
 
         If the installer refuses the package, the report says so. Raises Unavailable if the package
         does not fit the place or a requirement is not available, GatherError if the interpreter,
-        the network or the machine failed; every later call raises the same.
+        the network or the machine failed. Every later call raises the same error.
         """
 
     @property
     def install_seconds(self) -> float:
-        """Seconds that creating the environment and installing took; 0 before."""
+        """Seconds spent on creating the environment and installing; 0 before the installation."""
 
     def require_installed(self, package: Package) -> None:
-        """Install the package. Raises Unavailable if it was refused, as nothing can run then."""
+        """Install the package. Raises Unavailable if the installer refuses the package."""
 
     @property
     def installed(self) -> InstalledFolders | None:
         """The folders of the installed package.
 
-        None before installation, or if its files cannot be read from here.
+        None before the installation, or if this host cannot read the files.
         """
 
     def with_requirements(self, requires: tuple[str, ...]) -> Place:
-        """Return another place like this one with these requirements installed, too."""
+        """Return another place like this one, but with these requirements installed."""
 
     def run(
         self,
@@ -195,39 +201,40 @@ class Place(Protocol):
     ) -> ProbeAnswer:
         """Run one of our probes by name, or another script by path.
 
-        The request also tells where packages are installed (``site_packages``).
+        The request also states where packages are installed (``site_packages``).
         """
 
     @property
     def system(self) -> CleanSystem | None:
         """The place's clean system; None if packages run on this host's system.
 
-        Raises Unavailable if that system is not available.
+        Raises Unavailable if the clean system is not available.
         """
 
     def resolve(self, package: Package, paths: Sequence[str]) -> tuple[LoaderAnswer, ...]:
         """Let the place's loader load objects of the package, one after the other.
 
-        None of them runs.
+        No code of the objects runs.
 
-        Paths, also of answers, are relative to the package's prefix. Raises NotApplicable if
-        packages run on this host's system, Unavailable if the package cannot be installed there.
+        Paths, also in answers, are relative to the package's prefix. Raises NotApplicable if
+        packages run on this host's system, Unavailable if the package cannot be installed in the
+        place.
         """
 
     def driver_variables(self, environ: Mapping[str, str]) -> Mapping[str, str]:
-        """Return variables by which loaders of the place find the drivers of this host's GPUs."""
+        """Return variables with which loaders in the place find the drivers of this host's GPUs."""
 
     def digest(self, path: str) -> str:
         """Return the SHA-256 of a file, absolute or in site-packages; "" if it cannot be read."""
 
     def scrub(self, text: str) -> str:
-        """Make paths in a text relative to site-packages, and remove temporary ones."""
+        """Make paths in a text relative to site-packages, and remove temporary paths."""
 
     def shown(self, path: str) -> str:
-        """Return a path with "/", relative to site-packages if it is inside."""
+        """Return a path with "/", relative to site-packages if inside."""
 
     def close(self) -> None:
-        """Remove everything that was created."""
+        """Remove everything that the place created."""
 
     def __enter__(self) -> Place: ...
 
@@ -239,7 +246,7 @@ class Place(Protocol):
     ) -> None: ...
 
 
-# Where the user wants packages to run: the values of ``--binary-place``, one for each place.
+# Where packages run: the values of ``--binary-place``, one for each place.
 
 PLACE_KINDS: Final[Mapping[str, str]] = {
     "venv": "",
@@ -250,14 +257,14 @@ PLACE_KINDS: Final[Mapping[str, str]] = {
 """The argument of each kind of place, "" for none."""
 SPELLINGS: Final = "venv|existing:PYTHON|prefix:PATH|image:REFERENCE"
 RELATIVE: Final = frozenset({"oldest", "newest"})
-"""Images that are chosen by what a package promises."""
+"""Images that are chosen by the package's promises."""
 
 _REFERENCE = re.compile(r"[a-z0-9][\w.:/@-]*", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PlaceName:
-    """A place as the user names it; it is resolved when a package is installed there.
+    """A place as the user names it, resolved when a package is installed in the place.
 
     ``venv``: a fresh environment. ``existing:PYTHON``: the environment of an interpreter in which
     the package is installed. ``prefix:PATH``: a folder with a virtual environment or a conda
@@ -269,12 +276,12 @@ class PlaceName:
 
     @property
     def label(self) -> str:
-        """The name in items and reports."""
+        """The place's name in items and reports."""
         return f"{self.kind}:{self.argument}" if self.argument else self.kind
 
     @property
     def is_there(self) -> bool:
-        """Whether it is an environment in which the package is already installed."""
+        """Whether the place is an environment in which the package is already installed."""
         return self.kind in {"existing", "prefix"}
 
 

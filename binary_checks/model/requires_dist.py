@@ -1,4 +1,4 @@
-"""Requirements: parsed without exceptions, and whether an index has wheels for them."""
+"""Parsed requirements, and results of comparing them with an index and with given packages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 from binary_checks.errors import Unavailable
 from binary_checks.model.system import TargetSystem, read_numbers
 
-if TYPE_CHECKING:  # many packages require nothing, and importing the grammar takes time
+if TYPE_CHECKING:  # many packages have no requirements, and importing packaging takes time
     from packaging.requirements import Requirement
 
 
@@ -27,21 +27,20 @@ _MACHINES: dict[str, dict[str, str]] = {
     "macos": {"aarch64": "arm64"},
     "windows": {"x86_64": "AMD64", "aarch64": "ARM64", "i686": "x86"},
 }
-"""The value of ``platform.machine()`` on a system, if it differs from our name of the
-architecture."""
+"""Values of ``platform.machine()`` by system and our architecture name, where the two differ."""
 
 _VERSION = r"(?:[<>]=?|[=!]=)[ \t]*[0-9]+(?:\.[0-9]+)*"
 _PLAIN = (
     r"[ \t]*([a-zA-Z0-9](?:[a-zA-Z0-9._-]*[a-zA-Z0-9])?)"
     rf"(?:[ \t]*{_VERSION}(?:[ \t]*,[ \t]*{_VERSION})*)?[ \t]*"
 )
-"""Most requirements: a name, and versions of digits and dots only."""
+"""The common form of requirements: a name, and versions that consist of digits and dots."""
 _PLAIN_COMPARISON = (
     r"[ \t]*(extra|implementation_name|os_name|platform_(?:machine|python_implementation|system)"
     r"|python_version|sys_platform)"
     r"""[ \t]*([<>]=?|[=!]=)[ \t]*(["'])([a-zA-Z][a-zA-Z0-9_-]*|[0-9]{1,4}\.[0-9]{1,4})\3[ \t]*"""
 )
-# Python refuses to convert thousands of digits to a number
+# Python refuses to convert strings of thousands of digits to numbers
 _VERSION_TEXT = r"[A-Za-z0-9.!+*_-]{1,200}"
 _LONGEST_PLACE = 200  # characters
 _OPERATORS = {
@@ -67,8 +66,8 @@ def read_requirement(text: str) -> Requirement | None:
 def require_names(requirements: Iterable[Requirement], advice: str) -> None:
     """Raise Unavailable if a requirement names a location instead of a version.
 
-    Whatever is there would be built: a URL, a path, a repository. ``===`` accepts any text, and
-    installers find paths in it. The advice tells the user what to do.
+    The installer would build whatever that URL, path or repository contains. ``===`` accepts any
+    text, including paths that installers follow. The advice tells the user what to do.
     """
     for item in requirements:
         if item.url is not None:
@@ -83,7 +82,10 @@ def require_names(requirements: Iterable[Requirement], advice: str) -> None:
 
 
 def applies(requirement: Requirement, environment: Mapping[str, str]) -> bool:
-    """Return whether its marker is true; a meaningless marker (``extra > 'x'``) counts as true."""
+    """Return whether a requirement's marker is true.
+
+    A meaningless marker (``extra > 'x'``) counts as true.
+    """
     try:
         return requirement.marker is None or requirement.marker.evaluate(dict(environment))
     # an unknown name, or values that cannot be compared
@@ -94,7 +96,7 @@ def applies(requirement: Requirement, environment: Mapping[str, str]) -> bool:
 def applicable(
     texts: Iterable[str], target: TargetSystem, extras: Iterable[str] = ()
 ) -> Iterator[Requirement]:
-    """Yield the valid requirements that apply on the target, including those of the extras."""
+    """Yield the valid requirements that apply on the target; include those of the extras."""
     environments = [environment_of(target, extra) for extra in ("", *extras)]
     for requirement in map(read_requirement, texts):
         if requirement is not None and any(applies(requirement, each) for each in environments):
@@ -104,7 +106,7 @@ def applicable(
 def names_required(texts: Iterable[str], target: TargetSystem) -> frozenset[str]:
     """Return the normalised names of the requirements that apply on the target, without extras.
 
-    The full grammar is used only for requirements that are not of the common form.
+    The full grammar is used only for requirements that do not have the common form.
     """
     environment = environment_of(target)
     names, others = set(), []
@@ -120,7 +122,7 @@ def names_required(texts: Iterable[str], target: TargetSystem) -> frozenset[str]
 
 
 def _holds(marker: str, environment: Mapping[str, str]) -> bool | None:
-    """Return whether a marker is true, or None if it is not of the common form."""
+    """Return whether a marker is true, or None if it does not have the common form."""
     found = []
     for part in marker.split(" and "):
         match = re.fullmatch(_PLAIN_COMPARISON, part)
@@ -159,7 +161,7 @@ def environment_of(target: TargetSystem, extra: str = "") -> dict[str, str]:
 
 
 def find_names_in_extras(requires_dist: Iterable[str]) -> frozenset[str]:
-    """Return the projects that are required only by an extra."""
+    """Return the projects that are required only by extras."""
     always: set[str] = set()
     sometimes: set[str] = set()
     for text in requires_dist:
@@ -171,31 +173,33 @@ def find_names_in_extras(requires_dist: Iterable[str]) -> frozenset[str]:
     return frozenset(sometimes - always)
 
 
-# Whether an index has wheels of everything a package requires, and whether given packages fit.
+# Whether an index has wheels for all requirements, and whether given packages satisfy them.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RequiredWheels:
-    """The result of downloading a wheel's requirements for its own Python and system."""
+    """The result of downloading a wheel's requirements for the wheel's own Python and system."""
 
     lacking: str = ""
     """The first requirement without a wheel: "wheel of torch>=2 for cp311 on win_amd64 or
-    newer"."""
+    newer".
+    """
     found: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MisfitVersion:
-    """A package given next to the judged one in a version that a requirement excludes."""
+    """A package given next to the judged one, in a version that a requirement excludes."""
 
     name: str
     version: str
     requirement: str  # as written: "nvidia-nccl-cu13==2.30.7"
-    by: str = ""  # the package that requires it, "cuda-toolkit 13.2.2"; "" for the judged package
+    # the package with the requirement, "cuda-toolkit 13.2.2"; "" for the judged package
+    by: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GivenVersions:
-    """The packages given next to one, compared with all requirements on them."""
+    """The packages given next to the judged one, compared with all requirements on them."""
 
     misfits: tuple[MisfitVersion, ...] = ()

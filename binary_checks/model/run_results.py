@@ -1,4 +1,4 @@
-"""The results of a run: an entry for each check on each package, and facts of the whole run."""
+"""The results of a run: an entry for each check on each package, and facts about the run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from binary_checks.model.published import Provenance
 from binary_checks.options import Program
 
 UNREADABLE = "unreadable-package"
-"""Replaces a check's id, and is the reason, if a package cannot be read."""
+"""Stands in place of a check's id, and is the reason, if a package cannot be read."""
 
 
 NATIVE_FAMILIES = frozenset({"linkage", "symbols"})
@@ -33,11 +33,12 @@ NATIVE_FAMILIES = frozenset({"linkage", "symbols"})
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Accepted:
-    """A problem that the profile lists as known."""
+    """A problem that the profile accepts as known."""
 
     problem: Problem
     reason: str
-    expires: str = ""  # the last day on which it is accepted, as 2027-01-31; "" for no limit
+    # the last day on which the problem is accepted, as 2027-01-31; "" for no limit
+    expires: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,14 +47,14 @@ class CheckResult:
 
     check: str  # id
     family: str
-    place: str = ""  # the place it ran in, if there are several: "image:oldest"; else ""
-    system: str = ""  # of that place: "image bullseye (glibc 2.31)"
-    level: Level = Level.ERROR  # of the check, as the profile sets it
+    place: str = ""  # the place of the run, if there are several: "image:oldest"; else ""
+    system: str = ""  # the place's system: "image bullseye (glibc 2.31)"
+    level: Level = Level.ERROR  # the check's level, as the profile sets it
     outcome: Outcome
-    reason: str = ""  # why it was not applicable, not inspected or broke; one line
+    reason: str = ""  # why the check was not applicable, did not inspect, or broke; one line
     inspected: int = 0  # objects judged, or 1 for the package as a whole
-    problems: tuple[Problem, ...] = ()  # errors that are not accepted
-    warnings: tuple[Problem, ...] = ()  # warnings that are not accepted
+    problems: tuple[Problem, ...] = ()  # errors, without accepted ones
+    warnings: tuple[Problem, ...] = ()  # warnings, without accepted ones
     accepted: tuple[Accepted, ...] = ()
     not_inspected: tuple[NotInspected, ...] = ()
     notes: tuple[Note, ...] = ()
@@ -69,17 +70,17 @@ class CheckResult:
 
     @property
     def has_gap(self) -> bool:
-        """Whether it could not inspect something."""
+        """Whether the check could not inspect something."""
         return self.outcome is Outcome.NOT_INSPECTED or bool(self.not_inspected)
 
     @property
     def is_gap_of_host(self) -> bool:
-        """Whether there are gaps and this host is to blame for all of them."""
+        """Whether the check has gaps, and this host is to blame for all of them."""
         return bool(self.not_inspected) and all(each.by_host for each in self.not_inspected)
 
     @property
     def shown_check(self) -> str:
-        """The name under which its problems are shown: the check, or "unreadable-package"."""
+        """The name under which the problems are shown: the check's id, or "unreadable-package"."""
         return UNREADABLE if self.reason == UNREADABLE else self.check
 
 
@@ -87,12 +88,13 @@ class CheckResult:
 class Entry(CheckResult):
     """A check's result on one package, with its duration."""
 
-    seconds: float = 0.0  # including gathering, for the check that asked first; without installing
+    # time for gathering and judging, without installing; shared facts count for the first check
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PackageIdentity:
-    """Which package it is; fields are empty if it was never read."""
+    """The identity of a package; its facts are empty if it was never read."""
 
     node: str  # pytest's node id, made printable
     file_name: str
@@ -102,28 +104,31 @@ class PackageIdentity:
     version: str = ""
     size: int = 0  # bytes; for an installed package, of all its files
     sha256: str = ""  # of the file; computed only if a report needs it
-    record_sha256: str = ""  # used instead for an installed package
-    objects: int | None = None  # object files in it
-    expected_objects: int = 0  # the number that the profile calls for
-    # why none of its native code could be judged; "" if some was, or there is none
+    record_sha256: str = ""  # identifies an installed package, which has no file
+    objects: int | None = None  # number of object files
+    expected_objects: int = 0  # number of object files that the profile requires
+    # why none of its native code could be judged; "" if some was, or the package has none
     unjudged: str = ""
-    unrun: str = ""  # why it was not run as asked, if that is impossible with what the user named
-    configuration: BinaryConfiguration | None = None  # for reports, once it was read
-    linked_libraries: LinkedLibraries | None = None  # for reports, once it was read
-    ran_on: str = ""  # the interpreter that it was installed for and ran on: "CPython 3.11.7"
-    # the images that it ran in, each with its digest: "debian@sha256:f313…"
+    # why the package was not run as requested, if the user's arguments make that impossible
+    unrun: str = ""
+    configuration: BinaryConfiguration | None = None  # for reports; None before it was read
+    linked_libraries: LinkedLibraries | None = None  # for reports; None before they were read
+    # the interpreter that the package was installed for and run on: "CPython 3.11.7"
+    ran_on: str = ""
+    # the images in which the package ran, each with its digest: "debian@sha256:f313…"
     roots: tuple[str, ...] = ()
-    installing: float = 0.0  # seconds for creating its environment and installing it
-    provenance: Provenance | None = None  # where it is published; None for a local package
+    # seconds for creating the package's environment and installing the package
+    installing: float = 0.0
+    provenance: Provenance | None = None  # where the package is published; None for a local package
 
     @property
     def is_hashed(self) -> bool:
-        """Whether its bytes are identified by a hash."""
+        """Whether a hash identifies the package's bytes."""
         return bool(self.sha256 or self.record_sha256)
 
     @property
     def lacks_objects(self) -> bool:
-        """Whether it has fewer object files than the profile calls for."""
+        """Whether the package has fewer object files than the profile requires."""
         return self.objects is not None and self.objects < self.expected_objects
 
 
@@ -137,7 +142,7 @@ class PackageResult(PackageIdentity):
 
     @property
     def fitness(self) -> Fitness:
-        """The verdict for people; a failure of ours counts as not judged."""
+        """The verdict shown to people; a failure of ours counts as not judged."""
         return VERDICTS[self.verdict].fitness
 
 
@@ -150,15 +155,15 @@ class CheckText:
     title: str
     why: str
     fix: str
-    runs_package: bool = False  # whether it needs the package installed
+    runs_package: bool = False  # whether the check needs the package installed
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProfileIdentity:
-    """The profile of a run: hashes that do not depend on the order of its entries."""
+    """The profile of a run: hashes that do not depend on the order of the profile's entries."""
 
-    source: str  # its name in the header
-    sha256: str  # without its known problems
+    source: str  # the profile's name in the report header
+    sha256: str  # hash of the profile without its known problems
     known_problems_sha256: str
 
 
@@ -167,36 +172,38 @@ class KnownListIdentity:
     """The identity of a list of known problems, or why it was not used."""
 
     source: str  # the path given by the user, or the URL without secrets
-    sha256: str = ""  # of its bytes; "" if there are none
-    issued: str = ""  # as the list states it: 2026-11-22 or 2026-11-22T04:00:00+00:00
+    sha256: str = ""  # of the list's bytes; "" if the list could not be read
+    issued: str = ""  # date or time stated in the list: 2026-11-22 or 2026-11-22T04:00:00+00:00
     valid_until: str = ""  # in the same format
     cached: bool = False  # whether a copy from an earlier run was used
     remark: str = ""  # why a copy is used instead of the server's answer
-    complaint: str = ""  # why none of its entries applies; "" if they do
+    complaint: str = ""  # why no entry of the list applies; "" if the entries apply
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunResult:
-    """A completed run with everything that reports show.
+    """A completed run, with all contents of reports.
 
     Result documents leave out `facts` and `program`.
     """
 
     exit_code: int
     profile: ProfileIdentity
-    versions: Mapping[str, str] = field(default_factory=dict)  # of the programs involved, by name
-    ended: str = ""  # RFC 3339, UTC, by the clock of the host; "" if an older version wrote it
-    places: tuple[str, ...] = ()  # where packages were to run, as named; empty: static checks only
-    # the options that selected single checks of a family: "-k import"; "" for all
+    # versions of the programs involved, by name
+    versions: Mapping[str, str] = field(default_factory=dict)
+    # end of the run by the host's clock, in UTC (RFC 3339); "" if written by an older version
+    ended: str = ""
+    places: tuple[str, ...] = ()  # places named for running packages; empty: only static checks
+    # the options that selected some of the checks: "-k import"; "" if all were selected
     selected: str = ""
-    complaints: tuple[str, ...] = ()  # what must not stay green although no check failed
-    remarks: tuple[str, ...] = ()  # what was left out on purpose
+    complaints: tuple[str, ...] = ()  # reasons to fail the run although no check failed
+    remarks: tuple[str, ...] = ()  # parts that were left out on purpose
     known_lists: tuple[KnownListIdentity, ...] = ()  # in the order in which they were given
     checks: tuple[CheckText, ...] = ()  # the checks that the profile selects, by family and id
     packages: tuple[PackageResult, ...] = ()  # by node
     # facts documents written in the run, by node
     facts: Mapping[str, Path] = field(default_factory=dict)
-    program: Program = Program.COMMAND  # which names the options in reports
+    program: Program = Program.COMMAND  # determines the names of options in reports
 
     def entries(self) -> Iterator[tuple[PackageResult, Entry]]:
         """Yield every entry with its package."""
@@ -209,7 +216,7 @@ class RunResult:
 
 
 class Severity(str, Enum):
-    """The severity of a difference to the users of a package, the gravest first."""
+    """The severity of a difference for the users of a package, the gravest first."""
 
     BREAK = "break"  # something that worked with the old build may fail with the new one
     CHANGE = "change"  # to be reviewed before publishing
@@ -220,35 +227,35 @@ class Severity(str, Enum):
 class Build:
     """The facts of one build."""
 
-    label: str  # its name in lines
+    label: str  # the build's name in messages
     package: Package
-    sha256: str = ""  # of the package file; "" if there is none, or it is unknown
-    linkage: Linkage | None = None  # None: no loader was simulated
+    sha256: str = ""  # of the package file; "" if there is no file, or its hash is unknown
+    linkage: Linkage | None = None  # None: the loader was not simulated
     configuration: BinaryConfiguration | None = None
     linked: LinkedLibraries | None = None
-    results: PackageResult | None = None  # of a run on it
-    is_known: bool = True  # its package contains facts; False: only its name is known
-    gaps: tuple[str, ...] = ()  # which facts are missing or incomplete, and why: each a sentence
+    results: PackageResult | None = None  # results of a run on the build
+    is_known: bool = True  # whether facts of the package are known; False: only its name is known
+    gaps: tuple[str, ...] = ()  # sentences on missing or incomplete facts, each with the reason
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Change:
-    """One difference; changes with the same ``together`` are shown as one line."""
+    """One difference; differences with the same ``together`` are shown as one line."""
 
     severity: Severity
     sentence: str  # "now needs libz.so.1"
-    # the sentence for several subjects, "now need libz.so.1"; "": the sentence itself
+    # the sentence for several subjects, "now need libz.so.1"; "": the sentence above
     together: str = ""
-    subject: str = ""  # a path, a module, a requirement; defaults to the path for objects
-    detail: str = ""  # shown for this subject if several share a line
-    noun: str = "objects"  # what several subjects are called
+    subject: str = ""  # a path, a module, a requirement; for objects the path by default
+    detail: str = ""  # shown with this subject if several subjects share a line
+    noun: str = "objects"  # the plural for several subjects
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NotCompared:
-    """Something that could not be compared: never a pass."""
+    """A part that could not be compared: never a pass."""
 
-    # the difference that could not be judged; "": all that concern the subject
+    # the difference that could not be judged; "": all differences of the subject
     difference: str = ""
     subject: str = ""
     reason: str
@@ -263,7 +270,7 @@ class DifferenceLine:
     severity: Severity
     text: str  # "9 objects: now need libnvJitLink.so.12 (a.so, b.so, c.so and 6 more)"
     subjects: tuple[str, ...] = ()  # sorted; () for the package itself
-    details: tuple[str, ...] = ()  # for each subject, if they differ
+    details: tuple[str, ...] = ()  # one for each subject, if they differ
     accepted: str = ""  # the reason of the known problem that accepts it
 
 
@@ -271,10 +278,10 @@ class DifferenceLine:
 class BuildComparison:
     """All differences between two builds."""
 
-    old: str  # the file names
+    old: str  # file name of the old build
     new: str
     old_sha256: str = ""
     new_sha256: str = ""
     lines: tuple[DifferenceLine, ...] = ()  # the gravest first
     not_compared: tuple[NotCompared, ...] = ()
-    complaints: tuple[str, ...] = ()  # about entries of the known list
+    complaints: tuple[str, ...] = ()  # complaints about entries of the list of known problems
