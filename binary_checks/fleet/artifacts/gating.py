@@ -165,10 +165,8 @@ class _GateEvaluation:
         if wanted and wanted != verdict.known_problems_sha256:
             yield "it used another list of known problems", _AGAIN
         if not verdict.is_decisive:
-            yield (
-                f"{verdict.word}: {verdict.told() or 'it states nothing about the package'}",
-                _AGAIN,
-            )
+            reason = verdict.format_reason() or "it states nothing about the package"
+            yield f"{verdict.word}: {reason}", _AGAIN
 
     def judge(self, family: str, place: str, counted: Sequence[KeptVerdict]) -> None:
         """Let the newest verdict that judged the family in the place decide."""
@@ -205,7 +203,7 @@ class _GateEvaluation:
             self._refuse(where, f"the verdict of {told} is older than {limit}", _AGAIN)
         if verdict.word not in self._gate.accept and not self._waives_all(verdict):
             advice = "no gate lets that pass" if verdict.unjudged else "fix it, or waive it"
-            self._refuse("", f"{verdict.word} ({told}): {verdict.told()}", advice)
+            self._refuse("", f"{verdict.word} ({told}): {verdict.format_reason()}", advice)
         ungapped = [check for check in said.gapped if not self._waives(check)]
         wanted = said.gap and ungapped and place not in self._gate.gaps
         if wanted and not self._waives(said.family):

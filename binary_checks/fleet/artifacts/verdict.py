@@ -109,7 +109,7 @@ class PackageVerdict:
         complained = self.faults and self.outcome in GOOD_OUTCOMES
         return VERDICTS[Outcome.FAILED if complained else self.outcome]
 
-    def told(self) -> str:
+    def format_reason(self) -> str:
         """Return why the verdict is no pass, in one line; "" if no reason is recorded."""
         partly = f"only some checks were selected ({self.selected})" if self.selected else ""
         reasons = (*self.problems, self.unjudged, *self.faults, self.stopped, partly)

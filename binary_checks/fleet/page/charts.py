@@ -46,7 +46,7 @@ class Chart:
     first: str  # the first and the last night
     last: str
     legend: tuple[tuple[str, str], ...] = ()  # (tone, word)
-    said: str
+    summary: str
 
 
 def draw_line(
@@ -78,7 +78,7 @@ def draw_line(
         top=format_number(highest),
         first=values[0][0],
         last=values[-1][0],
-        said=_sum_up([value for _, value in values], format_number),
+        summary=_sum_up([value for _, value in values], format_number),
     )
 
 
@@ -111,7 +111,7 @@ def draw_stacks(
         first=nights[0][0],
         last=nights[-1][0],
         legend=tuple((tones[name], name) for name in names),
-        said=_sum_up(whole, format_number),
+        summary=_sum_up(whole, format_number),
     )
 
 

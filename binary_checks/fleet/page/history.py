@@ -56,7 +56,7 @@ class FailedCheck:
     stage: str = "cpu"
 
     @property
-    def said(self) -> str:
+    def summary(self) -> str:
         """Its first problem, or the reason if it has none, in one line."""
         sentence = self.sentence or self.reason
         return f"{self.path}: {sentence}" if self.path else sentence

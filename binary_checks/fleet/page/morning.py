@@ -37,7 +37,7 @@ class Breakage:
 
     projects: tuple[str, ...]
     check: str  # "" if no check failed
-    said: str  # the first cell's sentence
+    summary: str  # the first cell's sentence
     cause: str
     sentences: int  # number of different sentences
     cells: tuple[TroubledCell, ...]  # by night of beginning, then by name
@@ -151,7 +151,7 @@ def _group(cells: Iterable[TroubledCell]) -> Iterator[Breakage]:
         yield Breakage(
             projects=tuple(sorted({each.row.project for each in members})),
             check=check,
-            said=first,
+            summary=first,
             cause=members[0].cause,
             sentences=len({*said}),
             cells=tuple(members),
@@ -159,7 +159,7 @@ def _group(cells: Iterable[TroubledCell]) -> Iterator[Breakage]:
 
 
 def _describe(cell: TroubledCell) -> str:
-    return cell.found.said if cell.found else cell.row.reason
+    return cell.found.summary if cell.found else cell.row.reason
 
 
 def _find_mended(history: History, tonight: Iterable[CellNight]) -> Iterator[TroubledCell]:
@@ -342,8 +342,8 @@ def _list_breakages(
         since = f" {format_beginning(each.cells[0], morning)}"
         where = _name_cells(each.cells, since, form, named=not brief)
         yield f"{form.bullet}{form.code(what)} in {where}"
-        if each.said and not brief:
-            yield f"    {form.code(format_text(each.said, _SENTENCE))}"
+        if each.summary and not brief:
+            yield f"    {form.code(format_text(each.summary, _SENTENCE))}"
 
 
 def _list_lines(title: str, lines: Iterable[str], form: _Form) -> Iterator[str]:

@@ -291,7 +291,7 @@ class NightRow:
     is_new: bool  # whether the night before had another file
     size: str
     seconds: str
-    said: str
+    summary: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -304,7 +304,7 @@ class CellPage:
     letter: str
     tone: str
     since: str
-    said: str
+    summary: str
     cause: str
     facts: tuple[tuple[str, str], ...]
     axes: tuple[tuple[str, str], ...]
@@ -331,7 +331,7 @@ def lay_out_cell(cell: str, history: History, shown: int, evidence: CellEvidence
         letter=LETTERS[row.state],
         tone=TONES[row.state],
         since="" if is_well else format_since(since, history.last, known=known),
-        said=format_text(row.reason, 500),
+        summary=format_text(row.reason, 500),
         cause="" if _is_check(history, row) else _format_cause(row),
         facts=tuple(_facts(row)),
         axes=tuple(_axes(row)),
@@ -403,7 +403,7 @@ def _nights(history: History, nights: list[CellNight]) -> Iterator[NightRow]:
             is_new=bool(before and row.sha256 and row.sha256 != before),
             size=format_size(row.size) if row.size else "",
             seconds=format_seconds(row.seconds) if row.seconds else "",
-            said=_sum_up(history, row),
+            summary=_sum_up(history, row),
         )
         before = row.sha256 or before
 
@@ -412,9 +412,9 @@ def _fold_repeats(nights: Iterable[NightRow]) -> Iterator[NightRow]:
     """Yield the rows, with repeated texts replaced by "the same"."""
     said = ""
     for row in nights:
-        repeats = len(row.said) > len(_SAME) and row.said == said
-        said = row.said
-        yield replace(row, said=_SAME) if repeats else row
+        repeats = len(row.summary) > len(_SAME) and row.summary == said
+        said = row.summary
+        yield replace(row, summary=_SAME) if repeats else row
 
 
 def _sum_up(history: History, row: CellNight) -> str:
@@ -426,7 +426,7 @@ def _sum_up(history: History, row: CellNight) -> str:
         return format_text(row.reason or row.cause, 200)
     more = len({each.check for each in found}) - 1
     first = found[0]
-    return format_text(f"{first.check}: {first.said}", 200) + (
+    return format_text(f"{first.check}: {first.summary}", 200) + (
         f" (and {count(more, 'check')})" if more else ""
     )
 

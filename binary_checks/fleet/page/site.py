@@ -182,7 +182,7 @@ def _make_entries(morning: Morning, base: str) -> Iterator[ElementTree.Element]:
             morning.night,
             f"broke {morning.night} {' '.join(each.projects)} {each.check}",
             f"{what} broke in {count(len(cells), 'cell')}",
-            f"{format_text(each.said, 400)} ({_name(cells)})",
+            f"{format_text(each.summary, 400)} ({_name(cells)})",
             urljoin(base, f"{name_cell_page(cells[0])}#n{morning.night}"),
         )
     for project in sorted({cell.row.project for cell in morning.mended}):

@@ -41,7 +41,7 @@ def test_nights_cells_failures_and_parts_are_read(connection: Any) -> None:
     row = found.cells["a-1"]["2026-11-20"]
     assert (row.state, row.size, row.axes[3], row.url) == (CellState.FAILED, 8, "linux", "")
     ((failed,),) = found.failures.values()
-    assert (failed.check, failed.said) == ("bad", "is bad")
+    assert (failed.check, failed.summary) == ("bad", "is bad")
     assert found.parts == {"1": {"native code": 5}}
 
 

@@ -104,7 +104,7 @@ def test_a_failure_that_no_check_could_say_has_its_reason() -> None:
     rows = found.cells["a-1"]
     row = replace(rows[found.last], reason="timed out after 1800 s")
     (each,) = look_back(replace(found, cells={"a-1": {**rows, found.last: row}})).broke
-    assert (each.check, each.said) == ("", "timed out after 1800 s")
+    assert (each.check, each.summary) == ("", "timed out after 1800 s")
 
 
 def test_new_versions_are_counted_and_cells_that_are_gone_are_named() -> None:
