@@ -147,8 +147,6 @@ def read_device_details(
     )
     if len(samples) == len(carriers) and not (carriers and request.thorough):
         return DeviceDetails(objects=samples)
-    from binary_checks.gather.device_reading import read_again  # few runs need it
-
     factor, everything = profile.limit_factor, request.thorough
     return DeviceDetails(
         objects=read_again(package, carriers, source.open, factor, everything=everything)

@@ -29,7 +29,6 @@ from binary_checks.packages import (
     unpacked_wheel,
     wheel,
 )
-from binary_checks.packages import conda as conda_outline
 from binary_checks.trees import open_tree
 from binary_checks.trees.kept_bytes import BoundedContentStore
 from binary_checks.trees.members import SOURCE_CODE
@@ -64,7 +63,7 @@ def read_outline(tree: Tree, reader: ObjectReader) -> Package:
     Raises PackageError if the tree is not a package, Unavailable if too much would have to be read.
     """
     if conda.recognises(tree.label, lambda: tree):
-        return conda_outline.outline(tree, reader)
+        return conda.outline(tree, reader)
     return kind_of(tree).read(tree, reader)
 
 

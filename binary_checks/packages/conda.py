@@ -152,8 +152,6 @@ def _find_loading(
     """
     if not members:
         return mentions.DllLoading()
-    from binary_checks.python_code.dll_directories import choose_followed, find_loading
-
     shorten = replace(layout, climbs=True).shorten
     contents: dict[str, bytes] = {}
     names = {shorten(member.path): member.archive_name for member in members}
@@ -164,7 +162,7 @@ def _find_loading(
         for member in members
     ]
     left: dict[str, int] = {}
-    for each, fits in choose_followed(sources):
+    for each, fits in mentions.choose_followed(sources):
         known = store.find(names[each.path]) if store is not None else None
         if fits and known is not None:
             contents[names[each.path]] = known
@@ -177,7 +175,7 @@ def _find_loading(
     if not any(entry.name.lower().endswith(".dll") for entry in tree.entries()):
         idle = {name for name, code in contents.items() if not mentions.ADDING.is_in(code)}
         sources = [each for each in sources if names[each.path] not in idle]
-    return find_loading(sources, [shorten(entry.name) for entry in tree.entries()])
+    return mentions.find_loading(sources, [shorten(entry.name) for entry in tree.entries()])
 
 
 class _Row(NamedTuple):

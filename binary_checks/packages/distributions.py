@@ -68,8 +68,6 @@ def read_members(
     ]
     if not found:
         return ReadMembers(visited, mentions.DllLoading())
-    from binary_checks.python_code.dll_directories import find_loading  # imported only if needed
-
     shorten, place = landing.layout.shorten, landing.layout.place
     sources = (
         mentions.SourceFile(
@@ -78,7 +76,7 @@ def read_members(
         for entry, member in found
     )
     paths = (shorten(each.member.path) for each in visited)
-    return ReadMembers(visited, find_loading(sources, paths).placed(place))
+    return ReadMembers(visited, mentions.find_loading(sources, paths).placed(place))
 
 
 def _search_sources(

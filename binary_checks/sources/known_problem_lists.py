@@ -169,12 +169,6 @@ def _check_validity(
 
 
 def _load_url(named: _Named, now: datetime) -> LoadedList:
-    from binary_checks.sources.known_problem_lists import (
-        find_stored_content,
-        find_stored_list,
-        store_list,
-    )
-
     where, identity = f"{LIST}{named.source}", KnownListIdentity(source=named.source)
     if named.sha256 and (content := find_stored_content(named.sha256)) is not None:
         cached = replace(identity, cached=True)
@@ -214,7 +208,6 @@ def _fetch(named: _Named, kept: StoredList | None) -> WebAnswer | None:
 
 def _take(named: _Named, answer: WebAnswer, kept: StoredList | None, now: datetime) -> LoadedList:
     """Return the list in an answer. Raises GatherError, or ProfileError for another hash."""
-    from binary_checks.sources.known_problem_lists import StoredList, store_list
     from binary_checks.web.transport import is_html
 
     if is_html(answer.content):

@@ -125,8 +125,6 @@ class Client:
         A note in a second file records the state. ``hashed`` states that the caller will compare
         the file's hash. Raises NotThere or GatherError.
         """
-        from binary_checks.web.client import Download, copy
-
         if _is_file(url):
             copy(path_of(url), path, progress)
         else:
