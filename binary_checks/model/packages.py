@@ -1,4 +1,4 @@
-"""What a package states about itself: name, members, metadata, and the object files found in it."""
+"""A package's statements about itself: name, members, metadata, and its object files."""
 
 from __future__ import annotations
 
@@ -22,35 +22,39 @@ ANY_SYSTEM = "any"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SystemClaim:
-    """One family of systems that a package claims to run on.
+    """A family of systems that a package claims to run on.
 
-    It comes from a wheel's platform tag, from conda's subdir with ``__glibc`` or ``__osx``, or from
-    the file name of a libtorch archive.
+    The source is a wheel's platform tag, a conda subdir with ``__glibc`` or ``__osx``, or the file
+    name of a libtorch archive.
     """
 
-    name: str  # as the package spells it: "manylinux_2_28_x86_64", "linux-64 with __glibc >=2.17"
+    name: str  # spelled as in the package: "manylinux_2_28_x86_64", "linux-64 with __glibc >=2.17"
     system: str = ""
-    """``linux``, ``macos``, ``windows``, or another system's own name (``ios``); ``any`` if the
-    package claims every system; "" if its claim is not known."""
+    """``linux``, ``macos``, ``windows``, or another system's name (``ios``); ``any`` if the package
+    claims every system; "" if the claim is unknown.
+    """
     libc: str = ""  # on Linux, "glibc" or "musl"; "" if not stated
     minimum: tuple[int, int] | None = None
-    """The oldest version of that libc or, on other systems, of the system; None: nothing is
-    promised."""
-    architectures: tuple[str, ...] = ()  # as platform tags of Linux spell them; () if unknown
+    """The oldest version of the libc on Linux, of the system elsewhere; None if none is
+    promised.
+    """
+    architectures: tuple[str, ...] = ()  # spelled as in platform tags of Linux; () if unknown
     libraries: tuple[str, ...] | None = None
-    """The system libraries that the package relies on, if other packages provide the rest. None:
-    all that such a system is known to have."""
+    """The system libraries that the package relies on, if other packages provide the remaining
+    libraries. None: all libraries known to be part of such a system.
+    """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PythonClaim:
-    """One family of Pythons that a package claims to run on."""
+    """A family of Pythons that a package claims to run on."""
 
-    name: str  # as the package spells it: "cp311-cp311", "py3-none", "python 3.11"
-    implementation: str = ""  # "cpython", "pypy", "graalpy"; "" for every one
+    name: str  # spelled as in the package: "cp311-cp311", "py3-none", "python 3.11"
+    implementation: str = ""  # "cpython", "pypy", "graalpy"; "" for any
     version: tuple[int, int] | None = None
-    """The only version, or the oldest if the ABI serves later versions, too; None: every
-    version."""
+    """The only version, or the oldest if the ABI also serves later versions; None: every
+    version.
+    """
     abi: str = ""  # "cp311", "cp313t", "abi3", "abi3t"; "" for none
     free_threaded: bool = False
 
@@ -59,7 +63,7 @@ PYTHON_3 = (3, 0)
 
 
 def is_python_2(claim: PythonClaim) -> bool:
-    """Return whether a claim is for Python 2 alone: ``cp27-cp27mu``, ``py2-none``."""
+    """Return whether a claim is only for Python 2: ``cp27-cp27mu``, ``py2-none``."""
     if claim.version is not None:
         return claim.version < PYTHON_3
     return claim.name.partition("-")[0] == "py2"
@@ -69,30 +73,32 @@ def is_python_2(claim: PythonClaim) -> bool:
 class Claims:
     """The systems and Pythons that a package claims to run on; each entry is a separate promise."""
 
-    systems: tuple[SystemClaim, ...] = ()  # each once, in the order of their names
-    pythons: tuple[PythonClaim, ...] = ()  # empty if it is bound to no Python
+    systems: tuple[SystemClaim, ...] = ()  # sorted by name, without duplicates
+    pythons: tuple[PythonClaim, ...] = ()  # empty if the package is not bound to a Python
     requirements: tuple[str, ...] = ()
-    """The other packages that it needs, as PEP 508 requirements. Specifications of other kinds of
-    packages are translated as far as PEP 508 allows, at least their name."""
+    """Other packages that the package needs, as PEP 508 requirements. Specifications of other kinds
+    of packages are translated as far as PEP 508 allows, at least their names.
+    """
     provided: tuple[str, ...] = ()
-    """Libraries that those packages are known to contain: sonames, install names, DLL names."""
+    """Libraries known to be in the required packages: sonames, install names, DLL names."""
     partial: bool = False
-    """Whether users get more than this, as with a single file or a folder of a build: a missing
-    file may be in another part."""
-    variant: str = ""  # "cpu", "cu126": the build variant, if one version has several builds
+    """Whether users get further files, as with a single file or a folder of a build; a file that is
+    missing here may be elsewhere.
+    """
+    variant: str = ""  # the build variant, if one version has several builds: "cpu", "cu126"
 
 
-# Where the parts of an installed package are, relative to the installation prefix.
+# Folders of an installed package, relative to the installation prefix.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Layout:
-    """The folders of a prefix; the paths of all facts are relative to that prefix.
+    """The folders of a prefix; the paths of all facts are relative to the prefix.
 
-    A prefix is a virtual environment, a conda environment, or the folder that a libtorch archive
-    is unpacked in. Each folder is a normalised relative path without a slash at its end; "" is the
-    prefix itself. The default is a prefix without a site-packages of its own, as
-    ``pip install --target`` makes one and as a libtorch archive is.
+    A prefix is a virtual environment, a conda environment, or the folder that a libtorch archive is
+    unpacked in. Each folder is a normalised relative path without a slash at its end; "" is the
+    prefix. In the default layout the prefix has no separate site-packages, as after ``pip install
+    --target`` and in a libtorch archive.
     """
 
     site_packages: str = ""  # "lib/python3.11/site-packages"; on Windows "Lib/site-packages"
@@ -106,11 +112,11 @@ class Layout:
     (``../../../lib/x.so``), or relative to the prefix (``lib/x.so``)."""
 
     def place(self, path: str) -> str:
-        """Return the path in the prefix for a path relative to site-packages, as RECORD has them.
+        """Return the path in the prefix for a path relative to site-packages, as in RECORD.
 
         ``../../../bin/x`` becomes ``bin/x``. Only leading ``..`` components are resolved: other
-        oddities of the path stay for checks to judge, and an absolute path is returned unchanged. A
-        result outside of the prefix begins with ``..``.
+        oddities of the path are kept for checks to judge, and an absolute path is returned
+        unchanged. A result outside of the prefix begins with ``..``.
         """
         if path.startswith("/"):
             return path
@@ -123,8 +129,8 @@ class Layout:
         """Return the path as users know it, relative to site-packages: the inverse of `place`.
 
         The result is ``torch/lib/x.so`` inside site-packages, ``../x`` next to it, and
-        ``../../../lib/x.so`` elsewhere in the prefix: ``lib/x.so`` would look like a file in
-        site-packages. Waivers and globs of a profile match this form.
+        ``../../../lib/x.so`` elsewhere in the prefix, because ``lib/x.so`` would look like a file
+        in site-packages. Waivers and globs of a profile match this form.
         """
         inside = self.inside(path)
         if inside is not None or path.startswith("/") or not self.climbs:
@@ -167,7 +173,7 @@ _Table = TypeVar("_Table")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Deriving:
-    """A frozen fact that caches values computed from it."""
+    """A frozen fact that caches values computed from its fields."""
 
     _derived: dict[Callable[[Any], Any], Any] = field(
         init=False, repr=False, compare=False, default_factory=dict
@@ -176,7 +182,7 @@ class Deriving:
     def derive(self: _Fact, function: Callable[[_Fact], _Table]) -> _Table:
         """Return ``function(self)``, computed only on the first call.
 
-        Use it for a table that a check needs for each of thousands of objects of a package.
+        Use this for a table that a check needs again for each of a package's thousands of objects.
         """
         if function not in self._derived:
             self._derived[function] = function(self)
@@ -189,20 +195,21 @@ _Object = TypeVar("_Object", bound=ObjectFile)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Member:
-    """One entry of an archive, at the place where installation puts it."""
+    """One entry of an archive, with the path where installation puts it."""
 
     path: str  # relative to the prefix, see the package's layout: "bin/x"
-    archive_name: str  # as spelled in the archive or in RECORD
+    archive_name: str  # spelled as in the archive or in RECORD
     size: int = 0  # declared uncompressed size, bytes
     compressed_size: int = 0  # bytes
     mode: int = 0o644  # st_mode, as recorded in the archive
-    # hexadecimal, of the uncompressed contents; "" if they could not be read whole
+    # of the uncompressed contents, hexadecimal; "" if the contents could not be read completely
     sha256: str = ""
-    # found while reading: a wrong CRC-32, a local header that disagrees, ...
+    # found during reading: a wrong CRC-32, a local header that disagrees, ...
     faults: tuple[str, ...] = ()
     target: str = ""
     """Target of a symbolic or hard link, "" for a regular file. A target that is absolute or begins
-    with ``..`` is outside of the package."""
+    with ``..`` lies outside of the package.
+    """
 
     @property
     def is_directory(self) -> bool:
@@ -225,7 +232,7 @@ class Package(Deriving):
     name: str = ""
     version: str = ""
     size: int = 0  # of the file, bytes
-    layout: Layout = field(default_factory=Layout)  # layout of its installation prefix
+    layout: Layout = field(default_factory=Layout)  # folders of the installation prefix
     claims: Claims = field(default_factory=Claims)
     members: tuple[Member, ...] = ()
     objects: tuple[ObjectFile, ...] = ()
@@ -234,20 +241,23 @@ class Package(Deriving):
     # faults of the archive as a whole: bytes after its end, ...
     archive_faults: tuple[str, ...] = ()
     ambiguities: tuple[str, ...] = ()
-    """Why other tools may read other members from the file: a second end of directory, ..."""
+    """Reasons why other tools may find other members in the file: a second end of directory, ..."""
     dll_directories: tuple[str, ...] = ()
-    """Directories, relative to the prefix, in which its own Python code lets Windows look for DLLs
-    (os.add_dll_directory)."""
+    """Directories, relative to the prefix, that the package's Python code adds to Windows' search
+    for DLLs (os.add_dll_directory).
+    """
     loading_code: tuple[str, ...] = ()
-    """Its Python files that add directories or open libraries which only running them would
-    show."""
+    """Python files of the package that add directories or open libraries whose names only running
+    the code would show.
+    """
     preloaded: tuple[str, ...] = ()
-    """Its files that its own Python code opens on Windows by path (ctypes, LoadLibrary): once
-    loaded, a DLL satisfies every later need of its base name."""
+    """DLLs of the package that its Python code opens on Windows by path (ctypes, LoadLibrary): once
+    loaded, a DLL satisfies every later need of its base name.
+    """
 
     @property
     def file_name(self) -> str:
-        """The name that problems use for the package."""
+        """The name of the package in problems."""
         return self.path.name
 
     @property
@@ -304,13 +314,13 @@ class Distribution(Package):
 
     @property
     def platforms(self) -> tuple[str, ...]:
-        """The platform tags, without duplicates, sorted."""
+        """The platform tags, sorted and without duplicates."""
         return tuple(sorted({tag.platform for tag in self.tags}))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Wheel(Distribution):
-    """A wheel file (PEP 427); its tags come from the file name."""
+    """A wheel file (PEP 427); the tags come from the file name."""
 
     noun: ClassVar[str] = "a wheel"
 
@@ -319,9 +329,9 @@ class Wheel(Distribution):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnpackedWheel(Distribution):
-    """A folder with the contents of a wheel, as made by ``wheel unpack``; its path is the folder.
+    """A folder with the contents of a wheel, as made by ``wheel unpack``; the path is the folder.
 
-    Its tags come from the WHEEL file, as there is no file name.
+    The tags come from the WHEEL file, because there is no file name.
     """
 
     noun: ClassVar[str] = "an unpacked wheel"
@@ -344,10 +354,10 @@ WheelLike: TypeAlias = Wheel | UnpackedWheel
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InstalledPackage(Distribution):
-    """A distribution installed in an environment; its path is its ``*.dist-info`` folder.
+    """A distribution installed in an environment; the path is its ``*.dist-info`` folder.
 
-    Its tags come from the WHEEL file. Its members are the files that RECORD lists, without those
-    that the installer added; a member has a fault if the file on disk is another one. An
+    The tags come from the WHEEL file. The members are the files that RECORD lists, without files
+    added by the installer. A member has a fault if the file on disk differs from RECORD. An
     ``archive_name`` is relative to site-packages, or else to the environment.
     """
 
@@ -355,12 +365,12 @@ class InstalledPackage(Distribution):
 
     @property
     def file_name(self) -> str:
-        """The name that problems use, as there is no package file."""
+        """The name in problems, as there is no package file."""
         return f"installed:{self.name}"
 
     @property
     def wheel_names(self) -> tuple[str, ...]:
-        """Possible names of the wheel file that was installed, one for each tag in WHEEL."""
+        """Possible file names of the installed wheel, one for each tag in WHEEL."""
         stem = self.dist_info.removesuffix(".dist-info")
         return tuple(f"{stem}-{tag}.whl" for tag in self.tags)
 
@@ -380,7 +390,7 @@ def package_kinds() -> Mapping[str, type[Package]]:
     return {name: kind for name, kind in found.items() if not kind.__subclasses__()}
 
 
-# What RECORD states alike in a wheel and in its installed copy.
+# Rows of RECORD that are equal in a wheel and in its installed copy.
 
 WRITTEN_BY_INSTALLERS = frozenset(
     [
@@ -415,7 +425,7 @@ def hash_record(dist_info: str, rows: Iterable[RecordRow]) -> str:
 def decode_hash(signature: str) -> str:
     """Convert a SHA-256 hash of RECORD to hexadecimal.
 
-    Return "" if it is malformed or no SHA-256.
+    Return "" if the hash is malformed or not SHA-256.
     """
     algorithm, _, encoded = signature.partition("=")
     try:
@@ -425,16 +435,16 @@ def decode_hash(signature: str) -> str:
 
 
 def is_installers(dist_info: str, path: str, signature: str) -> bool:
-    """Return whether an installer wrote the file: its own metadata, or bytecode without a hash."""
+    """Return whether an installer wrote the file: its metadata, or bytecode without a hash."""
     folder, _, name = path.rpartition("/")
     own = folder == dist_info and name in WRITTEN_BY_INSTALLERS
     return own or (not signature and folder.rpartition("/")[2] == "__pycache__")
 
 
 def _place(dist_info: str, rows: Iterable[RecordRow]) -> Iterator[tuple[str, RecordRow]]:
-    """Yield the rows that are installed to site-packages, with their path there.
+    """Yield the rows that are installed to site-packages, with the installed paths.
 
-    An installed RECORD has such paths already.
+    An installed RECORD already has such paths.
     """
     scheme_folder = f"{dist_info.removesuffix('.dist-info')}.data"
     for row in rows:
@@ -448,16 +458,16 @@ def _place(dist_info: str, rows: Iterable[RecordRow]) -> Iterator[tuple[str, Rec
             yield path, row
 
 
-# A package's description as an index would show it.
+# A package's description, rendered as by an index.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RenderedDescription:
     """The result of rendering the description with PyPI's library."""
 
-    content_type: str = ""  # as METADATA states it; "" if not stated
+    content_type: str = ""  # stated in METADATA; "" if not stated
     length: int = 0  # characters
-    renders: bool | None = None  # None: it was not rendered, see ``reason``
+    renders: bool | None = None  # None: the description was not rendered, see ``reason``
     reason: str = ""
     faults: tuple[str, ...] = ()  # messages of the renderer
 
@@ -479,19 +489,19 @@ class ObjectFolder(Package):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SingleObject(Package):
-    """One object file, or a universal one with its slices, without its package."""
+    """One object file without its package; a universal file has several slices."""
 
     noun: ClassVar[str] = "a single object file"
 
 
-# What a conda package states in ``info/``, as far as it affects installation or verdicts.
+# Facts from a conda package's ``info/`` that affect installation or verdicts.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CondaPath:
     """One row of ``info/paths.json`` whose file is rewritten at installation."""
 
-    path: str  # as spelled in the archive
+    path: str  # spelled as in the archive
     placeholder: str  # the prefix of the build, which the installer replaces
     mode: str = "text"  # "text", or "binary": padded with NUL
 
@@ -500,16 +510,17 @@ class CondaPath:
 class BuildPath:
     """A path of the build machine in the bytes of a file."""
 
-    path: str  # the file, as the archive spells it
-    text: str  # the first such path in the file, cut
+    path: str  # the file that contains the path, spelled as in the archive
+    text: str  # the first such path in the file, shortened
     prefix: str = ""
-    """The placeholder that the path begins with; "" for another folder of the build machine."""
+    """The placeholder with which the path begins; "" for another folder of the build machine."""
     count: int = 1  # number of such paths in the file
     cramped: int = 0
-    """How many of these paths are followed by text without a NUL: replacing them by a shorter
-    prefix would shift or cut what follows."""
-    binary: bool = False  # the beginning of the file contains a NUL
-    shebang: bool = False  # the path is the interpreter of a script
+    """Number of these paths that are followed by text without a NUL: replacing them by a shorter
+    prefix would shift or cut the following text.
+    """
+    binary: bool = False  # whether the beginning of the file contains a NUL
+    shebang: bool = False  # whether the path is the interpreter of a script
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -518,8 +529,8 @@ class CondaLike(Package):
 
     build: str = ""  # the build string: "cuda126_py311h0123abc_0"
     subdir: str = ""  # "linux-64"
-    noarch: str = ""  # "python", "generic", or "" for a package of one platform
-    depends: tuple[str, ...] = ()  # match specifications, as they are written
+    noarch: str = ""  # "python", "generic", or "" for a package bound to one platform
+    depends: tuple[str, ...] = ()  # match specifications, unparsed
     constrains: tuple[str, ...] = ()
 
 
@@ -530,12 +541,12 @@ class CondaPackage(CondaLike):
     noun: ClassVar[str] = "a conda package"
 
     rows: tuple[CondaPath, ...] = ()  # only rows with a placeholder
-    # at most one for each prefix in a file; bytecode is left out
+    # at most one for each prefix in a file; bytecode is not searched
     build_paths: tuple[BuildPath, ...] = ()
 
     @property
     def noarch_python(self) -> bool:
-        """Whether its site-packages is installed to that of each Python (``noarch: python``)."""
+        """Whether site-packages is installed to that of any Python (``noarch: python``)."""
         return self.noarch == "python"
 
 
@@ -547,22 +558,22 @@ class LinkedPackage(CondaLike):
 
     @property
     def file_name(self) -> str:
-        """The name that problems use, as there is no package file."""
+        """The name in problems, as there is no package file."""
         return f"installed:{self.name}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GivenPackages:
-    """The conda packages given next to the judged one, required by it or not."""
+    """The conda packages given next to the judged one, required or not."""
 
     packages: tuple[CondaPackage, ...] = ()
 
 
-# Paths and flags that an archive's files for CMake and pkg-config state literally.
+# Literal paths and flags in an archive's files for CMake and pkg-config.
 
 
 class PathRole(str, Enum):
-    """What a path in a file for CMake or pkg-config is used for."""
+    """The purpose of a path in a file for CMake or pkg-config."""
 
     LOCATION = "location"  # the library of a target
     INCLUDE = "include"  # a header directory of a target
@@ -572,15 +583,16 @@ class PathRole(str, Enum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NamedPath:
-    """A path stated in a file for CMake or pkg-config."""
+    """A literal path in a file for CMake or pkg-config."""
 
     file: str  # relative to the prefix
     line: int
     role: PathRole
     subject: str  # the target or the variable: "IMPORTED_LOCATION_RELEASE of c10"
     path: str
-    """Relative to the prefix. A path outside of it is kept as written: absolute, with a drive, or
-    beginning with ``../``."""
+    """Relative to the prefix. A path outside of the prefix is kept as written: absolute, with a
+    drive, or beginning with ``../``.
+    """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -594,7 +606,7 @@ class StatedAbi:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnreadCode:
-    """A file for CMake or pkg-config that was not read to its end, and why."""
+    """A file for CMake or pkg-config that was not read completely, and why."""
 
     file: str
     reason: str
@@ -604,7 +616,7 @@ class UnreadCode:
 class BuildFiles:
     """The literal paths and flags in an archive's files for CMake and pkg-config.
 
-    Nothing is executed.
+    The files are read, never executed.
     """
 
     paths: tuple[NamedPath, ...] = ()  # in the order of their files and lines
@@ -612,7 +624,7 @@ class BuildFiles:
     unread: tuple[UnreadCode, ...] = ()
 
 
-# Headers of an archive whose includes are missing.
+# Includes of missing headers in an archive.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -620,16 +632,16 @@ class LostInclude:
     """A header that unconditionally includes a missing header of the same package."""
 
     path: str  # of the header, relative to the prefix
-    included: str  # as it is written, with its quotes or brackets
+    included: str  # the include as written, with its quotes or brackets
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Headers:
-    """What was found in all headers of an archive."""
+    """Results of reading all headers of an archive."""
 
     count: int = 0  # number of headers that were read
     lost: tuple[LostInclude, ...] = ()
-    unread: tuple[str, ...] = ()  # why some could not be judged, each with its path
+    unread: tuple[str, ...] = ()  # why some headers could not be judged, each with its path
 
 
 # An archive of C++ libraries, with headers and files for build systems.
@@ -640,17 +652,17 @@ class CmakePackage:
     """A file that CMake's ``find_package`` finds by a package name."""
 
     name: str  # "Torch" of TorchConfig.cmake, "fmt" of fmt-config.cmake
-    path: str  # of that file, relative to the prefix
+    path: str  # the file's path, relative to the prefix
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StatedBuild:
-    """The build as the archive's file name states it; None and "" for what it does not state."""
+    """The build as the archive's file name states it; None and "" for facts not stated."""
 
     system: str = ""  # as in `SystemClaim`: "linux", "macos", "windows"
-    architectures: tuple[str, ...] = ()  # as platform tags of Linux spell them
+    architectures: tuple[str, ...] = ()  # spelled as in platform tags of Linux
     linking: str = ""  # "shared" or "static"
-    with_deps: bool | None = None  # whether the libraries that it needs are included
+    with_deps: bool | None = None  # whether the archive includes the libraries that it needs
     cxx11_abi: bool | None = None
     debug: bool | None = None
 
@@ -664,10 +676,11 @@ class CppArchive(Package):
 
     noun: ClassVar[str] = "an archive of C++ libraries"
 
-    top: str = ""  # that folder in the archive; "" for the archive's root
+    top: str = ""  # the folder's path in the archive; "" for the archive's root
     stated: StatedBuild = field(default_factory=StatedBuild)
-    build_version: str = ""  # contents of the file build-version, "" if absent
-    build_hash: str = ""  # contents of the file build-hash
+    build_version: str = ""  # contents of the file build-version; "" if absent
+    build_hash: str = ""  # contents of the file build-hash; "" if absent
     cmake_packages: tuple[CmakePackage, ...] = ()
-    build_files: BuildFiles = field(default_factory=BuildFiles)  # for CMake and pkg-config
+    # literal contents of files for CMake and pkg-config
+    build_files: BuildFiles = field(default_factory=BuildFiles)
     headers: Headers = field(default_factory=Headers)

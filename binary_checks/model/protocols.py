@@ -45,41 +45,41 @@ class Scanner(Protocol):
 class Plan:
     """How to stream a file that is too large to be kept, decided by its first bytes.
 
-    The ranges are nearly always sufficient: a reader may ask for others all the same.
+    A reader rarely needs bytes outside of the ranges, but may ask for them.
     """
 
     ranges: tuple[tuple[int, int], ...] = ()  # (start, end) of the bytes to keep
-    scanners: tuple[Scanner, ...] = ()  # each is given every piece, in order
+    scanners: tuple[Scanner, ...] = ()  # scanners to which every piece is passed, in order
 
 
 @dataclass(frozen=True, slots=True)
 class Observations:
-    """The scanners of a plan, after the whole file was streamed."""
+    """The scanners of a plan, after the complete file was streamed."""
 
     scanners: tuple[Scanner, ...] = ()
 
     def of(self, kind: type[_ScannerT]) -> _ScannerT | None:
-        """Return the scanner of that class; None if there was none, and the reader must scan."""
+        """Return the scanner of that class, or None; without one the reader scans by itself."""
         return next((each for each in self.scanners if isinstance(each, kind)), None)
 
 
 NOTHING_SEEN: Final = Observations()
-"""For a file that can be read at any offset, and is not scanned beforehand."""
+"""Observations for a file that can be read at any offset, and was not scanned before."""
 
 
 class ObjectReader(Protocol):
     """Read object files from a byte source (implemented by ``binary_checks.objects``)."""
 
     def recognise(self, head: bytes) -> Format | None:
-        """Return the format that the first bytes (64 are enough) announce, or None."""
+        """Return the format that the first bytes (64 are enough) show, or None."""
 
     def announce(self, path: str, head: bytes) -> Format | None:
-        """Return that format, or else the format that loaders expect of a file of that name."""
+        """Return the format shown by the first bytes, else by the file name, or None."""
 
     def plan(self, head: bytes, size: int) -> Plan:
-        """Return which bytes of a large file to keep, and the scanners that it is streamed through.
+        """Return which bytes of a large file to keep, and the scanners to use while streaming.
 
-        With more bytes in ``head``, fewer bytes have to be kept.
+        The more bytes ``head`` has, the fewer bytes must be kept.
         """
 
     def read_objects(
@@ -96,11 +96,11 @@ class TreeEntry(Protocol):
 
     @property
     def name(self) -> str:
-        """The name in the list; two members may have the same."""
+        """The name in the tree's list; two members may have the same name."""
 
     @property
     def stored(self) -> str:
-        """The name under which the tree stores it; differs for a list that leaves its folder."""
+        """The name under which the tree stores the member; not `name` if that leaves the folder."""
 
     @property
     def size(self) -> int:
@@ -120,45 +120,49 @@ class TreeEntry(Protocol):
 
 
 Watch: TypeAlias = Callable[[str], Callable[[bytes], object] | None]
-"""Return, for a member's name, a callback for each piece of its content, or None."""
+"""A function that takes a member's name and returns a callback for pieces of its content, or
+None.
+"""
 
 
 class ContentRequest(NamedTuple):
     """Members whose contents a fact will ask for, chosen before a package is read.
 
-    This only avoids reading them twice: a fact may ask for other members, too.
+    This only avoids reading the members twice: a fact may ask for other members, too.
     """
 
     chooses: Callable[[TreeEntry], bool]
     longest: int  # largest size of a member, bytes
     only_with: Callable[[TreeEntry], bool] | None = None
-    """Nothing is kept unless the tree lists such a member, for example an object file."""
+    """A condition on some member of the tree, such as being an object file; if no member meets it,
+    nothing is kept.
+    """
 
 
 class ContentRequests(tuple[ContentRequest, ...]):
-    """All wants of the facts of a run."""
+    """The content requests of all facts of a run."""
 
     __slots__ = ()
 
 
 class ContentStore(Protocol):
-    """Keep the contents that facts want while every member is read once."""
+    """A store for the contents that facts ask for, filled while every member is read once."""
 
     def expect(self, entries: Sequence[TreeEntry]) -> None:
-        """Choose among the members that will be read, if they are known beforehand."""
+        """Choose contents to keep; called only if the members to be read are known beforehand."""
 
     def wants(self, entry: TreeEntry) -> bool:
-        """Return whether the content of that member is kept."""
+        """Return whether the content of a member will be kept."""
 
     @property
     def size(self) -> int:
-        """Number of bytes that are kept."""
+        """Number of bytes kept."""
 
     def keep(self, entry: TreeEntry, content: bytes) -> None:
         """Store the content; called from several threads."""
 
     def find(self, stored: str) -> bytes | None:
-        """Return the content of the last member stored by that name, or None if it is not kept."""
+        """Return the content of the last member stored under that name; None if not kept."""
 
     def close(self) -> None:
         """Drop all contents."""
@@ -166,22 +170,23 @@ class ContentStore(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VisitRequest:
-    """What a kind of package needs from the members of a tree."""
+    """The facts about a tree's members that a kind of package needs."""
 
     place: Callable[[str], str] = str  # name in the tree -> path of the member and of its objects
     # contents to return: name -> largest size in bytes
     texts: Mapping[str, int] = field(default_factory=dict)
     condense: Callable[[str, bytes], bytes] | None = None
-    """Reduces such a content, given the member's name; None: keep all of it. Called from several
-    threads."""
+    """Reduces such a content, given the member's name; None: keep the complete content. Called from
+    several threads.
+    """
     watches: Sequence[Watch] = ()
     only: Sequence[TreeEntry] | None = None  # the members to visit; None: all
-    hashed: bool = True  # False: their hashes are known otherwise, and may stay empty
-    store: ContentStore | None = None  # keeps contents for facts
+    hashed: bool = True  # False: the hashes are known from elsewhere, and may stay empty
+    store: ContentStore | None = None  # stores contents for facts
 
 
 class Visited(NamedTuple):
-    """A member, the objects in it, and its content if wanted."""
+    """A member, the objects in the member, and its content if requested."""
 
     member: Member
     objects: tuple[ReadObject, ...] = ()
@@ -191,8 +196,8 @@ class Visited(NamedTuple):
 class Tree(Protocol):
     """The opened container of one package's members; the opener must close it.
 
-    Raises PackageError, one line that begins with the label, if it cannot be read as a whole;
-    faults of a single member become ``faults`` of its entry.
+    Raises PackageError, one line that begins with the label, if the container cannot be read at
+    all; faults of a single member are stored in ``faults`` of its entry.
     """
 
     @property
@@ -201,7 +206,7 @@ class Tree(Protocol):
 
     @property
     def label(self) -> str:
-        """The name in messages."""
+        """The package's name in messages."""
 
     @property
     def size(self) -> int:
@@ -213,7 +218,7 @@ class Tree(Protocol):
 
     @property
     def ambiguities(self) -> tuple[str, ...]:
-        """Why other tools may read other members from the file: a second end of directory, ..."""
+        """Why other tools may find other members in the file: a second end of directory, ..."""
 
     def entries(self) -> Sequence[TreeEntry]:
         """Return all members, in the order of the tree."""
@@ -221,17 +226,17 @@ class Tree(Protocol):
     def each_entry(self) -> Iterator[TreeEntry]:
         """Yield all members, reading no further than necessary if the file must be read in order.
 
-        Raises PackageError if it cannot be read any further.
+        Raises PackageError if reading cannot continue.
         """
 
     def find(self, name: str) -> TreeEntry | None:
         """Return the last member of that name, or None.
 
-        A folder has every name, maybe with faults.
+        A folder has an entry for every name, possibly with faults.
         """
 
     def heads(self, entries: Iterable[TreeEntry]) -> Iterator[bytes]:
-        """Yield the first 64 bytes of each of these members, b"" if it cannot be read."""
+        """Yield the first 64 bytes of each of these members, b"" for an unreadable member."""
 
     def visit(
         self, reader: ObjectReader, wanted: VisitRequest, progress: Progress | None = None
@@ -248,7 +253,8 @@ class Tree(Protocol):
     def contents(self, entries: Sequence[TreeEntry]) -> Iterator[tuple[TreeEntry, Iterator[bytes]]]:
         """Yield these members with their contents in one pass; read each before the next.
 
-        Raises PackageError; a single content may raise BrokenDataError, and the others continue.
+        Raises PackageError. A single content may raise BrokenDataError; the following ones can
+        still be read.
         """
 
     def close(self) -> None:
@@ -257,23 +263,23 @@ class Tree(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Preview:
-    """What collection needs to know about a package."""
+    """Facts about a package that pytest's collection needs."""
 
     kind: type[Package]
     formats: frozenset[Format] = frozenset()
 
 
 class PackageKind(Protocol):
-    """One kind of package: how to recognise it in a tree, and how to read it."""
+    """One kind of package: recognising it in a tree, and reading it."""
 
     def recognises(self, label: str, look: Callable[[], Tree]) -> bool:
-        """Return whether it is one: by the label if that suffices, else by looking into the tree.
+        """Return whether the package is of this kind, by the label if possible, else by the tree.
 
-        ``look`` opens the file: call it only if the name may be that of a package.
+        ``look`` opens the file: call it only if the label may be the name of such a package.
         """
 
     def preview(self, tree: Tree, reader: ObjectReader) -> Preview:
-        """Return kind and formats from the list of members and their first bytes, quickly.
+        """Return the kind, and the objects' formats by the members' first bytes, quickly.
 
         Raises PackageError if ``read`` could not begin either.
         """
@@ -290,15 +296,15 @@ class PackageKind(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reading:
-    """The result of one pass over a package; its owner must release what was kept."""
+    """The result of one pass over a package; its owner must release the kept contents."""
 
     package: Package
     kept: ContentStore
-    formats: frozenset[Format] = frozenset()  # by the first bytes of the members
+    formats: frozenset[Format] = frozenset()  # found by the first bytes of the members
 
     @property
     def preview(self) -> Preview:
-        """The preview that a look at the package would have given."""
+        """The preview that the package's source would have returned."""
         return Preview(kind=type(self.package), formats=self.formats)
 
     def __enter__(self) -> Reading:
@@ -309,7 +315,7 @@ class Reading:
 
 
 Neighbours: TypeAlias = Callable[[str], Package | None]
-"""Read an installed distribution by name; return None if there is none."""
+"""A function that reads an installed distribution by name; it returns None if there is none."""
 
 
 class RemoteFile(Protocol):
@@ -322,8 +328,8 @@ class RemoteFile(Protocol):
     def read(self, offset: int, length: int) -> bytes:
         """Request exactly these bytes once, from any thread.
 
-        Raises RemoteChanged if the file is no longer the one that was opened, GatherError if the
-        network or the server failed.
+        Raises RemoteChanged if the file has changed since it was opened, GatherError if the network
+        or the server failed.
         """
 
     def close(self) -> None:
@@ -335,22 +341,22 @@ class Remote(Protocol):
 
     @property
     def file_name(self) -> str:
-        """The file's name, which tells its kind."""
+        """The file's name, which shows the kind of package."""
 
     @property
     def provenance(self) -> Provenance:
-        """What is stated about it where it is published."""
+        """Statements about the file at its place of publication."""
 
     def open(self) -> RemoteFile:
-        """Open it for range requests.
+        """Open the file for range requests.
 
-        Raises Unavailable if the server does not support them, GatherError if it fails.
+        Raises Unavailable if the server does not support them, GatherError if opening fails.
         """
 
     def core_metadata(self) -> bytes | None:
         """Return the METADATA that the index serves next to the file (PEP 658), or None.
 
-        Raises GatherError if it is not available, or its hash is wrong.
+        Raises GatherError if METADATA is not available, or has a wrong hash.
         """
 
     def siblings(self) -> tuple[str, ...]:
@@ -361,27 +367,27 @@ class Remote(Protocol):
 
 
 class Source(Protocol):
-    """Where one package that the user named comes from."""
+    """The source of one package that the user named."""
 
     @property
     def path(self) -> Path:
-        """The file; for a source without a file, its label in the current folder."""
+        """The package's file; for a source without a file, its label in the current folder."""
 
     @property
     def label(self) -> str:
-        """The name in messages."""
+        """The source's name in messages."""
 
     def identity(self) -> str:
-        """Return what identifies it: ``sha256 …`` of the file or ``record_sha256 …``.
+        """Return ``sha256 …`` of the file, or ``record_sha256 …`` of an installed package.
 
-        Raises PackageError or GatherError if it cannot be read.
+        Raises PackageError or GatherError if the file cannot be read.
         """
 
     def open(self) -> Tree:
         """Open the tree of its members. Raises PackageError."""
 
     def preview(self, reader: ObjectReader) -> Preview:
-        """Return its kind and the formats of its objects. Raises PackageError."""
+        """Return the package's kind and the formats of its objects. Raises PackageError."""
 
     def read(
         self,
@@ -389,16 +395,16 @@ class Source(Protocol):
         progress: Progress | None = None,
         wants: Sequence[ContentRequest] = (),
     ) -> Reading:
-        """Read every member once, and keep the contents that are wanted. Raises PackageError."""
+        """Read every member once, and keep the contents that facts want. Raises PackageError."""
 
     def restate(self, package: Package) -> Package:
-        """Return the package with facts that were recorded earlier; only the others are read."""
+        """Return a package from a facts document, completed with facts read from the source."""
 
     def neighbours(self, reader: ObjectReader) -> Neighbours | None:
         """Return a function that reads packages installed in the same environment, or None."""
 
     def remote(self) -> Remote | None:
-        """Return the published file that it is downloaded from; None for a local one."""
+        """Return the published file of a package that is downloaded; None for a local package."""
 
     def parts(self) -> tuple[Source, ...]:
-        """Return the packages that are judged together under this name; empty for a single one."""
+        """Return the packages that are judged together under this name; () for a single one."""
