@@ -1,1 +1,1 @@
-"""The repository of artifacts: packages kept by their bytes, and channels that have them."""
+"""The artifact repository: packages stored by their hash, and channels that contain them."""

@@ -171,7 +171,7 @@ class Remarks:
 
 
 def review_waivers(store: Store, plan: NightPlan, rows: Rows, *, whole: bool = True) -> WaiverNews:
-    """Compare the frozen list with what cells of this night and earlier ones accepted.
+    """Compare the plan's known problems with those that cells accepted, this night and before.
 
     If ``rows`` are not the ``whole`` night's, unmatched entries cannot be found.
     """

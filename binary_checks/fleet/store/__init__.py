@@ -78,7 +78,7 @@ class Store(Protocol):
         """
 
     def folders(self, prefix: str) -> Iterator[str]:
-        """Yield the distinct parts of names up to the first "/" after ``prefix``, sorted.
+        """Yield folders: each name that begins with ``prefix``, cut after its next "/", sorted.
 
         Some servers also list folders whose objects were all deleted.
         """

@@ -170,7 +170,7 @@ class BucketStore:
         yield from self._ask(prefix, "cannot be listed", lambda: self._list(prefix))
 
     def folders(self, prefix: str) -> Iterator[str]:
-        """Yield the distinct parts of names up to the first "/" after ``prefix``, sorted."""
+        """Yield folders: each name that begins with ``prefix``, cut after its next "/", sorted."""
         require_prefix(prefix)
         yield from self._ask(prefix, "cannot be listed", lambda: self._list_level(prefix)[0])
 

@@ -98,7 +98,7 @@ class FolderStore:
                 yield from self._walk(f"{folder}/" if folder else "", rest)
 
     def folders(self, prefix: str) -> Iterator[str]:
-        """Yield the distinct parts of names up to the first "/" after ``prefix``, sorted."""
+        """Yield folders: each name that begins with ``prefix``, cut after its next "/", sorted."""
         folder, _, rest = require_prefix(prefix).rpartition("/")
         with self._explained(prefix, "cannot be listed"):
             if self._lies_there(folder):
