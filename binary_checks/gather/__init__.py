@@ -1,1 +1,1 @@
-"""Gatherers: functions that compute the facts that checks ask for, and packages given alongside."""
+"""Gatherers: functions that compute the facts that checks request, and packages given alongside."""

@@ -1,4 +1,4 @@
-"""Packages alongside the judged ones: those that were given, and those that are required."""
+"""Packages alongside the judged packages: packages that were given, and packages they require."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from binary_checks.model.protocols import Source
 from binary_checks.model.requires_dist import GivenVersions, RequiredWheels
 
 _ENDINGS = (".whl", ".conda", ".tar.bz2")
-"""Suffixes of packages that are searched in a given folder."""
+"""Suffixes of packages for which a given folder is searched."""
 
 
 class PackagesAlongside(NamedTuple):
@@ -40,11 +40,11 @@ class PackagesAlongside(NamedTuple):
 
 
 class Companions:
-    """The packages alongside the judged ones, each read once however many packages need it.
+    """The packages alongside the judged ones, each read only once for all packages that need it.
 
-    These are the given ones and, with ``fetches``, requirements of the judged ones that were not
-    given. The latter are downloaded into ``folder`` or, without one, into a private folder that
-    `close` removes.
+    They are the packages that the user gave. With ``fetches``, they also include requirements of
+    the judged packages that were not given; these are downloaded into ``folder`` or, without one,
+    into a private folder that `close` removes.
     """
 
     def __init__(
@@ -56,16 +56,17 @@ class Companions:
         limit_factor: int = 1,
         channels: tuple[str, ...] = (),
     ) -> None:
-        self.given = tuple(paths)  # folders stay folders: an installer chooses from them
+        # folders are not expanded: an installer chooses from their contents
+        self.given = tuple(paths)
         self.paths = tuple(_packages_in(self.given))
         self.fetches = fetches
-        self.channels = channels  # of conda
+        self.channels = channels  # conda channels
         self._folder = folder and folder.absolute()
         self._private: tempfile.TemporaryDirectory[str] | None = None
         self._opened: dict[Path, Package] = {}
         self._required: dict[Path, tuple[Package, ...] | NoWheelError] = {}
         self._linked: dict[Path, tuple[Package, ...] | Unavailable | GatherError] = {}
-        # factor for the limits of what is read and followed in each package
+        # factor for the limits on how much of each package is read and followed
         self.limit_factor = limit_factor
         self._reader = objects.LimitedReader(limit_factor)
 
@@ -76,14 +77,17 @@ class Companions:
     def find_alongside(
         self, source: Source, package: Package, target: TargetSystem
     ) -> PackagesAlongside:
-        """Return what the loader finds alongside the package. Raises GatherError or Unavailable."""
+        """Return the packages that the loader finds alongside the package.
+
+        Raises GatherError or Unavailable.
+        """
         others = self.others(source.path)
         if (neighbours := source.neighbours(self._reader)) is not None:
             from binary_checks.gather.required import find_around
 
             others = match_requirements(package.claims.requirements, others, target).packages
             around = find_around(package, neighbours, target, others)
-            # Missing packages are missing: nobody needs to give more.
+            # Nothing more can be given: packages that are missing here are missing for users.
             return PackagesAlongside((*others, *around), ())
         if isinstance(package, Wheel | UnpackedWheel):
             others = (*others, *self.required(package, target))
@@ -105,7 +109,7 @@ class Companions:
     def required_conda(self, package: CondaPackage) -> tuple[Package, ...]:
         """Return a conda package's requirements on its platform, from channels.
 
-        Raises as `required`.
+        Raises the same errors as `required`.
         """
         if not (self.fetches and self.channels):
             return ()
@@ -143,7 +147,7 @@ class Companions:
         return self._folder
 
     def close(self) -> None:
-        """Remove the private folder, if there is one."""
+        """Remove the private folder if there is one."""
         if self._private is not None:
             self._private.cleanup()
 
@@ -151,13 +155,13 @@ class Companions:
         if path not in self._opened:
             try:
                 self._opened[path] = packages.open_package(path, self._reader)
-            except PackageError as error:  # the judged package is not to blame
+            except PackageError as error:  # the judged package is not the cause
                 raise GatherError(f"given alongside the package: {error}") from None
         return self._opened[path]
 
 
 def _packages_in(paths: Iterable[Path]) -> Iterable[Path]:
-    """Yield each package file, those in a folder, or a folder that is itself a package."""
+    """Yield each package file, the package files in folders, and folders that are packages."""
     for path in paths:
         within = sorted(each for each in path.glob("*") if each.name.endswith(_ENDINGS))
         if within or (path.is_dir() and not packages.recognises(path, folders=True)):
@@ -170,7 +174,7 @@ def _packages_in(paths: Iterable[Path]) -> Iterable[Path]:
 def find_required_wheels(
     package: Wheel, target: TargetSystem, companions: Companions
 ) -> RequiredWheels:
-    """Download the wheel's requirements, if the user asked for that."""
+    """Download the wheel's requirements if the user requested this."""
     if not companions.fetches:
         raise NotApplicable("only with --binary-with-requirements")
     try:
@@ -194,14 +198,14 @@ def compare_given_versions(
 def find_families(
     source: Source, package: Package, target: TargetSystem, companions: Companions
 ) -> GivenFamilies:
-    """Find the given libraries that open others of their vendor's family."""
+    """Find the given libraries that open other libraries of their vendor's family."""
     company = companions.find_alongside(source, package, target)
     return find_given_families(package, company.packages, company.requirements, target)
 
 
 @gathers(GivenPackages)
 def find_given(package: CondaPackage, source: Source, companions: Companions) -> GivenPackages:
-    """Read the conda packages that were given, or that the channels have for its requirements."""
+    """Read the conda packages that were given, and those that channels have for requirements."""
     beside = (*companions.others(source.path), *companions.required_conda(package))
     others = (each for each in beside if isinstance(each, CondaPackage))
     fitting = (each for each in others if each.subdir == package.subdir or each.noarch)

@@ -1,4 +1,4 @@
-"""Rendering of a package's description with readme-renderer, in a process of its own."""
+"""Rendering of a package's description with readme-renderer, in a separate process."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def render_description(package: Distribution, contents: MemberContents) -> Rende
     kind = "" if kind == "UNKNOWN" else kind
     base = kind.partition(";")[0].strip().lower()
     if base in {"text/plain", "text/markdown"} or not text:
-        # PyPI shows these types as text, so that rendering cannot fail.
+        # PyPI shows descriptions of these types as plain text, so rendering cannot fail.
         return RenderedDescription(content_type=kind, length=len(text), renders=True)
     answer = _ask(text)
     if "absent" in answer:

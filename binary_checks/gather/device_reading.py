@@ -34,7 +34,7 @@ from binary_checks.objects.byte_source import DeviceAllowance
 from binary_checks.objects.device.details import read_details
 from binary_checks.profile.reading import Profile
 
-# Reading the objects once more, for device code.
+# Reading of the objects once more, for device code.
 
 
 def read_again(
@@ -48,7 +48,7 @@ def read_again(
     """Read a sample of the device code of these objects, or all of it, in order.
 
     ``limit_factor`` multiplies the usual limits. Raises PackageError if the package cannot be
-    opened again, GatherError if there is no room on the disk.
+    opened again, GatherError if the disk is full.
     """
     paths = [item.path for item in carriers]
     allowance = DeviceAllowance(limit_factor)
@@ -65,12 +65,11 @@ def read_again(
 def open_objects(
     package: Package, paths: Iterable[str], open_tree: Callable[[], Tree]
 ) -> Iterator[tuple[str, ByteSource | Unavailable]]:
-    """Open the package's tree, and yield the bytes of some objects.
+    """Open the package's tree, and yield the bytes of some objects, in any order.
 
-    Each must be read before the next.
-
-    They come in any order. Each is copied to the same temporary file, which is finally removed.
-    Raises PackageError if the package cannot be opened again, GatherError if there is no room.
+    The caller must read each object before it requests the next one: each object is copied to the
+    same temporary file, which is removed at the end. Raises PackageError if the package cannot be
+    opened again, GatherError if the disk is full.
     """
     try:
         with (
@@ -136,8 +135,8 @@ def read_device_details(
 ) -> DeviceDetails:
     """Return the objects' samples of device code, or read all of it if that is requested.
 
-    Objects from a document have no samples, so these are read now. Raises PackageError if the
-    package cannot be opened again, GatherError if there is no room.
+    Objects from a document have no samples, so their samples are read now. Raises PackageError if
+    the package cannot be opened again, GatherError if the disk is full.
     """
     carriers = tuple(find_nvidia_carriers(package))
     samples = tuple(
@@ -180,6 +179,6 @@ def count_toolkits(objects: Iterable[ObjectDetails]) -> Iterator[ToolkitSample]:
 
 
 def _explain(item: ObjectDetails) -> str:
-    """Return why some code could not be read; a missing library comes before other reasons."""
+    """Return why some code could not be read: a missing library is preferred to other reasons."""
     lacking = [each for each in item.unread if each.lacking]
     return next((each.reason for each in (*lacking, *item.unread)), "")

@@ -1,4 +1,4 @@
-"""Installation of a package in the place of a run, once for all facts."""
+"""Installation of a package in the place where a run executes it, once for all facts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from binary_checks.sources.installed import find_installation
 def find_place(package: Package, settings: PlaceSettings, source: Source) -> Place:
     """Choose the place in which the package runs; nothing is created or installed yet.
 
-    Requirements come from the channel of the package itself if the user named no other.
+    Requirements come from the package's own channel if the user named no other channel.
     """
     remote = source.remote()
     own = remote.provenance if remote is not None else None
@@ -42,7 +42,8 @@ def install(place: Place, package: Package) -> InstallReport:
 def find_installed(place: Place, package: Package) -> Installed:
     """Install the package, and find its files on this host.
 
-    Raises Unavailable if it could not be installed, or this host cannot read its files.
+    Raises Unavailable if it could not be installed, or if this host cannot read the installed
+    files.
     """
     if not package.claims.requirements:
         raise Unavailable("none of its requirements can be installed alongside it")

@@ -68,9 +68,9 @@ def _simulate(
     companions: Companions,
     installed: Source | None = None,
 ) -> Linkage:
-    """Load the objects; if it matters, load them again with those that imports load before.
+    """Load the objects; if this can change the result, load them again after imported libraries.
 
-    ``installed`` is the same package where it is installed next to others.
+    ``installed`` is the same package, installed in an environment next to other packages.
     """
     package = code.package
     company = companions.find_alongside(installed or source, package, target)
@@ -94,7 +94,7 @@ def _simulate(
 
 
 def _lacks_required(linkage: Linkage) -> bool:
-    """Return whether requirements that were not given might provide what is missing."""
+    """Return whether requirements that were not given might provide the missing libraries."""
     if not linkage.requirements:
         return False
     needs = (edge for edge in linkage.edges if edge.resolved is None)
@@ -104,9 +104,9 @@ def _lacks_required(linkage: Linkage) -> bool:
 
 # The package's own Python code, searched for the names of its objects.
 
-_MOST = 96 << 20  # bytes of all sources together; torch 2.15 has 33 MiB
+_MOST = 96 << 20  # bytes of all sources; torch 2.15 has 33 MiB
 _CALLED = re.compile(rb"^(?:\w+ *= *)?(?:\w+\.)*(\w{1,128})\(", re.MULTILINE)
-"""Functions that a module calls when it is imported, judged by lines without indentation."""
+"""Functions that a module calls when it is imported; only lines without indentation count."""
 _SCRIPT = 64 << 10  # bytes of a script without a suffix
 _LOADED = (Kind.SHARED, Kind.EXECUTABLE)
 
@@ -125,15 +125,15 @@ def _is_script(name: str, size: int, mode: int) -> bool:
 
 
 def _may_be_object(entry: TreeEntry) -> bool:
-    """Return whether a member has the name of a library or program, and not that of a script."""
+    """Return whether a member has the name of a library or program, but not of a script."""
     name = entry.name.rpartition("/")[2]
     called = format_of_name(name) is not None or name.endswith(".exe")
     return called or ("." not in name and entry.size > _SCRIPT)
 
 
 CODE = ContentRequest(chooses=_is_code, longest=_MOST, only_with=_may_be_object)
-"""Code in which facts search the names of the package's objects; useless in a package without
-any.
+"""The package's code, in which facts search for the names of its objects. It is requested only if
+the package may contain objects.
 """
 
 
@@ -146,7 +146,7 @@ class OwnCode:
 
     @cached_property
     def names(self) -> CodeNames:
-        """Return which objects that are no extension modules the package's code names.
+        """Return which objects the package's code names; extension modules are left out.
 
         Sources that cannot be read are listed in the result; nothing is raised.
         """
@@ -173,7 +173,7 @@ class OwnCode:
     def find_import_openings(self) -> ImportOpenings:
         """Return which objects the package's code opens by path, and when.
 
-        If an opened name is only known at run time, count the names that the source contains.
+        If an opened name is only known at run time, count all names that the source contains.
         """
         opening: dict[str, SourceFile] = {}
         called: set[str] = set()
@@ -182,7 +182,8 @@ class OwnCode:
             for item in self.package.objects
             if item.kind is Kind.SHARED
             and ".libs/" not in item.path
-            and not is_driver_library(item.file_name)  # written like that, it is the user's
+            # code that opens a name of the driver's means the user's driver
+            and not is_driver_library(item.file_name)
         }
         paths = tuple(self.package.layout.shorten(member.path) for member in self.package.members)
         place = self.package.layout.place
@@ -197,7 +198,7 @@ class OwnCode:
             return ImportOpenings(unfollowed=frozenset(map(place, candidates)))
 
     def find_tried(self, linkage: Linkage) -> frozenset[str]:
-        """Return extension modules that lack a library, and are imported only under ``try``."""
+        """Return extension modules that lack a library but are imported only under ``try``."""
         lacking = {edge.path for edge in linkage.edges if _is_foreign(edge)}
         shorten = self.package.layout.shorten
         names = {
@@ -218,9 +219,9 @@ class OwnCode:
         return frozenset(path for path, module in modules.items() if module in tried)
 
     def read_loading_words(self) -> LoadingWords:
-        """Return what the package's sources import.
+        """Return the modules that the package's sources import, and whether they load libraries.
 
-        Sources that cannot be read might load anything.
+        Sources that cannot be read might load any library.
         """
         try:
             return read_words(self._read_sources())
@@ -254,7 +255,7 @@ class OwnCode:
 
 
 def _find_candidates(package: Package) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield objects that only code can open, not an import statement, with their names."""
+    """Yield objects, with their names, that only code can open, and no import statement."""
     needed = {need.name.rpartition("/")[2] for item in package.objects for need in item.needed}
     for item in package.objects:
         names = (item.file_name, item.name.rpartition("/")[2])
@@ -271,13 +272,13 @@ def take_code(package: Package, contents: MemberContents) -> OwnCode:
 
 @gathers(CodeNames)
 def find_code_names(code: OwnCode) -> CodeNames:
-    """Find which of its objects the package's own code names."""
+    """Find the objects of the package that its own code names."""
     return code.names
 
 
 @gathers(ImportOpenings)
 def find_import_openings(package: Package, code: OwnCode, linkage: Linkage) -> ImportOpenings:
-    """Find objects that the code opens, if they need a library of the driver or exist twice."""
+    """Find objects that the code opens, if they need a driver's library or exist twice."""
     needs = (edge.needed for edge in (*linkage.edges, *linkage.given_edges))
     if not any(map(is_driver_library, needs)) and not find_copies(
         package.objects, DRIVER_LIBRARIES
@@ -292,7 +293,7 @@ def _sort_openings(
     names: FileNames,
     place: Callable[[str], str],
 ) -> ImportOpenings:
-    """Sort the files by when they are opened. Raises TooLarge."""
+    """Sort the files by the time at which code opens them. Raises TooLarge."""
     spelled = {
         path: _find_spelled(sources[path], names)
         for path in dict.fromkeys((*(each.source for each in found.calls), *found.left))

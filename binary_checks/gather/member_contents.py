@@ -1,4 +1,4 @@
-"""Contents of a package's members, most of which are kept since the package was read."""
+"""Contents of a package's members; most are kept from the time when the package was read."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from binary_checks.model.protocols import ContentStore, Tree, TreeEntry
 class MemberContents:
     """The contents of a package's members.
 
-    Those that facts requested were kept while the package was read. For any other the package is
-    opened again, and so it is for all members of a package that was stated instead of read; it
+    Contents that facts requested were kept while the package was read. To read other contents, or
+    any contents of a package that was stated in a document, the package is opened again; it then
     stays open until `close`.
     """
 
@@ -22,7 +22,7 @@ class MemberContents:
         self._package = package
         self._kept = kept
         self._open_tree = open_tree
-        self._tree: Tree | None = None  # the tree once it is opened again
+        self._tree: Tree | None = None  # the tree, once the package is opened again
 
     def __enter__(self) -> MemberContents:
         return self
@@ -42,7 +42,7 @@ class MemberContents:
     def each(self, members: Iterable[Member]) -> Iterator[tuple[Member, bytes | Unavailable]]:
         """Yield each member with its content, or why it cannot be read, in any order.
 
-        Raises PackageError if the package has to be opened again, and cannot be.
+        Raises PackageError if the package has to be opened again, and that fails.
         """
         left: list[Member] = []
         for member in members:
@@ -61,7 +61,7 @@ class MemberContents:
     def _read_again(
         self, tree: Tree, members: Sequence[Member]
     ) -> Iterator[tuple[Member, bytes | Unavailable]]:
-        """Read members from the tree, in the order that is cheapest for it."""
+        """Read members from the tree, in the order in which this tree is read fastest."""
         found: dict[int, tuple[TreeEntry, list[Member]]] = {}
         for member in members:
             entry = find_entry(tree, member, self._package.layout)
@@ -80,7 +80,7 @@ class MemberContents:
 
 
 def find_entry(tree: Tree, member: Member, layout: Layout) -> TreeEntry | None:
-    """Return the tree's entry of a member; for installed files, find it by RECORD's spelling."""
+    """Return the tree's entry for a member; for installed files, find it by its path in RECORD."""
     found = (tree.find(name) for name in (member.archive_name, layout.shorten(member.path)))
     same = (each for each in found if each and not each.faults)
     return next((each for each in same if each.stored == member.archive_name), None)

@@ -30,8 +30,8 @@ from binary_checks.python_code.parsing import (
 )
 
 _LEAST_COST, _COST = 32_000_000, 128
-"""What parsing may cost: a constant, and a factor for each byte of the package."""
-_MOST_STARS = 300  # modules read again because others import all their names
+"""The cost that parsing may cause: a constant, and a factor for each byte of the package."""
+_MOST_STARS = 300  # modules read only because other modules star-import their names
 _STAR, _NAME = 64, 64  # cost of finding a module, and of taking a name from it
 _TOP_LEVEL = "top_level.txt"
 _LONGEST_LIST = 1 << 20  # bytes of entry_points.txt
@@ -55,8 +55,8 @@ MODULES = (
     ContentRequest(chooses=_may_be_referred, longest=LONGEST, only_with=_has_entry_points),
     ContentRequest(chooses=_is_shared, longest=LONGEST),
 )
-"""Modules requested beforehand. An entry point may name any module, which may import its names from
-any other.
+"""Modules requested before the package is read. An entry point may name any module, which may
+import its names from any other module.
 """
 
 
@@ -67,9 +67,9 @@ def read_modules(package: Distribution, contents: MemberContents) -> PythonModul
 
 
 class _ModuleReader:
-    """Reads the few files whose names matter, and those from which they import all names.
+    """Reads the few files whose names matter, and the modules that these files star-import.
 
-    It pays the cost of parsing them.
+    The cost of parsing the files is limited.
     """
 
     def __init__(self, package: Distribution, contents: MemberContents) -> None:
@@ -86,7 +86,7 @@ class _ModuleReader:
         self._starred: dict[str, ModuleNames | None] = {}
 
     def read(self) -> PythonModules:
-        """Read all of them."""
+        """Read all modules that entry points and namespaces refer to."""
         contents = self._read_all(self._asked.keys() | self._shared)
         found = (self._read_one(path, content) for path, content in contents)
         names = (each for each in found if each is not None)
@@ -97,7 +97,7 @@ class _ModuleReader:
         )
 
     def _read_all(self, chosen: Collection[str]) -> Iterator[tuple[str, bytes]]:
-        """Yield the contents of the files at these paths, as far as they can be read."""
+        """Yield the contents of the files at these paths; skip files that cannot be read."""
         admitted: list[Member] = []
         for name, path in self._files.sources.items():
             if path not in chosen or is_for_tests(name.split(".")):
@@ -132,17 +132,17 @@ class _ModuleReader:
     def _read_one(self, path: str, content: bytes) -> ModuleNames | None:
         try:
             names = read_names(path, tabulate(content, self._budget), self._budget)
-            # numpy binds the names of its entry points itself; its star imports are thirty modules.
+            # numpy binds the names of its entry points itself, but star-imports thirty modules.
             found = self._asked.get(path, set()) <= names.bound
             return names if found else self._follow_stars(names)
-        except FaultyError:  # the probe that compiles files reports it
+        except FaultyError:  # the probe that compiles files reports this error
             return None
         except LeftAloneError as error:
             self._leave(path, str(error))
             return None
 
     def _follow_stars(self, names: ModuleNames) -> ModuleNames:
-        """Add the names that a module star-imports from others of the package.
+        """Add the names that a module star-imports from other modules of the package.
 
         Raises LeftAloneError.
         """
@@ -180,7 +180,7 @@ class _ModuleReader:
     def _list_asked(self) -> Iterator[tuple[str, str]]:
         """Yield the files of modules that entry points name, with the name that each must bind.
 
-        For a missing module yield all packages around it: they may find it elsewhere.
+        If a module is missing, yield all packages around it: they may extend the search path.
         """
         for _, _, value in self._package.entry_points:
             match = _REFERENCE.match(value)
@@ -191,7 +191,7 @@ class _ModuleReader:
                 yield from ((self._files.sources.get(each, ""), "") for each in _list_around(name))
 
     def _list_shared_files(self) -> Iterator[str]:
-        """Yield the files of packages that other distributions extend, too."""
+        """Yield the files of packages to which other distributions add modules."""
         for name in SHARED_PACKAGES:
             path = self._files.sources.get(name, "")
             if path.endswith("/__init__.py"):
@@ -210,13 +210,13 @@ class _ModuleReader:
 
 
 def _list_around(name: str) -> Iterator[str]:
-    """Yield a module and all packages that are imported before it, the outermost first."""
+    """Yield a module and all packages that are imported before it, outermost first."""
     parts = name.split(".")
     return (".".join(parts[:count]) for count in range(1, len(parts) + 1))
 
 
 def _resolve(named: str, module: str, *, is_package: bool) -> str:
-    """Return the full name of a module that is imported as ``..a.b``; "" if there is none."""
+    """Return the full name of a module imported as ``..a.b``, or "" if it leads nowhere."""
     inner = named.lstrip(".")
     level = len(named) - len(inner)
     if not level:

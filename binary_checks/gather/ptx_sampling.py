@@ -29,17 +29,17 @@ from binary_checks.trees.kept_bytes import ByteStore
 
 @gathers(PtxTexts)
 def sample_ptx(package: Package, source: Source, request: PtxRequest) -> PtxTexts:
-    """Decompress a sample of the PTX. Raises NotApplicable if there is none."""
+    """Decompress a sample of the PTX. Raises NotApplicable if there is no PTX."""
     if not any(map(has_ptx, package.objects)):
         raise NotApplicable("no PTX in the package")
     return read_sample(package, source.open, request.bytes)
 
 
 def read_sample(package: Package, open_tree: Callable[[], Tree], most: int) -> PtxTexts:
-    """Read the PTX that ``choose_texts`` selects; of equal texts only one.
+    """Read the PTX that ``choose_texts`` selects; of equal texts, read only one.
 
     The texts stay compressed, in a temporary file, until all sizes are known. Raises PackageError
-    if the package cannot be opened again, GatherError if there is no room.
+    if the package cannot be opened again, GatherError if the disk is full.
     """
     found: dict[bytes, tuple[str, DeviceEntry]] = {}
     with closing(ByteStore()) as kept:

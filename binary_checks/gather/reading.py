@@ -1,4 +1,4 @@
-"""Reading of the package itself, once for all facts, and the system that it claims."""
+"""Reading of the judged package, once for all facts, and the system that the package claims."""
 
 from __future__ import annotations
 
@@ -65,27 +65,27 @@ def read_source(
 
 @gathers(Package)
 def take_package(reading: Reading) -> Package:
-    """Return the package of the reading."""
+    """Return the package that was read."""
     return reading.package
 
 
 @gathers(MemberContents)
 def take_contents(reading: Reading, source: Source) -> MemberContents:
-    """Return the kept contents of its members."""
+    """Return the kept contents of the package's members."""
     return MemberContents(reading.package, reading.kept, source.open)
 
 
 @gathers(TargetSystem)
 def name_target(package: Package, profile: Profile) -> TargetSystem:
-    """Return the system that the package claims to run on, with additions of the profile."""
+    """Return the system on which the package claims to run, with the profile's additions."""
     return systems.target_for(package.claims, profile.system_libraries, profile.dll_directories)
 
 
-# Published files: the index's statements, and what range requests show before any download.
+# Published files: the index's statements, and the facts that range requests find.
 
 _CONDA = (".conda", ".tar.bz2")  # files named name-version-build
 _FACTS: dict[type[Package], Callable[..., PublishedFile]] = {Wheel: PublishedWheel}
-"""Kinds of packages with facts of their own."""
+"""Kinds of packages for which there is a special class of facts."""
 
 
 def require_remote(source: Source) -> Remote:
@@ -117,7 +117,7 @@ def read_publication(remote: Remote) -> Publication:
 
 
 def _read_name(file_name: str) -> tuple[str, str, tuple[Tag, ...]]:
-    """Return name, version and tags in a wheel's or conda package's name; "" for other files."""
+    """Return name, version and tags in the name of a wheel or conda package; "" for other files."""
     if file_name.endswith(_CONDA):
         stem = next(file_name.removesuffix(end) for end in _CONDA if file_name.endswith(end))
         name, version, _ = [*stem.rsplit("-", 2), "", ""][:3]
@@ -136,10 +136,10 @@ def find_published(source: Source, reader: ObjectReader) -> PublishedFile:
 
 
 def read_published(remote: Remote, reader: ObjectReader) -> PublishedFile:
-    """Read the file by ranges; start again, once, if it changed meanwhile.
+    """Read the file by ranges; start again, once, if the file changed meanwhile.
 
-    Raises Unavailable if the server supports no ranges, PackageError if it is no package, and
-    GatherError if the network failed or the file changed again.
+    Raises Unavailable if the server supports no ranges, PackageError if the file is not a package,
+    and GatherError if the network failed or the file changed again.
     """
     try:
         return _read(remote, reader)
@@ -168,10 +168,10 @@ def _read(remote: Remote, reader: ObjectReader, *, again: bool = False) -> Publi
     )
 
 
-# Releases: what must be known of each package to judge all of them together.
+# Releases: the facts about each package that are needed to judge all of them together.
 
-_AT_ONCE = 8  # packages; those on a server take time
-_MOST_TEXTS = 8  # files that state a commit, in one package
+_AT_ONCE = 8  # packages read at the same time, as servers take time to answer
+_MOST_TEXTS = 8  # files of one package that state a commit
 
 
 @gathers(Release)
@@ -195,7 +195,7 @@ def read_release(
 
 
 def _list_siblings(source: Source) -> tuple[tuple[str, ...] | None, str]:
-    """Return the files that indexes list next to the packages, and why not all are known."""
+    """Return the files that indexes list next to the packages, and why the list is incomplete."""
     remotes = [remote for part in source.parts() if (remote := part.remote()) is not None]
     found: set[str] = set()
     for remote in remotes:
@@ -209,7 +209,7 @@ def _list_siblings(source: Source) -> tuple[tuple[str, ...] | None, str]:
 def _read_part(
     source: Source, patterns: Mapping[str, re.Pattern[str]], reader: ObjectReader
 ) -> ReleasePart:
-    """Read one part; what cannot be read of it is a gap, and affects no other part."""
+    """Read one part; record gaps for what cannot be read, without effect on other parts."""
     try:
         try:
             return _open_part(source, patterns, reader)
@@ -258,7 +258,7 @@ def _open_bytes(source: Source, files: ExitStack) -> PackageBytes:
 def _find_metadata(tree: Tree) -> tuple[str, str, str]:
     """Return name, version, and the member with further metadata.
 
-    Return "" for each if it is no wheel.
+    Return "" for each if the tree is not a wheel's.
     """
     if not tree.label.endswith(".whl"):
         return "", "", ""

@@ -18,7 +18,7 @@ _WHERE = re.compile(r"^<string>:(\d*): \((\w+)/\d\) ", re.MULTILINE)
 
 
 def main() -> None:
-    """Render and answer, also if the library is missing."""
+    """Render the description and print the answer, even if the library is missing."""
     sys.path[:] = json.loads(sys.argv[1])
     try:
         from readme_renderer import rst

@@ -1,4 +1,4 @@
-"""Requirements of a package, direct or not, for its own system instead of this host's."""
+"""Requirements of a package, direct or not, for the package's system instead of this host's."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def fetch_required(
 
     Downloads are stored in a subfolder for each Python and platform, and are not repeated. Raises
     GatherError if the index fails or has no fitting wheel, Unavailable if requirements cannot be
-    fetched, mainly those by URL.
+    fetched, which happens mainly to requirements with a URL.
     """
     for text in wheel.requires_dist:
         # an invalid requirement would otherwise be skipped silently
@@ -65,10 +65,10 @@ def find_around(
     target: TargetSystem,
     given: Iterable[Package],
 ) -> tuple[Package, ...]:
-    """Read the packages in an installed package's folder that it requires, directly or not.
+    """Read the installed packages that a package in the same folder requires, directly or not.
 
-    Search paths find packages only there. Packages that are missing, or do not list their files,
-    are omitted, and so count as missing.
+    Search paths find packages only in this folder. Packages that are missing, or do not list their
+    files, are omitted, and so count as missing.
     """
     known: dict[str, Package] = {canonicalize_name(item.name): item for item in (*given, package)}
     found: dict[str, Package | None] = {}
@@ -90,7 +90,7 @@ class _Index:
     open_one: Open
 
     def get(self, asked: Mapping[str, list[Requirement]]) -> dict[str, tuple[Path, Package]]:
-        """Download and open a wheel for each name that satisfies all its requirements."""
+        """For each name, download and open a wheel that satisfies all requirements on this name."""
         spelled = [_join_requirements(name, items) for name, items in sorted(asked.items())]
         broke = download(spelled, self.python, self.folder)
         got: dict[str, tuple[Path, Package]] = {}
@@ -103,7 +103,7 @@ class _Index:
         return got
 
     def _open(self, path: Path) -> Package:
-        """Open a downloaded file, which must be what its name says."""
+        """Open a downloaded file. Raises GatherError if its metadata contradicts its file name."""
         package = self.open_one(path)
         if isinstance(package, Wheel):
             own = f"{package.header('Name')} {package.header('Version')}"
@@ -130,7 +130,7 @@ def _name_interpreter(python: ForeignPython) -> Interpreter:
 def _follow(
     wheel: WheelLike, target: TargetSystem, given: Mapping[str, Package], index: _Index
 ) -> dict[Path, Package]:
-    """Download what is missing, add its own requirements, and repeat."""
+    """Download missing wheels, add the requirements of these wheels, and repeat."""
     got: dict[str, tuple[Path, Package]] = {}
     for _ in range(_MOST_ROUNDS):
         opened = {name: package for name, (_, package) in got.items()}
@@ -151,15 +151,15 @@ def _fits_all(package: Package | None, asked: Iterable[Requirement]) -> bool:
 def _join_requirements(name: str, asked: Iterable[Requirement]) -> str:
     """Join all requirements on one name into one for pip.
 
-    With parentheses it cannot look like a file: pip takes ``x==1+a.zip`` for a path. The spaces end
-    a version after ``===``, in which old versions of pip include all other characters.
+    The parentheses keep pip from taking the requirement for a path, as it does ``x==1+a.zip``. The
+    spaces end a version after ``===``, in which old versions of pip include all other characters.
     """
     versions = sorted({str(each) for item in asked for each in item.specifier})
     return f"{name} ({' ,'.join(versions)} )" if versions else name
 
 
 def _newest(folder: Path, name: str, asked: Iterable[Requirement]) -> Path | None:
-    """Return the wheel that pip chose, or None; a reused folder may also contain older ones."""
+    """Return the wheel that pip chose, or None; a reused folder may also contain older wheels."""
     asked = tuple(asked)
     fitting: list[tuple[Version, Path]] = []
     for path in folder.glob("*.whl"):
@@ -172,7 +172,7 @@ def _newest(folder: Path, name: str, asked: Iterable[Requirement]) -> Path | Non
     return max(fitting)[1] if fitting else None
 
 
-# Requirements of a conda package, for its own platform.
+# Requirements of a conda package, for the package's platform.
 
 _LONGEST_SOLVING = 3600.0  # seconds; CUDA's libraries are more than 2 GB
 _VIRTUAL = {
@@ -181,13 +181,13 @@ _VIRTUAL = {
     "win": {"__win": "10.0.22000"},
 }
 """Virtual packages of recent systems: a check reports requirements that are newer than claimed."""
-_DRIVER = "99.0"  # only for packages for CUDA: otherwise builds for CUDA would be preferred
+_DRIVER = "99.0"  # given only for packages for CUDA: otherwise conda would prefer builds for CUDA
 
 
 def fetch_conda(
     package: CondaPackage, channels: tuple[str, ...], given: tuple[Path, ...], folder: Path
 ) -> tuple[Path, ...]:
-    """Download the package's requirements from the channels that were not given.
+    """Download the package's requirements that were not given from the channels.
 
     Raises Unavailable if they cannot be satisfied, GatherError if a channel failed.
     """

@@ -1,4 +1,4 @@
-"""Readings of every object of a package by other libraries, from a file of its own."""
+"""Readings of every object of a package by other libraries, each from a temporary file."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from binary_checks.gather.member_contents import find_entry
 from binary_checks.model import Package, SecondOpinion
 from binary_checks.model.protocols import Source, Tree, TreeEntry
 
-_SHOWN = 3  # reasons shown if there is no reading at all
+_SHOWN = 3  # reasons shown if no library can read any object
 
 
 @gathers(SecondOpinion)
 def gather_opinion(package: Package, source: Source) -> SecondOpinion:
-    """Return what other libraries read in the package's objects.
+    """Return what other libraries read from the package's objects.
 
     Raises Unavailable if no library can read any object, PackageError if the package cannot be
-    opened again, GatherError if there is no room.
+    opened again, GatherError if the disk is full.
     """
     opinion = _seek(package, source.open)
     if opinion.missing and not opinion.objects:

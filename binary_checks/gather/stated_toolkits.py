@@ -1,4 +1,4 @@
-"""The CUDA or ROCm for which a package was built, as its generated files state it."""
+"""The CUDA or ROCm for which a package was built, as the package's generated files state it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from binary_checks.model.requests import BuildsRequest
 
 # Files of a package selected by globs and searched with patterns.
 
-LONGEST = 1 << 20  # bytes of one of them
+LONGEST = 1 << 20  # bytes of one such file
 _WILD = frozenset("*?[")
 
 
@@ -51,7 +51,7 @@ def compile_patterns(
 
 
 def find_pattern(name: str, patterns: Mapping[str, re.Pattern[str]]) -> re.Pattern[str] | None:
-    """Return the pattern for a file, or None; a glob's ``*`` matches no slash."""
+    """Return the pattern for a file, or None; the ``*`` of a glob does not match a slash."""
     return next((known for glob, known in patterns.items() if _matches(name, glob)), None)
 
 
@@ -60,7 +60,7 @@ def find_named(
 ) -> Iterator[str]:
     """Yield the paths for which any of the tables has a pattern.
 
-    For most paths the last component shows that there is none.
+    For most paths, the last component shows that no table has one.
     """
     globs = tuple(dict.fromkeys(glob for table in tables for glob in table))
     leaves = {glob.rpartition("/")[2] for glob in globs}
@@ -87,8 +87,8 @@ def _matches(name: str, glob: str) -> bool:
 
 # Build files: files that state the toolkits of the build.
 
-_MOST = 16  # such files of one package
-_SHOWN = 60  # characters of the text that states it
+_MOST = 16  # build files of one package
+_SHOWN = 60  # characters of the text that states a toolkit
 _LABELS = "labels"
 _Patterns: TypeAlias = Mapping[str, Mapping[str, re.Pattern[str]]]
 
@@ -100,7 +100,7 @@ def _may_state(entry: TreeEntry) -> bool:
 _REQUEST = BuildsRequest()
 _USUAL = tuple(list_endings((_REQUEST.cuda, _REQUEST.rocm, _REQUEST.labels)))
 STATING = ContentRequest(chooses=_may_state, longest=LONGEST)
-"""The files that state it in most packages; a profile may name others."""
+"""The files that state the toolkit in most packages; a profile may name others."""
 
 
 @gathers(StatedToolkits, wants=(STATING,))
@@ -193,11 +193,11 @@ def _find_claims(path: str, shown: str, text: str, patterns: _Patterns) -> Itera
 
 @gathers(BinaryConfiguration)
 def find_configuration(package: Package, stated: StatedConfiguration) -> BinaryConfiguration:
-    """Find which of its project's many builds the package is, from everything that states it."""
+    """Find which of its project's many builds the package is, from all facts that state it."""
     return configure(package, stated)
 
 
 @gathers(LinkedLibraries)
 def find_linked_libraries(package: Package, linkage: Linkage | None) -> LinkedLibraries:
-    """Find how the package is linked with known libraries; a linkage adds where they come from."""
+    """Find how the package is linked with known libraries; a linkage adds their origin."""
     return find_linked(package, linkage)

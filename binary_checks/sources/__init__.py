@@ -49,8 +49,8 @@ SOURCES: tuple[_Module, ...] = (installed, *REMOTE, folder_source, file)
 def parse(argument: str, folder: Path, *, folders: bool = False) -> NamedSource | None:
     """Return the package that an argument names, relative to a folder, or None if it names none.
 
-    With ``folders`` a folder may be named by its path alone. Nothing is executed, and a file is
-    opened only if its name does not suffice.
+    With ``folders`` a folder may be named by its path, without a prefix. Nothing is executed, and a
+    file is opened only if its name does not show whether it is a package.
     """
     found = (module.parse(argument, folder) for module in SOURCES)
     named = next((each for each in found if each is not None), None)
@@ -69,7 +69,7 @@ def require_named(argument: str, folder: Path) -> None:
 
 
 def is_published(argument: str, folder: Path) -> bool:
-    """Return whether the argument names a package to fetch, instead of a file of this host."""
+    """Return whether the argument names a package to fetch, and not a file of this host."""
     remote = (module.parse(argument, folder) for module in REMOTE)
     return any(named is not None for named in remote)
 
@@ -77,7 +77,7 @@ def is_published(argument: str, folder: Path) -> bool:
 def expand(name: str, folder: Path) -> list[str]:
     """Return the packages that match a pattern; shells of Windows do not expand patterns.
 
-    Return the name itself if it is no pattern, or if no package matches.
+    Return the name itself if it is not a pattern, or if no package matches.
     """
     if not set("*?") & set(name) or is_published(name, folder) or (folder / name).exists():
         return [name]

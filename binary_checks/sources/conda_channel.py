@@ -37,18 +37,19 @@ def parse(argument: str, folder: Path) -> NamedRecord | None:
 
 
 def cut_check(argument: str) -> tuple[str, str, str]:
-    """Split an argument into package, ``::`` and check; a channel may contain colons itself."""
+    """Split an argument into package, ``::`` and check; a channel may contain colons, too."""
     if not argument.startswith(LABEL):
         return argument.partition("::")
     channel, colons, rest = argument.partition("::")
-    if re.match(r"conda:(?![A-Za-z]:[\\/])[^:]+:[^:/]+\Z", channel):  # test ids have a single colon
+    # test ids contain a single colon between channel and specification
+    if re.match(r"conda:(?![A-Za-z]:[\\/])[^:]+:[^:/]+\Z", channel):
         return channel, colons, rest
     spec, colons, check = rest.partition("::")
     return f"{channel}::{spec}" if spec else channel, colons, check
 
 
 def _split(text: str) -> tuple[str, str]:
-    """Split at ``::``, or at the last colon, as test ids are written."""
+    """Split the text at ``::``, or at the last colon, which test ids contain instead."""
     channel, colons, spec = text.partition("::")
     if not colons:
         channel, colons, spec = text.rpartition(":")
@@ -118,7 +119,7 @@ class RecordRequest:
     """A query for a package in a channel."""
 
     spec: str  # "numpy==2.4.6", or another match specification
-    subdir: str  # "linux-64"; "" for this host's
+    subdir: str  # "linux-64"; "" for this host's subdir
     python: str  # "3.12", "3.13t"; "" for any
     strict: bool = True  # whether to exclude builds for other Pythons
 
@@ -126,9 +127,9 @@ class RecordRequest:
 def find_records(
     channel: str, folder: Path, wishes: Sequence[RecordRequest], surroundings: Surroundings
 ) -> list[dict[str, Any]]:
-    """Return the channel's newest record for each wish, or the reason under ``unsolved``.
+    """Return the channel's newest record for each request, or the reason under ``unsolved``.
 
-    One process answers all of them, so that it reads the channel's index only once. Raises
+    One process answers all requests, and so reads the channel's index only once. Raises
     ProfileError or GatherError if the channel cannot be queried.
     """
     from binary_checks.places.channels import format_channel

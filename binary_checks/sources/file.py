@@ -1,4 +1,4 @@
-"""Package files, named by path, and what they share with other sources that read a tree."""
+"""Package files, named by path, and a base class for all sources that read a tree."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class OpenedSource(ABC):
         """Open the container of the members."""
 
     def preview(self, reader: ObjectReader) -> Preview:
-        """Return its kind and the formats of its objects. Raises PackageError."""
+        """Return the kind of package and the formats of its objects. Raises PackageError."""
         with closing(self.open()) as tree:
             return packages.kind_of(tree).preview(tree, reader)
 
@@ -69,24 +69,24 @@ class OpenedSource(ABC):
             return packages.read_tree(tree, reader, progress, wants)
 
     def neighbours(self, reader: ObjectReader) -> Neighbours | None:
-        """Return a function that reads packages installed next to it.
+        """Return a function that reads packages installed next to this one.
 
-        Return None if it is not installed.
+        Return None if this package is not installed.
         """
         del reader
         return None
 
     def remote(self) -> Remote | None:
-        """Return the published file, or None for a local one."""
+        """Return the published file, or None for a local file."""
         return None
 
     def parts(self) -> tuple[Source, ...]:
-        """Return (): it is a single package."""
+        """Return (): the source is a single package."""
         return ()
 
 
 def parse(argument: str, folder: Path) -> FileSource | None:
-    """Return a file that is a package of a known kind, or would be if it existed."""
+    """Return the file if its name or content is that of a package; it need not exist."""
     path = Path(os.path.normpath(folder / argument))  # links are not resolved
     return FileSource(path=path, written=argument) if packages.recognises(path) else None
 
@@ -96,7 +96,7 @@ class FileSource(OpenedSource):
     """A package file."""
 
     path: Path
-    written: str = ""  # as the user wrote it
+    written: str = ""  # the path as the user wrote it
 
     @property
     def label(self) -> str:
@@ -115,7 +115,7 @@ class FileSource(OpenedSource):
         return self
 
     def identity(self) -> str:
-        """Return the ``sha256 …`` by which it is recognised. Raises GatherError."""
+        """Return ``sha256 …``, which identifies the file. Raises GatherError."""
         digest = hashlib.sha256()
         try:
             with self.path.open("rb") as file:
@@ -134,20 +134,21 @@ class FileSource(OpenedSource):
         return replace(package, path=self.path)
 
 
-# Messages for paths that are no package: what is there, and what to do.
+# Messages for paths that are not packages: what the path is, and what to do.
 
 _EMPTY = "a folder without packages or object files"
 _ARCHIVES = (".tar.gz", ".tgz", ".tar.xz", ".tar.zst", ".zip")
 _PROJECT = re.compile(r"[A-Za-z0-9][\w-]*")
-"""A name that may also be a project's on an index: a typo must not become a download."""
+"""A name that may also be a project's name on an index: a typo must not become a download."""
 _AS_CONDA = re.compile(r"([A-Za-z0-9][\w.-]*)=(\d[\w.]*)")
 """A version after a single equals sign, as conda accepts it."""
-_MOST_NAMES = 5_000  # members; PKG-INFO is among the first of an sdist
+# members of an archive that are examined; PKG-INFO is among the first of an sdist
+_MOST_NAMES = 5_000
 _PACKAGES = ("*.whl", "*.conda", "*.tar.bz2", "*/*.whl", "*/*.conda")
 
 
 def explain(written: str, path: Path) -> str:
-    """Describe what is at that path, written so by the user. Raises OSError for an invalid path."""
+    """Describe the file at a path, as the user wrote it. Raises OSError for an invalid path."""
     if path.is_dir():
         return f"{written}: {explain_folder(written, path) or _EMPTY}"
     if not path.exists():
@@ -174,7 +175,7 @@ def suggest_requirement(written: str, path: Path) -> str:
 
 
 def require_package(written: str) -> None:
-    """Raise ProfileError if there is no such package file in the current folder."""
+    """Raise ProfileError if the current folder has no package file at this path."""
     path = Path(written)
     try:
         if not (path.is_file() and recognises(path)):
@@ -186,7 +187,10 @@ def require_package(written: str) -> None:
 
 
 def explain_folder(written: str, path: Path) -> str:
-    """Suggest what to name instead of a folder with packages or a project; return "" for others."""
+    """Suggest what to name instead of a folder that contains packages or a project.
+
+    Return "" for other folders.
+    """
     pattern = next((each for each in _PACKAGES if any(path.glob(each))), "")
     if pattern:
         return f"a folder; name its packages: {written.rstrip('/')}/{pattern}"
@@ -200,7 +204,7 @@ def _describe_unknown(_: str) -> str:
 
 
 def _explain_archive(name: str, path: Path) -> str:
-    """Describe an archive: a source distribution must be built, others are no packages."""
+    """Describe an archive: a source distribution must be built, other archives are no packages."""
     try:
         with closing(open_tree(path)) as tree:
             names = [entry.name for entry in islice(tree.each_entry(), _MOST_NAMES)]

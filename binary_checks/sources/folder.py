@@ -28,7 +28,7 @@ def parse(argument: str, folder: Path) -> FolderSource | None:
 
 
 def find(argument: str, folder: Path) -> FolderSource | None:
-    """Return a folder named by its path alone, if it is an unpacked package."""
+    """Return a folder that is named by its path only, if it is an unpacked package."""
     path = Path(os.path.normpath(folder / argument))
     if not path.is_dir() or explain_folder(argument, path):
         return None
@@ -38,10 +38,10 @@ def find(argument: str, folder: Path) -> FolderSource | None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FolderSource(OpenedSource):
-    """A folder with everything in it."""
+    """A folder with all its contents."""
 
     path: Path
-    written: str = ""  # as the user wrote it
+    written: str = ""  # the path as the user wrote it
 
     @property
     def label(self) -> str:
@@ -80,7 +80,7 @@ class FolderSource(OpenedSource):
         return f"sha256 {digest.hexdigest()}"
 
     def open(self) -> Tree:
-        """Return the tree of its files."""
+        """Return the tree of the folder's files."""
         return trees.open_tree(self.path)
 
     def restate(self, package: Package) -> Package:

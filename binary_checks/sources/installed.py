@@ -33,19 +33,19 @@ def parse(argument: str, folder: Path) -> NamedInstallation | None:
 class NamedInstallation:
     """An installed package, as the user named it."""
 
-    name: str  # normalised
+    name: str  # normalised name
     folder: Path  # the current folder
 
     @property
     def path(self) -> Path:
-        """Its label as a path in the current folder."""
+        """The label as a path in the current folder."""
         return self.folder / f"{LABEL}{self.name}"
 
     def resolve(self, surroundings: Surroundings) -> Installation | LinkedSource:
-        """Find it by reading files only, or else as an import would.
+        """Find the package by reading files, or else in the folders that an import searches.
 
-        Static mode omits the latter. A package that the interpreter does not know may be linked
-        into its conda prefix.
+        In static mode the interpreter is not started. A package that the interpreter does not know
+        may be linked into the interpreter's conda prefix.
         """
         folders = surroundings.folders
         found = find_installation(self.name, folders.search, folders.prefix)
@@ -61,7 +61,7 @@ class NamedInstallation:
 
 
 def _explain_unread(unread: tuple[str, ...]) -> str:
-    """Say that code in .pth files may add folders, as editable installs and coverage do."""
+    """Explain that code in .pth files, as of editable installs and coverage, may add folders."""
     if not unread:
         return ""
     few = ", ".join(unread[:3]) + ", …" * (len(unread) > 3)
@@ -73,7 +73,7 @@ class Installation(OpenedSource):
     """An installed distribution."""
 
     dist_info: Path
-    prefix: Path  # of the environment; files outside of it are not inspected
+    prefix: Path  # the environment's prefix; files outside of it are not inspected
     folder: Path = Path()  # the current folder
 
     @property
@@ -83,21 +83,21 @@ class Installation(OpenedSource):
 
     @property
     def label(self) -> str:
-        """The name in messages, as there is no package file."""
+        """The label, which messages show, as there is no package file."""
         return f"{LABEL}{self.name}"
 
     @property
     def path(self) -> Path:
-        """Its label as a path in the current folder."""
+        """The label as a path in the current folder."""
         return self.folder / self.label
 
     def identity(self) -> str:
-        """Return the ``record_sha256 …`` by which it is recognised. Raises PackageError."""
+        """Return ``record_sha256 …``, which identifies the package. Raises PackageError."""
         with closing(self.open()) as tree:
             return f"record_sha256 {installed.hash_rows(tree)}"
 
     def open(self) -> Tree:
-        """Return the tree of the files that RECORD names, in its folder and around it."""
+        """Return the tree of the files that RECORD names, in site-packages and elsewhere."""
         return FolderTree(
             self.dist_info,
             root=self.dist_info.parent,
@@ -107,12 +107,12 @@ class Installation(OpenedSource):
         )
 
     def restate(self, package: Package) -> Package:
-        """Check that its files exist, and add the stated objects."""
+        """Check that the package's files exist, and add the stated objects."""
         with closing(self.open()) as tree:
             return add_stated_objects(installed.survey(tree), package)
 
     def neighbours(self, reader: ObjectReader) -> Neighbours:
-        """Return a function that reads packages in its own folder, where search paths find them."""
+        """Return a function that reads packages in the same folder, where search paths lead."""
         return partial(self._read_neighbour, reader)
 
     def _read_neighbour(self, reader: ObjectReader, name: str) -> Package | None:
@@ -130,11 +130,12 @@ class Installation(OpenedSource):
 def find_installation(name: str, folders: Iterable[Path], prefix: Path) -> Installation | None:
     """Find a distribution as the import system does, in the first folder that contains it.
 
-    Return None if there is none. Raises PackageError if it has no ``*.dist-info``, or two of them.
+    Return None if there is none. Raises PackageError if the distribution has no ``*.dist-info``, or
+    two of them.
     """
     wanted = canonicalize_name(name)
     for folder in folders:
-        # Names are case-insensitive, and may be spelled in several ways.
+        # Names are case-insensitive, and may be written in several ways.
         near = [path for path in _list(folder) if canonicalize_name(_stem(path)) == wanted]
         found = sorted(path for path in near if path.name.endswith(DIST_INFO) and path.is_dir())
         if len(found) > 1:
@@ -179,33 +180,33 @@ class LinkedSource(OpenedSource):
 
     @property
     def label(self) -> str:
-        """The name in messages, as there is no package file."""
+        """The label, which messages show, as there is no package file."""
         return f"{LABEL}{self.name}"
 
     @property
     def path(self) -> Path:
-        """Its label as a path in the current folder."""
+        """The label as a path in the current folder."""
         return self.folder / self.label
 
     @property
     def prefix(self) -> Path:
-        """The prefix into which it is linked."""
+        """The prefix into which the package is linked."""
         return self.record.parents[1]
 
     def identity(self) -> str:
-        """Return the ``record_sha256 …`` by which it is recognised. Raises PackageError."""
+        """Return ``record_sha256 …``, which identifies the package. Raises PackageError."""
         with closing(self.open()) as tree:
             return f"record_sha256 {conda_record.hash_rows(tree)}"
 
     def open(self) -> Tree:
-        """Return the tree of the files in the prefix that its record lists."""
+        """Return the tree of the files in the prefix that the package's record lists."""
         prefix = self.prefix
         return FolderTree(
             self.record, root=prefix, within=prefix, label=self.label, listed_by="conda-meta"
         )
 
     def restate(self, package: Package) -> Package:
-        """Check that its files exist, and add the stated objects."""
+        """Check that the package's files exist, and add the stated objects."""
         with closing(self.open()) as tree:
             return add_stated_objects(conda_record.survey(tree), package)
 
@@ -227,7 +228,7 @@ class LinkedSource(OpenedSource):
 def find_linked(name: str, prefix: Path) -> LinkedSource | None:
     """Find the record of a package, or return None.
 
-    Names are compared as those of distributions.
+    Names are compared as for distributions.
     """
     wanted = canonicalize_name(name)
     for record in sorted(prefix.glob(f"{_META}/*.json")):

@@ -38,7 +38,7 @@ _PIN = "sha256="
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _LARGEST = 4 << 20  # bytes of a server's answer
-_WITHIN = 60.0  # seconds for a server's whole answer
+_WITHIN = 60.0  # seconds for the complete answer of a server
 _RETRIES = 2
 
 
@@ -48,11 +48,11 @@ class LoadedList:
 
     identity: KnownListIdentity
     entries: tuple[KnownProblem, ...] = ()
-    content: bytes = b""  # of the valid list
+    content: bytes = b""  # content of the valid list
 
     @property
     def complaint(self) -> str:
-        """Why the list is not valid, in one line; "" if it is."""
+        """Why the list is not valid, in one line; "" for a valid list."""
         source, said = self.identity.source, self.identity.complaint
         where = f"{source}: " if source and source not in said else ""
         return one_line(f"{UNAVAILABLE}: {where}{said}") if said else ""
@@ -68,7 +68,7 @@ class _Named:
 
     @property
     def source(self) -> str:
-        """The path or URL without secrets, as it is shown and stored."""
+        """The path or URL without secrets, which is shown and stored."""
         if not self.is_url:
             return one_line(self.place)
         from binary_checks.web.addresses import shorten
@@ -80,7 +80,7 @@ def load_list(argument: str, folder: Path, now: datetime) -> LoadedList:
     """Return the list named by ``PATH_OR_URL[#sha256=...]``, relative to a folder, at a time.
 
     Raises ProfileError for a file that cannot be read or parsed, and for content with another hash.
-    Failures of a server are in the list's complaint.
+    If the server fails, the list's `complaint` says so.
     """
     named = _read_argument(argument)
     if named.is_url:
@@ -118,7 +118,7 @@ def _read_argument(argument: str) -> _Named:
 
 
 def _split_path(argument: str) -> tuple[str, str, str]:
-    """Split a path and its hash; a path may contain a "#" itself."""
+    """Split a path and its hash; the path may contain a "#", too."""
     place, found, digest = argument.rpartition(f"#{_PIN}")
     return (place, found, f"{_PIN}{digest}") if found else (argument, "", "")
 
@@ -176,7 +176,7 @@ def _load_url(named: _Named, now: datetime) -> LoadedList:
     kept = None if named.sha256 else find_stored_list(named.place)
     try:
         answer = _fetch(named, kept)
-        if answer is None and kept is not None:  # not modified
+        if answer is None and kept is not None:  # the list has not changed
             store_list(replace(kept, fetched=_format_time(now)), named.place)
             cached = replace(identity, cached=True)
             return _check_validity(cached, kept.content, read_known_list(kept.content, where), now)
@@ -207,7 +207,7 @@ def _fetch(named: _Named, kept: StoredList | None) -> WebAnswer | None:
 
 
 def _take(named: _Named, answer: WebAnswer, kept: StoredList | None, now: datetime) -> LoadedList:
-    """Return the list in an answer. Raises GatherError, or ProfileError for another hash."""
+    """Return the list in an answer. Raises GatherError, or ProfileError for a different hash."""
     from binary_checks.web.transport import is_html
 
     if is_html(answer.content):
@@ -238,7 +238,7 @@ def _format_time(now: datetime) -> str:
 
 
 def _require_no_rollback(read: KnownList, kept: StoredList) -> None:
-    """Raise GatherError for a list issued before one that the server has already sent."""
+    """Raise GatherError for a list that is older than one which the server has already sent."""
     before = read_known_list(kept.content, "").issued
     had = KnownList(issued=before).issued_at()
     has = read.issued_at()
@@ -250,7 +250,7 @@ def _require_no_rollback(read: KnownList, kept: StoredList) -> None:
 def _fall_back(
     identity: KnownListIdentity, kept: StoredList | None, why: str, now: datetime
 ) -> LoadedList:
-    """Return the stored copy if it is still valid, else a list without entries and both reasons."""
+    """Return the stored copy if still valid, or else a list with no entries and both reasons."""
     if kept is None:
         return LoadedList(
             identity=replace(identity, complaint=f"{why}; no copy of it is kept here")
@@ -268,21 +268,21 @@ def _fall_back(
     return replace(held, identity=replace(held.identity, remark=remark))
 
 
-# Stored copies of fetched lists, for when their server cannot be reached.
+# Stored copies of fetched lists, for times when a list's server cannot be reached.
 #
-# Each copy is compared with its hash when it is read, and dropped if it was changed.
+# Each copy is compared with its hash when it is read, and dropped if the copy was changed.
 
 _FOLDER = "known-lists"
-_LARGEST_NOTE = 1 << 14  # bytes
-_LARGEST_LIST = 4 << 20  # bytes
+_LARGEST_NOTE = 1 << 14  # bytes of a note
+_LARGEST_LIST = 4 << 20  # bytes of a list
 _MOST = 64 * _LARGEST_LIST  # bytes of all stored lists
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Note:
-    """The state of a URL's list; the URL itself is not stored, as it may contain secrets."""
+    """The state of a URL's list; the URL is not stored, as it may contain secrets."""
 
-    sha256: str  # of the list
+    sha256: str  # hash of the list
     fetched: str  # RFC 3339, UTC
     etag: str = ""
     last_modified: str = ""
@@ -290,7 +290,7 @@ class _Note:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoredList:
-    """A stored list, and the server's validator for it."""
+    """A stored list, and the validator by which the server recognises this version."""
 
     content: bytes
     sha256: str
@@ -359,7 +359,7 @@ def _content_path(sha256: str) -> Path:
 
 
 def _read(path: Path, most: int) -> bytes:
-    """Read a file of this user. Raises OSError for a file of another user."""
+    """Read a file that belongs to this user. Raises OSError for a file of another user."""
     with open_regular(path) as file:
         owner = os.fstat(file.fileno()).st_uid
         if hasattr(os, "geteuid") and owner != os.geteuid():

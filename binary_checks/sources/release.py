@@ -1,4 +1,4 @@
-"""The packages of one run as a release; checks of several packages together have this name."""
+"""The packages of one run as a release; results of checks on several packages have this name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from binary_checks.packages.wheel import parse_file_name
 from binary_checks.sources.file import OpenedSource
 
 RELEASE = "release"
-"""Its name in arguments and reports."""
+"""Name of a release in arguments and reports."""
 _MOST_GLOBS, _LARGEST = 10_000, 4 << 20  # lines of a list, and its bytes
 
 
@@ -31,13 +31,13 @@ _MOST_GLOBS, _LARGEST = 10_000, 4 << 20  # lines of a list, and its bytes
 class ExpectedSet:
     """The files that a release must contain."""
 
-    written: str  # path of the list, as the user wrote it
+    written: str  # the list's path as the user wrote it
     globs: tuple[str, ...]  # patterns for file names
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReleaseSource(OpenedSource):
-    """Several packages that are judged together; there is no file of that name."""
+    """Several packages that are judged together; a file with the release's name does not exist."""
 
     packages: tuple[Source, ...]
     folder: Path  # the current folder
@@ -45,7 +45,7 @@ class ReleaseSource(OpenedSource):
 
     @property
     def path(self) -> Path:
-        """Its label as a path in the current folder."""
+        """The label as a path in the current folder."""
         return self.folder / self.label
 
     def parts(self) -> tuple[Source, ...]:
@@ -53,15 +53,15 @@ class ReleaseSource(OpenedSource):
         return self.packages
 
     def identity(self) -> str:
-        """Raise GatherError: each package has a hash, but the set has none."""
+        """Raise GatherError: each package has a hash, but the release has none."""
         raise GatherError(f"{self.label}: not a file")
 
     def open(self) -> Tree:
-        """Raise PackageError: there is nothing to open."""
+        """Raise PackageError: a release is not a file."""
         raise PackageError(f"{self.label}: not a package")
 
     def preview(self, reader: ObjectReader) -> Preview:
-        """Return the preview of no kind of package."""
+        """Return an empty preview."""
         del reader
         return Preview(kind=Package)
 
@@ -71,22 +71,22 @@ class ReleaseSource(OpenedSource):
         progress: Progress | None = None,
         wants: Sequence[ContentRequest] = (),
     ) -> Reading:
-        """Raise PackageError: there is nothing to read."""
+        """Raise PackageError: a release is not a file."""
         del reader, progress, wants
         raise PackageError(f"{self.label}: not a package")
 
     def restate(self, package: Package) -> Package:
-        """Return the package unchanged: no facts are stated for it."""
+        """Return the package unchanged: documents state no facts about releases."""
         return package
 
 
 def make_release(
     packages: Sequence[Source], expected: ExpectedSet | None, folder: Path, label: str = RELEASE
 ) -> ReleaseSource | None:
-    """Return a release if there is something to judge: an expected set, or wheels of one version.
+    """Return a release if there is an expected set, or if there are several wheels of one version.
 
-    Return None otherwise: unrelated packages have nothing in common, and two builds of one file in
-    two folders are no release.
+    Otherwise return None: unrelated packages have nothing in common, and two builds of one file in
+    two folders are not a release.
     """
     labels = {each.label for each in packages}
     titles = Counter(filter(None, map(_read_title, labels)))

@@ -39,22 +39,22 @@ if TYPE_CHECKING:
 
 
 _KINDS: dict[str, type[Package]] = {".whl": Wheel, ".conda": CondaPackage}
-"""Kinds of packages that are recognised by suffix alone."""
+"""Kinds of packages that are recognised by their suffix only."""
 _LONGEST_METADATA = 16 << 20  # bytes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Found:
-    """A file found on a server, in simple values that other processes can read."""
+    """A file found on a server, as simple values that other processes can read."""
 
     url: str  # with credentials for its server
     file_name: str
-    key: str  # identifies the download on this host
+    key: str  # a key that identifies the download on this host
     hashes: Mapping[str, str]
     provenance: Mapping[str, Any]  # fields of `Provenance`
     metadata_url: str = ""  # URL of METADATA, if the server provides it
     siblings: tuple[str, ...] = ()
-    pinned: bool = False  # whether nothing may be read before the whole file is verified
+    pinned: bool = False  # whether nothing may be read until the complete file is verified
 
     def spell(self) -> dict[str, Any]:
         """Return it as simple values."""
@@ -89,13 +89,13 @@ class RemoteSource(OpenedSource):
         return fetch(self.connect(self.found.url), _await(self.found), self.progress)
 
     def open(self) -> Tree:
-        """Open the archive, downloading it if need be."""
+        """Open the archive; download it first if it is not stored."""
         return trees.open_tree(self.fetch().path)
 
     def preview(self, reader: ObjectReader) -> Preview:
-        """Return the kind by the name alone, and all formats.
+        """Return the kind that the file's name shows, and all formats.
 
-        Nothing is fetched: maybe no check needs the whole file.
+        Nothing is fetched: the selected checks may not need the complete file.
         """
         kind = next((kind for end, kind in _KINDS.items() if self.label.endswith(end)), None)
         if kind is None:
@@ -113,7 +113,7 @@ class RemoteSource(OpenedSource):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PublishedPackage:
-    """A package file before it is downloaded."""
+    """A package file that may not be downloaded yet."""
 
     found: Found
     connect: Callable[[str], Client]  # returns the client for the server of a URL
@@ -139,7 +139,7 @@ class PublishedPackage:
         return file
 
     def core_metadata(self) -> bytes | None:
-        """Return the METADATA that the index provides separately, or None."""
+        """Return the METADATA that the index provides separately, or None if it provides none."""
         if not self.found.metadata_url:
             return None
         try:
@@ -179,7 +179,7 @@ def _await(found: Found) -> FileRequest:
 
 
 def find_local_path(url: str) -> Path | None:
-    """Return the path of a ``file:`` URL, which is read in place; None for other URLs."""
+    """Return the path of a ``file:`` URL, which is read without a copy; None for other URLs."""
     if not url.lower().startswith("file:"):
         return None
     from binary_checks.web.client import path_of
@@ -190,7 +190,7 @@ def find_local_path(url: str) -> Path | None:
 def share_found(
     path: Path, key: str, find: Callable[[], Found], surroundings: Surroundings
 ) -> RemoteSource:
-    """Return the source for a key, as the first process of this run found it."""
+    """Return the source for a key; the first process of this run that needs the file finds it."""
     found = Found.read(surroundings.compute_once(key, lambda: find().spell()))
     return RemoteSource(
         path=path,
@@ -213,7 +213,7 @@ def is_url(argument: str) -> bool:
 
 
 def parse(argument: str, folder: Path) -> NamedUrl | None:
-    """Return an argument with a scheme; unsupported schemes are reported when it is resolved."""
+    """Return the URL in an argument; `resolve` reports schemes that are not supported."""
     return NamedUrl(url=argument, folder=folder) if is_url(argument) else None
 
 
@@ -280,7 +280,7 @@ def read_hashes(fragment: str) -> dict[str, str]:
 class State:
     """The state of a file on a server."""
 
-    key: str  # differs for each state
+    key: str  # a different key for each state
     size: int | None
     modified: str
 
@@ -288,7 +288,7 @@ class State:
 def look_at(client: Client, url: str) -> State:
     """Ask for the state of a file. Raises NotThere or GatherError.
 
-    If the server sends no validator, each run fetches the file anew.
+    If the server sends no validator, each run downloads the file again.
     """
     from binary_checks.web.addresses import take_credentials
 
@@ -317,10 +317,10 @@ class FileRequest:
     url: str  # with credentials for its server
     file_name: str
     key: str  # identifies the file on this host: a hash of its content, or of its URL and state
-    hashes: Mapping[str, str]  # stated by the index, by algorithm
-    size: int | None = None  # stated by the index
-    stated_by: str = ""  # the index in messages
-    here: Path | None = None  # path of a file: URL, which is read in place
+    hashes: Mapping[str, str]  # hashes that the index states, by algorithm
+    size: int | None = None  # bytes, as the index states
+    stated_by: str = ""  # name of the index in messages
+    here: Path | None = None  # path of a file: URL, which is read without a copy
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -333,7 +333,7 @@ class StoredFile:
 
 
 def fetch(client: Client, wanted: FileRequest, progress: Progress | None = None) -> StoredFile:
-    """Return the file, downloading it if need be. Raises NotThere or GatherError."""
+    """Return the file; download it first if it is not stored. Raises NotThere or GatherError."""
     folder = name_cache_folder() / "downloads" / wanted.key[:2] / wanted.key
     try:
         with take_turns(folder / ".lock", _LONGEST):
@@ -347,16 +347,16 @@ def fetch(client: Client, wanted: FileRequest, progress: Progress | None = None)
 
 
 def find_stored(key: str, file_name: str, here: Path | None) -> StoredFile | None:
-    """Return the file if it is on this host, else None."""
+    """Return the file if it is stored on this host, or None."""
     folder = name_cache_folder() / "downloads" / key[:2] / key
     return _find(folder, here or _place(folder, file_name))
 
 
 def store_by_hash(kept: StoredFile) -> None:
-    """Make a download without a stated hash available by its hash, too, without copying it."""
+    """Store a download without a stated hash under its hash as well, without copying it."""
     folder = name_cache_folder() / "downloads" / kept.sha256[:2] / kept.sha256
     if folder == kept.path.parent or not kept.path.is_relative_to(name_cache_folder()):
-        return  # a file: URL is read in place
+        return  # a file: URL is read without a copy
     with contextlib.suppress(OSError), take_turns(folder / ".lock", _LONGEST):
         if _find(folder, folder / kept.path.name) is None:
             (folder / kept.path.name).unlink(missing_ok=True)
@@ -367,7 +367,7 @@ def store_by_hash(kept: StoredFile) -> None:
 def _place(folder: Path, file_name: str) -> Path:
     """Return the path for a file.
 
-    Raises GatherError for an invalid name, or one of our own files.
+    Raises GatherError for an invalid name, or for a name that this store itself uses.
     """
     from binary_checks.web.addresses import is_plain
 
@@ -377,7 +377,7 @@ def _place(folder: Path, file_name: str) -> Path:
 
 
 def _find(folder: Path, path: Path) -> StoredFile | None:
-    """Return a file that was verified and not changed since, or None."""
+    """Return a file that was verified and has not changed since, or None."""
     note = folder / _TAKEN
     try:
         said = json.loads(note.read_text(encoding="utf-8"))
@@ -385,7 +385,7 @@ def _find(folder: Path, path: Path) -> StoredFile | None:
         same = (said["size"], said["mtime_ns"]) == (found.st_size, found.st_mtime_ns)
         if not same:
             return None
-        os.utime(folder)  # for the order of last use
+        os.utime(folder)  # the folder's time orders files by their last use
         return StoredFile(path=path, sha256=str(said["sha256"]), size=found.st_size)
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -422,7 +422,7 @@ def _take(
 
 @contextmanager
 def _remove_refused(part: Path) -> Iterator[None]:
-    """Keep a partial download, but remove a file that has other content than stated."""
+    """Keep a partial download, but remove a file whose content has the wrong hash."""
     try:
         yield
     except _OtherBytes as error:
@@ -434,7 +434,7 @@ def _remove_refused(part: Path) -> Iterator[None]:
 
 
 class _OtherBytes(Exception):
-    """The server sent other bytes than the index states."""
+    """The server sent a file whose bytes differ from the index's statement."""
 
 
 def _hash(path: Path, stated: Mapping[str, str]) -> dict[str, str]:
@@ -450,7 +450,8 @@ def _hash(path: Path, stated: Mapping[str, str]) -> dict[str, str]:
 def _require_hashes(wanted: FileRequest, found: Mapping[str, str]) -> None:
     """Compare all hashes that the index states; a difference is not the package's fault.
 
-    All are compared because the file is stored by its SHA-256, for other indexes, too.
+    All hashes are compared because the file is stored by its SHA-256, and so used for other
+    indexes, too.
     """
     for name in _STRENGTHS:
         stated = wanted.hashes.get(name)
@@ -467,7 +468,7 @@ def _require_hashes(wanted: FileRequest, found: Mapping[str, str]) -> None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnresolvedSource(OpenedSource):
-    """A package that could not be resolved; every method raises the reason."""
+    """A package that could not be resolved; every method raises the error."""
 
     path: Path
     reason: str
@@ -481,15 +482,15 @@ class UnresolvedSource(OpenedSource):
         raise GatherError(self.reason)
 
     def identity(self) -> str:
-        """Raise the reason."""
+        """Raise the error."""
         self._raise()
 
     def open(self) -> Tree:
-        """Raise the reason."""
+        """Raise the error."""
         self._raise()
 
     def preview(self, reader: ObjectReader) -> Preview:
-        """Raise the reason."""
+        """Raise the error."""
         del reader
         self._raise()
 
@@ -499,11 +500,11 @@ class UnresolvedSource(OpenedSource):
         progress: Progress | None = None,
         wants: Sequence[ContentRequest] = (),
     ) -> Reading:
-        """Raise the reason."""
+        """Raise the error."""
         del reader, progress, wants
         self._raise()
 
     def restate(self, package: Package) -> Package:
-        """Raise the reason."""
+        """Raise the error."""
         del package
         self._raise()

@@ -30,10 +30,10 @@ _SPECIFIED = re.compile(r"[A-Za-z0-9][\w.-]*\s*(?:\[[\w\s,.-]*\])?\s*(?:[=~!]=|[
 
 
 def parse(argument: str, folder: Path) -> NamedRequirement | None:
-    """Read an argument with a version specifier, or with ``index:``, that is no path.
+    """Read an argument with a version specifier, or with ``index:``, that is not a path.
 
-    An argument is a path if it exists, contains a separator, or has a package's suffix: a typo must
-    not become a download.
+    An argument is a path if the path exists, contains a separator, or has a package's suffix: a
+    typo must not become a download.
     """
     if argument.startswith(LABEL):
         return NamedRequirement(text=argument.removeprefix(LABEL).strip(), folder=folder)
@@ -60,7 +60,10 @@ class NamedRequirement:
 
     @property
     def path(self) -> Path:
-        """The requirement as a path in the current folder, without extras, which change no file."""
+        """The requirement, without extras, as a path in the current folder.
+
+        Extras are left out because they do not change which file is chosen.
+        """
         bare = re.sub(r"\[[^\]]*\]|\s", "", self.text)
         bare = bare.replace("/", "_").replace("\\", "_")
         return self.folder / (bare if _SPECIFIED.match(bare) else f"{LABEL}{bare}")

@@ -1,4 +1,4 @@
-"""Facts stated in a document, which replace reading a package's objects."""
+"""Facts stated in a document, which are used instead of reading a package's objects."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:  # only runs with a document import its reader
 
 
 def apply_statement(source: Source, statement: Statement) -> StatedSource | None:
-    """Return the source with the stated facts, or None if they are about another package."""
+    """Return the source with the stated facts, or None if they describe another package."""
     path = source.path
     if path.is_file() and path.stat().st_size != statement.package.size:
-        return None  # decided without hashing all of it
+        return None  # the size already differs, so the file is not hashed
     if source.identity() not in describe(statement):
         return None
     return StatedSource(source=source, stated=statement.package)
@@ -44,7 +44,7 @@ def describe(statement: Statement) -> tuple[str, str]:
 
 @dataclass(frozen=True, kw_only=True)
 class StatedSource:
-    """A source that reads only what is not stated."""
+    """A source that reads only those parts that a document does not state."""
 
     source: Source
     stated: Package
@@ -72,7 +72,7 @@ class StatedSource:
         return self.source.open()
 
     def preview(self, reader: ObjectReader) -> Preview:
-        """Return its kind and the formats of its objects. Raises PackageError."""
+        """Return the kind of package and the formats of its objects. Raises PackageError."""
         del reader
         package = self._package
         found: tuple[ReadObject, ...] = (*package.objects, *package.malformed, *package.unread)
@@ -94,7 +94,7 @@ class StatedSource:
         return self.source.restate(package)
 
     def neighbours(self, reader: ObjectReader) -> Neighbours | None:
-        """Return a function that finds installed packages next to it."""
+        """Return a function that finds packages installed next to this one."""
         return self.source.neighbours(reader)
 
     def remote(self) -> Remote | None:

@@ -48,8 +48,8 @@ class Surroundings:
     # returns a callback for the download of a file
     progress: Callable[[str], Progress | None] | None = None
     shared_results: MutableMapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Results as simple values, by key; other processes of this run use them without asking
-    again.
+    """Results as simple values, by key. Other processes of this run use these results, and do not
+    ask again.
     """
 
     def compute_once(self, key: str, find: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
@@ -74,7 +74,7 @@ class Surroundings:
         return self.progress(name) if self.progress is not None else None
 
     def connect(self, url: str = "") -> Client:
-        """Return the client of this run with the user's settings; a ``file:`` URL needs none."""
+        """Return the client of this run, with the user's settings; ``file:`` URLs need none."""
         return self._local_client if url[:5].lower() == "file:" else self._client
 
     @cached_property
@@ -103,7 +103,7 @@ class Surroundings:
 
     @cached_property
     def index_places(self) -> IndexPlaces:
-        """The indexes that the user's packages come from."""
+        """The indexes from which the user's packages come."""
         from binary_checks.indexes.index_places import read_index_places
         from binary_checks.processes import user_environment
 
@@ -126,21 +126,25 @@ class Surroundings:
         from binary_checks.places.running import identify
 
         try:
-            asked = identify(self.python, timeout=_PATIENCE, site=False)  # in static mode, too
+            # also in static mode: no installed code runs
+            asked = identify(self.python, timeout=_PATIENCE, site=False)
         except BinaryChecksError as error:
             raise ProfileError(f"--binary-python: {error}") from None
         return _label(asked.version, asked.ranked_tags)
 
     @cached_property
     def folders(self) -> Folders:
-        """The folders in which it looks for packages, without running code. Raises GatherError."""
+        """The folders where the interpreter finds packages, without running code.
+
+        Raises GatherError.
+        """
         from binary_checks import places  # few runs need it
 
         return places.list_folders(self.python, timeout=_PATIENCE, site=False)
 
     @cached_property
     def folders_by_code(self) -> Folders | None:
-        """The folders that an import uses, or None if no code may run or there is none."""
+        """The folders that an import searches, or None if no code may run or would add folders."""
         from binary_checks import places
 
         if self.static or not self.folders.unread:
