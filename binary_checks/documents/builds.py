@@ -34,9 +34,9 @@ def read_build(path: Path, named: str = "") -> Build:
 
 
 def read_result_build(path: Path, named: str = "") -> Build:
-    """Read the only package of a result document as a build: names and verdicts, no facts.
+    """Read the only package of a result document as a build: names and verdicts, but no facts.
 
-    Raises ProfileError, one line.
+    Raises ProfileError, one line with the file's name or ``named``.
     """
     named = named or path.name
     run = read_results(path, named)
@@ -139,7 +139,7 @@ class StatedSymbols(SymbolTable):
 
 
 def _column(rows: Iterable[Mapping[str, Any]], key: str, there: frozenset[str]) -> tuple[str, ...]:
-    """Return one field of all symbols, with equal strings shared; () if no symbol has it."""
+    """Return one field of all symbols, with equal strings shared; () if no symbol has the field."""
     if key not in there:
         return ()
     values = [row.get(key, "") for row in rows]

@@ -52,7 +52,7 @@ from binary_checks.model.linkage import Rule
 from binary_checks.model.objects import object_kinds
 from binary_checks.model.packages import package_kinds
 
-# Writing the facts of a package as JSON, without verdicts: streamed, sorted, reproducible.
+# Writing the facts of a package as JSON, without verdicts: in pieces, sorted, reproducible.
 
 
 def write_facts(  # noqa: PLR0913
@@ -117,7 +117,7 @@ def _package(package: Package, sha256: str) -> dict[str, Any]:
 
 
 def record_sha256(package: Distribution) -> str:
-    """Return the hash of RECORD's contents, which identifies an installed copy, too."""
+    """Return the hash of RECORD's contents, which also identifies an installed copy."""
     return hash_record(package.dist_info, package.record or ())
 
 
@@ -147,16 +147,16 @@ def _edges(linkage: Linkage) -> Iterator[dict[str, Any]]:
 SCHEMA = "binary-checks/facts/2"
 WRITER = f"binary-checks {__version__}"
 LEFT_OUT = frozenset({"objects", "malformed", "unread", "members", "path", "record"})
-"""Fields of a package that are elsewhere in the document, or not in it."""
+"""Fields of a package that are stored elsewhere in the document, or not at all."""
 SYMBOLS = ("imports", "exports")
 APART = frozenset({*SYMBOLS, "device_sample"})
-"""Fields of an object file that are elsewhere in its row, or not in it."""
+"""Fields of an object file that are stored elsewhere in its row, or not at all."""
 
 DERIVED: Mapping[str, type] = {
     "configuration": BinaryConfiguration,
     "linked_libraries": LinkedLibraries,
 }
-"""Facts that a run derives again from the others."""
+"""Facts that a run derives again from other facts."""
 OPTIONAL = frozenset({"record", "device_details"})
 _TABLES = (
     "object_files",
@@ -172,7 +172,7 @@ _WITHOUT_SYMBOLS = (StaticArchive, DeviceFile)
 _DIGEST = re.compile("[0-9a-f]{64}")
 _EDGE = ("path", "architecture", "needed", "resolved", "rule")
 DOUBTS = ("weak", "delayed", "unknown", "partly", "may_come_with")
-"""Fields that a row of the linkage has only if they differ from their defaults."""
+"""Fields that a row of the linkage contains only if they differ from their defaults."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -182,7 +182,7 @@ class Statement:
     sha256: str  # of the package file
     record_sha256: str  # of a package with a RECORD, else ""
     package: Package  # its path is only the file name
-    edges: tuple[Edge, ...] | None = None  # edges of its linkage, if known and requested
+    edges: tuple[Edge, ...] | None = None  # edges of the linkage, if known and requested
     configuration: BinaryConfiguration | None = None  # as written; a run derives it again
     linked_libraries: LinkedLibraries | None = None  # as written; a run derives them again
     symbols: bool = True  # whether the document has the symbols of the objects
@@ -191,12 +191,13 @@ class Statement:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WantedFacts:
-    """Which parts of a document to read, and how to store them."""
+    """The parts of a document to read, and how to store them."""
 
-    # the edges of its linkage; a run needs none, as it simulates the loader again
+    # the edges of the linkage; a run needs none, because it simulates the loader again
     edges: bool = False
-    record: bool = True  # its RECORD, whose hash must match
-    any_writer: bool = False  # accept facts written by an earlier version, which may lack some
+    record: bool = True  # the package's RECORD, whose hash must match
+    # whether to accept facts written by an earlier version, which may lack some
+    any_writer: bool = False
     keep_symbols: Callable[[Any], SymbolTable] = decode_symbols
 
 
@@ -206,7 +207,7 @@ _FOR_A_RUN = WantedFacts()
 def restore(
     path: Path, *, edges: bool = False, named: str = "", reading: WantedFacts = _FOR_A_RUN
 ) -> Statement:
-    """Read a document written by ``inspect``, with or without the edges of its linkage.
+    """Read a document written by ``inspect``, with or without the edges of the linkage.
 
     Raises ProfileError, one line with the file's name or ``named``, for any deviation from the
     format.
@@ -366,7 +367,7 @@ _ROWS = {
 def describe_facts() -> dict[str, Any]:
     """Return the JSON Schema of the document, from the types that it is written from.
 
-    It covers our own classes that are loaded; a project must describe its own.
+    The schema covers our own classes that are loaded; a project must describe its own classes.
     """
     found: dict[str, Any] = {}
     packages = [_describe_package(kind, found) for kind in _sort_own(package_kinds())]

@@ -45,7 +45,7 @@ def describe_document(
 def describe_fields(
     kind: type, definitions: dict[str, Any], left_out: frozenset[str] = frozenset()
 ) -> dict[str, Any]:
-    """Return the schema of a dataclass; schemas that it refers to are added to the definitions."""
+    """Return the schema of a dataclass; add schemas that it refers to to ``definitions``."""
     hints = typing.get_type_hints(kind)
     parts = [part for part in fields(kind) if part.init and part.name not in left_out]
     needed = (p.name for p in parts if p.default is MISSING and p.default_factory is MISSING)
@@ -62,7 +62,7 @@ def describe_fields(
 
 
 def _with_default(schema: dict[str, Any], default: Any) -> dict[str, Any]:
-    """Add the default of an omitted field, if JSON can represent it."""
+    """Return the schema with the default of an omitted field, if JSON can represent the default."""
     if isinstance(default, Enum):
         return {**schema, "default": default.value}
     if default == ():
@@ -100,7 +100,7 @@ def _refer(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
         if isinstance(kind, type) and issubclass(kind, Enum):
             definitions[name] = {"enum": [each.value for each in kind]}
         elif is_dataclass(kind):
-            definitions[name] = {}  # it may refer to itself
+            definitions[name] = {}  # the schema may refer to itself
             definitions[name] = describe_fields(cast("type", kind), definitions)
         else:
             raise TypeError(f"no document has a {kind}")

@@ -22,16 +22,16 @@ from binary_checks.files import NotRegularError, open_regular
 from binary_checks.model import Format, Symbol, Symbols
 from binary_checks.model.objects import object_kinds
 
-# Encoding facts as JSON values, from which decoding makes equal facts.
+# Encoding facts as JSON values; decoding these values makes equal facts.
 
 _COMMANDS = re.compile(
     "[:#](?=[:#])|:(?:(?<=section_start:)|(?<=section_end:)|(?<=travis_fold:)|(?<=travis_time:))",
     re.IGNORECASE,
 )
-"""The characters that start a command to a build service, see `binary_checks.lines`.
+"""Characters that start a command to a build service, see `binary_checks.lines`.
 
-Each alternative begins with a single character, so that texts without any are scanned five times as
-fast.
+Each alternative begins with a single character, so that texts without these characters are scanned
+five times as fast.
 """
 
 
@@ -84,9 +84,9 @@ def _record_encoder(kind: Any, left_out: frozenset[str]) -> Callable[[Any], dict
 
 
 def dump(value: object) -> str:
-    """Return JSON in ASCII, with escapes for characters that could command a build service.
+    """Return JSON in ASCII, with escapes for characters that start commands to build services.
 
-    Outside of strings JSON has no such characters, and inside an escape means the same.
+    JSON has these characters only inside strings, where the escapes have the same meaning.
     """
     text = json.dumps(value, sort_keys=True, ensure_ascii=True)
     return _COMMANDS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
@@ -104,15 +104,15 @@ def dump_rows(rows: Iterable[Any]) -> Iterator[str]:
 # Decoding JSON values as facts of the model, strictly by the types of their fields.
 
 LARGEST: Final = 256 << 20  # bytes of a document; the facts of torch have 26 MB
-_LIMIT = 1 << 64  # every number of a fact is smaller
-_MOST_PARTS = 10_000_000  # of a document; the facts of torch have 757,000
+_LIMIT = 1 << 64  # all numbers in facts are smaller
+_MOST_PARTS = 10_000_000  # limit on the parts of a document; the facts of torch have 757,000
 _MOST = 2_000_000  # limit on the length of a list; a library of 1 GB has 300,000 symbols
 _PLAIN_KEY = re.compile(r"[A-Za-z_]\w{0,40}", re.ASCII)
 Decode = Callable[[Any], Any]
 
 
 class DocumentError(Exception):
-    """A value does not fit the model; the text tells where and why.
+    """A value does not fit the model; the text states where and why.
 
     The place is written as in JSONPath: ``$.packages[0].entries[3].seconds``.
     """
@@ -161,8 +161,8 @@ def read_document(path: Path) -> Any:
 
 
 def read_json(text: str) -> Any:
-    """Parse JSON; refuse duplicate keys, NaN, and deep nesting, which facts never have."""
-    # An empty list takes 24 times the memory of its text: 256 MiB of them would take 6 GiB.
+    """Parse JSON; refuse duplicate keys, NaN, and nesting deeper than that of facts."""
+    # An empty list takes 24 times the memory of its text: 256 MiB of empty lists would take 6 GiB.
     if sum(map(text.count, ",[{")) > _MOST_PARTS:
         raise DocumentError(f"it has more than {_MOST_PARTS:,} parts")
     try:
@@ -187,11 +187,14 @@ def _refuse(text: str) -> NoReturn:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_require_unique, parse_constant=_refuse)
-"""Created once: a document has 30,000 rows."""
+"""Created only once: a document has 30,000 rows."""
 
 
 def require_keys(row: Any, known: Collection[str], needed: Collection[str]) -> Mapping[str, Any]:
-    """Return the row, an object with all needed keys and no unknown one. Raises DocumentError."""
+    """Return the row if it is an object with all needed keys and no unknown key.
+
+    Raises DocumentError.
+    """
     if not isinstance(row, dict):
         raise DocumentError(f"{_show(row)} is not an object")
     for key in row:

@@ -19,11 +19,11 @@ from binary_checks.documents.json_values import (
 from binary_checks.errors import EXIT_CODES, ProfileError
 from binary_checks.model import Outcome, PackageResult, RunResult, conclude
 
-# Writing the results of a run: streamed, and equal between runs except for durations.
+# Writing the results of a run: in pieces, and equal between runs except for durations.
 
 RESULT_SCHEMA = "binary-checks/result/1"
 NOT_WRITTEN = frozenset({"facts", "program"})
-"""Fields of a run that its document does not have: facts are separate documents."""
+"""Fields of a run that are not written: facts are separate documents."""
 
 _TABLES = ("checks", "packages")
 
@@ -99,7 +99,7 @@ def decode_run(document: Any) -> RunResult:
 
 
 def _require_sound(package: PackageResult) -> None:
-    """Raise DocumentError if the package's verdict does not follow from the rest."""
+    """Raise DocumentError if the package's verdict does not follow from its other fields."""
     outcomes = [entry.outcome for entry in package.entries]
     if Outcome.NOT_JUDGED in outcomes:
         reason = f"{Outcome.NOT_JUDGED.value!r} is not an outcome of a check"

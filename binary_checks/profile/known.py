@@ -1,4 +1,4 @@
-"""Known problems: the cells they apply to, how they match problems, and how long they apply."""
+"""Known problems: matching problems and cells, and how long entries apply."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from binary_checks.profile.toml_values import convert, parse_toml, reject_unknow
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CellAxes:
-    """The axes of a cell; an axis is "" if it is unknown or the matrix lacks it."""
+    """The axes of a cell; an axis is "" if its value is unknown, or the matrix lacks the axis."""
 
     id: str = ""
     project: str = ""
@@ -33,7 +33,7 @@ class CellAxes:
     python: str = ""  # 3.12, 3.13t
     variant: str = ""  # cpu, cu126, rocm6.4
     cxx_abi: str = ""  # pre-cxx11, cxx11
-    source: str = ""  # where it is published: a table of the matrix
+    source: str = ""  # place of publication: a table of the matrix
 
 
 _NAMES = {each.name: str for each in fields(CellAxes)}
@@ -52,7 +52,7 @@ class CellCondition:
 
 
 def read_condition(text: str, where: str, names: Mapping[str, type] = _NAMES) -> CellCondition:
-    """Parse a condition such as ``variant=cu* python=3.13*``, all of which must match.
+    """Parse a condition such as ``variant=cu* python=3.13*``; a cell must match all its globs.
 
     Raises ProfileError.
     """
@@ -77,7 +77,7 @@ def read_cell(text: str, where: str) -> CellAxes:
 
 
 def format_cell(cell: CellAxes) -> str:
-    """Return the text, one word, that ``read_cell`` parses."""
+    """Return the one-word text that ``read_cell`` parses."""
     pairs = ((name, getattr(cell, name)) for name in _NAMES)
     return ",".join(f"{name}={value}" for name, value in pairs if value)
 
@@ -93,13 +93,13 @@ def _split(text: str, where: str, form: str, names: Mapping[str, type]) -> list[
     return pairs
 
 
-# Problems that a project has accepted, and for how long: parsing, matching, and follow-up.
+# Problems that a project has accepted: parsing, matching and expiry of entries.
 
 TABLE = "known_problems"
 LIST = "known problems "
-"""Beginning of messages about a list, before its name."""
+"""Beginning of messages about a list; the list's name follows."""
 FOLLOW_UP = "known problem "
-"""Beginning of the cause of problems that are about an entry instead of the package."""
+"""Beginning of the cause of problems about an entry instead of the package."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -116,26 +116,26 @@ class KnownProblem:
     owner: str = ""  # who maintains it
     issue: str = ""  # the issue about it
     cells: CellCondition | None = None  # None: all cells
-    # where it was read: "own.toml: known_problems[0]"
+    # the file and position of the entry: "own.toml: known_problems[0]"
     listed: str = field(default="", compare=False)
-    # whether it is shared by runs, some of which have nothing to match
+    # whether several runs share the entry, so that some match nothing
     is_shared: bool = field(default=False, compare=False)
 
     @property
     def in_profile(self) -> bool:
-        """Whether it is in the profile instead of a separate list."""
+        """Whether the entry is in the profile instead of a separate list."""
         return not self.listed.startswith(LIST)
 
     def selects(self, package_file_name: str) -> bool:
-        """Return whether it applies to a package of that file name."""
+        """Return whether the entry applies to a package of that file name."""
         return fnmatchcase(package_file_name, self.package)
 
     def holds_in(self, cell: CellAxes | None) -> bool:
-        """Return whether it applies in that cell; None if the run's cell is unknown."""
+        """Return whether the entry applies in that cell; None if the run's cell is unknown."""
         return self.cells is None or (cell is not None and self.cells.meets(cell))
 
     def covers(self, problem: Problem) -> bool:
-        """Return whether it matches that problem, on any day."""
+        """Return whether the entry matches that problem, regardless of the date."""
         return (
             self.facts in (None, problem.facts)
             and self.match in problem.sentence
@@ -143,14 +143,17 @@ class KnownProblem:
         )
 
     def has_expired(self, today: date) -> bool:
-        """Return whether it no longer accepts anything."""
+        """Return whether the entry has expired."""
         return self.expires is not None and today > self.expires
 
 
 def read_known_problems(
     rows: Iterable[object], where: str, *, shared: bool = False
 ) -> tuple[KnownProblem, ...]:
-    """Parse an array of tables. Raises ProfileError with the place."""
+    """Parse an array of tables.
+
+    Raises ProfileError, which names the invalid table.
+    """
     kinds = {**typing.get_type_hints(KnownProblem), "cells": str}
     for of_ours in ("listed", "is_shared"):
         del kinds[of_ours]
@@ -174,7 +177,7 @@ def _read_entry(row: object, kinds: dict[str, Any], where: str, *, shared: bool)
 
 
 Identity = tuple[str, tuple[str, ...]]
-"""The path and facts of a problem, which distinguish it from all others of its check."""
+"""The path and facts of a problem, which distinguish it from all other problems of its check."""
 
 
 def escape_glob(text: str) -> str:
@@ -185,8 +188,8 @@ def escape_glob(text: str) -> str:
 def find_identity(waiver: KnownProblem) -> Identity | None:
     """Return the identity of the only problem that an entry can match; None if it may match more.
 
-    Lists written by a run have such an entry for each problem, sometimes thousands: these are
-    looked up in a table, and only the others are compared one by one.
+    Lists written by a run have such entries, one for each problem, sometimes thousands: they are
+    looked up in a table, and only other entries are compared one by one.
     """
     path = re.sub(r"\[([*?[])\]", r"\1", waiver.path)
     exact = waiver.facts is not None and escape_glob(path) == waiver.path
@@ -224,20 +227,20 @@ class _Likely:
             self._by_identity.setdefault((each.path, each.facts), []).append(each)
 
     def find(self, waiver: KnownProblem) -> Collection[Problem]:
-        """Return all problems that the entry may match, and few others."""
+        """Return all problems that the entry may match, and few further problems."""
         identity = find_identity(waiver)
         return self._all if identity is None else self._by_identity.get(identity, ())
 
 
 def is_follow_up(problem: Problem) -> bool:
-    """Return whether the problem is about an entry, which no change of the package mends."""
+    """Return whether the problem is about an entry, so that no change of the package fixes it."""
     return problem.cause.startswith(FOLLOW_UP)
 
 
 def find_stale(waivers: Iterable[KnownProblem], found: Collection[Problem]) -> Iterator[Problem]:
     """Yield a problem for each entry that matches nothing, expired or not.
 
-    Shared entries are left out: what matches nothing here may match in another cell.
+    Shared entries are left out, because they may match in another cell.
     """
     likely = _Likely(found)
     for waiver in waivers:
@@ -250,7 +253,8 @@ def find_expired(
 ) -> Iterator[Problem]:
     """Yield a problem for each expired entry if problems that it matches remain.
 
-    It has the level of the gravest of these. Problems that another entry accepts do not count.
+    The new problem has the level of the gravest of them. Problems that another entry accepts do not
+    count.
     """
     likely = _Likely(remaining)
     for waiver in waivers:
@@ -278,33 +282,33 @@ def _follow_up(waiver: KnownProblem, said: str, level: Level = Level.ERROR) -> P
     )
 
 
-# A list of known problems as a whole: its entries, and its period of validity.
+# A whole list of known problems: its entries, and its period of validity.
 
 LARGEST_LIST = 16 << 20
 """Limit on the size of a list, in bytes."""
 _KEYS = {TABLE: list, "issued": date, "valid_until": date}
 _SKEW = timedelta(minutes=5)  # tolerated difference between clocks
-_FARTHEST_EAST = timedelta(hours=14)  # the offset from UTC where a day begins first
+_FARTHEST_EAST = timedelta(hours=14)  # largest offset from UTC; a date begins there first
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KnownList:
-    """The contents of one list; a list with ``issued`` or ``valid_until`` is a published one."""
+    """The contents of one list; a published list has ``issued`` or ``valid_until``."""
 
     entries: tuple[KnownProblem, ...] = ()
     issued: str = ""  # as written, 2026-11-22 or 2026-11-22T04:00:00+00:00; "" if not stated
-    valid_until: str = ""  # in the same format; a date is valid until its end in UTC
+    valid_until: str = ""  # in the same format; a date includes the whole day in UTC
 
     def issued_at(self) -> datetime | None:
-        """Return when it was issued; for a date, the beginning of the day in UTC."""
+        """Return the time of issue; for a date, the beginning of the day in UTC."""
         return _as_time(self.issued, time.min) if self.issued else None
 
     def valid_to(self) -> datetime | None:
-        """Return the last moment at which it is valid."""
+        """Return the last moment of validity."""
         return _as_time(self.valid_until, time.max) if self.valid_until else None
 
     def find_fault(self, now: datetime) -> str:
-        """Return why its entries do not apply at that time, or ""."""
+        """Return why the list's entries do not apply at that time; "" if they do."""
         issued, until = self.issued_at(), self.valid_to()
         if until is not None and now > until:
             return f"it was valid until {self.valid_until}"
@@ -321,7 +325,10 @@ def _as_time(text: str, of_day: time) -> datetime:
 
 
 def read_known_list(content: bytes, where: str) -> KnownList:
-    """Parse the contents of a list. Raises ProfileError, which begins with ``where``."""
+    """Parse the contents of a list.
+
+    Raises ProfileError with a message that begins with ``where``.
+    """
     table = parse_toml(content, where)
     reject_unknown(table, _KEYS, where, "key")
     issued = _read_time(table, "issued", where)
@@ -342,7 +349,7 @@ def read_known_list(content: bytes, where: str) -> KnownList:
 
 
 def _read_time(table: dict[str, Any], key: str, where: str) -> str:
-    """Return a date, or a time with its offset from UTC, as text; "" if there is none."""
+    """Return a date, or a time with its offset from UTC, as text; "" if the key is absent."""
     value = table.get(key)
     if value is None:
         return ""
@@ -354,6 +361,9 @@ def _read_time(table: dict[str, Any], key: str, where: str) -> str:
 
 
 def load_known_list(path: Path, name: str) -> KnownList:
-    """Read a list from a file, which the user called ``name``. Raises ProfileError."""
+    """Read a list from a file; messages call the file ``name``.
+
+    Raises ProfileError.
+    """
     where = f"{LIST}{name}"
     return read_known_list(read_named(path, LARGEST_LIST, where), where)

@@ -1,4 +1,4 @@
-"""The expectations of a project on its packages: reads TOML files as profiles."""
+"""A project's expectations of its packages: TOML files, read as profiles."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from binary_checks.model.requests import (
 from binary_checks.profile.known import CellAxes, KnownProblem, read_known_problems
 from binary_checks.profile.toml_values import convert, parse_toml, read_toml, reject_unknown
 
-# Levels: how much problems matter to a project, for a check or for some of its paths.
+# Levels: how severe problems are for a project, by check and by path.
 
 ByPath = Mapping[str, Level]
-"""Glob on a problem's path -> level, for one check; the first match counts."""
+"""Glob on a problem's path -> level, for one check; the first matching glob counts."""
 EVERYWHERE = "*"
 
 
@@ -58,7 +58,7 @@ def _level(value: object, where: str) -> Level:
 
 
 def merge_levels(base: Mapping[str, ByPath], own: Mapping[str, ByPath]) -> dict[str, ByPath]:
-    """Merge both; the own level takes precedence if both match a path."""
+    """Merge two tables; if globs of both match a path, the level in ``own`` counts."""
     return {**base, **{check: _above(levels, base.get(check, {})) for check, levels in own.items()}}
 
 
@@ -72,7 +72,7 @@ def choose(levels: ByPath, path: str) -> Level | None:
 
 
 def asks(levels: ByPath) -> bool:
-    """Return whether these levels request the check to run."""
+    """Return whether these levels make the check run."""
     return any(level is not Level.OFF for level in levels.values())
 
 
@@ -89,7 +89,7 @@ _LONGEST_SOURCE = 1 << 20  # bytes of a translation unit
 def find_requests(
     declared: Iterable[Check[Any] | Gatherer[..., Any]],
 ) -> dict[str, type[Request]]:
-    """Return the classes of requests by table: those of our own probes and of ``declared``."""
+    """Map tables to classes of requests: those of our own probes and those of ``declared``."""
     asked = (kind for each in declared for kinds in each.facts for kind in kinds)
     found = (kind for kind in asked if isinstance(kind, type) and issubclass(kind, Request))
     return {kind.table: kind for kind in (*REQUESTS, *found)}
@@ -116,7 +116,7 @@ def _read_source(unit: Any, folder: Path, where: str) -> Any:
     if "source" in unit:
         raise ProfileError(f"{where}: it has both 'file' and 'source'")
     if os.path.lexists(folder / name) and not (folder / name).is_file():
-        raise ProfileError(f"{where}.file: {name}: not a file")  # a pipe would never end
+        raise ProfileError(f"{where}.file: {name}: not a file")  # reading a pipe might never end
     try:
         content = read_named(folder / name, _LONGEST_SOURCE, f"{where}.file: {name}")
         text = content.decode("utf-8").replace("\r\n", "\n")
@@ -142,7 +142,7 @@ def _read(kind: type[Request], table: Mapping[str, Any], where: str) -> Request:
 
 
 def _convert(value: Any, hint: Any, where: str) -> Any:
-    """Convert a value; for a mapping to tables with keys of their own, each of these."""
+    """Convert a value; if it is a mapping to tables with fixed keys, convert each table."""
     row = next((each for each in typing.get_args(hint) if is_dataclass(each)), None)
     if row is None or not isinstance(row, type):
         return convert(value, hint, where)
@@ -184,60 +184,63 @@ def _flatten(hint: Any) -> Iterator[Any]:
 _LARGEST_FACTOR = 1024
 UNJUDGED = FAIL, ACCEPT = "fail", "accept"
 _ROOTS = (".git", ".hg", ".jj", ".svn")
-"""Entries of a repository's root; a profile above it belongs to somebody else."""
+"""Files at the root of a repository; a profile above the root belongs to another project."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Profile:
-    """The expectations of a project; the default has no particular ones."""
+    """The expectations of a project; the default profile has no special ones."""
 
-    source: str = "default"  # name in the report header
+    source: str = "default"  # the profile's name in the report header
     checks: tuple[Path, ...] = ()  # Python files with the project's own checks
     enable: frozenset[str] = frozenset()  # ids of checks that are off by default
     disable: frozenset[str] = frozenset()  # ids of checks that must not run
-    objects: int | None = None  # minimum number of object files
+    objects: int | None = None  # minimum number of object files in the package
     unjudged: str = FAIL  # whether a package passes if none of its native code can be judged
-    # libraries that users have in addition to those of the policy
+    # libraries that users have in addition to the policy's
     system_libraries: frozenset[str] = frozenset()
-    # further directories in which Windows looks for DLLs, set by the package's code
+    # further directories in which Windows looks for DLLs because the package's code adds them
     dll_directories: tuple[str, ...] = ()
     timeout: float = 300.0  # seconds for one probe process
     limit_factor: int = 1  # factor on the limits for reading an object file
     network: bool = False  # whether probes in a sandbox have network access
-    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by check id, by name
+    # check id -> option -> value
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     probes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # the tables, unconverted
     requests: Mapping[type[Request], Request] = field(default_factory=dict)  # the tables, converted
     levels: Mapping[str, ByPath] = field(default_factory=dict)  # by check id
     strict: bool = False  # whether every warning counts as an error
     known_problems: tuple[KnownProblem, ...] = ()
-    # the axes of this run's cell; some known problems apply only to some cells
+    # the axes of the run's cell, by which some known problems are limited
     cell: CellAxes | None = None
-    # tables of the shipped profile that it extends
+    # tables of the shipped profile that this profile extends
     shipped: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    left_out: tuple[str, ...] = ()  # parts that are code, left out because it may not run any
-    foreign: tuple[str, ...] = ()  # checks in its known problems that are not available here
+    # parts with code, which were left out because this profile may not run code
+    left_out: tuple[str, ...] = ()
+    # checks in the profile's known problems that are not available in this run
+    foreign: tuple[str, ...] = ()
 
     def selects(self, check: Check[Any]) -> bool:
-        """Return whether the check runs: on by default or requested, and not disabled."""
+        """Return whether the check runs: it is on by default or requested, and not disabled."""
         levels = self.levels.get(check.id, {})
         named = check.enabled or check.id in self.enable or check.id in self.options
         asked = named or asks(levels) or self._requests(check)
         return asked and check.id not in self.disable and not switches_off(levels)
 
     def _requests(self, check: Check[Any]) -> bool:
-        """Return whether the profile requests something of a probe that this check judges."""
+        """Return whether the profile has a request to a probe whose answer the check judges."""
         return any(kind in self.requests for kinds in check.facts for kind in kinds)
 
     def level_of(self, check_id: str, path: str, own: Level) -> Level:
         """Return the level of a problem with that path.
 
-        ``own`` is the level that its check gives it.
+        ``own`` is the level set by the problem's check.
         """
         level = choose(self.levels.get(check_id, {}), path) or own
         return Level.ERROR if self.strict and level is Level.WARNING else level
 
     def waivers(self, check_id: str, *names: str) -> tuple[KnownProblem, ...]:
-        """Return the check's known problems that apply here to a package of one of these names."""
+        """Return the check's known problems that apply to a package with any of these names."""
         return tuple(
             known
             for known in self.known_problems
@@ -250,13 +253,13 @@ class Profile:
 def load_profile(name_or_path: str) -> Profile:
     """Read a shipped profile by name, or a TOML file by path.
 
-    In a pyproject.toml the table ``[tool.binary_checks]`` is read. Raises ProfileError.
+    From a pyproject.toml only the table ``[tool.binary_checks]`` is read. Raises ProfileError.
     """
     return _load(name_or_path, Path(), ())
 
 
 def enable_thorough(profile: Profile) -> Profile:
-    """Return the profile with its long steps on a GPU, and with all device code decompressed."""
+    """Return the profile with long steps on a GPU, and decompression of all device code."""
     probes = dict(profile.probes)
     for request in (GpuRequest, DeviceCodeRequest):
         if request is DeviceCodeRequest or profile.probes.get(request.table, {}).get("module"):
@@ -267,8 +270,8 @@ def enable_thorough(profile: Profile) -> Profile:
 def find_profile(folder: Path) -> Profile:
     """Return the nearest ``[tool.binary_checks]`` in a pyproject.toml, else the default profile.
 
-    The default profile is empty and not read from a file. The search goes up to a repository's
-    root, past any pyproject.toml without the table.
+    The default profile is empty and not read from a file. The search goes up to the repository's
+    root, and skips each pyproject.toml without the table.
     """
     above, name = folder, "pyproject.toml"
     while True:
@@ -281,9 +284,9 @@ def find_profile(folder: Path) -> Profile:
 
 
 def _load(name_or_path: str, folder: Path, above: tuple[Path, ...]) -> Profile:
-    """Read a profile named in a profile of that folder.
+    """Read a profile that is named by the user, or by a profile in ``folder``.
 
-    ``above`` are the profiles that extend it.
+    ``above`` are the profiles that extend it, directly or through others.
     """
     if "/" not in name_or_path and not name_or_path.endswith(".toml"):
         profiles = (resources.files("binary_checks.profile") / "shipped").iterdir()
@@ -308,7 +311,7 @@ def _load(name_or_path: str, folder: Path, above: tuple[Path, ...]) -> Profile:
 
 
 def _own_table(pyproject: Mapping[str, Any], source: str) -> dict[str, Any] | None:
-    """Return its ``[tool.binary_checks]``, or None."""
+    """Return the table ``[tool.binary_checks]`` of a pyproject.toml, or None."""
     tools = pyproject.get("tool", {})
     table = tools.get("binary_checks") if isinstance(tools, dict) else None
     if table is not None and not isinstance(table, dict):
@@ -319,7 +322,7 @@ def _own_table(pyproject: Mapping[str, Any], source: str) -> dict[str, Any] | No
 def _profile(
     table: Mapping[str, Any], source: str, folder: Path, above: tuple[Path, ...]
 ) -> Profile:
-    """Turn a table into a Profile; paths in it are relative to folder."""
+    """Convert a table to a Profile; paths in the table are relative to ``folder``."""
     kinds: dict[str, Any] = {
         "extends": str,
         "checks": tuple[str, ...],
@@ -341,7 +344,7 @@ def _profile(
     values = {
         key: convert(value, kinds[key], f"profile {source}: {key}") for key, value in table.items()
     }
-    if not 0 < values.get("timeout", 1) < 1e6:  # timeouts of waits are limited, too
+    if not 0 < values.get("timeout", 1) < 1e6:  # waiting functions fail for larger timeouts
         raise ProfileError(
             f"profile {source}: timeout: {values['timeout']} is not between 0 and 1,000,000 seconds"
         )
@@ -389,7 +392,7 @@ def _merge(
 
 
 def _add(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge both; tables of the same name are merged, other values are replaced."""
+    """Merge two tables: subtables of the same name are merged, other values come from ``own``."""
     tables = {name for name, value in base.items() if isinstance(value, dict)}
     both = {name for name, value in own.items() if isinstance(value, dict)} & tables
     return {**base, **own, **{name: {**base[name], **own[name]} for name in both}}
@@ -400,8 +403,9 @@ def validate(
 ) -> Profile:
     """Return the profile with options and requests converted to their declared types.
 
-    Raises ProfileError for an unknown check, option or probe, and for a wrong type; not for an
-    unknown check in a list shared by others, who may have another version or checks of their own.
+    Raises ProfileError for an unknown check, option or probe, and for a wrong type. An unknown
+    check in a shared list of known problems is allowed: other users of the list may have another
+    version or their own checks.
     """
     by_id = {check.id: check for check in checks}
     where = f"profile {profile.source}"
@@ -437,9 +441,9 @@ _FEW = 5
 def leave_out_code(
     profile: Profile, declared: Iterable[Check[Any] | Gatherer[..., Any]]
 ) -> Profile:
-    """Return the profile without network access and code to run, except code of a shipped profile.
+    """Return the profile without network access and code, except code of a shipped profile.
 
-    If it contains checks of its own, its settings for them are removed, too.
+    If the profile names its own check files, its settings for those checks are removed, too.
     """
     declared = tuple(declared)
     ids = {each.id for each in declared if isinstance(each, Check)}
@@ -466,11 +470,11 @@ def leave_out_code(
 def _keep_harmless(
     profile: Profile, kinds: Mapping[str, type[Request]]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the probes' tables with all keys for code reset to the shipped profile's values."""
+    """Yield the probes' tables with the shipped profile's values for all keys that contain code."""
     for table, values in profile.probes.items():
         shipped, code = profile.shipped.get(table, {}), list_code(table, kinds)
         if code is None:
-            if not profile.checks:  # otherwise its own checks may define the table
+            if not profile.checks:  # otherwise the profile's own checks may define the table
                 yield table, dict(values)
             continue
         kept = {name: value for name, value in values.items() if name not in code}
@@ -487,14 +491,14 @@ def _list_left_out(profile: Profile, kept: Mapping[str, Mapping[str, Any]]) -> I
 
 
 class _Everything:
-    """Contains every name: unknown checks are reported elsewhere."""
+    """A set that contains every name, as unknown checks are reported elsewhere."""
 
     def __contains__(self, name: object) -> bool:
         return True
 
 
 def announce(profile: Profile) -> Iterator[str]:
-    """Yield a line on the known problems that it accepts, by check."""
+    """Yield a line on the known problems in the profile, if any, with their checks."""
     counts = Counter(each.check for each in profile.known_problems if each.in_profile)
     if counts:
         checks = format_few([f"{name} ({count})" for name, count in sorted(counts.items())])
@@ -502,7 +506,7 @@ def announce(profile: Profile) -> Iterator[str]:
 
 
 def format_left_out(profile: Profile) -> str:
-    """Format a line on what is left out, and how to use it."""
+    """Format a line on the parts that are left out, and how to use them."""
     what = format_few(profile.left_out)
     return (
         f"{profile.source} was found, not named, and is used without {what}: "
@@ -511,7 +515,7 @@ def format_left_out(profile: Profile) -> str:
 
 
 def format_few(names: Iterable[str]) -> str:
-    """Format the first names, and the number of others."""
+    """Format the first names, and the number of further names."""
     names = list(names)
     more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
     return ", ".join(names[:_FEW]) + more
@@ -520,17 +524,17 @@ def format_few(names: Iterable[str]) -> str:
 # Identity of a profile: hashes of its contents, independent of its location and order.
 
 _OF_NO_MEANING = {"source", "shipped", "left_out", "cell", "foreign"}
-"""Fields about the origin of a profile, not about its expectations."""
+"""Fields about the origin of a profile, which its hash leaves out."""
 
 
 def identify_profile(profile: Profile) -> ProfileIdentity:
-    """Hash a profile; for its own checks, the contents of their files count, not their paths."""
+    """Hash a profile; for its own check files the contents count, not the paths."""
     contents = {
         field.name: getattr(profile, field.name)
         for field in fields(profile)
         if field.name not in _OF_NO_MEANING
     }
-    # The order of levels matters, as the first match counts.
+    # The order of levels is kept, because the first match counts.
     contents["levels"] = {check: tuple(each.items()) for check, each in profile.levels.items()}
     known = sorted(map(_dump, contents.pop("known_problems")))
     return ProfileIdentity(

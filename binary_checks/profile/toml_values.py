@@ -23,9 +23,9 @@ _LARGEST = 16 << 20  # bytes of a file
 _DEEP_KEY = re.compile(
     rb"""(?<![\w-])(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){64}""", re.ASCII
 )
-"""A key with so many parts takes quadratic time to read: minutes for 100 kB."""
+"""A key with that many parts takes quadratic time to parse: minutes for 100 kB."""
 _BITS = 64
-"""TOML has no larger numbers, and Python cannot convert integers of any length to float or text."""
+"""TOML has no larger numbers, and Python refuses to convert huge integers to float or text."""
 
 
 def read_toml(path: Path, where: str) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def parse_toml(text: bytes, where: str) -> dict[str, Any]:
 
 
 def reject_unknown(given: Iterable[str], known: Mapping[str, Any], where: str, noun: str) -> None:
-    """Raise ProfileError for an unknown name, with the most similar known one."""
+    """Raise ProfileError for an unknown name; the message suggests the most similar known name."""
     for name in given:
         if name not in known:
             close = get_close_matches(name, known, n=1)
@@ -74,7 +74,7 @@ def convert(value: Any, annotation: Any, where: str) -> Any:
         raise ProfileError(f"{where}: a number of more than {_BITS} bits")
     if annotation is Pattern:
         return _pattern(value, where)
-    annotation = getattr(annotation, "__supertype__", annotation)  # of a NewType
+    annotation = getattr(annotation, "__supertype__", annotation)  # the base type of a NewType
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (typing.Union, types.UnionType):
         annotation = next(kind for kind in arguments if kind is not type(None))
@@ -111,7 +111,8 @@ def _require_choice(value: Any, known: tuple[Any, ...], where: str) -> None:
 def _pattern(value: Any, where: str) -> Pattern:
     text: str = convert(value, str, where)
     try:
-        with warnings.catch_warnings():  # about syntax that a later Python may read differently
+        # about syntax that a later Python may interpret differently
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             re.compile(text)
     except (re.error, RecursionError, OverflowError) as error:
@@ -122,15 +123,16 @@ def _pattern(value: Any, where: str) -> Pattern:
 def _show(value: Any) -> str:
     try:
         return cut(repr(value), 100)
-    except (ValueError, RecursionError):  # it contains a number of thousands of digits, or itself
+    # a number of thousands of digits, or a structure that contains itself
+    except (ValueError, RecursionError):
         return f"a {type(value).__name__}"
 
 
 def quote_toml(text: str) -> str:
-    """Return a basic string of TOML in which everything active is escaped.
+    """Return a basic string of TOML with escapes for all active characters.
 
-    These are characters that a terminal obeys, and the colon or bracket in commands of build
-    services.
+    Active characters are those that control a terminal, and the colon or bracket in commands to
+    build services.
     """
     active = "" if one_line(text) == text else ":["
     return f'"{"".join(_escape_character(char, active) for char in text)}"'

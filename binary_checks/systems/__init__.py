@@ -1,7 +1,7 @@
-"""The systems named by tags, as data: what they allow, what their libraries and Pythons export.
+"""The systems named by tags, as data: permitted versions, and exports of libraries and Pythons.
 
-Nothing here depends on the machine it runs on. The scripts that generated the data, and its
-sources, are in the repository's ``fixtures/systems``.
+The data do not depend on the machine that reads them. The scripts that generated the data, and
+their sources, are in the repository's ``fixtures/systems``.
 """
 
 from binary_checks.systems.interpreters import interpreter, stable_abi

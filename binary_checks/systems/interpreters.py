@@ -12,26 +12,27 @@ from binary_checks.systems.libraries import Version, names_of, parse_version, re
 
 # The DLLs next to python.exe on Windows, and their exports.
 #
-# The data for 3.8 to 3.13 come from python.org's builds for x86_64; the exports of a version are
-# the same on all architectures. Those of newer versions are derived: since 3.9 a Python's DLL
-# exports the functions of its Linux build and some twenty of its own, and since 3.10 python3.dll
-# exports the stable ABI.
+# The data for 3.8 to 3.13 come from python.org's builds for x86_64; a version has the same exports
+# on all architectures. Exports of newer versions are derived: since 3.9 a Python's DLL exports the
+# functions of its Linux build and some twenty further functions, and since 3.10 python3.dll exports
+# the stable ABI.
 
 _UNKNOWN: frozenset[str] = frozenset()
 _NOT_ON_WINDOWS = frozenset(
     {"PyOS_AfterFork", "PyOS_AfterFork_Child", "PyOS_AfterFork_Parent", "PyOS_BeforeFork"}
 )
-"""The functions of the stable ABI that python3.dll lacks, as Windows has no fork."""
+"""Functions of the stable ABI that python3.dll lacks, because Windows has no fork."""
 _FIRST_FREE_THREADED = (3, 13)
 _NOT_IN_32_BITS = "vcruntime140_1.dll"
-"""Unwinds the stack by tables, which x86 does not have: no 32-bit Python contains it."""
+"""Unwinds the stack by tables, which x86 does not have: no 32-bit Python contains this DLL."""
 
 
 def interpreter_library(version: Version | None, *, free_threaded: bool) -> str:
     """Return the DLL whose functions an extension module uses: ``python313t.dll``.
 
-    Without a version it is the DLL of the stable ABI: ``python3.dll``, or ``python3t.dll`` for
-    abi3t. Debug builds (``python313_d.dll``) are used by developers of CPython only.
+    If ``version`` is None, return the DLL of the stable ABI: ``python3.dll``, or ``python3t.dll``
+    for abi3t. Debug builds (``python313_d.dll``) are left out, because only developers of CPython
+    use them.
     """
     major, minor = version or (3, "")
     return f"python{major}{minor}{'t' if free_threaded else ''}.dll"
@@ -45,11 +46,11 @@ def windows_interpreter(
     on_linux: Callable[[Version], frozenset[str]],
     stable: Callable[[], Mapping[str, Version]],
 ) -> Interpreter | None:
-    """Return a CPython on Windows with the DLLs next to its python.exe; None if it never existed.
+    """Return a CPython on Windows with the DLLs next to python.exe; None if it was never released.
 
     ``on_linux`` returns the exports of a Linux build, ``stable`` the stable ABI; both are needed
     for versions newer than the data. For free-threaded builds the names of the DLLs are known, but
-    not their exports, which are empty sets.
+    their exports are not, and are empty sets.
     """
     if free_threaded and version < _FIRST_FREE_THREADED:
         return None
@@ -96,9 +97,9 @@ def _find_newest(groups: Iterable[tuple[str, str]]) -> Version:
 
 @functools.cache
 def _runtimes(architecture: str) -> Mapping[str, frozenset[str]]:
-    """Return the C runtime in Python.
+    """Return the DLLs of the C runtime that Python installs, with their exports.
 
-    Its functions are the same in 14.28, with 3.8.10, and 14.51.
+    The exports are the same in 14.28, shipped with 3.8.10, and in 14.51.
     """
     found = _windows_content()["runtimes"].items()
     return {
@@ -113,7 +114,7 @@ def _windows_content() -> Any:
     return read_committed("interpreters_windows.json.gz")
 
 
-# The exports of the Python of a tag, and its stable ABI.
+# The exports of a tag's Python, and its stable ABI.
 
 
 def interpreter(
@@ -123,12 +124,12 @@ def interpreter(
     system: str = "linux",
     architecture: str = "x86_64",
 ) -> Interpreter | None:
-    """Return a CPython with its exports; None if there are no data, as for free-threaded builds.
+    """Return a CPython with its exports; None without data, as for free-threaded builds.
 
     Exports are the names of the C API (``Py*``, ``_Py*``), public and private, without
-    ``PyInit_*``, since builds differ in the modules they contain. macOS uses the data of Linux. On
-    Windows ``libraries`` are the DLLs next to python.exe, which depend on the architecture;
-    free-threaded builds have them too, but with empty exports, as these are unknown.
+    ``PyInit_*``, because builds contain different modules. macOS uses the data of Linux. On Windows
+    ``libraries`` are the DLLs next to python.exe, which depend on the architecture; free-threaded
+    builds also have these DLLs, but with empty exports, because their exports are unknown.
     """
     if system == "windows":
         return _find_windows_interpreter(version, free_threaded, architecture)
@@ -137,7 +138,7 @@ def interpreter(
 
 @functools.cache
 def interpreter_versions() -> tuple[Version, ...]:
-    """Return the versions of CPython that we have data on, oldest first."""
+    """Return the versions of CPython in the data, oldest first."""
     return tuple(sorted(map(parse_version, _content()["versions"])))
 
 
@@ -193,12 +194,12 @@ def _content() -> Any:
 def interpreter_of(
     pythons: Iterable[PythonClaim], system: str = "linux", architecture: str = "x86_64"
 ) -> Interpreter | None:
-    """Return the oldest claimed CPython, as far as we have data on it.
+    """Return the oldest claimed CPython with data.
 
-    ``py3-none`` is bound to no Python: a library can use the stable ABI at most, which the newest
-    Python has completely. A Python 3 older than the data is replaced by the oldest in the data:
-    hardly any symbol was added before, and another check judges the limits of abi3. Python 2 has a
-    different C API, on which we have no data.
+    ``py3-none`` is bound to no Python: such a library can at most use the stable ABI, which the
+    newest Python has completely. A Python 3 older than the data is replaced by the oldest in the
+    data: hardly any symbol was added before, and another check judges the limits of abi3. Python 2
+    has a different C API, for which there are no data.
     """
     claims = [each for each in pythons if each.implementation in {"cpython", ""}]
     claims = [each for each in claims if not is_python_2(each)]

@@ -1,4 +1,4 @@
-"""The libraries of the systems named by tags, and their exports: committed data."""
+"""The libraries of the systems that tags name, and their exports: committed data."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def parse_version(text: str) -> Version:
 
 
 def names_of(version: Version, groups: Iterable[tuple[str, str]]) -> frozenset[str]:
-    """Return the names of a version from groups, each a string of versions and one of names."""
+    """Return the names for a version; each group is a string of versions and one of names."""
     spelled = "{}.{}".format(*version)
     having = (names.split() for versions, names in groups if spelled in versions.split())
     return frozenset().union(*having)
@@ -50,7 +50,7 @@ def policy_for(platform_tag: str) -> Policy | None:
     """Return the policy of ``manylinux_2_28_x86_64``, ``manylinux1_i686``, ``musllinux_1_2_i686``.
 
     Return None for a tag without a policy: ``linux_x86_64``, tags of other systems, and libc
-    versions between policies (``manylinux_2_29_x86_64``).
+    versions between two policies (``manylinux_2_29_x86_64``).
     """
     return _read_by_tag().get(platform_tag)
 
@@ -81,7 +81,7 @@ def _read_policies() -> tuple[Policy, ...]:
 
 
 def _expand(row: dict[str, Any], libc_names: dict[str, Any]) -> Iterator[Policy]:
-    """Yield one policy for each architecture of a row; the data contain common parts once."""
+    """Yield one policy for each architecture of a row; the data store common parts only once."""
     major, minor = row["name"].split("_")[1:]
     libraries = frozenset(row["libraries"])
     forbidden = {soname: frozenset(names) for soname, names in row["forbidden_symbols"].items()}
@@ -100,8 +100,9 @@ def _expand(row: dict[str, Any], libc_names: dict[str, Any]) -> Iterator[Policy]
 
 # The exports of a library of the target system.
 
-# Parts of glibc whose symbols moved to libc.so.6, most in 2.34, some long before (nanosleep,
-# clock_gettime). Old objects name the old library; ld.so searches all of them.
+# Parts of glibc whose symbols moved to libc.so.6, most of them in 2.34, some long before
+# (nanosleep, clock_gettime). Old objects still name the old library, but ld.so searches every
+# loaded library.
 _MOVED_TO_LIBC = frozenset(
     {
         "libanl.so.1",
@@ -118,22 +119,23 @@ def system_library(soname: str, *, architecture: str, policy: Policy) -> SystemL
     """Return the exports of ``soname`` over all releases of the system; None without data.
 
     libpthread.so.0, libdl.so.2 and similar libraries include the exports of libc.so.6, which they
-    load and which contains their former symbols. Version nodes remain their own, as ld.so checks
-    those by file.
+    load and which now contains their symbols. Their version nodes do not include those of
+    libc.so.6, because ld.so checks version nodes by file.
     """
     libc, name = _place(soname, policy)
-    # The name comes from a package: it must be in a list before it becomes part of a path.
+    # The name comes from a package: it may become part of a path only if it is in the list.
     if f"{name}.json.gz" not in _list_tables(libc):
         return None
     return _read_library(libc, name, soname, architecture)
 
 
 def _place(soname: str, policy: Policy) -> tuple[str, str]:
-    """Return the table of a soname: its folder and its name there."""
-    # libz.so.1 is the only other library in a musllinux policy: the same zlib.
+    """Return the folder and the file name of the table for a soname."""
+    # libz.so.1 is the only other library in a musllinux policy; musl's and glibc's zlib are the
+    # same.
     if policy.libc != "musl" or soname == "libz.so.1":
         return "glibc", soname
-    # musl's libc is its loader: one file with two names that contain the architecture.
+    # musl's libc is also its loader: one file with two names, both with the architecture.
     is_libc = soname in policy.libraries and "musl-" in soname
     return "musl", "libc.so" if is_libc else soname
 
@@ -150,7 +152,7 @@ def _read_library(libc: str, name: str, soname: str, architecture: str) -> Syste
     if versions is None:
         return None
     symbols: dict[str, frozenset[str]] = {}
-    # Names are grouped by versions, so that thousands of them share a few sets.
+    # Names are grouped by versions, so that thousands of names share a few sets.
     for by_architecture, names in content["groups"]:
         nodes = by_architecture.get(architecture)
         if nodes is not None:
@@ -161,7 +163,7 @@ def _read_library(libc: str, name: str, soname: str, architecture: str) -> Syste
 
 
 def _read_moved(name: str, architecture: str) -> Mapping[str, frozenset[str]]:
-    """Return the symbols of libc.so.6 if some of them were once in ``name``."""
+    """Return the exports of libc.so.6 if some of them were once in library ``name``."""
     if name not in _MOVED_TO_LIBC:
         return {}
     libc = _read_library("glibc", "libc.so.6", "libc.so.6", architecture)
@@ -171,11 +173,10 @@ def _read_moved(name: str, architecture: str) -> Mapping[str, frozenset[str]]:
 # The libraries of macOS with their first version, and the exports of three of them.
 #
 # The names are Apple's public frameworks with their first macOS as listed by pyobjc, the parts of
-# libSystem, and commonly known parts of /usr/lib and of other frameworks; little is known about
-# removed libraries. Exports are known for libSystem.B from 10.15 to 27.0, from the text stubs in
-# ``ziglang`` for both of Apple's architectures, and for libc++.1 and libc++abi up to macOS 14, from
-# LLVM's lists; not for any other library. Private frameworks and the languages that Apple ships are
-# not included.
+# libSystem, and commonly known parts of /usr/lib and of other frameworks. The data contain few
+# removed libraries. Exports are known only for libSystem.B from 10.15 to 27.0, from the text stubs
+# in ``ziglang`` for both of Apple's architectures, and for libc++.1 and libc++abi up to macOS 14,
+# from LLVM's lists. Private frameworks and the languages that Apple ships are not included.
 
 _ALWAYS = (10, 0)
 
@@ -185,8 +186,8 @@ def macos_libraries(version: Version) -> frozenset[str]:
     """Return the libraries that every macOS from ``version`` on has, by all names known to dyld.
 
     The names are install names: ``/usr/lib/libz.1.dylib``, a framework with and without its
-    ``Versions/A``. Since macOS 11 they are not on the disk. Unlisted libraries are unknown, not
-    necessarily missing.
+    ``Versions/A``. Since macOS 11 these libraries have no files on the disk. An unlisted library is
+    unknown, but not necessarily missing.
     """
     names = _read_names()
     return frozenset(
@@ -208,7 +209,7 @@ def macos_library_versions(name: str) -> tuple[Version, Version | None] | None:
 
 @functools.cache
 def macos_libraries_partly(version: Version) -> Mapping[str, str]:
-    """Map libraries that only some macOS from ``version`` on have to a description of these.
+    """Map libraries that only some macOS from ``version`` on have to the names of these macOS.
 
     Keys are all names known to dyld; values are like "macOS 13 and later", "macOS up to 12.2".
     """
@@ -224,13 +225,13 @@ def macos_libraries_partly(version: Version) -> Mapping[str, str]:
 
 
 def macos_exports(name: str, version: Version) -> Mapping[Version | None, tuple[str, ...]] | None:
-    """Return what a library exports or re-exports, by the first macOS that exports it.
+    """Map each macOS to the names that a library exports, or re-exports, since that macOS.
 
-    Exports of all known macOS are joined: a missing symbol is in no macOS up to ``version``. The
-    key None has the symbols older than the data. If only two SDKs differ, the key is the first
-    release of the newer SDK's year, so that no system is reported to lack what it has. Return None
-    without data, as for all but three libraries, or if the data are older than ``version``: a
-    package that runs on 15.0 only may need symbols added in 15.
+    Exports of all known macOS are joined: a symbol that is not included is in no macOS up to
+    ``version``. The key None has the symbols older than the data. If only two SDKs differ, the key
+    is the first release of the newer SDK's year, so that no system is wrongly reported to lack a
+    symbol. Return None without data, as for all but three libraries, or if the data are older than
+    ``version``: a package that requires macOS 15.0 may need symbols added in 15.
     """
     known = _find_exports(name)
     return None if known is None or known.through < version else known.by_first
@@ -239,7 +240,8 @@ def macos_exports(name: str, version: Version) -> Mapping[Version | None, tuple[
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Names:
     histories: Mapping[str, tuple[Version, Version | None]] = field(hash=False)
-    spellings: Mapping[str, str] = field(hash=False)  # name -> install name, for all names
+    # name -> install name, for every name of a library
+    spellings: Mapping[str, str] = field(hash=False)
     exports: frozenset[str]  # install names of libraries with known exports
 
 
@@ -265,7 +267,7 @@ def _read_names() -> _Names:
 
 
 def _shorten(name: str) -> str:
-    """Drop ``Versions/Current``, a link in every framework."""
+    """Remove ``Versions/Current``, a link in every framework."""
     shorter, version = _take_version(name)
     return shorter if version == "Current" else name
 
@@ -282,7 +284,7 @@ def _take_version(name: str) -> tuple[str, str]:
 
 
 def _find_exports(name: str) -> _Exports | None:
-    # The name comes from a package: it is looked up in a list before it becomes part of a path.
+    # The name comes from a package: it may become part of a path only if it is in the list.
     names = _read_names()
     known = names.spellings.get(_shorten(name))
     return _read_exports(known) if known in names.exports else None
@@ -312,11 +314,11 @@ def _parse(text: str) -> Version:
 # The DLLs and API sets of a clean Windows 10 or 11, and their exports.
 #
 # Names come from installation discs of Windows 10 and 11, as listed by delvewheel (for x86 and
-# x86_64 also 7 to 8.1). They include ucrtbase.dll, but neither the Visual C++ runtime
+# x86_64 also from Windows 7 to 8.1). They include ucrtbase.dll, but neither the Visual C++ runtime
 # (msvcp140.dll, vcomp140.dll, mfc140u.dll) nor files of drivers (nvcuda.dll, vulkan-1.dll,
 # OpenCL.dll). Exports are those of mingw-w64, wine and Microsoft's documentation together, up to
-# the newest Windows 11: they tell whether a function may come from a DLL, not whether the user's
-# Windows has it.
+# the newest Windows 11: they show whether a function may come from a DLL, not whether the user's
+# Windows has the function.
 
 _API_SET = re.compile(r"(?:api|ext)-ms-[a-z0-9-]+-l\d+-\d+-\d+(?:\.dll)?")
 _C_RUNTIME = "api-ms-win-crt-"
@@ -328,7 +330,8 @@ _ARCHITECTURES = ("x86_64", "i686", "aarch64")
 def windows_libraries(architecture: str) -> frozenset[str]:
     """Return the DLLs in System32 for processes of an architecture, in lower case.
 
-    Empty for architectures other than x86_64, i686 and aarch64. API sets are not files.
+    Empty for architectures other than x86_64, i686 and aarch64. API sets are not included, because
+    they are not files.
     """
     groups = _content()["libraries"]
     found = (names.split(" ") for where, names in groups if architecture in where.split(" "))
@@ -339,14 +342,14 @@ def windows_libraries(architecture: str) -> frozenset[str]:
 def windows_libraries_partly(architecture: str) -> Mapping[str, str]:
     """Map DLLs that only some Windows 10 and 11 have to a description: "Windows 10 1903 and later".
 
-    They are not in :func:`windows_libraries`.
+    These DLLs are not in :func:`windows_libraries`.
     """
     found = _content()["partly"].items()
     return {name: which for name, (where, which) in found if architecture in where.split(" ")}
 
 
 def is_api_set(name: str) -> bool:
-    """Return whether it names an API set, which the loader maps to a DLL without a search."""
+    """Return whether ``name`` is an API set, which the loader maps to a DLL without a search."""
     return _API_SET.fullmatch(name.lower()) is not None
 
 
@@ -359,14 +362,14 @@ def api_sets() -> frozenset[str]:
 def windows_library(name: str, architecture: str) -> SystemLibrary | None:
     """Return the exports of a system DLL, by name and, as ``#115``, by ordinal.
 
-    Return None if the data are not known to be complete, as for most DLLs and for all API sets
-    except those of the C runtime, which are ucrtbase.dll. All ordinals up to the highest known are
-    included.
+    Return None if the data may be incomplete, as for most DLLs and for all API sets except those of
+    the C runtime, whose exports are those of ucrtbase.dll. All ordinals up to the highest known
+    ordinal are included.
     """
     lowered = name.lower()
     is_runtime = is_api_set(lowered) and lowered.startswith(_C_RUNTIME)
     table = "ucrtbase.dll" if is_runtime else lowered
-    # The name comes from a package: it must be in a list before it becomes part of a path.
+    # The name comes from a package: it may become part of a path only if it is in the list.
     if architecture not in _ARCHITECTURES or f"{table}.json.gz" not in _list_windows_tables():
         return None
     symbols = _read_symbols(table, architecture)

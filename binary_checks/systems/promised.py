@@ -29,11 +29,11 @@ _LIBC_VERSIONS = frozenset({"GLIBC"})  # prefixes of a libc's version nodes in p
 def linux_target(claims: Claims, extra_libraries: frozenset[str]) -> TargetSystem:
     """Return the oldest system that the claims of Linux promise to support.
 
-    If they name several libcs or architectures, one is the target, glibc before musl, and the
-    others are ``unjudged``; the check foreign-libc alone judges every claim of musl. A claim
-    without a minimum (``linux_x86_64``) promises nothing: it has no policy and the libraries of the
-    newest one, since its users are those who built it. Raises Unavailable for an architecture
-    without data.
+    If the claims name several libcs or architectures, one system is the target, glibc before musl,
+    and the others are ``unjudged``; only the check foreign-libc judges every claim of musl. A claim
+    without a minimum (``linux_x86_64``) promises nothing: the target has no policy, but the
+    libraries of the newest one, since users of such a package are those who built it. Raises
+    Unavailable for an architecture without data.
     """
     systems = [each for each in claims.systems if each.system == "linux" and each.architectures]
     lowest = min(systems, key=lambda claim: (_precedence(claim), _age(claim)))
@@ -62,7 +62,7 @@ def linux_target(claims: Claims, extra_libraries: frozenset[str]) -> TargetSyste
 
 
 def _precedence(claim: SystemClaim) -> tuple[bool, bool]:
-    """Sort key for systems: first those with a promise, then glibc before musl."""
+    """Sort key for systems: systems with a promised minimum first, then glibc before musl."""
     return not claim.libc, claim.libc == "musl"
 
 
@@ -71,15 +71,15 @@ def _libc_and_architecture(claim: SystemClaim) -> tuple[str, str]:
 
 
 def _age(claim: SystemClaim) -> tuple[int, int, str]:
-    """Sort key for claims: those that promise to support the oldest systems come first."""
+    """Sort key for claims: claims that promise to support the oldest systems come first."""
     return (*(claim.minimum or (99, 0)), claim.name)
 
 
 def _nearest(known: Iterable[Policy], minimum: tuple[int, int] | None) -> Policy | None:
-    """Return the newest policy not newer than the claim: that of manylinux_2_28 for glibc 2.29.
+    """Return the newest policy not newer than the claim: manylinux_2_28 for glibc 2.29.
 
-    The policies describe releases of distributions; a claim between two of them promises at least
-    the older. Return None for a claim older than all of them.
+    The policies describe releases of distributions; a claim between two releases promises at least
+    the older one. Return None for a claim older than all policies.
     """
     known = tuple(known)
     fitting = (policy for policy in known if minimum is not None and policy.minimum <= minimum)
@@ -93,8 +93,7 @@ def _nearest(known: Iterable[Policy], minimum: tuple[int, int] | None) -> Policy
 def _extend(policy: Policy, minimum: tuple[int, int], *, beyond_data: bool) -> Policy:
     """Return the policy extended by glibc's versions up to the claimed one, as PEP 600 promises.
 
-    If the claim is newer than all data, nothing else is known, and versions of other libraries are
-    not judged.
+    If the claim is newer than all data, versions of other libraries are unknown and not judged.
     """
     versions = dict(policy.versions)
     if beyond_data:
@@ -105,7 +104,7 @@ def _extend(policy: Policy, minimum: tuple[int, int], *, beyond_data: bool) -> P
 
 
 def _narrow(policy: Policy, libraries: Iterable[str]) -> Policy:
-    """Restrict a policy to these libraries; versions of other libraries are not judged then."""
+    """Restrict a policy to these libraries; versions of other libraries are then not judged."""
     governed = _LIBC_VERSIONS & policy.versions.keys()
     return replace(
         policy,
@@ -138,7 +137,7 @@ class _LinuxLibraries(Mapping[str, SystemLibrary]):
 
 _SIMULATED = ("x86_64", "aarch64")  # macOS does not run i686 since 10.15, nor ppc since 10.7
 _FIRST_ON_ARM = (11, 0)
-_OLDEST = (10, 9)  # the oldest that we have data on: promised by a claim without a version
+_OLDEST = (10, 9)  # oldest macOS in the data: promised by a claim without a version
 _ANY = frozenset({""})
 
 
@@ -175,7 +174,7 @@ def _version(claim: SystemClaim) -> tuple[int, int]:
 
 
 class _MacosLibraries(Mapping[str, SystemLibrary]):
-    """The exports of system libraries on that macOS, each read on first access."""
+    """The exports of the target macOS's system libraries, each read on first access."""
 
     def __init__(self, minimum: tuple[int, int]) -> None:
         self._minimum = minimum
@@ -197,7 +196,7 @@ class _MacosLibraries(Mapping[str, SystemLibrary]):
 
 
 def _find_library(name: str, minimum: tuple[int, int]) -> SystemLibrary | None:
-    """Return the library; each symbol's version is the macOS that first had it."""
+    """Return the library; each symbol's version is the first macOS with the symbol."""
     known = macos_exports(name, minimum)
     if known is None:
         return None
@@ -220,7 +219,7 @@ def windows_target(
 ) -> TargetSystem:
     """Return a clean Windows of the claimed architecture with the claimed Python.
 
-    If several architectures are claimed, x86_64 is judged and the others are ``unjudged``.
+    If several architectures are claimed, x86_64 is judged, and the others are ``unjudged``.
     """
     by_architecture = {
         name: claim
@@ -249,7 +248,7 @@ def windows_target(
 
 
 class _WindowsLibraries(Mapping[str, SystemLibrary]):
-    """The exports of system DLLs, if known, each read on first access."""
+    """The exports of Windows' system DLLs, if known, each read on first access."""
 
     def __init__(self, architecture: str) -> None:
         self._architecture = architecture
@@ -278,7 +277,7 @@ _NOT_SIMULATED = {
     "pyemscripten": "Emscripten",  # PEP 783
     "freebsd": "FreeBSD",
 }
-"""Common names of systems, by the beginning of claims and tags."""
+"""Beginning of a system's name in claims and tags -> common name of the system."""
 _ON_MACOS = frozenset({"x86_64", "aarch64"})
 _ON_WINDOWS = frozenset({"x86_64", "i686", "aarch64"})
 
@@ -288,12 +287,12 @@ def target_for(
     extra_libraries: frozenset[str],
     dll_directories: tuple[str, ...] = (),
 ) -> TargetSystem:
-    """Return the oldest system that a package promises to support; each of its claims is a promise.
+    """Return the oldest system that a package promises to support, as each claim is a promise.
 
-    If it claims several kinds of systems, one is the target, Linux before macOS before Windows, and
-    the others are ``unjudged``. ``extra_libraries`` are further libraries that the package's users
-    have, ``dll_directories`` further directories in which Windows looks for DLLs. Raises
-    Unavailable for a system whose loader is not simulated or without data on its libraries,
+    If the package claims several kinds of systems, one is the target, Linux before macOS before
+    Windows, and the others are ``unjudged``. ``extra_libraries`` are further libraries that the
+    package's users have, ``dll_directories`` further directories in which Windows looks for DLLs.
+    Raises Unavailable for a system whose loader is not simulated or whose libraries are unknown,
     NotApplicable if no system is claimed.
     """
     if any(each.system == "linux" and each.architectures for each in claims.systems):
