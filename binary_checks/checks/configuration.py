@@ -1,4 +1,4 @@
-"""Statements about a build (by its name, CI variables and the user), compared with its bytes."""
+"""Checks whether a build's bytes agree with its name, CI variables and the user."""
 
 from __future__ import annotations
 

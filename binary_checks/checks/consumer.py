@@ -70,7 +70,7 @@ def consumer_configuration_fails(report: ConsumerReport, package: CppArchive) ->
 def consumer_compilation_fails(report: ConsumerReport) -> Iterator[Finding]:
     """A program that uses the archive's headers does not compile.
 
-    Each is built by CMake, and by the compiler alone with the flags that CMake gives for it.
+    Every program is built by CMake, and then by the compiler alone with CMake's flags.
 
     Why: users cannot use the part of the package that the header is for.
 

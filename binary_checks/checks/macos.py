@@ -120,11 +120,11 @@ def minimum_os_above_tag(
 
 def _demand_macos(package: Package) -> None:
     if all(claim.system != "macos" for claim in package.claims.systems):
-        raise NotApplicable("no platform tag names a macOS")
+        raise NotApplicable("no platform tag is for macOS")
 
 
 def _is_for_macos(library: MachOFile) -> bool:
-    """Whether it is for macOS: dyld takes a file that does not state its platform for macOS's."""
+    """Return whether it is for macOS; if a file states no platform, dyld assumes macOS."""
     return not library.platforms or "macos" in library.platforms
 
 
@@ -159,7 +159,7 @@ def dead_macos_tag(wheel: Wheel) -> Iterator[Finding]:
     """
     tags = [tag for platform in wheel.platforms if (tag := parse_mac_tag(platform))]
     if not tags:
-        raise NotApplicable("no platform tag names a macOS")
+        raise NotApplicable("no platform tag is for macOS")
     alive = {name for tag in tags if tag.is_looked_for for name in tag.architectures}
     for tag in tags:
         if tag.is_looked_for:

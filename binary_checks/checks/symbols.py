@@ -118,7 +118,7 @@ def symbol_newer_than_tag(library: MachOFile, target: TargetSystem) -> Iterator[
     Level: users of older systems install it, and the import or a call fails.
     """
     if target.minimum_os is None:
-        raise NotApplicable("no tag names a macOS")
+        raise NotApplicable("no tag is for macOS")
     yield from find_unjudged(target)
     if library.architecture not in target.architectures:
         return

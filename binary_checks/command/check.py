@@ -105,7 +105,7 @@ class _RefusesInOneLine:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_cmdline_main(self) -> Generator[None, Any, Any]:
-        """Name our options as the command does in errors of the plugin."""
+        """In errors of the plugin, spell options as on our own command line."""
         try:
             return (yield)
         except pytest.UsageError as error:

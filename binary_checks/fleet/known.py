@@ -409,7 +409,8 @@ def _lint_expiry(entry: KnownProblem, rules: LintRules) -> Iterator[str]:
         yield f"it expired on {entry.expires}"
     elif entry.expires > today + timedelta(days=rules.most_days):
         days = (entry.expires - today).days
-        yield f"it expires in {days:,} days, on {entry.expires}: {rules.most_days} at most"
+        allowed = f"at most {rules.most_days} are allowed"
+        yield f"it expires in {days:,} days, on {entry.expires}; {allowed}"
 
 
 def _find_shadowed(entries: Sequence[KnownProblem]) -> Iterator[tuple[int | None, str]]:
@@ -561,7 +562,10 @@ def _is_aside(line: str) -> bool:
 
 
 def _require_rest(before: KnownList, after: KnownList, gone: Collection[int], where: str) -> None:
-    """Raise ProfileError if other entries changed, because a text looked like a header."""
+    """Raise ProfileError unless all other entries are unchanged.
+
+    A line within a string may look like the header of an entry.
+    """
     rest = [each for number, each in enumerate(before.entries) if number not in gone]
     same = (before.issued, before.valid_until) == (after.issued, after.valid_until)
     if not same or rest != [*after.entries]:

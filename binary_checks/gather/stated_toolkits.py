@@ -107,7 +107,7 @@ STATING = ContentRequest(chooses=_may_state, longest=LONGEST)
 def find_stated_toolkits(
     package: Package, contents: MemberContents, target: TargetSystem, request: BuildsRequest
 ) -> StatedToolkits:
-    """Find the CUDA or ROCm in the label, name and requirements, and in the build's files."""
+    """Find the versions of CUDA or ROCm that label, name, requirements and build files state."""
     found = read_build_files(package, contents, request)
     return replace(found, claims=(*claim_by_package(package, target), *found.claims))
 

@@ -702,7 +702,7 @@ def _find_subjects_of(
 
 
 def _fits(stated: StatedClaim, claims: Iterable[StatedClaim]) -> bool | None:
-    """Return whether a file name agrees; None if it states nothing about that aspect."""
+    """Return whether a file name's claims agree with a statement, or None without such a claim."""
     values = [each.claim.value for each in claims if each.aspect == stated.aspect]
     return any(agree(stated.aspect, v, stated.claim.value) for v in values) if values else None
 

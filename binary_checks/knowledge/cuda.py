@@ -306,8 +306,8 @@ def find_unhidden(report: CudaReport) -> Iterator[NotInspected]:
     """Yield what could not be hidden from the process, which then did not run as without CUDA."""
     if report.host.library:
         yield NotInspected(
-            sentence=f"the driver's {report.host.library} cannot be hidden on this host; run it on "
-            "one without a driver"
+            sentence=f"the driver's {report.host.library} cannot be hidden here: run the "
+            "check on a host without a driver"
         )
     if report.host.devices:
         count = len(report.host.devices)

@@ -39,11 +39,11 @@ _SYSTEMS_OWN = ("/usr/lib/", "/System/")
 class Dyld:
     """dyld, for one layout.
 
-    A library that is needed below ``@`` and not there is looked up by its last component in
+    If the file that an ``@`` path names does not exist, dyld looks for its last component in
     /usr/local/lib and /usr/lib, a framework in /System/Library/Frameworks. That holds only if the
     image that needs it was linked with the SDK of macOS 12 or older (dyld(1),
-    DYLD_FALLBACK_LIBRARY_PATH; ``pre2022Binary`` in dyld's source). For the SDK of macOS 13 manual
-    page ("Fall 2023") and source contradict each other.
+    DYLD_FALLBACK_LIBRARY_PATH; ``pre2022Binary`` in dyld's source). For the SDK of macOS 13, the
+    manual page ("Fall 2023") and the source contradict each other.
     """
 
     def __init__(

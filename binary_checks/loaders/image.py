@@ -331,7 +331,7 @@ class Unresolved(Generic[ObjectT]):
         self._found.setdefault(key, (item, architecture))
 
     def list_all(self) -> tuple[UnresolvedSymbol, ...]:
-        """Return all of them, each with an object that defines it but is not in scope."""
+        """Return the symbols that were added, each with an object out of scope that defines it."""
         names: dict[str, set[str]] = {}
         for item, architecture in self._found.values():
             if not item.provider:

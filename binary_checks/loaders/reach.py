@@ -185,7 +185,10 @@ def _identify(item: ObjectFile) -> tuple[str, str]:
 
 
 def _find_demanded(package: Package, code: CodeNames, spared: Collection[str]) -> set[str]:
-    """Return the objects that must work; ``spared`` ones have a twin that does."""
+    """Return the paths of the objects without which the package fails.
+
+    Code that names an object in ``spared`` does not demand it: a twin works in its place.
+    """
     objects = [item for item in package.objects if item.kind in _LOADED]
     known = code.named.difference(spared)
     begun = {item.path for item in objects if is_extension(item) or item.path in known}

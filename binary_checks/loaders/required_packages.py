@@ -383,7 +383,7 @@ class _Question(NamedTuple):
 
 
 class _Providers:
-    """What the names of requirements, and the folders that they may fill, tell about a library."""
+    """Finds requirements that may provide a library, by their names and by their folders."""
 
     def __init__(
         self,
@@ -442,7 +442,7 @@ class _Providers:
         return self._found[question]
 
     def _find(self, needed: str, asked: _Question) -> Iterator[str]:
-        """Yield the requirements that may fill the folders searched, sorted by name."""
+        """Yield requirements that may install into a folder searched, sorted by name."""
         found: dict[str, None] = {}
         for directory in dict.fromkeys((*asked.searched.folders, *asked.prefix)):
             found.update(dict.fromkeys(self._fillers(directory, only_theirs=asked.only_theirs)))
@@ -539,7 +539,8 @@ class _Providers:
     def _is_own_graft(self, directory: str) -> bool:
         """Return whether a repair tool made the folder for libraries of this package.
 
-        pennylane-lightning looks for its libgomp-870cb1d0.so.1 in scipy_openblas32/lib too.
+        pennylane-lightning also looks for its libgomp-870cb1d0.so.1 in scipy_openblas32/lib, which
+        is a folder of another package.
         """
         found = _GRAFTED_FOLDER.search(directory)
         inside = self._inside(directory) or ""
@@ -581,7 +582,7 @@ class _Providers:
 
 
 def is_in_doubt(linkage: Linkage) -> bool:
-    """Return whether something is found only if something else was loaded before."""
+    """Return whether a library or symbol can be found only if another library was loaded first."""
     return any(map(_list_doubtful, linkage.edges)) or bool(linkage.unresolved)
 
 

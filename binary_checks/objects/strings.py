@@ -76,7 +76,7 @@ def _string_at(window: bytes, place: int, prefixed: bool) -> bytes:
 
 
 def _wide_at(window: bytes, place: int) -> bytes:
-    """Return as ASCII the UTF-16 string whose ending begins at ``place``; b"" if there is none."""
+    """Return as ASCII the UTF-16 string whose suffix (``.dll``) begins at ``place``, or b""."""
     end = place + 8
     before = window[place - 2 * min(LONGEST, place // 2) : place]
     length = min(_measure_end(before[::2], _LETTERS), _measure_end(before[1::2], b"\0"))
@@ -125,8 +125,9 @@ bytes from start to end are machine code.
 def _is_dense(sample: bytes) -> bool:
     """Return whether a sample looks like vector code of x86 or like unwind tables (.eh_frame).
 
-    In libtorch_cpu.so 0.3 % of the samples of constants do, and 80 % of those of .eh_frame. A
-    sample counts if 10 % of it are VEX or EVEX bytes, or 1 in 43 is DW_CFA_def_cfa_offset.
+    In libtorch_cpu.so, 80 % of the samples from .eh_frame look so, and 0.3 % of those from
+    constants. A sample counts if 10 % of it are VEX or EVEX bytes, or 1 in 43 is
+    DW_CFA_def_cfa_offset.
     """
     vectors = len(sample) - len(sample.translate(None, _VECTORS))
     return vectors * 10 >= len(sample) or sample.count(_CFA_OFFSET) * 43 >= len(sample)

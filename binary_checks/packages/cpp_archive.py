@@ -285,7 +285,9 @@ def _require_prefix(label: str, names: Iterable[str]) -> str:
     for name in names:
         evidence.see(name)
     if evidence.refuted:
-        raise PackageError(f"{label}: not an archive of C++ libraries alone")
+        raise PackageError(
+            f"{label}: not an archive of C++ libraries: it holds another kind of package"
+        )
     return evidence.prefix or ""
 
 

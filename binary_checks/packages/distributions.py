@@ -190,6 +190,8 @@ def _decode(content: bytes) -> tuple[str, Faults]:
 def read_headers(content: bytes) -> tuple[Headers, Faults]:
     """Read METADATA or WHEEL, which have the format of e-mail headers."""
     text, faults = _decode(content)
+    # "Core metadata specifications": not an RFC of e-mail counts, but what email.parser reads with
+    # the policy compat32, which is the default of HeaderParser.
     message = HeaderParser().parsestr(text)
     defects = (f"its headers are broken: {type(defect).__name__}" for defect in message.defects)
     headers = tuple((key, str(value).strip()) for key, value in message.items())

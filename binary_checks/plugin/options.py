@@ -66,8 +66,8 @@ def explain_unknown(unknown: Iterable[str]) -> str:
 def is_asked(config: pytest.Config) -> bool:
     """Return whether an argument may be a package, or an option needs the plugin.
 
-    Tests in Python are not packages, nor are folders, unless their names look like files. All
-    arguments of the command are packages.
+    A ``*.py`` file is not a package, nor is a folder without a suffix in its name. For our own
+    command every argument is a package.
     """
     if config.getini(COMMAND_INI):
         return True

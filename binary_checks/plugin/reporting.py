@@ -366,7 +366,7 @@ def _choose_exit_code(
 
 
 def _stopped(session: pytest.Session, exitstatus: int) -> bool:
-    """Return whether the run stopped before checks could do what complaints would miss."""
+    """Return whether the run stopped early; checks that did not run are no fault then."""
     return exitstatus not in _ENDED or bool(session.shouldfail or session.shouldstop)
 
 

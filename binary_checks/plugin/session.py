@@ -515,7 +515,9 @@ def _require_running_checks(
         if name == UNREADABLE or name in running:
             continue
         if name in known:
-            raise usage_error(f"{name}: off; a profile may enable it, or give it an option")
+            raise usage_error(
+                f"{name} is off: enable it in a profile, or set one of its options there"
+            )
         raise usage_error(no_such_check(name, known))
 
 

@@ -103,7 +103,10 @@ def find_unrun(package: PackageResult, checks: Iterable[CheckText]) -> str:
 
 
 def find_gaps(package: PackageResult, checks: Iterable[CheckText]) -> Iterator[Entry]:
-    """Yield entries with gaps, without checks that run the package if it did not run."""
+    """Yield the entries with gaps.
+
+    If the package did not run, the checks that run it are left out: `find_unrun` says so once.
+    """
     running = {check.id for check in checks if check.runs_package}
     for entry in package.entries:
         if entry.has_gap and (package.ran_on or entry.check not in running):

@@ -77,8 +77,9 @@ class _Named:
 
 
 def load_list(argument: str, folder: Path, now: datetime) -> LoadedList:
-    """Return the list named by ``PATH_OR_URL[#sha256=...]``, relative to a folder, at a time.
+    """Load the list at a path, which is relative to ``folder``, or at a URL.
 
+    The argument is ``PATH_OR_URL[#sha256=...]``; ``now`` decides whether the list is still valid.
     Raises ProfileError for a file that cannot be read or parsed, and for content with another hash.
     If the server fails, the list's `complaint` says so.
     """

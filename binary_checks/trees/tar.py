@@ -108,6 +108,8 @@ class TarStream:
         for _ in range(_MOST_HEADERS + 1):
             place = self._bytes.offset
             block = self._bytes.take(_BLOCK)
+            # POSIX.1 (pax, "ustar Interchange Format") ends an archive with two blocks of zeros.
+            # tarfile stops at the first, and so do we; `_finish` reports anything else after it.
             if block in {_EMPTY, b""}:
                 if said:
                     raise BrokenDataError("truncated: it ends before a member that is announced")

@@ -106,7 +106,9 @@ def quote_strange(url: str) -> str:
 def require_web(url: str, whence: str) -> str:
     """Return the URL of a redirect to a web server. Raises GatherError for another scheme."""
     if len(url) > _LONGEST:
-        raise GatherError(f"{whence}: redirects to a URL of {len(url):,} characters")
+        raise GatherError(
+            f"{whence}: redirects to a URL that is too long ({len(url):,} characters)"
+        )
     try:
         parts = split(url)
     except ProfileError as error:

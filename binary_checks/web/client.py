@@ -331,7 +331,7 @@ class Download:
     def _write(self, reply: Reply, offset: int, size: int | None) -> None:
         expected = self._size if self._size is not None else size
         if size is not None and expected != size:
-            said = f"{size:,} bytes, but {expected:,} by the index"
+            said = f"{size:,} bytes, but the index states {expected:,}"
             raise GatherError(f"{show(self._url)}: {said}")
         self._note_state(reply.validator)
         done = offset
@@ -453,7 +453,9 @@ class WebFile:
         if start <= offset and offset + length <= start + len(tail):
             return tail[offset - start : offset - start + length]
         if length > _LARGEST:
-            raise GatherError(f"{self.url}: {length:,} bytes at once, of at most {_LARGEST:,}")
+            raise GatherError(
+                f"{self.url}: cannot read {length:,} bytes at once; at most {_LARGEST:,}"
+            )
         return self._client.retry(self.url, lambda: self._ask(offset, length)) if length else b""
 
     def _ask(self, offset: int, length: int) -> bytes:

@@ -348,7 +348,7 @@ class Reply:
         started = time.monotonic()
         for piece in pieces:
             if time.monotonic() - started > within:
-                raise GatherError(f"{show(self.url)}: not whole after {within:.0f} s")
+                raise GatherError(f"{show(self.url)}: not complete after {within:.0f} s")
             yield piece
 
     def _inflate(self, pieces: Iterator[bytes], most: int) -> bytes:

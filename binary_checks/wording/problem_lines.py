@@ -36,7 +36,7 @@ it.
 
 
 def of_library(name: str) -> str:
-    """Return the cause for a library that exists nowhere, by any path or install name."""
+    """Return the cause for a library that is found nowhere; ``name`` may be a path."""
     return f"library {name.rpartition('/')[2]}"
 
 

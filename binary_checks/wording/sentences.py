@@ -95,7 +95,7 @@ def drop_elements(library: ElfFile | MachOFile, dropped: Collection[str]) -> str
 
 
 def remove_need(name: str) -> str:
-    """Return the command that removes a needed library of which an ELF object uses nothing."""
+    """Return the command that removes from an ELF object a needed library that it does not use."""
     return f"patchelf --remove-needed {_quote(name)} {{path}}"
 
 

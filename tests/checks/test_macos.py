@@ -146,7 +146,7 @@ def test_a_tag_of_unknown_make_is_not_passed() -> None:
 
 @pytest.mark.parametrize("check", [macos.minimum_os_above_tag, macos.not_for_macos])
 def test_wheels_for_other_systems_promise_no_macos(check: Any) -> None:
-    with pytest.raises(NotApplicable, match="no platform tag names a macOS"):
+    with pytest.raises(NotApplicable, match="no platform tag is for macOS"):
         list(check(macho_file(minimum_os="26.0"), _wheel("any")))
 
 

@@ -95,7 +95,9 @@ def test_an_import_that_fails_is_for_another_check() -> None:
 def test_a_compiler_of_the_host_proves_nothing_of_the_package() -> None:
     path = "/usr/local/cuda/lib64/libnvrtc.so.13"
     assert [*nvrtc_fails(report(*compiled("sm_90"), library=path))] == [
-        NotInspected(sentence=f"{path} is this host's own; it compiles for sm_90")
+        NotInspected(
+            sentence=f"{path} belongs to this host, not to the environment; it compiles for sm_90"
+        )
     ]
 
 

@@ -107,7 +107,7 @@ def test_redirects_end(index: PackageIndex, client: Client) -> None:
         ("file:///etc/passwd", "redirects to a file: URL"),
         ("http://[broken/", "redirects to an invalid URL"),
         ("http://h:99999/", "redirects to an invalid URL"),
-        ("/" + "a" * 9000, "redirects to a URL of 9"),
+        ("/" + "a" * 9000, "redirects to a URL that is too long"),
         ("data:text/html,x", "redirects to a data: URL"),
     ],
 )
@@ -242,7 +242,7 @@ def test_a_page_that_comes_just_fast_enough_is_left_all_the_same(
 ) -> None:
     monkeypatch.setattr(answers, "_LONGEST_PAGE", 0.05)
     index.conduct["/dl/x.whl"].pause = 0.02
-    with pytest.raises(GatherError, match=r"x\.whl: not whole after 0 s"):
+    with pytest.raises(GatherError, match=r"x\.whl: not complete after 0 s"):
         client.get(f"{index.url}/dl/x.whl")
 
 

@@ -149,7 +149,7 @@ def test_what_is_there_of_another_state_is_not_added_to(
 def test_a_file_of_another_size_than_the_index_says_is_not_fetched(
     index: PackageIndex, client: Client, tmp_path: Path
 ) -> None:
-    with pytest.raises(GatherError, match=r"1,048,576 bytes, but 5 by the index"):
+    with pytest.raises(GatherError, match=r"1,048,576 bytes, but the index states 5"):
         client.download(f"{index.url}/dl/x.whl", tmp_path / "y", size=5)
 
 

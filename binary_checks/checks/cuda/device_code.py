@@ -362,7 +362,7 @@ def _report_gaps(report: PtxLinkReport, sample: PtxTexts, name: str) -> Iterator
         first = report.untried[0]
         others = f", and {len(report.untried) - 1} more" if len(report.untried) > 1 else ""
         yield NotInspected(
-            path=first.path, sentence=f"{_describe(first)}{others}: {name} was not asked about it"
+            path=first.path, sentence=f"{_describe(first)}{others}: not tried with {name}"
         )
 
 
@@ -485,7 +485,10 @@ def judge_compilations(report: CompilerReport, name: str) -> Iterator[Finding]:
         )
     done = ", ".join(each.target for each in report.compilations if not _find_error(each))
     if done and re.match("/|[A-Za-z]:", report.library):
-        yield NotInspected(sentence=f"{report.library} is this host's own; it compiles for {done}")
+        yield NotInspected(
+            sentence=f"{report.library} belongs to this host, not to the environment; it compiles "
+            f"for {done}"
+        )
     elif done:
         yield Note(sentence=f"{name} compiles for {done}")
     elif not report.compilations and step.outcome is Ending.OK:

@@ -294,7 +294,8 @@ def _choose(name: str, kept: Iterable[KeptVerdict]) -> set[str]:
 
 def _contradict(name: str, value: str, stated: Collection[str]) -> GateRefusal:
     if len(stated) > 1:
-        why = f"verdicts of the same time state {name} {' and '.join(sorted(stated))}"
+        values = " and ".join(sorted(stated))
+        why = f"verdicts that ended at the same time disagree on {name}: {values}"
         return GateRefusal(what="", why=why, advice="judge it again, and attest one of them")
     (signed,) = stated
     why = f"{_STORED} says {_format_field(name, value)}, but its verdict states {name} {signed}"

@@ -70,7 +70,7 @@ def _name_environments(cells: Sequence[PipelineCell]) -> dict[str, str]:
 
 
 def _environment(cell: PipelineCell, patterns: Sequence[str], pipeline: Pipeline) -> Iterator[str]:
-    """Yield the settings of one cell, which run on a host with its system and its Python."""
+    """Yield the settings of one cell's environment, which needs the cell's system and Python."""
     yield f"base_python = {_format_toml([cell.python])}"
     if cell.cell.system:
         yield f"platform = {_format_toml(_PLATFORMS[find_family(cell.cell)])}"

@@ -98,7 +98,7 @@ class AttemptTask:
         return f"{self.planned.cell.id}.{self.stage}{self.number}"
 
     def name_in(self, make: Callable[[str, str, str, int], str]) -> str:
-        """Return the name of one of its objects in the store."""
+        """Return the name that ``make`` gives an object of this attempt."""
         return make(self.plan.night, self.planned.cell.id, self.stage, self.number)
 
 

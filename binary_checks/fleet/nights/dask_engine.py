@@ -184,7 +184,7 @@ class Cluster:
         return workers
 
     def find_fault(self, stages: Collection[str]) -> str:
-        """Return why waiting work is given up, or "": no worker could run it for too long."""
+        """Return why waiting work is given up (for too long no worker could take it), or ""."""
         now, connected = time.monotonic(), self._client.status == "running"
         for stage in self.queues:
             if stage not in stages or (connected and self._has_worker(stage)):

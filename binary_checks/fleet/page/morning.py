@@ -257,7 +257,7 @@ def name_check(check: str) -> str:
 
 
 def format_beginning(cell: TroubledCell, morning: Morning) -> str:
-    """Return since when the cell has its state."""
+    """Return the night since which the cell has been in its state, in words."""
     return format_since(cell.since, morning.night, known=cell.known_before)
 
 

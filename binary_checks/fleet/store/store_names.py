@@ -239,12 +239,12 @@ def split_member(name: str) -> tuple[str, str, str, str] | None:
 
 
 def index_prefix(channel: str) -> str:
-    """Return the prefix of a channel's index for pip and uv, which can be made again."""
+    """Return the prefix of a channel's index for pip and uv. The index can be made again."""
     return f"simple/{channel}/"
 
 
 def conda_prefix(channel: str) -> str:
-    """Return the prefix of a channel's index for conda, which can be made again."""
+    """Return the prefix of a channel's conda index. The index can be made again."""
     return f"conda/{channel}/"
 
 

@@ -297,6 +297,9 @@ _ROW = Struct("<QQQ")  # offset in the bundle, size, length of the target triple
 _MOST_ROWS = 4096  # real bundles have one row for each target, and one for the host
 _LONGEST_TRIPLE = 256  # characters; real ones have some fifty
 _COMPRESSED_HEAD = Struct("<4sHH")  # magic, version, method
+# After magic, version and method (clang's OffloadBundler). Version 1: uncompressed size (4 bytes),
+# hash (8). Version 2: size of the whole bundle (4), uncompressed size (4), hash (8). Version 3: as
+# version 2, with sizes of 8 bytes.
 _SIZES = {
     1: (Struct("<8x I 8x"), False),
     2: (Struct("<8x II 8x"), True),

@@ -44,11 +44,11 @@ _ARCHIVE = b"!<arch>\n"  # static library, see ar(5)
 
 CPU_64_BITS = 0x01000000
 _SUBTYPE = 0x00FFFFFF
-"""Mask of cpusubtype without the capability bits (CPU_SUBTYPE_MASK), such as the version of
-arm64e's pointer authentication.
+"""Mask of cpusubtype without its capability bits, such as the version of arm64e's pointer
+authentication: the complement of CPU_SUBTYPE_MASK.
 """
 
-# CPU_TYPE_*; bit 24 is CPU_ARCH_ABI64, bit 25 CPU_ARCH_ABI64_32
+# CPU_TYPE_* of <mach/machine.h>; bit 24 is CPU_ARCH_ABI64, bit 25 CPU_ARCH_ABI64_32
 _NAMES = {
     0x00000007: "i686",
     0x01000007: "x86_64",
@@ -58,6 +58,7 @@ _NAMES = {
     0x00000012: "ppc",
     0x01000012: "ppc64",
 }
+# (type, subtype): CPU_SUBTYPE_X86_64_H is 8, CPU_SUBTYPE_ARM64E is 2
 _SPECIAL = {
     (0x01000007, 8): "x86_64h",  # for Haswell and newer; older machines do not load it
     (0x0100000C, 2): "arm64e",  # not loaded into Python, which is no arm64e process
@@ -232,6 +233,8 @@ LC_LOAD_UPWARD_DYLIB: Final = 0x23 | LC_REQ_DYLD
 LC_DYLD_EXPORTS_TRIE: Final = 0x33 | LC_REQ_DYLD
 LC_DYLD_CHAINED_FIXUPS: Final = 0x34 | LC_REQ_DYLD
 
+# In this order: LC_LOAD_WEAK_DYLIB, LC_RPATH, LC_REEXPORT_DYLIB, LC_DYLD_INFO_ONLY,
+# LC_LOAD_UPWARD_DYLIB, LC_MAIN, LC_DYLD_EXPORTS_TRIE, LC_DYLD_CHAINED_FIXUPS, LC_FILESET_ENTRY
 REQUIRED: Final = frozenset(
     LC_REQ_DYLD | number for number in (0x18, 0x1C, 0x1F, 0x22, 0x23, 0x28, 0x33, 0x34, 0x35)
 )

@@ -61,6 +61,7 @@ _PE32 = Struct("<HBB 12x I 8x III 8x HH 4x II 4x HH 20x I".replace(" ", ""))
 _PE64 = Struct("<HBB 12x I 4x QII 8x HH 4x II 4x HH 36x I".replace(" ", ""))
 _LAYOUTS = {0x10B: (32, _PE32), 0x20B: (64, _PE64)}  # magic of PE32 and PE32+
 
+# IMAGE_FILE_MACHINE_* (PE/COFF specification, "Machine Types")
 _ARCHITECTURES = {
     0x014C: "i686",
     0x01C0: "armel",
@@ -427,6 +428,8 @@ _ENTRY = Struct("<12xIIII")  # Type, SizeOfData, AddressOfRawData, PointerToRawD
 _CODEVIEW = 2  # IMAGE_DEBUG_TYPE_CODEVIEW
 _ENTRY_SIZE = 28  # bytes of IMAGE_DEBUG_DIRECTORY
 _MOST_ENTRIES = 64
+# RSDS (PDB 7.0): signature 4, GUID 16, age 4 bytes. NB10 (PDB 2.0): signature, offset, time stamp
+# and age, 4 bytes each.
 _PATHS = {b"RSDS": 24, b"NB10": 16}  # bytes before the path in both forms of a CodeView record
 _LONGEST_RECORD = 4096  # bytes of a CodeView record that are read
 _FLAGS = Struct("<H")

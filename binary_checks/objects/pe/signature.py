@@ -50,6 +50,8 @@ def signature_matches(source: LimitedSource, header: PeHeader) -> bool | None:
 
 def _find_digest(signature: bytes) -> tuple[str, bytes]:
     """Return algorithm and digest from the SpcIndirectDataContent of a PKCS #7 signature."""
+    # RFC 2315, section 7: ContentInfo = (contentType, [0] content); section 9.1: SignedData =
+    # (version, digestAlgorithms, contentInfo, ...)
     content_info = _elements(_elements(signature)[0][1])
     signed_data = _elements(_elements(content_info[1][1])[0][1])
     kind, content = _elements(signed_data[2][1])[:2]
@@ -70,7 +72,7 @@ def _elements(content: bytes) -> list[tuple[int, bytes]]:
         tag, length = content[place], content[place + 1]
         place += 2
         if length & 0x80:
-            octets = length & 0x7F
+            octets = length & 0x7F  # long form (X.690, 8.1.3.5): how many octets the length has
             length = int.from_bytes(content[place : place + octets], "big")
             place += octets
         found.append((tag, content[place : place + length]))

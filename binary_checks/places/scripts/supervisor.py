@@ -81,7 +81,7 @@ def list_children() -> list[int]:
 
 
 def leave(status: int) -> None:
-    """Exit as the command did, by the same signal."""
+    """Exit with the command's status, or die by the signal that ended it."""
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         with contextlib.suppress(ImportError, ValueError, OSError):

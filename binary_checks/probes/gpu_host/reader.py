@@ -87,7 +87,7 @@ def read_host(
 ) -> GpuHost:
     """Turn the host probe's answer, and the end of its process, into facts.
 
-    ``dead`` maps devices for which no context was created to the reason.
+    ``dead`` maps each device that could not create a context to the reason.
     """
     dead = dead or {}
     answer = result.answer

@@ -37,7 +37,7 @@ class Tile:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Share:
-    """A row of the table below: all files, or parts of files, with one use."""
+    """A row of the table below the treemap: everything in the package that has one use."""
 
     tone: str
     name: str

@@ -44,6 +44,8 @@ def judge_kind(version: int, flags: int, where: str = "") -> Iterator[str]:
 
     ``where`` names the header.
     """
+    # The lower byte is the version, as zipfile reads it; some writers put the host system into the
+    # upper one, as in "version made by" (4.4.2).
     if version & 0xFF > NEWEST_VERSION:
         needed = version & 0xFF
         yield f"it needs version {needed // 10}.{needed % 10} of the format{where}, 6.3 is the last"

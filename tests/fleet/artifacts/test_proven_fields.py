@@ -275,7 +275,9 @@ def test_verdicts_of_one_time_that_contradict_each_other_prove_nothing(
     for value in ("cu130", "cpu"):
         signing.sign("plain", "--set", f"variant={value}")
     said = signing.try_promoting("plain", LESS.format("variant=cu130"))
-    assert said.startswith("refused: verdicts of the same time state variant cpu and cu130; ")
+    assert said.startswith(
+        "refused: verdicts that ended at the same time disagree on variant: cpu and cu130; "
+    )
 
 
 @pytest.mark.parametrize("words", [("--set", "variant"), ("--set", "colour=red")])

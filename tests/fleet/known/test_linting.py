@@ -48,7 +48,11 @@ def test_a_list_with_nothing_amiss_has_no_line() -> None:
         ('issue = "https://example.org/7"\n', "", "no issue"),
         ("expires = 2026-12-15\n", "", "no expires"),
         ("2026-12-15", "2026-11-21", "it expired on 2026-11-21"),
-        ("2026-12-15", "2027-02-23", "it expires in 93 days, on 2027-02-23: 92 at most"),
+        (
+            "2026-12-15",
+            "2027-02-23",
+            "it expires in 93 days, on 2027-02-23; at most 92 are allowed",
+        ),
         ("missing-library", "mising-library", "unknown check 'mising-library'; did you mean"),
         ('match = "libfoo.so.1"', 'path = "**"', "it accepts every problem of missing-library"),
         ("python=3.1*", "python=3.9", "cells 'python=3.9' matches no cell"),
