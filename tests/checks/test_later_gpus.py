@@ -62,8 +62,7 @@ def test_what_was_neither_compiled_nor_refused_was_not_inspected() -> None:
         ),
         NotInspected(
             path="demo/lib.so",
-            sentence="its PTX for sm_60 at offset 4096, and 1 more: nvJitLink 13.5 was not asked "
-            "about it",
+            sentence="its PTX for sm_60 at offset 4096, and 1 more: not tried with nvJitLink 13.5",
         ),
     ]
 
