@@ -61,14 +61,14 @@ def _copy_members(package: Package, tree: Tree, target: Path) -> Iterator[Copied
             yield path, Unavailable("it no longer exists")
         else:
             yield path, Unavailable(f"{times[path]} members are installed there")
-    lost = Unavailable("it no longer exists")
+    missing = Unavailable("it no longer exists")
     try:
         for entry, pieces in tree.contents([entry for _, entry in waiting.values()]):
             path, _ = waiting.pop(id(entry))
             yield path, _copy(pieces, target)
     except PackageError as error:
-        lost = Unavailable(f"it cannot be read again: {error}")
-    yield from ((path, lost) for path, _ in waiting.values())
+        missing = Unavailable(f"it cannot be read again: {error}")
+    yield from ((path, missing) for path, _ in waiting.values())
 
 
 def _copy(pieces: Iterator[bytes], target: Path) -> Path | Unavailable:

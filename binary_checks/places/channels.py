@@ -66,13 +66,20 @@ def ask_channels(
     if spec is None or spec.origin is None:
         raise Unavailable("it needs py-rattler: install binary-checks[conda]")
     modules = Path(spec.origin).parents[1]
-    asked, told = root / "request.json", root / "answer.json"
+    request_file, answer_file = root / "request.json", root / "answer.json"
     cache = root / "cache"
     cache.mkdir(exist_ok=True)
     request = {"platform": "", "cache": str(cache), "timeout": timeout, "path": [str(modules)]}
-    asked.write_text(json.dumps({**request, **task}), encoding="utf-8")
+    request_file.write_text(json.dumps({**request, **task}), encoding="utf-8")
     python = Path(sys.executable)
-    command: tuple[str, ...] = (str(python), "-I", "-B", str(_SCRIPT), str(asked), str(told))
+    command: tuple[str, ...] = (
+        str(python),
+        "-I",
+        "-B",
+        str(_SCRIPT),
+        str(request_file),
+        str(answer_file),
+    )
     if sandbox.holds:
         seen = (*find_visible(python), modules, _SCRIPT, *_find_local(task), *visible)
         limits = Limits(visible=seen, writable=(root,), network=True)
@@ -86,7 +93,7 @@ def ask_channels(
     if ended.status is None:
         raise GatherError(f"py-rattler took longer than {timeout:g} s")
     try:
-        answer = json.loads(told.read_text(encoding="utf-8"))
+        answer = json.loads(answer_file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         last = ended.stderr.strip().rpartition("\n")[2]
         how = name_crash(ended.status) or f"exit status {ended.status}"
@@ -97,12 +104,12 @@ def ask_channels(
         raise GatherError(_name_channels(str(error), task.get("channels", ()))) from None
 
 
-def _name_channels(said: str, channels: Sequence[str]) -> str:
+def _name_channels(message: str, channels: Sequence[str]) -> str:
     """Prefix a message with the names of the queried channels, unless it already contains one."""
     shown = [show(each) if "://" in each else each for each in channels]
-    if not shown or any(each.rstrip("/") in said for each in shown):
-        return said
-    return f"{' or '.join(shown)}: {said}"
+    if not shown or any(each.rstrip("/") in message for each in shown):
+        return message
+    return f"{' or '.join(shown)}: {message}"
 
 
 def _read(answer: Mapping[str, Any]) -> ChannelAnswer:

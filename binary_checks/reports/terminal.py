@@ -199,8 +199,8 @@ class RunText:
         word, gap_in_it = fitness.value, ", but not run"
         rest = text.removeprefix(word)
         after = rest.removeprefix(gap_in_it)
-        told = self._layout.paint(gap_in_it, "yellow") if after != rest else ""
-        return f"{self._layout.paint(word, _COLOURS[fitness], 'bold')}{told}{after}"
+        gap = self._layout.paint(gap_in_it, "yellow") if after != rest else ""
+        return f"{self._layout.paint(word, _COLOURS[fitness], 'bold')}{gap}{after}"
 
     def _choose(self, faults: tuple[Fault, ...]) -> list[Fault]:
         """Return the faults to show, within the limits of a check, a screen, and a run."""

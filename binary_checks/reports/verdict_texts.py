@@ -51,8 +51,8 @@ def _count_problems(package: PackageResult) -> tuple[str, ...]:
         "warning": levels[Level.WARNING],
         "accepted problem": sum(len(entry.accepted) for entry in package.entries),
     }
-    told = ", ".join(count(number, word) for word, number in found.items() if number)
-    return (told,) if told else ()
+    counts = ", ".join(count(number, word) for word, number in found.items() if number)
+    return (counts,) if counts else ()
 
 
 def count(number: int, word: str) -> str:
@@ -125,6 +125,6 @@ def count_verdicts(packages: Iterable[PackageResult]) -> str:
     """
     packages = tuple(packages)
     found = Counter(package.fitness for package in packages if not package.parts)
-    told = ", ".join(f"{found[each]:,} {each.value}" for each in Fitness if found[each])
+    counts = ", ".join(f"{found[each]:,} {each.value}" for each in Fitness if found[each])
     together = (f"; {each.file_name}: {each.fitness.value}" for each in packages if each.parts)
-    return f"{count(found.total(), 'package')}: {told}{''.join(together)}"
+    return f"{count(found.total(), 'package')}: {counts}{''.join(together)}"

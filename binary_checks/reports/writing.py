@@ -86,13 +86,13 @@ def write_all(
     ``assemble`` receives a line for each report that could not be written, as the exit code depends
     on these. If one fails, the others are written again.
     """
-    left, lost = list(destinations), list[str]()
+    left, failed = list(destinations), list[str]()
     while True:
-        run = assemble(tuple(lost))
+        run = assemble(tuple(failed))
         broke = {index: line for index, each in enumerate(left) for line in _try(each, run)}
         if not broke:
             return run
-        lost += broke.values()
+        failed += broke.values()
         left = [each for index, each in enumerate(left) if index not in broke]
 
 

@@ -54,8 +54,8 @@ class FolderSource(OpenedSource):
         if self.written == LABEL:
             raise ProfileError(f"{LABEL}: name a folder behind it: {LABEL}build/lib")
         if not self.path.is_dir():
-            lost = "not a folder" if self.path.exists() else "no such folder"
-            raise ProfileError(f"{self.written}: {lost}")
+            reason = "not a folder" if self.path.exists() else "no such folder"
+            raise ProfileError(f"{self.written}: {reason}")
         if not packages.recognises(self.path, folders=True):
             raise ProfileError(explain(self.written, self.path))
         return self

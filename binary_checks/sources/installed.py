@@ -54,9 +54,9 @@ class NamedInstallation:
         if found is None and (linked := find_linked(self.name, folders.prefix)) is not None:
             return replace(linked, folder=self.folder)
         if found is None:
-            lost = _explain_unread(folders.unread) if surroundings.static else ""
+            hint = _explain_unread(folders.unread) if surroundings.static else ""
             python = surroundings.python
-            raise ProfileError(f"--binary-installed {self.name}: not installed for {python}{lost}")
+            raise ProfileError(f"--binary-installed {self.name}: not installed for {python}{hint}")
         return replace(found, folder=self.folder)
 
 

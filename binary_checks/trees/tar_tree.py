@@ -251,8 +251,8 @@ class _StreamReader:
             return visited._replace(member=replace(visited.member, target=target))
         other = self._files.get(target)
         if other is None:
-            lost = f"it is a hard link to {target}, which is no member before it"
-            return self._members.refuse(entry, lost)
+            fault = f"it is a hard link to {target}, which is no member before it"
+            return self._members.refuse(entry, fault)
         member = replace(visited.member, target=other.path, size=other.size, sha256=other.sha256)
         return visited._replace(member=member)
 
