@@ -26,7 +26,7 @@ PLACES: tuple[type[HostPlace], ...] = (
 def choose_place(package: Package, settings: PlaceSettings) -> Place:
     """Return the place with the requested name for a package.
 
-    If no such place can hold the package, return a `NoPlace`, which raises the reason when
+    If no place with this name can hold the package, return a `NoPlace`: it raises the reason when
     something is to run.
     """
     spellings = {settings.name.kind, settings.name.label}

@@ -1,4 +1,4 @@
-"""Queries of conda channels through py-rattler, in a sandboxed process of its own."""
+"""Queries of conda channels through py-rattler, in a separate sandboxed process."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _OVERRIDES = "CONDA_OVERRIDE_"
 class ChannelAnswer:
     """The answer of py-rattler: records of packages, or why there are none."""
 
-    version: str = ""  # of py-rattler
+    version: str = ""  # version of py-rattler
     records: tuple[Mapping[str, Any], ...] = ()
     refused: str = ""  # why the package itself cannot be used
     unsolved: str = ""  # the solver's message if no packages satisfy the requirements
@@ -126,7 +126,7 @@ def _read(answer: Mapping[str, Any]) -> ChannelAnswer:
 
 
 def _find_local(task: Mapping[str, Any]) -> Iterator[Path]:
-    """Yield files of the host that the sandboxed process reads: channels and credentials."""
+    """Yield the channels and credentials on this host that the sandboxed process reads."""
     from urllib.parse import urlsplit
     from urllib.request import url2pathname
 

@@ -1,4 +1,4 @@
-"""Conda prefixes as places: a fresh one made for a package, or the one that a package lies in."""
+"""Conda prefixes as places: one made for a package, or the one that contains the package."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class CondaPlace(HostPlace):
 
     @property
     def prefix(self) -> Path:
-        """The folder that packages are linked into."""
+        """The folder into which packages are linked."""
         return self.folder.resolve() / "prefix"
 
     def _install(self, package: Package) -> InstallReport:
@@ -78,7 +78,7 @@ class CondaPlace(HostPlace):
         )
 
     def _explain(self, package: CondaPackage, answer: ChannelAnswer) -> InstallReport:
-        """Report an unsolvable package, unless this host or the given packages are to blame.
+        """Report an unsolvable package, unless this host or the given packages are the cause.
 
         Raises Unavailable or NothingNamed in those cases.
         """
@@ -95,13 +95,14 @@ class CondaPlace(HostPlace):
         )
 
     def _find_python(self) -> None:
-        """Identify the prefix's Python, always in the sandbox because it comes from a channel."""
+        """Identify the prefix's Python, always in the sandbox: it comes from a channel."""
         python = find_python(self.prefix)
         if python is None:
             return
         visible: tuple[Path, ...] = (self.prefix,)
         real = python.resolve()
-        if not real.is_relative_to(self.prefix):  # a stub for the user's interpreter
+        # a program outside of the prefix, such as the user's interpreter
+        if not real.is_relative_to(self.prefix):
             own = find_visible(self.settings.python.resolve())
             visible += own if is_below(real, own) else ()
         self.limits = replace(self.limits, visible=visible, asks_python=False)
@@ -109,7 +110,7 @@ class CondaPlace(HostPlace):
 
     @property
     def target(self) -> TargetPython:
-        """The prefix's Python. Raises NotApplicable if no package there provides one."""
+        """The prefix's Python. Raises NotApplicable if no package in the prefix provides one."""
         if self._target is None:
             if self._outcome:
                 raise NotApplicable("neither the package nor its requirements include Python")
@@ -134,7 +135,9 @@ class CondaPlace(HostPlace):
         return super().run(script, request, timeout=timeout, conditions=conditions)
 
     def scrub(self, text: str) -> str:
-        """Write paths relative to site-packages, or else to the prefix, as conda packages do."""
+        """Return the text with paths as in conda packages: relative to site-packages or the
+        prefix.
+        """
         if self._folder is not None and self._target is not None:
             for folder in (self.site_packages, self.prefix):
                 for spelling in {str(folder), str(folder.resolve())}:
@@ -144,21 +147,21 @@ class CondaPlace(HostPlace):
         return super().scrub(text)
 
     def shown(self, path: str) -> str:
-        """Write a path relative to site-packages, as probes do: ``../../../lib/x.so``."""
+        """Return a path relative to site-packages, as probes report it: ``../../../lib/x.so``."""
         for folder in {str(self.prefix), str(self.prefix.resolve())}:
             if self._target is not None and path.startswith(f"{folder}{os.sep}"):
                 path = os.path.relpath(path, Path(folder, self.site_packages.relative_to(folder)))
         return super().shown(path)
 
     def _shorten(self, text: str, package: CondaPackage) -> str:
-        """Remove temporary folders from a message, and the package's own folder."""
+        """Remove temporary folders, and the package's own folder, from a message."""
         for folder in (package.path.resolve().parent, self.folder.resolve()):
             text = text.replace(f"{folder.as_uri()}/", "").replace(f"{folder}{os.sep}", "")
         return text
 
 
 class LinkedPlace(InstalledPlace):
-    """The existing conda prefix in which a package lies; closing it removes nothing."""
+    """The existing conda prefix that contains a package; closing the place removes nothing."""
 
     serves = (LinkedPackage,)
 
@@ -169,7 +172,7 @@ class LinkedPlace(InstalledPlace):
 
 
 def require_undamaged(package: CondaPackage) -> None:
-    """Raise Unavailable for a damaged package: installers disagree on what they make of one."""
+    """Raise Unavailable for a damaged package: installers handle damaged packages differently."""
     faults = (fault for member in package.members for fault in member.faults)
     first = next(iter((*package.ambiguities, *package.archive_faults, *faults)), None)
     if first is not None:
@@ -180,8 +183,8 @@ def find_changed(package: CondaPackage, prefix: Path) -> Iterator[tuple[str, boo
     """Yield files that differ in the prefix: (path, False) if missing, (path, True) if changed.
 
     Skip files with a placeholder, since the prefix's path is written into them. If two packages
-    have a file of the same path, py-rattler moves one of them to ``__clobbers__``; the package's
-    own may be either.
+    have a file at the same path, py-rattler moves one of the two files to ``__clobbers__``; either
+    of them may be this package's.
     """
     clobbered = (path for path in prefix.glob("__clobbers__/*/**/*") if not path.is_dir())
     beside = {path.relative_to(prefix).as_posix() for path in clobbered}
@@ -201,9 +204,9 @@ def find_changed(package: CondaPackage, prefix: Path) -> Iterator[tuple[str, boo
 
 
 def _list_libraries(prefix: Path, package: CondaPackage) -> Iterator[tuple[str, str]]:
-    """Yield the shared libraries of all other packages, each with the package's name.
+    """Yield the shared libraries of all other packages, each with its package's name.
 
-    Only libraries in the folders where the loader finds them are listed.
+    Only libraries in folders that the loader searches are yielded.
     """
     for record in sorted(prefix.glob("conda-meta/*.json")):
         stated = json.loads(record.read_text(encoding="utf-8"))

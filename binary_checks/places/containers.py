@@ -1,7 +1,7 @@
-"""Containers of podman or docker, whichever is there and starts.
+"""Containers of podman or docker: the first of the two that is installed and starts.
 
-A container lives as long as this process. Its first process waits until our end of its standard
-input is closed, so it ends however we end, and the engine then removes it.
+A container lives as long as this process. The container's first process waits until its standard
+input is closed, which happens however this process ends; the engine then removes the container.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from binary_checks.processes import user_environment
 
 ENGINES = ("podman", "docker")
 Mounts = tuple[tuple[Path, str], ...]
-"""Paths of this host, each with the path where a container sees it."""
+"""Paths of this host, each with its path in the container."""
 WORK = "/tmp"  # noqa: S108 - in the container, held in memory
 _USER = "65534:65534"  # the user and group "nobody" of most distributions
 _ANSWER = 60.0  # seconds in which an engine must answer
 _START = 120.0  # seconds for a container to start; about 1 is usual
-_PULL = 900.0  # seconds to pull an image; a slow line takes 100
-_MARGIN = 10.0  # seconds by which the limit inside the container exceeds ours
+_PULL = 900.0  # seconds to pull an image; 100 on a slow connection
+_MARGIN = 10.0  # seconds by which the limit inside the container exceeds the limit outside
 _REFUSED = (125, 126, 127)
-"""Exit statuses of an engine that did not run the command; the command itself may use them, too."""
+"""Exit statuses of an engine that did not run the command. The command may exit with them, too."""
 # The shell reaps orphaned processes: podman's --init needs catatonit, which Debian only recommends.
 _WAIT = "echo started; cat; :"
 _CLEAR = f"""
@@ -67,12 +67,12 @@ class ContainerEngine:
     """A program that runs containers."""
 
     name: str  # "podman"
-    program: str  # its path
+    program: str  # path of the program
 
     def ask(self, *words: str, seconds: float = _ANSWER) -> str:
         """Run a command of the engine and return its output.
 
-        Raises GatherError with its last line.
+        Raises GatherError with the last line of the engine's error output.
         """
         try:
             done = subprocess.run(
@@ -102,7 +102,7 @@ def _last_line(said: str, status: int | None) -> str:
 def find_engine() -> ContainerEngine:
     """Find podman or docker, the first that answers.
 
-    Raises GatherError with the reasons of each.
+    Raises GatherError with the reason why each of them did not answer.
     """
     if sys.platform == "win32":
         raise GatherError("containers cannot be started on Windows; use this place on Linux")
@@ -122,9 +122,9 @@ def find_engine() -> ContainerEngine:
 
 @lru_cache
 def _try(name: str, program: str) -> str:
-    """Ask the engine for its running containers; return "" or its error.
+    """Ask the engine for its running containers; return "" or the engine's error.
 
-    Listing them needs everything that starting a container needs.
+    An engine that can list containers can also start them.
     """
     try:
         ContainerEngine(name=name, program=program).ask("ps", "--quiet")
@@ -135,7 +135,7 @@ def _try(name: str, program: str) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PulledImage:
-    """An image that the engine has."""
+    """An image that the engine has stored."""
 
     id: str
     pinned: str = ""  # reference with a digest: "docker.io/library/debian@sha256:f313…"
@@ -157,21 +157,21 @@ def read_image(text: str, reference: str, engine: str) -> PulledImage:
         (found,) = json.loads(text)
         name, digests = str(found["Id"]), [str(each) for each in found.get("RepoDigests") or ()]
         pinned = [reference] if "@" in reference else digests
-        own = f"sha256:{name.removeprefix('sha256:')}"  # for an image from no registry
+        own = f"sha256:{name.removeprefix('sha256:')}"  # an image that was pulled from no registry
         return PulledImage(id=name, pinned=(*pinned, own)[0])
     except (ValueError, KeyError, TypeError, AttributeError):
         raise GatherError(f"{engine}: its description of {reference} cannot be read") from None
 
 
 class Container:
-    """A running container. Commands run in it one after another, until it is closed or we end."""
+    """A running container. It runs commands until it is closed or this process ends."""
 
     def __init__(
         self, engine: ContainerEngine, image: PulledImage, limits: Limits, mounts: Mounts = ()
     ) -> None:
-        """Start it with read-only mounts. Raises GatherError with the engine's message."""
+        """Start a container with read-only mounts. Raises GatherError with the engine's message."""
         self._engine, self._name = engine, f"binary_checks-{uuid.uuid4().hex}"
-        # podman leaves a file in the folder where it was started when memory runs out.
+        # If memory runs out, podman leaves a file in the folder where podman was started.
         self._folder = tempfile.TemporaryDirectory(
             prefix="binary_checks-", ignore_cleanup_errors=True
         )
@@ -186,7 +186,7 @@ class Container:
                     stderr=said,
                     cwd=self._folder.name,
                     env=user_environment(),
-                    start_new_session=True,  # we handle interrupts ourselves
+                    start_new_session=True,  # an interrupt goes only to this process
                 )
             except OSError as error:
                 raise GatherError(f"{engine.program}: cannot be run: {error.strerror}") from error
@@ -206,7 +206,7 @@ class Container:
 
     @property
     def runs(self) -> bool:
-        """Whether it still runs."""
+        """Whether the container still runs."""
         return self._process.poll() is None
 
     def run(  # noqa: PLR0913 - what is run, and under what
@@ -221,12 +221,11 @@ class Container:
     ) -> ProcessResult:
         """Run a command in a clean environment, with an empty working folder and an empty home.
 
-        With ``alone=False`` the command may run concurrently with others, and sees the files that
-        they have written.
+        With ``alone=False`` the command may run at the same time as other commands, and sees the
+        files that these have written.
 
-        If the command exceeds its time limit, the container is ended, since nothing else ends all
-        processes that the command has started. Raises GatherError if the engine did not run the
-        command.
+        If the command exceeds its time limit, the container is ended: only this ends all processes
+        that the command has started. Raises GatherError if the engine did not run the command.
         """
         home = f"{WORK}/home"
         environment = {
@@ -261,7 +260,10 @@ class Container:
         return replace(ended, status=128 - ended.status) if killed and ended.status else ended
 
     def _show_stacks(self) -> None:
-        """Send SIGABRT to the probe, so that it prints its stacks: it is no descendant of ours."""
+        """Send SIGABRT to the probe, so that it prints its stacks.
+
+        The probe is found by its environment, as it is not a descendant of this process.
+        """
         with contextlib.suppress(GatherError):
             self._engine.ask("exec", self._name, "sh", "-c", _ABORT)
 
@@ -273,7 +275,7 @@ class Container:
         return True
 
     def close(self) -> None:
-        """End the container and everything that runs in it, and wait until it is gone."""
+        """End the container and all its processes, and wait until it is removed."""
         process = self._process
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
@@ -290,10 +292,10 @@ class Container:
 
 
 def _list_options(engine: ContainerEngine, limits: Limits, mounts: Mounts) -> tuple[str, ...]:
-    """Return the options that give a container its mounts and limits and nothing else."""
+    """Return the options for a container with these mounts and limits, and no other rights."""
     network = () if limits.network else ("--network", "none")
     gpu = ("--device", "nvidia.com/gpu=all") if engine.name == "podman" else ("--gpus", "all")
-    # SELinux labels would hide this host's folders, or would have to be written to them.
+    # SELinux would otherwise hide this host's folders unless it could write labels to them.
     rights = ("--security-opt", "no-new-privileges", "--security-opt", "label=disable")
     binds = (f"type=bind,source={path},target={target},readonly" for path, target in mounts)
     return (
@@ -306,12 +308,13 @@ def _list_options(engine: ContainerEngine, limits: Limits, mounts: Mounts) -> tu
     )
 
 
-# The system of a container, and its dynamic loader.
+# The operating system in a container, and its dynamic loader.
 
-_KEPT = 8 << 20  # bytes of a loader's output for one object: one line a symbol, each with a path
-_TOGETHER = 25  # objects loaded by one command; starting each command takes 0.1 s
+# bytes of a loader's output for one object: a line for each symbol, each with a path
+_KEPT = 8 << 20
+_TOGETHER = 25  # objects loaded by one command, since starting a command takes 0.1 s
 _PYTHONS_OWN = "libpthread.so.0 libdl.so.2 libutil.so.1 libm.so.6"
-"""Libraries that every CPython is linked with, so modules use them without naming them (numpy:
+"""Libraries with which every CPython is linked; modules use them without needing them (numpy:
 dladdr).
 """
 _KILLED = "137"  # exit status of a command killed at its limit: 128 + SIGKILL
@@ -332,7 +335,7 @@ _LOADERS: Mapping[str, str] = {
     "ld-musl-riscv64.so.1": "riscv64",
     "ld-musl-s390x.so.1": "s390x",
 }
-"""Architectures, as the model spells them, by the names of dynamic loaders."""
+"""Architectures, as the model names them, by the names of dynamic loaders."""
 _LOOK = """
 for each; do
   for folder in /lib64 /lib /usr/lib64 /usr/lib; do
@@ -348,7 +351,7 @@ for each in /usr/local/bin/python3.* /usr/bin/python3.* /opt/python/cp3*/bin/pyt
   if [ -x "$each" ]; then echo "python $each"; fi
 done
 """
-# As ldd -r does: glibc's loader looks up every version and symbol, and runs no code of them.
+# Like ldd -r: glibc's loader looks up every version and symbol, and runs no code of the objects.
 _TRACE = """
 mark=$1 limit=$2 most=$3 listing=$4 preload=$5 loader=$6; shift 6
 out=$(mktemp) err=$(mktemp)
@@ -364,7 +367,7 @@ _PYTHON = re.compile(r"/opt/python/.+|.*/python3\.\d+t?")
 
 
 def identify_system(container: Container, known: CleanSystem, timeout: float) -> CleanSystem:
-    """Add the C library, the loader and the Pythons that a process finds in the container."""
+    """Add the C library, the loader and the Pythons that a process in the container finds."""
     ended = container.run(("sh", "-c", _LOOK, "sh", *_LOADERS), timeout=timeout)
     found = [line.partition(" ") for line in ended.stdout.splitlines()]
     said = {key: value for key, _, value in found}
@@ -389,7 +392,7 @@ class SystemLoader:
     timeout: float  # seconds for one object
 
     def load(self, places: Sequence[str], *, python: bool) -> Mapping[str, LoaderAnswer]:
-        """Load each object in a process of its own; return answers by path in the container.
+        """Load each object in a separate process; return answers by path in the container.
 
         With ``python``, preload the libraries that every Python process has loaded.
         """
@@ -431,7 +434,7 @@ class SystemLoader:
         )
 
 
-# This host's interpreter, mounted into a container whose image has none.
+# This host's interpreter, mounted into a container whose image has no Python.
 
 _PREFIX = "/mnt/python"
 _LIBRARIES = f"{_PREFIX}/lib"
@@ -465,16 +468,16 @@ for name in sorted(names - left_out):
 class MountedPython:
     """An interpreter of this host, with the mounts that it needs in a container."""
 
-    program: str  # its path in the container
+    program: str  # path of the interpreter in the container
     mounts: Mounts
-    variables: Mapping[str, str]  # environment variables that it needs
+    variables: Mapping[str, str]  # environment variables that the interpreter needs
 
 
 def mount_python(python: Path) -> MountedPython:
-    """Return the mounts for an interpreter, below another prefix than its own.
+    """Return the mounts for an interpreter, below another prefix than on this host.
 
-    Mount only the program, the standard library and libpython: its prefix may hold a whole system.
-    Raises Unavailable if it does not start.
+    Mount only the program, the standard library and libpython: the prefix may contain a complete
+    operating system. Raises Unavailable if the interpreter does not start.
     """
     try:
         found = json.loads(ask_python(python, _ASK))
@@ -489,9 +492,9 @@ def mount_python(python: Path) -> MountedPython:
     mounts: Mounts = ((program, shown), (library, f"{_PREFIX}/{inside}"))
     variables = {}
     if shared is not None and shared.is_file():
-        # The library's built-in path names a folder of this host. Mount it outside of the system's
-        # folders: there an object that needs libpython would find it, but would not on a system
-        # whose Python is static.
+        # The library's built-in path names a folder of this host. Mount the library outside of the
+        # system's folders. In these, an object that needs libpython would find it here, but not on
+        # a system whose Python is static.
         mounts = (*mounts, (shared.resolve(), f"{_LIBRARIES}/{shared.name}"))
         variables = {"LD_LIBRARY_PATH": _LIBRARIES}
     return MountedPython(program=shown, mounts=mounts, variables=variables)
@@ -500,7 +503,7 @@ def mount_python(python: Path) -> MountedPython:
 def require_fitting(
     python: MountedPython, container: Container, title: str, timeout: float
 ) -> None:
-    """Raise Unavailable unless it runs in a container with all of its standard library."""
+    """Raise Unavailable unless the interpreter, with its whole library, runs in a container."""
     command = (python.program, "-I", "-S", "-c", _FITS)
     ended = container.run(command, timeout=timeout, variables=python.variables)
     said = (ended.stdout if ended.status == 0 else ended.stderr).strip()

@@ -1,4 +1,4 @@
-"""Environments in which a package is already installed; nothing is changed there.
+"""Environments in which a package is already installed; nothing in them is changed.
 
 ``existing:PYTHON`` names an environment by its interpreter, ``prefix:PATH`` by its folder: a
 virtual environment made by venv, virtualenv or uv, or a conda prefix.
@@ -33,8 +33,8 @@ class Folders:
 
     search: tuple[Path, ...]
     prefix: Path
-    versions: Mapping[str, str]  # of the requested distributions that are installed, by name
-    # ``.pth`` files that may add folders through code, which was not run
+    versions: Mapping[str, str]  # installed versions of the requested distributions, by name
+    # ``.pth`` files that may add folders through code; this code was not run
     unread: tuple[str, ...] = ()
 
 
@@ -48,8 +48,8 @@ def list_folders(
 ) -> Folders:
     """Ask an interpreter for its folders, and for the installed versions of distributions.
 
-    Without ``site`` nothing but the interpreter itself runs: no ``.pth`` file and no sitecustomize.
-    Raises GatherError if the interpreter does not answer.
+    Without ``site`` only the interpreter itself runs: no ``.pth`` file and no sitecustomize. Raises
+    GatherError if the interpreter does not answer.
     """
     result = run_probe(
         python,
@@ -75,7 +75,7 @@ def list_folders(
 
 
 class InstalledPlace(HostPlace):
-    """The environment of the interpreter in which the package lies; closing it removes nothing."""
+    """The existing environment that contains the package; closing the place removes nothing."""
 
     serves: ClassVar[tuple[type[Package], ...]] = (InstalledPackage,)
     spelled: ClassVar[tuple[str, ...]] = ("venv", "existing", "prefix")
@@ -85,13 +85,13 @@ class InstalledPlace(HostPlace):
         self._settle(self._identify(self.settings.python), package.path.parent)
 
     def _settle(self, target: TargetPython, site: Path) -> None:
-        """Use the packages as they are installed in ``site``."""
+        """Use the packages that are installed in ``site``."""
         self.preinstalled = tuple(
             find_installed_requirements(
                 self.requires, target, timeout=self.timeout, sandbox=self.sandbox
             )
         )
-        # A package may lie in another folder than the interpreter installs to: Debian has two.
+        # A package may be in another folder than the one to which pip installs: Debian has two.
         self._target = replace(target, paths={**target.paths, "platlib": str(site)})
         visible = (site, *filter(_is_apart, find_sources(site)))
         self.limits = replace(self.limits, visible=visible)
@@ -112,7 +112,7 @@ def find_sources(site: Path) -> Iterator[Path]:
 def _is_apart(path: Path) -> bool:
     """Return whether a sandbox may show a path.
 
-    A ``.pth`` file of any package may name ``/``, a socket or ~/.ssh.
+    A ``.pth`` file of any package may name ``/``, a socket or ~/.ssh, which must stay hidden.
     """
     home, real = Path.home().resolve(), path.resolve()
     if real.is_relative_to(home) and str(real.relative_to(home)).startswith("."):
@@ -133,7 +133,7 @@ def find_installed_requirements(
 ) -> Iterator[str]:
     """Find the installed version of each requirement; yield ``numpy 2.4.6``.
 
-    Raises Unavailable if one is missing or has an unsuitable version.
+    Raises Unavailable if a requirement is not installed, or in an unsuitable version.
     """
     requires = tuple(requires)
     if not requires:
@@ -163,13 +163,13 @@ _INFO = ".dist-info"
 
 
 def find_python(prefix: Path) -> Path | None:
-    """Find the interpreter of an environment; return None if it has none."""
+    """Find the interpreter of an environment; return None if there is none."""
     programs = (prefix / name for name in _PROGRAMS)
     return next((path for path in programs if path.is_file()), None)
 
 
 class PrefixPlace(InstalledPlace):
-    """An environment that the user names, in which this very package must be installed."""
+    """An environment that the user names; the same package must be installed in it."""
 
     serves = (Package,)
     spelled = ("existing", "prefix")
@@ -179,7 +179,7 @@ class PrefixPlace(InstalledPlace):
         self._wheel_site: Path | None = None
 
     def _install(self, package: Package) -> None:
-        """Check that the package and its requirements are installed there."""
+        """Check that the package and its requirements are installed in the environment."""
         if not self.settings.python.is_file():
             raise GatherError(f"{self._label}: there is no Python in it")
         try:
@@ -230,7 +230,7 @@ class PrefixPlace(InstalledPlace):
 
 
 def find_metadata(name: str, folders: Iterable[Path]) -> Path | None:
-    """Find the ``*.dist-info`` of a project in the first folder that has one, or return None."""
+    """Find a project's ``*.dist-info`` in the first folder that contains one, or return None."""
     found = (
         path
         for folder in folders

@@ -1,4 +1,4 @@
-"""Wheel tags and pip options for a Python on another system than this one."""
+"""Wheel tags and pip options for a Python on another system than this host's."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from binary_checks.model import TargetSystem, WheelLike
 _CPYTHON = re.compile(r"cp(?P<major>\d)(?P<minor>\d+)")
 _OLDER_NAMES = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
 _FAMILIES = {"glibc": (2, "manylinux", 60), "musl": (1, "musllinux", 10)}
-"""For each libc, its major version, the prefix of its tags and a minor version above all that
-exist.
+"""For each libc, its major version, the prefix of its tags, and a minor version greater than any
+released one.
 """
 _NEWEST_MACOS = 99
 _NEWEST_PYTHON = 30
@@ -30,7 +30,7 @@ class ForeignPython:
 
     version: tuple[int, int]
     free_threaded: bool
-    platforms: tuple[str, ...]  # best first
+    platforms: tuple[str, ...]  # platform tags, best first
 
     @property
     def abi(self) -> str:
@@ -39,12 +39,12 @@ class ForeignPython:
 
     @property
     def name(self) -> str:
-        """A name that is also valid for a folder: ``cp312-manylinux_2_28_x86_64``."""
+        """A name that is also valid as a folder's name: ``cp312-manylinux_2_28_x86_64``."""
         return f"{self.abi}-{self.platforms[0]}"
 
     @property
     def tags(self) -> tuple[Tag, ...]:
-        """The wheel tags that it accepts, best first, as pip orders them for these options."""
+        """The wheel tags that this Python accepts, best first, as pip orders them for `options`."""
         interpreter = "cp{}{}".format(*self.version)
         own = cpython_tags(self.version, [self.abi], self.platforms)
         return (*own, *compatible_tags(self.version, interpreter, self.platforms))
@@ -71,10 +71,8 @@ _LIBC_OF_NAMES = {"1": 5, "2010": 12, "2014": 17}
 def read_target_name(text: str) -> ForeignPython:
     """Read the name of a Python on another system, such as ``cp312-win_amd64``.
 
-    Raises ProfileError.
-
-    A Linux system is named by the newest tag that it accepts: ``manylinux_2_28_x86_64`` is one with
-    glibc 2.28, which accepts older tags, too.
+    A Linux system is named by the newest tag that it accepts: ``manylinux_2_28_x86_64`` is a system
+    with glibc 2.28, which accepts older tags, too. Raises ProfileError.
     """
     found = _ASKED.fullmatch(text)
     platforms = tuple(_expand_platform(found["platform"])) if found else ()
@@ -117,10 +115,10 @@ def _list_glibc(minors: Iterable[int], machine: str) -> Iterator[str]:
 def describe_python(wheel: WheelLike, target: TargetSystem) -> ForeignPython:
     """Return the oldest Python on the target system that a wheel's tags and Requires-Python allow.
 
-    For a wheel that accepts any Python, use the version that runs now. Its platforms are the tags
-    that the oldest promised system accepts, followed by tags of newer systems only: a user may have
-    a newer system, and a package's requirements often need one. Raises Unavailable if no CPython
-    accepts the wheel.
+    For a wheel that accepts any Python, use the version that runs now. The platforms are the tags
+    that the oldest promised system accepts, and after them the tags that only newer systems accept:
+    a user may have a newer system, and a package's requirements often need one. Raises Unavailable
+    if no CPython accepts the wheel.
     """
     version, free_threaded = _find_python(wheel)
     return ForeignPython(
@@ -159,7 +157,7 @@ def _find_allowed(wheel: WheelLike, lowest: tuple[int, int]) -> tuple[int, int]:
     try:
         allowed = SpecifierSet(wheel.header("Requires-Python"))
         return next((v for v in later if allowed.contains("{}.{}.99".format(*v))), lowest)
-    except ValueError:  # invalid, or a version of thousands of digits
+    except ValueError:  # an invalid version, or one of thousands of digits
         return lowest
 
 

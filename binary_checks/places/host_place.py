@@ -1,4 +1,4 @@
-"""Base class of places: probes run there, and paths are written relative to it."""
+"""Base class of places: probes run in them, and paths are reported relative to them."""
 
 from __future__ import annotations
 
@@ -40,8 +40,9 @@ class PlaceSettings:
     """The user's settings for all places."""
 
     name: PlaceName = field(default_factory=PlaceName)
-    claims: Claims = field(default_factory=Claims)  # of the package that the place is for
-    # the interpreter to make an environment from, or the one of an existing environment
+    # claims of the package for which the place is made
+    claims: Claims = field(default_factory=Claims)
+    # the interpreter from which to make an environment, or the one of an existing environment
     python: Path
     timeout: float  # seconds for each probe, and for each step of an installation
     sandbox: Sandbox = field(default_factory=Sandbox)
@@ -57,13 +58,14 @@ _Place = TypeVar("_Place", bound="HostPlace")
 class HostPlace:
     """Base class for the places; see `binary_checks.model.places.Place`."""
 
-    serves: ClassVar[tuple[type[Package], ...]] = ()  # the kinds of packages that it can hold
-    # its kinds of `PlaceName`, or a whole name with its argument
+    # the kinds of packages that this place can hold
+    serves: ClassVar[tuple[type[Package], ...]] = ()
+    # the kinds of `PlaceName` that it accepts, or a whole name with its argument
     spelled: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, settings: PlaceSettings, requires: tuple[str, ...] = ()) -> None:
         self.settings, self.timeout, self.sandbox = settings, settings.timeout, settings.sandbox
-        self.requires = requires  # further requirements, which the package does not state itself
+        self.requires = requires  # additional requirements, which the package does not state
         self.preinstalled: tuple[str, ...] = ()
         self._target: TargetPython | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -84,12 +86,12 @@ class HostPlace:
 
     @property
     def site_packages(self) -> Path:
-        """The folder that packages are installed in."""
+        """The folder in which packages are installed."""
         return self.target.site_packages
 
     @property
     def limits(self) -> Limits:
-        """What probes see there, and how much they may use."""
+        """The files that probes in this place see, and how much they may use."""
         return self.sandbox.limits
 
     @limits.setter
@@ -98,7 +100,7 @@ class HostPlace:
 
     @property
     def folder(self) -> Path:
-        """A temporary folder, which is removed with the place."""
+        """A temporary folder, which is removed together with the place."""
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(
                 prefix="binary_checks-", ignore_cleanup_errors=True
@@ -107,7 +109,7 @@ class HostPlace:
 
     @property
     def installed(self) -> InstalledFolders | None:
-        """The folders of the installed package; None if only the installer knows them."""
+        """The folders of the installed package, or None if only the installer knows them."""
         return None
 
     def with_requirements(self: _Place, requires: tuple[str, ...]) -> _Place:
@@ -115,7 +117,7 @@ class HostPlace:
         return type(self)(self.settings, requires)
 
     def install(self, package: Package) -> InstallReport | None:
-        """Install at the first call, and remember the outcome, a failure included."""
+        """Install at the first call, and remember the outcome, even a failure."""
         if not self._outcome:
             start = time.monotonic()
             try:
@@ -149,11 +151,11 @@ class HostPlace:
         timeout: float | None = None,
         conditions: Conditions | None = None,
     ) -> ProbeAnswer:
-        """Run a probe in a process of its own."""
+        """Run a probe in a separate process."""
         conditions = conditions or Conditions()
         where = {"site_packages": str(self.site_packages)} if self._target else {}
         limits = self.limits
-        # compile each module only once: twenty imports of torch take a minute less
+        # compile each module only once: this saves a minute for twenty imports of torch
         if conditions.bytecode:
             folder = self.folder / "bytecode"
             folder.mkdir(exist_ok=True)
@@ -169,7 +171,7 @@ class HostPlace:
         )
 
     def _put_decoys(self, conditions: Conditions) -> Conditions:
-        """Write the decoy libraries to a folder, and search that folder first (LD_LIBRARY_PATH)."""
+        """Write the decoy libraries to a folder, and put this folder first in LD_LIBRARY_PATH."""
         if not conditions.decoys:
             return conditions
         folder = find_decoys(self.folder, conditions.decoys)
@@ -194,8 +196,8 @@ class HostPlace:
     def driver_variables(self, environ: Mapping[str, str]) -> Mapping[str, str]:
         """Return the variables with which processes find the driver.
 
-        Some hosts have the driver in a folder that only ``LD_LIBRARY_PATH`` names; its other
-        folders are left out.
+        On some hosts the driver is in a folder that only ``LD_LIBRARY_PATH`` names; other folders
+        in this variable are left out.
         """
         folders = find_drivers(environ) if os.name == "posix" else ()
         return {"LD_LIBRARY_PATH": ":".join(map(str, folders))} if folders else {}
@@ -205,7 +207,7 @@ class HostPlace:
         return hash_file(self.site_packages / path)
 
     def scrub(self, text: str) -> str:
-        """Write paths relative to site-packages, without temporary folders."""
+        """Return the text with paths relative to site-packages, and without temporary folders."""
         folders = {self.site_packages: ""}
         if self._folder is not None:
             folders[Path(self._folder.name)] = "environment/"
@@ -215,11 +217,11 @@ class HostPlace:
         return re.sub(r"\b0x[0-9a-fA-F]{6,}\b", "0x…", text)
 
     def shown(self, path: str) -> str:
-        """Write a path with "/", relative to site-packages if it lies below it."""
+        """Return a path with "/", relative to site-packages if it is below that folder."""
         return self.scrub(path).replace(os.sep, "/")
 
     def close(self) -> None:
-        """Remove the temporary folder with everything in it."""
+        """Remove the temporary folder with all its contents."""
         if self._folder is not None:
             self._folder.cleanup()
             self._folder = None
@@ -237,7 +239,7 @@ class HostPlace:
 
 
 def find_decoys(folder: Path, decoys: Mapping[str, bytes]) -> Path:
-    """Return the folder for these decoys; decoys with equal contents share one."""
+    """Return the folder for these decoys; sets of decoys with equal contents share a folder."""
     content = hashlib.sha256()
     for name, each in sorted(decoys.items()):
         content.update(f"{name}/{len(each)}/".encode() + each)
@@ -251,9 +253,9 @@ def find_drivers(environ: Mapping[str, str]) -> tuple[Path, ...]:
 
 
 class NoPlace(HostPlace):
-    """A place for packages that no other place serves.
+    """A place for packages that no other place can hold.
 
-    Everything that needs one raises Unavailable.
+    Every method that needs a real place raises Unavailable.
     """
 
     def _install(self, package: Package) -> InstallReport:
@@ -273,7 +275,7 @@ class Differences:
 
 
 def compare(wheel: Wheel, target: TargetPython) -> Differences:
-    """Compare site-packages with the wheel, hashing every file of the wheel."""
+    """Compare site-packages with the wheel; hash every file of the wheel."""
     landings = map_installed_paths(wheel, target)
     site = target.site_packages
     missing = {name for name, path in landings.items() if not path.is_file()}
@@ -312,14 +314,14 @@ def map_installed_paths(wheel: Wheel, target: TargetPython) -> dict[str, Path]:
 
 
 def _is_rewritten(archive_name: str) -> bool:
-    """Return whether installers write other contents: RECORD, and the first line of scripts."""
+    """Return whether installers change the content: of RECORD, and of the first line of scripts."""
     parts = archive_name.split("/")
     own = len(parts) == 2 and parts[0].endswith(".dist-info") and parts[1] in WRITTEN_BY_INSTALLERS
     return own or (parts[0].endswith(".data") and parts[1] == "scripts")
 
 
 def _list_digests(wheel: Wheel) -> dict[str, str]:
-    """Return the SHA-256 of each file in hexadecimal: the computed one, else the one in RECORD."""
+    """Return the SHA-256 of each file in hexadecimal: the computed one, or else RECORD's."""
     recorded = {row.path: decode_hash(row.hash) for row in wheel.record or ()}
     digests = {m.archive_name: m.sha256 or recorded.get(m.archive_name, "") for m in wheel.members}
     return {name: digest for name, digest in digests.items() if digest}
@@ -329,7 +331,7 @@ def hash_file(path: Path) -> str:
     """Return the SHA-256 of a regular file in hexadecimal; "" if it cannot be read."""
     digest = sha256()
     try:
-        if not path.is_file():  # pipes and devices have no end
+        if not path.is_file():  # reading a pipe or a device might never end
             return ""
         with path.open("rb") as file:
             while block := file.read(1 << 20):
@@ -342,7 +344,7 @@ def hash_file(path: Path) -> str:
 def _find_unrecorded(wheel: Wheel, site: Path, landings: Mapping[str, Path]) -> Iterator[Path]:
     """Find the files in site-packages that neither RECORD nor another project lists."""
     if wheel.record is None:
-        return  # the check of RECORD reports it; here it would be one line a file
+        return  # the check of RECORD reports this; here each file would be reported
     recorded = {landings[row.path] for row in wheel.record if row.path in landings}
     foreign = set(_list_foreign(wheel, site))
     for folder, _, file_names in os.walk(site):
@@ -355,7 +357,7 @@ def _find_unrecorded(wheel: Wheel, site: Path, landings: Mapping[str, Path]) -> 
 
 
 def _list_foreign(wheel: Wheel, site: Path) -> Iterator[Path]:
-    """Yield the files of all other projects: requirements, and pip if it had to be installed."""
+    """Yield the files of all other projects: requirements, and pip if pip had to be installed."""
     for record in site.glob("*.dist-info/RECORD"):
         if record.parent.name != wheel.dist_info:
             yield record

@@ -1,7 +1,7 @@
-"""A container of an image as a place, with nothing else but the package and its requirements.
+"""A container of an image as a place that contains only the package and its requirements.
 
-Probes run with a Python of the image that accepts the package, or with this host's Python if that
-runs there. If neither does, the system's own loader can still load every object.
+Probes run with a Python of the image that accepts the package, or with this host's Python if it
+runs in the container. If there is neither, the system's own loader can still load every object.
 """
 
 from __future__ import annotations
@@ -66,20 +66,21 @@ from binary_checks.places.venv import require_wheels
 from binary_checks.profile.toml_values import parse_toml
 from binary_checks.trees import open_tree
 
-# The choice of an image: a reference is used as it is, ``oldest`` and ``newest`` are chosen.
+# The choice of an image: a reference is used unchanged; ``oldest`` and ``newest`` select an image.
 
 _ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ImageEntry:
-    """An image, with the facts that are known before it runs."""
+    """An image, with the facts that are known before it is started."""
 
     name: str
-    reference: str  # as podman and docker accept it
+    reference: str  # reference that podman and docker accept
     libc: str = ""  # "glibc 2.31"; "" for an image that the user named
     architectures: tuple[str, ...] = ()
-    clean: bool = True  # False if it has libraries that a wheel may have forgotten to include
+    # False if the image has libraries that a wheel may have forgotten to include
+    clean: bool = True
 
     @property
     def libc_version(self) -> tuple[int, ...]:
@@ -89,7 +90,7 @@ class ImageEntry:
 
     @property
     def reservation(self) -> str:
-        """A sentence that says what a pass in this image does not prove; "" for a clean image."""
+        """A sentence on what a pass in this image does not prove; "" for a clean image."""
         if self.clean:
             return ""
         return (
@@ -116,7 +117,7 @@ def list_images() -> tuple[ImageEntry, ...]:
 
 
 def choose_image(name: str, claims: Claims) -> ImageEntry:
-    """Return the image of that name, or the one that fits the systems that a package claims.
+    """Return the image with that name, or the one that fits the systems that a package claims.
 
     Raises NothingNamed if no image of the table fits.
     """
@@ -138,7 +139,7 @@ def choose_image(name: str, claims: Claims) -> ImageEntry:
 def rank(
     name: str, claims: Claims, entries: Sequence[ImageEntry], machine: str
 ) -> Iterator[ImageEntry]:
-    """Yield the images of the systems that a package claims, sorted from or to the oldest."""
+    """Yield the images of the systems that a package claims, oldest first or newest first."""
     fitting = [
         entry
         for entry in entries
@@ -151,7 +152,7 @@ def rank(
 
 
 def _fits(entry: ImageEntry, claim: SystemClaim, machine: str) -> bool:
-    """Return whether the image runs on this machine, and its libc is the claimed one or newer."""
+    """Return whether the image runs on this machine, with the claimed libc or a newer one."""
     if claim.system not in {"linux", "any"}:
         return False
     if claim.architectures and machine not in claim.architectures:
@@ -161,7 +162,7 @@ def _fits(entry: ImageEntry, claim: SystemClaim, machine: str) -> bool:
 
 
 def find_host_architecture() -> str:
-    """Return the architecture of this host as the model spells it."""
+    """Return the architecture of this host as the model names it."""
     machine = platform.machine().lower()
     return _ARCHITECTURES.get(machine, machine)
 
@@ -184,13 +185,14 @@ class ImagePlace(HostPlace):
     def __init__(self, *arguments: object, **keywords: object) -> None:
         super().__init__(*arguments, **keywords)  # type: ignore[arg-type]
         self._found: dict[str, object] = {}
-        self._containers: dict[bool, Container] = {}  # by whether they can use the host's GPUs
+        # containers by whether they can use the host's GPUs
+        self._containers: dict[bool, Container] = {}
         self._files = ExitStack()
         self._prefix: Prefix | None = None
-        self._base = ""  # the interpreter that the environment is made from
+        self._base = ""  # the interpreter from which the environment is made
 
     def _once(self, name: str, make: Callable[[], _Answer]) -> _Answer:
-        """Return the result of ``make`` of the first call; a failure is remembered, too."""
+        """Return the result of the first call of ``make``; a failure is remembered, too."""
         if name not in self._found:
             try:
                 self._found[name] = make()
@@ -203,7 +205,7 @@ class ImagePlace(HostPlace):
 
     @property
     def system(self) -> CleanSystem:
-        """The system of the image, which is pulled and started when it is first needed."""
+        """The system of the image; the image is pulled and started when it is first needed."""
         return self._once("system", self._look)
 
     @property
@@ -230,7 +232,7 @@ class ImagePlace(HostPlace):
     def _open(self, *, gpu: bool = False) -> Container:
         """Return the running container of this package.
 
-        Start a new one if it was ended at a limit.
+        Start a new container if the previous one was ended at a limit.
         """
         there = self._containers.get(gpu)
         if there is None or not there.runs:
@@ -260,7 +262,7 @@ class ImagePlace(HostPlace):
         try:
             yield from self._mounted.mounts
         except Unavailable:
-            return  # reported when a Python is needed
+            return  # the error is reported when a Python is needed
 
     def _look(self) -> CleanSystem:
         """Ask the container's system for its libc, loader and Pythons."""
@@ -277,7 +279,7 @@ class ImagePlace(HostPlace):
         return self._target
 
     def _list_pythons(self) -> Iterator[str]:
-        """Yield the image's interpreters, then this host's if it runs there."""
+        """Yield the image's interpreters, and then this host's if it runs in the container."""
         yield from self.system.pythons
         yield self._once("fitting", self._require_fitting)
 
@@ -327,7 +329,7 @@ class ImagePlace(HostPlace):
         raise NothingNamed(f"it cannot be imported there: {refusals[-1]}")
 
     def _make_environment(self, target: TargetPython) -> TargetPython:
-        """Make a virtual environment of an interpreter in the container, without running it."""
+        """Make a virtual environment for an interpreter in the container, without running it."""
         home = target.executable.parent
         prefix = self.folder / posixpath.basename(PACKAGE)
         (prefix / "bin").mkdir(parents=True)
@@ -366,7 +368,7 @@ class ImagePlace(HostPlace):
         timeout: float | None = None,
         conditions: Conditions | None = None,
     ) -> ProbeAnswer:
-        """Run a probe in a process of its own, in the container."""
+        """Run a probe in a separate process in the container."""
         conditions = self._put_decoys(conditions or Conditions())
         shared = {"bytecode": f"{WORK}/bytecode"} if conditions.bytecode else {}
         where = {"site_packages": str(self.site_packages)} if self._target else {}
@@ -419,7 +421,7 @@ class ImagePlace(HostPlace):
         return {}
 
     def resolve(self, package: Package, paths: Sequence[str]) -> tuple[LoaderAnswer, ...]:
-        """Load objects with the system's loader, each in a process of its own."""
+        """Load objects with the system's loader, each in a separate process."""
         require_system(package.claims, self.system)
         prefix = self._once("prefix", partial(self._lay_out, package))
         programs = {item.path for item in package.objects if item.kind is Kind.EXECUTABLE}
@@ -452,7 +454,8 @@ class ImagePlace(HostPlace):
         try:
             self.require_installed(wheel)
         except Unavailable:
-            if self._prefix is not None:  # it was installed there and refused
+            # the wheel was to be installed in the prefix, and was refused
+            if self._prefix is not None:
                 raise
         if self._prefix is None:
             folder = self.folder / posixpath.basename(PACKAGE)
@@ -475,7 +478,7 @@ class ImagePlace(HostPlace):
         return ended.stdout.partition(" ")[0] if ended.status == 0 else ""
 
     def scrub(self, text: str) -> str:
-        """Write paths relative to site-packages, without temporary folders."""
+        """Return the text with paths relative to site-packages, and without temporary folders."""
         return super().scrub(text).replace(f"{PACKAGE}/", "environment/")
 
     def close(self) -> None:
@@ -510,15 +513,15 @@ def _rename(text: str, package: Package, prefix: Prefix | UnpackedFiles) -> str:
 # Installation for another system: the wheel is unpacked, and its requirements are resolved for the
 # container's Python.
 #
-# No code of a package runs meanwhile: the wheel's files are written where installers would put
-# them, and uv accepts only wheels for the requirements.
+# During the installation no code of a package runs: the wheel's files are written to the paths that
+# installers use, and uv accepts only wheels for the requirements.
 
 _ELSEWHERE = (InstalledPackage, CondaLike)
-"""Packages that need others around them, which are not resolved for an image."""
+"""Packages that need other packages; these are not resolved for an image."""
 _GLIBC = (17, 28, *range(31, 41))
 """The minor versions of glibc that uv 0.13 accepts as ``--python-platform``."""
 _PREFIX = "lib/python*/site-packages"
-"""The folder of packages in a prefix that uv makes; the version is that of uv's own interpreter."""
+"""The folder of packages in a prefix that uv makes, with the version of uv's own interpreter."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -526,12 +529,12 @@ class Prefix:
     """A folder of this host that is mounted as an environment of another system."""
 
     folder: Path
-    site: str  # path of site-packages in it: "lib/python3.13/site-packages"
+    site: str  # path of site-packages in the prefix: "lib/python3.13/site-packages"
 
     def place(self, package: Package, path: str) -> str:
         """Return the path in this prefix of a path in the package.
 
-        The version of Python may differ.
+        The version of Python in the two paths may differ.
         """
         inside = package.layout.inside(path)
         return path if inside is None else f"{self.site}/{inside}"
@@ -545,12 +548,12 @@ class Prefix:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnpackedFiles:
-    """A folder of this host with the members of a package that no installer knows."""
+    """A folder of this host with the members of a package that no installer can install."""
 
     folder: Path
-    # member names, which are paths in that folder, by their paths in the package
+    # names of members, which are paths in that folder, by path in the package
     names: Mapping[str, str]
-    paths: Mapping[str, str]  # the inverse
+    paths: Mapping[str, str]  # paths in the package by names of members
 
     def place(self, package: Package, path: str) -> str:
         """Return the path in the folder of an object of the package."""
@@ -564,7 +567,7 @@ class UnpackedFiles:
 
 
 def require_movable(package: Package) -> None:
-    """Raise NothingNamed for a package that runs only with others around it."""
+    """Raise NothingNamed for a package that runs only together with other packages."""
     if isinstance(package, _ELSEWHERE):
         raise NothingNamed(f"{package.noun} cannot be tested in an image")
 
@@ -604,21 +607,21 @@ def _claims(claim: SystemClaim, system: CleanSystem) -> bool:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WheelInstallation:
-    """A wheel, with the prefix that it is installed to and the system of that prefix."""
+    """A wheel, with the prefix into which it is installed and the system of that prefix."""
 
     wheel: Wheel
     prefix: Prefix
-    target: TargetPython  # requirements are resolved for this interpreter
+    target: TargetPython  # the interpreter for which requirements are resolved
     system: CleanSystem
     settings: PlaceSettings
-    requires: tuple[str, ...] = ()  # further requirements, which the wheel does not state itself
+    requires: tuple[str, ...] = ()  # additional requirements, which the wheel does not state
 
 
 def fill(cargo: WheelInstallation) -> str:
     """Install the wheel and its requirements in the prefix; return "" or why uv refused.
 
-    Raises Unavailable for requirements that cannot be resolved or a wheel that cannot be unpacked
-    here, GatherError if the network or the machine failed.
+    Raises Unavailable for requirements that cannot be resolved or a wheel that cannot be unpacked,
+    GatherError if the network or the machine failed.
     """
     wheel, target = cargo.wheel, cargo.target
     require_wheels(wheel, cargo.settings.given, target)
@@ -635,7 +638,7 @@ def _install_required(held: tuple[str, ...], cargo: WheelInstallation) -> str:
     root = prefix.folder.parent
     cwd = root / "empty"
     cwd.mkdir(exist_ok=True)
-    # otherwise a requirement that requires the wheel would install another one
+    # otherwise a requirement that requires the wheel would install another version of the wheel
     left_out = root / "left-out.txt"
     left_out.write_text(f"{cargo.wheel.name}; sys_platform == 'never'\n", encoding="utf-8")
     installer = _find_uv(cargo, cwd)
@@ -652,7 +655,7 @@ def _install_required(held: tuple[str, ...], cargo: WheelInstallation) -> str:
 
 
 def _find_uv(cargo: WheelInstallation, cwd: Path) -> Installer:
-    """Return uv, set to resolve for a Python that is not on this host; pip cannot."""
+    """Return uv, set to resolve for a Python that is not on this host, which pip cannot do."""
     settings, target = cargo.settings, cargo.target
     if find_uv() is None or target.free_threaded:
         what = "a free-threaded Python" if target.free_threaded else "another Python without uv"
@@ -676,7 +679,10 @@ def _name_platform(system: CleanSystem) -> str:
 
 
 def unpack_wheel(wheel: Wheel, prefix: Prefix) -> None:
-    """Write the files of a wheel where installers put them. Raises Unavailable, GatherError."""
+    """Write the files of a wheel to the paths that installers use.
+
+    Raises Unavailable, GatherError.
+    """
     paths = {member.archive_name: member.path for member in wheel.members}
     root = prefix.folder.resolve()
     try:
@@ -702,7 +708,7 @@ def unpack_wheel(wheel: Wheel, prefix: Prefix) -> None:
 
 
 def make_readable(folder: Path) -> None:
-    """Let any user read a folder and everything in it, whatever our umask is."""
+    """Let any user read a folder and all its contents, whatever this process's umask is."""
     for parent, _, names in os.walk(folder):
         Path(parent).chmod(0o755)
         for path in (Path(parent, name) for name in names):

@@ -22,14 +22,14 @@ _UV_VARIABLES = (
     "UV_INDEX_URL",
     "UV_NO_INDEX",
 )
-# Later sections take precedence, as in pip; "install" is the command that we run.
+# Later sections take precedence, as in pip; "install" is the command that the installer runs.
 _SECTIONS = ("global", "install", ":env:")
 
 
 def read_pip_settings(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the settings that pip itself reports, by name ("index-url").
+    """Return the settings that pip reports, by name ("index-url").
 
-    If pip is not installed, return the settings in its variables.
+    If pip is not installed, return the settings in pip's environment variables.
     """
     environ = user_environment() if environ is None else environ
     variables = make_installer_environment(environ=environ)
@@ -80,10 +80,10 @@ def _unquote(text: str) -> str:
 def translate_for_uv(settings: Mapping[str, str], environ: Mapping[str, str]) -> tuple[str, ...]:
     """Return pip's settings as options of uv.
 
-    If the user has set any index for uv, use only those.
+    If the user has set an index for uv, use only uv's indexes.
     """
     if any(environ.get(name) for name in _UV_VARIABLES):
-        # uv 0.13.8 queries the index in spite of UV_NO_INDEX, so pass the option, too.
+        # uv 0.13.8 queries the index despite UV_NO_INDEX, so the option is passed, too.
         return ("--no-index",) if is_true(environ.get("UV_NO_INDEX", "")) else ()
     return tuple(_translate(settings))
 
@@ -105,19 +105,20 @@ def _translate(settings: Mapping[str, str]) -> Iterator[str]:
         for value in settings.get(name, "").split():
             yield from (option, make_absolute(value) if name == "find-links" else value)
     if settings.get("extra-index-url"):
-        # pip chooses the best version of all indexes, uv by default the best of the first index.
+        # pip chooses the best version from all indexes, uv by default the best from the first
+        # index.
         yield from ("--index-strategy", "unsafe-best-match")
 
 
 def make_absolute(place: str) -> str:
-    """Return the location of links, with relative paths made absolute."""
+    """Return a location of links as an absolute path or URL."""
     return place if "://" in place else str(Path(place).absolute())
 
 
 def translate_variables_for_uv(
     settings: Mapping[str, str], environ: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return settings that uv reads only from variables, unless the user has set these."""
+    """Return settings that uv reads only from variables, unless the user has set them for uv."""
     names = {"cert": "SSL_CERT_FILE", "client-cert": "SSL_CLIENT_CERT", "proxy": "ALL_PROXY"}
     links = ",".join(map(make_absolute, filter(None, environ.get("UV_FIND_LINKS", "").split(","))))
     found = {
@@ -134,10 +135,10 @@ _LEAKS = (
     *("PIP_TARGET", "PIP_PREFIX", "PIP_USER"),
 )
 PIP = (sys.executable, SAFE_PATH, "-m", "pip")
-"""The pip of this environment; a module of that name in the current folder is not imported."""
+"""The pip of this environment; a module with the name pip in the current folder is not imported."""
 
 HELD_PIP = str(resources.files("binary_checks.places.scripts") / "held_pip.py")
-"""The script that runs pip and restricts it where pip has no option for it."""
+"""The script that runs pip and restricts it in ways for which pip has no option."""
 
 
 def has_pip() -> bool:
@@ -149,7 +150,7 @@ def choose_folder(neutral: Path) -> Path:
     """Return the folder in which to run pip.
 
     On POSIX it is the user's current folder, so that relative paths in settings work. On Windows it
-    is a neutral one: programs are searched for in the current folder first, and pip runs rustc.
+    is ``neutral``: Windows searches the current folder first for programs, and pip runs rustc.
     """
     return Path() if os.name == "posix" else neutral
 
@@ -157,9 +158,9 @@ def choose_folder(neutral: Path) -> Path:
 def make_installer_environment(
     private: Path | None = None, environ: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Return the user's environment, for proxies and credentials, without variables that mislead.
+    """Return the user's environment, for proxies and credentials, without misleading variables.
 
-    Temporary files of the installer go to the ``private`` folder, which we remove.
+    Temporary files of the installer go to the ``private`` folder, which the caller removes.
     """
     environ = user_environment() if environ is None else environ
     kept = {name: value for name, value in environ.items() if not name.startswith(_LEAKS)}

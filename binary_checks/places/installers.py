@@ -1,4 +1,4 @@
-"""Installation and downloads of wheels with uv, or with pip if there is no uv."""
+"""Installation and downloads of wheels with uv, or with pip if uv is not installed."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ class Installer:
     """A program that installs wheels into the environment of a given interpreter."""
 
     name: str  # "uv 0.13.8"
-    command: tuple[str, ...]  # up to and including "install"
+    command: tuple[str, ...]  # the command up to "install", included
     no_index: tuple[str, ...]  # options that disable all of the user's sources
-    has_index: bool = True  # whether the user's settings leave it an index
-    # names the file to which pip logs its requests and the files that it skipped
+    has_index: bool = True  # whether the user's settings leave the installer an index
+    # variable that names the file to which pip logs requests and the files that it skipped
     log_variable: str = ""
-    # options for the user's sources if it does not read these settings itself
+    # options for the user's sources, for an installer that does not read these settings
     sources: tuple[str, ...] = ()
-    # whether it must run in the user's folder, as settings may contain relative paths
+    # whether the installer must run in the user's folder, as settings may contain relative paths
     relative: bool = False
     variables: Mapping[str, str] = field(default_factory=dict)
     # variables to set together with `no_index`
@@ -68,10 +68,10 @@ class Installer:
 
 
 def find_installer(python: Path, *, cwd: Path, timeout: float, builds: bool = False) -> Installer:
-    """Find uv, else our own pip, else install the interpreter's bundled pip into the environment.
+    """Find uv, else the pip of this environment, else install the interpreter's bundled pip.
 
-    Without ``builds`` the installer builds nothing, and does not follow requirements by URL that a
-    package states. Raises GatherError if none of the three runs.
+    Without ``builds`` the installer builds nothing, and does not follow URLs in a package's
+    requirements. Raises GatherError if none of the three runs.
     """
     environ = make_installer_environment()
     if (binary := find_uv()) is not None:
@@ -88,9 +88,9 @@ def find_installer(python: Path, *, cwd: Path, timeout: float, builds: bool = Fa
 def _find_pips(
     python: Path, *, cwd: Path, timeout: float, builds: bool
 ) -> Iterator[tuple[str, ...]]:
-    """Yield the command of our pip, then that of the interpreter's own pip.
+    """Yield the command of this environment's pip, then that of the interpreter's own pip.
 
-    The latter is only installed when it is asked for.
+    The interpreter's pip is installed only when the caller requests the second command.
     """
     start = (str(python), "-I")
     held = (*start, HELD_PIP)
@@ -116,7 +116,7 @@ def _make_pip(pip: tuple[str, ...], version: str, *, builds: bool) -> Installer:
         command=(*pip, "install", *options, *wheels_only),
         no_index=("--no-index",),
         has_index=not is_true(read_pip_settings().get("no-index", "")),
-        log_variable="PIP_LOG",  # pips that install build requirements read it, too
+        log_variable="PIP_LOG",  # pips that install build requirements read this variable, too
         relative=True,
         without_sources={"PIP_CONFIG_FILE": os.devnull, "PIP_FIND_LINKS": ""},
     )
@@ -125,9 +125,10 @@ def _make_pip(pip: tuple[str, ...], version: str, *, builds: bool) -> Installer:
 def find_uv() -> str | None:
     """Find uv on PATH or as a package of this environment, but never in the current folder.
 
-    Return None if there is none.
+    Return None if uv is not installed.
     """
-    found = shutil.which("uv")  # Windows searches the current folder first, which gives ".\\uv.EXE"
+    # Windows searches the current folder first, and then returns ".\\uv.EXE"
+    found = shutil.which("uv")
     if found and Path(found).is_absolute():
         return found
     try:
@@ -159,9 +160,9 @@ def _make_uv(binary: str, version: str, python: Path, *, builds: bool) -> Instal
 def install(
     installer: Installer, requirements: tuple[str, ...], *, index: bool, cwd: Path, timeout: float
 ) -> str:
-    """Install the package, the last of ``requirements``, with what it requires.
+    """Install the package, the last of ``requirements``, with the packages that it requires.
 
-    Return "" or why it was refused.
+    Return "" or why the package was refused.
 
     ``requirements`` may include options. Without ``index`` the given files are the only source.
     Raises GatherError if a source or the machine failed, Unavailable if a requirement was not among
@@ -201,9 +202,8 @@ def describe_given(
 ) -> tuple[str, ...]:
     """Return each wheel as a requirement, and each folder as a ``--find-links`` option.
 
-    If a folder contains a single version of a project, that version is used even if an index has a
-    newer one: the pin is written to the file ``constraints``. Raises Unavailable for a missing
-    path.
+    If a folder contains a single version of a project, this version is used even if an index has a
+    newer one: the file ``constraints`` pins it. Raises Unavailable for a missing path.
     """
     options: list[str] = []
     pins: list[str] = []
@@ -222,7 +222,7 @@ def describe_given(
 
 
 def list_requirements(paths: Iterable[Path]) -> Iterator[str]:
-    """Yield the Requires-Dist of each wheel given as a file, for any extra.
+    """Yield the Requires-Dist of each wheel that is given as a file, for any extra.
 
     Folders are omitted: installers choose from them as from an index. Files that cannot be read are
     skipped, since the installer refuses them.
@@ -262,10 +262,10 @@ def pin_versions(file_names: Iterable[str], tags: frozenset[Tag]) -> Iterator[st
     )
 
 
-# Blame: whether the package, an index or this machine caused a failure of pip or uv.
+# The cause of a failure of pip or uv: the package, an index or this machine.
 #
 # pip skips an index that fails, and then reports that no distribution matches, exactly as for a
-# project that no index has. Only its log contains the index's answer. uv reports the failure.
+# project that no index has. Only pip's log contains the index's answer. uv reports the failure.
 
 _FULL, _READ_ONLY = "the disk is full", "the disk cannot be written to"
 _UNTRUSTED, _LOCKED = "the index is not trusted", "the index wants credentials"
@@ -274,7 +274,7 @@ _CHANGED = "the index sends other bytes than it states"
 _CUT = "the index sent a broken file, or half of one"
 _BROKE = "installation broke"
 _ORDER = (_FULL, _READ_ONLY, _LOCKED, _ERROR, _UNTRUSTED, _CHANGED, _CUT, _BROKE, _UNREACHED)
-"""Causes by precedence: if a run has several, only the first is reported."""
+"""Causes in order of precedence: if a run has several, only the first is reported."""
 
 _OF_MACHINE = {  # values of errno, and of Windows: access denied, write-protected, disk full
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS, 5, 19), _READ_ONLY),
@@ -301,11 +301,11 @@ _LOGGED = re.compile(
     re.MULTILINE,
 )
 _ABSENT = re.compile(r"4(?:04|10) Client Error")
-# download.pytorch.org answers 403 for a project that it lacks; uv makes the same exception for it.
+# download.pytorch.org answers 403 for a project that it lacks; uv makes the same exception.
 _ABSENT_THERE = re.compile(r"https://download\.pytorch\.org/\S* 403 Client Error")
 _IGNORED = re.compile(r"The repository located at (?P<host>\S+) is not a trusted or secure host")
 _BROKEN_OFF = re.compile(r"^ERROR: Exception:\nTraceback ", re.MULTILINE)
-_REQUESTS = re.compile(  # the frames of a traceback in which pip queries an index
+_REQUESTS = re.compile(  # frames of a traceback of pip that was querying an index
     r"pip[\\/](?:_internal[\\/](?:index[\\/]collector|network[\\/])"
     r"|_vendor[\\/](?:urllib3|requests|cachecontrol|truststore)[\\/])"
 )
@@ -314,10 +314,10 @@ _POOL = re.compile(
     r"(?:Max retries exceeded with url: (?P<path>\S+) \(Caused by (?P<reason>.*)\))?"
 )
 _OF_REQUESTS = re.compile(r"HTTPS?ConnectionPool\(|https?://|[Cc]onnection |IncompleteRead")
-"""Words in messages of the requests library; pip also reports an OSError for a wheel without
-RECORD.
+"""Words in messages of the requests library. Without them an OSError may be from pip itself, which
+raises one for a wheel without RECORD.
 """
-_AROUND = re.compile(  # text that pip, urllib3 and requests write around a reason
+_AROUND = re.compile(  # text that pip, urllib3 and requests add to a reason
     r"<[\w.]+ object at 0x\w+>: | for url: \S+| for url \([^()]*\)|^connection error: "
     r"|Could not install packages due to an OSError: |^THESE PACKAGES .*? tampered with them\. "
 )
@@ -341,7 +341,7 @@ _BEGINNINGS = {
         r"|(?:connection-failed|connection-timeout|proxy-connection-failed)$",
     }.items()
 }
-# Words of each cause in a message that is known to be about an index's answer.
+# Words for each cause in a message that is known to describe an index's answer.
 _REASONS = {
     _LOCKED: re.compile(r"(?:^|failed: )40[137] "),
     _ERROR: re.compile(r"(?:^|failed: |too many )[345]\d\d "),
@@ -355,11 +355,11 @@ _NOT_GIVEN = re.compile(
     r"|could not find a version that satisfies|no matching distribution|no solution found",
     re.IGNORECASE,
 )
-# uv's messages if the user's settings, in whatever file, disable its index.
+# uv's messages if the user's settings disable uv's index, in whatever file they are.
 _NO_INDEX = re.compile(
     r"index lookups were disabled|network was disabled|in the provided package locations"
 )
-# uv by itself refuses URL requirements of packages from an index, pip only of those from PyPI.
+# By default uv refuses URL requirements of packages from any index, pip only of those from PyPI.
 _BY_URL = re.compile(
     rf"^{REFUSED}(?P<held>.+)"
     r"|URL dependencies must be expressed as direct requirements"
@@ -374,7 +374,7 @@ _NO_WHEEL = re.compile(r"satisfies the requirement (?P<text>\S.*?) \(from ")
 _SKIPPED = re.compile(r"No sources permitted for \S+ (?P<url>\S+)")
 _FOLLOWS = "which only --binary-allow-builds follows"
 _BUILDS = "and only --binary-allow-builds builds one"
-# Paths in a temporary folder of uv, whose name differs in each run.
+# Paths in a temporary folder of uv; its name is different in each run.
 _PRIVATE = re.compile(r"[^\s`'\"]*[\\/]\.tmp\w+[\\/]")
 
 
@@ -386,12 +386,12 @@ class _Statement(NamedTuple):
 
 
 def attribute_failure(output: str, *, index: bool, log: str = "") -> str:
-    """Return an installer's error in one line if the package is to blame, otherwise raise.
+    """Return an installer's error in one line if the package is the cause, otherwise raise.
 
-    ``index`` says whether the installer had one to query; ``log`` is the content of pip's log.
+    ``index`` states whether the installer had an index; ``log`` is the content of pip's log.
     """
     line, said = summarise_output(output), output
-    # uv wraps its lines at the terminal's width, at any place.
+    # uv wraps its lines at the terminal's width, even inside a word.
     output = f"{output}\n{' '.join(_DRAWING.sub(' ', output).split())}"
     if found := _BY_URL.search(output):
         held = found["held"] or line
@@ -406,10 +406,10 @@ def attribute_failure(output: str, *, index: bool, log: str = "") -> str:
 
 
 def _has_source(output: str, log: str) -> bool:
-    """Return whether pip skipped an sdist of the project that it found no version of."""
+    """Return whether pip skipped an sdist of a project for which it found no version."""
     try:
         wanted = Requirement(find_missing_requirement(output))
-    except InvalidRequirement:  # or the text is empty
+    except InvalidRequirement:  # this is not a requirement, or the text is empty
         return False
     return any(_is_source_of(wanted, url) for url in _SKIPPED.findall(log))
 
@@ -425,7 +425,7 @@ def _is_source_of(wanted: Requirement, url: str) -> bool:
 
 
 def summarise_output(output: str) -> str:
-    """Return the relevant lines in one: pip's ``ERROR:`` lines if there are some."""
+    """Return the relevant lines as one line: pip's ``ERROR:`` lines if there are some."""
     lines = [" ".join(_DRAWING.sub(" ", line).split()) for line in output.splitlines()]
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
     # pip itself failed: the last line of its traceback names the exception
@@ -438,22 +438,22 @@ def summarise_output(output: str) -> str:
 
 
 def find_missing_requirement(output: str) -> str:
-    """Return the requirement for which pip found no wheel, or "" if it failed otherwise."""
+    """Return the requirement for which pip found no wheel, or "" for any other failure."""
     found = _NO_WHEEL.search(output)
     return found["text"] if found else ""
 
 
 def read_last_line(output: str) -> str:
-    """Return the last line of the traceback that pip ended with, or "" if it has none."""
+    """Return the last line of the traceback with which pip ended, or "" if there is none."""
     return output.rstrip().rpartition("\n")[2] if _BROKEN_OFF.search(output) else ""
 
 
 def find_fault(output: str, log: str = "") -> str:
     """Return a fault of an index or of this machine in one line that begins with its cause.
 
-    Return "" if there is none: then the package is to blame. ``output`` comes from an installer
-    that failed, ``log`` from pip's log file. Only words of the installer itself count: a package
-    may require a project called ``certificate``.
+    Return "" if there is no such fault: then the package is the cause. ``output`` is the output of
+    an installer that failed, ``log`` the content of pip's log file. Only words of the installer
+    count: a package may require a project called ``certificate``.
     """
     faults: dict[str, str] = {}
     for cause, said in (*_read_log(log), *_read_traceback(output), *_read_errors(output, log)):
@@ -464,7 +464,7 @@ def find_fault(output: str, log: str = "") -> str:
 
 
 def read_log(path: Path) -> str:
-    """Return the content of pip's log, or "" if there is none, as on a full disk."""
+    """Return the content of pip's log, or "" if there is no log, for example on a full disk."""
     try:
         return path.read_text("utf-8", "replace")
     except OSError:
@@ -519,7 +519,7 @@ def _split(output: str) -> Iterator[_Statement]:
 
 
 def _name_error(text: str) -> str:
-    """Return the cause of a reported error, or "" if the package is to blame."""
+    """Return the cause of a reported error, or "" if the package is the cause."""
     _, by_system, reason = text.rpartition("due to an OSError: ")
     if by_system and not reason.startswith("[") and _OF_REQUESTS.search(reason):
         return _name_reason(reason)  # errors of the requests library have no errno
@@ -537,9 +537,9 @@ def _name_of_machine(text: str) -> str:
 
 
 def _format_chain(statements: list[_Statement], place: int) -> str:
-    """Return the statement; for a chain of causes return the first and the last of it."""
+    """Return the statement; of a chain of causes, return the first and the last statement."""
     if " " not in statements[place].text and place + 1 < len(statements):
-        place += 1  # the statement is an identifier that pip gives its error; the next is the text
+        place += 1  # the statement is pip's identifier for the error; the text follows
     first = last = place
     while first > 0 and statements[first].kind in _CHAINED:
         first -= 1
@@ -559,7 +559,7 @@ _LONGEST_DOWNLOAD = 3600.0  # seconds; torch's requirements are more than 2 GB
 
 
 def download(requirements: Iterable[str], python: ForeignPython, folder: Path) -> str:
-    """Download a wheel for each requirement into the folder, without its own requirements.
+    """Download a wheel for each requirement into the folder, without the wheels' requirements.
 
     Raises GatherError with one line if an index has no fitting wheel or cannot be reached. If pip
     itself failed, return its last line: pip 23.2 fails on requirements that it cannot parse only

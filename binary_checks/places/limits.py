@@ -1,8 +1,8 @@
 """Limits of a probe: which files it sees, how much it may use, and the watcher that enforces them.
 
-RLIMIT_NPROC does not apply to root, and Linux has no limit of memory for several processes. So the
-parent measures, up to ten times a second, how much a probe and its descendants use. On Windows a
-job object does it (`processes.py`).
+RLIMIT_NPROC does not apply to root, and Linux has no limit of memory for several processes.
+Therefore the parent measures, up to ten times a second, how much a probe and its descendants use.
+On Windows a job object limits them (`processes.py`).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from pathlib import Path
 
 _INTERVAL = 0.1  # seconds between measurements
 ENTRY = 512  # bytes that each file counts for at least
-_SHARE = 0.05  # the largest share of one processor's time that measuring may use
-_LARGE = 16 << 30  # bytes: torch and numba each import in 1 GiB; a leak has no end
+_SHARE = 0.05  # the largest share of one processor's time that measuring may take
+_LARGE = 16 << 30  # bytes of memory that no import needs: torch and numba import in 1 GiB each
 _RESIDENT = re.compile(r"^(?:RssAnon|RssShmem|VmSwap):\s+(\d+) kB", re.MULTILINE)
 _PROPORTIONAL = re.compile(r"^(?:Pss_Anon|Pss_Shmem|SwapPss):\s+(\d+) kB", re.MULTILINE)
 TEMPORARY = Path("/tmp")  # noqa: S108
@@ -32,18 +32,18 @@ MEMORY = (TEMPORARY, Path("/dev/shm"))  # noqa: S108 - POSIX's shared memory: Op
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
-    """The files that a probe sees, and how much it may use together with all its descendants.
+    """The files that a probe sees, and how much the probe and all its descendants may use.
 
-    Paths and devices apply only in a sandbox; without one a probe sees what its user sees.
+    Paths and devices apply only in a sandbox; without a sandbox a probe sees its user's files.
     """
 
-    visible: tuple[Path, ...] = ()  # folders, files and links that it may read
+    visible: tuple[Path, ...] = ()  # folders, files and links that the probe may read
     asks_python: bool = True
     """Whether to ask the interpreter, outside of the sandbox, which other files it needs."""
-    writable: tuple[Path, ...] = ()  # folders of this host, which probes share
+    writable: tuple[Path, ...] = ()  # folders of this host that probes may write and share
     # writable folders in which other processes write, too: their size is not limited
     services: tuple[Path, ...] = ()
-    private: Path = TEMPORARY  # an empty folder of its own, in memory inside a sandbox
+    private: Path = TEMPORARY  # an empty folder for the probe only, in memory inside a sandbox
     network: bool = False
     gpu: bool = False  # whether GPU devices are visible
     processes: int = 512
@@ -58,7 +58,7 @@ class Limits:
 
     @property
     def empty(self) -> Path:
-        """The empty folder in which it starts."""
+        """The empty folder in which the probe starts."""
         return self.private / "empty"
 
     @property
@@ -68,7 +68,7 @@ class Limits:
 
 
 def limit_forks(limits: Limits) -> dict[str, int]:
-    """Return RLIMIT_NPROC for the user, counting processes that run already; empty for root."""
+    """Return RLIMIT_NPROC for the user, including processes that run already; empty for root."""
     if sys.platform != "linux" or os.geteuid() == 0:
         return {}
     running = 0
@@ -85,8 +85,8 @@ class Watcher:
     def __init__(
         self, pid: int, limits: Limits, end: Callable[[], None], *, confined: bool
     ) -> None:
-        """Start watching; ``confined`` says whether the process has mounts of its own."""
-        self.exceeded = ""  # what there was too much of, for the end of a sentence
+        """Start watching; ``confined`` states whether the process has its own mounts."""
+        self.exceeded = ""  # the resource that exceeded its limit, for the end of a sentence
         self._pid, self._limits, self._end, self._confined = pid, limits, end, confined
         self._memory = limits.memory or choose_memory()
         self._stop = threading.Event()
@@ -119,9 +119,10 @@ class Watcher:
         return ""
 
     def _takes_more_disk(self, pids: tuple[int, ...]) -> bool:
-        """Return whether its files exceed a limit.
+        """Return whether the files of the process exceed a limit.
 
-        In memory also count files: a tmpfs limits only bytes, but each file uses memory, too.
+        For folders in memory, count the files as well: a tmpfs limits only bytes, but each file
+        uses memory, too.
         """
         limits = self._limits
         most = limits.shared or limits.disk
@@ -136,8 +137,8 @@ class Watcher:
 def count_files(pid: int, path: Path) -> int:
     """Count the files of a file system that only the process's mount namespace has at that path.
 
-    Return 0 if it cannot be read, or if it is this host's file system: on a busy host a sandbox is
-    slow to mount its own, and the thousands of files on the host's are not the package's.
+    Return 0 if the file system cannot be read, or is this host's: on a busy host, a sandbox is slow
+    to mount its own file system, and the thousands of files on the host's are not the package's.
     """
     seen = Path(f"/proc/{pid}/root") / str(path).lstrip("/")
     try:
@@ -156,7 +157,7 @@ def choose_memory() -> int:
 
 
 def _read_free() -> Iterator[int]:
-    """Yield the free bytes that the system reports, and those that control groups leave."""
+    """Yield the free bytes that the system reports, and the free bytes of control groups."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         text = Path("/proc/meminfo").read_text(encoding="ascii")
         found = re.search(r"^MemAvailable:\s+(\d+) kB", text, re.MULTILINE)
@@ -183,7 +184,7 @@ def _count_resident(pid: int) -> int:
 
 def _count_proportional(pid: int) -> int:
     found = _sum_lines(Path(f"/proc/{pid}/smaps_rollup"), _PROPORTIONAL)
-    # Not readable: it has just ended, the Linux is too old, or the process is not ours.
+    # None: the process has just ended, Linux is too old, or the process is another user's.
     return _count_resident(pid) if found is None else found
 
 
@@ -244,7 +245,7 @@ def list_descendants(pid: int) -> tuple[int, ...]:
 
 
 def _list_parents() -> Iterator[tuple[int, int]]:
-    """Yield the process id and the parent's of each running process."""
+    """Yield the id and the parent's id of each running process."""
     for name in os.listdir("/proc"):  # noqa: PTH208 - thousands of paths a second
         if name.isdecimal():
             with contextlib.suppress(OSError, ValueError):
@@ -255,9 +256,9 @@ def _list_parents() -> Iterator[tuple[int, int]]:
 
 
 def find_below(pid: int, depth: int) -> int:
-    """Return the descendant ``depth`` levels below, each time the first child.
+    """Return the descendant ``depth`` levels below; at each level take the first child.
 
-    Stop where there is none.
+    Stop at a process without children.
     """
     for _ in range(depth):
         parents = list(_list_parents()) if sys.platform == "linux" else []
@@ -266,7 +267,7 @@ def find_below(pid: int, depth: int) -> int:
 
 
 def kill_below(pid: int) -> None:
-    """Kill all descendants of a process. Stop them first, so that none starts another."""
+    """Kill all descendants of a process. Stop them first, so that none starts another process."""
     stopped: set[int] = set()
     for _ in range(_ROUNDS):
         new = set(list_descendants(pid)) - stopped

@@ -1,4 +1,4 @@
-"""Processes that are run for a limited time and leave nothing behind, and the talk with probes.
+"""Processes that run for a limited time and leave nothing behind, and the conversation with probes.
 
 Only the head and the tail of a process's output are kept, so that no amount of output fills a disk
 or the memory.
@@ -30,25 +30,27 @@ from binary_checks.processes import SUSPENDED, close_job, open_job
 
 # The conversation with a probe.
 #
-# The probe reserves its standard input and output for this, and gives the package ``/dev/null``
-# instead. Each line begins with a token that only the request contains. An answer counts only with
-# a nonce, which is sent after the probe has reported that the package's part is over. So a package
-# that exits, execs, or writes to descriptors it does not own, cannot forge an answer.
+# The probe reserves its standard input and output for this conversation, and gives the package
+# ``/dev/null`` instead. Each line begins with a token that only the request contains. An answer
+# counts only with a nonce, which is sent after the probe has reported that the package's part is
+# over. So a package that exits, execs, or writes to descriptors that it does not own, cannot forge
+# an answer.
 
 _LONGEST_ANSWER = 16 << 20  # bytes
 END = "end"
-"""The stage of a probe whose work is done, while the interpreter shuts down."""
+"""The stage in which a probe's work is done, and the interpreter shuts down."""
 DISCONNECTED = 76
-"""The exit status of a probe whose descriptors were closed, so that it cannot answer."""
+"""The exit status of a probe whose descriptors were closed, so that the probe cannot answer."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProbeMessages:
-    """The messages of a probe until its pipe closed."""
+    """The messages that a probe sent until its pipe closed."""
 
     answer: Mapping[str, Any] = field(default_factory=dict)  # empty if there was no valid answer
-    finished: bool = False  # the answer came with the nonce, at the end of the probe's work
-    ended: bool = False  # and the interpreter then shut down by itself
+    # whether the answer had the nonce, which a probe receives at the end of its work
+    finished: bool = False
+    ended: bool = False  # whether the interpreter then shut down normally
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,11 +58,11 @@ class StageLimit:
     """The time limit of a probe's current stage."""
 
     seconds: float
-    end: float  # by time.monotonic()
+    end: float  # end of the stage, as of time.monotonic()
 
 
 class Conversation:
-    """A conversation with one probe, on a thread of its own.
+    """A conversation with one probe, in a separate thread.
 
     ``stages`` maps names of stages, which the probe reports, to limits in seconds.
     """
@@ -71,7 +73,7 @@ class Conversation:
         self.request = request
         self._stages, self._stage = stages or {}, ""
         self.staged = bool(self._stages)
-        self.limit: StageLimit | None = None  # of the current stage, if it has one
+        self.limit: StageLimit | None = None  # limit of the current stage, if it has one
         self._token, self._nonce = (secrets.token_hex(16).encode() for _ in range(2))
         self._known, self._finished, self._ended = b"", False, False
         self._thread: threading.Thread | None = None
@@ -84,7 +86,7 @@ class Conversation:
     def end(self, patience: float) -> ProbeMessages:
         """Return the messages.
 
-        Wait at most ``patience`` seconds, as another process may hold the pipe open.
+        Wait at most ``patience`` seconds, as another process may keep the pipe open.
         """
         if self._thread is not None:
             self._thread.join(patience)
@@ -105,7 +107,7 @@ class Conversation:
     def _receive(self, line: bytes, stdin: IO[bytes]) -> None:
         token, _, said = line.partition(b" ")
         if not secrets.compare_digest(token, self._token):
-            return  # printed by something that ran before the probe
+            return  # the line was printed before the probe began
         kind, _, rest = said.partition(b" ")
         nonce, _, answer = rest.partition(b" ")
         own = secrets.compare_digest(nonce, self._nonce)
@@ -142,25 +144,25 @@ def read_answer(text: bytes) -> Mapping[str, Any]:
     return answer if isinstance(answer, dict) else {}
 
 
-# Running a process and everything that it starts.
+# Execution of a process and of all processes that it starts.
 
 COOKIE = "BINARY_CHECKS_PROCESS"
 _KEPT = 64 * 1024  # bytes of output: half of it the head, half the tail
-_GLANCE = 0.5  # seconds between looks at the stage of a probe
-_GRACE = 3.0  # seconds from SIGABRT to SIGKILL, and for pipes to drain
+_GLANCE = 0.5  # seconds between two checks of a probe's stage
+_GRACE = 3.0  # seconds from SIGABRT to SIGKILL, and for reading what is left in pipes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProcessResult:
-    """The end of a process, with its output."""
+    """How a process ended, with its output."""
 
-    status: int | None  # as subprocess returns it; None: killed at its time limit
+    status: int | None  # status as subprocess returns it; None: killed at its time limit
     stdout: str = ""
     stderr: str = ""
-    # native functions, innermost first, at the time limit, if requested
+    # native functions on the stack at the time limit, innermost first, if requested
     calls: tuple[str, ...] = ()
     heard: ProbeMessages = field(default_factory=ProbeMessages)  # messages of the conversation
-    exceeded: str = ""  # which limit it exceeded, for the end of a sentence
+    exceeded: str = ""  # the limit that the process exceeded, for the end of a sentence
     # seconds allowed for the stage in which it was killed; 0: no limit of a stage
     limit: float = 0.0
 
@@ -169,13 +171,13 @@ class Runner(enum.IntEnum):
     """The program that runs a command; the value is the number of processes above the command."""
 
     ITSELF = 0
-    SUPERVISOR = 1  # our supervisor, which adopts orphans on Linux
-    SANDBOX = 2  # above the first process of the namespaces, which end with it
+    SUPERVISOR = 1  # the supervisor, which adopts orphans on Linux
+    SANDBOX = 2  # a process above the first process of the namespaces; both end together
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Watch:
-    """How to watch a command that is ended at its limits."""
+    """How to watch a command that is ended when it exceeds a limit."""
 
     runner: Runner
     limits: Limits
@@ -199,7 +201,7 @@ class _Drain(threading.Thread):
                 del self._tail[: -self._half]
 
     def text(self) -> str:
-        """Return the kept text; do not wait for a child that escaped and holds the pipe open."""
+        """Return the kept text; do not wait for an escaped child that keeps the pipe open."""
         self.join(_GRACE)
         return bytes(self._head + self._tail).decode("utf-8", "replace")
 
@@ -216,14 +218,14 @@ def run_process(  # noqa: PLR0913 - what the process is given, and under what
     abort: Callable[[], None] | None = None,
     kept: int = _KEPT,
 ) -> ProcessResult:
-    """Run a command in a session of its own, and kill all processes that are left at the end.
+    """Run a command in its own session, and kill all processes that are left at the end.
 
     At the time limit, or at the limit of the conversation's stage, send SIGABRT on POSIX, so that
-    faulthandler prints the stacks, then kill. With ``calls``, first ask a debugger for the native
-    stack. ``abort`` sends the signal instead if the process is not a descendant of ours. With
-    ``talk``, standard input and output belong to the conversation. ``watch`` limits how much all
-    the processes together may use. Keep ``kept`` bytes of each output. Raises OSError if the
-    command cannot be started.
+    faulthandler prints the stacks, then kill the process. With ``calls``, first ask a debugger for
+    the native stack. If the process is not a descendant of this one, ``abort`` sends the signal
+    instead. With ``talk``, standard input and output belong to the conversation. ``watch`` limits
+    how much all the processes together may use. Keep ``kept`` bytes of each output. Raises OSError
+    if the command cannot be started.
     """
     cookie = uuid.uuid4().hex
     started = tuple(str(part) for part in command)
@@ -289,12 +291,12 @@ def run_process(  # noqa: PLR0913 - what the process is given, and under what
 
 
 def _kill_tree(process: subprocess.Popen[bytes], runner: Runner) -> None:
-    """Kill a running process and its descendants; stop them all before, in case of a fork bomb."""
+    """Kill a running process and its descendants; stop them all first, in case of a fork bomb."""
     if process.poll() is None:
         if runner is not Runner.SANDBOX:
             kill_below(process.pid)
         if runner is Runner.SUPERVISOR and sys.platform == "linux":
-            # A process forked meanwhile is adopted by the supervisor, which ends it.
+            # The supervisor adopts a process that was forked in the meantime, and ends it.
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(_GRACE)
         process.kill()
@@ -303,9 +305,9 @@ def _kill_tree(process: subprocess.Popen[bytes], runner: Runner) -> None:
 def _wait(
     process: subprocess.Popen[bytes], timeout: float, talk: Conversation | None
 ) -> float | None:
-    """Wait for the end and return None.
+    """Wait until the process ends, and return None.
 
-    At a limit return the seconds of the stage, or 0 for the process's.
+    At a limit, return the number of seconds allowed: for the stage, or 0 for the process.
     """
     end = time.monotonic() + timeout
     while True:
@@ -345,7 +347,7 @@ def _kill_session(leader: int) -> None:
 
 
 def _kill_escaped(cookie: str) -> None:
-    """Kill processes that started a session of their own: on Linux they are found by a variable."""
+    """Kill processes that started their own sessions; on Linux a variable identifies them."""
     if sys.platform != "linux":
         return
     variable = f"{COOKIE}={cookie}".encode()
@@ -384,18 +386,19 @@ def name_crash(status: int) -> str:
     return ""
 
 
-# A control group for one probe, if we may create one: RLIMIT_NPROC does not apply to root, and a
-# fork bomb is faster than anybody who counts processes.
+# A control group for one probe, if this process may create one: RLIMIT_NPROC does not apply to
+# root, and a fork bomb is faster than a program that counts processes.
 
 _ROOT = Path("/sys/fs/cgroup")
-_PATIENCE = 15.0  # seconds for killed processes to disappear; thousands take a while
-_ENTER = 'echo $$ > "$0"; exec "$@"'  # for a POSIX shell: $$ is its process, $0 the group's file
+_PATIENCE = 15.0  # seconds for killed processes to end; for thousands of processes this is slow
+# for a POSIX shell: $$ is the shell's process, $0 the group's file
+_ENTER = 'echo $$ > "$0"; exec "$@"'
 
 
 class ControlGroup:
-    """A control group that limits processes and threads.
+    """A control group that limits the number of processes and threads.
 
-    `close` kills them and removes the group.
+    `close` kills the processes and removes the group.
     """
 
     def __init__(self, folder: Path, tasks: int) -> None:
@@ -404,7 +407,7 @@ class ControlGroup:
         (folder / "pids.max").write_text(str(tasks), encoding="ascii")
 
     def enter(self, command: tuple[str, ...]) -> tuple[str, ...]:
-        """Return a command that enters the group before it executes the given one.
+        """Return a command that enters the group before it executes the given command.
 
         If a running process were moved instead, its earlier children would stay outside.
         """
@@ -431,7 +434,7 @@ class ControlGroup:
 
 
 def open_group(tasks: int) -> ControlGroup | None:
-    """Create a group next to our own or below it; return None if we may not."""
+    """Create a group next to this process's group or below it; return None without permission."""
     if sys.platform == "linux" and os.geteuid() == 0:
         for parent in _find_parents():
             with contextlib.suppress(OSError):
@@ -464,7 +467,7 @@ def _read(path: Path) -> str:
 KERNEL = "kernel:"
 """Prefix of the name of a function of the Linux kernel."""
 
-# Output of both was examined as packaged by Debian; neither is required.
+# The output of both debuggers was examined as packaged by Debian; neither is required.
 _COMMANDS = {
     "eu-stack": ("-1", "-n", "32", "-p"),
     "gdb": ("-batch", "-nx", "-ex", "bt 32", "-p"),
@@ -473,14 +476,14 @@ _FRAME = re.compile(r"^#\d+ +(?:0x[0-9a-f]+)? *(?:in )?(?P<what>.*)$", re.MULTIL
 _NAMELESS = "(anonymous namespace)"
 _LONGEST = 80  # characters of a function's name; C++ names have no limit
 _KERNEL_FRAME = re.compile(r"^\[<[0-9a-fx]+>\] (?P<name>\w+)", re.MULTILINE)
-_TIMEOUT = 30.0  # seconds; gdb reads the symbols of all loaded libraries
+_TIMEOUT = 30.0  # seconds for a debugger; gdb reads the symbols of all loaded libraries
 
 
 def read_native_stack(pid: int) -> tuple[str, ...]:
     """Return the functions on the stack of the process's first thread, innermost first.
 
-    If no debugger can attach, return the kernel functions in which it waits, each with a prefix
-    ("kernel:hrtimer_nanosleep"); empty if these cannot be read either.
+    If no debugger can attach, return the kernel functions in which the process waits, each with a
+    prefix ("kernel:hrtimer_nanosleep"), or nothing if these cannot be read either.
     """
     for name, options in _COMMANDS.items():
         program = shutil.which(name)
@@ -490,9 +493,9 @@ def read_native_stack(pid: int) -> tuple[str, ...]:
 
 
 def explain_missing_stack(calls: tuple[str, ...]) -> str:
-    """Explain why a stack contains no function of the process itself, and what helps.
+    """Explain why a stack contains no function of the process itself, and what to do.
 
-    Return "" if it contains one.
+    Return "" if the stack contains one.
     """
     if any(not name.startswith(KERNEL) for name in calls):
         return ""
@@ -522,9 +525,9 @@ def _read_frame(what: str) -> str:
 
 
 def _read_kernel_stack(process: Path) -> tuple[str, ...]:
-    """Return the kernel functions that a process waits in.
+    """Return the kernel functions in which a process waits.
 
-    Root may read all of them, other users only the innermost.
+    Root may read all of these functions, other users only the innermost.
     """
     for name, pattern in (("stack", _KERNEL_FRAME), ("wchan", re.compile(r"(?P<name>[a-z_]\w*)"))):
         with contextlib.suppress(OSError):
