@@ -135,9 +135,7 @@ class CondaPlace(HostPlace):
         return super().run(script, request, timeout=timeout, conditions=conditions)
 
     def scrub(self, text: str) -> str:
-        """Return the text with paths as in conda packages: relative to site-packages or the
-        prefix.
-        """
+        """Return the text with paths relative to site-packages, or else to the prefix."""
         if self._folder is not None and self._target is not None:
             for folder in (self.site_packages, self.prefix):
                 for spelling in {str(folder), str(folder.resolve())}:

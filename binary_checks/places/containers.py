@@ -262,7 +262,7 @@ class Container:
     def _show_stacks(self) -> None:
         """Send SIGABRT to the probe, so that it prints its stacks.
 
-        The probe is found by its environment, as it is not a descendant of this process.
+        The engine sends the signal, as the probe is not a descendant of this process.
         """
         with contextlib.suppress(GatherError):
             self._engine.ask("exec", self._name, "sh", "-c", _ABORT)

@@ -1,4 +1,4 @@
-"""Probes: one script in one process of the target interpreter, and the reading of its answer."""
+"""Probes: a script runs in one process of the target interpreter, and its answer is read."""
 
 from __future__ import annotations
 
@@ -44,10 +44,11 @@ def run_probe(  # noqa: PLR0913 - what is run, and under what
 ) -> ProbeAnswer:
     """Run a probe's script with a request, in a clean environment and an empty folder.
 
-    A script that is given by its path gets the path of our ``process.py`` as its argument. The
-    sandbox's limits apply even if no sandbox holds.
+    A script that is named by its path gets the path of our ``process.py`` as its argument. The
+    sandbox's limits apply even if there is no sandbox.
 
-    A process that ends badly still gives an answer; GatherError means that it could not be started.
+    If the process ends badly, the answer says how. Raises GatherError if the process could not be
+    started.
     """
     conditions, sandbox = conditions or Conditions(), sandbox or Sandbox()
     if not os.access(python, os.X_OK):
@@ -76,8 +77,8 @@ def run_probe(  # noqa: PLR0913 - what is run, and under what
         )
         limits.home.mkdir()
         limits.empty.mkdir()
-        # Without site only the interpreter runs, which needs no supervision; but work on GPUs needs
-        # their devices.
+        # Without site only the interpreter runs, which needs no supervision, unless the probe uses
+        # GPUs, whose devices the sandbox must show.
         confined = conditions.site or conditions.gpu
         argv, watch = sandbox.start(command, limits) if confined else (command, None)
         own = limit(conditions, limits, timeout)
@@ -97,7 +98,7 @@ def run_probe(  # noqa: PLR0913 - what is run, and under what
 
 
 def limit(conditions: Conditions, limits: Limits, timeout: float) -> dict[str, object]:
-    """Return the part of the request with the limits that the probe sets for itself."""
+    """Return the part of the request with the limits that the probe sets for its own process."""
     bounds = {
         "CORE": 0,
         "FSIZE": limits.shared or limits.disk,
@@ -111,7 +112,7 @@ def limit(conditions: Conditions, limits: Limits, timeout: float) -> dict[str, o
 
 
 def make_environment(home: Path) -> dict[str, str]:
-    """Return the environment of a probe: a home of its own, and nothing of the user's."""
+    """Return the environment of a probe: a separate home folder, and no variables of the user."""
     if os.name == "nt":
         system = os.environ.get("SYSTEMROOT", r"C:\Windows")
         return {
@@ -127,7 +128,7 @@ def make_environment(home: Path) -> dict[str, str]:
 
 
 def judge_end(ended: ProcessResult, timeout: float) -> ProbeAnswer:
-    """Return how a probe ended, given its process's end and the conversation."""
+    """Return how a probe ended, given how its process ended and the conversation."""
     outcome, detail = Ending.OK, ""
     aborted = _FATAL.search(ended.stderr) is not None
     if ended.exceeded:
@@ -174,10 +175,11 @@ def identify(
 ) -> TargetPython:
     """Identify an interpreter.
 
-    Without ``site`` nothing but the interpreter itself runs: no ``.pth`` file and no sitecustomize.
-    Raises GatherError if it does not answer; then no probe can run in it.
+    Without ``site`` only the interpreter itself runs: no ``.pth`` file and no sitecustomize. Raises
+    GatherError if the interpreter does not answer; then it can run no probe.
     """
-    # The packaging installed here computes the tags in the target, whose libc and ABI matter.
+    # The target interpreter computes the tags, since its libc and ABI matter. It imports the
+    # packaging that is installed in this environment.
     folder = Path(packaging.__file__).parent
     sandbox = sandbox or Sandbox()
     limits = replace(sandbox.limits, visible=(folder, *sandbox.limits.visible))
@@ -233,7 +235,7 @@ def _list(value: object) -> list[object]:
 
 
 def _guess_tags(version: str) -> Iterator[Tag]:
-    """Yield tags of a CPython that is too old for our packaging, for this host's platform."""
+    """Yield tags, for this host's platform, of a CPython that is too old for this packaging."""
     python = tuple(int(part) for part in version.split(".")[:2])
     platforms = list(platform_tags())
     flags = "m" if python < (3, 8) else ""
@@ -251,20 +253,20 @@ def require_fit(wheel: Wheel, target: TargetPython) -> None:
     wanted = wheel.header("Requires-Python")
     try:
         fits = not wanted or SpecifierSet(wanted).contains(target.version, prereleases=True)
-    except ValueError:  # invalid, or a version of thousands of digits
-        return  # the installer reports what is wrong with it
+    except ValueError:  # an invalid version, or one of thousands of digits
+        return  # the installer reports the fault
     if not fits:
         raise Unavailable(f"the wheel requires Python {wanted}, the interpreter is {target.name}")
 
 
 def format_tags(tags: Iterable[Tag]) -> str:
-    """Format the first of the tags, and the number of others."""
+    """Format the first tags, and the number of the remaining tags."""
     first, *more = sorted(map(str, tags))
     return f"{first} (and {len(more)} more)" if more else first
 
 
 def _describe_place(target: TargetPython, tags: Iterable[Tag]) -> str:
-    """Describe the system: "linux x86_64"; add its libc if the wheel is for this architecture."""
+    """Describe the system: "linux x86_64", and its libc if the wheel is for this architecture."""
     place = target.platform.replace("-", " ")
     architecture = place.rpartition(" ")[2]
     close = any("linux" in tag.platform and tag.platform.endswith(architecture) for tag in tags)

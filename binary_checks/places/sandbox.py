@@ -1,4 +1,4 @@
-"""The sandbox that probes run in: bubblewrap, if it works on this host."""
+"""The sandbox in which probes run: bubblewrap, if it works on this host."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from binary_checks.places.limits import MEMORY, TEMPORARY, Limits
 from binary_checks.places.processes import Runner, Watch
 
 _PATIENCE = 60.0  # seconds for a confined interpreter to start
-# True if it is among the first processes of a namespace, and cannot read other processes'
-# environments.
+# True if the process is among the first of a namespace, and cannot read the environments of other
+# processes.
 _PROOF = """
 import os
 def tells(pid):
@@ -38,14 +38,15 @@ _SCRIPTS = Path(__file__).parent / "scripts"
 class Sandbox:
     """The sandbox that keeps a probe from the user's files, processes and network."""
 
-    program: str = ""  # the path of bubblewrap; "" if there is no sandbox
-    own_proc: bool = True  # whether it has a /proc of its own; otherwise it reads the host's
-    reason: str = "it was not asked for"  # why there is none
-    contained: bool = False  # whether all packages run in containers and need no sandbox
-    limits: Limits = field(default_factory=Limits)  # of what runs in it, or without one
+    program: str = ""  # the path of bubblewrap; "" without a sandbox
+    # whether the sandbox has its own /proc; otherwise it shows the host's /proc
+    own_proc: bool = True
+    reason: str = "it was not asked for"  # why there is no sandbox
+    contained: bool = False  # whether all packages run in containers, and therefore need no sandbox
+    limits: Limits = field(default_factory=Limits)  # limits for commands, with or without a sandbox
 
     def describe(self) -> str:
-        """Return the line that describes it in the header of a report."""
+        """Return the line on the sandbox for the header of a report."""
         network = " with the network" * self.limits.network
         if self.contained:
             return f"in containers{network}"
@@ -56,7 +57,7 @@ class Sandbox:
 
     @property
     def holds(self) -> bool:
-        """Whether a sandbox works here."""
+        """Whether there is a sandbox, which works on this host."""
         return bool(self.program)
 
     def start(self, command: tuple[str, ...], limits: Limits) -> tuple[tuple[str, ...], Watch]:
@@ -79,7 +80,7 @@ class Sandbox:
 def choose_sandbox(mode: str, *, network: bool = False) -> Sandbox:
     """Choose a sandbox for ``--binary-sandbox``: bubblewrap if it works, otherwise none.
 
-    Raises Unavailable if one is required and none works.
+    Raises Unavailable if a sandbox is required but does not work.
     """
     found = Sandbox(reason="--binary-sandbox off") if mode == "off" else _find_bubblewrap()
     if mode == "require" and not found.holds:
@@ -104,7 +105,7 @@ def _find_bubblewrap() -> Sandbox:
 
 @lru_cache
 def _try(program: str, *, own_proc: bool) -> str:
-    """Start a confined interpreter; return "", or in one line why it is not confined."""
+    """Start a confined interpreter; return "", or a line on why it is not confined."""
     python = Path(sys.executable)
     try:
         command = (str(python), "-I", "-S", "-c", _PROOF)
@@ -130,7 +131,8 @@ def _try(program: str, *, own_proc: bool) -> str:
 # Confinement in namespaces of Linux, made by bubblewrap.
 #
 # A confined command has its own processes, mounts, network and IPC. The system is read-only, and
-# only named files of the user are visible. Whatever it writes is in memory, and ends with it.
+# only named files of the user are visible. All files that the command writes are in memory, and
+# disappear when it ends.
 
 _GPU_DEVICES = ("nvidia*", "nvidia-caps", "dri", "kfd", "dxg")
 
@@ -140,11 +142,12 @@ def confine(
 ) -> tuple[str, ...]:
     """Return the command that runs ``argv`` confined, with the caller's environment and folder.
 
-    ``own_proc`` says whether it has a /proc of its own; otherwise it reads the host's. It exits as
-    ``argv`` does, with 128 + N for the signal N, and all its processes end with it.
+    ``own_proc`` states whether the sandbox has its own /proc; otherwise it shows the host's. The
+    command exits with the status of ``argv``, or with 128 + N for the signal N. When it ends, all
+    its processes end.
     """
     shared = () if limits.network else ("--unshare-net",)
-    # In a container Linux refuses to mount /proc if the container hides parts of its own.
+    # In a container, Linux refuses to mount /proc if the container hides parts of its own /proc.
     proc = ("--proc", "/proc") if own_proc else ("--ro-bind", "/proc", "/proc")
     return (
         *(program, "--die-with-parent", "--cap-drop", "ALL"),
@@ -169,7 +172,7 @@ def _mount_host(limits: Limits) -> Iterator[str]:
         else:
             yield from ("--ro-bind", os.devnull, str(path))
     if limits.network:
-        # Often a link to a file that the host's resolver writes.
+        # It is often a link to a file that the host's resolver writes.
         resolver = str(Path("/etc/resolv.conf").resolve())
         yield from ("--ro-bind-try", resolver, resolver)
 
@@ -210,7 +213,7 @@ def find_devices(folder: Path = Path("/dev")) -> tuple[Path, ...]:
 def _find_settings(folder: Path) -> tuple[Path, ...]:
     """Return the entries of /proc through which root changes settings of the system.
 
-    Some of them (core_pattern) can be written without any capability.
+    Some of these (core_pattern) can be written without any capability.
     """
     return tuple(
         Path(entry.path)
@@ -223,7 +226,7 @@ def _find_settings(folder: Path) -> tuple[Path, ...]:
 
 @lru_cache
 def _find_secret(folder: Path) -> tuple[Path, ...]:
-    """Return the files that only root may read: inside the sandbox root could read them, too."""
+    """Return the files that only root may read: root in the sandbox could read them, too."""
     return tuple(_walk_secret(folder))
 
 
@@ -236,7 +239,7 @@ def _walk_secret(folder: Path) -> Iterator[Path]:
             yield Path(entry.path)
 
 
-# The files of the host that a confined interpreter sees: the system's, and its own.
+# The files of the host that a confined interpreter sees: the system's, and the interpreter's.
 
 SYSTEM = tuple(
     map(
@@ -258,7 +261,7 @@ SYSTEM = tuple(
         ),
     )
 )
-"""Folders that every process needs; no user's files are there."""
+"""Folders that every process needs; they contain no files of users."""
 _ASK = """
 import os, sys
 base = getattr(sys, "_base_executable", None) or sys.executable
@@ -270,16 +273,16 @@ _STANDARD_LIBRARY = re.compile(r"(?:python|pypy)\d")
 
 
 def find_visible(python: Path) -> tuple[Path, ...]:
-    """Return the folders that an interpreter needs besides the system's, and the links to it.
+    """Return the folders that an interpreter needs in addition to the system's, and links to it.
 
-    Raises GatherError if it does not start.
+    Raises GatherError if the interpreter does not start.
     """
     found = dict.fromkeys(_find_own(Path(os.path.abspath(python))))  # noqa: PTH100 - links stay
     return tuple(path for path in found if not is_below(path, SYSTEM))
 
 
 def is_below(path: Path, folders: Iterable[Path]) -> bool:
-    """Return whether the path is one of these folders, or lies in one."""
+    """Return whether the path is one of these folders, or is below one of them."""
     return any(path.is_relative_to(folder) for folder in folders)
 
 
@@ -300,7 +303,7 @@ def _find_own(python: Path) -> Iterator[Path]:
 def ask_python(python: Path, code: str) -> str:
     """Return the output of code in an interpreter without site-packages (``-S``).
 
-    Raises GatherError if it does not run or fails.
+    Raises GatherError if the interpreter does not run or the code fails.
     """
     try:
         done = subprocess.run(
@@ -322,7 +325,7 @@ def ask_python(python: Path, code: str) -> str:
 
 
 def _follow_links(program: Path) -> Iterator[Path]:
-    """Yield the program's path, and every path that its links lead through."""
+    """Yield the program's path, and every path through which its links lead."""
     for _ in range(_LINKS):
         yield program
         if not program.is_symlink():
@@ -346,9 +349,9 @@ def _list(folder: Path) -> tuple[Path, ...]:
 
 
 def _spellings(prefix: Path) -> Iterator[Path]:
-    """Yield a prefix as spelled and resolved.
+    """Yield a prefix as written and resolved.
 
-    If it contains the home folder, yield only its parts.
+    If the prefix contains the home folder, yield only the prefix's parts.
     """
     home = Path.home().resolve()
     for spelling in dict.fromkeys((prefix, prefix.resolve())):

@@ -1,4 +1,4 @@
-"""C++ archives as places: unpacked, moved, and built against with the host's compilers."""
+"""C++ archives as places: unpacked, moved, and used in builds with the host's compilers."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from binary_checks.trees import open_tree
 from binary_checks.trees.file_bytes import open_bytes
 from binary_checks.trees.folder import FileByteSource
 
-# bytes for all builds together: a program linked with static libraries takes 1 GiB itself
+# bytes for all builds; one program linked with static libraries takes 1 GiB
 _DISK = 8 << 30
 
 
 class UnpackedPlace(HostPlace):
-    """A folder with an unpacked and moved archive, in which consumers of it are built and run."""
+    """A folder with an unpacked and moved archive, in which users of the archive are built and run."""
 
     serves = (CppArchive,)
     spelled = ("venv",)
@@ -46,27 +46,28 @@ class UnpackedPlace(HostPlace):
 
     @property
     def prefix(self) -> Path:
-        """The folder with ``lib`` and ``include``, after it was moved."""
+        """The folder that contains ``lib`` and ``include``, after the move."""
         assert self._prefix is not None, "nothing is unpacked yet"
         return self._prefix
 
     @property
     def work(self) -> Path:
-        """The folder of builds, which probes write and we read."""
+        """The folder for builds: probes write to it, and this process reads it."""
         folder = self.folder.resolve() / "build"
         folder.mkdir(exist_ok=True)
         self.limits = replace(self.limits, writable=(folder,))
         return folder
 
     def make_folder(self, name: str) -> Path:
-        """Make a folder to build in, with a name that earlier processes could not guess.
+        """Make a folder for a build, with a name that earlier processes could not guess.
 
-        Otherwise one of them could have put a link there, through which the host would write.
+        Otherwise an earlier process could have put a link at its path, and the host would write
+        through that link.
         """
         return Path(tempfile.mkdtemp(prefix=f"{name}-", dir=self.work))
 
     def show(self, programs: tuple[Path, ...]) -> None:
-        """Let probes run these programs of the host, and see the files that the programs need."""
+        """Let probes run these programs of the host, and show the files that the programs need."""
         seen = (path for program in programs for path in find_files_of(program))
         visible = tuple(dict.fromkeys((*self.limits.visible, *seen)))
         self.limits = replace(self.limits, visible=visible)
@@ -93,12 +94,12 @@ class UnpackedPlace(HostPlace):
         return InstallReport(python=self.target.name, installer="unpacking", error=error)
 
     def read_program(self, path: str, reader: ObjectReader) -> tuple[ReadObject, ...]:
-        """Read a program that was built, given its path below the folder of builds."""
+        """Read a program that was built, given its path below the folder for builds."""
         with open_bytes(self.work / path) as file:
             return reader.read_objects(path, FileByteSource(file))
 
     def scrub(self, text: str) -> str:
-        """Write paths relative to the prefix, or to the folder of builds."""
+        """Return the text with paths relative to the prefix, or to the folder for builds."""
         folders = {self._prefix: "", self.work: "build/"} if self._prefix else {}
         for folder, shown in folders.items():
             text = text.replace(f"{folder}{os.sep}", shown).replace(str(folder), shown or ".")
@@ -106,16 +107,16 @@ class UnpackedPlace(HostPlace):
 
 
 def require_builds(place: Place) -> UnpackedPlace:
-    """Return the place if consumers can be built in it. Raises Unavailable for any other."""
+    """Return the place if C++ programs can be built in it. Raises Unavailable for other places."""
     if isinstance(place, UnpackedPlace):
         return place
     raise Unavailable("programs can only be built and linked on this host, not in this place")
 
 
-# Unpacking: members are written to disk as our own reader yields them.
+# Unpacking: the reader of this project yields the members, which are written to disk.
 #
-# No extractor is trusted with it. A name or a link that leads out of the folder, a member behind a
-# link, and two members of one name are each a reason to refuse the archive.
+# No extractor is trusted. The archive is refused if a name or a link leads out of the folder, if
+# the path of a member leads through a link, or if two members have the same name.
 
 _MARGIN = 256 << 20  # bytes that must stay free on the disk
 _DRIVE = re.compile(r"[A-Za-z]:")
@@ -123,27 +124,27 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class RefusedMember(Exception):
-    """A member that no valid archive needs: nothing is unpacked."""
+    """A member that no valid archive needs. Because of it, nothing is unpacked."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Target:
-    """The folder that is written, and the links to make once all files exist.
+    """The folder to which files are written, and the links to make once all files exist.
 
-    So no file is ever written through a link.
+    No file is ever written through a link, because links are made last.
     """
 
     root: Path
-    soft: dict[str, str]  # name of the link -> the path it leads to, both below the root
+    soft: dict[str, str]  # path to which each link leads, by the link's name; both below the root
     hard: dict[str, str]
 
 
 def unpack(tree: Tree, package: Package, folder: Path, *, seconds: float) -> None:
     """Write all members of the package below the folder, which is empty.
 
-    Each is compared with the hash computed when the package was read. Raises RefusedMember for a
-    fault of the package, GatherError for a full disk or a changed file, Unavailable if it takes too
-    long.
+    Each member's hash must be the one computed when the package was read. Raises RefusedMember for
+    a fault of the package, GatherError for a full disk or a changed file, Unavailable if unpacking
+    takes too long.
     """
     top = package.top if isinstance(package, CppArchive) else ""
     members = {member.archive_name: member for member in package.members}
@@ -151,7 +152,7 @@ def unpack(tree: Tree, package: Package, folder: Path, *, seconds: float) -> Non
     _require_room(folder, sum(entry.size for entry in entries))
     deadline = time.monotonic() + seconds
     target = _Target(root=folder, soft={}, hard={})
-    _require_all_apart(entries)  # before anything is written
+    _require_all_apart(entries)  # before any file is written
     try:
         for entry, content in tree.contents(entries):
             if time.monotonic() > deadline:
@@ -184,7 +185,7 @@ def _require_safe(entry: TreeEntry) -> str:
     """Return the member's name. Raises RefusedMember if it is not a path below the folder."""
     name = entry.name.removesuffix("/")
     parts = name.split("/")
-    parts = parts[1:] if parts[0] == "." else parts  # as `tar c .` writes it
+    parts = parts[1:] if parts[0] == "." else parts  # `tar c .` writes names that begin with "./"
     odd = not name or "\0" in name or "\\" in name or _DRIVE.match(name)
     if odd or (parts and any(part in {"", ".", ".."} for part in parts)):
         raise RefusedMember(f"{entry.name!r} is not a path below the folder that it is unpacked in")
@@ -193,7 +194,8 @@ def _require_safe(entry: TreeEntry) -> str:
 
 def _require_all_apart(entries: Iterable[TreeEntry]) -> None:
     """Raise RefusedMember for a repeated name, and for a member below one that is not a folder."""
-    folders: dict[str, bool] = {}  # names so far and their parent folders; whether each is a folder
+    # names until now with their parent folders; the value is whether it is a folder
+    folders: dict[str, bool] = {}
     for entry in entries:
         above = name = _require_safe(entry)
         while above := posixpath.dirname(above):
@@ -225,7 +227,8 @@ def _write_file(path: Path, name: str, member: Member, content: Iterator[bytes])
     digest, size = sha256(), 0
     runs = stat.S_IMODE(member.mode) & 0o111
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    descriptor = os.open(path, flags, 0o755 if runs else 0o644)  # no other bit of its mode
+    # no other bit of the member's mode is set
+    descriptor = os.open(path, flags, 0o755 if runs else 0o644)
     with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor has no path
         for piece in content:
             size += len(piece)
@@ -238,7 +241,7 @@ def _write_file(path: Path, name: str, member: Member, content: Iterator[bytes])
 
 
 def _link(target: _Target) -> None:
-    """Make the links; raise RefusedMember if one leads out of the folder."""
+    """Make the links. Raises RefusedMember if a link leads out of the folder."""
     root = target.root.resolve()
     for name, leads in target.hard.items():
         source = (root / leads).resolve()
@@ -253,7 +256,7 @@ def _link(target: _Target) -> None:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).symlink_to(posixpath.relpath(inside, posixpath.dirname(name) or "."))
     for name in target.soft:
-        # Through other links it may lead elsewhere than its own text says.
+        # A link may lead out of the folder through other links, although its own target does not.
         if not Path(os.path.realpath(root / name)).is_relative_to(root):
             raise RefusedMember(f"{name} leads out of the package through other links")
 
@@ -261,18 +264,18 @@ def _link(target: _Target) -> None:
 # Compilers and build tools of the host, and the files that a sandbox must show for them.
 
 _SHIMS = "shims"
-"""The folder of pyenv and similar tools; its scripts call files that a sandbox does not show."""
+"""The folder of pyenv and similar tools; its scripts run files that a sandbox does not show."""
 _PARTS = ("bin", "lib", "lib64", "libexec", "include", "share/cmake*", "share/gcc*", "*-*-*")
-"""Folders of a prefix that a compiler or CMake may read; ``*-*-*`` is named by a target triplet."""
+"""Folders of a prefix that a compiler or CMake may read; ``*-*-*`` matches a target triplet."""
 _PROGRAMS = ("bin", "sbin")
 _PYTHON = re.compile(r"#!\s*(?P<path>/\S*python[\d.]*)\b")
 OWN_FOLDER = Path(sys.executable).parent
-"""Where ``pip install cmake ninja`` puts programs: not everybody activates an environment."""
-_HEAD = 512  # bytes of a script that contain its first line
+"""The folder in which ``pip install cmake ninja`` puts programs; it may not be on PATH."""
+_HEAD = 512  # bytes of a script that include its first line
 
 
 def find_programs(names: Iterable[str], environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """Return every program of these names, in their order: on PATH, then next to this Python."""
+    """Return every program with these names, in their order: on PATH, then next to this Python."""
     folders = [Path(each) for each in environ.get("PATH", "").split(os.pathsep) if each]
     folders = [each for each in folders if each.is_absolute() and each.name != _SHIMS]
     folders.append(OWN_FOLDER)
@@ -281,7 +284,8 @@ def find_programs(names: Iterable[str], environ: Mapping[str, str]) -> tuple[Pat
     real = {
         path.parent.resolve() / path.name: path for path in reversed(list(found)) if _runs(path)
     }
-    return tuple(reversed(real.values()))  # /bin may be /usr/bin: keep the first of each
+    # /bin may be /usr/bin: keep only the first path of each program
+    return tuple(reversed(real.values()))
 
 
 def find_named(variable: str, environ: Mapping[str, str]) -> tuple[Path, ...]:
@@ -298,7 +302,7 @@ def _runs(path: Path) -> bool:
 
 
 def find_files_of(program: Path) -> Iterator[Path]:
-    """Yield the folders that a program needs, besides those that every process sees."""
+    """Yield the folders that a program needs, in addition to those that every process sees."""
     for path in dict.fromkeys((program, program.resolve())):
         if not is_below(path, SYSTEM):
             yield path
@@ -313,7 +317,7 @@ def _list_parts(prefix: Path) -> Iterator[Path]:
 
 
 def _find_python(program: Path) -> tuple[Path, ...]:
-    """Return the files of the Python that a script runs with, for example CMake from PyPI."""
+    """Return the files of the Python that runs a script, for example of CMake from PyPI."""
     try:
         with program.open("rb") as file:
             line = file.read(_HEAD).partition(b"\n")[0].decode("utf-8", "replace")

@@ -23,7 +23,7 @@ from binary_checks.places.installers import (
 from binary_checks.places.processes import run_process
 from binary_checks.places.running import require_fit
 
-_VENV = "venv"  # name of the environment's folder, in the place's folder
+_VENV = "venv"  # name of the environment's folder in the place's folder
 
 
 class FreshPlace(HostPlace):
@@ -45,7 +45,7 @@ class FreshPlace(HostPlace):
 
     @property
     def installed(self) -> InstalledFolders | None:
-        """The environment's folders; None before it is made."""
+        """The environment's folders, or None until it is made."""
         if self._target is None:
             return None
         prefix = self.folder.resolve() / _VENV
@@ -74,10 +74,10 @@ def _make_venv(python: Path, root: Path, timeout: float) -> Path:
 
 
 def require_wheels(wheel: Wheel, given: tuple[Path, ...], target: TargetPython) -> None:
-    """Raise Unavailable if a given package requires another by URL.
+    """Raise Unavailable if a given package requires another package by URL.
 
-    Installers follow the URL requirements of files that they are given: uv of direct requirements,
-    pip of all. Requirements of the profile may have URLs: the user has chosen them.
+    Installers follow the URLs in requirements of given files: uv only in direct requirements, pip
+    in all. Requirements of the profile may have URLs: the user has chosen them.
     """
     own = _read_all(wheel.requires_dist)
     others = _read_all(list_requirements(given))
@@ -123,7 +123,7 @@ def _install(
 
 
 def _shorten(text: str, *folders: Path) -> str:
-    """Replace paths in these folders by file names."""
+    """Replace each path in these folders by its file name."""
     for folder in folders:
         text = text.replace(f"{folder.as_uri()}/", "").replace(f"{folder}{os.sep}", "")
     return text

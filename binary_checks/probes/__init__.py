@@ -1,9 +1,9 @@
 """Probes, which run a package: a folder for each, with a script and the reader of its answer.
 
 ``script.py`` runs in the target interpreter: ``python -I script.py``. It talks to the parent over
-its standard input and output (``process.py``; ``places/processes.py`` is the other side). It
-imports only the standard library, and as little of that as possible: otherwise a package that
-forgot to import a module would find it imported. Python 3.8 and later.
+its standard input and output (``process.py``; ``places/processes.py`` is the parent's side). It
+imports only the standard library, and as few modules as possible: a package that forgot to import a
+module would find it imported. Scripts run on Python 3.8 and later.
 
 A new probe is a folder and a line in `PROBES`; its reader declares facts with `@gathers`.
 """
@@ -30,7 +30,7 @@ PROBES = (
     ".consume_cpp.reader",
     ".conda_tests.reader",
 )
-"""Modules with a gatherer. These, and places, use the other folders."""
+"""Modules with a gatherer. Gatherers and places use the other folders."""
 
 
 def load_readers() -> Iterator[ModuleType]:

@@ -35,9 +35,9 @@ def read_compilations(answer: Mapping[str, Any], place: Place) -> Iterator[Compi
 
 
 def name_machine_code(head: str) -> str:
-    """Return the architecture in a cubin's header, or "" if it is no cubin.
+    """Return the architecture in a cubin's header, or "" if the header is not a cubin's.
 
-    ``head`` is hexadecimal. The header has no suffix of an architecture.
+    ``head`` is hexadecimal. The architecture is returned without a suffix, as the header has none.
     """
     try:
         start = bytes.fromhex(head)
@@ -53,6 +53,6 @@ def name_machine_code(head: str) -> str:
 
 
 def list_texts(answer: Mapping[str, Any], key: str) -> tuple[str, ...]:
-    """Return the texts under a key, or nothing if its value is no list."""
+    """Return the texts under a key, or nothing if its value is not a list."""
     value = answer.get(key)
     return tuple(map(str, value)) if isinstance(value, list) else ()

@@ -1,1 +1,1 @@
-"""Scripts that start or confine other programs, run by path in an interpreter of their own."""
+"""Scripts that start or confine other programs, each run by its path in a separate interpreter."""

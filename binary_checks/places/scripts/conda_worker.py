@@ -1,10 +1,10 @@
-"""Query channels, solve and link with py-rattler, in a process of its own.
+"""Query channels, solve and link with py-rattler, in a separate process.
 
-py-rattler ends the process at some damaged packages (a panic in one of its threads), and its tasks
-cannot be interrupted; in a process of its own it is stopped at the time limit like any other
-program. It links what ``paths.json`` lists without checking that this stays inside the prefix, so
-every package is checked before anything is linked. Scripts of packages (post-link, pre-link) never
-run.
+A damaged package may make py-rattler end the process (by a panic in one of its threads), and its
+tasks cannot be interrupted; a separate process is stopped at the time limit like any other program.
+py-rattler links the files that ``paths.json`` lists without checking that they stay inside the
+prefix, so every package is checked before anything is linked. Scripts of packages (post-link,
+pre-link) never run.
 
 Executed by its path with two JSON files: REQUEST ANSWER. The request's ``task`` is ``find``
 (packages in channels), ``collect`` (download a package's requirements) or ``install`` (install a
@@ -35,7 +35,7 @@ SECRET = re.compile(r"(?<=://)[^/@\s]+(?=@)|(?<=/t/)[^/\s)']+")
 
 
 class Refused(Exception):
-    """A failure for which the package itself is to blame."""
+    """A failure that the package itself has caused."""
 
 
 class Unsolved(Exception):
@@ -43,7 +43,7 @@ class Unsolved(Exception):
 
 
 class Broke(Exception):
-    """A failure for which a channel, or a package from it, is to blame."""
+    """A failure that a channel, or a package from a channel, has caused."""
 
 
 class PackagesAtHand:
@@ -53,7 +53,7 @@ class PackagesAtHand:
         self._records = tuple(records)
 
     async def fetch_package_records(self, platform: Any, name: Any) -> list[Any]:
-        """Return the records of all packages with that name and platform."""
+        """Return the records of all given packages with that name and platform."""
         return [
             record
             for record in self._records
@@ -61,7 +61,7 @@ class PackagesAtHand:
         ]
 
     def package_names(self, platform: Any) -> list[str]:
-        """Return all names."""
+        """Return the names of all given packages for the platform."""
         return [each.name.source for each in self._records if each.subdir == str(platform)]
 
 
@@ -107,7 +107,7 @@ async def collect(request: dict[str, Any]) -> dict[str, Any]:
 
 
 async def read_given(request: dict[str, Any]) -> tuple[Any, list[Any]]:
-    """Return the record of the package, and those of the packages given with it."""
+    """Return the record of the package, and the records of the packages given with it."""
     own = await read_record(request["package"], Refused)
     paths = [path for given in request["given"] for path in list_packages(Path(given))]
     others = [await read_record(path, Broke) for path in paths]
@@ -152,7 +152,7 @@ async def find(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def explain_builds(found: list[Any], wish: dict[str, Any], platform: str) -> str:
-    """Describe the builds that exist instead of one for the Python."""
+    """Describe the builds that exist; none of them is for the requested Python."""
     newest = max(found, key=age).version
     builds = sorted({str(each.build) for each in found if each.version == newest})
     said = wish["spec"], wish["python"], platform, newest, ", ".join(builds[:FEW])
@@ -192,7 +192,7 @@ def spell_found(newest: Any) -> dict[str, Any]:
 
 
 def fits_python(record: Any, python: str) -> bool:
-    """Return whether a build suits that Python, as far as its name states one.
+    """Return whether a build is for that Python, or names none.
 
     "3.13t" is free-threaded; "" accepts any build.
     """
@@ -204,23 +204,23 @@ def fits_python(record: Any, python: str) -> bool:
 
 
 def age(record: Any) -> tuple[Any, ...]:
-    """Return a sort key by which newer packages come last, as for solvers."""
+    """Return a sort key by which newer packages come last, in the order of solvers."""
     stamp = record.timestamp
     return record.version, record.build_number, stamp.timestamp() if stamp else 0.0
 
 
 async def read_record(path: str | Path, blame: type[Exception]) -> Any:
-    """Return the record of a package file, as a channel would list it."""
+    """Return the record of a package file, in the form of a channel's record."""
     import rattler
 
     try:
         return await rattler.RepoDataRecord.from_package_archive(path)
-    except Exception as error:  # whatever its class, the file is to blame
+    except Exception as error:  # the file is the cause, whatever the error's class
         raise blame("%s: %s" % (Path(path).name, one_line(error))) from None
 
 
 def list_packages(given: Path) -> Iterator[Path]:
-    """Yield a package file, or all those in a folder."""
+    """Yield a package file, or all package files in a folder."""
     if given.is_dir():
         yield from (path for path in sorted(given.iterdir()) if path.name.endswith(SUFFIXES))
     elif given.name.endswith(SUFFIXES):
@@ -230,7 +230,7 @@ def list_packages(given: Path) -> Iterator[Path]:
 async def solve(
     request: dict[str, Any], own: Any, others: list[Any], more: list[str], virtual: list[Any]
 ) -> list[Any]:
-    """Choose the packages; given packages take precedence over the channels'."""
+    """Choose the packages; a given package takes precedence over the same one in a channel."""
     import rattler
     from rattler import exceptions
 
@@ -248,20 +248,20 @@ async def solve(
         raise Unsolved(one_line(error)) from None
     except (OSError, exceptions.GatewayError) as error:
         raise Broke(one_line(error)) from None
-    except Exception as error:  # a requirement that no solver can parse, under various exceptions
+    except Exception as error:  # a requirement that no solver can parse raises various exceptions
         raise Refused(one_line(error)) from None
     return found
 
 
 def open_channels(request: dict[str, Any]) -> list[Any]:
-    """Return the channels by their names, URLs or folders."""
+    """Return the channels for their names, URLs or folders."""
     import rattler
 
     found = []
     for name in request["channels"]:
         try:
             found.append(rattler.Channel(name))
-        except Exception as error:  # of various classes
+        except Exception as error:  # exceptions of various classes
             raise Broke(
                 "%s: not a channel: %s" % (SECRET.sub("***", name), one_line(error))
             ) from None
@@ -276,9 +276,9 @@ def make_client() -> Any:
 
 
 async def fetch(record: Any, folder: Path) -> Path:
-    """Return the path of a package, downloaded if it is not a local file.
+    """Return the path of a package; download the package if it is not a local file.
 
-    Raises Broke if its hash is not the channel's.
+    Raises Broke if the file's hash is not the one that the channel states.
     """
     path = local_path(record.url)
     if path is None:
@@ -307,7 +307,7 @@ async def download(record: Any, folder: Path) -> Path:
 
 
 def compare(record: Any, path: Path) -> None:
-    """Raise Broke if the file has another hash than the channel states."""
+    """Raise Broke if the file's hash is not the one that the channel states."""
     for name in ("sha256", "md5"):
         stated = getattr(record, name)
         if stated:
@@ -340,7 +340,7 @@ def refuse_escapes(record: Any, path: Path, blame: type[Exception]) -> None:
     try:
         listed = rattler.PathsJson.from_package_archive(path).paths
         names = [each.relative_path for each in listed]
-    except Exception as error:  # whatever its class, the file is to blame
+    except Exception as error:  # the file is the cause, whatever the error's class
         raise blame("%s: %s" % (record.file_name, one_line(error))) from None
     for name in (*names, record.python_site_packages_path or "lib"):
         text = str(name).replace("\\", "/")

@@ -1,8 +1,8 @@
 """Run pip in the interpreter that executes this file, without following requirements by URL.
 
-pip has no option for that, and ``--only-binary`` does not apply to them: it fetches and builds
-whatever the URL in a package's Requires-Dist names. Executed by its path: FOLDER ARGUMENTS, where
-FOLDER contains pip, or is "" for the interpreter's own pip.
+pip has no option for that, and ``--only-binary`` does not apply to these requirements: pip fetches
+and builds whatever the URL in a package's Requires-Dist names. Executed by its path: FOLDER
+ARGUMENTS, where FOLDER contains pip, or is "" for the interpreter's own pip.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 NAME = "install_req_from_req_string"  # since pip 18
 REFUSED = "refused: "
-"""Prefix of the line that names the requirement that was not followed."""
+"""Prefix of the line that names a requirement which was not followed."""
 
 
 class PipFinder:
-    """A finder for pip in a folder, and for no other module there."""
+    """A finder that imports pip from a folder, and no other module from it."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -52,9 +52,9 @@ def restrict_pip() -> None:
 
 
 def require_whole_answers() -> None:
-    """Make urllib3 reject a body that is shorter than announced; its version 1 accepts it.
+    """Make urllib3 reject a body that is shorter than announced; version 1 of urllib3 accepts it.
 
-    On half a page of an index some or all releases are missing.
+    On an incomplete page of an index some or all releases are missing.
     """
     from pip._vendor.urllib3.response import HTTPResponse
 
@@ -68,7 +68,7 @@ def require_whole_answers() -> None:
 
 
 def leave(reason: str) -> None:
-    """Print the reason and exit before pip does anything else."""
+    """Print the reason, and exit before pip continues."""
     sys.stderr.write(f"\n{REFUSED}{reason}\n")
     sys.stderr.flush()
     os._exit(1)

@@ -1,8 +1,8 @@
 """Supervise a probe that runs without a sandbox: ``python -I -S supervisor.py COMMAND``.
 
-The supervisor is the parent process that a package may signal. On Linux all orphans are reparented
-to it, whatever sessions and forks made them, so none outlives the probe. It exits as the command
-does.
+The supervisor is the parent process, to which a package may send signals. On Linux it becomes the
+parent of all orphans, whatever sessions and forks made them, so that none outlives the probe. It
+exits with the status of the command.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _IGNORED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIG
 
 
 def supervise(command: list[str]) -> int:
-    """Run the command, kill what it leaves behind, and return its status as os.wait does."""
+    """Run the command, kill the processes that it leaves, and return its status like os.wait."""
     control(SET_CHILD_SUBREAPER, 1)
     control(SET_DEATH_SIGNAL, signal.SIGKILL)
     child = os.fork()
@@ -56,7 +56,7 @@ def wait_for(child: int) -> int:
 
 
 def end_orphans() -> None:
-    """Kill the remaining children, and those reparented meanwhile, until there is none."""
+    """Kill the remaining children, and new orphans, until no child is left."""
     while True:
         for pid in list_children():
             with contextlib.suppress(ProcessLookupError):
@@ -68,7 +68,7 @@ def end_orphans() -> None:
 
 
 def list_children() -> list[int]:
-    """Return our own children, read from /proc."""
+    """Return the children of this process, read from /proc."""
     found = []
     for name in os.listdir("/proc") if sys.platform == "linux" else ():
         if name.isdecimal():
@@ -81,7 +81,7 @@ def list_children() -> list[int]:
 
 
 def leave(status: int) -> None:
-    """Exit with the command's status, or die by the signal that ended it."""
+    """Exit with the command's status; if a signal ended the command, end by the same signal."""
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         with contextlib.suppress(ImportError, ValueError, OSError):

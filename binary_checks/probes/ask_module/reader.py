@@ -22,7 +22,7 @@ from binary_checks.probes.run_snippet.reader import name_system
 _STATES = {"finished": Ending.OK, "raised": Ending.RAISED, "exited": Ending.EXITED}
 _DRIVERS = ("libcuda.so.1", "libcuda.so", "libnvidia-ml.so.1", "libnvidia-ml.so")
 _FRAMES = 6  # innermost frames of a stack
-# Frames of the probe itself, which are the same in every stack and have a path of this machine.
+# Frames of the probe itself, which are the same in every stack and contain a path of this machine.
 _OURS = re.compile(
     r"^<frozen importlib\.|/importlib/__init__\.py:\d+ in import_module$"
     r"|/binary_checks/probes/(?:\w+/)?\w+\.py:"
@@ -38,7 +38,7 @@ def require_module(request: CudaRequest) -> None:
 
 
 def list_expressions(request: CudaRequest) -> tuple[str, ...]:
-    """Return the expressions to evaluate, each once.
+    """Return the expressions to evaluate, without repetitions.
 
     The use of a GPU comes last, as it may break the process.
     """
@@ -78,11 +78,11 @@ def ask_without_gpu(place: Place, package: Package, request: CudaRequest) -> Cud
 
 
 def hide_driver(place: Place, variables: Mapping[str, str] = HIDDEN) -> tuple[Conditions, GpuHost]:
-    """Return conditions that hide the host's driver, and the part of it that is still visible.
+    """Return conditions that hide the host's driver, and facts on what remains visible of it.
 
     On Linux, empty files with the names of the driver's libraries come first in the search path,
-    and the loader rejects them. So everything that opens the driver by name, as CUDA's runtime
-    does, fails as if there were no driver. Other systems provide no way to do that without
+    and the loader rejects them. So every program that opens the driver by name, as CUDA's runtime
+    does, fails as if there were no driver. On other systems this is not possible without
     privileges.
     """
     conditions = Conditions(variables=variables, calls=True)
@@ -94,7 +94,7 @@ def hide_driver(place: Place, variables: Mapping[str, str] = HIDDEN) -> tuple[Co
 
 
 def is_without_cuda(answers: Iterable[Answer], version: str) -> bool:
-    """Return whether the package says that it was built without CUDA."""
+    """Return whether the package reports that it was built without CUDA."""
     told = (each for each in answers if version and each.question == version)
     return any(not (each.value or each.error) for each in told)
 
@@ -107,7 +107,7 @@ def read_answers(result: ProbeAnswer, place: Place) -> tuple[Answer, ...]:
 
 
 def read_step(name: str, result: ProbeAnswer, place: Place) -> Step:
-    """Turn the end of a probe's process and its stderr into a step."""
+    """Return a step for the end of a probe's process and its stderr."""
     state = str(result.answer.get("state", ""))
     if not result.answer and result.outcome in {Ending.OK, Ending.EXITED}:
         last = result.stderr.strip().rpartition("\n")[2] or result.detail or "exit status 0"

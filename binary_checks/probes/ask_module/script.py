@@ -21,7 +21,7 @@ def load_process() -> dict[str, Any]:
 
 
 def ask(request: dict[str, Any], process: dict[str, Any], record: Any) -> None:
-    """Perform the parts of the request, and record each one before it starts."""
+    """Perform the parts of the request; record the name of each part before it starts."""
     name, describe, below = (
         request["module"],
         process["describe_exception"],
@@ -53,7 +53,7 @@ def ask(request: dict[str, Any], process: dict[str, Any], record: Any) -> None:
 
 
 def read_figures(names: dict[str, Any]) -> dict[str, Any]:
-    """Return the figures and the reason that a snippet assigned to names of its own."""
+    """Return the figures and the reason that a snippet assigned to variables."""
     measured = names.get("measured")
     found: dict[str, Any] = {}
     if isinstance(measured, dict):
@@ -66,7 +66,7 @@ def read_figures(names: dict[str, Any]) -> dict[str, Any]:
 def evaluate(
     question: str, names: dict[str, Any], describe: Callable[[BaseException, str], str]
 ) -> dict[str, Any]:
-    """Evaluate an expression; an exception is an answer, too."""
+    """Evaluate an expression; an exception is also a valid answer."""
     try:
         value = eval(compile("(%s\n)" % question, "question", "eval"), names)
         return {"question": question, "value": to_plain(value)}
@@ -75,7 +75,7 @@ def evaluate(
 
 
 def to_plain(value: Any) -> Any:
-    """Return a JSON value: lists of anything become lists of texts, other objects their repr."""
+    """Return a JSON value: a list as a list of texts, any other object as its repr."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, (list, tuple)):

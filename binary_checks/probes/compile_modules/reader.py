@@ -21,9 +21,9 @@ from binary_checks.model.python_modules import (
 )
 from binary_checks.probes.import_name.reader import describe_end
 
-_PATIENCE = 3  # processes that may die before the remaining files are skipped
+_PATIENCE = 3  # processes that may die; after them, the remaining files are skipped
 _ALONE = Conditions(site=False, memory=2 << 30)
-"""Conditions under which no installed code runs: it is only read."""
+"""Conditions for a process that only reads installed code and does not run it."""
 
 
 @gathers(CompiledModules)
@@ -71,7 +71,7 @@ class _Compilation:
         self.more = 0
 
     def compile(self, paths: Sequence[str]) -> None:
-        """Compile all files; if one kills the process, continue after it in a new process."""
+        """Compile all files; if a file kills the process, continue after it in a new process."""
         for _ in range(_PATIENCE):
             result = self._run(paths)
             if self._read(result, paths):
@@ -127,9 +127,9 @@ def _describe_death(result: ProbeAnswer, place: Place) -> str:
 def _follow(
     place: Place, package: Distribution, broken: Sequence[BrokenSource]
 ) -> tuple[Mapping[str, str], str]:
-    """Return each broken file that is imported together with one of the package's modules.
+    """Return each broken file that is imported whenever a module of the package is imported.
 
-    The values are the modules. Also return why the search may be incomplete, or "" if it is
+    The values are these modules. Also return why the search may be incomplete, or "" if it is
     complete.
     """
     files = package.derive(ModuleFiles)

@@ -29,10 +29,10 @@ HINTS = (
     ((3, 14), re.compile(rb"except\b[ \t*]*[^\s*(:].*,")),
     ((3, 14), re.compile(rb"[tT](?=[rR]?['\"])(?:(?<![\w'\"].)|(?<=[rR].))")),
 )
-"""For each version of Python, a pattern that occurs in every source that needs it, as far as
-ast.parse can tell. It does not know ``a[*b]`` (3.11), decorators that are any expression (3.9),
-``return *a, b`` (3.8) and nested quotes in an f-string's braces (3.12). A pattern that matches
-other sources, too, only costs a parse.
+"""For each version of Python, a pattern that occurs in every source that needs this version, as far
+as ast.parse can tell. ast.parse does not distinguish ``a[*b]`` (3.11), decorators that are any
+expression (3.9), ``return *a, b`` (3.8) and nested quotes in an f-string's braces (3.12). If a
+pattern also matches other sources, this costs only a parse.
 """
 CATCHING = ("ImportError", "ModuleNotFoundError", "SyntaxError", "Exception", "BaseException")
 
@@ -49,7 +49,8 @@ def load_process() -> dict[str, Any]:
 def compile_all(asked: dict[str, Any], record: Any) -> None:
     """Compile the files, one after another.
 
-    ``current`` is the number of the file being compiled: if this process dies, it is the culprit.
+    ``current`` is the number of the file being compiled: if the process dies, this file is the
+    cause.
     """
     warnings.simplefilter("ignore")
     below, files = asked["site_packages"], asked["files"]
@@ -81,7 +82,7 @@ def judge(path: str, lowest: Any) -> dict[str, Any]:
 
 
 def compile_one(content: bytes, path: str) -> dict[str, Any]:
-    """Compile a file as an import does; return {} or why it is rejected."""
+    """Compile a file as an import does; return {}, or why the file is rejected."""
     try:
         compile(content, path, "exec", dont_inherit=True)
     except SyntaxError as error:
@@ -93,7 +94,8 @@ def compile_one(content: bytes, path: str) -> dict[str, Any]:
 
 def compile_older(content: bytes, path: str, lowest: Any) -> dict[str, Any]:
     """Find syntax in a valid file that an older Python does not have."""
-    here = sys.version_info[:2]  # this compiler accepted the file, so it needs nothing newer
+    # this compiler accepted the file, so the file needs no newer version
+    here = sys.version_info[:2]
     if not any(lowest < since <= here and hint.search(content) for since, hint in HINTS):
         return {}
     try:
@@ -156,21 +158,21 @@ def read(path: str) -> bytes:
 
 
 def list_around(name: str) -> list[str]:
-    """Return a module and all packages imported before it, the outermost first."""
+    """Return a module and all packages that are imported before it, outermost first."""
     parts = name.split(".")
     return [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
 
 
 def list_imports(content: bytes, module: str, path: str) -> Iterator[str]:
-    """Yield the full names that importing this module always imports, which may be modules.
+    """Yield the full names that importing this module always imports; they may be modules.
 
-    Skip imports in functions and branches, and those for which an ImportError or a SyntaxError is
-    caught. For ``from a import b`` yield ``a`` and ``a.b``, whatever ``b`` is.
+    Skip imports in functions and branches, and imports for which an ImportError or a SyntaxError is
+    caught. For ``from a import b`` yield ``a`` and ``a.b``, even if ``b`` is not a module.
     """
     try:
         tree = ast.parse(content)
     except (SyntaxError, ValueError):
-        return  # importing it fails
+        return  # an import of the module fails
     is_package = os.path.basename(path) == "__init__.py"
     for node in list_always_run(tree.body):
         if isinstance(node, ast.Import):
@@ -206,7 +208,7 @@ def catches(handler: ast.ExceptHandler) -> bool:
 
 
 def resolve(level: int, named: str, module: str, is_package: bool) -> str:
-    """Return the full name of a module that is imported as ``..a.b``; "" if there is none."""
+    """Return the full name of a module imported as ``..a.b``, or "" if it leads nowhere."""
     if not level:
         return named
     parts = module.split(".") if is_package else module.split(".")[:-1]

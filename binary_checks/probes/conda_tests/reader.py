@@ -1,4 +1,4 @@
-"""Run the tests that a conda package contains, each in a process of its own."""
+"""Run the tests that a conda package contains, each in a separate process."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from binary_checks.model.protocols import Source
 from binary_checks.probes.run_snippet.reader import read_run
 from binary_checks.probes.shared_time import SharedTime
 
-_LONGEST = 1 << 20  # bytes of a file of tests
-_MOST = 200  # files
+_LONGEST = 1 << 20  # bytes of one file of tests
+_MOST = 200  # files of tests
 
 
 @gathers(EmbeddedTestReport)
 def run_embedded_tests(place: Place, package: CondaPackage, source: Source) -> EmbeddedTestReport:
-    """Run every test; a test with requirements of its own runs in a prefix of its own.
+    """Run every test; a test with its own requirements runs in a separate prefix.
 
     Raises NotApplicable if the package contains no tests, Unavailable if it could not be installed.
     """
@@ -61,7 +61,7 @@ def _run(place: Place, test: EmbeddedTest) -> SnippetRun:
 
 
 def _read(source: Source) -> dict[str, bytes]:
-    """Return the files of tests, by their names in the archive."""
+    """Return the files with tests, by their names in the archive."""
     tree = source.open()
     try:
         wanted = [
@@ -79,13 +79,14 @@ def _read(source: Source) -> dict[str, bytes]:
 # Tests in a conda package, as conda-build and rattler-build write them.
 #
 # conda-build writes the ``test`` section of a recipe to ``info/test``: ``run_test.py`` (imports and
-# a script), ``run_test.sh`` (commands) and ``test_time_dependencies.json``; other files there are
-# their input. rattler-build writes a list to ``info/tests/tests.yaml``.
+# a script), ``run_test.sh`` (commands) and ``test_time_dependencies.json``; other files in this
+# folder are input of the tests. rattler-build writes a list to ``info/tests/tests.yaml``.
 
 FOLDER = "info/test/"
 LIST = "info/tests/tests.yaml"
 _NEEDS = "test_time_dependencies.json"
-_OTHERS = (".pl", ".r", ".R", ".lua", ".bat")  # scripts of interpreters that are not run here
+# scripts for interpreters that this probe does not run
+_OTHERS = (".pl", ".r", ".R", ".lua", ".bat")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -95,7 +96,7 @@ class EmbeddedTest:
     name: str  # "run_test.sh", "tests.yaml[0] script"
     code: str = ""
     requires: tuple[str, ...] = ()  # match specifications, in addition to the package itself
-    untried: str = ""  # why it is not run
+    untried: str = ""  # why the test is not run
 
 
 def find_tests(contents: Mapping[str, bytes]) -> tuple[EmbeddedTest, ...]:
@@ -184,7 +185,7 @@ def _read_script(name: str, stated: object, test: Mapping[str, Any]) -> Embedded
 
 
 def _write_files(files: Mapping[str, bytes]) -> str:
-    """Return code that writes files to the empty folder in which it runs."""
+    """Return code that writes files to its working folder, which is empty."""
     held = {path: data.hex() for path, data in files.items() if ".." not in path.split("/")}
     return (
         "import os\n"
