@@ -34,7 +34,7 @@ _DISK = 8 << 30
 
 
 class UnpackedPlace(HostPlace):
-    """A folder with an unpacked and moved archive, in which users of the archive are built and run."""
+    """A folder with an unpacked and moved archive, in which programs that use it are built."""
 
     serves = (CppArchive,)
     spelled = ("venv",)
