@@ -267,10 +267,11 @@ def missing_virtual_package(package: CondaLike) -> Iterator[Finding]:
     too old, version-newer-than-tag and minimum-os-above-tag report it.
 
     Why: the solver installs the package on any system; on an older one the import ends with
-    "version `GLIBC_2.34' not found" or "Symbol not found". Fix: add ``__glibc >=2.34`` or ``__osx
-    >=12.0`` to the run requirements, or build against an older ``sysroot`` or SDK. Level: users of
-    older systems install a package that does not load. For macOS it is a warning: dyld loads the
-    file, and fails only at a missing symbol.
+    "version `GLIBC_2.34' not found" or "Symbol not found".
+    Fix: add ``__glibc >=2.34`` or ``__osx >=12.0`` to the run requirements, or build against an
+    older ``sysroot`` or SDK.
+    Level: users of older systems install a package that does not load. For macOS it is a warning:
+    dyld loads the file, and fails only at a missing symbol.
     """
     named = {name_of(each) for each in (*package.depends, *package.constrains)}
     if package.subdir.startswith("linux-"):
