@@ -1,15 +1,15 @@
 """Read object files: bytes in, facts of `binary_checks.model` out.
 
 This package is an ObjectReader. It has one reader for each format, a module with two functions:
-``plan`` gets the first bytes of a file and returns which byte ranges to keep while the file streams
-by, and which scanners look at the rest; ``read`` builds the objects from the kept bytes and from
-what the scanners saw. ``READERS`` maps formats to modules, and a module is imported when the first
+``plan`` takes the first bytes of a file, and returns the byte ranges to keep while the file is
+streamed and the scanners for all other bytes; ``read`` makes the objects from the kept bytes and
+the scanners' results. ``READERS`` maps formats to modules, and a module is imported when the first
 file of its format appears.
 
-``elf``, ``macho`` and ``pe`` are twins. A subject that they share is in the file of the same name,
-with its functions in the same order (tests/test_architecture.py checks it)::
+``elf``, ``macho`` and ``pe`` are twins. A subject that they share is in a file of the same name,
+with its functions in the same order (tests/test_architecture.py checks this)::
 
-    reader      plan, read                          which ranges to keep and what scans the rest;
+    reader      plan, read                          byte ranges to keep, and scanners;
                                                     objects of the model
     header      read_header, architecture_of        headers, segments and sections; bytes by
                                                     their addresses (ELF and PE)
@@ -18,8 +18,8 @@ with its functions in the same order (tests/test_architecture.py checks it)::
                                                     the outermost header inwards
     signature   signature_matches                   Mach-O and PE
 
-The other files belong to one format and use its terms. ``device`` has a ``reader`` too, for files
-that hold only code for GPUs.
+Each other file is for one format only and uses that format's terms. ``device`` also has a
+``reader``, for files that contain only code for GPUs.
 """
 
 from __future__ import annotations
@@ -68,16 +68,16 @@ class Readable(NamedTuple):
     format: Format
     beginnings: tuple[bytes, ...]
     module: str  # dotted name; imported when the first file of the format appears
-    # More precise test of the first bytes, if ``beginnings`` match.
+    # A more precise test of the first bytes, used if one of ``beginnings`` matches.
     recognises: Callable[[bytes], bool] = bool
 
 
 def is_no_java(head: bytes) -> bool:
     """Return whether a file with the magic 0xCAFEBABE is a fat Mach-O file, not a Java class.
 
-    Bytes 4 to 8 are ``nfat_arch`` in a fat file (<mach-o/fat.h>), a few slices at most; in a class
-    file they are the minor and the major version (JVM specification, section 4.1), which is at
-    least 45.
+    In a fat file, bytes 4 to 8 are ``nfat_arch`` (<mach-o/fat.h>), a few slices at most. In a class
+    file they are the minor and the major version (JVM specification, section 4.1), and the major
+    version is at least 45.
     """
     return 0 < int.from_bytes(head[4:8], "big") < _OLDEST_JAVA
 
@@ -98,14 +98,15 @@ READERS: tuple[Readable, ...] = (
     ),
     Readable(Format.ARCHIVE, (b"!<arch>\n", b"!<thin>\n"), f"{__name__}.archives"),
     Readable(
-        # CUDA's magic with version 1, since the four bytes of the magic alone are too common
+        # CUDA's magic followed by version 1, because other files also begin with the four bytes of
+        # the magic
         Format.DEVICE,
         (b"\x50\xed\x55\xba\1\0", b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB"),
         f"{__name__}.device.reader",
     ),
 )
-"""To add a format, write its module and add a line here. The module may define its own class of
-object files.
+"""To add a format, write its module and add an entry here. The module may define a class of its own
+for objects of the format.
 """
 
 
@@ -123,28 +124,28 @@ def _load(found: Readable) -> _Reader:
 
 
 def recognise(head: bytes) -> Format | None:
-    """Return the format that the first bytes (64 are enough) announce, or None."""
+    """Return the format that the first bytes (64 are enough) show, or None."""
     found = _find(head)
     if found is None:
         return None
-    _load(found)  # which may define the class of its objects, and a check may apply to that class
+    _load(found)  # the module may define the class of its objects, to which a check may apply
     return found.format
 
 
 def announce(path: str, head: bytes) -> Format | None:
-    """Return the format announced by a file's first bytes, else the one that its name promises."""
+    """Return the format that the first bytes show, else the one that the file's name promises."""
     return recognise(head) or expect(path, head)
 
 
 def plan(head: bytes, size: int, factor: int = 1) -> Plan:
-    """Return which byte ranges of a file to keep, and which scanners read all of it.
+    """Return the byte ranges of a file to keep, and the scanners that see all of the file.
 
-    ``head`` is the beginning of the file: with a longer head, less has to be kept. ``size`` is in
-    bytes. ``factor`` multiplies all limits on what is read.
+    ``head`` is the beginning of the file: the longer the head, the less must be kept. ``size`` is
+    in bytes. ``factor`` multiplies all limits on reading.
     """
     found = _find(head)
     planned = _load(found).plan(head, size, factor) if found else Plan()
-    # A file that is kept whole is searched later.
+    # A file that is kept completely is searched later.
     if not planned.scanners or not is_searched(size, factor):
         return planned
     return replace(planned, scanners=(*planned.scanners, NumpyScanner()))
@@ -155,9 +156,9 @@ def read_objects(
 ) -> tuple[ObjectFile | MalformedObject | UnreadObject, ...]:
     """Return every object in the file (one for each slice of a fat Mach-O file).
 
-    Never raises for the file's contents: a broken file is a MalformedObject. So is a file that has
-    the name of a library and holds no object, since a loader will refuse it. ``factor`` multiplies
-    all limits on what is read.
+    Never raises because of the file's contents: a broken file becomes a MalformedObject. So does a
+    file with the name of a library that contains no object, since a loader will refuse it.
+    ``factor`` multiplies all limits on reading.
     """
     head = source.read(0, min(_HEAD, source.size))
     found = _find(head)
@@ -189,10 +190,10 @@ def _read(
 
 
 class LimitedReader:
-    """An ObjectReader whose limits on what is read of a file are multiplied by a factor.
+    """An ObjectReader with a factor on all limits on reading.
 
-    With ``samples`` it also reads a sample of the device code in each object. The allowance for
-    that is shared by all objects that one LimitedReader reads, so make one for each package.
+    With ``samples``, the reader also samples the device code in each object. All objects read by
+    one LimitedReader share an allowance for this, so create one LimitedReader for each package.
     """
 
     def __init__(self, factor: int, *, samples: bool = False) -> None:
@@ -201,13 +202,13 @@ class LimitedReader:
         self.recognise, self.announce = recognise, announce
 
     def plan(self, head: bytes, size: int) -> Plan:
-        """Return which byte ranges of a file to keep, and which scanners read all of it."""
+        """Return the byte ranges of a file to keep, and the scanners that see all of the file."""
         return plan(head, size, self._factor)
 
     def read_objects(
         self, path: str, source: ByteSource, observations: Observations = NOTHING_SEEN
     ) -> tuple[ObjectFile | MalformedObject | UnreadObject, ...]:
-        """Return every object in the file, with a sample of its device code if asked for."""
+        """Return every object in the file, with a sample of its device code if requested."""
         found = read_objects(path, source, observations, self._factor)
         if self._allowance is None or not any(getattr(each, "device_code", ()) for each in found):
             return found
@@ -216,15 +217,15 @@ class LimitedReader:
         return add_samples(found, source, self._allowance)
 
 
-# Files that have the name of a library and are no object.
+# Files with the name of a library that are not object files.
 
 _TAGGED = re.compile(r"\.(?:cpython-|pypy\d|graalpy\d|abi3t?\.so\Z)|\.pyd\Z", re.IGNORECASE)
-# Prefix of AppleDouble files: attributes of a file, next to it in archives made by macOS (ibm_db
-# 3.3.0).
+# Prefix of AppleDouble files, which hold a file's attributes: archives made by macOS have one next
+# to the file (ibm_db 3.3.0).
 _APPLE_DOUBLE = "._"
 _SHOWN = 16  # bytes shown in a message
-# Linkers accept a text in place of a library (GNU ld manual, "Implicit Linker Scripts"): glibc's
-# libc.so and the ncurses libraries name the real libraries that way.
+# Linkers accept a text in place of a library (GNU ld manual, "Implicit Linker Scripts"): such
+# scripts name the real library for glibc's libc.so and for the ncurses libraries.
 _LINKER_SCRIPT = re.compile(rb"\s*(?:/\*|(?:INPUT|GROUP|OUTPUT_FORMAT|SEARCH_DIR)\s*\()")
 _TAPI = b"--- !tapi"  # first line of a .tbd file, the text stub that Apple's linker accepts
 _OTHERS = {
@@ -245,14 +246,14 @@ _OF_OTHER_SYSTEMS = {
     b"\x01\xdf": "an XCOFF object of AIX",
     b"\x01\xf7": "an XCOFF object of AIX",
 }
-"""First bytes of library files of systems whose loaders we do not know."""
+"""First bytes of library files of systems whose loaders are not simulated."""
 
 
 def expect(path: str, head: bytes) -> Format | None:
     """Return the format that a loader expects of a file with this name; None if no loader opens it.
 
-    A linker script under the name of a library is input for linkers and no fault, except under the
-    name of an extension module, which Python itself opens.
+    A linker script under the name of a library is input for linkers, not a fault. Under the name of
+    an extension module it is a fault, because Python opens that file.
     """
     name = path.rpartition("/")[2]
     if name.startswith(_APPLE_DOUBLE):
@@ -267,9 +268,10 @@ def _is_text_for_linkers(head: bytes) -> bool:
 
 
 def refuse(path: str, expected: Format, head: bytes, size: int) -> MalformedObject | UnreadObject:
-    """Return the object for a file that has the name of a library and is none.
+    """Return the object for a file that has the name of a library, but is not an object file.
 
-    It is an UnreadObject if the file is one for another system's loader, else a MalformedObject.
+    If the file is for another system's loader, the result is an UnreadObject, else a
+    MalformedObject.
     """
     for beginning, what in _OF_OTHER_SYSTEMS.items():
         if head.startswith(beginning):

@@ -1,7 +1,7 @@
 """Read static archives (``.a``, ``.lib``): the kinds of their members, and device code in them.
 
-No loader takes an archive, but its code gets into libraries that are linked with it. Formats: ar(5)
-with the extensions of GNU and BSD; PE, "Archive (Library) File Format" ("PE" is Microsoft's
+No loader takes an archive, but its code becomes part of libraries that are linked with it. Formats:
+ar(5) with the extensions of GNU and BSD; PE, "Archive (Library) File Format" ("PE" is Microsoft's
 specification "PE Format").
 """
 
@@ -62,9 +62,9 @@ _LONGEST_SECTION_NAME = 64  # bytes
 
 
 def find_coff_sections(source: LimitedSource) -> Iterator[tuple[str, int, int]]:
-    """Yield name, offset and size of each section; nothing if it is no COFF object.
+    """Yield name, offset and size of each section; nothing if the file is not a COFF object.
 
-    Raises MalformedError if sections lie behind the end, TooLarge if there are too many.
+    Raises MalformedError if sections lie after the end, TooLarge if there are too many.
     """
     if source.size < _FILE.size:
         return
@@ -77,7 +77,7 @@ def find_coff_sections(source: LimitedSource) -> Iterator[tuple[str, int, int]]:
             return
     elif machine not in _MACHINES:
         return
-    if start + count * _SECTION.size <= source.size:  # if not, reading the table fails below
+    if start + count * _SECTION.size <= source.size:  # otherwise reading the table fails below
         source.require_at_most(count, _MOST_SECTIONS, "sections")
     table = source.read(start, count * _SECTION.size)
     strings = symbols + symbol_count * symbol_size
@@ -87,7 +87,7 @@ def find_coff_sections(source: LimitedSource) -> Iterator[tuple[str, int, int]]:
 
 
 def _read_section_name(source: LimitedSource, name: bytes, strings: int) -> str:
-    """Return a section's name; one of more than 8 bytes is in the string table, at ``/123``."""
+    """Return a section's name; if longer than 8 bytes, it is in the string table, at ``/123``."""
     if name.startswith(b"/") and name[1:].isdigit():
         start = strings + int(name[1:])
         length = min(_LONGEST_SECTION_NAME, source.size - start)
@@ -95,7 +95,7 @@ def _read_section_name(source: LimitedSource, name: bytes, strings: int) -> str:
     return name.decode("latin-1")
 
 
-# What a member of a static archive is, and which std::string the symbols in its index use.
+# The kind of an archive's member, and the std::string types in the names of the archive's index.
 
 _BITCODE: Final = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")  # magic of LLVM bitcode, and of its wrapper
 _COFF = {0x014C: "i686", 0x8664: "x86_64", 0xAA64: "aarch64", 0xA641: "arm64ec", 0x01C4: "armv7l"}
@@ -109,7 +109,7 @@ _NEW = re.compile(rb"\0(_Z[^\0]*cxx11[^\0]*)")
 # Ss is std::string, Sb std::basic_string (Itanium C++ ABI, "Compression")
 _OLD = re.compile(rb"\0(_Z[^\0]*(?:Ss|Sb|St4list)[^\0]*)")
 _OF_STD = re.compile(rb"_Z(?:T[VTISC]|GV|GR)?N?[VKRO]*S[a-z]|_ZN[VKRO]*9__gnu_cxx")
-_MOST_LOOKED_AT = 20_000  # names that may use the old ABI, which have to be demangled in part
+_MOST_LOOKED_AT = 20_000  # names that may use the old ABI, which must be parsed in part
 _LONGEST_EXAMPLE = 300  # characters of an example
 
 
@@ -122,7 +122,7 @@ class MemberKind(NamedTuple):
 
 
 def describe_member(member: LimitedSource) -> MemberKind:
-    """Return format and architecture of a member; a broken one is described as far as possible."""
+    """Return format and architecture of a member; describe a broken member as far as possible."""
     head = member.read(0, min(64, member.size))
     try:
         if head.startswith(elf_header.MAGIC):
@@ -139,7 +139,7 @@ def describe_member(member: LimitedSource) -> MemberKind:
 
 
 def _describe_elf(member: LimitedSource) -> MemberKind:
-    """Describe an ELF object; one with GIMPLE and no code is only for link-time optimisation."""
+    """Describe an ELF object; an object with GIMPLE and without code is only for LTO."""
     header = elf_header.read_header(member)
     sections = read_sections(member, header)
     slim = any(each.name.startswith(_OF_GCC) for each in sections) and not any(
@@ -161,7 +161,7 @@ def _describe_coff(head: bytes) -> MemberKind:
 
 
 def find_strings(index: bytes) -> CxxStrings:
-    """Search the NUL-terminated names in an index of symbols, whatever its form."""
+    """Search the NUL-terminated names in a symbol index of any form."""
     if b"_Z" not in index:
         return CxxStrings()
     new = [name for name in _NEW.findall(index) if not _OF_STD.match(name)]
@@ -186,17 +186,17 @@ MAGIC: Final = b"!<arch>\n"
 THIN_MAGIC: Final = b"!<thin>\n"
 _HEAD = 60  # member header: name, time, owner, group, mode, the size in 10 digits, "`\n"
 _SIZE = slice(48, 58)  # bytes of the member header that hold the size
-_MOST_MEMBERS = 1 << 17  # real ones have some thousands
+_MOST_MEMBERS = 1 << 17  # real archives have some thousands
 _BLOCK = 1 << 18  # bytes
-_IMPORT = b"\0\0\xff\xff\0\0"  # first bytes of a member that only names one function of a DLL
+_IMPORT = b"\0\0\xff\xff\0\0"  # first bytes of a member that only names a function of a DLL
 _LONGEST_NAME = 256  # bytes
 _LONG_NAMES = 1 << 20  # bytes of the table for names of more than 15 characters
-_LONG_NAME = b"#1/"  # BSD: the name precedes the contents, and its length is in the header
+_LONG_NAME = b"#1/"  # BSD: the name is at the beginning of the contents, its length in the header
 _NAMES_OF_MEMBERS = b"//"
-# Of GNU and Visual C++ ("/"), GNU with 64-bit offsets, BSD and macOS.
+# Index names: GNU and Visual C++ ("/"), GNU with 64-bit offsets, BSD and macOS.
 _INDEXES = (b"/", b"/SYM64/", b"__.SYMDEF", b"__.SYMDEF SORTED", b"__.SYMDEF_64")
 _LONGEST_INDEX = 256 << 20  # bytes; the indexes of torch's static libraries have 20 MB
-# Members of import libraries that are no object: long names, ARM64EC's symbols, hashes of XFG.
+# Members of import libraries that are not objects: long names, ARM64EC's symbols, hashes of XFG.
 _OTHERS = (_NAMES_OF_MEMBERS, b"/<ECSYMBOLS>/", b"/<XFGHASHMAP>/")
 _MOST_THIN = 10_000  # names reported
 
@@ -233,28 +233,28 @@ class _Member(LimitedSource):
         self.is_index = is_index  # whether it is the index of symbols
 
     def read(self, offset: int, length: int) -> bytes:
-        """Return bytes of the member. Raises MalformedError beyond its end."""
+        """Return bytes of the member. Raises MalformedError if they lie beyond its end."""
         if offset < 0 or offset + length > self.size:
             raise MalformedError("a member of the archive is shorter", self.start + offset)
         return self._source.read(self.start + offset, length)
 
 
 def plan(_head: bytes, size: int, _factor: int) -> Plan:
-    """Plan to keep everything: each member has its section headers at its end."""
+    """Plan to keep everything, because each member has its section headers at its end."""
     return Plan(ranges=((0, size),))
 
 
 def read(
     path: str, source: LimitedSource, _observations: Observations
 ) -> tuple[StaticArchive | UnreadObject, ...]:
-    """Return the archive; an UnreadObject if none of it could be searched for device code.
+    """Return the archive; an UnreadObject if none of its members could be searched for device code.
 
     Raises MalformedError.
     """
     extents: dict[Extent, str] = {}  # device code, with the name of its member
-    relocatable: list[Extent] = []  # the relocatable ones among them
+    relocatable: list[Extent] = []  # relocatable device code, part of the above
     faults: list[DeviceFault] = []
-    unread: list[tuple[_Member, str]] = []  # with the reason
+    unread: list[tuple[_Member, str]] = []  # unread members, each with the reason
     contents = _Contents()
     thin = source.read(0, min(8, source.size)) == THIN_MAGIC
     for number, member in enumerate(_find_members(_Window(source), thin=thin)):
@@ -346,7 +346,7 @@ class _Contents:
         self._first.setdefault(kind, member.name)
 
     def read_index(self, member: _Member) -> None:
-        """Read the index of symbols. Visual C++ writes a second one, with the same symbols."""
+        """Read the symbol index. Visual C++ writes a second index with the same symbols."""
         if self._indexed:
             return
         self._indexed = True
@@ -382,7 +382,7 @@ class _Contents:
 
 
 def _find_members(source: LimitedSource, *, thin: bool = False) -> Iterator[_Member]:
-    """Yield all members and the index of symbols; members of a thin archive have no bytes in it."""
+    """Yield all members and the symbol index; members of a thin archive have no bytes."""
     at = len(MAGIC)
     long_names = b""
     while at + _HEAD <= source.size:
@@ -416,7 +416,7 @@ def _find_members(source: LimitedSource, *, thin: bool = False) -> Iterator[_Mem
 
 
 def _find_extents(member: _Member) -> Iterator[tuple[Extent, bool]]:
-    """Yield the ranges of device code of a member, and whether it still has to be linked.
+    """Yield the ranges of a member's device code, and whether the code must still be linked.
 
     Ranges are in bytes from the start of the archive. Raises MalformedError.
     """

@@ -1,6 +1,7 @@
-"""The bytes of one file: limits on what is read of them, and byte ranges.
+"""The bytes of one file: limits on reading them, and byte ranges.
 
-A file that exceeds a limit is not at fault, and must not pass as inspected either: TooLarge.
+A file that exceeds a limit is not faulty, but must not pass as inspected either: TooLarge is
+raised.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _MOST_READ: Final = 1 << 30
 
 
 class LimitedSource:
-    """The bytes of one file, with the factor that multiplies the limits on what is read of it."""
+    """The bytes of one file, with a factor on all limits on reading."""
 
     def __init__(self, source: ByteSource, factor: int = 1) -> None:
         self._source = source
@@ -28,7 +29,7 @@ class LimitedSource:
         self.factor = factor
 
     def read(self, offset: int, length: int) -> bytes:
-        """Return the limit for this file, where ``most`` is the default limit."""
+        """Return exactly ``length`` bytes from ``offset``. Raises MalformedError."""
         return self._source.read(offset, length)
 
     def limit(self, most: int) -> int:
@@ -42,10 +43,10 @@ class LimitedSource:
 
 
 class DeviceAllowance:
-    """Counts down how much device code of one package may still be decompressed and read.
+    """The remaining amount of a package's device code that may be decompressed and read.
 
-    Threads share it. Bytes are charged before the work is done: thousands of entries that turn out
-    to be broken at their end take as long as intact ones.
+    Several threads share an allowance. Bytes are charged before the work is done, because thousands
+    of entries that turn out to be broken at their end take as long as intact ones.
     """
 
     def __init__(self, factor: int = 1) -> None:
@@ -74,18 +75,18 @@ class DeviceAllowance:
 
 
 # Plans: the first bytes of a file, and arithmetic of byte ranges. A range is (start, end), in bytes
-# from the start of the file; the byte at ``end`` does not belong to it.
+# from the start of the file, without the byte at ``end``.
 
 
 class Head:
-    """The first bytes of a file, as a ByteSource that has the whole file's size."""
+    """The first bytes of a file, as a ByteSource with the size of the complete file."""
 
     def __init__(self, head: bytes, size: int) -> None:
         self._head = head
         self.size = size
 
     def read(self, offset: int, length: int) -> bytes:
-        """Return bytes among the first ones. Raises MalformedError for any others."""
+        """Return bytes that are among the first ones. Raises MalformedError for other bytes."""
         if offset + length > len(self._head):
             raise MalformedError("not among the first bytes", offset)
         return self._head[offset : offset + length]
@@ -94,7 +95,7 @@ class Head:
 def complement(
     skipped: Iterable[tuple[int, int]], kept: Iterable[tuple[int, int]], size: int
 ) -> tuple[tuple[int, int], ...]:
-    """Return all ranges from 0 to ``size`` except the skipped ones, plus the kept ones.
+    """Return all ranges from 0 to ``size`` without the skipped ranges, plus the kept ranges.
 
     The result is sorted; its ranges are not empty and do not touch.
     """
@@ -134,7 +135,7 @@ def intersect(
 ) -> tuple[tuple[int, int], ...]:
     """Return the parts of the ranges that lie in one of the others.
 
-    Neither argument may have ranges that overlap each other.
+    The ranges of one argument must not overlap each other.
     """
     found, rest = [], sorted(others, reverse=True)
     for start, end in sorted(ranges):

@@ -1,7 +1,7 @@
-"""Read the format, kind and architecture of an object file of which only the first bytes are here.
+"""Read format, kind and architecture of an object file when only its first bytes are available.
 
-Facts that the first bytes do not state keep their default values, which may be wrong. Read the
-whole file if you need them.
+All other facts keep their default values, which may be wrong. For those facts, read the complete
+file.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _CLR = 14
 
 
 class _Beginning(Head):
-    """The first bytes of a file; reading beyond them is no fault of the file."""
+    """The first bytes of a file; reading beyond them is not a fault of the file."""
 
     def read(self, offset: int, length: int) -> bytes:
-        """Return bytes among the first ones. Raises Unavailable for any others."""
+        """Return bytes that are among the first ones. Raises Unavailable for other bytes."""
         try:
             return super().read(offset, length)
         except MalformedError:
@@ -72,7 +72,7 @@ def _read_elf(path: str, source: LimitedSource) -> Iterator[ObjectFile]:
 def _read_pe(path: str, source: LimitedSource) -> Iterator[ObjectFile]:
     """Read a PE image. ARM64EC appears as x86_64.
 
-    Only its load configuration, which lies further on, marks it as hybrid.
+    Only the load configuration, which is not among the first bytes, marks an image as hybrid.
     """
     from binary_checks.objects.pe import header as pe
 
@@ -93,7 +93,7 @@ def _read_pe(path: str, source: LimitedSource) -> Iterator[ObjectFile]:
 def _read_macho(path: str, source: LimitedSource) -> Iterator[ObjectFile]:
     """Read a Mach-O file. The slices of a fat file keep the default kind.
 
-    Their own headers lie further on, usually beyond the first bytes.
+    The slices' own headers are usually beyond the first bytes.
     """
     from binary_checks.objects.macho import header as macho
     from binary_checks.objects.macho.reader import KINDS

@@ -1,12 +1,11 @@
 """Search the strings of object files.
 
-Three kinds are looked for: names of libraries that dlopen or LoadLibrary may be given, texts that
-statically linked libraries leave behind, and NumPy's message that states the C API it was compiled
-for.
+The search is for three kinds of strings: names of libraries that may be passed to dlopen or
+LoadLibrary, texts left by statically linked libraries, and NumPy's message that states the C API.
 
-Files are searched while they stream by; only the names found and their offsets are kept. Which
-offsets count is known at the end: an ELF file's section headers, its last bytes, tell which parts
-are read-only data.
+Files are searched while they are streamed; only the found names and their offsets are kept. Which
+offsets count is known only at the end: the section headers at the end of an ELF file show which
+parts are read-only data.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ from binary_checks.model.protocols import ByteSource, Observations, ReadObject
 from binary_checks.objects.byte_source import LimitedSource, find_within, intersect, merge
 from binary_checks.objects.device.scanner import DeviceScanner
 
-# Names of shared libraries, and whether a string at some place is one.
+# Names of shared libraries, and whether a string at some offset is one.
 #
-# Only a whole C string counts. Templates (``lib%s.so``), paths, and strings without a final NUL, as
-# Go and Rust write them, do not.
+# Only a complete C string counts. Templates (``lib%s.so``), paths, and strings without a final NUL,
+# as Go and Rust write them, do not count.
 
 LONGEST: Final = 255
 """The longest file name that systems allow (NAME_MAX), in bytes."""
@@ -35,11 +34,11 @@ _PRINTABLE = bytes(range(0x20, 0x7F))
 
 
 class NamePattern(NamedTuple):
-    """How file names of shared libraries look, as regular expressions."""
+    """Regular expressions for file names of shared libraries."""
 
     ending: bytes  # matches the end of every name; a fixed first letter makes the search fast
     name: bytes
-    # Every name begins with "lib", so a digit before that is not part of the name.
+    # Whether every name begins with "lib", so that a digit before "lib" is not part of the name.
     prefixed: bool = False
 
 
@@ -62,8 +61,8 @@ def read_name(window: bytes, place: int, pattern: NamePattern) -> str:
 def _string_at(window: bytes, place: int, prefixed: bool) -> bytes:
     """Return the NUL-terminated string around ``place``; b"" if it is too long or cut off.
 
-    A NUL must stand before the string. If names have the prefix "lib", any byte that is not
-    printable will do.
+    The byte before the string must be a NUL. If names have the prefix "lib", any byte that is not
+    printable is accepted instead.
     """
     before = window[max(place - LONGEST, 0) : place]
     start = place - _measure_end(before, _LETTERS)
@@ -76,7 +75,7 @@ def _string_at(window: bytes, place: int, prefixed: bool) -> bytes:
 
 
 def _wide_at(window: bytes, place: int) -> bytes:
-    """Return as ASCII the UTF-16 string whose suffix (``.dll``) begins at ``place``, or b""."""
+    """Return the UTF-16 string whose suffix (``.dll``) begins at ``place``, as ASCII, or b""."""
     end = place + 8
     before = window[place - 2 * min(LONGEST, place // 2) : place]
     length = min(_measure_end(before[::2], _LETTERS), _measure_end(before[1::2], b"\0"))
@@ -93,23 +92,22 @@ def _wide_at(window: bytes, place: int) -> bytes:
 
 
 def _measure_end(text: bytes, letters: bytes) -> int:
-    """Count the characters at the end of ``text`` that are among ``letters``."""
+    """Return the number of characters at the end of ``text`` that are among ``letters``."""
     return len(text) - len(text.rstrip(letters))
 
 
-# Texts that libraries compile into themselves, and that identify them where they are linked
-# statically.
+# Texts that libraries compile into themselves, and that identify statically linked libraries.
 #
-# Example: every object with zlib in it has "deflate 1.3.1 Copyright 1995-2024 …". Which texts count
-# is decided in `knowledge.linked_libraries`. Searching once for each of a few anchors is faster
-# than one regular expression for all of them.
+# Example: every object that contains zlib has "deflate 1.3.1 Copyright 1995-2024 …".
+# `knowledge.linked_libraries` decides which texts count. Searching once for each of a few anchors
+# is faster than one regular expression for all texts.
 
 _BEFORE, _BEHIND = 64, 128  # bytes before and behind an anchor that may belong to its text
-_MOST_PLACES_OF_TEXTS = 1 << 14  # anchors looked at; libtorch_cpu.so has some hundreds
+_MOST_PLACES_OF_TEXTS = 1 << 14  # limit on anchors; libtorch_cpu.so has some hundreds
 _MOST_TEXTS = 64
-_BLOCK = 1 << 18  # bytes per read if the file did not stream by: they stay in the CPU's cache
-_GRAIN = 1 << 14  # bytes of a block, which counts as code as a whole or not at all
-_SAMPLE = 1 << 9  # bytes of its sample, the last ones of the block
+_BLOCK = 1 << 18  # bytes per read if the file was not streamed; a block stays in the CPU's cache
+_GRAIN = 1 << 14  # bytes of a block; a block counts as code completely or not at all
+_SAMPLE = 1 << 9  # bytes of a block's sample, taken at its end
 _VECTORS = b"\xc4\xc5\x62"  # first bytes of VEX and EVEX prefixes (Intel SDM, volume 2, chapter 2)
 _CFA_OFFSET = b"\x0e"  # DW_CFA_def_cfa_offset (DWARF 5, section 7.24), frequent in .eh_frame
 _START = re.compile(rb"[\t\x20-\x7e]*\Z")
@@ -117,16 +115,16 @@ _REST = re.compile(rb"[\t\x20-\x7e]*")
 
 Extent = tuple[int, int]
 IsCode = Callable[[bytes, int, int, int], bool]
-"""Called with a piece, start and end in it, and the piece's offset in the file. Returns whether all
-bytes from start to end are machine code.
+"""Called with a piece, start and end in the piece, and the piece's offset in the file. Returns
+whether all bytes from start to end are machine code.
 """
 
 
 def _is_dense(sample: bytes) -> bool:
     """Return whether a sample looks like vector code of x86 or like unwind tables (.eh_frame).
 
-    In libtorch_cpu.so, 80 % of the samples from .eh_frame look so, and 0.3 % of those from
-    constants. A sample counts if 10 % of it are VEX or EVEX bytes, or 1 in 43 is
+    In libtorch_cpu.so, 0.3 % of the samples of constants look like this, and 80 % of the samples of
+    .eh_frame. A sample counts if 10 % of its bytes are VEX or EVEX bytes, or 1 in 43 is
     DW_CFA_def_cfa_offset.
     """
     vectors = len(sample) - len(sample.translate(None, _VECTORS))
@@ -134,7 +132,7 @@ def _is_dense(sample: bytes) -> bool:
 
 
 class LibraryTexts:
-    """Collects the texts of one file, with their offsets, while it streams by."""
+    """Collects the texts of one file, with their offsets, while the file is streamed."""
 
     def __init__(self) -> None:
         self._found: dict[str, list[int]] = {}
@@ -146,9 +144,10 @@ class LibraryTexts:
     ) -> None:
         """Search for texts that begin between ``begin`` and ``end`` of a window.
 
-        ``offset`` is the file offset of the window's first byte. If one segment holds both code and
-        strings, ``is_code`` tells them apart by samples, and blocks amid code are skipped. So is
-        everything before the first code: in such a segment only tables stand there.
+        ``offset`` is the file offset of the window's first byte. If one segment contains both code
+        and strings, ``is_code`` distinguishes them by samples, and blocks within code are skipped.
+        Everything before the first code is skipped, too: in such a segment only tables precede the
+        code.
         """
         if end <= begin:  # a negative end would count from the end of the window
             return
@@ -162,7 +161,7 @@ class LibraryTexts:
             for start, stop in samples
         ]
         for index, (start, stop) in enumerate(blocks):
-            # A tenth of the samples is misjudged, so a neighbour has to agree.
+            # A tenth of the samples is misjudged, so a neighbour must agree.
             amid_code = sum(dense[max(index - 1, 0) : index + 2]) >= 2
             if self.follows_code and not amid_code:
                 self._search(window, offset, start, stop)
@@ -188,7 +187,7 @@ class LibraryTexts:
             self._found[text] = [offset]
 
     def read(self, source: ByteSource, extents: Iterable[Extent]) -> None:
-        """Search these parts of a file that did not stream by."""
+        """Search these parts of a file that was not streamed."""
         for start, end in intersect(merge(extents), [(0, source.size)]):
             tail = b""
             for offset in range(start, end, _BLOCK):
@@ -204,9 +203,9 @@ class LibraryTexts:
         return _list_in(self._found, wanted)
 
 
-# Names of libraries that an object may open, searched for while the file streams by.
+# Names of libraries that an object may open, searched for while the file is streamed.
 
-_REACH = 4 * LONGEST  # bytes looked at before and behind a place, at most
+_REACH = 4 * LONGEST  # most bytes searched before and after a place
 _LONGEST_ENDING = 16  # bytes
 _MOST_PLACES = 1 << 16  # places that look like the end of a name; real objects have some hundreds
 _MOST_NAMES = 1 << 12
@@ -221,8 +220,8 @@ def find_opened(
 ) -> OpenedNames:
     """Return the names of libraries in the wanted parts of a file.
 
-    The ``known`` names are left out, compared without case. If a scanner has ``seen`` the file
-    stream by, the file is not read again.
+    Names in ``known`` are left out, regardless of case. If the scanner ``seen`` has searched the
+    file while it was streamed, the file is not read again.
     """
     extents = merge(wanted)
     scanner = seen
@@ -233,7 +232,7 @@ def find_opened(
 
 
 class NameScanner:
-    """Searches a file for names of libraries while it streams by."""
+    """Searches a file for names of libraries while the file is streamed."""
 
     def __init__(
         self,
@@ -246,11 +245,11 @@ class NameScanner:
     ) -> None:
         """Search the byte ranges ``extents``.
 
-        Code for GPUs that ``device`` finds is skipped; that scanner must see each piece of the file
-        first. So are bytes that ``is_code`` calls code.
+        Code for GPUs found by ``device`` is skipped; that scanner must get each piece of the file
+        first. Bytes that ``is_code`` identifies as code are skipped, too.
         """
         self._extents = merge(extents)
-        self._left = list(reversed(self._extents))  # the next one is last
+        self._left = list(reversed(self._extents))  # in reverse order: the next extent is last
         self._pattern = pattern
         self._device = device
         self._is_code = is_code
@@ -258,8 +257,8 @@ class NameScanner:
         self._seen = 0  # bytes of the file seen so far
         self._searched: list[Extent] = []
         self._device_code: list[Extent] = []
-        self._tail = b""  # last bytes searched, which a name at the next place may begin in
-        self._looked = 0  # file offset up to which all places were looked at
+        self._tail = b""  # last bytes searched, in which a name at the next place may begin
+        self._looked = 0  # file offset up to which all places were examined
         self._passed = 0, b""  # file offset at which the last skipped code ends, and its last bytes
         self._found: dict[str, list[int]] = {}  # offsets by name
         self._places = 0
@@ -268,7 +267,7 @@ class NameScanner:
         self.texts = LibraryTexts()  # searched for in the same pass
 
     def see(self, piece: bytes) -> Iterable[tuple[int, bytes]]:
-        """Take the next piece of the file; nothing of it has to be kept."""
+        """Search the next piece of the file; none of its bytes must be kept."""
         offset = self._seen
         self._seen += len(piece)
         if self._left and not self._stopped:
@@ -281,7 +280,7 @@ class NameScanner:
         return ()
 
     def read(self, source: LimitedSource) -> None:
-        """Search all extents of a file that did not stream by."""
+        """Search all extents of a file that was not streamed."""
         for start, end in self._extents:
             for offset in range(start, end, _BLOCK):
                 if self._stopped:
@@ -333,7 +332,7 @@ class NameScanner:
             self._tail = joined[-2 * _REACH :]
 
     def _go_on(self, first: int, last: int) -> None:
-        """Record that ``first`` to ``last`` is searched next, and what stands before it."""
+        """Record that ``first`` to ``last`` is searched next, and the bytes before it."""
         if self._searched and self._searched[-1][1] == first:
             self._searched[-1] = (self._searched[-1][0], last)
             return
@@ -348,13 +347,13 @@ class NameScanner:
         self._searched.append((self._looked, last))
 
     def _finish(self) -> None:
-        """Look at the last places of what was searched so far."""
+        """Examine the last places in the bytes searched so far."""
         if self._searched:
             end = self._searched[-1][1]
             self._look(self._tail, end - len(self._tail), end)
 
     def _look(self, window: bytes, offset: int, stop: int) -> None:
-        """Look at the places up to file offset ``stop`` in a window at ``offset``."""
+        """Examine the places up to file offset ``stop`` in a window at ``offset``."""
         begin, self._looked = self._looked - offset, max(self._looked, stop)
         self.texts.look(window, offset, begin, stop - offset, self._is_code)
         for match in self._ending.finditer(window, begin, stop - offset + _LONGEST_ENDING):
@@ -378,7 +377,7 @@ class NameScanner:
 
 
 def _list_in(found: Mapping[str, Sequence[int]], wanted: Iterable[Extent]) -> tuple[str, ...]:
-    """Return the keys of which some place lies in a wanted part of the file, sorted."""
+    """Return, sorted, the keys with a place in a wanted part of the file."""
     places = {place for each in found.values() for place in each}
     inside = frozenset(find_within(places, wanted))
     return tuple(sorted(text for text, each in found.items() if not inside.isdisjoint(each)))
@@ -389,7 +388,7 @@ def find_texts(
 ) -> tuple[str, ...]:
     """Return the texts of libraries in the wanted parts of a file.
 
-    If a scanner has seen the file stream by, the file is not read again.
+    If the scanner ``seen`` has searched the file while it was streamed, the file is not read again.
     """
     extents = tuple(wanted)
     texts = LibraryTexts() if seen is None else seen.texts
@@ -402,25 +401,25 @@ def _measure(extents: Iterable[Extent]) -> int:
     return sum(end - start for start, end in extents)
 
 
-# The NumPy that an extension module was compiled for.
+# The NumPy version that an extension module was compiled for.
 #
-# ``import_array()`` in NumPy's headers is compiled into every extension module that calls it, with
-# its error message for versions that do not fit: up to NumPy 1.26 "module compiled against API
-# version 0x%x", since 2.0 "module was compiled against NumPy C-API version 0x%x (NumPy 1.25)",
-# which names the oldest NumPy that the module runs with.
+# ``import_array()`` in NumPy's headers is compiled into every extension module that calls it,
+# together with an error message for versions that do not fit: up to NumPy 1.26 "module compiled
+# against API version 0x%x", since 2.0 "module was compiled against NumPy C-API version 0x%x (NumPy
+# 1.25)", which names the oldest NumPy that the module runs with.
 
 _COMPILED_AGAINST = b"compiled against "
 _NUMPY_1 = re.compile(rb"module compiled against API version 0x%x")
 _NUMPY_2 = re.compile(
     rb"module was compiled against NumPy C-API version 0x%x \(NumPy (\d{1,3}\.\d{1,3})"
 )
-_SENTENCE = 128  # bytes that one message takes
+_SENTENCE = 128  # most bytes of one message
 # Bytes; larger objects are not searched, and no extension module is that large.
 _LARGEST_SEARCHED = 256 << 20
 
 
 class NumpyScanner:
-    """Searches for the messages while a file streams by."""
+    """Searches for NumPy's messages while a file is streamed."""
 
     def __init__(self) -> None:
         self._tail = b""
@@ -428,7 +427,7 @@ class NumpyScanner:
         self.second: set[bytes] = set()
 
     def see(self, piece: bytes) -> Iterable[tuple[int, bytes]]:
-        """Take the next piece of the file; nothing of it has to be kept."""
+        """Search the next piece of the file; none of its bytes must be kept."""
         self._look(self._tail + piece[:_SENTENCE])
         self._look(piece)
         self._tail = (self._tail + piece[-_SENTENCE:])[-_SENTENCE:]
@@ -440,7 +439,7 @@ class NumpyScanner:
             self.second.update(_NUMPY_2.findall(text))
 
     def conclude(self) -> NumpyBuild | None:
-        """Return the API that the file was compiled for, the latest of several, or None."""
+        """Return the newest API that the file was compiled for, or None."""
         if self.second:
             oldest = max(self.second, key=lambda text: tuple(map(int, text.split(b"."))))
             return NumpyBuild(api=2, oldest=oldest.decode())

@@ -1,4 +1,4 @@
-"""Read what ld.so reads of an ELF file: PT_DYNAMIC, symbol versions and relocations."""
+"""Read the parts of an ELF file that ld.so reads: PT_DYNAMIC, symbol versions and relocations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from binary_checks.objects.elf.header import (
 )
 
 # The dynamic segment (gABI chapter 5, "Dynamic Section"; names with GNU, VER, RELR or FLAGS_1 are
-# extensions, in glibc's elf.h). Through its entries a loader finds everything else.
+# extensions, in glibc's elf.h). Its entries lead a loader to all other tables.
 
 DT_NEEDED: Final = 1
 DT_HASH: Final = 4
@@ -86,9 +86,10 @@ class Dynamic:
 
     def __init__(self, entries: Iterable[tuple[int, int]] = (), strings: bytes = b"") -> None:
         self._entries = tuple(entries)
-        # Of several entries with one tag, loaders use the last as well.
+        # If several entries have the same tag, the last one counts, as for loaders.
         self._last = dict(self._entries)
-        self.strings = strings  # DT_STRTAB: ends with NUL, and no string in it exceeds the limit
+        # DT_STRTAB: ends with NUL, and none of its strings exceeds the limit
+        self.strings = strings
 
     def __bool__(self) -> bool:
         return bool(self._entries)
@@ -101,7 +102,7 @@ class Dynamic:
         return self._last.get(tag, 0)
 
     def string(self, tag: int) -> str:
-        """Return the string that the entry refers to; "" if there is none."""
+        """Return the string that the last entry with this tag refers to; "" if there is none."""
         return self.text(self._last[tag]) if tag in self._last else ""
 
     def texts(self, tag: int) -> tuple[str, ...]:
@@ -113,7 +114,10 @@ class Dynamic:
         return tuple(self.string(tag).split(":")) if tag in self._last else ()
 
     def text(self, offset: int) -> str:
-        """Return the string at an offset of DT_STRTAB. Raises MalformedError outside of it."""
+        """Return the string at an offset of DT_STRTAB.
+
+        Raises MalformedError for an offset outside of the table.
+        """
         if offset >= len(self.strings):
             raise MalformedError(f"a string at {offset:#x}, beyond the end of DT_STRTAB")
         return decode(self.strings[offset : self.strings.index(b"\0", offset)])
@@ -127,7 +131,7 @@ def decode(name: bytes) -> str:
 def read_dynamic(image: MappedImage, segments: Iterable[Segment]) -> Dynamic:
     """Read PT_DYNAMIC and its string table.
 
-    Raises MalformedError, or TooLarge if one exceeds its limit.
+    Raises MalformedError, or TooLarge if a limit is exceeded.
     """
     segment = next((s for s in segments if s.type == PT_DYNAMIC), None)
     if segment is None:
@@ -137,7 +141,7 @@ def read_dynamic(image: MappedImage, segments: Iterable[Segment]) -> Dynamic:
     table = image.read(segment.address, length, "PT_DYNAMIC", _MOST_ENTRIES * layout.size)
     entries = []
     for tag, value in layout.iter_unpack(table):
-        if tag == 0:  # DT_NULL; entries behind it are reserve space of linkers and are ignored
+        if tag == 0:  # DT_NULL; linkers reserve space after it, which is ignored
             break
         entries.append((tag, value))
     else:
@@ -148,8 +152,8 @@ def read_dynamic(image: MappedImage, segments: Iterable[Segment]) -> Dynamic:
 def _read_strings(image: MappedImage, dynamic: Dynamic) -> bytes:
     """Read DT_STRTAB up to the NUL of its last string.
 
-    The gABI (chapter 4, "String Table") demands a NUL in the last byte, but loaders look at no
-    DT_STRSZ: the last string of a table that an editor of files left too short ends behind it.
+    The gABI (chapter 4, "String Table") requires a NUL in the last byte. Loaders ignore DT_STRSZ,
+    however: if an editing tool stated it too short, the last string ends after that size.
     """
     address, size = dynamic.value(DT_STRTAB), dynamic.value(DT_STRSZ)
     strings = image.read(address, size, "DT_STRTAB", _MOST_STRINGS)
@@ -173,7 +177,7 @@ def _read_strings(image: MappedImage, dynamic: Dynamic) -> bytes:
 # by which a loader looks symbols up.
 
 WIDE_SYSV: Final = (22, 0x9026)
-"""EM_S390 and EM_ALPHA: their 64-bit DT_HASH has words of 8 bytes, where the gABI says 4."""
+"""EM_S390 and EM_ALPHA: their 64-bit DT_HASH has words of 8 bytes instead of the gABI's 4."""
 _HASH_BITS: Final = 32  # of a hash in DT_GNU_HASH
 
 
@@ -187,10 +191,10 @@ def hash_sysv(name: bytes) -> int:
 
 
 def judge_hash_table(image: MappedImage, dynamic: Dynamic) -> Iterator[str]:
-    """Yield what a loader cannot work with in the header of the hash table.
+    """Yield faults in the header of the hash table that a loader cannot handle.
 
-    A loader uses DT_GNU_HASH if both are present. Whether the table itself lies inside its segment
-    is checked where symbols are counted. Raises MalformedError if there is no hash table.
+    A loader uses DT_GNU_HASH if both tables are present. Counting the symbols checks whether the
+    table itself lies inside its segment. Raises MalformedError if there is no hash table.
     """
     if DT_GNU_HASH in dynamic:
         head = image.header.struct("IIII")
@@ -209,8 +213,8 @@ def judge_hash_table(image: MappedImage, dynamic: Dynamic) -> Iterator[str]:
         raise MalformedError("neither DT_GNU_HASH nor DT_HASH: no symbol is ever found in it")
 
 
-# Symbol versions (LSB Core, "Symbol Versioning"): the ones that an ELF file needs (DT_VERNEED) and
-# defines (DT_VERDEF).
+# Symbol versions (LSB Core, "Symbol Versioning") that an ELF file needs (DT_VERNEED) and defines
+# (DT_VERDEF).
 
 _VER_FLG_BASE = 1  # in vd_flags
 _VER_FLG_WEAK = 2  # in vna_flags: a missing version is no error
@@ -223,8 +227,8 @@ class Versions(NamedTuple):
     needed: tuple[NeededVersion, ...] = ()
     defined: tuple[str, ...] = ()
     by_index: dict[int, tuple[str, str]] = {}  # noqa: RUF012 - never changed; versym -> (library, node)
-    own: frozenset[int] = frozenset()  # indices of the nodes that it defines
-    faults: tuple[str, ...] = ()  # records that make a loader find no version, or the wrong one
+    own: frozenset[int] = frozenset()  # indices of the nodes that the object defines
+    faults: tuple[str, ...] = ()  # records for which a loader finds no version, or the wrong one
 
 
 def read_versions(image: MappedImage, dynamic: Dynamic) -> Versions:
@@ -260,7 +264,7 @@ def _read_needed(
                 "ends the process if nothing else has loaded it"
             ] = None
         total += count
-        if total > _MOST_VERSIONS:  # checked in total, since many records may share one chain
+        if total > _MOST_VERSIONS:  # the total is checked, since many records may share one chain
             raise MalformedError(f"DT_VERNEED claims more than {_MOST_VERSIONS} versions")
         for _, row in _follow(image, auxiliary, file_address + first, count, "a Vernaux"):
             hashed, flags, index, name, _ = row
@@ -272,11 +276,11 @@ def _read_needed(
 def _read_defined(
     image: MappedImage, dynamic: Dynamic, faults: dict[str, None]
 ) -> Iterator[tuple[int, str, bool]]:
-    """Yield index, name and whether it is the base node, for each Verdef."""
+    """Yield index, name and whether the node is the base node, for each Verdef."""
     definition, auxiliary = image.header.struct("HHHHIII"), image.header.struct("II")
     nodes = _chain(image, definition, dynamic, (DT_VERDEF, DT_VERDEFNUM), "DT_VERDEF")
     for address, (revision, flags, index, _, hashed, first, _) in nodes:
-        # The first Verdaux has the node's name, later ones the names of its parents.
+        # The first Verdaux has the node's name, later ones have the names of its parents.
         place, _ = image.unpack(auxiliary, address + first, "a Verdaux")
         name, is_base = dynamic.text(place), bool(flags & _VER_FLG_BASE)
         faults.update(_judge_revision("Verdef", revision))
@@ -292,7 +296,7 @@ def _judge_revision(what: str, revision: int) -> Iterator[tuple[str, None]]:
 
 
 def _judge_hash(verb: str, version: str, hashed: int) -> Iterator[tuple[str, None]]:
-    """Yield a fault if the hash is wrong: a loader compares hashes before names."""
+    """Yield a fault if the hash is wrong, because a loader compares hashes before names."""
     if hashed != hash_sysv(version.encode("utf-8", "surrogateescape")):
         yield f"{verb} version {version} under a wrong hash, by which no loader finds it", None
 
@@ -300,7 +304,7 @@ def _judge_hash(verb: str, version: str, hashed: int) -> Iterator[tuple[str, Non
 def _chain(
     image: MappedImage, layout: Any, dynamic: Dynamic, tags: tuple[int, int], what: str
 ) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    """Yield the records of DT_VERNEED or DT_VERDEF, whose number is in a second entry."""
+    """Yield the records of DT_VERNEED or DT_VERDEF; a second dynamic entry states their number."""
     if tags[0] not in dynamic:
         return iter(())
     return _follow(image, layout, dynamic.value(tags[0]), dynamic.value(tags[1]), what)
@@ -309,7 +313,7 @@ def _chain(
 def _follow(
     image: MappedImage, layout: Any, address: int, count: int, what: str
 ) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    """Yield address and fields of each record; its last field is the offset to the next one."""
+    """Yield address and fields of each record; the last field is the offset to the next record."""
     if count > _MOST_VERSIONS:
         raise MalformedError(f"{what} claims {count} entries")
     for remaining in range(count - 1, -1, -1):
@@ -332,10 +336,10 @@ _MOST_RELOCATIONS: Final = 1 << 28
 
 
 class RelocationTypes(NamedTuple):
-    """The relocation types of one architecture that matter here."""
+    """Numbers of relocation types of one architecture, and the form of its records."""
 
     relative: int  # R_*_RELATIVE: load address plus addend
-    # Records are Elf_Rela; if False Elf_Rel, whose addend is in the relocated place.
+    # Whether records are Elf_Rela; if False, Elf_Rel, whose addend is in the relocated place.
     addends: bool = True
 
 
@@ -349,11 +353,13 @@ RELOCATION_TYPES: Final = {
     "riscv64": RelocationTypes(relative=3),
     "loongarch64": RelocationTypes(relative=3),
 }
-"""Relocations of other architectures are not read. Numbers are from the processor supplements."""
+"""Relocation types by architecture, with numbers from the processor supplements. Relocations of
+other architectures are not read.
+"""
 
 
 class Relocations:
-    """The columns of one relocation table, in its order."""
+    """The columns of one relocation table, in the order of its records."""
 
     __slots__ = ("addends", "offsets", "types")
 
@@ -376,7 +382,7 @@ class RelocationTables(NamedTuple):
     """All relocations of one object."""
 
     tables: tuple[Relocations, ...]
-    packed: array[int]  # words of DT_RELR: an address, or a bitmap of the words that follow it
+    packed: array[int]  # words of DT_RELR: an address, or a bitmap of the following words
 
 
 def column(kind: str, content: bytes, byte_order: str) -> array[int]:
@@ -404,7 +410,7 @@ def read_relocations(
 def _read_tables(
     image: MappedImage, dynamic: Dynamic, types: RelocationTypes
 ) -> Iterator[Relocations]:
-    """Yield DT_RELA or DT_REL, whichever the architecture uses, and DT_JMPREL."""
+    """Yield DT_RELA or DT_REL, depending on the architecture, and DT_JMPREL."""
     kind = ("DT_RELA", DT_RELA, DT_RELASZ) if types.addends else ("DT_REL", DT_REL, DT_RELSZ)
     size = image.header.bits // 8 * (3 if types.addends else 2)
     for name, table, length in (kind, ("DT_JMPREL", DT_JMPREL, DT_PLTRELSZ)):
@@ -417,7 +423,7 @@ def _read_tables(
 def count_unwritable(
     image: MappedImage, segments: Iterable[Segment], dynamic: Dynamic, types: RelocationTypes
 ) -> int:
-    """Count the relocations that change bytes of a PT_LOAD without PF_W (text relocations).
+    """Return the number of text relocations: they change bytes of a PT_LOAD without PF_W.
 
     Raises MalformedError or TooLarge as `read_relocations` does.
     """
@@ -437,8 +443,8 @@ def count_unwritable(
 def unpack_between(words: array[int], word: int, start: int, end: int) -> Iterator[int]:
     """Yield the addresses from ``start`` to ``end`` that DT_RELR relocates.
 
-    An even word is an address, which is relocated. An odd word is a bitmap: bit n, from 1, stands
-    for the n-th word behind the last place that was covered. ``word`` is the size in bytes.
+    An even word is an address to relocate. An odd word is a bitmap: bit n, from 1, stands for the
+    n-th word after the last word covered before. ``word`` is the size of a word in bytes.
     """
     place, reach = 0, (8 * word - 1) * word
     for entry in words:
@@ -453,7 +459,7 @@ def unpack_between(words: array[int], word: int, start: int, end: int) -> Iterat
         place += reach
 
 
-# Whether an ELF file is a library, a program, code of a device, or none of these.
+# The kind of an ELF file: a library, a program, code of a device, or none of these.
 
 _EM_BPF: Final = 247
 # ELFOSABI_AMDGPU_HSA, ELFOSABI_AMDGPU_PAL, ELFOSABI_AMDGPU_MESA3D
@@ -461,7 +467,7 @@ _AMDGPU_OS_ABIS: Final = range(64, 67)
 
 
 def kind_of_unloaded(header: ElfHeader) -> Kind | None:
-    """Return the kind of a file that no loader of the host takes; None if one may take it."""
+    """Return the kind of a file that no loader of the host takes; None for all other files."""
     if not runs_on_a_host(header):
         return Kind.DEVICE if _is_device_code(header) else Kind.OTHER
     if header.type == ET_REL:
@@ -470,11 +476,13 @@ def kind_of_unloaded(header: ElfHeader) -> Kind | None:
 
 
 def _is_device_code(header: ElfHeader) -> bool:
-    """Return whether the file looks as its device's tools write it; a damaged e_machine does not.
+    """Return whether the file's type and OS ABI are those that its device's tools write.
 
-    Cubins and BPF programs are never ET_DYN. AMD's code objects are, with an OS ABI of their own.
-    Libraries for Hexagon and similar devices (Qualcomm's ``libQnnHtpV73Skel.so``) look like any
-    library.
+    A damaged e_machine therefore does not make a file device code.
+
+    Cubins and BPF programs are never ET_DYN. AMD's code objects are ET_DYN, but have OS ABIs that
+    nothing else has. Libraries for Hexagon and similar devices (Qualcomm's ``libQnnHtpV73Skel.so``)
+    look like any library.
     """
     if header.machine in (EM_CUDA, _EM_BPF):
         return header.type != ET_DYN
@@ -486,8 +494,8 @@ def _is_device_code(header: ElfHeader) -> bool:
 def kind_of_loaded(header: ElfHeader, dynamic: Dynamic, interpreter: str) -> Kind:
     """Return whether a loadable file is an executable or a shared library.
 
-    Position-independent executables are ET_DYN too, and some libraries have a PT_INTERP because
-    they can be run (libQt6Core.so.6, glibc's libc.so.6). A DT_SONAME marks a library.
+    Position-independent executables are ET_DYN, too, and some libraries have a PT_INTERP because
+    they can be run (libQt6Core.so.6, glibc's libc.so.6). A DT_SONAME identifies a library.
     """
     if not may_be_opened(header, dynamic) or (interpreter and DT_SONAME not in dynamic):
         return Kind.EXECUTABLE

@@ -1,7 +1,8 @@
 """Read ELF files by program headers and the dynamic segment, as a loader does.
 
 Section headers may be missing; they are used only for debug information, device code and strings.
-Everything that a file refers to must lie inside it: a truncated file is malformed, never empty.
+Everything that the headers refer to must lie inside the file: a truncated file is malformed, never
+empty.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ from binary_checks.objects.strings import (
 )
 
 # Notes (gABI chapter 5, "Note Section"): the build id, and the program properties of the "Linux
-# Extensions to gABI": the x86 ISA level, guards of control flow.
+# Extensions to gABI" (the x86 ISA level, control-flow protections).
 
 _NT_GNU_BUILD_ID = 3
 _NT_GNU_PROPERTY_TYPE_0 = 5
@@ -114,16 +115,16 @@ _GUARDS = {
     "aarch64_be": _AARCH64_FEATURES,
 }
 _FROM_NOTES = frozenset({"x86_64", "x32", "i686"})
-"""Architectures for which glibc reads the property note from PT_NOTE if there is no
-PT_GNU_PROPERTY, as in files of older linkers.
+"""Architectures for which glibc also searches PT_NOTE for the property note. It does so if there is
+no PT_GNU_PROPERTY, as in files of older linkers.
 """
 # GNU_PROPERTY_X86_ISA_1_V2 to _V4; bit 0 is the baseline
 _ISA_LEVELS = ((8, "x86-64-v4"), (4, "x86-64-v3"), (2, "x86-64-v2"))
-_LONGEST_NOTE = 1 << 20  # limit on the bytes of one note segment; real ones have some hundred
+_LONGEST_NOTE = 1 << 20  # limit on the bytes of one note segment; real segments have some hundred
 
 
 class Notes(NamedTuple):
-    """Facts from the notes; "" for those that they do not state."""
+    """Facts from the notes; "" for facts not stated."""
 
     build_id: str = ""
     isa_level: str = ""
@@ -131,10 +132,10 @@ class Notes(NamedTuple):
 
 
 def read_notes(source: LimitedSource, header: ElfHeader, segments: Iterable[Segment]) -> Notes:
-    """Read all note segments; the first build id counts. Raises TooLarge if one is too long.
+    """Read all note segments; the first build id counts.
 
-    An ISA level counts wherever it stands, since a file must not be called fit for more CPUs than
-    it is. Guards count only where glibc finds them.
+    Raises TooLarge if a segment is too long. An ISA level counts in any note, because a file must
+    not pass for more CPUs than it supports. Guards count only in the note that glibc reads.
     """
     build_id, needed = "", 0
     by_type: dict[int, list[dict[int, int]]] = {PT_GNU_PROPERTY: [], PT_NOTE: []}
@@ -157,9 +158,9 @@ def read_notes(source: LimitedSource, header: ElfHeader, segments: Iterable[Segm
 
 
 def _find_guards(by_type: Mapping[int, list[dict[int, int]]], architecture: str) -> tuple[str, ...]:
-    """Return the guards in the one note that glibc reads.
+    """Return the guards in the only note that glibc reads.
 
-    It is the first in PT_GNU_PROPERTY, else the first in PT_NOTE.
+    This note is the first in PT_GNU_PROPERTY, else the first in PT_NOTE.
     """
     if architecture not in _GUARDS:
         return ()
@@ -172,9 +173,9 @@ def _find_guards(by_type: Mapping[int, list[dict[int, int]]], architecture: str)
 def _iterate(contents: bytes, header: ElfHeader, alignment: int) -> Iterator[tuple[int, bytes]]:
     """Yield type and description of each note whose owner is "GNU".
 
-    Notes are padded to 4 bytes, in a segment aligned to 8 to 8 bytes; other alignments occur (32 in
-    apsw 3.54.1.0). A note that does not fit ends the walk without a fault: loaders read only the
-    property note, and linkers have padded notes in every way.
+    Notes are padded to 4 bytes, or to 8 in a segment aligned to 8 bytes; other alignments occur (32
+    in apsw 3.54.1.0). A note that does not fit ends the walk without a fault: loaders read only the
+    property note, and linkers pad notes in different ways.
     """
     layout, step = header.struct("III"), 8 if alignment == 8 else 4
     position = 0
@@ -190,7 +191,7 @@ def _iterate(contents: bytes, header: ElfHeader, alignment: int) -> Iterator[tup
 
 
 def _read_properties(description: bytes, header: ElfHeader) -> dict[int, int]:
-    """Return the properties of four bytes, by type; of several with one type, the first.
+    """Return the properties with four bytes of data, by type; the first of a type counts.
 
     A property is pr_type, pr_datasz and data, padded to 8 bytes (4 in a 32-bit file).
     """
@@ -210,25 +211,25 @@ def _round_up(value: int, step: int) -> int:
     return -(-value // step) * step
 
 
-# Tell machine code from strings and tables by a few samples, if one segment holds both.
+# Distinguish machine code from strings and tables by a few samples, if one segment contains both.
 #
-# Linkers that do not separate code put read-only data behind it in one segment. Only the section
-# headers, at the end of the file, say where. Strings that are taken for code are not searched,
-# which OpenedNames.unread then reports.
+# Linkers that do not separate code put read-only data after it into the same segment. Only the
+# section headers, at the end of the file, show the boundary. Strings mistaken for code are not
+# searched, which OpenedNames.unread then reports.
 
 _SAMPLE = 1 << 9  # bytes
-_SAMPLES = 2  # per piece; the last sample ends where the piece does
+_SAMPLES = 2  # samples per piece; the last sample ends at the end of the piece
 _WORD = 4  # bytes of an AArch64 instruction
 
 _X86_64 = b"\x48\x8b\x89\x0f"  # REX.W, two opcodes of MOV, and the first byte of two-byte opcodes
-# Share of these bytes in code; 19 of 20 samples of published libraries have more.
+# Minimum share of these bytes in code; 19 of 20 samples of published libraries have more.
 _X86_64_SHARE = 0.1
 _AARCH64 = bytes.fromhex(
     "0b 0f 10 13 14 17 1a 1e 2a 34 35 38 39 3a 3d 4a 4e 52 54 6b 6e 6f 71 72 79"
     "7a 8a 8b 90 91 94 97 a9 aa ad b4 b5 b8 b9 cb d1 d2 d6 eb f1 f8 f9"
 )
-"""The last bytes of common instructions, which hold the opcode (little-endian words)."""
-_AARCH64_SHARE = 0.6  # share of these last bytes among the instructions of code
+"""The last bytes of common instructions, which contain the opcode (little-endian words)."""
+_AARCH64_SHARE = 0.6  # minimum share of these last bytes among the instructions of code
 
 
 def _looks_like_x86_64(sample: bytes) -> bool:
@@ -245,7 +246,8 @@ def _is_code(
 ) -> bool:
     """Return whether samples at the end of both halves of a range look like code.
 
-    Samples end at multiples of 4 bytes of the file, where AArch64 has its instructions.
+    Samples end at multiples of 4 bytes of the file, so that they consist of complete AArch64
+    instructions.
     """
     places = (end - (end - start) * number // _SAMPLES for number in range(_SAMPLES))
     aligned = (place - (offset + place) % _WORD for place in places)
@@ -256,16 +258,16 @@ CODE_DETECTORS: Final[Mapping[str, IsCode]] = {
     "x86_64": partial(_is_code, _looks_like_x86_64),
     "aarch64": partial(_is_code, _looks_like_aarch64),
 }
-"""By architecture. For other architectures, everything is searched."""
+"""Detectors by architecture. For other architectures everything is searched."""
 
 
-# Where the strings of an ELF file are, and the names of libraries among them.
+# The location of the strings in an ELF file, and the names of libraries among them.
 
 KEPT_BEHIND: Final = 4096
-"""Bytes kept behind the last segment, for ``.comment``."""
+"""Bytes kept after the last segment, for ``.comment``."""
 _OPENERS = ("dlopen", "dlmopen")
 _NO_STRINGS = (".interp", ".eh_frame", ".gcc_except_table", ".nv", "__nv", ".hip")
-"""First characters of the names of read-only sections that hold tables or code for a GPU, not
+"""Beginnings of the names of read-only sections that contain tables or code for a GPU instead of
 strings.
 """
 
@@ -273,7 +275,7 @@ strings.
 def find_name_scanner(
     header: ElfHeader, segments: Iterable[Segment], device: DeviceScanner, factor: int
 ) -> NameScanner:
-    """Return a scanner that searches strings while the file streams by, and skips code."""
+    """Return a scanner that searches strings while the file is streamed, and skips code."""
     known = tuple(segments)
     extents = tuple(_find_strings(known)) if runs_on_a_host(header) else ()
     mixed = any(
@@ -286,10 +288,10 @@ def find_name_scanner(
 
 
 def _find_strings(segments: tuple[Segment, ...]) -> Iterator[tuple[int, int]]:
-    """Yield the ranges that may hold strings, as far as segments tell.
+    """Yield the ranges that may contain strings, as far as segments show them.
 
-    Linkers put strings before PT_GNU_EH_FRAME in its segment. Without that segment, every segment
-    that is not written may hold them. So may those behind it.
+    Linkers put strings before PT_GNU_EH_FRAME, into the same segment. If that segment is missing,
+    every segment without write permission may contain strings. Later segments may, too.
     """
     loads = [segment for segment in segments if segment.type == PT_LOAD]
     end = next((s.offset for s in segments if s.type == PT_GNU_EH_FRAME), 0)
@@ -308,7 +310,7 @@ def _end_of(load: Segment) -> int:
 
 def opens_libraries(imports: SymbolTable, dynamic: Dynamic) -> bool:
     """Return whether an object imports a function that opens libraries by name."""
-    # Most objects do not, and the string table shows it without decoding all names.
+    # Most objects import none; the string table shows this without decoding all names.
     likely = any(name.encode() + b"\0" in dynamic.strings for name in _OPENERS)
     return likely and bool(imports.among(_OPENERS))
 
@@ -323,7 +325,7 @@ def read_texts(
 def read_comment(
     source: LimitedSource, segments: Iterable[Segment], sections: Iterable[Section]
 ) -> Iterator[str]:
-    """Yield the compilers named in ``.comment``, which linkers put behind the last segment."""
+    """Yield the compilers named in ``.comment``, which linkers put after the last segment."""
     last = max((_end_of(each) for each in segments if each.type == PT_LOAD), default=0)
     for section in sections:
         end = min(section.offset + section.size, source.size)
@@ -340,7 +342,7 @@ def read_opened(
     sections: tuple[Section, ...],
     dynamic: Dynamic,
 ) -> OpenedNames:
-    """Return the names of libraries in read-only data, except its own and those it needs."""
+    """Return the names of libraries in read-only data, except its own name and needed ones."""
     if not sections:
         return OpenedNames(
             unread="it has no section headers, which would tell where its strings are"
@@ -349,9 +351,9 @@ def read_opened(
     return find_opened(source, seen, ELF_NAMES, known, find_read_only(sections, _NO_STRINGS))
 
 
-# The wrappers of relocatable device code: their pointers are followed as a loader would.
+# The wrappers of relocatable device code: their pointers are followed as by a loader.
 
-_MOST_SECTIONS = 16  # linkers merge them into one
+_MOST_SECTIONS = 16  # real files have one, because linkers merge them
 
 
 def find_wrappers(
@@ -403,8 +405,9 @@ def _follow(image: MappedImage, dynamic: Dynamic, places: list[Section]) -> Foll
 def _find_addends(image: MappedImage, dynamic: Dynamic, places: list[Section]) -> dict[int, int]:
     """Return the addends of R_*_RELATIVE relocations in these sections, by address.
 
-    Relocations of DT_RELR and Elf_Rel are left out: their addends are the values in place. Raises
-    Unfollowed if the tables cannot be read, or if a relocation of another type fills in a pointer.
+    Relocations of DT_RELR and Elf_Rel are left out, because their addends are the values in place.
+    Raises Unfollowed if the tables cannot be read, or if a relocation of another type fills in a
+    pointer.
     """
     types = RELOCATION_TYPES.get(architecture_of(image.header))
     if types is None or not dynamic:
@@ -427,24 +430,26 @@ def _find_addends(image: MappedImage, dynamic: Dynamic, places: list[Section]) -
     return found
 
 
-# Which parts of an ELF file to keep and to scan, as far as the first bytes tell.
+# The parts of an ELF file to keep and to scan, as far as the first bytes show them.
 
 _MIB = 1 << 20
 _KEPT_OF_TABLES = 32 * _MIB
-"""Bytes kept of a segment that may hold symbol tables; those of libtorch_cpu.so end at 8 MiB."""
+"""Bytes kept of a segment that may contain symbol tables; the tables of libtorch_cpu.so end at 8
+MiB.
+"""
 _KEPT_OF_CODE = _MIB
 _KEPT_OF_TAIL = _MIB
 """Bytes kept before the section headers: GNU ld and gold put the names of sections there."""
 _KEPT_OF_LONG_TAIL = 128 * _MIB
-"""Bytes kept in files of LLD, which puts .strtab, often large, between .shstrtab and the
+"""Bytes kept in files of LLD, which puts .strtab, often a large section, between .shstrtab and the
 headers.
 """
 
 
 def plan(head: bytes, size: int, factor: int) -> Plan:
-    """Plan to keep tables, not code, device code, strings or debug information.
+    """Plan to keep tables, but not code, device code, strings or debug information.
 
-    Everything is kept if the first bytes do not hold all program headers.
+    Everything is kept if the first bytes do not contain all program headers.
     """
     source = LimitedSource(Head(head, size), factor)
     try:
@@ -460,10 +465,10 @@ def plan(head: bytes, size: int, factor: int) -> Plan:
 
 
 def _find_searched(segments: Iterable[Segment], size: int) -> tuple[tuple[int, int], ...]:
-    """Return the ranges in which device code may lie, as far as segments tell."""
+    """Return the ranges that may contain device code, as far as segments show them."""
     loads = [segment for segment in segments if segment.type == PT_LOAD]
-    # Device code is mapped and not executable for the host, but in libcudf.so it is writable. A
-    # linker that does not separate code makes one segment for everything, at offset 0.
+    # Device code is mapped, but not executable for the host; in libcudf.so it is writable. A linker
+    # that does not separate code makes one segment for everything, at offset 0.
     apart = [load for load in loads if not load.flags & PF_X or not load.offset]
     return tuple((load.offset, load.offset + load.file_size) for load in apart) or ((0, size),)
 
@@ -471,9 +476,9 @@ def _find_searched(segments: Iterable[Segment], size: int) -> tuple[tuple[int, i
 def _find_ranges(
     header: ElfHeader, segments: tuple[Segment, ...], read: int, size: int
 ) -> tuple[tuple[int, int], ...]:
-    """Return everything but the inside of large segments and what no segment maps.
+    """Return everything except the inside of large segments and the parts that no segment maps.
 
-    Tables are kept in either. ``read`` is the length of the first bytes.
+    Tables are kept in both. ``read`` is the length of the first bytes.
     """
     loads = sorted((s for s in segments if s.type == PT_LOAD), key=lambda load: load.offset)
     tables = _find_tables(segments, loads)
@@ -481,7 +486,7 @@ def _find_ranges(
     skipped = []
     end = 0
     for load in loads:
-        # patchelf adds an aligned segment of its own behind everything that no segment maps.
+        # patchelf adds an aligned segment after all parts that no segment maps.
         skipped.append((end, load.offset - load.alignment - tail))
         length = _KEPT_OF_TABLES if load in tables else _KEPT_OF_CODE if load.flags & PF_X else 0
         end = max(end, load.offset + load.file_size)
@@ -491,16 +496,17 @@ def _find_ranges(
     kept = [(s.offset, s.offset + s.file_size) for s in segments if s.type != PT_LOAD]
     end = max((load.offset + load.file_size for load in loads), default=0)
     kept.append((end, min(end + KEPT_BEHIND, size)))
-    kept.append((0, read))  # the segments were read from it
+    kept.append((0, read))  # the first bytes, from which the segments were read
     return complement(skipped, kept, size)
 
 
 def _find_tables(segments: Iterable[Segment], loads: Iterable[Segment]) -> list[Segment]:
-    """Return the segments that may hold the tables that a loader reads.
+    """Return the segments that may contain the tables that a loader reads.
 
-    A linker puts them first. If the segment at offset 0 is not code, constants and unwind tables
-    (PT_GNU_EH_FRAME) have a segment of their own, without tables. A linker that does not separate
-    code makes one segment for everything (libsqlite3 of pysqlite3_binary 0.5.4.post2).
+    A linker puts these tables into the first segments. If the segment at offset 0 is not code,
+    constants and unwind tables (PT_GNU_EH_FRAME) are in a separate segment without tables. A linker
+    that does not separate code makes one segment for everything (libsqlite3 of pysqlite3_binary
+    0.5.4.post2).
     """
     first_is_code = any(load.flags & PF_X for load in loads if not load.offset)
     unwinding = [segment.offset for segment in segments if segment.type == PT_GNU_EH_FRAME]
@@ -516,7 +522,7 @@ def _find_tables(segments: Iterable[Segment], loads: Iterable[Segment]) -> list[
 
 
 def _is_from_lld(segments: Iterable[Segment]) -> bool:
-    """Return whether the RELRO part has a PT_LOAD of its own, as only LLD makes it."""
+    """Return whether the RELRO part has a separate PT_LOAD, which only LLD makes."""
     relro = {(s.offset, s.file_size) for s in segments if s.type == PT_GNU_RELRO}
     return any(s.type == PT_LOAD and (s.offset, s.file_size) in relro for s in segments)
 
@@ -529,7 +535,7 @@ _LONGEST_PATH = 4096  # bytes (PATH_MAX): the kernel runs no file with a longer 
 def read(
     path: str, source: LimitedSource, observations: Observations
 ) -> tuple[ElfFile | UnreadObject, ...]:
-    """Return the one object of an ELF file. Raises MalformedError, or TooLarge."""
+    """Return the only object of an ELF file. Raises MalformedError, or TooLarge."""
     header = read_header(source)
     segments = read_segments(source, header)
     sections = read_sections(source, header)
@@ -566,7 +572,7 @@ def _read_loadable(
     sections: tuple[Section, ...],
     seen: NameScanner | None,
 ) -> ElfFile:
-    """Add what a loader reads of the object."""
+    """Add the facts that a loader reads from the object."""
     source, header = image.source, image.header
     dynamic = read_dynamic(image, segments)
     versions = read_versions(image, dynamic)
@@ -578,10 +584,11 @@ def _read_loadable(
     if not dynamic and (kind is Kind.SHARED or interpreter):
         raise MalformedError("a dynamic object without a dynamic segment")
     refusals: tuple[str, ...] = ()
-    if kind is Kind.SHARED or interpreter:  # no loader looks at a static program
+    if kind is Kind.SHARED or interpreter:  # no loader reads a static program
         refusals = find_refusals(image, Parsed(segments, sections, dynamic, versions, columns))
     flags, flags_1 = dynamic.value(DT_FLAGS), dynamic.value(DT_FLAGS_1)
-    by_type = {segment.type: segment for segment in segments}  # the last of each type, as in glibc
+    # the last of each type counts, as in glibc
+    by_type = {segment.type: segment for segment in segments}
     loads = [segment for segment in segments if segment.type == PT_LOAD]
     stack, thread = by_type.get(PT_GNU_STACK), by_type.get(PT_TLS)
     return replace(
@@ -631,13 +638,13 @@ def _read_loadable(
 def _count_code_relocations(
     image: MappedImage, segments: tuple[Segment, ...], dynamic: Dynamic
 ) -> int | None:
-    """Count text relocations; None if there are none, or if they cannot be read."""
+    """Return the number of text relocations; None if none are announced, or they cannot be read."""
     types = RELOCATION_TYPES.get(architecture_of(image.header))
     if types is None or not _announces_text_relocations(dynamic):
         return None
     try:
         return count_unwritable(image, segments, dynamic, types)
-    except (MalformedError, TooLarge):  # the refusals say why
+    except (MalformedError, TooLarge):  # reported among the refusals
         return None
 
 

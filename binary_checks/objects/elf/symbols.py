@@ -1,4 +1,4 @@
-"""Read the dynamic symbols of an ELF file; their names stay bytes until they are asked for."""
+"""Read the dynamic symbols of an ELF file; names are decoded only on demand."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ ENTRY_SIZE: Final = {32: 16, 64: 24}  # bytes of Elf32_Sym and Elf64_Sym
 _ZERO: Final = bytes(number == 0 for number in range(256))
 _BINDING_OF: Final = bytes(info >> 4 for info in range(256))
 _TYPE_OF: Final = bytes(info & 15 for info in range(256))
-# High byte of SHN_LORESERVE (0xFF00) and of all reserved section indices above it.
+# High byte of SHN_LORESERVE (0xFF00) and of all higher section indices, which are reserved.
 _RESERVED: Final = 0xFF
 _IS_ORDINARY: Final = bytes(high != _RESERVED for high in range(256))
-_HIGH: Final = int(sys.byteorder == "little")  # index of the high byte among the two of an st_shndx
+_HIGH: Final = int(sys.byteorder == "little")  # index of the high byte in an st_shndx of two bytes
 
 
 class SymbolColumns:
-    """DT_SYMTAB by columns, so that the table itself, which is the largest, can be freed."""
+    """DT_SYMTAB by columns, so that the table itself, which takes the most memory, can be freed."""
 
     def __init__(self, table: bytes, bits: int, byte_order: str) -> None:
         wide, size = bits == 64, ENTRY_SIZE[bits]
@@ -81,16 +81,16 @@ class SymbolColumns:
 
     @cached_property
     def undefined(self) -> bytes:
-        """1 for each undefined symbol, 0 for the others."""
+        """One byte for each symbol: 1 if it is undefined, else 0."""
         return find_zeros(self.sections)
 
     @cached_property
     def defined(self) -> bytes:
-        """1 for each symbol that the object defines, 0 for the others."""
+        """One byte for each symbol: 1 if the object defines it, else 0."""
         return self.undefined.translate(_ZERO)
 
     def in_sections(self) -> bytes:
-        """Return 1 for each symbol defined in a section, 0 for others (absolute, common …)."""
+        """Return 1 for each symbol defined in a section, 0 for absolute, common and others."""
         high = self.sections.tobytes()[_HIGH::2]
         return (
             join(self.defined, high.translate(_IS_ORDINARY)) if _RESERVED in high else self.defined
@@ -98,13 +98,13 @@ class SymbolColumns:
 
 
 def find_zeros(numbers: array[int]) -> bytes:
-    """Return one byte for each number: 1 if it is 0. There is no loop in Python."""
+    """Return one byte for each number: 1 if the number is 0, else 0; without a loop in Python."""
     content, step = numbers.tobytes(), numbers.itemsize
     return join(*(content[place::step].translate(_ZERO) for place in range(step)))
 
 
 def join(*masks: bytes) -> bytes:
-    """Return the bitwise AND of masks of 0 and 1 bytes. There is no loop in Python."""
+    """Return the bitwise AND of masks of 0 and 1 bytes; without a loop in Python."""
     first, *others = masks
     joined = int.from_bytes(first, "little")
     for mask in others:
@@ -112,7 +112,7 @@ def join(*masks: bytes) -> bytes:
     return joined.to_bytes(len(first), "little")
 
 
-# How many dynamic symbols an ELF file has: PT_DYNAMIC does not state it.
+# The number of dynamic symbols of an ELF file, which PT_DYNAMIC does not state.
 
 _CHAIN_BLOCK = 4096  # bytes of a hash chain read at a time
 _MOST_BUCKETS: Final = 1 << 22  # the largest libraries have some hundred thousand symbols
@@ -123,7 +123,7 @@ def count_symbols(
 ) -> int:
     """Return the number of entries of DT_SYMTAB.
 
-    Raises MalformedError, or TooLarge if the hash table has more buckets than we read.
+    Raises MalformedError, or TooLarge if the hash table has more buckets than the limit.
     """
     count = _from_gnu_hash(image, dynamic) or _from_sysv_hash(image, dynamic)
     if count:
@@ -132,18 +132,19 @@ def count_symbols(
 
 
 def _from_gnu_hash(image: MappedImage, dynamic: Dynamic) -> int:
-    """Return the end of the last chain of DT_GNU_HASH; 0 if there is none.
+    """Return the end of the last chain of DT_GNU_HASH; 0 if there is no table or chain.
 
-    Hashed symbols come last in DT_SYMTAB, so the last chain ends where the table does. A hash table
-    without chains tells nothing: GNU ld then writes a symbol offset of 1, however many symbols are
-    imported.
+    Hashed symbols come last in DT_SYMTAB, so the last chain ends where DT_SYMTAB ends. A hash table
+    without chains does not show the number: GNU ld then writes a symbol offset of 1, regardless of
+    the number of imports.
     """
     if DT_GNU_HASH not in dynamic:
         return 0
     address, word = dynamic.value(DT_GNU_HASH), image.header.struct("I").size
     head = image.header.struct("IIII")
     bucket_count, first, bloom_size, _ = image.unpack(head, address, "DT_GNU_HASH")
-    # The Bloom filter has words of the file's class, buckets and chains words of 32 bits.
+    # The words of the Bloom filter have the size of the file's class; words of buckets and chains
+    # have 32 bits.
     buckets = address + head.size + bloom_size * image.header.bits // 8
     chains = buckets + bucket_count * word
     table = image.read(buckets, bucket_count * word, "DT_GNU_HASH", _MOST_BUCKETS * word)
@@ -199,7 +200,7 @@ def _from_sections(dynamic: Dynamic, sections: Iterable[Section], entry_size: in
 
 
 def _from_relocations(image: MappedImage, dynamic: Dynamic) -> int:
-    """Return the highest symbol index in a relocation plus 1: a loader sees no other symbols."""
+    """Return 1 + the highest symbol index in relocations: a loader sees no further symbols."""
     rela, rel = (24, 16) if image.header.bits == 64 else (12, 8)
     plt = rela if dynamic.value(DT_PLTREL) == DT_RELA else rel
     tables = (
@@ -212,10 +213,10 @@ def _from_relocations(image: MappedImage, dynamic: Dynamic) -> int:
 
 
 def _highest_symbol(image: MappedImage, address: int, size: int, entry_size: int) -> int:
-    """Return the highest symbol index in a relocation table; -1 if it is empty.
+    """Return the highest symbol index in a relocation table; -1 if the table is empty.
 
-    The index is in the upper part of r_info: behind 32 bits in a 64-bit file, behind 8 in a 32-bit
-    one (gABI chapter 4, "Relocation").
+    The index is the upper part of r_info: above 32 bits in a 64-bit file, above 8 bits in a 32-bit
+    file (gABI chapter 4, "Relocation").
     """
     word, shift = ("Q", 32) if image.header.bits == 64 else ("I", 8)
     padding = entry_size - 2 * image.header.bits // 8
@@ -227,7 +228,7 @@ def _highest_symbol(image: MappedImage, address: int, size: int, entry_size: int
 # The named dynamic symbols of an ELF file, kept as bytes and integers.
 
 HIDDEN = 0x8000
-"""Bit 15 of a version index: name@VERSION, which no import without a version is bound to."""
+"""Bit 15 of a version index: name@VERSION, to which imports without a version are not bound."""
 _SHN_ABS = 0xFFF1  # section index of absolute symbols
 _GLOBAL = bytes(info > 15 for info in range(256))  # st_info with any binding but STB_LOCAL
 # st_other with STV_DEFAULT or STV_PROTECTED
@@ -237,7 +238,7 @@ _AT_ONCE = 32  # names decoded between two checks of their total length
 
 
 class DynamicSymbols:
-    """The columns of DT_SYMTAB that matter, and what their names and versions refer to."""
+    """The needed columns of DT_SYMTAB, with the tables of their names and versions."""
 
     __slots__ = (
         "bindings",
@@ -275,7 +276,7 @@ class DynamicSymbols:
             raise MalformedError(f"DT_VERSYM names version {min(unknown)}, which nothing defines")
 
     def version(self, index: int) -> tuple[str, str]:
-        """Return library and version node of a symbol; "" for each that it lacks."""
+        """Return library and version node of a symbol, each "" if the symbol has none."""
         if not self.versions:
             return "", ""
         return self.by_index.get(self.versions[index] & ~HIDDEN, ("", ""))
@@ -286,8 +287,8 @@ class DynamicSymbols:
         return decode(self.strings[start : self.strings.index(b"\0", start)])
 
     def mentions(self, name: str) -> bool:
-        """Return whether DT_STRTAB contains ``name``, perhaps in another; decodes nothing."""
-        # Names that are not UTF-8 contain escapes, so their bytes differ.
+        """Return whether DT_STRTAB contains ``name``, possibly as a part; decodes nothing."""
+        # Decoded names that are not UTF-8 contain escapes, so their bytes differ.
         if not name.isascii() or "\\" in name:
             return True
         return name.encode() in self.strings
@@ -299,10 +300,10 @@ class DynamicSymbols:
         return array("I", (index for index in undefined if bindings[index] > 15 and names[index]))
 
     def exports(self) -> array[int]:
-        """Return the indices of defined symbols that other objects can see, of any version.
+        """Return the indices of defined symbols that other objects can see, of all versions.
 
-        Leaves out the absolute symbols that GNU ld adds for version nodes, whose names are the
-        node's (libcrypto has 15).
+        Absolute symbols that GNU ld adds for version nodes are left out; such a symbol has its
+        node's name (libcrypto has 15).
         """
         names, seen = self.names, self.bindings.translate(_GLOBAL)
         visible = self.visibilities.translate(_VISIBLE)
@@ -313,19 +314,19 @@ class DynamicSymbols:
         return array("I", found)
 
     def _is_node(self, index: int) -> bool:
-        """Return whether an absolute symbol has the name of its version node."""
+        """Return whether an absolute symbol is named like its version node."""
         start, node = self.names[index], self.version(index)[1].encode()
         return bool(node) and self.strings[start : start + len(node) + 1] == node + b"\0"
 
     def decode_names(self, indices: array[int]) -> Iterator[list[str]]:
         """Yield the names of symbols in blocks.
 
-        Linkers merge common suffixes, so a name may begin inside another one. In real files all
-        names together are about as long as DT_STRTAB; a crafted file could make them explode.
+        Linkers merge common suffixes, so a name may begin inside another name. In real files the
+        names together are about as long as DT_STRTAB; in a crafted file they could be far longer.
         Raises TooLarge in that case.
         """
         strings, most = self.strings, 2 * len(self.strings) + (1 << 20)
-        length = 0  # of all names so far
+        length = 0  # total length of the names so far
         slice_all = _slice_text if strings.isascii() else _slice_bytes
         place = self.names.__getitem__
         blocks = (indices[at : at + _AT_ONCE] for at in range(0, len(indices), _AT_ONCE))
@@ -338,7 +339,7 @@ class DynamicSymbols:
 
 
 def _slice_text(strings: bytes, blocks: Iterable[Iterable[int]]) -> Iterator[list[str]]:
-    """Yield the ASCII strings that begin at these offsets, in blocks."""
+    """Yield the strings at these offsets, in blocks; for tables that are all ASCII."""
     text = strings.decode("ascii")
     find = text.index
     for starts in blocks:
@@ -346,7 +347,7 @@ def _slice_text(strings: bytes, blocks: Iterable[Iterable[int]]) -> Iterator[lis
 
 
 def _slice_bytes(strings: bytes, blocks: Iterable[Iterable[int]]) -> Iterator[list[str]]:
-    """Yield the strings that begin at these offsets, in blocks; some are not ASCII."""
+    """Yield the strings at these offsets, in blocks; for tables that are not all ASCII."""
     find = strings.index
     for starts in blocks:
         yield [decode(strings[start : find(b"\0", start)]) for start in starts]
@@ -358,11 +359,11 @@ _STB_WEAK = 2
 _MOST_SYMBOLS = 1 << 22  # the largest libraries have some hundred thousand
 
 
-_KEPT = 400_000  # names kept decoded, of all tables together; 3 million take 350 MB
+_KEPT = 400_000  # limit on decoded names of all tables together; 3 million names take 350 MB
 
 
 class _Memory:
-    """Limits how many decoded names all tables keep: the oldest tables drop theirs first."""
+    """Limits the decoded names of all tables; the oldest tables drop their names first."""
 
     def __init__(self) -> None:
         self._tables: deque[tuple[weakref.ref[ElfSymbolTable], int]] = deque()
@@ -387,9 +388,9 @@ _MEMORY = _Memory()
 class ElfSymbolTable(SymbolTable):
     """The imports or the exports among an object's dynamic symbols.
 
-    Names are decoded on demand and may be dropped again. A table that has dropped them, or has too
-    many to keep, finds single names by hash, with 8 bytes a symbol. So names are decoded at most
-    twice, however many libraries look some of them up.
+    Names are decoded on demand, and may be dropped again. A table that has dropped its names, or
+    has too many to keep, finds single names by a hash table with 8 bytes a symbol. Names are
+    therefore decoded at most twice, regardless of the number of lookups.
     """
 
     __slots__ = (
@@ -406,7 +407,7 @@ class ElfSymbolTable(SymbolTable):
         self._is_forgotten = False
 
     def forget(self) -> None:
-        """Drop all decoded names. Any thread may call it at any time: they can be decoded again."""
+        """Drop all decoded names, which can be decoded again; any thread may call this."""
         self._names: list[str] | None = None
         self._set: frozenset[str] | None = None
         self._by_version: dict[tuple[str, str], frozenset[str]] | None = None
@@ -414,7 +415,7 @@ class ElfSymbolTable(SymbolTable):
 
     @property
     def names(self) -> frozenset[str]:
-        """Every name once, without versions."""
+        """Every name, without versions and duplicates."""
         known = self._set
         if known is None:
             known = self._set = frozenset(self._all_names())
@@ -433,7 +434,7 @@ class ElfSymbolTable(SymbolTable):
         return tuple(self._make(position, name) for position in self._find_positions(name))
 
     def _find_positions(self, name: str) -> Iterator[int]:
-        """Yield the positions of symbols with this name among the chosen ones."""
+        """Yield the positions of symbols with this name, counted among the chosen symbols."""
         chosen, bits = self._chosen(), self._position_bits
         hashes = self._hashes
         if hashes is None:
@@ -451,7 +452,7 @@ class ElfSymbolTable(SymbolTable):
         return len(self).bit_length()
 
     def _hash_names(self) -> array[int]:
-        """Return the hash of each name with its position in the lowest bits, sorted."""
+        """Return sorted hashes of all names, each with its name's position in the lowest bits."""
         bits, names = self._position_bits, self._names or self._stream_names()
         return array("Q", sorted(_high_bits(name, bits) | at for at, name in enumerate(names)))
 
@@ -482,7 +483,7 @@ class ElfSymbolTable(SymbolTable):
         return names
 
     def each_name(self) -> Iterator[str]:
-        """Iterate over all names; a table with too many decodes them without keeping them."""
+        """Return an iterator over all names; a table with too many names does not keep them."""
         if self._names is not None or len(self) <= _KEPT:
             return iter(self._all_names())
         return self._stream_names()
@@ -492,7 +493,7 @@ class ElfSymbolTable(SymbolTable):
         return self._raw.mentions(piece)
 
     def among(self, names: Iterable[str]) -> frozenset[str]:
-        """Return those of ``names`` that the table has."""
+        """Return the given names that the table contains."""
         if self._set is None and (self._is_forgotten or len(self) > _KEPT):
             return frozenset(
                 name for name in names if any(True for _ in self._find_positions(name))
@@ -528,14 +529,14 @@ class ElfSymbolTable(SymbolTable):
 
 
 def _high_bits(name: str, bits: int) -> int:
-    """Return 64 bits of a name's hash with the lowest ``bits`` cleared."""
+    """Return a 64-bit hash of a name with the lowest ``bits`` bits cleared."""
     return hash(name) % (1 << 64) >> bits << bits
 
 
 def read_columns(
     image: MappedImage, dynamic: Dynamic, sections: Iterable[Section]
 ) -> SymbolColumns:
-    """Read DT_SYMTAB; empty if there is none. Raises MalformedError, or TooLarge."""
+    """Read DT_SYMTAB; the result is empty without the table. Raises MalformedError, or TooLarge."""
     table = _read_table(image, dynamic, sections) if DT_SYMTAB in dynamic else b""
     return SymbolColumns(table, image.header.bits, image.header.byte_order)
 

@@ -1,7 +1,7 @@
 """Read the headers, sections and small directories of a PE image, and its bytes by address.
 
 "PE" in a reference is Microsoft's specification "PE Format". Addresses are relative to the image
-base (RVA) unless a comment says otherwise.
+base (RVA) unless a comment states otherwise.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple
 from binary_checks.errors import MalformedError, TooLarge
 from binary_checks.objects.byte_source import LimitedSource, merge
 
-# The headers: machine, versions, flags and directories. Architectures have the names that the other
-# formats use.
+# The headers: machine, versions, flags and directories. Architectures have the same names as in
+# other formats.
 
 MAGIC: Final = b"MZ"
 
@@ -79,7 +79,7 @@ _HYBRIDS = {"x86_64": "arm64ec", "aarch64": "arm64x"}
 
 
 class PeHeader(NamedTuple):
-    """The fields of the headers."""
+    """The fields of the file header and the optional header, and the directories."""
 
     signature: int  # file offset of the signature "PE\0\0"
     bits: int
@@ -95,9 +95,10 @@ class PeHeader(NamedTuple):
     headers_size: int
     subsystem: int
     dll_characteristics: int
-    directories: tuple[tuple[int, int], ...]  # (address, size) of all 16; (0, 0) if absent
+    # (address, size) of all 16 directories; (0, 0) if absent
+    directories: tuple[tuple[int, int], ...]
     directory_count: int
-    # Numbers of directories that are in the header but not counted.
+    # Numbers of directories after the stated count that are nevertheless in the header.
     uncounted_directories: tuple[int, ...]
     optional_offset: int  # file offset of the optional header
     sections_offset: int
@@ -106,14 +107,15 @@ class PeHeader(NamedTuple):
 
     @property
     def sections_end(self) -> int:
-        """Where the section headers end, in bytes from the start of the file."""
+        """The end of the section headers, in bytes from the start of the file."""
         return self.sections_offset + self.section_count * SECTION.size
 
 
 def find_signature(source: LimitedSource) -> int:
-    """Return the file offset of the PE signature; 0 if the file is no PE image (DOS program, text).
+    """Return the file offset of the PE signature; 0 for a DOS program or a text.
 
-    The DOS header has it in e_lfanew, at byte 0x3C (PE, "MS-DOS Stub (Image Only)").
+    The offset is in the field e_lfanew of the DOS header, at byte 0x3C (PE, "MS-DOS Stub (Image
+    Only)").
     """
     if source.size < _DOS_HEADER:
         return 0
@@ -156,13 +158,13 @@ def read_header(source: LimitedSource, signature: int) -> PeHeader:
 
 
 def verify_end(end: int, size: int, what: str) -> None:
-    """Raise MalformedError if something ends behind the end of the file."""
+    """Raise MalformedError if ``what`` ends after the end of the file."""
     if end > size:
         raise MalformedError(f"{what} ends at byte {end:#x}, the file has {size:#x} bytes", size)
 
 
 def _read_directories(table: bytes, count: int) -> tuple[tuple[int, int], ...]:
-    """Return the directories that are counted and fit into the optional header."""
+    """Return the directories within the stated count that fit into the optional header."""
     count = min(count, _MOST_DIRECTORIES, len(table) // 8)
     rows = Struct("<II").iter_unpack(table[: count * 8])
     found = [(address, size) if address else (0, 0) for address, size in rows]
@@ -170,23 +172,25 @@ def _read_directories(table: bytes, count: int) -> tuple[tuple[int, int], ...]:
 
 
 def _find_uncounted(table: bytes, count: int) -> Iterator[int]:
-    """Yield the numbers of directories behind the counted ones: no loader sees them."""
+    """Yield the numbers of directories after the stated count, which loaders ignore."""
     for number in range(count, min(_MOST_DIRECTORIES, len(table) // 8)):
         if any(table[number * 8 : number * 8 + 8]):
             yield number
 
 
 def architecture_of(header: PeHeader, *, hybrid: bool) -> str:
-    """Return the name of the image's architecture, "machine-<number>" if it has none.
+    """Return the name of the image's architecture, "machine-<number>" if it is unknown.
 
-    ``hybrid`` is whether the load configuration points to hybrid metadata (CHPE): ARM64EC has the
-    machine x86_64, since it runs in x86_64 processes on Arm; ARM64X has aarch64 and is for both.
+    ``hybrid`` states whether the load configuration points to hybrid metadata (CHPE). ARM64EC has
+    the machine x86_64, since it runs in x86_64 processes on Arm; ARM64X has the machine aarch64 and
+    is for both.
     """
     known = _ARCHITECTURES.get(header.machine, f"machine-{header.machine:#x}")
     return _HYBRIDS.get(known, known) if hybrid else known
 
 
-# The section headers (PE, "Section Table (Section Headers)"): what a loader maps, and where.
+# The section headers (PE, "Section Table (Section Headers)"): parts that a loader maps, with their
+# addresses.
 
 
 class Section(NamedTuple):
@@ -196,9 +200,9 @@ class Section(NamedTuple):
     address: int
     virtual_size: int
     offset: int  # PointerToRawData, bytes from the start of the file
-    size: int  # bytes in the file; 0 if it has none
+    size: int  # bytes in the file; 0 without contents
     flags: int
-    declared_size: int  # SizeOfRawData, even if the header gives no offset for it
+    declared_size: int  # SizeOfRawData, even if PointerToRawData is 0
 
 
 def read_sections(source: LimitedSource, header: PeHeader) -> tuple[Section, ...]:
@@ -209,7 +213,8 @@ def read_sections(source: LimitedSource, header: PeHeader) -> tuple[Section, ...
         source.read(start, end - start)
     ):
         spelled = _read_name(source, header, name.rstrip(b"\0"))
-        # A section with PointerToRawData 0 has no contents, whatever its size (.bss of GNU ld).
+        # A section with PointerToRawData 0 has no contents, regardless of its size (.bss of GNU
+        # ld).
         sections.append(
             Section(spelled, address, virtual_size, offset, size if offset else 0, flags, size)
         )
@@ -219,30 +224,31 @@ def read_sections(source: LimitedSource, header: PeHeader) -> tuple[Section, ...
 def _read_name(source: LimitedSource, header: PeHeader, name: bytes) -> str:
     """Return the name of a section.
 
-    A name of more than 8 bytes is in the COFF string table, at the decimal offset in ``/123``, as
-    GNU ld writes it into images too (libfftw3-3.dll of pyfftw 0.15.1).
+    A name of more than 8 bytes is in the COFF string table, at the decimal offset in ``/123``; GNU
+    ld uses such names in images, too (libfftw3-3.dll of pyfftw 0.15.1).
     """
     if not name.startswith(b"/") or not name[1:].isdigit() or not header.strings_offset:
         return name.decode("latin-1")
     start = header.strings_offset + int(name[1:])
     verify_end(start + 1, source.size, "the name of a section")
-    text = source.read(start, min(64, source.size - start))  # no name that we look for is longer
+    # the names that we look for are shorter
+    text = source.read(start, min(64, source.size - start))
     return text.partition(b"\0")[0].decode("latin-1")
 
 
 def is_debug_companion(sections: Iterable[Section]) -> bool:
-    """Return whether the code is gone, as after ``objcopy --only-keep-debug``."""
+    """Return whether the code was removed, as by ``objcopy --only-keep-debug``."""
     code = [s for s in sections if s.flags & IMAGE_SCN_MEM_EXECUTE and s.virtual_size]
     return has_debug_information(sections) and bool(code) and not any(s.size for s in code)
 
 
 def has_debug_information(sections: Iterable[Section]) -> bool:
-    """Return whether .debug_info is there and not empty, compressed (.zdebug_info) or not."""
+    """Return whether .debug_info (or compressed, .zdebug_info) has contents."""
     return any(s.name in (".debug_info", ".zdebug_info") and s.size for s in sections)
 
 
 def measure_debug_information(sections: Iterable[Section]) -> int:
-    """Return how many bytes of the file are DWARF sections, counting each byte once."""
+    """Return the total size of DWARF sections in the file, counting each byte once."""
     extents = merge(find_extents(sections, (".debug_", ".zdebug_")))
     return sum(end - start for start, end in extents)
 
@@ -250,9 +256,10 @@ def measure_debug_information(sections: Iterable[Section]) -> int:
 def find_extents(
     sections: Iterable[Section], names: tuple[str, ...]
 ) -> tuple[tuple[int, int], ...]:
-    """Return start and end of the sections whose names begin so, in file order.
+    """Return start and end of the sections whose names begin with one of ``names``, in file order.
 
-    Empty ones are left out. Bytes beyond VirtualSize are padding to FileAlignment and do not count.
+    Empty sections are left out. Bytes after VirtualSize are padding to FileAlignment and do not
+    count.
     """
     found = (
         (section.offset, section.offset + min(section.size, section.virtual_size or section.size))
@@ -265,9 +272,9 @@ def find_extents(
 def find_read_only(
     sections: Iterable[Section], others: tuple[str, ...]
 ) -> tuple[tuple[int, int], ...]:
-    """Return start and end of data that is not written and not run, in file order.
+    """Return start and end of data that are neither writable nor executable, in file order.
 
-    Sections whose names begin with one of ``others`` are left out; overlapping ones are joined.
+    Sections whose names begin with one of ``others`` are left out; overlapping sections are joined.
     """
     flags = IMAGE_SCN_CNT_INITIALIZED_DATA | IMAGE_SCN_MEM_WRITE | IMAGE_SCN_MEM_EXECUTE
     return merge(
@@ -293,23 +300,23 @@ def find_inaccessible(sections: Sequence[Section]) -> tuple[Section, ...]:
 
 
 def find_end(header: PeHeader, sections: Iterable[Section], source: LimitedSource) -> int:
-    """Return where everything ends that the headers refer to, except the signature."""
+    """Return the end of all parts that the headers refer to, except the signature."""
     ends = [section.offset + section.size for section in sections if section.size]
     end = max([*ends, min(header.headers_size, source.size), header.sections_end])
     if end <= header.strings_offset <= source.size - 4:
         length = int.from_bytes(source.read(header.strings_offset, 4), "little")
         end = header.strings_offset + length
-        end += -end % max(header.file_alignment, 1)  # LLD pads it to FileAlignment
+        end += -end % max(header.file_alignment, 1)  # LLD pads the last part to FileAlignment
     return min(end, source.size)
 
 
-# The bytes of a PE image at the addresses where a loader maps them.
+# The bytes of a PE image, at the addresses to which a loader maps them.
 
 _SECTOR = 0x200  # bytes; the loader reads sections from whole sectors
 _PAGE = 0x1000  # bytes
 _BLOCK = 16 * 1024
-"""Bytes read at once from a table whose length is only known after walking it."""
-_LONGEST_NAME = 4096  # bytes of a string that is read
+"""Bytes read at once from a table whose length only becomes known while reading."""
+_LONGEST_NAME = 4096  # bytes; longer strings are not read
 
 
 class MappedImage:
@@ -332,7 +339,7 @@ class MappedImage:
         self._texts_start = 0
 
     def locate(self, address: int, what: str) -> tuple[int, int, int]:
-        """Return the file offset of an address, and the bytes behind it in file and in memory."""
+        """Return an address's file offset, and the number of bytes after it in file and memory."""
         for start, memory, offset, size in self._maps:
             distance = address - start
             if 0 <= distance < memory:
@@ -351,7 +358,7 @@ class MappedImage:
             raise MalformedError(
                 f"{what} has {length:#x} bytes, its section only {memory:#x} more", offset
             )
-        if length > available + _PAGE:  # these zeros are in no file, and no table consists of them
+        if length > available + _PAGE:  # zeros that are in no file; no table consists of them
             raise MalformedError(f"{what} lies in memory that the file does not fill", offset)
         if 0 < (most := self.source.limit(most)) < length:
             raise TooLarge(f"{what}: of {length} bytes at most {most} are read")
@@ -359,24 +366,25 @@ class MappedImage:
         return content.ljust(length, b"\0")
 
     def read_some(self, address: int, length: int, what: str) -> bytes:
-        """Return up to ``length`` bytes from an address, as far as the file fills the section."""
+        """Return up to ``length`` bytes from an address; fewer if the file's contents end."""
         offset, available, _ = self.locate(address, what)
         return self.source.read(offset, min(length, available)) if available else b""
 
     def unpack(self, layout: Struct, address: int, what: str) -> tuple[Any, ...]:
-        """Unpack one structure. Its neighbours are read ahead, so that walking a table is cheap."""
+        """Unpack one structure; following bytes are read ahead, to make walking a table cheap."""
         start = address - self._block_start
         if start < 0 or start + layout.size > len(self._block):
             self._block = self.read_some(address, _BLOCK, what)
             self._block_start, start = address, 0
-            if len(self._block) < layout.size:  # it ends in the zeros behind the file's bytes
+            # the structure ends in zeros that are in memory only
+            if len(self._block) < layout.size:
                 return layout.unpack(self.read(address, layout.size, what))
         return layout.unpack_from(self._block, start)
 
     def text(self, address: int, what: str) -> str:
-        """Return the NUL-terminated string at an address; its neighbours are read ahead.
+        """Return the NUL-terminated string at an address; following bytes are read ahead.
 
-        Raises MalformedError, or TooLarge if it is longer than the limit.
+        Raises MalformedError, or TooLarge if the string is longer than the limit.
         """
         start = address - self._texts_start
         end = self._texts.find(b"\0", start) if start >= 0 else -1
@@ -390,7 +398,8 @@ class MappedImage:
         if len(self._texts) < available:
             reason = f"has more than {_LONGEST_NAME} bytes; longer ones are not read"
             raise TooLarge(f"{what} at address {address:#x} {reason}")
-        if available == memory:  # no zeros behind the file's bytes could end it
+        # no zeros in memory follow the file's bytes, so nothing ends the string
+        if available == memory:
             raise MalformedError(f"{what} at address {address:#x} has no end")
         return decode(self._texts)
 
@@ -405,8 +414,8 @@ def _map(
 ) -> Iterable[tuple[int, int, int, int]]:
     """Yield address, bytes in memory, file offset and bytes in the file of headers and sections."""
     if header.section_alignment < _PAGE:
-        # With less than a page of SectionAlignment the file is mapped as it is, so addresses are
-        # file offsets (drivers, tiny programs).
+        # If SectionAlignment is less than a page, the file is mapped unchanged, so that addresses
+        # are file offsets (drivers, tiny programs).
         yield 0, max(header.image_size, size), 0, size
         return
     for section in sections:
@@ -453,7 +462,7 @@ imports) lies in the headers, 7 and 15 are reserved.
 
 
 class LoadConfiguration(NamedTuple):
-    """Fields of the load configuration. Its size tells which fields it has."""
+    """Fields of the load configuration. Its size determines which fields are present."""
 
     dependent_load_flags: int = 0
     hybrid: bool = False  # whether it has hybrid metadata: ARM64EC or ARM64X
@@ -462,7 +471,7 @@ class LoadConfiguration(NamedTuple):
 def read_pdb(image: MappedImage, source: LimitedSource) -> str:
     """Return the path of the PDB file in the CodeView record; "" if there is none.
 
-    Raises MalformedError, or TooLarge if it is longer than the limit.
+    Raises MalformedError, or TooLarge if the record is longer than the limit.
     """
     start, size = image.header.directories[DEBUG]
     count = size // _ENTRY_SIZE
@@ -484,7 +493,7 @@ def read_pdb(image: MappedImage, source: LimitedSource) -> str:
 
 
 def read_load_configuration(image: MappedImage) -> LoadConfiguration:
-    """Read the load configuration, as far as it reaches."""
+    """Read the fields of the load configuration that its size includes."""
     start, _ = image.header.directories[LOAD_CONFIG]
     if not start:
         return LoadConfiguration()
@@ -517,9 +526,9 @@ def find_configuration_faults(image: MappedImage) -> Iterator[str]:
 
 
 def is_managed(image: MappedImage) -> bool:
-    """Return whether the image has only .NET code, which runs wherever its runtime does.
+    """Return whether the image contains only .NET code, which runs on any architecture.
 
-    Python.Runtime.dll of pythonnet 3.2.1 is one.
+    One such image is Python.Runtime.dll of pythonnet 3.2.1.
     """
     start, _ = image.header.directories[CLR]
     if not start:

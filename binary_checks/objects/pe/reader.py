@@ -1,4 +1,4 @@
-"""Read PE images by their headers and the directories that they name, as a loader does.
+"""Read PE images by their headers and the directories that these name, as a loader does.
 
 Everything that the headers refer to must lie inside the file: a truncated image is malformed, never
 empty. Static and import libraries (``.lib``) and COFF objects (``.obj``) do not begin with "MZ" and
@@ -58,20 +58,20 @@ from binary_checks.objects.pe.signature import signature_matches
 from binary_checks.objects.pe.symbols import read_exports, read_imports
 from binary_checks.objects.strings import PE_NAMES, NameScanner, find_opened, find_texts
 
-# Where the strings of a PE image are, and the names of libraries among them.
+# The location of the strings in a PE image, and the names of libraries among them.
 
 _OPENERS = ("LoadLibraryA", "LoadLibraryW", "LoadLibraryExA", "LoadLibraryExW")
 _NO_STRINGS = (
     ".rsrc", ".reloc", ".pdata", ".xdata", ".edata", ".idata", ".debug", ".buildid",
     ".nv_", "__nv_", ".hip_",
 )  # fmt: skip
-"""First characters of the names of read-only sections that hold tables or code for a GPU, not
+"""Beginnings of the names of read-only sections that contain tables or code for a GPU instead of
 strings.
 """
 
 
 def find_name_scanner(sections: tuple[Section, ...], factor: int) -> NameScanner:
-    """Return a scanner that searches read-only data while the file streams by."""
+    """Return a scanner that searches read-only data while the file is streamed."""
     return NameScanner(find_read_only(sections, _NO_STRINGS), PE_NAMES, factor=factor)
 
 
@@ -93,7 +93,7 @@ def read_opened(
     sections: tuple[Section, ...],
     known: Iterable[str],
 ) -> OpenedNames:
-    """Return the names of libraries in read-only data, except the known ones."""
+    """Return the names of libraries in read-only data, without the ``known`` ones."""
     return find_opened(source, seen, PE_NAMES, known, find_read_only(sections, _NO_STRINGS))
 
 
@@ -121,24 +121,26 @@ def find_wrappers(image: MappedImage, sections: tuple[Section, ...]) -> Wrappers
     )
 
 
-# Which parts of a PE image to keep and to scan, as far as the first bytes tell.
+# The parts of a PE image to keep and to scan, as far as the first bytes show them.
 
 _Range = tuple[int, int]
 
 _NEARBY = 4 << 20
-"""Bytes kept before and behind a directory for what it refers to; small files are kept whole."""
+"""Bytes kept before and after a directory, for data that the directory refers to; small files are
+kept completely.
+"""
 _KEPT_OF_END = 1 << 16
 """Bytes kept at the end of each section: delvewheel writes new names into the padding."""
 _KEPT_OF_STRINGS = 1 << 20
-"""Bytes kept of the COFF string table, which in MinGW's files has the names of sections."""
+"""Bytes kept of the COFF string table, where MinGW stores the names of sections."""
 _HEAD = 4096
 _DIRECTORIES = (EXPORT, IMPORT, DEBUG, TLS, LOAD_CONFIG, DELAY_IMPORT, CLR)
 
 
 def plan(head: bytes, size: int, factor: int) -> Plan:
-    """Plan to keep what is near a directory, not code and data far from any.
+    """Plan to keep the surroundings of each directory, but not code and data far from all of them.
 
-    A small image is kept whole. So is a signed one, since all of it is signed.
+    A small image is kept completely. So is a signed image, because the signature covers all of it.
     """
     source = LimitedSource(Head(head, size), factor)
     try:
@@ -160,7 +162,7 @@ def _find_scanners(sections: tuple[Section, ...], size: int, factor: int) -> Ite
     device = find_extents(sections, SHORT_SECTIONS)
     if device:
         yield DeviceScanner(device, size)
-    # A smaller one is kept, and searched only if it opens libraries.
+    # A smaller image is kept, and searched only if it opens libraries.
     if sections and size > _NEARBY:
         yield find_name_scanner(sections, factor)
 
@@ -194,9 +196,9 @@ def _surround(directory: tuple[int, int], sections: tuple[Section, ...]) -> Iter
 
 
 def read(path: str, source: LimitedSource, observations: Observations) -> tuple[PeFile, ...]:
-    """Return the one object of a PE image; () for a DOS program or a text.
+    """Return the only object of a PE image; () for a DOS program or a text.
 
-    Raises MalformedError, or TooLarge if something exceeds its limit.
+    Raises MalformedError, or TooLarge if a limit is exceeded.
     """
     signature = find_signature(source)
     if not signature:
@@ -236,7 +238,7 @@ def _read_loadable(
     sections: tuple[Section, ...],
     seen: NameScanner | None,
 ) -> PeFile:
-    """Add what a loader reads of an image."""
+    """Add the facts that a loader reads from an image."""
     source, header = image.source, image.header
     verify_directories(image)
     needed, imports, libraries, ends = read_imports(image)

@@ -40,14 +40,14 @@ from binary_checks.objects.pe.symbols import (
 )
 
 # Why Windows refuses a mapped image, or crashes on it: addresses that the loader follows before any
-# code of the image runs (entry point, directories, thread-local storage) and that lead nowhere.
+# code of the image runs (entry point, directories, thread-local storage), but that are not valid.
 
 # PE, "The .tls Section": start and end of raw data, address of the index, callbacks
 _TLS = {32: Struct("<3I4x"), 64: Struct("<3Q8x")}
 
 
 def find_address_faults(image: MappedImage, sections: Sequence[Section]) -> Iterator[str]:
-    """Yield addresses that lead nowhere; each sentence continues the path.
+    """Yield faults of invalid addresses; each sentence continues the path.
 
     Raises MalformedError.
     """
@@ -69,18 +69,20 @@ def _is_code(sections: Sequence[Section], address: int) -> bool:
     section = _find(sections, address)
     if section is None or not section.flags & IMAGE_SCN_MEM_EXECUTE:
         return False
-    # An empty one is filled by a packer at run time.
+    # A packer fills an empty section at run time.
     return address < section.address + section.size or not section.size
 
 
 def _judge_entry_point(image: MappedImage, sections: Sequence[Section]) -> Iterator[str]:
-    """Yield an entry point without code.
+    """Yield a fault if there is no code at the entry point.
 
-    0 means that there is none, which only a DLL may have (glew32.dll of kivy_deps_glew 0.3.2).
+    An entry point of 0 means that there is none, which is allowed only for a DLL (glew32.dll of
+    kivy_deps_glew 0.3.2).
     """
     header = image.header
     if header.directories[CLR][0]:
-        return  # .NET uses its own entry point; code compiled ahead has stubs for old processors
+        # .NET ignores this entry point; code compiled ahead of time has stubs for old processors
+        return
     if header.entry_point and not _is_code(sections, header.entry_point):
         yield f"has its entry point at address {header.entry_point:#x}, where there is no code"
     if not header.entry_point and not header.characteristics & IMAGE_FILE_DLL:
@@ -88,7 +90,7 @@ def _judge_entry_point(image: MappedImage, sections: Sequence[Section]) -> Itera
 
 
 def _judge_directories(image: MappedImage, sections: Sequence[Section]) -> Iterator[str]:
-    """Yield directories that the file does not hold, or that are in memory which cannot be read."""
+    """Yield directories that are not in the file, or in memory that cannot be read."""
     directories = image.header.directories
     hidden = find_inaccessible(sections)
     for number, (start, size) in enumerate(directories):
@@ -109,13 +111,13 @@ def _judge_directories(image: MappedImage, sections: Sequence[Section]) -> Itera
 
 
 def _judge_tls(image: MappedImage) -> Iterator[str]:
-    """Yield addresses of thread-local storage outside the image.
+    """Yield addresses of thread-local storage outside of the image.
 
-    Unlike in other directories they are absolute, not relative to the image base (PE, "The .tls
-    Section").
+    Unlike addresses in other directories, these are absolute instead of relative to the image base
+    (PE, "The .tls Section").
     """
     start, _ = image.header.directories[TLS]
-    if not start:  # the loader does not look at its size
+    if not start:  # the loader ignores the directory's size
         return
     header = image.header
     fields = image.unpack(_TLS[header.bits], start, "thread-local storage")
@@ -128,8 +130,8 @@ def _judge_tls(image: MappedImage) -> Iterator[str]:
 
 # Why Windows does not map an image: rules for headers and sections.
 #
-# Most are in the PE specification. The kernel checks them when it makes a section object of the
-# file, and fails with error 193, "not a valid Win32 application".
+# Most rules are in the PE specification. The kernel checks them when it makes a section object of
+# the file, and fails with error 193, "not a valid Win32 application".
 
 _PAGE, _SECTOR = 0x1000, 0x200
 _LARGEST_FILE_ALIGNMENT = 0x10000  # bytes (PE, "Optional Header Windows-Specific Fields")
@@ -141,7 +143,7 @@ _BITS = {
     **dict.fromkeys((0x014C, 0x01C0, 0x01C2, 0x01C4, 0x5032, 0x6232), 32),
     **dict.fromkeys((0x0200, 0x5064, 0x6264, 0x8664, 0xA641, 0xA64E, 0xAA64), 64),
 }
-"""Bits of the optional header that a machine must have: PE32 or PE32+."""
+"""Machine -> bits of the optional header that it requires: 32 for PE32, 64 for PE32+."""
 
 
 def verify_extent(header: PeHeader, sections: tuple[Section, ...], size: int) -> None:
@@ -151,19 +153,19 @@ def verify_extent(header: PeHeader, sections: tuple[Section, ...], size: int) ->
     """
     for section in sections:
         verify_end(section.offset + section.size, size, f"section {section.name!r}")
-    # The only directory with a file offset instead of an address.
+    # The signature's directory is the only one with a file offset instead of an address.
     start, length = header.directories[SECURITY]
     verify_end(start + length, size, "the signature")
 
 
 def find_layout_faults(header: PeHeader, sections: Sequence[Section]) -> Iterator[str]:
-    """Yield what keeps the image from being mapped. Each sentence continues the path."""
+    """Yield faults that prevent mapping the image. Each sentence continues the path."""
     yield from _judge_header(header)
     alignment = tuple(_judge_alignments(header))
     yield from alignment
     yield from _judge_sizes(header)
     if alignment:
-        return  # the rules below use it
+        return  # the following rules use the alignments
     if header.section_alignment < _PAGE:
         yield from _judge_unaligned(sections)
     else:
@@ -195,8 +197,8 @@ def _judge_header(header: PeHeader) -> Iterator[str]:
 def _judge_alignments(header: PeHeader) -> Iterator[str]:
     """Yield faults of FileAlignment and SectionAlignment, both in bytes.
 
-    Both are powers of 2, and the first is not larger (PE, "Optional Header Windows-Specific
-    Fields").
+    Both must be powers of 2, and FileAlignment must not be larger (PE, "Optional Header
+    Windows-Specific Fields").
     """
     small, large = header.file_alignment, header.section_alignment
     for name, value in (("FileAlignment", small), ("SectionAlignment", large)):
@@ -224,7 +226,7 @@ def _judge_sizes(header: PeHeader) -> Iterator[str]:
 
 
 def _judge_unaligned(sections: Sequence[Section]) -> Iterator[str]:
-    """Yield faults of an image that is mapped as it is: sections aligned to less than a page."""
+    """Yield faults of an image that is mapped unchanged, with sections aligned below a page."""
     for section in sections:
         if section.size and section.offset != section.address:
             place = f"lies at byte {section.offset:#x} of the file, at {section.address:#x} in"
@@ -232,7 +234,7 @@ def _judge_unaligned(sections: Sequence[Section]) -> Iterator[str]:
 
 
 def _judge_places(header: PeHeader, sections: Sequence[Section]) -> Iterator[str]:
-    """Yield sections that do not begin where the one before them, or the headers, end."""
+    """Yield sections that do not begin at the end of the previous section or of the headers."""
     step = header.section_alignment
     place = _round_up(header.headers_size, step)
     for section in sections:
@@ -240,7 +242,7 @@ def _judge_places(header: PeHeader, sections: Sequence[Section]) -> Iterator[str
         if section.address != place:
             where = f"at address {section.address:#x}, not at {place:#x} where the one before ends"
             yield f"has its section {section.name!r} {where}"
-            return  # all that follow would be reported too
+            return  # all following sections would be reported, too
         if not size:
             yield f"has a section {section.name!r} without a size"
         if section.size and section.offset % _SECTOR:
@@ -261,14 +263,14 @@ _ALIGNMENT = 4  # bytes: the loader writes pointers into the Import Address Tabl
 
 
 class Parsed(NamedTuple):
-    """The parts of an image that have been read already."""
+    """The parts of an image that were already read."""
 
     sections: Sequence[Section]
     imports: SymbolTable
     libraries: Sequence[ImportedLibrary]
-    ends: Sequence[int]  # by library, the position behind its last symbol
+    ends: Sequence[int]  # by library, the position after its last symbol
     exports: SymbolTable
-    hybrid: bool  # whether it has code for two processors
+    hybrid: bool  # whether the image has code for two processors
 
 
 def find_refusals(image: MappedImage, parsed: Parsed) -> tuple[str, ...]:
@@ -293,8 +295,8 @@ def _find_import_faults(
 ) -> Iterator[str]:
     """Yield faults of import descriptors and of the addresses that the loader fills in.
 
-    ``ends`` are the positions behind each library's last symbol. Each sentence continues the path.
-    A ``hybrid`` image has more addresses than imports, for the code of its other processor.
+    ``ends`` are the positions after each library's last symbol. Each sentence continues the path. A
+    ``hybrid`` image has more addresses than imports, for the code of its other processor.
     """
     pointer = image.header.bits // 8
     counts = [end - start for start, end in pairwise((0, *ends))]
@@ -309,16 +311,16 @@ def _find_import_faults(
 
 
 def _find_name_faults(imports: SymbolTable, header: PeHeader) -> Iterator[str]:
-    """Yield names of imports in the headers, where damaged tables lead."""
+    """Yield imports whose names lie in the headers, as damaged tables have them."""
     if isinstance(imports, PeImports) and (lowest := imports.lowest_name) < header.headers_size:
         yield f"has the name of an import at address {lowest:#x}, in its headers"
 
 
 def _count_pointers(image: MappedImage, start: int, size: int) -> int:
-    """Count the pointers that the loader replaces. Linkers also leave zeros.
+    """Return the number of pointers that the loader replaces; zeros left by linkers do not count.
 
-    A pointer into the mapped image is final already: binutils puts the pointers of delay imports
-    there, which lead to the code that loads the library (in all of Wine's own DLLs).
+    A pointer into the mapped image is final already: for delay imports, binutils writes pointers to
+    the code that loads the library (in all of Wine's own DLLs).
     """
     kind = "Q" if image.header.bits == 64 else "I"
     pointers = array(kind)
@@ -326,13 +328,13 @@ def _count_pointers(image: MappedImage, start: int, size: int) -> int:
     pointers.frombytes(content[: len(content) // pointers.itemsize * pointers.itemsize])
     base, end = image.header.image_base, image.header.image_base + image.header.image_size
     if base < image.header.image_size:
-        # An address in the image may equal an offset in the file.
+        # If addresses lie in the image, they may be confused with offsets in the file.
         return len(pointers) - pointers.count(0)
     return sum(1 for pointer in pointers if pointer and not base <= pointer < end)
 
 
 def _judge_library(image: MappedImage, library: ImportedLibrary, size: int) -> Iterator[str]:
-    """Yield faults of one import descriptor. ``size`` is that of its address table, in bytes."""
+    """Yield faults of one import descriptor; ``size`` is the size of its address table in bytes."""
     name = library.name[:80]
     if not name or not name.isprintable():
         yield f"imports from a library named {name!r}, which cannot be the name of a file"
@@ -347,7 +349,7 @@ def _judge_library(image: MappedImage, library: ImportedLibrary, size: int) -> I
 
 
 def _judge_ends(image: MappedImage, libraries: Sequence[ImportedLibrary]) -> Iterator[str]:
-    """Yield a list of descriptors that does not end with an empty one: it was cut short."""
+    """Yield a list of descriptors that does not end with an empty descriptor: it was cut off."""
     for directory, layout, delayed in ((IMPORT, DESCRIPTOR, False), (DELAY_IMPORT, DELAYED, True)):
         start, size = image.header.directories[directory]
         if not start:

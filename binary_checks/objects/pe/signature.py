@@ -1,4 +1,4 @@
-"""Compare the digest in an Authenticode signature with that of the file.
+"""Compare the digest in an Authenticode signature with the file's digest.
 
 Certificates are not verified. See PE, "The Attribute Certificate Table (Image Only)" and
 "Calculating Authenticode PE Image Hash".
@@ -15,7 +15,7 @@ from binary_checks.objects.pe.header import SECURITY, PeHeader
 # WIN_CERTIFICATE: dwLength (bytes, this head included), wRevision, wCertificateType
 _CERTIFICATE = Struct("<IHH")
 _PKCS_SIGNED_DATA = 2  # WIN_CERT_TYPE_PKCS_SIGNED_DATA
-_LARGEST = 1 << 24  # bytes of a certificate table; real ones have some ten thousand
+_LARGEST = 1 << 24  # bytes of a certificate table; real tables have some ten thousand
 _BLOCK = 1 << 20  # bytes hashed at a time
 _OID = 6  # DER tags (X.690): OBJECT IDENTIFIER, and OCTET STRING below
 _OCTET_STRING = 4
@@ -33,7 +33,7 @@ _SECURITY_ENTRY = {32: 128, 64: 144}  # offset of directory 4 in the optional he
 
 
 def signature_matches(source: LimitedSource, header: PeHeader) -> bool | None:
-    """Return whether the file is unchanged since it was signed; None if that is unknown."""
+    """Return whether the file is unchanged since it was signed; None if this is unknown."""
     start, size = header.directories[SECURITY]
     if not _CERTIFICATE.size < size < _LARGEST:
         return None
@@ -81,7 +81,7 @@ def _elements(content: bytes) -> list[tuple[int, bytes]]:
 
 
 def _compute_digest(source: LimitedSource, header: PeHeader, algorithm: str) -> bytes:
-    """Return the digest of everything but checksum, directory entry and signature."""
+    """Return the digest of the file without checksum, directory entry and signature."""
     start, size = header.directories[SECURITY]
     checksum = header.optional_offset + _CHECKSUM
     entry = header.optional_offset + _SECURITY_ENTRY[header.bits]

@@ -1,4 +1,4 @@
-"""Read the imports and exports of a PE image; names stay bytes until they are asked for."""
+"""Read the imports and exports of a PE image; names are decoded only on demand."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ from binary_checks.objects.pe.header import (
     decode,
 )
 
-# Symbols are kept as numbers, and their names as the few stretches of bytes that hold them. Names
-# and symbols are made from these on demand.
+# Symbols are stored as numbers, their names as a few contiguous stretches of bytes. Names and
+# symbols are created from these on demand.
 
-_GAP = 1 << 16  # bytes between two names that are still read together; also the limit on one name
+# bytes between two names that are still read together; also the limit on the length of a name
+_GAP = 1 << 16
 _TAIL = 512  # bytes read first to find the end of a stretch's last name
 _LONGEST_FORWARDER = 1024  # bytes
 _MOST_OF_NAMES = 1 << 26  # bytes of names in one image; the largest libraries have some megabytes
@@ -41,11 +42,12 @@ class NameStretches:
     def __init__(
         self, image: MappedImage, addresses: Iterable[int], what: str, *, skip: int = 0
     ) -> None:
-        """Read the names at these addresses, or ``skip`` bytes behind each.
+        """Read the names at these addresses, or ``skip`` bytes after each address.
 
         Raises MalformedError if a name has no end, TooLarge if names exceed the limits.
         """
-        self._what = f"{what} in {image.path}"  # for errors raised later, far from the image
+        # for errors that are raised later, when the image is no longer known
+        self._what = f"{what} in {image.path}"
         self._starts: list[int] = []  # the address at which each stretch begins
         self._texts: list[str] = []  # one character per byte
         self._size = 0
@@ -58,7 +60,7 @@ class NameStretches:
         return self._size
 
     def _read(self, image: MappedImage, first: int, last: int, what: str) -> str:
-        """Return the bytes from the first name to the end of the last."""
+        """Return the bytes from the beginning of the first name to the end of the last."""
         tail = image.read_some(last, _TAIL, what)
         if b"\0" not in tail:
             tail = image.read_some(last, _GAP, what)
@@ -76,14 +78,14 @@ class NameStretches:
     def decode(self, addresses: Iterable[int]) -> list[str]:
         """Return the names at these addresses, in order.
 
-        Names may overlap. In real images all names together are about as long as their stretches; a
-        crafted image could make them explode. Raises TooLarge in that case.
+        Names may overlap. In real images the names together are about as long as their stretches;
+        in a crafted image they could be far longer. Raises TooLarge in that case.
         """
         names: list[str] = []
         most = budget = 4 * self._size + (1 << 20)
         for stretch, group in self._group(addresses):
             text, start, left = self._texts[stretch], self._starts[stretch], iter(group)
-            # So many names fit, whatever their lengths.
+            # That many names fit, whatever their lengths.
             fitting = 1 + budget // min(len(text), _GAP)
             while portion := [address - start for address in islice(left, fitting)]:
                 found = self._cut(text, portion, _GAP)
@@ -95,7 +97,7 @@ class NameStretches:
         return names
 
     def _group(self, addresses: Iterable[int]) -> Iterable[tuple[int, Iterable[int]]]:
-        """Yield each stretch with the addresses in it that follow one another."""
+        """Yield each stretch with the run of consecutive addresses that lie in it."""
         if len(self._texts) == 1:
             return ((0, addresses),)
         return groupby(addresses, self._find)
@@ -107,11 +109,11 @@ class NameStretches:
         return self._cut(self._texts[stretch], [start], _LONGEST_FORWARDER)[0]
 
     def _find(self, address: int) -> int:
-        """Return the index of the stretch that holds an address."""
+        """Return the index of the stretch that contains an address."""
         return bisect_right(self._starts, address) - 1
 
     def _cut(self, text: str, places: Iterable[int], longest: int) -> list[str]:
-        """Return the names at these places of a stretch. Raises TooLarge if one is too long."""
+        """Return the names at these offsets in a stretch. Raises TooLarge if one is too long."""
         find = text.find
         if len(text) <= longest:
             names = [text[start : find("\0", start)] for start in places]
@@ -120,7 +122,7 @@ class NameStretches:
             if any(end < 0 for _, end in ends):
                 raise _too_long(self._what, longest)
             names = [text[start:end] for start, end in ends]
-        if "".join(names).isascii():  # only names need be ASCII, not the hints between them
+        if "".join(names).isascii():  # only the names must be ASCII, not the hints between them
             return names
         return [decode(name.encode("latin-1")) for name in names]
 
@@ -132,7 +134,10 @@ def _too_long(what: str, longest: int) -> TooLarge:
 def _find_stretches(
     image: MappedImage, addresses: Sequence[int], skip: int, what: str
 ) -> Iterator[tuple[int, int]]:
-    """Yield the first and the last name of each stretch: one section, without large gaps."""
+    """Yield each stretch's first and last name; a stretch has no large gaps.
+
+    All names of a stretch lie in one section.
+    """
     stops = [len(addresses)] if addresses else []
     if addresses and addresses[-1] - addresses[0] > _GAP:
         gaps = map(sub, addresses[1:], addresses)
@@ -148,7 +153,7 @@ def _find_stretches(
 
 
 class PeSymbolTable(SymbolTable):
-    """The imports or the exports of an image, each symbol by its position."""
+    """The imports or the exports of an image; a symbol is identified by its position."""
 
     __slots__ = ("_names", "_positions", "_set")
 
@@ -166,12 +171,12 @@ class PeSymbolTable(SymbolTable):
         """Return the symbol at a position."""
 
     def _aliases(self, position: int) -> Iterable[str]:  # noqa: ARG002 - for those that have some
-        """Return further names by which the symbol at a position is found."""
+        """Return further names under which the symbol at a position is found."""
         return ()
 
     @property
     def names(self) -> frozenset[str]:
-        """Every name once; ``#5`` for a symbol that has only an ordinal."""
+        """Every name without duplicates; ``#5`` for a symbol that has only an ordinal."""
         if self._set is None:
             self._set = frozenset(self._all_names())
         return self._set
@@ -207,7 +212,7 @@ DESCRIPTOR = Struct("<IIIII")
 DELAYED = Struct("<IIIIIIII")
 # Bit 0 of Attributes: fields are RVAs; if clear they are absolute addresses (Visual C++ 6).
 _RELATIVE = 1
-# Our own mark; in the file it is bit 31 of a PE32 entry, bit 63 of a PE32+ entry.
+# Our own mark; the file uses bit 31 of a PE32 entry, bit 63 of a PE32+ entry.
 _BY_ORDINAL = 1 << 31
 _MOST_LIBRARIES = 1 << 12  # descriptors; real images have some dozens
 _MOST_SYMBOLS = 1 << 20  # the largest libraries have some ten thousand
@@ -220,13 +225,13 @@ class ImportedLibrary(NamedTuple):
 
     name: str
     delayed: bool
-    lookup: int  # address of the Import Lookup Table, which names what is imported
+    lookup: int  # address of the Import Lookup Table, which lists the imported symbols
     base: int  # image base if the lookup table has absolute addresses, else 0
     addresses: int  # address of the Import Address Table, which the loader fills in
 
     @property
     def table(self) -> str:
-        """How errors refer to its lookup table."""
+        """The name of the lookup table in errors."""
         return f"the table of imports from {self.name[:80]!r}"
 
 
@@ -246,9 +251,9 @@ class PeImports(PeSymbolTable):
     ) -> None:
         super().__init__()
         self._libraries = libraries
-        self._ends = ends  # by library, the position behind its last symbol
+        self._ends = ends  # by library, the position after its last symbol
         self._numbered = numbered  # whether any symbol is imported by ordinal
-        self._thunks = thunks  # address of hint and name, or an ordinal marked with _BY_ORDINAL
+        self._thunks = thunks  # addresses of hint and name, or ordinals marked with _BY_ORDINAL
         self._texts = texts
 
     def __len__(self) -> int:
@@ -256,12 +261,12 @@ class PeImports(PeSymbolTable):
 
     @property
     def lowest_name(self) -> int:
-        """The lowest address of a name. Ordinals are all above it because of their mark."""
+        """The lowest address of a name. All marked ordinals are larger numbers."""
         return min(self._thunks)
 
     @property
     def strong(self) -> Mapping[str, frozenset[str]]:
-        """The imported names, by DLL: none may be missing."""
+        """The imported names by DLL; every import is required."""
         names, found, start = self._all_names(), dict[str, frozenset[str]](), 0
         for library, end in zip(self._libraries, self._ends, strict=True):
             if start < end:
@@ -300,9 +305,8 @@ Read = tuple[tuple[Dependency, ...], SymbolTable, tuple[ImportedLibrary, ...], t
 def read_imports(image: MappedImage) -> Read:
     """Return needed libraries (delay-loaded ones last), imports, descriptors and their ends.
 
-    The ends are, by descriptor, the positions behind the last symbol of each. A library with
-    several descriptors is needed once. Raises MalformedError, or TooLarge if there are more than
-    the limits.
+    The ends are the positions after the last symbol of each descriptor. A library with several
+    descriptors is listed once. Raises MalformedError, or TooLarge if the limits are exceeded.
     """
     libraries = (*_read_eager(image), *_read_delayed(image))
     distinct = dict.fromkeys((item.name, item.delayed) for item in libraries)
@@ -322,7 +326,7 @@ def read_imports(image: MappedImage) -> Read:
 
 
 def _read_eager(image: MappedImage) -> Iterator[ImportedLibrary]:
-    """Yield import descriptors up to one without name or address table, where the loader stops."""
+    """Yield import descriptors up to one without name or address table, where loaders stop."""
     for address in _walk(image, IMPORT, DESCRIPTOR):
         lookup, _, _, name, addresses = image.unpack(DESCRIPTOR, address, "an import descriptor")
         if not name or not addresses:
@@ -335,7 +339,7 @@ def _read_eager(image: MappedImage) -> Iterator[ImportedLibrary]:
 
 
 def _read_delayed(image: MappedImage) -> Iterator[ImportedLibrary]:
-    """Yield delay-load descriptors up to one without a name (OpenConsole.exe of pywinpty 3.1.2)."""
+    """Yield delay-load descriptors until one has no name (OpenConsole.exe of pywinpty 3.1.2)."""
     for address in _walk(image, DELAY_IMPORT, DELAYED):
         attributes, name, _, addresses, lookup, *_ = image.unpack(
             DELAYED, address, "a delay-load descriptor"
@@ -349,7 +353,7 @@ def _read_delayed(image: MappedImage) -> Iterator[ImportedLibrary]:
 
 
 def _walk(image: MappedImage, directory: int, layout: Struct) -> Iterator[int]:
-    """Yield the address of each descriptor. The directory's size is ignored, as by the loader."""
+    """Yield the address of each descriptor; like the loader, ignore the directory's size."""
     start, _ = image.header.directories[directory]
     if not start:
         return
@@ -359,7 +363,7 @@ def _walk(image: MappedImage, directory: int, layout: Struct) -> Iterator[int]:
 
 
 class _LookupTables:
-    """Reads lookup tables in blocks that may hold those of several libraries."""
+    """Reads lookup tables in blocks; one block may contain the tables of several libraries."""
 
     def __init__(self, image: MappedImage) -> None:
         wide = image.header.bits == 64
@@ -368,7 +372,7 @@ class _LookupTables:
         self._size, self._highest = (8, 1 << 63) if wide else (4, 1 << 31)
         self._start, self._end = 0, 0  # addresses of the last block
         self._rows = array(self.kind)
-        self.numbered = False  # whether anything is imported by ordinal
+        self.numbered = False  # whether any symbol is imported by ordinal
 
     def read(self, library: ImportedLibrary, thunks: array[int]) -> None:
         """Append the imports of one library to ``thunks``."""
@@ -382,7 +386,7 @@ class _LookupTables:
             address = 0 if end < len(self._rows) else self._go_on(library)
 
     def _find(self, address: int, library: ImportedLibrary) -> int:
-        """Return the index of the row at an address, after reading its block if need be."""
+        """Return the index of the row at an address; read its block if necessary."""
         row, rest = divmod(address - self._start, self._size)
         if rest or not 0 <= row < len(self._rows):
             block = self._image.read_some(address, _BLOCK, library.table)
@@ -393,15 +397,18 @@ class _LookupTables:
         return row
 
     def _go_on(self, library: ImportedLibrary) -> int:
-        """Return where an unfinished table continues; 0 if zeros behind the file's bytes end it."""
+        """Return the address where an unfinished table continues.
+
+        Return 0 if the table ends in zeros that are in memory only.
+        """
         if self._end - self._start == _BLOCK:
             return self._end
-        # These zeros have to be in memory, though not in the file.
+        # The zeros must be in memory, though not in the file.
         self._image.locate(self._end, library.table)
         return 0
 
     def _take(self, rows: array[int], library: ImportedLibrary) -> array[int]:
-        """Convert rows to our form; nearly always they are addresses and need no change."""
+        """Convert rows to our form; most rows are addresses and need no change."""
         if not library.base and max(rows, default=0) < _BY_ORDINAL - _HINT:
             return rows
         return array(self.kind, (self._take_one(row, library) for row in rows))
@@ -416,7 +423,7 @@ class _LookupTables:
 
 
 def _find_zero(rows: array[int], first: int) -> int:
-    """Return the index of the next zero, or the number of rows."""
+    """Return the index of the next zero row, or the number of rows."""
     try:
         return rows.index(0, first)
     except ValueError:
@@ -482,7 +489,7 @@ class PeExports(PeSymbolTable):
         return self._texts.decode(self._places) + [f"#{self._base + index}" for index in unnamed]
 
     def _aliases(self, position: int) -> Iterable[str]:
-        """Return its ordinal, by which a named symbol can be imported too."""
+        """Return the ordinal, under which a symbol with a name can be imported, too."""
         return (f"#{self._base + self._indices[position]}",) if position < len(self._places) else ()
 
     def _make(self, position: int, name: str) -> Symbol:
@@ -499,7 +506,7 @@ class PeExports(PeSymbolTable):
 def read_exports(image: MappedImage) -> tuple[str, SymbolTable]:
     """Return the image's name from the export directory, and its exports.
 
-    Raises MalformedError, or TooLarge if there are more than the limits.
+    Raises MalformedError, or TooLarge if the limits are exceeded.
     """
     start, size = image.header.directories[EXPORT]
     if not start:
@@ -526,7 +533,7 @@ def read_exports(image: MappedImage) -> tuple[str, SymbolTable]:
 
 
 def find_export_faults(exports: SymbolTable, header: PeHeader) -> Iterator[str]:
-    """Yield exports outside the image: a process that calls one crashes."""
+    """Yield exports with addresses outside of the image: a process that calls one crashes."""
     if not isinstance(exports, PeExports):
         return
     if (highest := exports.highest_address) >= header.image_size:
@@ -536,7 +543,7 @@ def find_export_faults(exports: SymbolTable, header: PeHeader) -> Iterator[str]:
 
 
 def find_hollow_tables(image: MappedImage) -> Iterator[str]:
-    """Yield export tables in memory that the file does not fill."""
+    """Yield export tables that lie in memory without contents from the file."""
     start, _ = image.header.directories[EXPORT]
     if not start:
         return
@@ -553,7 +560,7 @@ def find_hollow_tables(image: MappedImage) -> Iterator[str]:
 def _drop_empty(
     functions: array[int], places: array[int], indices: array[int]
 ) -> tuple[array[int], array[int]]:
-    """Drop names whose address is 0: they cannot be imported, so they are not exported.
+    """Drop names with address 0: they cannot be imported, so they do not count as exports.
 
     libsndfile_x86.dll of soundfile 0.14.0 has some.
     """
