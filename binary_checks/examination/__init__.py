@@ -1,1 +1,1 @@
-"""The way of a package through a run: from the name that the user gave to facts and verdicts."""
+"""The steps for each package of a run: from the user's argument to facts and verdicts."""

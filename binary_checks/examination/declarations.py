@@ -1,4 +1,4 @@
-"""Finding the checks and gatherers of a run; a project's own are validated."""
+"""Finding the checks and gatherers of a run, and validating a project's own."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ def find_declared(
 
 
 def demand_sound(check: Check[Any], is_gathered: Callable[[type], bool] = _is_gathered) -> None:
-    """Raise ProfileError unless the signature names, by classes of facts, what to judge.
+    """Raise ProfileError unless the signature names what to judge, by classes of facts.
 
-    The tests apply this to our own checks.
+    The tests also apply this to the checks of this project.
     """
     if is_own(check.function.__module__):
         return
@@ -77,7 +77,7 @@ def demand_sound(check: Check[Any], is_gathered: Callable[[type], bool] = _is_ga
 
 
 def demand_gatherable(gatherer: Gatherer[..., Any], is_gathered: Callable[[type], bool]) -> None:
-    """Raise ProfileError if a project's own gatherer asks for a fact without a gatherer."""
+    """Raise ProfileError if a project's own gatherer requests a fact that has no gatherer."""
     for kind in _read_kinds(gatherer, repr(gatherer)):
         given = isinstance(kind, type) and (issubclass(kind, Request) or is_gathered(kind))
         if not (given or is_ours(kind) or kind is NoneType):
@@ -87,12 +87,12 @@ def demand_gatherable(gatherer: Gatherer[..., Any], is_gathered: Callable[[type]
 def _read_kinds(declared: Check[Any] | Gatherer[..., Any], where: str) -> list[Any]:
     try:
         return [kind for kinds in declared.facts for kind in kinds]
-    except (NameError, KeyError) as error:  # an unknown name, or no annotation
+    except (NameError, KeyError) as error:  # an unknown name, or a missing annotation
         raise ProfileError(f"{where}: parameter without a known type: {error}") from None
 
 
 def load_own_checks(path: Path) -> ModuleType:
-    """Import a profile's file of checks. Raises ProfileError, one line, for any exception in it."""
+    """Import a profile's file of checks. Raises a ProfileError of one line for any exception."""
     try:
         return load_checks(str(path), f"binary_checks_profile.{path.stem}")
     except (Exception, SystemExit) as error:

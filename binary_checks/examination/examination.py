@@ -33,10 +33,10 @@ _Fact = TypeVar("_Fact")
 
 
 class ReadingAhead:
-    """The number of packages of a run that are read when their checks are collected.
+    """Counts the packages of a run that are read while their checks are collected.
 
-    Their facts stay in memory until they are judged, so it is a small number; the first package
-    always counts, as the facts of one package are in memory at any time.
+    Facts of these packages stay in memory until the packages are judged, so the number is small.
+    The first package is always admitted, as the facts of one package are in memory at any time.
     """
 
     def __init__(self, packages: int = 32) -> None:
@@ -46,19 +46,19 @@ class ReadingAhead:
         self._first = packages > 0
 
     def admits(self, path: Path) -> bool:
-        """Return whether the package may be read now, and count it if so."""
+        """Return whether the package may be read now, and count it if it may."""
         self._packages -= 1
         self._file_bytes -= path.stat().st_size if path.is_file() else 0
         first, self._first = self._first, False
         return first or (self._packages >= 0 and min(self._file_bytes, self._kept_bytes) >= 0)
 
     def charge(self, reading: Reading) -> None:
-        """Count what was kept of a package."""
+        """Count the contents that were kept of a package."""
         self._kept_bytes -= reading.kept.size
 
 
 class Examination:
-    """Everything that a run knows about one package; facts are gathered when they are asked for."""
+    """All facts that a run knows about one package; facts are gathered when they are requested."""
 
     def __init__(
         self,
@@ -70,13 +70,14 @@ class Examination:
     ) -> None:
         """Prepare the examination; nothing is read yet.
 
-        ``ahead`` says whether the package is read in full to tell which checks apply. If not, it is
-        previewed, and read when it is judged. None means that it is the only package.
+        ``ahead`` decides whether the package is read in full to determine which checks apply. If
+        not, the package is previewed now, and read when it is judged. None means that there is no
+        other package.
         """
         self.facts = facts
         self._ahead = ahead or ReadingAhead()
-        self.spelled = spelled  # the node's name, with the file name's characters
-        self.node = one_line(spelled)  # the same, escaped for display, for reports
+        self.spelled = spelled  # name of the node, with the file name's original characters
+        self.node = one_line(spelled)  # the same name for reports, escaped for display
         self.asked = asked  # checks that the user named; empty for all
         self._reported_unreadable = False
 
@@ -87,32 +88,32 @@ class Examination:
 
     @property
     def file_name(self) -> str:
-        """Return the name of the package in printed lines."""
+        """The name of the package in printed lines."""
         return self.source.label
 
     @property
     def checks(self) -> tuple[Check[Any], ...]:
         """Return the checks that judge the package if they apply."""
-        bare = {name.partition("[")[0] for name in self.asked}  # without the place
+        bare = {name.partition("[")[0] for name in self.asked}  # names of checks without the place
         return tuple(each for each in self.facts.settings.checks if not bare or each.id in bare)
 
     def get(self, kind: type[_Fact]) -> _Fact:
-        """Return the fact of a class, ``Linkage`` for example; it is gathered once.
+        """Return the fact of a class, ``Linkage`` for example; it is gathered only once.
 
         Raises NotApplicable if the package has no such fact, Unavailable if it cannot be determined
-        here, PackageError if the package cannot be read, GatherError if gathering failed.
+        on this host, PackageError if the package cannot be read, GatherError if gathering failed.
         """
         return self.facts.get(kind)
 
     @property
     def unjudged(self) -> str:
-        """Return why no native code could be judged; "" if some was, or there is none."""
+        """Return why no native code could be judged, or "" if some was judged or none exists."""
         return self.facts.unjudged
 
     def applicable_checks(
         self, checks: Iterable[Check[Any]] | None = None
     ) -> tuple[Check[Any], ...]:
-        """Return the checks that fit the package's kind and formats, the quick ones first.
+        """Return the checks that fit the package's kind and formats, the quick checks first.
 
         They are selected from the given checks, or from those that judge the package. Raises
         PackageError or GatherError if the package cannot be previewed.
@@ -138,14 +139,17 @@ class Examination:
         return self.source.preview(objects)
 
     def _may_judge(self, check: Check[Any]) -> bool:
-        """Return whether the source can have what a survey judges; True for any other check."""
+        """Return whether the source can have the facts of a survey; True for any other check."""
         if not surveys(check):
             return not self.source.parts()
         of_release = surveys(check, Release)
         return bool(self.source.parts() if of_release else self.source.remote())
 
     def prepare(self, check: Check[Any], place: str = "") -> Case:
-        """Gather what the check asks for, in the place with this label if there are several."""
+        """Gather the facts that the check requests, in the place with this label.
+
+        The label is "" unless there are several places.
+        """
         return prepare(check, self._facts_in(place))
 
     def judge(self, case: Case) -> Verdict:
@@ -176,10 +180,10 @@ def judge(
 ) -> Iterator[Verdict]:
     """Yield the verdict of every check that may apply to the package; never stop at the first.
 
-    Without ``checks``, those selected by the profile and the user judge it. A package that cannot
-    be read has one verdict, `UNREADABLE`, before those of its checks. The outcome is ``error`` if
-    the network or this machine failed, and ``broken`` if a check did: no exception is raised for
-    it.
+    Without ``checks``, those selected by the profile and the user judge the package. For a package
+    that cannot be read, a verdict `UNREADABLE` precedes those of its checks. No exception is raised
+    for failures: the outcome is ``error`` if the network or this machine failed, and ``broken`` if
+    a check did.
     """
     try:
         chosen = examination.applicable_checks(checks)

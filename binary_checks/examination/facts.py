@@ -1,4 +1,4 @@
-"""Facts by type: each is gathered at most once, by its gatherer, when it is asked for."""
+"""Facts by type: each is gathered at most once, by its gatherer, when it is requested."""
 
 from __future__ import annotations
 
@@ -54,21 +54,21 @@ BEFORE_READING = (
     "module_reading",
     "device_reading",
 )
-"""The modules of ``gather`` that every run imports: the pass over a package keeps what their
-functions with ``@gathers`` want of its members.
+"""The modules of ``gather`` that every run imports. Their functions with ``@gathers`` state which
+contents of members the pass over a package must keep.
 """
 ON_DEMAND = ("installing", "ptx_sampling", "rereading")
-"""The modules that are imported when one of their facts is asked for; they cannot want anything
+"""The modules that are imported when one of their facts is requested; they cannot request contents
 beforehand. A static run does not load the modules that run packages.
 """
 
 
 class Facts:
-    """The facts of one package, each gathered at the first call and remembered, as are failures.
+    """The facts of one package. Each is gathered at the first call; facts and failures are kept.
 
-    In a run with several places, `in_places` has further Facts for those that depend on the place.
-    If such a fact is asked of the package itself, the first place that has one provides it. In a
-    static run it is Unavailable.
+    In a run with several places, `in_places` has Facts for each place, with the facts that depend
+    on it. If such a fact is requested from the package itself, the first place that has it provides
+    it. In a static run the fact is Unavailable.
     """
 
     def __init__(  # noqa: PLR0913 - the last two are for the facts of one place
@@ -81,7 +81,7 @@ class Facts:
         of_package: Facts | None = None,
         place: PlaceSettings | None = None,
     ) -> None:
-        """Prepare to gather; ``of_package`` has the facts that hold in every place."""
+        """Prepare to gather; ``of_package`` has the facts that are the same in every place."""
         self.path, self.label = source.path, source.label
         self.source, self.settings, self.companions = source, settings, companions
         self._everywhere = of_package
@@ -98,8 +98,9 @@ class Facts:
         self._remembered: dict[type, Any] = {}
         self._underway: list[type] = []
         self._dependent: dict[type, bool] = {}  # whether a fact depends on the place
-        self.place = ""  # its label, if there are several
-        self.in_places: dict[str, Facts] = {}  # by label, if there are several
+        self.place = ""  # label of the place, if there are several
+        # facts by the label of the place, if there are several
+        self.in_places: dict[str, Facts] = {}
         if of_package is not None and place is not None:
             self.place = place.name.label
         elif len(settings.places) == 1:
@@ -115,7 +116,7 @@ class Facts:
         """Return the fact of a class.
 
         Raises NotApplicable if the package has no such fact, Unavailable if it cannot be determined
-        here, PackageError if the package cannot be read, GatherError if gathering failed.
+        on this host, PackageError if the package cannot be read, GatherError if gathering failed.
         """
         if issubclass(kind, Request):
             return cast("_Fact", self.settings.profile.requests.get(kind) or kind())
@@ -167,13 +168,14 @@ class Facts:
         return fact
 
     def _depends_on_place(self, gatherer: Gatherer[..., Any]) -> bool:
-        """Return whether the fact may differ by place, because it requires another fact that does.
+        """Return whether the fact may depend on the place, directly or through a required fact.
 
-        A fact that takes ``Installed | None`` is the same in every place.
+        A fact that requires ``Installed | None`` is the same in every place.
         """
         fact = gatherer.fact
         if fact not in self._dependent:
-            self._dependent[fact] = False  # gathering reports circular facts
+            # a circular dependency is reported when the fact is gathered
+            self._dependent[fact] = False
             kinds = (kind for kinds in gatherer.facts if NoneType not in kinds for kind in kinds)
             self._dependent[fact] = fact is Place or any(map(self._is_dependent, kinds))
         return self._dependent[fact]
@@ -185,7 +187,7 @@ class Facts:
         return gatherer is not None and self._depends_on_place(gatherer)
 
     def _ask_places(self, kind: type[_Fact]) -> _Fact:
-        """Return the fact of the first place that has it; raise for the last one if none has."""
+        """Return the fact from the first place that has it; if none has, raise the last error."""
         *others, last = self.in_places.values()
         for placed in others:
             try:
@@ -196,21 +198,21 @@ class Facts:
 
     @property
     def everywhere(self) -> tuple[Facts, ...]:
-        """Return these facts, and those of each place if there are several."""
+        """Return these facts, and the facts of each place if there are several."""
         return (self, *self.in_places.values())
 
     def has_gathered(self, kind: type) -> bool:
-        """Return whether the fact was asked for and exists."""
+        """Return whether the fact was requested and gathered successfully."""
         return isinstance(self._remembered.get(kind), kind)
 
     @property
     def knows_linkage(self) -> bool:
-        """Return whether a report may ask for the linkage without causing an installation."""
+        """Return whether a report may request the linkage without causing an installation."""
         return self.settings.is_static or self.has_gathered(Linkage)
 
     @property
     def linked_libraries(self) -> LinkedLibraries:
-        """Return how the package is linked, for a report. Raises as `get` does."""
+        """Return how the package is linked, for a report. Raises the same errors as `get`."""
         if self.knows_linkage:
             return self.get(LinkedLibraries)
         return find_linked(self.get(Package), None)
@@ -223,7 +225,7 @@ class Facts:
 
     @property
     def published(self) -> dict[str, str | int]:
-        """Return name, version and size of a published file that was previewed, by field name."""
+        """Return a published file's name, version and size, by field name, if it was previewed."""
         file = self._remembered.get(PublishedFile)
         if not isinstance(file, PublishedFile):
             return {}
@@ -233,7 +235,7 @@ class Facts:
     def object_counts(self) -> tuple[int | None, int]:
         """Return how many object files were found (None: not read yet), and how many are expected.
 
-        A profile's ``objects`` sets the expected number; a wheel for a platform may well be pure.
+        A profile's ``objects`` sets the expected number; a wheel for a platform may be pure Python.
         """
         package = self._remembered.get(Package)
         if not isinstance(package, Package):
@@ -243,9 +245,10 @@ class Facts:
 
     @property
     def unjudged(self) -> str:
-        """Return why none of the package's native code could be judged; "" if some was, or ran.
+        """Return why none of the package's native code could be judged, or "" if some was.
 
-        This is known once a check has asked how that code is loaded.
+        Code that ran counts as judged. The answer is known once a check has requested how the code
+        is loaded.
         """
         package = self._remembered.get(Package)
         if not isinstance(package, Package) or any(each.ran_on for each in self.everywhere):
@@ -254,13 +257,13 @@ class Facts:
 
     @property
     def unrun(self) -> str:
-        """Return why the package did not run as requested: what the user named cannot run."""
+        """Return why the package did not run as requested; the user's request cannot be met."""
         every = (fact for each in self.everywhere for fact in each._remembered.values())
         return next((str(fact) for fact in every if isinstance(fact, NothingNamed)), "")
 
     @property
     def system(self) -> str:
-        """Return what one of several places calls its system; "" if it was not asked."""
+        """Return the name of the system in one of several places; "" if it was not determined."""
         place = self._remembered.get(Place) if self.place else None
         if place is None or isinstance(place, BinaryChecksError):
             return ""
@@ -272,7 +275,9 @@ class Facts:
 
     @property
     def root(self) -> str:
-        """Return the image that the package runs in, with its digest; "" for this host's system."""
+        """Return the image, with its digest, in which the package runs; "" for this host's
+        system.
+        """
         place = self._remembered.get(Place)
         if place is None or isinstance(place, BinaryChecksError):
             return ""
@@ -284,14 +289,14 @@ class Facts:
 
     @property
     def ran_on(self) -> str:
-        """Return the interpreter for which the package was installed; "" if it has not run."""
+        """Return the interpreter for which the package was installed, or "" if none was used."""
         reports = (each for each in self._remembered.values() if isinstance(each, ProbeReport))
         ran = (each for each in reports if not (isinstance(each, InstallReport) and each.error))
         return next((each.python for each in ran if each.python), "")
 
     @property
     def install_seconds(self) -> float:
-        """Return the seconds of installing, which the first check that needed it waited for."""
+        """Return the seconds of the installation, which the first check that needs it must wait."""
         place = self._remembered.get(Place)
         if place is None or isinstance(place, BinaryChecksError):
             return 0.0
@@ -308,7 +313,7 @@ class Facts:
 
 
 def _format_kind(kind: type) -> str:
-    """Return a kind of package in words, and any other fact by its class."""
+    """Return a kind of package in words, and any other fact as the name of its class."""
     return kind.noun if issubclass(kind, Package) else kind.__name__
 
 
@@ -328,7 +333,7 @@ def find_gatherer(kind: type, own: _Gatherers) -> Gatherer[..., Any] | None:
 
 
 def _list_gatherers(own: _Gatherers) -> Iterator[_Gatherers]:
-    """Yield a project's own gatherers, then ours; modules are imported only as far as needed."""
+    """Yield a project's own gatherers, then ours; import modules only as they are needed."""
     yield own
     yield _import_gatherers(BEFORE_READING)
     yield _import_gatherers(ON_DEMAND)
@@ -341,10 +346,10 @@ def _import_gatherers(names: tuple[str, ...]) -> _Gatherers:
 
 
 def first_of(kinds: tuple[type, ...], facts: Facts) -> Any:
-    """Return the first of these facts that exists; raise as `Facts.get` does.
+    """Return the first of these facts that exists; raise the errors of `Facts.get`.
 
-    ``Linkage | Package`` is the package if its loader is not simulated or loads nothing of it;
-    ``Installed | None`` is None if nothing is installed or installing failed.
+    ``Linkage | Package`` is the package if its loader is not simulated or loads none of its
+    objects; ``Installed | None`` is None if nothing is installed or installing failed.
     """
     for kind in kinds[:-1]:
         try:

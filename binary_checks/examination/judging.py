@@ -1,4 +1,4 @@
-"""Judging one package with one check, and turning any result or error into a verdict."""
+"""Judging one package with one check: a verdict follows from any result or error."""
 
 from __future__ import annotations
 
@@ -52,17 +52,18 @@ _RAISE = "raise limit_factor in the profile, or accept it there"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Case:
-    """A check with everything that it needs to judge one package, or the error that prevents it."""
+    """A check with all facts that it needs to judge one package, or the error that prevents it."""
 
     check: Check[Any]
     package_file_name: str
-    package: Package = field(default_factory=lambda: Package(path=Path()))  # whose paths are shown
+    # the package by which paths are shown
+    package: Package = field(default_factory=lambda: Package(path=Path()))
     names: tuple[str, ...] = ()  # other names by which profiles may know the package
     place: str = ""  # label of the place if there are several; findings name it
-    subjects: tuple[Any, ...] = ()  # the check is called on each of them
-    evidence: tuple[Any, ...] = ()  # later positional arguments, the same for every subject
+    subjects: tuple[Any, ...] = ()  # the check is called for each of them
+    evidence: tuple[Any, ...] = ()  # further positional arguments, the same for every subject
     unread: tuple[NotInspected, ...] = ()  # object files that should have been subjects
-    error: BinaryChecksError | None = None  # raised while gathering
+    error: BinaryChecksError | None = None  # the error that gathering raised
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,7 +72,8 @@ class Verdict(CheckResult):
 
     package: str  # file name
     outcome: Outcome = Outcome.PASSED
-    error: BinaryChecksError | None = field(default=None, compare=False)  # that led to the outcome
+    # the error that led to the outcome
+    error: BinaryChecksError | None = field(default=None, compare=False)
 
     def lines(self) -> Iterator[str]:
         """Yield the unaccepted errors as complete lines, one for each cause."""
@@ -79,7 +81,7 @@ class Verdict(CheckResult):
 
 
 def prepare(check: Check[Any], facts: Facts) -> Case:
-    """Gather what the check asks for; the case keeps an error of gathering."""
+    """Gather the facts that the check requests; if gathering fails, the case keeps the error."""
     try:
         subjects, evidence, unread = _gather(check, facts)
         shown = _find_shown(check, subjects, facts)
@@ -115,19 +117,19 @@ def _gather(
 
 
 def _find_shown(check: Check[Any], subjects: tuple[Any, ...], facts: Facts) -> Package:
-    """Return the package by which paths are shown, read only if the check needs it."""
+    """Return the package by which paths are shown; read it only if the check needs it."""
     if not surveys(check):
         return facts.get(Package)
     return next((each.shown for each in subjects), Package(path=facts.path))
 
 
 def surveys(check: Check[Any], kind: type[Survey] = Survey) -> bool:
-    """Return whether the check judges what is known without reading the whole package."""
+    """Return whether the check judges facts that are known without reading the whole package."""
     return all(issubclass(subject, kind) for subject in check.subjects)
 
 
 def applicable_formats(check: Check[Any]) -> frozenset[Format] | None:
-    """Return the formats of which one must occur for the check to apply; None for any package."""
+    """Return the formats of which one must occur for the check to apply; None if any may."""
     if not check.judges_objects:
         return None
     if ObjectFile in check.subjects:
@@ -163,7 +165,7 @@ def _unread(check: Check[Any], package: Package) -> tuple[NotInspected, ...]:
 def judge_case(case: Case, settings: RunSettings) -> Verdict:
     """Call the check on every subject, and conclude; never stop at the first problem.
 
-    This is the only place where an exception becomes an outcome: none of ours is raised.
+    Only this function turns an exception into an outcome; it raises none of our exceptions.
     """
     profile = settings.profile
     level = profile.level_of(case.check.id, "", case.check.level)
@@ -182,7 +184,7 @@ def judge_case(case: Case, settings: RunSettings) -> Verdict:
 def _name_options(verdict: Verdict, program: Program) -> Verdict:
     """Return the verdict with our options named as in the program that the user called.
 
-    Known problems have been matched by now: they accept the same problems in either program.
+    Known problems were matched earlier: they accept the same problems in either program.
     """
 
     def name(findings: tuple[_F, ...]) -> tuple[_F, ...]:
@@ -213,7 +215,7 @@ _OUTCOMES: tuple[tuple[type[BinaryChecksError], Outcome], ...] = (
 
 
 def _conclude_by_error(case: Case, error: BinaryChecksError) -> Verdict:
-    """Return the verdict of a check that an error kept from judging."""
+    """Return the verdict of a check that could not judge because of an error."""
     reason = str(error)
     if isinstance(error, PackageError):
         reason = f"unreadable package: {shorten_error(case.package_file_name, error)}"
@@ -231,9 +233,9 @@ def _conclude_by_error(case: Case, error: BinaryChecksError) -> Verdict:
 
 
 def _fail_required(verdict: Verdict) -> Verdict:
-    """Fail what could not be inspected although the user requires it.
+    """Return a failed verdict for gaps in what the user requires to be inspected.
 
-    If only the host is at fault, it is an error of the host: try again.
+    If the host is the only cause, the outcome is an error of the host: try again.
     """
     if verdict.is_gap_of_host:
         error = GatherError(verdict.reason)
@@ -274,12 +276,12 @@ def unreachable(package_file_name: str, error: GatherError) -> Verdict:
 
 
 def shorten_error(package_file_name: str, error: PackageError) -> str:
-    """Return the reason without the file name, with which its line begins anyway."""
+    """Return the reason without the file name, which already precedes it in its line."""
     return str(error).removeprefix(one_line(f"{package_file_name}: "))
 
 
 def _judge_findings(case: Case, profile: Profile, settings: RunSettings) -> Verdict:
-    """Sort a check's findings. Raises CheckError if it fails, or yields something else."""
+    """Sort a check's findings by kind. Raises CheckError if the check itself fails."""
     show = _Shown(case.package, case.place).show
     found: set[Problem] = set()
     not_inspected: set[NotInspected] = set()
@@ -324,10 +326,10 @@ def _judge_findings(case: Case, profile: Profile, settings: RunSettings) -> Verd
 
 
 def _number_equal_facts(problems: Set[Problem]) -> set[Problem]:
-    """Return the problems, numbered in their facts if the facts alone do not distinguish them.
+    """Return the problems; if facts do not distinguish two of them, add a number to their facts.
 
     An entry of a list thus accepts one problem, and not a second one with the same facts. Sentences
-    would also distinguish them, but only until they are reworded.
+    would also distinguish the problems, but only until they are reworded.
     """
     counted: dict[Identity, list[str]] = {}
     told_apart = set()
@@ -360,8 +362,8 @@ def _sum_up(verdict: Verdict) -> Outcome:
 class _Shown:
     """Shows findings with the paths that users know, which are relative to site-packages.
 
-    Checks name places in the package as facts do; any other text, such as a name inside an archive,
-    stays as it is.
+    Checks name paths in the package as facts do; any other text, such as a name inside an archive,
+    is left unchanged.
     """
 
     def __init__(self, package: Package, place: str) -> None:
@@ -392,7 +394,7 @@ class _Shown:
 def _set_levels(
     problems: Iterable[Problem], check: Check[Any], profile: Profile
 ) -> Iterator[Problem]:
-    """Yield each with the profile's level, else the less severe of its own and its check's."""
+    """Yield each problem with the profile's level, or the lower of its own and its check's."""
     for problem in problems:
         own = check.level.less_severe(problem.level)
         level = profile.level_of(check.id, problem.path, own)
@@ -400,7 +402,7 @@ def _set_levels(
 
 
 def _too_large(hidden: NotInspected) -> Problem:
-    """Return a problem for what a limit of ours hides: ten million symbols once hid four faults."""
+    """Return a problem for a part that a limit hides: ten million symbols once hid four faults."""
     sentence = f"too large to inspect: {hidden.sentence}; {_RAISE}"
     return Problem(path=hidden.path, sentence=sentence, facts=("too large",))
 
@@ -430,7 +432,7 @@ def _call_check(
 
 
 def _complete(finding: Finding, path: str) -> Problem | NotInspected | Note:
-    """Return the finding with the judged object's path, in characters that every file can hold."""
+    """Return the finding with the judged object's path, in characters that any file can hold."""
     if isinstance(finding, str):
         finding = Problem(path=path, sentence=finding)
     elif isinstance(finding, (NotInspected, Note)):
@@ -448,7 +450,7 @@ def _encodable(text: str) -> str:
 
 
 def _texts(finding: Finding) -> Iterator[bool]:
-    """Yield whether each part of a finding has its type, and whether the sentence has text."""
+    """Yield whether each part of a finding has its type, and whether the sentence is not empty."""
     if isinstance(finding, str):
         yield bool(finding)
     else:

@@ -1,4 +1,4 @@
-"""One run: the packages that the user named, what is expected of them, and their companions."""
+"""One run: the packages that the user named, the expectations of them, and their companions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Asked = Mapping[Path, frozenset[str]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
-    """The packages of one run and what they share; call `close` after use."""
+    """The packages of one run and their shared data; call `close` after use."""
 
     settings: RunSettings
     companions: Companions
@@ -56,7 +56,7 @@ class Run:
         watch: Callable[[str], Progress | None] = lambda _: None,
         reads_ahead: bool = True,
     ) -> Run:
-        """Examine packages, and all of them together if there is something to compare.
+        """Examine packages, and all of them together if they can be compared.
 
         ``release`` has the checks requested for all packages together, None for none. ``folder`` is
         the base of relative paths, ``watch`` is called with the progress of reading.
@@ -95,10 +95,10 @@ class Run:
 
 
 def node_ids(paths: Sequence[Path], folder: Path) -> dict[Path, str]:
-    """Give each package a unique node id.
+    """Return a unique node id for each package.
 
-    It is relative to the folder if the package is below it, else the file name, extended by parents
-    until it is unique. Ids that look the same when escaped for display get a ``'`` at the end.
+    The id is relative to the folder if the package is below it, else the file name, extended by
+    parents until it is unique. Ids that look equal when escaped for display get a ``'`` at the end.
     """
     names = Counter(path.name for path in paths)
     rivals = [path for path in paths if names[path.name] > 1]
@@ -200,7 +200,7 @@ def _read_channels(names: Iterable[str]) -> Iterator[str]:
 
 
 def _choose_python(name: PlaceName, python: str | os.PathLike[str] | None) -> Path:
-    """Return the interpreter of the place. Raises ProfileError if two are named."""
+    """Return the interpreter of the place. Raises ProfileError if the user named two."""
     if python is not None and name.is_there:
         raise ProfileError(
             f"{name.label}: this place makes no venv from {python}; give one of the two"
@@ -248,5 +248,5 @@ def _find(package: str | os.PathLike[str] | Source, surroundings: sources.Surrou
         return package
     named = sources.parse(os.fspath(package), Path.cwd(), folders=True)
     if named is None:
-        return FileSource(path=Path(package))  # reading it reports what is wrong
+        return FileSource(path=Path(package))  # an error is reported when the file is read
     return named.resolve(surroundings)

@@ -1,4 +1,4 @@
-"""The settings of one run in one frozen record, which nothing copies."""
+"""The settings of one run, in one frozen record that is never copied."""
 
 from __future__ import annotations
 
@@ -19,21 +19,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunSettings:
-    """What the user asks of all packages of a run."""
+    """The settings that apply to all packages of a run."""
 
     profile: Profile = field(default_factory=Profile)
-    checks: tuple[Check[Any], ...] = ()  # selected by profile and options
-    gatherers: Mapping[type, Gatherer[..., Any]] = field(default_factory=dict)  # a project's own
+    checks: tuple[Check[Any], ...] = ()  # checks selected by profile and options
+    # gatherers of a project
+    gatherers: Mapping[type, Gatherer[..., Any]] = field(default_factory=dict)
     places: tuple[PlaceSettings, ...] = ()
     """Where packages are installed and run; empty in a static run."""
     required: frozenset[str] = frozenset()  # families whose checks must be able to inspect
     expected: ExpectedSet | None = None  # the file names that the packages must have together
     stated: StatedConfiguration = field(default_factory=StatedConfiguration)
     """What the user and the CI system state about the packages."""
-    today: date = field(default_factory=date.today)  # when known problems must be valid
-    program: Program = Program.COMMAND  # names the options in messages
+    today: date = field(default_factory=date.today)  # date on which known problems must be valid
+    program: Program = Program.COMMAND  # the program whose options messages name
 
     @property
     def is_static(self) -> bool:
-        """Return whether no package is installed and no code of one runs."""
+        """Return whether the run installs no package and runs no code of packages."""
         return not self.places

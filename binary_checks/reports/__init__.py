@@ -1,4 +1,4 @@
-"""Reports on a run, for people and programs: one module for each format, listed here."""
+"""Reports on a run, for people and programs: one module for each format, all listed here."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class Report(Protocol):
 
     @property
     def of_facts(self) -> bool:
-        """Whether it contains the facts of a single package.
+        """Whether the report contains the facts of a single package.
 
         Other reports contain the results for all packages.
         """
 
     @property
     def uses_facts(self) -> bool:
-        """Whether the run must keep each package's facts for it."""
+        """Whether the run must keep each package's facts for the report."""
 
     def write(self, run: RunResult, out: TextIO) -> None:
         """Write the report. Raises GatherError if its data are missing."""
@@ -57,4 +57,6 @@ REPORTS: tuple[Report, ...] = (
     facts_document,
 )
 LIBRARIES: Mapping[str, tuple[str, ...]] = {"html": ("jinja2", "squarify")}
-"""The modules that a report needs, by its name; only the extra ``report`` installs them."""
+"""The modules that a report needs, by the report's name; only the extra ``report`` installs
+them.
+"""

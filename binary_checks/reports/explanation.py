@@ -1,4 +1,4 @@
-"""Turn a check's declaration into text, for ``--explain``, the pages in docs/checks and SARIF."""
+"""Text made from a check's declaration, for ``--explain``, the pages in docs/checks and SARIF."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ DOCUMENTATION = "https://binary-checks.readthedocs.io/en/stable"
 
 
 def find_page(name: str) -> str:
-    """Return the address of the documentation of one of our checks or families.
+    """Return the address of the documentation of a check or family of this project.
 
-    Return "" for a check or family of a project's own, which our documentation does not describe.
+    Return "" for a project's own check or family, which this documentation does not describe.
     """
     return _pages().get(name, "")
 
@@ -35,7 +35,7 @@ def _pages() -> Mapping[str, str]:
 
 
 def explain(check: Check[Any]) -> str:
-    """Return everything that the declaration says, as Markdown under a second-level heading."""
+    """Return all texts of the declaration, as Markdown under a second-level heading."""
     documentation = check.documentation
     lines = [f"## {check.id}", "", documentation.title, ""]
     if documentation.details:
@@ -56,7 +56,7 @@ def explain_family(family: str, checks: Iterable[Check[Any]]) -> str:
 
 
 def abridge(check: Check[Any], program: Program = Program.COMMAND) -> CheckText:
-    """Return what reports say of a check, with options named as the program's users do."""
+    """Return the texts of a check for reports, with options named as the program's users do."""
     text = check.documentation
     return CheckText(
         id=check.id,
@@ -69,7 +69,7 @@ def abridge(check: Check[Any], program: Program = Program.COMMAND) -> CheckText:
 
 
 def advice(check: Documentation | CheckText) -> Iterator[str]:
-    """Yield why the problem matters and what to do, indented to follow the problems."""
+    """Yield why the problem matters and what to do, indented as continuations of the problems."""
     for heading, text in (("why", check.why), ("fix", check.fix)):
         if text:
             yield f"  {heading}: {_plain(' '.join(text.split()))}"
@@ -79,12 +79,12 @@ _SENTENCE = re.compile(r"(?<=[.]) +(?=[A-Z`])")
 
 
 def remedy(check: CheckText) -> str:
-    """Return the first sentence of what to do."""
+    """Return the first sentence on what to do."""
     return _SENTENCE.split(_plain(" ".join(check.fix.split())), maxsplit=1)[0].removesuffix(".")
 
 
 def _plain(text: str) -> str:
-    """Return text for a terminal: literals are quoted, unless they contain quotes themselves."""
+    """Return text for a terminal: literals are quoted unless they contain quotes."""
     literals = re.compile("``(.+?)``")
     return literals.sub(lambda found: found[1] if "'" in found[1] else f"'{found[1]}'", text)
 
@@ -105,7 +105,7 @@ def _level(check: Check[Any]) -> str:
 
 
 def _name(fact: type) -> str:
-    """Return a fact's name: the class, or for a profile's request its table."""
+    """Return a fact's name: its class, or for a profile's request the request's table."""
     return f"[probes.{fact.table}]" if issubclass(fact, Request) else fact.__name__
 
 

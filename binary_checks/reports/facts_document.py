@@ -13,7 +13,7 @@ of_facts = uses_facts = True
 
 
 def write(run: RunResult, out: TextIO) -> None:
-    """Write the document of the run's only package, which the run has kept."""
+    """Write the document of the run's only package, whose facts the run has kept."""
     (package,) = (each for each in run.packages if not each.parts)
     kept = run.facts.get(package.node)
     if kept is None:

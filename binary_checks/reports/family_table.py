@@ -1,4 +1,4 @@
-"""A table of each family's checks in a run, followed by everything that is no problem."""
+"""A table of each family's checks in a run, followed by everything except problems."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _HEADINGS = (
 
 _NAMES = re.compile(r"\S*[\d./_@]\S*")
 """The words in which similar notes differ: paths, file names, versions, numbers."""
-_WORDS = {Outcome.BROKEN: Outcome.ERROR.value}  # both are errors for users
+_WORDS = {Outcome.BROKEN: Outcome.ERROR.value}  # users see both outcomes as errors
 _WITHOUT_VERDICT = GAPS | {Outcome.NOT_APPLICABLE}
 _Reasons = dict[tuple[str, str], list[tuple[PackageIdentity, Entry]]]
 
@@ -53,7 +53,7 @@ def _table(run: RunResult) -> Iterator[str]:
 
 
 def _row(family: str, ours: list[tuple[PackageIdentity, Entry]], warned: bool) -> tuple[str, ...]:
-    # objects inspected, by package; a family's checks inspect the same ones
+    # number of objects inspected, by package; all checks of a family inspect the same objects
     most: dict[str, int] = {}
     for package, entry in ours:
         most[package.node] = max(entry.inspected, most.get(package.node, 0))
@@ -74,7 +74,7 @@ def _row(family: str, ours: list[tuple[PackageIdentity, Entry]], warned: bool) -
 def _reasons(run: RunResult) -> Iterator[str]:
     """Yield the reasons why something was not judged.
 
-    Reasons why checks do not apply are no gaps, and share a line for each family.
+    Reasons why checks do not apply are not gaps; for these, each family has one line.
     """
     gaps: list[str] = []
     shared: dict[tuple[str, str], list[str]] = {}
@@ -104,7 +104,7 @@ def _by_reason(run: RunResult) -> _Reasons:
 
 
 def _whose(run: RunResult, ours: Iterable[tuple[PackageIdentity, Entry]]) -> str:
-    """Return the package that a line is about, if the run has several."""
+    """Return the package that a line describes, if the run has several packages."""
     packages = sorted({package.node: package for package, _ in ours}.items())
     if len(run.packages) < 2:
         return ""
@@ -114,7 +114,7 @@ def _whose(run: RunResult, ours: Iterable[tuple[PackageIdentity, Entry]]) -> str
 
 
 def _bounded(word: str, run: RunResult) -> Iterator[str]:
-    """Yield warnings, accepted problems or notes, the first ones of each check and of the run."""
+    """Yield warnings, accepted problems or notes, up to the limits for each check and the run."""
     lines: set[str] = set()
     hidden = 0
     for package, entry in run.entries():
@@ -134,9 +134,10 @@ def _bounded(word: str, run: RunResult) -> Iterator[str]:
 
 
 def _fold_notes(package_file_name: str, notes: Iterable[Note]) -> Iterator[str]:
-    """Yield the first note of each kind, with the number of others, which differ only in names.
+    """Yield the first note of each kind, with the number of similar notes.
 
-    One wheel has 298 notes that each name a library which may be opened.
+    Similar notes differ only in names. One wheel has 298 notes that each name a library which may
+    be opened.
     """
     kinds: dict[str, list[Note]] = {}
     for note in notes:

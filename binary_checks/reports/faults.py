@@ -1,4 +1,4 @@
-"""Faults: problems of several checks with one cause are shown as one line."""
+"""Faults: problems of several checks that have one cause are shown as one line."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ class CheckedGroup:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fault:
-    """A fault of a package: the problem that is shown, and those folded under it."""
+    """A fault of a package: the problem that is shown, and the problems folded under it."""
 
     shown: CheckedGroup
-    # problems with the same cause: of other checks, or less serious
+    # problems with the same cause, which other checks found or which are less serious
     folded: tuple[CheckedGroup, ...] = ()
 
     @property
     def level(self) -> Level:
-        """The most serious level of all its problems."""
+        """The most serious level of the fault's problems."""
         return self.shown.group.level
 
     def also(self) -> str:
-        """Return the other checks, "undefined-symbol (3 files)", or "" if there are none."""
+        """Return the other checks that found the fault: "undefined-symbol (3 files)", or ""."""
         files: dict[str, set[str]] = {}
         for each in self.folded:
             if each.check != self.shown.check:
@@ -47,10 +47,10 @@ def _count(paths: set[str]) -> str:
 
 
 def fold(results: Iterable[CheckResult]) -> tuple[Fault, ...]:
-    """Return the faults of one package: errors first, problems before gaps, else by check.
+    """Return the faults of one package: errors first, problems before gaps, then by check.
 
-    Only unaccepted problems among these results count, so that nothing is folded under a line that
-    is not shown, such as that of a deselected check or an accepted problem.
+    Only unaccepted problems among these results count. So nothing is folded under a line that is
+    not shown, such as the line of a deselected check or of an accepted problem.
     """
     found = tuple(_all_groups(results))
     by_cause: dict[str, list[CheckedGroup]] = {}
@@ -70,7 +70,7 @@ def fold(results: Iterable[CheckResult]) -> tuple[Fault, ...]:
 
 
 def fault_line(package_file_name: str, fault: Fault) -> str:
-    """Return the fault's line, marked as a warning if it is one, with other checks that failed."""
+    """Return the fault's line, marked if it is a warning, with other checks that failed."""
     line = group_line(fault.shown.check, package_file_name, fault.shown.group)
     mild = "" if fault.level is Level.ERROR else f"{fault.level.value}: "
     also = f" [also: {others}]" if (others := fault.also()) else ""
@@ -84,7 +84,7 @@ def _all_groups(results: Iterable[CheckResult]) -> Iterator[CheckedGroup]:
 
 
 def _place(fault: Fault) -> tuple[bool, bool]:
-    """Return a sort key: errors first, gaps last, which are often caused by another problem."""
+    """Return a sort key: errors first; gaps last, as another problem often causes them."""
     return fault.level is not Level.ERROR, fault.shown.group.first.is_gap
 
 

@@ -1,7 +1,7 @@
 """A run as commands for GitHub's runner, which annotate a commit and its pull request.
 
-Syntax and escapes are those of the runner's ActionCommand.cs. GitHub shows 10 errors and 10
-warnings of a step; the others are in the job summary.
+Syntax and escapes are those in the runner's ActionCommand.cs. GitHub shows 10 errors and 10
+warnings of a step; all others are in the job summary.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TOOL = "binary_checks"
 
 
 def write(run: RunResult, out: TextIO) -> None:
-    """Write one command a line: errors, then warnings, then the number of those not shown."""
+    """Write one command a line: errors, then warnings, then the number of those left out."""
     texts = {check.id: check for check in run.checks}
     found = [(package, fault) for package in run.packages for fault in fold(package.entries)]
     errors = [
@@ -68,7 +68,7 @@ def _annotate(package: PackageResult, fault: Fault, texts: dict[str, CheckText])
 
 
 def _command(command: str, *lines: str, **properties: str) -> str:
-    """Return a command, escaped so that no text of a package can end it."""
+    """Return a command, escaped so that no text from a package can end it."""
     stated = ",".join(
         f"{key}={_escape(cut(value), _PROPERTY)}" for key, value in properties.items()
     )

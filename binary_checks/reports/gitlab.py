@@ -1,7 +1,7 @@
 """The problems of a run as GitLab's code quality report, for merge requests.
 
 GitLab reads part of Code Climate's format: description, check_name, fingerprint, severity and
-location. A location needs a line; packages have none, so it is 1.
+location. A location needs a line number; packages have no lines, so the number is 1.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _list_rows(run: RunResult) -> Iterator[_Row]:
 def _row(
     check: str, path: str, description: str, severity: str, identity: tuple[str, ...] = ()
 ) -> _Row:
-    """Return a row, and the values that identify it: by default the description."""
+    """Return a row, and the values that identify it; by default the description identifies it."""
     row = {
         "description": one_line(description),
         "check_name": one_line(check),
@@ -65,7 +65,7 @@ def _row(
 
 
 def _make_unique(rows: Iterator[_Row]) -> Iterator[dict[str, Any]]:
-    """Add unique fingerprints; of problems with the same one GitLab shows only one."""
+    """Add unique fingerprints; of problems with equal fingerprints GitLab shows only one."""
     seen: dict[str, int] = {}
     for row, identity in rows:
         text = json.dumps(identity)

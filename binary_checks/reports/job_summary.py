@@ -16,8 +16,8 @@ from binary_checks.reports.verdict_texts import count_verdicts
 name = "github-summary"
 of_facts = uses_facts = False
 
-LARGEST = 1 << 20  # bytes
-_MARGIN = 200  # bytes for a line that says that something is omitted
+LARGEST = 1 << 20  # bytes of a summary
+_MARGIN = 200  # bytes for a line that says that parts of the report are omitted
 _SIGNS = {Fitness.FIT: "✅ fit", Fitness.UNFIT: "❌ unfit", Fitness.NOT_JUDGED: "❔ not judged"}
 _NONE = "\N{EN DASH}"
 _KEY = (
@@ -33,7 +33,7 @@ def write(run: RunResult, out: TextIO) -> None:
 
 
 def fit_into(run: RunResult, most: int) -> Iterator[str]:
-    """Yield the lines of the summary, at most ``most`` bytes; say so if something is omitted."""
+    """Yield at most ``most`` bytes of the summary; the last line says if something is omitted."""
     left = most - _MARGIN
     for line in _lines(run):
         left -= len(line.encode()) + 1
@@ -52,7 +52,7 @@ def _lines(run: RunResult) -> Iterator[str]:
 
 
 def _table(run: RunResult) -> Iterator[str]:
-    """Yield a row for each package, with a column for each family that applies to any of them."""
+    """Yield a row for each package, with a column for each family that applies to a package."""
     families = sorted({entry.family for _, entry in run.entries() if _sign([entry]) != _NONE})
     yield f"| package | verdict | {' | '.join(map(markdown.format_cell, families))} |"
     yield f"|---|---|{'---|' * len(families)}"
@@ -69,7 +69,7 @@ def _of_family(package: PackageResult, family: str) -> list[Entry]:
 
 
 def _sign(entries: Iterable[Entry]) -> str:
-    """Return the most serious result of a family in a package, with its number."""
+    """Return the most serious result of a family in a package, and how often it occurs."""
     entries = [entry for entry in entries if entry.outcome is not Outcome.NOT_APPLICABLE]
     counts = {
         "❌": sum(len(entry.problems) for entry in entries),

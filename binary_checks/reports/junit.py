@@ -22,11 +22,11 @@ _TAGS = {
     Outcome.NOT_INSPECTED: "skipped",
     Outcome.NOT_APPLICABLE: "skipped",
 }
-"""The element that marks a case; a passed case has none."""
+"""The element that marks a case; a case that passed has none."""
 
 
 def write(run: RunResult, out: TextIO) -> None:
-    """Write the document; complaints about the whole run are in a suite of their own."""
+    """Write the document; complaints about the whole run are in a separate suite."""
     out.writelines(f"{line}\n" for line in _lines(run))
 
 

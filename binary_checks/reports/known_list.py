@@ -58,8 +58,8 @@ def list_known(
 ) -> Iterator[tuple[KnownProblem, str]]:
     """Yield entries that accept all errors of these packages, each with the problem's sentence.
 
-    They accept nothing else. Only problems that a check found in a package can be accepted, which
-    excludes unreadable packages, gaps of required families, and complaints about other entries.
+    The entries accept no other problems. Only problems that a check found in a package can be
+    accepted, not unreadable packages, gaps of required families, and complaints about entries.
     """
     packages = tuple(packages)
     names = [package.file_name for package in packages]
@@ -73,7 +73,7 @@ def list_known(
 
 
 def describe_written(packages: Iterable[PackageResult], file: str) -> str:
-    """Return what was written to that file, and what the user must do with it."""
+    """Return a text on what was written to that file, and what the user must do with it."""
     entries = [*list_known(packages, date.today())]
     if not entries:
         return f"{file}: no new problem to accept"
@@ -95,7 +95,7 @@ def _accept(check: str, problem: Problem, package: str, expires: date) -> KnownP
 
 
 def _match_package(file_name: str, others: list[str]) -> str:
-    """Return a pattern for any version of a package, if it matches no other package."""
+    """Return a pattern for all versions of a package, unless it would match another package."""
     match = _WHEEL.fullmatch(file_name)
     if match is None:
         return escape_glob(file_name)

@@ -1,4 +1,4 @@
-"""The results of a run so far: entries from all workers, and the complaints they lead to."""
+"""The results of a run until now: entries from all workers, and the complaints that follow."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Complaint:
     """A reason why a run must not pass although no check failed."""
 
     line: str
-    # whether something failed outside of the package, so that another try may help
+    # whether a cause outside of the package failed, so that another run may succeed
     excused: bool = False
 
 
@@ -37,7 +37,8 @@ class Ledger:
     ) -> None:
         self.required = required  # families given to --binary-require
         self._accepts_unjudged = accepts_unjudged  # whether the profile lets unjudged code pass
-        self._packages = {package.node: package for package in packages}  # named by the user
+        # packages that the user named
+        self._packages = {package.node: package for package in packages}
         self._entries: dict[str, list[Entry]] = {node: [] for node in self._packages}
 
     def identify(self, package: PackageIdentity) -> None:
@@ -61,7 +62,7 @@ class Ledger:
     ) -> tuple[PackageResult, ...]:
         """Return each package's results, sorted by node.
 
-        ``stopped`` says why some are incomplete.
+        ``stopped`` states why results are incomplete, by node.
         """
         found = (self.result(node, stopped.get(node, "")) for node in sorted(self._entries))
         # A release is omitted if no check of several packages was selected.
@@ -102,7 +103,10 @@ class Ledger:
 def _find_unverified(
     package: PackageIdentity, entries: list[Entry], *, accepts: bool
 ) -> Iterator[Complaint]:
-    """Yield why a package must not pass although no check failed; ``accepts`` is the profile's."""
+    """Yield why a package must not pass although no check failed.
+
+    ``accepts`` states whether the profile accepts unjudged code.
+    """
     name, found = one_line(package.file_name), package.objects
     if any(entry.outcome is Outcome.FAILED for entry in entries) and not package.lacks_objects:
         return

@@ -35,7 +35,7 @@ def _lines(run: RunResult) -> Iterator[str]:
 
 
 def list_remarks(run: RunResult) -> Iterator[str]:
-    """Yield complaints about the whole run, and what it omitted."""
+    """Yield complaints about the whole run, and the parts that the run left out."""
     for line in (*run.complaints, *run.remarks):
         yield ""
         yield format_code(line)
@@ -68,7 +68,7 @@ def _row(package: PackageResult) -> str:
 
 
 def _details(package: PackageResult, texts: dict[str, CheckText]) -> Iterator[str]:
-    """Yield each check's problems, with why they matter and what to do; then everything else."""
+    """Yield each check's problems, why they matter and what to do, and then all other results."""
     sections = [*_problems(package, texts), *_others(package)]
     if sections:
         yield ""
@@ -84,7 +84,7 @@ def _problems(package: PackageResult, texts: dict[str, CheckText]) -> Iterator[s
         yield ""
         yield f"### {format_code(check)}"
         yield ""
-        for fault in faults:  # as code, so that nothing in them is active
+        for fault in faults:  # as code, so that links and mentions in the text have no effect
             yield f"    {fault_line(package.file_name, fault)}"
         yield from _advise(texts.get(check))
 
@@ -112,7 +112,7 @@ def _others(package: PackageResult) -> Iterator[str]:
 
 
 def format_code(text: str) -> str:
-    """Return a text as inline code, so that no text of a package becomes markup or a mention."""
+    """Return a text as inline code, so that no text from a package becomes markup or a mention."""
     text = one_line(text)
     fence = "`" * (1 + max(map(len, _BACKTICKS.findall(text)), default=0))
     padding = " " if text[:1] in ("", "`", " ") or text[-1:] in ("`", " ") else ""

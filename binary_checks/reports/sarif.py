@@ -65,12 +65,12 @@ def _rows(name: str, rows: Iterable[dict[str, Any]]) -> Iterator[str]:
 
 def _dump(value: object, indent: int | None = None) -> str:
     text = json.dumps(value, indent=indent, sort_keys=True, ensure_ascii=False)
-    # A document may contain a lone surrogate, which is no UTF-8; JSON escapes it.
+    # A document may contain a lone surrogate, which is not valid UTF-8; JSON escapes it.
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _notifications(package: PackageIdentity, entry: Entry) -> Iterator[dict[str, Any]]:
-    """Yield what a check could not inspect, and its notes."""
+    """Yield the gaps of a check, and its notes."""
     for level, findings in (("warning", entry.not_inspected), ("note", entry.notes)):
         for finding in findings:
             yield _notification(level, finding_line(entry.check, package.file_name, finding))
@@ -117,6 +117,6 @@ def _result(package: PackageIdentity, entry: Entry, group: ProblemGroup) -> dict
 
 
 def _fingerprint(package: PackageIdentity, entry: Entry, group: ProblemGroup) -> str:
-    """Return a digest that stays the same for all builds with one file name."""
+    """Return a digest that is the same for all builds with the same file name."""
     text = json.dumps([entry.check, package.file_name, *group.identity])
     return hashlib.sha256(text.encode()).hexdigest()

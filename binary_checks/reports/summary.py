@@ -86,7 +86,7 @@ def write_summary(
 
 
 def _under(heading: str, texts: Iterable[str]) -> Iterator[str]:
-    """Yield a line for each text, with the heading before the first."""
+    """Yield a line for each text; the first line begins with the heading."""
     for text in texts:
         yield f"  {heading:<{_WIDTH}}{text}"
         heading = ""
@@ -138,7 +138,7 @@ def _describe_tag(lowest: LowestTag) -> str:
 
 
 def _describe_reasons(lowest: LowestTag) -> str:
-    """Return the requirements, with the objects that have them."""
+    """Return the requirements of the lowest tag, with the objects that cause them."""
     needs: dict[str, list[str]] = {}
     for reason in lowest.reasons:
         needs.setdefault(reason.need, []).append(reason.path.rpartition("/")[2])
@@ -229,7 +229,7 @@ def _describe_cpp(package: Package) -> Iterator[str]:
 
 _WithDeviceCode = ElfFile | PeFile | StaticArchive | DeviceFile
 _COLUMNS = ("architecture", "kind", "linking", "entries", "compressed", "containers", "bytes")
-_WORDS = 3  # columns of words, before those of numbers
+_WORDS = 3  # columns of words, which precede the columns of numbers
 _RELOCATABLE = (DeviceLinking.RELINKABLE, DeviceLinking.UNUSABLE)
 _NUMBERS = re.compile(r"(\d+)")
 
@@ -238,11 +238,11 @@ class _Row(NamedTuple):
     """A line of a table: the code for one target."""
 
     code: DeviceCode
-    containers: str  # how many containers have it, of how many
+    containers: str  # how many of all containers have the code
 
 
 def write_gpu_code(package: Package) -> Iterator[str]:
-    """Yield a table for each library with device code, and any doubts or damage."""
+    """Yield a table for each library with device code, and remarks on doubtful or damaged code."""
     carriers = [item for item in package.objects if isinstance(item, _WithDeviceCode)]
     yield from _write_tables([item for item in carriers if item.device_code], package)
     for item in carriers:
@@ -265,7 +265,7 @@ def list_architectures(package: Package) -> Iterator[str]:
 
 
 def _write_tables(carriers: list[_WithDeviceCode], package: Package) -> Iterator[str]:
-    """Yield a table for each library, the largest first, and one for all if there are several."""
+    """Yield a table for each library, largest first, and one for all if there are several."""
     for item in sorted(carriers, key=lambda item: (-_bytes_of(item.device_code), item.path)):
         yield ""
         yield _title(package.layout.shorten(item.path), item.device_code, item.size)
@@ -293,7 +293,7 @@ def _title(what: str, codes: Iterable[DeviceCode], whole: int) -> str:
 
 
 def _each_file(objects: Iterable[ObjectFile]) -> Iterable[ObjectFile]:
-    """Yield one object for each file: the slices of a fat binary would count it twice."""
+    """Yield one object for each file: the slices of a fat binary would count the file twice."""
     return {item.path: item for item in objects}.values()
 
 
@@ -317,7 +317,7 @@ def _rows(codes: Iterable[DeviceCode], groups: Iterable[DeviceContainers]) -> It
 def _sort_of(linking: DeviceLinking) -> str:
     """Return the kind of containers that a row counts.
 
-    One may have both usable and unusable code.
+    A container may have both usable and unusable code.
     """
     return "relocatable" if linking in _RELOCATABLE else linking.value
 
@@ -352,7 +352,7 @@ def _add(one: DeviceCode, other: DeviceCode) -> DeviceCode:
 
 
 def _write_table(rows: Iterable[_Row]) -> Iterator[str]:
-    """Yield the lines of a table, without a column for linking if no code needs it."""
+    """Yield the lines of a table; leave out the column for linking if it would be empty."""
     cells: list[tuple[str, ...]] = [
         _COLUMNS,
         *(
@@ -376,7 +376,7 @@ def _write_table(rows: Iterable[_Row]) -> Iterator[str]:
 
 
 def write_table(rows: Iterable[tuple[str, ...]], left: Container[int]) -> Iterator[str]:
-    """Yield rows with columns as wide as their widest cell; those in ``left`` are left-aligned."""
+    """Yield rows with columns as wide as their widest cell; align columns in ``left`` left."""
     cells = list(rows)
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for row in cells:
@@ -434,7 +434,7 @@ def _describe_ptx(groups: Iterable[PtxGroup], systems: Iterable[str]) -> Iterato
 
 
 def _name_drivers(drivers: dict[str, str]) -> str:
-    """Return the oldest drivers, by system if they differ."""
+    """Return the oldest drivers; name their systems if these differ."""
     known = {system: driver for system, driver in drivers.items() if driver}
     if len(set(known.values())) == 1:
         return f"driver {next(iter(known.values()))} and later"

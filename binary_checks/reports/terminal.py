@@ -1,7 +1,7 @@
 """A run as text: a verdict for each package with its problems, and a final count.
 
 On a terminal lines are wrapped; elsewhere each problem is one line. The number of shown problems is
-limited; documents contain all of them.
+limited; documents contain all problems.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ from binary_checks.wording.sentences import describe_origin, fill_in
 # Layout: the width, colours and characters of the output.
 
 _CODES = {"red": 31, "green": 32, "yellow": 33, "cyan": 36, "bold": 1, "dim": 2}
-_ROOM = 24  # columns; with fewer, text beside a margin is harder to read than below it
+_ROOM = 24  # columns; with fewer, text next to a margin is harder to read than text below it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PageLayout:
-    """The output's capabilities; the defaults suit a pipe: whole lines, no colours."""
+    """The output's capabilities; the defaults are for a pipe: complete lines, no colours."""
 
-    columns: int = 0  # of a terminal; 0: lines are never wrapped
+    columns: int = 0  # columns of a terminal; 0: lines are never wrapped
     colours: bool = False
-    ascii: bool = False  # whether it has only ASCII characters
+    ascii: bool = False  # whether the output can show only ASCII characters
 
     @property
     def dot(self) -> str:
@@ -56,20 +56,21 @@ class PageLayout:
         return " - " if self.ascii else " \u00b7 "
 
     def paint(self, text: str, *styles: str) -> str:
-        """Return the text with these styles, if there are colours."""
+        """Return the text with these styles, or the plain text if there are no colours."""
         if not (self.colours and text):
             return text
         codes = ";".join(str(_CODES[style]) for style in styles)
         return f"\x1b[{codes}m{text}\x1b[0m"
 
     def leaves_room(self, margin: int) -> bool:
-        """Return whether text beside a margin of that width is still readable."""
+        """Return whether text next to a margin of that width is still readable."""
         return self.columns - margin >= _ROOM
 
     def wrap(self, text: str, margin: int, hanging: int = 0) -> Iterator[str]:
-        """Yield the text in lines that fit beside a margin, without that margin.
+        """Yield the text in lines that fit next to a margin; the lines do not contain the margin.
 
-        Lines after the first are indented by ``hanging`` more. Names and paths are not broken.
+        Lines after the first are indented by ``hanging`` more columns. Names and paths are not
+        broken.
         """
         width = max(self.columns - margin, 1) if self.columns else len(text) + 1
         yield from textwrap.wrap(
@@ -81,12 +82,12 @@ class PageLayout:
         )
 
     def elide(self, text: str, margin: int = 0) -> str:
-        """Return the text, shortened in its middle if it does not fit beside the margin."""
+        """Return the text, shortened in its middle if it does not fit next to the margin."""
         return elide(text, self.columns - margin, ascii_only=self.ascii) if self.columns else text
 
 
 def elide(text: str, width: int, *, ascii_only: bool = False) -> str:
-    """Return the text, shortened to a width; more is left of its end than of its start."""
+    """Return the text, shortened to a width; more of its end is kept than of its start."""
     gap = "..." if ascii_only else "\u2026"
     kept = max(width, 12) - len(gap)
     if len(text) <= kept + len(gap):
@@ -103,8 +104,9 @@ of_facts = uses_facts = False
 _COLOURS = {Fitness.FIT: "green", Fitness.UNFIT: "red", Fitness.NOT_JUDGED: "yellow"}
 _VERDICT = 56  # columns of most verdicts
 _SCREEN = {Level.ERROR: 10, Level.WARNING: 3}  # faults of one package that a terminal shows
-_ALIKE = {Level.ERROR: 3, Level.WARNING: 1}  # faults of one check among them
-_WIDE = 100  # columns from which text is placed beside ids instead of below them
+# faults of one check that a terminal shows for a package
+_ALIKE = {Level.ERROR: 3, Level.WARNING: 1}
+_WIDE = 100  # columns from which text is placed next to ids instead of below them
 _INDENT = 2
 _COMMAND = "run: "
 _AROUND = {
@@ -122,7 +124,7 @@ def write(run: RunResult, out: TextIO) -> None:
 
 
 class RunText:
-    """Writes packages one after another; advice that holds for several is given once."""
+    """Writes packages one after another; advice that applies to several is given only once."""
 
     def __init__(
         self,
@@ -139,14 +141,15 @@ class RunText:
         self._checks = {check.id: check for check in checks}
         self._layout = layout
         self._names = _fit_names(list(dict.fromkeys(map(one_line, names))), layout)
-        self._advised: set[str] = set()  # checks whose remedy was given
-        # commands given, by package and check
+        self._advised: set[str] = set()  # checks for which a remedy was given
+        # commands that were given, by package and check
         self._commands: dict[tuple[str, str], list[str]] = {}
-        self._unpacked: set[str] = set()  # packages with files to mend
-        self._explained: set[str] = set()  # reasons for not judging a package that were given
+        self._unpacked: set[str] = set()  # packages whose files must be repaired
+        # reasons for not judging a package that were already given
+        self._explained: set[str] = set()
         self._left = MOST_OF_A_RUN  # faults that may still be shown
         self._hidden = 0
-        self._first = ""  # the check named in the last line's command
+        self._first = ""  # the check that the command in the last line names
 
     @property
     def _wraps(self) -> bool:
@@ -195,7 +198,7 @@ class RunText:
         yield from (f"{'':{margin}}{line}" for line in lines)
 
     def _paint(self, text: str, fitness: Fitness) -> str:
-        """Colour the verdict at the start of a text, and its mention of a gap."""
+        """Colour the verdict at the start of a text, and the part that mentions a gap."""
         word, gap_in_it = fitness.value, ", but not run"
         rest = text.removeprefix(word)
         after = rest.removeprefix(gap_in_it)
@@ -225,7 +228,7 @@ class RunText:
     def _block(
         self, package: PackageResult, fault: Fault, width: int, before: str
     ) -> Iterator[str]:
-        """Yield the check's id, unless the fault before has the same, with the fault beside it."""
+        """Yield the check's id with the fault next to it; leave out an id equal to ``before``."""
         check, layout = fault.shown.check, self._layout
         width = width if layout.columns >= _WIDE else len(check)
         label = f"{'':{_INDENT}}{check * (check != before):{width}}  "
@@ -239,7 +242,7 @@ class RunText:
         yield from (f"{'':{margin}}{line}" for line in others)
 
     def _body(self, package: PackageResult, fault: Fault, margin: int, first: int) -> Iterator[str]:
-        """Yield the text beside a check's id; the first line has a margin of its own."""
+        """Yield the text next to a check's id; the margin of the first line may differ."""
         layout, paths = self._layout, [one_line(path) for path in fault.shown.group.paths if path]
         first = first if layout.leaves_room(first) else margin
         if paths:
@@ -251,14 +254,14 @@ class RunText:
         if fault.also():
             yield from layout.wrap(f"also: {one_line(fault.also())}", margin, 6)
         for line in self._advise(package, fault):
-            command = line.startswith(_COMMAND)  # to be copied, so it is not wrapped
+            command = line.startswith(_COMMAND)  # users copy commands, so they are not wrapped
             start, *others = [line] if command else layout.wrap(line, margin, 5)
             label, colon, rest = start.partition(":")
             yield f"{layout.paint(f'{label}{colon}', 'cyan')}{rest}"
             yield from others
 
     def _advise(self, package: PackageResult, fault: Fault) -> Iterator[str]:
-        """Yield what to do about an error: a command for the file, or else a remedy, given once."""
+        """Yield what to do about an error: a command for the file, or else a remedy, only once."""
         check = fault.shown.check
         first = fault.shown.group.first
         if fault.level is not Level.ERROR or is_follow_up(first) or first.is_gap:
@@ -276,7 +279,7 @@ class RunText:
             yield f"fix: {text}"
 
     def _find_command(self, package: PackageResult, fault: Fault) -> str:
-        """Return a shell command that mends a fault of a wheel, for the first of several files."""
+        """Return a shell command that repairs a fault of a wheel, for the first file if several."""
         group = fault.shown.group
         if not package.file_name.endswith(".whl"):
             return ""
@@ -293,14 +296,16 @@ class RunText:
         return shell_path(package, self._paths.get(package.node, ""))
 
     def _repack(self, package: PackageResult) -> Iterator[str]:
-        """Yield the commands that unpack a wheel, to mend its files, and pack it again."""
+        """Yield the commands that unpack a wheel, so that its files can be repaired, and pack
+        it.
+        """
         names = {"path": "-".join(package.file_name.split("-")[:2])}
         names["package"] = self._find_path(package)
         for label, template in _AROUND.items():
             yield f"  {self._layout.paint(label, 'cyan')} {fill_in(template, **names)}"
 
     def _list_remarks(self, package: PackageResult) -> Iterator[str]:
-        """Yield what failed in addition to problems, and what is accepted."""
+        """Yield failures other than problems, and the accepted problems."""
         lines = [*_accepted(package, "" if self._wraps else package.file_name)]
         if package.fitness is Fitness.UNFIT:
             broke = (e for e in package.entries if e.outcome in BROKE)
@@ -350,7 +355,7 @@ class RunText:
             yield f"{line}    {why}".rstrip()
 
     def _lacking(self, packages: Iterable[PackageResult]) -> Iterator[str]:
-        """Yield what was not judged: packages that did not run, and failed inspections."""
+        """Yield the gaps: packages that did not run, and failed inspections."""
         checks = self._checks.values()
         judged = [each for each in packages if each.fitness is not Fitness.NOT_JUDGED]
         unrun = [
@@ -362,7 +367,7 @@ class RunText:
             _drop_repetition(_reason(entry), each)
             for each in judged
             for entry in find_gaps(each, checks)
-            # a gap that is shown as a problem
+            # a gap that is shown as a problem is not repeated
             if not any(problem.is_gap for problem in entry.problems)
         ]
         if gaps:
@@ -380,7 +385,7 @@ def _summarise(word: str, reasons: list[str], noun: str, counted: bool) -> str:
 
 
 def _drop_repetition(reason: str, package: PackageResult) -> str:
-    """Return the reason without text that a problem of the package shows already."""
+    """Return the reason without text that a problem of the package already shows."""
     head, _, rest = reason.partition(": ")
     said = (problem.sentence for entry in package.entries for problem in entry.problems)
     return head if rest and any(each.endswith(rest) for each in said) else reason
@@ -397,7 +402,7 @@ def _accepted(package: PackageResult, name: str) -> Iterator[str]:
 
 
 def _fit_names(names: list[str], layout: PageLayout) -> dict[str, str]:
-    """Return names shortened to one width, unless two would then be equal."""
+    """Return names shortened to the same width, unless two names would then be equal."""
     longest = max(map(len, names), default=0)
     room = max(layout.columns * 45 // 100, layout.columns - _VERDICT - 2)
     width = min(longest, room)

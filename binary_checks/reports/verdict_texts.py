@@ -1,4 +1,4 @@
-"""Verdicts on packages in words: fit, unfit or not judged, and what they are based on."""
+"""Verdicts on packages in words: fit, unfit or not judged, and the basis of each verdict."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def format_verdict(package: PackageResult, checks: Iterable[CheckText]) -> tuple
 
 
 def _explain_too_few(package: PackageResult) -> str:
-    """Return that the package has too few object files, or "" if it has enough."""
+    """Return a text on too few object files in the package, or "" if it has enough."""
     if not package.lacks_objects:
         return ""
     found = count(package.objects or 0, "object file")
@@ -86,7 +86,7 @@ def explain_gap(package: PackageResult) -> str:
 
 
 def list_unjudged(run: RunResult) -> Iterator[tuple[PackageResult, str]]:
-    """Yield each package that was not judged with the reason, unless a complaint states it."""
+    """Yield each package that was not judged, with the reason, unless a complaint states it."""
     for package in run.packages:
         name = one_line(package.file_name)
         complained = any(line.startswith(f"{name}: ") for line in run.complaints)
@@ -95,7 +95,7 @@ def list_unjudged(run: RunResult) -> Iterator[tuple[PackageResult, str]]:
 
 
 def find_unrun(package: PackageResult, checks: Iterable[CheckText]) -> str:
-    """Return why a package was not run although it was to be; "" if it ran or was not to."""
+    """Return why a package was not run although this was requested, or ""."""
     running = {check.id for check in checks if check.runs_package}
     entries = [entry for entry in package.entries if entry.check in running]
     gaps = [entry.reason for entry in entries if entry.outcome is Outcome.NOT_INSPECTED]

@@ -1,4 +1,4 @@
-"""Writing of a run's reports; if one fails, the others are still written."""
+"""Writing of a run's reports; if one report fails, the others are still written."""
 
 from __future__ import annotations
 
@@ -22,22 +22,23 @@ from binary_checks.reports import Report, known_list
 class Destination:
     """A report and its destination."""
 
-    option: str  # as the user wrote it
+    option: str  # the option as the user wrote it
     report: Report
     path: Path
     folder: bool = False  # whether the path is a folder with a file for each package
-    kept: int = 0  # bytes of the file to keep before the report
+    kept: int = 0  # bytes at the start of the file that the report must keep
 
 
 def find_report(name: str) -> Report:
-    """Return the format of that name. Raises ProfileError."""
+    """Return the format with that name. Raises ProfileError if there is none."""
     names = [report.name for report in reports.REPORTS]
     if name not in names:
         close = get_close_matches(name, names, n=1)
         hint = f"; did you mean {close[0]}?" if close else f": it is not one of {', '.join(names)}"
         raise ProfileError(f"unknown format {name!r}{hint}")
     report = reports.REPORTS[names.index(name)]
-    for library in reports.LIBRARIES.get(name, ()):  # import now, not at the end of the run
+    # imported now, so that a missing library is reported before the run
+    for library in reports.LIBRARIES.get(name, ()):
         if find_spec(library) is None:
             needed = f"{name} needs {library}, which is not installed"
             raise ProfileError(f"{needed}: pip install 'binary-checks[report]'")
@@ -60,7 +61,7 @@ def read_destination(option: str, argument: str, folder: Path) -> Destination:
 
 
 def require_place(option: str, written: str, path: Path, *, folder: bool = False) -> None:
-    """Raise ProfileError if a report cannot be written, which would be lost at the end of the run.
+    """Raise ProfileError if a report could not be written at the end of the run.
 
     A file must not have the name of a folder, and its parent folder must exist.
     """
@@ -70,7 +71,7 @@ def require_place(option: str, written: str, path: Path, *, folder: bool = False
 
 
 def add_to_known(option: str, file: str, folder: Path) -> Destination:
-    """Return a list of known problems to which a run is added. Raises ProfileError."""
+    """Return a list of known problems to which a run's problems are added. Raises ProfileError."""
     path = folder / file
     require_place(option, file, path)
     kept = path.stat().st_size if path.is_file() else 0
@@ -81,10 +82,10 @@ def add_to_known(option: str, file: str, folder: Path) -> Destination:
 def write_all(
     destinations: Iterable[Destination], assemble: Callable[[tuple[str, ...]], RunResult]
 ) -> RunResult:
-    """Write all reports; return the run as they describe it.
+    """Write all reports; return the run as the reports describe it.
 
     ``assemble`` receives a line for each report that could not be written, as the exit code depends
-    on these. If one fails, the others are written again.
+    on these lines. If a report fails, the others are written again.
     """
     left, failed = list(destinations), list[str]()
     while True:
@@ -97,7 +98,7 @@ def write_all(
 
 
 def _try(destination: Destination, run: RunResult) -> Iterator[str]:
-    """Write a report; yield the reason if that fails."""
+    """Write a report; yield the reason if it cannot be written."""
     try:
         write_to(destination, run)
     except GatherError as error:
@@ -118,7 +119,7 @@ def _split(destination: Destination, run: RunResult) -> Iterator[tuple[Path, Run
         yield destination.path, run
         return
     for package in run.packages:
-        if package.parts:  # documents describe single packages only
+        if package.parts:  # each document describes a single package
             continue
         name = one_line(package.file_name).replace("/", "_")
         yield (
@@ -141,17 +142,17 @@ def _write(report: Report, path: Path, run: RunResult, kept: int) -> None:
             _left_whole(path, kept),
         ):
             if kept:
-                file.truncate(kept)  # it may be written twice
+                file.truncate(kept)  # the report may be written twice
             report.write(run, file)
             file.flush()  # so that a full disk is reported here
-    except (OSError, ValueError, RecursionError) as error:  # a path with a NUL, or an endless one
+    except (OSError, ValueError, RecursionError) as error:  # a path with a NUL, or a loop of links
         reason = error.strerror if isinstance(error, OSError) else error
         raise GatherError(f"{path}: cannot be written: {reason}") from None
 
 
 @contextlib.contextmanager
 def _left_whole(path: Path, kept: int) -> Iterator[None]:
-    """Remove an incomplete report, which could be mistaken for a whole one.
+    """Remove an incomplete report, which could be mistaken for a complete one.
 
     Keep the first ``kept`` bytes of the file.
     """
@@ -161,6 +162,6 @@ def _left_whole(path: Path, kept: int) -> Iterator[None]:
         with contextlib.suppress(OSError):
             if kept:
                 os.truncate(path, kept)
-            elif path.is_file():  # not a device
+            elif path.is_file():  # a device is not truncated
                 path.unlink()
         raise

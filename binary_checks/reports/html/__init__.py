@@ -1,4 +1,4 @@
-"""A run as one self-contained HTML page: no script, no network, no second file."""
+"""A run as one self-contained HTML page, with no script, network access or second file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ uses_facts = True
 
 
 def write(run: RunResult, out: TextIO) -> None:
-    """Write the page; texts of packages are escaped, and only the page's own style is loaded."""
+    """Write the page; texts from packages are escaped, and only the page's own style is loaded."""
     from binary_checks.reports.html.page import lay_out_page, mark_up
     from binary_checks.reports.html.templating import prepare, read_own
 

@@ -1,7 +1,7 @@
 """The graph of a package: its objects and the libraries that they need, as boxes and curves.
 
-Objects with the same needs, needed by the same objects, share a box: the 81 extension modules of
-SciPy that need only the system are one curve instead of 81.
+Objects that need the same libraries, and are needed by the same objects, share a box: the 81
+extension modules of SciPy that need only the system are one curve instead of 81.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ from binary_checks.wording.sentences import name_first
 
 # Layout of a directed graph in columns from left to right, after Sugiyama.
 #
-# Graphviz, which does this well, is a program of its own; libraries in pure Python are
-# unmaintained, or have no layered layout. Graphs here have some dozen nodes, which the caller
-# ensures.
+# Graphviz, which does this well, is a separate program; libraries in pure Python are unmaintained,
+# or have no layered layout. The caller ensures that graphs have at most a few dozen nodes.
 
 WIDTH, HEIGHT = 204.0, 40.0
 """Size of a node's box, in pixels."""
@@ -42,7 +41,7 @@ class Placement:
 
     width: float
     height: float
-    corners: tuple[tuple[float, float], ...]  # by node
+    corners: tuple[tuple[float, float], ...]  # corners by node
     curves: Mapping[_Link, str]
 
 
@@ -90,7 +89,7 @@ def _without_cycles(count: int, links: Iterable[_Link]) -> list[_Link]:
 
 
 def _columns(count: int, links: Iterable[_Link], last: Collection[int]) -> list[int]:
-    """Return the column of each node: one after those of all nodes that link to it."""
+    """Return the column of each node: the first one after all nodes that link to it."""
     sources = defaultdict(list)
     for source, target in links:
         sources[target].append(source)
@@ -112,7 +111,7 @@ def _columns(count: int, links: Iterable[_Link], last: Collection[int]) -> list[
 def _fill(columns: Sequence[int], links: Iterable[_Link]) -> tuple[list[list[int]], _Lanes]:
     """Return the nodes of each column, and the lanes through which each link passes columns.
 
-    Links to one target share their lanes, so that there is one line to follow instead of forty.
+    Links to one target share their lanes, so that a reader follows one line instead of forty.
     """
     order: list[list[int]] = [[] for _ in range(max(columns, default=-1) + 1)]
     for node, column in enumerate(columns):
@@ -166,7 +165,7 @@ def _stack(
 ) -> dict[int, float]:
     """Return the top of each node, as near to the middle of its neighbours as possible.
 
-    No column is higher than the highest one with its boxes close together.
+    No column becomes higher than the highest column is when its boxes are close together.
     """
     heights = {node: _height(node, count) for row in order for node in row}
     ends = [sum(heights[node] + _BETWEEN for node in row) - _BETWEEN for row in order]
@@ -201,7 +200,7 @@ def _fit(wanted: Sequence[float], heights: Sequence[float], end: float) -> list[
 def _curve(
     way: Sequence[int], lefts: Mapping[int, float], tops: Mapping[int, float], count: int
 ) -> str:
-    """Return a curve from the side of a box to that of the next, straight along lanes."""
+    """Return a curve from the side of a box to the next box's side, straight along lanes."""
     back = lefts[way[-1]] < lefts[way[0]]
     parts: list[str] = []
     for one, other in pairwise(way):
@@ -224,11 +223,11 @@ def _curve(
 MOST_EDGES = 100_000
 """Needs that are examined; PySide6 for Windows, with 200 libraries, has 3,000."""
 MOST_BOXES = 36
-MOST_ROWS = 200  # of the table below the graph
+MOST_ROWS = 200  # rows of the table below the graph
 _TITLED = 20  # names in a box's tooltip
 _ROUNDS = 4
 _DEEPEST, _SHALLOWEST = 9, 0
-"""Folders of a path by which objects are joined if there are too many of them."""
+"""Number of leading folders by which objects are joined if there are too many, first to last."""
 _LABEL, _DETAIL = 27, 29  # characters that fit into a box
 _PROVIDED = ("system", "python", "wheel")
 
@@ -240,7 +239,7 @@ _Needs = Mapping[_Key, set[tuple[_Key, str]]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Box:
-    """A box for one object, several that are alike, or libraries from elsewhere."""
+    """A box for one object, several similar objects, or libraries from outside of the package."""
 
     x: float
     y: float
@@ -278,7 +277,7 @@ class Graph:
     height: float
     boxes: tuple[Box, ...]
     curves: tuple[Curve, ...]
-    legend: tuple[tuple[str, str], ...]  # tone of a curve, and its meaning
+    legend: tuple[tuple[str, str], ...]  # tone of a curve, and the tone's meaning
     needs: tuple[Need, ...]
     left_out: tuple[str, ...]  # sentences about what is omitted
     box: tuple[float, float] = (WIDTH, HEIGHT)
@@ -296,7 +295,7 @@ _LEGEND = {
 def draw_graph(
     package: Package, edges: tuple[Edge, ...], blames: Callable[[str], bool]
 ) -> Graph | None:
-    """Return the graph of a package, or None if nothing in it needs anything.
+    """Return the graph of a package, or None if none of its objects needs a library.
 
     A missing library is red if ``blames`` is True for its name: a check reports it as a problem.
     """
@@ -325,7 +324,8 @@ def draw_graph(
         width=places.width,
         height=places.height,
         boxes=tuple(boxes),
-        curves=tuple(sorted(curves, key=lambda curve: curve.tone == "missing")),  # red ones on top
+        # red curves on top
+        curves=tuple(sorted(curves, key=lambda curve: curve.tone == "missing")),
         legend=tuple((tone, text) for tone, text in _LEGEND.items() if tone in tones),
         needs=tuple(
             _row(package, edge, reader.find_target(edge)[0]) for edge in ranked[:MOST_ROWS]
@@ -335,7 +335,7 @@ def draw_graph(
 
 
 _GRAVITY = {"missing": 2, "open": 1}
-"""Order of rows by the target of a need; others come last."""
+"""Order of rows by the target of a need; needs with other targets come last."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -361,7 +361,7 @@ class _Reader:
         return "own", edge.resolved
 
     def connect(self, edges: Iterable[Edge]) -> _Needs:
-        """Return the needs of all boxes, and the rules by which they are found."""
+        """Return the needs of all boxes, and the rules by which needed libraries are found."""
         found: dict[_Key, set[tuple[_Key, str]]] = defaultdict(set)
         for edge in edges:
             target = self.find_target(edge)
@@ -386,9 +386,9 @@ class _Groups:
 
 
 def _bound(needs: _Needs) -> _Groups:
-    """Join boxes that are alike; if too many are left, join those in one folder.
+    """Join similar boxes; if too many are left, join those in one folder.
 
-    The libraries that most others need are joined last.
+    The libraries that most boxes need are joined last.
     """
     users = Counter(target for targets in needs.values() for target, _ in targets)
     hubs = {*islice((key for key, _ in users.most_common() if key[0] == "own"), MOST_BOXES // 3)}
@@ -419,7 +419,7 @@ def _merge(needs: _Needs, into: Mapping[_Key, _Key]) -> _Needs:
 
 
 def _group(needs: _Needs, leaders: Mapping[_Key, _Key], apart: frozenset[str]) -> _Groups:
-    """Join boxes with the same needs, needed by the same ones, until no two are alike.
+    """Join boxes that have the same needs and are needed by the same boxes, until all differ.
 
     ``leaders`` maps each key to its present box; kinds in ``apart`` are not joined.
     """
@@ -447,7 +447,7 @@ def _group(needs: _Needs, leaders: Mapping[_Key, _Key], apart: frozenset[str]) -
 
 
 def _choose(groups: _Groups) -> set[_Key]:
-    """Return the boxes to draw: those with gaps first, then those with most curves."""
+    """Return the boxes to draw: first the boxes with gaps, then those with most curves."""
     degree: Counter[_Key] = Counter()
     for key, targets in groups.needs.items():
         for target, _ in targets:
@@ -468,7 +468,7 @@ def _link(groups: _Groups, numbers: Mapping[_Key, int]) -> dict[tuple[int, int],
 
 
 def _tone_of(target: _Key, rules: set[str]) -> str:
-    """Return the style of a curve: by its target, or by the rule that finds one in the package."""
+    """Return the style of a curve: by its target, or by the rule that finds the library."""
     if target[0] != "own":
         return "outside" if target[0] in _PROVIDED else target[0]
     return "loaded" if rules <= _LOADED else "own"
@@ -492,7 +492,7 @@ def _find_common(paths: Sequence[str]) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _BoxWriter:
-    """Writes the contents of boxes of one package."""
+    """Writes the contents of the boxes of one package."""
 
     package: Package
     groups: _Groups

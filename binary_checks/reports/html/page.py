@@ -1,4 +1,4 @@
-"""The contents of the page in order; the template only renders them."""
+"""The contents of the page in their order; the template only renders them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from binary_checks.reports.html.treemap import Treemap, draw_treemap
 from binary_checks.reports.verdict_texts import find_unrun, format_verdict
 from binary_checks.wording.sentences import fill_in
 
-_NAMED, _FILES = 4, 200  # files of a fault that are shown at once, and when it is unfolded
+_NAMED, _FILES = 4, 200  # files of a fault that are shown at once, and after unfolding
 _AT_ONCE = 6  # faults of a check that are shown before unfolding
 _LONGEST = 1200  # characters of a sentence
 _TONES = {Fitness.UNFIT: "unfit", Fitness.NOT_JUDGED: "unknown", Fitness.FIT: "fit"}
@@ -36,10 +36,10 @@ class ShownFault:
 
     sentence: str
     files: tuple[str, ...]
-    others: tuple[str, ...]  # files shown when it is unfolded
+    others: tuple[str, ...]  # files shown after unfolding
     more: int  # number of files not shown
-    also: str  # other checks that found it, too
-    commands: tuple[str, ...]  # shell commands that mend the files
+    also: str  # other checks that found the fault
+    commands: tuple[str, ...]  # shell commands that repair the files
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,9 +51,9 @@ class ShownCheck:
     title: str
     why: str
     fix: str
-    page: str  # URL of its documentation; "" for a check of a project's own
+    page: str  # URL of the check's documentation; "" for a project's own check
     faults: tuple[ShownFault, ...]
-    others: tuple[ShownFault, ...]  # shown when it is unfolded
+    others: tuple[ShownFault, ...]  # faults shown after unfolding
     more: int  # number of faults not shown
 
     @property
@@ -64,7 +64,7 @@ class ShownCheck:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Gap:
-    """Something that was not inspected, and the checks that it affects."""
+    """Something that was not inspected, and the checks that this affects."""
 
     reason: str
     checks: tuple[str, ...]
@@ -88,11 +88,11 @@ class FamilyRow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ShownPackage:
-    """One package: its verdict, and everything that it is based on."""
+    """One package: its verdict, and everything on which the verdict is based."""
 
     anchor: str
     file_name: str
-    name: str  # with the version; "" if nothing could be read
+    name: str  # name with the version; "" if nothing could be read
     verdict: str
     tone: str
     summary: str
@@ -100,16 +100,16 @@ class ShownPackage:
     problems: int
     warnings: int
     checks: tuple[ShownCheck, ...]
-    unpacks: bool  # whether commands are for files of the unpacked wheel
-    accepted: tuple[tuple[str, str, str], ...]  # check, sentence, reason
+    unpacks: bool  # whether commands apply to files of the unpacked wheel
+    accepted: tuple[tuple[str, str, str], ...]  # check, sentence, reason for each
     gaps: tuple[Gap, ...]
-    other_gaps: tuple[Gap, ...]  # shown when it is unfolded
+    other_gaps: tuple[Gap, ...]  # gaps shown after unfolding
     more_gaps: int
-    notes: tuple[tuple[str, str, int], ...]  # check, the first note, number of others
+    notes: tuple[tuple[str, str, int], ...]  # check, the first note, number of further notes
     families: tuple[FamilyRow, ...]
     graph: Graph | None
     treemap: Treemap | None
-    no_pictures: str  # why there are none
+    no_pictures: str  # why there are no pictures
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -118,7 +118,7 @@ class Page:
 
     title: str
     tone: str
-    tally: tuple[tuple[str, int, str], ...]  # tone, number, word
+    tally: tuple[tuple[str, int, str], ...]  # tone, number and word for each verdict
     profile: str
     versions: str
     exit_code: int
@@ -149,7 +149,7 @@ def lay_out_page(run: RunResult) -> Page:
 
 
 def mark_up(text: str) -> markupsafe.Markup:
-    """Return documentation as HTML, with literals as code and everything else escaped."""
+    """Return documentation as HTML, with literals as code and all other text escaped."""
     text = one_line(" ".join(text.split()))
     pieces, end = list[str](), 0
     for found in _LITERAL.finditer(text):
@@ -209,7 +209,7 @@ def _show(
 
 
 def _sum_up(package: PackageResult, fitness: Fitness, texts: Mapping[str, CheckText]) -> str:
-    """Return what the verdict is based on, and the verdict if it has more than one word."""
+    """Return the basis of the verdict, after the verdict itself if it has more than one word."""
     parts = format_verdict(package, texts.values())
     return one_line(" · ".join(parts[parts[0] == fitness.value :]))
 
@@ -224,7 +224,7 @@ def _identify(package: PackageResult) -> Iterator[tuple[str, str]]:
 
 
 def show_checks(package: PackageResult, texts: Mapping[str, CheckText]) -> Iterator[ShownCheck]:
-    """Yield the checks that found something, errors first, each with its faults."""
+    """Yield the checks that found a fault, errors first, each with its faults."""
     by_check: dict[tuple[str, str], list[Fault]] = {}
     for fault in fold(package.entries):
         by_check.setdefault((fault.shown.check, fault.level.value), []).append(fault)
@@ -259,7 +259,7 @@ def _show_fault(fault: Fault, package: PackageResult) -> ShownFault:
 
 
 def _find_commands(problems: Iterable[Problem], package: str) -> Iterator[str]:
-    """Yield each command once, with the file in it."""
+    """Yield each command once, with the file's path inserted."""
     found = (fill_in(each.command, path=each.path, package=package) for each in problems)
     yield from (command for command in dict.fromkeys(found) if command)
 

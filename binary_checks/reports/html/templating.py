@@ -1,4 +1,4 @@
-"""Templates that escape everything, and load only their own style and script."""
+"""Templates that escape all texts, and load only their own style and script."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def format_size(count: float) -> str:
 
 
 def shorten(text: str, longest: int) -> str:
-    """Return the text, shortened in its middle if it is longer than that."""
+    """Return the text, shortened in its middle if it has more than ``longest`` characters."""
     if len(text) <= longest:
         return text
     kept = max(longest - 1, 2)

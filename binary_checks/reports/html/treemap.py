@@ -12,11 +12,11 @@ from binary_checks.reports.html.templating import format_size, shorten
 
 WIDTH, HEIGHT = 1012.0, 380.0
 _MOST = 60
-"""Tiles of a group; all others share one tile."""
+"""Tiles of a group; all further files share one tile."""
 _LEAST = 1 / 1500
-"""The smallest share of the whole with a tile of its own, which is then 15 pixels wide."""
+"""The smallest share of the whole that has its own tile, which is then 15 pixels wide."""
 _HEADING = 20.0
-_CHARACTER = 6.7  # pixels of one in the font of the tiles
+_CHARACTER = 6.7  # pixels of a character in the font of the tiles
 
 _Rectangle = tuple[float, float, float, float]  # left, top, width, height
 
@@ -65,7 +65,7 @@ class _Use:
     tone: str
     name: str
     part: str
-    sizes: Counter[str] = field(default_factory=Counter)  # by file, or by architecture
+    sizes: Counter[str] = field(default_factory=Counter)  # bytes by file, or by architecture
 
 
 def draw_treemap(package: Package) -> Treemap | None:
@@ -112,9 +112,9 @@ def _share_out(package: Package) -> Iterable[_Use]:
 def _share_object(
     member: Member, slices: Iterable[ObjectFile], name: str, uses: tuple[_Use, _Use, _Use]
 ) -> None:
-    """Divide one object's bytes.
+    """Divide one object's bytes among uses.
 
-    An object that claims more than it has gets no more than its size.
+    If the sizes that an object states exceed the file's size, the rest is ignored.
     """
     native, debug, device = uses
     left = member.size
@@ -199,7 +199,7 @@ def _tile(box: _Rectangle, *, tone: str, title: str, label: str, detail: str = "
 
 
 def _squarify(sizes: Mapping[str, int], box: _Rectangle) -> Iterator[tuple[str, _Rectangle]]:
-    """Yield a rectangle for each size; too thin ones are enlarged."""
+    """Yield a rectangle for each size; enlarge rectangles that are too thin."""
     import squarify
 
     x, y, width, height = box
