@@ -275,9 +275,7 @@ class Facts:
 
     @property
     def root(self) -> str:
-        """Return the image, with its digest, in which the package runs; "" for this host's
-        system.
-        """
+        """Return the image in which the package runs, with its digest, or "" for this host."""
         place = self._remembered.get(Place)
         if place is None or isinstance(place, BinaryChecksError):
             return ""

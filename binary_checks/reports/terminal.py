@@ -296,9 +296,7 @@ class RunText:
         return shell_path(package, self._paths.get(package.node, ""))
 
     def _repack(self, package: PackageResult) -> Iterator[str]:
-        """Yield the commands that unpack a wheel, so that its files can be repaired, and pack
-        it.
-        """
+        """Yield the commands that unpack a wheel, for repairs of its files, and repack it."""
         names = {"path": "-".join(package.file_name.split("-")[:2])}
         names["package"] = self._find_path(package)
         for label, template in _AROUND.items():
