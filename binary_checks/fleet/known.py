@@ -34,13 +34,13 @@ from binary_checks.reports.known_list import REASON
 LONG = 5
 """Number of nights without a match after which an entry should be removed."""
 LOOKED_AT = 10
-"""Number of nights to read in order to find so many conclusive ones."""
+"""Number of nights that are read in order to find LONG conclusive ones."""
 _JUDGED = frozenset({CellState.PASSED, CellState.KNOWN, CellState.FAILED, CellState.FLAKY})
 Key = tuple[str, str, tuple[str, ...] | None, str, str, str]
 
 
 class CellOfNight(Protocol):
-    """How a cell's night ended; a row of the tables."""
+    """A row of the table of cells: how one cell's night ended."""
 
     @property
     def cell(self) -> str:
@@ -52,7 +52,7 @@ class CellOfNight(Protocol):
 
     @property
     def accepted(self) -> int:
-        """How many problems were accepted."""
+        """The number of accepted problems."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,7 +67,7 @@ class AcceptedProblem:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WaivedNight:
-    """A night's list, the problems that it accepted, and the cells that were not judged."""
+    """A night's known-problems list, the accepted problems, and the cells not judged."""
 
     night: str
     listed: KnownList
@@ -77,9 +77,9 @@ class WaivedNight:
     unjudged: Sequence[PlannedCell]
 
     def matched(self, entry: KnownProblem) -> bool | None:
-        """Return whether the entry accepted anything, or None if that is unknown.
+        """Return whether the entry accepted a problem, or None if the night does not tell.
 
-        It is unknown if the entry had expired, or may apply to a cell that was not judged.
+        A night does not tell if the entry had expired, or may apply to a cell that was not judged.
         """
         of_check = self.accepted.get(entry.check, {})
         for facts in of_check if entry.facts is None else (entry.facts,):
@@ -91,7 +91,7 @@ class WaivedNight:
 
 
 def key_of(entry: KnownProblem) -> Key:
-    """Return what identifies an entry in several nights: what it accepts, and in which cells."""
+    """Return a key that identifies an entry across nights: its problems and its cells."""
     cells = entry.cells.written if entry.cells else ""
     return entry.check, entry.path, entry.facts, entry.match, entry.package, cells
 
@@ -112,10 +112,7 @@ def _may_concern(entry: KnownProblem, planned: PlannedCell) -> bool:
 def read_waived_night(
     store: Store, plan: NightPlan, rows: Iterable[CellOfNight]
 ) -> WaivedNight | None:
-    """Return a night's accepted problems; None if it had no list.
-
-    Raises StoreError and ProfileError.
-    """
+    """Return a night's accepted problems, or None if the night had no list of known problems."""
     if plan.known_complaint or not plan.known_sha256:
         return None
     ended = {row.cell: row for row in rows}
@@ -195,7 +192,7 @@ def find_removable(
 # Proposing entries: one for each problem of a night, limited to the cells that have it.
 
 PLACEHOLDER = "TODO"
-"""Stands in fields that a person must fill in."""
+"""Text in fields that a person must fill in."""
 _PROJECT = re.compile(r"(.+?)-(?=\d)")
 _OF_ONE_CELL = (
     (re.compile(r"\.cpython-\d+t?-[\w.-]+?(?=\.(?:so|dylib)$)"), ".cpython-*"),
@@ -241,7 +238,7 @@ def propose(
 ) -> Iterator[tuple[KnownProblem, str]]:
     """Yield entries that accept these problems, in the cells that have them and in no others.
 
-    Each comes with the sentence of the first problem that it accepts.
+    Each entry comes with the sentence of the first problem that it accepts.
     """
     groups: dict[tuple[str, str, str, tuple[str, ...]], dict[str, Cell]] = {}
     sentences: dict[tuple[str, str, str, tuple[str, ...]], str] = {}
@@ -268,7 +265,7 @@ def propose(
 
 
 def _generalise(path: str) -> str:
-    """Return a glob that matches the path in each cell."""
+    """Return a glob that matches the path in all cells, whatever their Python, system or build."""
     glob = escape_glob(path)
     for pattern, instead in _OF_ONE_CELL:
         glob = pattern.sub(instead, glob)
@@ -300,7 +297,7 @@ def _narrow(meant: Sequence[Cell], others: Sequence[Cell]) -> Iterator[CellCondi
         yield _shorten(words, others)
         return
     axis = next((axis for axis in AXES if len({getattr(cell, axis) for cell in meant}) > 1), "")
-    if not axis:  # the cells differ from others only by their ids
+    if not axis:  # only ids distinguish these cells from the others
         yield from (read_condition(f"id={escape_glob(cell.id)}", "cells") for cell in meant)
         return
     for value in dict.fromkeys(getattr(cell, axis) for cell in meant):
@@ -308,7 +305,7 @@ def _narrow(meant: Sequence[Cell], others: Sequence[Cell]) -> Iterator[CellCondi
 
 
 def _separate(axis: str, meant: Sequence[Cell], others: Sequence[Cell]) -> str:
-    """Return AXIS=GLOB that all of ``meant`` meet and not all others; "" if there is none."""
+    """Return AXIS=GLOB that every cell of ``meant`` and not every other cell meets, or ""."""
     values = {getattr(cell, axis) for cell in meant}
     elsewhere = {getattr(cell, axis) for cell in others}
     if "" in values or elsewhere <= values:
@@ -331,7 +328,7 @@ def _find_common_start(values: Sequence[str]) -> str:
 
 
 def _shorten(words: list[str], others: Sequence[Cell]) -> CellCondition:
-    """Drop clauses that exclude no cell the remaining clauses do not already exclude."""
+    """Return the condition without clauses that the remaining clauses make redundant."""
     kept = list(words)
     for word in words:
         left = [each for each in kept if each != word]
@@ -353,7 +350,7 @@ _PLACEHOLDER = re.compile(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LintRules:
-    """What a list is checked against."""
+    """The rules and the known ids by which a list is checked."""
 
     now: datetime
     checks: Iterable[str]  # ids
@@ -362,7 +359,7 @@ class LintRules:
 
 
 def lint_list(listed: KnownList, rules: LintRules) -> Iterator[tuple[int | None, str]]:
-    """Yield an entry's number, or None for the whole list, and what is wrong with it."""
+    """Yield the mistakes in a list, each with its entry's number, or None for the whole list."""
     yield from ((None, said) for said in _lint_head(listed, rules))
     ids = dict.fromkeys(rules.checks)
     for number, entry in enumerate(listed.entries):
@@ -414,7 +411,7 @@ def _lint_expiry(entry: KnownProblem, rules: LintRules) -> Iterator[str]:
 
 
 def _find_shadowed(entries: Sequence[KnownProblem]) -> Iterator[tuple[int | None, str]]:
-    """Yield entries that are redundant, because another one accepts all that they do.
+    """Yield redundant entries: another entry accepts every problem that they accept.
 
     Of two equal entries, the later one is redundant.
     """
@@ -451,7 +448,7 @@ def _shadows(entries: Sequence[KnownProblem], one: int, other: int) -> bool:
 
 
 def _accepts_all_of(wide: KnownProblem, narrow: KnownProblem) -> bool:
-    """Return whether the first entry accepts all that the second one does."""
+    """Return whether the wide entry accepts every problem that the narrow entry accepts."""
     return (
         wide.match in narrow.match
         and wide.facts in (None, narrow.facts)
@@ -472,7 +469,7 @@ def _has_more_cells(wide: KnownProblem, narrow: KnownProblem) -> bool:
 
 
 def _is_wider(glob: str, other: str) -> bool:
-    """Return whether the glob certainly matches all that the other one does."""
+    """Return whether the glob certainly matches every text that the other glob matches."""
     if glob in ("*", other):
         return True
     return "?" not in glob and "[" not in glob and _compile(glob).match(other) is not None
@@ -501,7 +498,7 @@ _QUOTED = re.compile(
 
 
 def find_headers(text: str, count: int) -> list[int]:
-    """Return the line numbers, from 0, of the entries' headers; [] if some have none."""
+    """Return the line numbers, from 0, of the entries' headers; [] if an entry has no header."""
     bare = _QUOTED.sub(_blank, text)
     lines = _LINE.findall(bare)
     found = [number for number, line in enumerate(lines) if _HEADER.fullmatch(line)]
@@ -509,12 +506,12 @@ def find_headers(text: str, count: int) -> list[int]:
 
 
 def _blank(found: re.Match[str]) -> str:
-    """Return only the line ends of a multi-line string; other matches unchanged."""
+    """Return only the line ends of a multi-line string; return any other match unchanged."""
     return "\n" * found[0].count("\n") if found["lines"] else found[0]
 
 
 def remove_entries(content: bytes, gone: Collection[int], where: str) -> bytes:
-    """Return the list without the entries of these numbers, and without their comments.
+    """Return the list without the entries with these numbers, and without their comments.
 
     A comment belongs to an entry if no empty line separates them. Raises ProfileError if the lines
     of an entry cannot be determined.

@@ -1,4 +1,4 @@
-"""A night's values: cells, plans, attempts, and how a cell's night ended."""
+"""Data classes of a night: cells, plans, attempts, and the end of a cell's night."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Cell(CellAxes):
     kind: str = "wheel"  # wheel, conda, libtorch; the other axes follow, as conditions name them
     package: str = ""  # what to look for in the source: numpy, numpy<3, a path, a URL
     gpu: bool = False  # whether it has a second stage, on a GPU host
-    place: str = ""  # of --place: image:oldest; "" for a fresh environment
-    profile: str = ""  # of --profile
+    place: str = ""  # value of --place: image:oldest; "" for a fresh environment
+    profile: str = ""  # value of --profile
     options: tuple[str, ...] = ()  # more options of binary-checks
     timeout: float = DEFAULT_TIMEOUT  # seconds
 
@@ -49,7 +49,7 @@ class PlannedCell:
     """A cell and its file in one night; unknown values are empty."""
 
     cell: Cell
-    state: CellState | None = None  # missing, stale or infra; None: it runs
+    state: CellState | None = None  # missing, stale or infra; None if the cell runs
     reason: str = ""  # of the state, in one line
     file_name: str = ""
     name: str = ""  # the project, as the file's name contains it
@@ -65,7 +65,7 @@ class PlannedCell:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NightPlan:
-    """What a night judges. It never changes."""
+    """The plan of a night: its cells, and the hashes of its inputs. It never changes."""
 
     night: str  # a date in UTC, 2026-11-20
     made: str  # RFC 3339, UTC
@@ -137,7 +137,7 @@ class ProcessEnd:
 GOOD = frozenset({CellState.PASSED, CellState.KNOWN})
 """States after which a package may be published, and its second stage may begin."""
 DECIDED = GOOD | {CellState.FAILED}
-"""States that are about the package; the others are about the night, or about nothing."""
+"""States that judge the package; the other states only describe the night."""
 WELL = GOOD | {CellState.FLAKY, CellState.BLOCKED}
 """States that need no attention; if a GPU stage waits, its CPU stage decides."""
 LETTERS = {
@@ -186,7 +186,7 @@ class CellEnd:
 
     @property
     def unrun(self) -> bool:
-        """Whether none of it has run; while the night is open, it is not lost yet."""
+        """Whether the cell is lost without any attempt; in an open night, it may still get one."""
         return self.state is CellState.LOST and not self.attempts
 
 
@@ -222,7 +222,7 @@ def final_state(planned: PlannedCell, attempts: Iterable[Attempt]) -> CellEnd:
 
 
 def _select(planned: PlannedCell, attempts: Iterable[Attempt]) -> tuple[Attempt, ...]:
-    """Return the attempts at the planned bytes, each once."""
+    """Return the attempts at the planned bytes, without duplicates."""
     found: dict[tuple[str, int], Attempt] = {}
     for each in attempts:
         if each.cell == planned.cell.id and each.sha256 == planned.sha256:
@@ -241,7 +241,7 @@ def rank(state: CellState) -> int:
 
 
 def end_stage(attempts: Sequence[Attempt], stage: str) -> CellEnd:
-    """Return how a stage with these attempts ended; they are in order."""
+    """Return how a stage ended after these attempts, which are in order."""
     if not attempts:
         state = CellState.BLOCKED if stage == GPU else CellState.LOST
         return CellEnd(state=state, reason=_NOTHING[state])

@@ -39,8 +39,8 @@ from binary_checks.web.addresses import file_name, show
 from binary_checks.web.client import Client
 
 _T = TypeVar("_T")
-_AT_ONCE = 8  # requests to servers
-_DOWNLOADS = 3  # files that are hashed
+_AT_ONCE = 8  # requests at the same time
+_DOWNLOADS = 3  # files hashed at the same time
 _PATIENCE = 3  # projects for which an index may fail before it is no longer asked
 
 
@@ -109,7 +109,7 @@ def _name_project(cell: Cell) -> str:
 
 
 class _Asking:
-    """Asks the questions; an index that never answers is given up after a few projects."""
+    """The sender of all questions; it gives up an index that fails for a few projects."""
 
     def __init__(self, folder: Path, surroundings: Surroundings) -> None:
         self._folder, self._surroundings = folder, surroundings
@@ -213,7 +213,7 @@ class LookedUp:
 
 
 def fail(cells: Iterable[Cell], error: BinaryChecksError | str, index: str = "") -> list[LookedUp]:
-    """Return the answer for cells whose source could not be asked."""
+    """Return the answers for cells whose source could not be asked."""
     said = str(error)
     return [LookedUp(cell=cell, state=CellState.INFRA, reason=said, index=index) for cell in cells]
 
@@ -229,10 +229,10 @@ def miss(cell: Cell, reason: str, index: str = "", serial: str = "") -> LookedUp
 def look_up_on_index(
     index: str, cells: Sequence[Cell], surroundings: Surroundings, *, prereleases: bool
 ) -> list[LookedUp]:
-    """Return each cell's file on an index, on a page of files, or for "" on pip's indexes."""
+    """Return each cell's file on an index or on a page of files; "" means pip's own indexes."""
     own = surroundings.index_places
     places = replace(own, indexes=(index,), links=()) if index else own
-    # a page of files, for buckets, which have no page for names that end with "/"
+    # a page of files, as for buckets, which serve no page for names that end with "/"
     if index.endswith(".html"):
         places = replace(own, indexes=(), links=(index,))
     if index:
@@ -251,7 +251,7 @@ def look_up_wheels_in_folder(
 def _look_up_project(
     places: IndexPlaces, cells: Sequence[Cell], surroundings: Surroundings, *, prereleases: bool
 ) -> list[LookedUp]:
-    """Return the answers for cells that all ask for one project, in whatever version."""
+    """Return the answers for cells that all ask for the same project, in any version."""
     project = canonicalize_name(Requirement(cells[0].package).name)
     try:
         files = list_files(surroundings.connect(), places, project)
@@ -349,7 +349,7 @@ def _look_up_in_folder(folder: Path, cell: Cell, surroundings: Surroundings) -> 
 
 
 def _list_files(folder: Path, cell: Cell) -> Iterator[Path]:
-    """Yield the files in the folder, for conda also those in the folders of its subdirs."""
+    """Yield the files in the folder; for conda, also the files in the folders of its subdirs."""
     below = [folder / name for name in (name_subdir(cell), "noarch") if name]
     for each in (folder, *below) if cell.kind == "conda" else (folder,):
         if each.is_dir():
@@ -476,7 +476,7 @@ def settle(found: LookedUp, client: Client, *, dated: bool) -> LookedUp:
 
 
 def as_address(text: str, folder: Path) -> str:
-    """Return a URL as it is, and a path, relative to the folder, as a URL."""
+    """Return a URL unchanged, and a path, which is relative to the folder, as a URL."""
     return text if "://" in text else (folder / text).absolute().as_uri()
 
 

@@ -60,7 +60,7 @@ def list_nights(store: Store) -> list[str]:
 
 
 def closed_nights(store: Store) -> tuple[str, ...]:
-    """Return the closed nights, the oldest first; only their tables never change."""
+    """Return the closed nights, whose tables no longer change, the oldest first."""
     nights = list_nights(store)
     marks = ask_at_once(store.read, map(closed_name, nights))
     return tuple(night for night, mark in zip(nights, marks, strict=True) if mark is not None)
@@ -135,7 +135,7 @@ def name_log(attempt: Attempt) -> str:
 
 
 def read_frozen(store: Store, name: str) -> bytes:
-    """Return a frozen file. Raises StoreError unless its bytes are those that the plan froze."""
+    """Return a frozen file. Raises StoreError if its bytes differ from the frozen ones."""
     content = store.read(name)
     if content is None:
         raise StoreError(f"{store.url}: {name}: missing, although the plan names it")
@@ -224,7 +224,7 @@ def read_stored_attempt(content: bytes, name: str, url: str = "") -> Attempt:
 
 
 def make_unreadable_attempt(name: str, night: str, sha256: str, why: object) -> Attempt:
-    """Return a stored attempt that cannot be read, as lost."""
+    """Return a lost attempt in place of a stored attempt that cannot be read."""
     cell, stage, number = split_attempt(name) or ("", "", 0)
     return Attempt(
         night=night,
@@ -327,7 +327,7 @@ def _require_unique(ids: Iterable[str]) -> None:
         seen.add(each)
 
 
-# Choosing a night: tonight's in UTC, that of a date, or the newest of a store.
+# Choosing a night: today's in UTC, the night of a date, or the newest in a store.
 
 
 def tonight() -> str:
@@ -336,12 +336,12 @@ def tonight() -> str:
 
 
 def now() -> str:
-    """Return the time in UTC, in the form of documents."""
+    """Return the current time in UTC, in the form that documents use."""
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
 def read_date(text: str, given: str = "") -> str:
-    """Return a date that a user gave. Raises ProfileError, naming ``given``, if it is none."""
+    """Return a date that a user gave. Raises ProfileError, naming ``given``, for other texts."""
     if not is_night(text):
         raise ProfileError(f"{given or '--date'} {text!r:.40}: not a date such as {tonight()}")
     return text
@@ -360,7 +360,7 @@ def choose_night(store: Store, named: str = "") -> str:
     return named or nights[-1]
 
 
-# Finding a cell's facts: those of one night, or of the last night that was good.
+# Finding a cell's facts: in one night, or in the cell's last good night.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -373,7 +373,7 @@ class FoundFacts:
 
 
 def find_cell_facts(store: Store, cell: str, night: str = "", before: str = "") -> FoundFacts:
-    """Return the facts of a cell in a night; without a night, in the last that was good.
+    """Return the facts of a cell in a night; without a night, in the cell's last good night.
 
     ``before`` excludes that night and all later ones. Raises StoreError if there are none.
     """
@@ -410,7 +410,7 @@ def _look(store: Store, cell: str, night: str) -> tuple[PlannedCell | None, Cell
 
 
 def _facts_of(end: CellEnd | None) -> str:
-    """Return the facts of the last attempt at the first stage that has some, or ""."""
+    """Return the facts of the last attempt with facts at the first stage, or ""."""
     attempts = end.attempts if end is not None else ()
     found = [each.facts for each in attempts if each.stage == CPU and each.facts]
     return found[-1] if found else ""

@@ -14,8 +14,8 @@ from binary_checks.lines import cut
 from binary_checks.profile.toml_values import convert, parse_toml, reject_unknown
 
 INFRA, PRODUCT, TOOL, UNKNOWN = "infra", "product", "tool", "unknown"
-"""Kinds of causes: the network, the disk or the host; the package; binary-checks or its options;
-and causes for which it is unknown whose fault they are.
+"""Kinds of causes: infra (the network, the disk or the host), product (the package), tool
+(binary-checks or its options), and unknown.
 """
 KINDS = (INFRA, PRODUCT, TOOL, UNKNOWN)
 REASON, LOG = "reason", "log"
@@ -54,7 +54,7 @@ class CauseRule:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Causes:
-    """A project's rules, and the shipped rules with other names."""
+    """A project's rules, and the shipped rules that they do not replace by name."""
 
     own: tuple[CauseRule, ...] = ()
     shipped: tuple[CauseRule, ...] = ()
@@ -145,7 +145,7 @@ def _require_examples(rule: CauseRule) -> CauseRule:
 
 
 def _agree(causes: Causes) -> Causes:
-    """Return the rules. Raises ProfileError if an earlier rule claims another one's example."""
+    """Return the rules. Raises ProfileError if a rule matches the example of a later rule."""
     for place, rule in enumerate(causes.rules):
         for earlier in causes.rules[:place]:
             if {*earlier.reads} & {*rule.reads} and earlier.matches(rule.example):

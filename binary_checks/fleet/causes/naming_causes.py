@@ -1,4 +1,4 @@
-"""Name the cause of an attempt that did not pass: from its result, its log, or its end."""
+"""Name the cause of an attempt that did not pass: from result, log, or how the process ended."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _OF_PACKAGE = re.compile(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cause:
-    """Why an attempt did not pass; empty if it did."""
+    """The cause for which an attempt did not pass; all fields are empty if the attempt passed."""
 
     name: str = ""  # from causes.toml, or the first failed check, or "unknown"
     kind: str = ""  # infra, product, tool, unknown
@@ -69,7 +69,7 @@ def name_cause(
     *,
     reason: str = "",
 ) -> Cause:
-    """Return the cause that the result states, or a rule, or the end of the process.
+    """Return the cause, found in the result, by a rule in the log, or from how the process ended.
 
     ``log_tail`` is from `read_tail`, ``reason`` says why a result without a problem does not count.
     A result counts only if the process ended by itself with the result's exit code. The log is read
@@ -95,7 +95,7 @@ def _name_by_result(result: RunResult, causes: Causes, reason: str) -> Cause | N
         found = _find(causes, [reason], REASON) if reason else Cause()
         return found or _unknown(reason, again=True)
     failed = [each for each in result.entries() if each[1].outcome is Outcome.FAILED]
-    # With that status a list of known problems could not be read, and a complaint says so.
+    # This exit code means that a list of known problems could not be read, as a complaint states.
     doubtful = bool(failed) and result.exit_code == TRY_AGAIN
     if failed and not doubtful:
         leaders = find_leaders(result)
@@ -137,7 +137,7 @@ def _name_failed(package: PackageResult, entry: Entry) -> Cause:
 
 
 def _name_by_end(ended: ProcessEnd) -> Cause | None:
-    """Return the cause if the process's end alone shows it, else None."""
+    """Return the cause if the way in which the process ended is enough to name it, else None."""
     if ended.timed_out:
         told = f"killed at its time limit, after {ended.seconds:.0f} s"
         return Cause(name="timed-out", kind=UNKNOWN, evidence=told, again=True)

@@ -56,7 +56,7 @@ def parse_cells(content: bytes, path: Path, today: date | None = None) -> Matrix
 
 
 class _Reader:
-    """Reads one file."""
+    """The reader of one cells.toml."""
 
     def __init__(self, content: bytes, path: Path, today: date) -> None:
         self._content, self._path, self._today = content, path, today
@@ -253,7 +253,7 @@ def _make_cells(
 
 
 def _require_unique(pairs: Iterable[tuple[Cell, str]]) -> None:
-    """Raise ProfileError if two ids are equal, also if only in another case."""
+    """Raise ProfileError if two ids are equal or differ only in case."""
     seen: dict[str, str] = {}
     for cell, where in pairs:
         key = cell.id.lower()
@@ -385,7 +385,7 @@ def names_file(package: str) -> bool:
 
 
 def require_source(cell: Cell, sources: Mapping[str, CellSource], where: str) -> None:
-    """Raise ProfileError if a cell's source does not exist, or cannot have its package."""
+    """Raise ProfileError if a cell's source does not exist, or cannot contain its package."""
     where = f"{where}: {cell.id}"
     if cell.source:
         reject_unknown([cell.source], {name: name for name in sources}, where, "source")
@@ -460,7 +460,7 @@ def read_rows(
 
 
 def _find_lines(content: bytes, table: str, count: int) -> list[str]:
-    """Return " (line 12)" for each table, or "" for all if some have no header of their own."""
+    """Return " (line 12)" for each table, or "" for all of them if a table has no header."""
     header = re.compile(rf"[ \t]*\[\[[ \t]*{re.escape(table)}[ \t]*\]\]")
     text = content.decode("utf-8").splitlines()
     found = [number for number, line in enumerate(text, 1) if header.match(line)]

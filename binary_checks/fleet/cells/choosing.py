@@ -139,7 +139,7 @@ _KINDS = ("only", "also", "tier")
 _SPELLED = "'cells only: …', 'cells also: …' or 'cells tier: …'"
 _LABEL = re.compile(rf"cells[ -]({'|'.join(_KINDS)}): *(.*)")
 _NEAR = re.compile(r"cells?[ -](\w+) *:", re.IGNORECASE)
-"""Matches the beginning of a label that may be mistyped; others are not about cells."""
+"""Matches the beginning of a label about cells, even if it is mistyped."""
 _MOST = 100  # conditions, because each is compared with every cell
 
 
@@ -147,7 +147,7 @@ _MOST = 100  # conditions, because each is compared with every cell
 class OneOff:
     """Changes for one branch or run, which are in no committed file."""
 
-    # (origin, condition); meeting any of them is enough
+    # (origin, condition); a cell must meet at least one
     only: tuple[tuple[str, CellCondition], ...] = ()
     also: tuple[tuple[str, CellCondition], ...] = ()
     tier: str = NIGHTLY
@@ -162,7 +162,7 @@ class OneOff:
         return tuple(cell for cell in cells if cell.id in met) if self.only else tuple(cells)
 
     def enable(self, matrix: Matrix) -> Matrix:
-        """Return the matrix with the cells of ``also``, even if left out. Raises ProfileError."""
+        """Return the matrix with the cells of ``also``, even left-out ones. Raises ProfileError."""
         if not self.also:
             return matrix
         known = {cell.id for cell in matrix.cells}
@@ -259,9 +259,9 @@ def choose_cells(
     one_off: OneOff | None = None,
     part: str = "",
 ) -> tuple[Cell, ...]:
-    """Return the cells with these ids that meet the conditions, reduced to tier and shard.
+    """Return the cells with these ids that meet the conditions and are in the tier and the shard.
 
-    One-off conditions are applied before the tier is chosen, additions after it. Raises
+    One-off conditions apply before the tier is chosen; cells are added afterwards. Raises
     ProfileError.
     """
     once = one_off or OneOff()

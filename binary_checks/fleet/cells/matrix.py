@@ -14,9 +14,9 @@ from binary_checks.fleet.night import Cell
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CellSource:
-    """Where packages are published: at most one of index, folder, url and conda is set.
+    """A source of packages: at most one of index, folder, url and conda is set.
 
-    Without any, pip's own index is used. An axis in braces stands for the cell's value.
+    Without any, pip's own index is used. An axis's name in braces stands for the cell's value.
     """
 
     name: str = ""  # "" for the default
@@ -46,7 +46,7 @@ class LeftOut:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Matrix:
-    """The content of one file, in its order."""
+    """The content of one cells.toml, in the file's order."""
 
     source: str  # the path, as the user gave it
     folder: Path  # of the file; paths in it are relative to this folder
@@ -62,7 +62,7 @@ class Matrix:
     content: bytes = field(default=b"", repr=False)  # of the file
 
     def source_of(self, cell: Cell) -> CellSource:
-        """Return where a cell is published."""
+        """Return the source of a cell."""
         return self.sources.get(cell.source, PIPS_INDEX)
 
 
@@ -121,13 +121,13 @@ def require_value(axis: str, value: object, where: str) -> str:
 
 
 def hint(value: str, known: tuple[str, ...]) -> str:
-    """Return a question whether the nearest known value is meant, or ""."""
+    """Return the question "did you mean …?" with the nearest known value, or ""."""
     close = get_close_matches(value, known, n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def _hint_same(value: str, known: tuple[str, ...]) -> str:
-    """Return a question whether the system's own name for the architecture is meant, or ""."""
+    """Return the question "did you mean …?" with the system's name for the architecture, or ""."""
     named = [each for same in _SAME if value in same for each in known if each in same]
     return f"; did you mean {named[0]!r}?" if named else hint(value, known)
 

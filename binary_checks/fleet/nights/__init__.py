@@ -1,1 +1,1 @@
-"""The night: planned, run in two queues, resumed, collected, summed up and pruned."""
+"""Nights: plan, run in two queues, resume, merge and close them."""

@@ -36,7 +36,7 @@ _GRACE = 10.0  # seconds between SIGTERM and SIGKILL
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Lifeline:
-    """What a command is started with, so that it does not outlive this process."""
+    """Descriptors and variables for a command that must not outlive this process."""
 
     descriptors: tuple[int, ...] = ()  # inherited by the command
     variables: tuple[tuple[str, str], ...] = ()
@@ -96,7 +96,7 @@ _OOM_KILLS = re.compile(rb"^oom_kill (\d+)$", re.MULTILINE)
 
 
 class StoppedError(BinaryChecksError):
-    """The attempt was ended from outside, by who runs the night; it does not count."""
+    """The end of an attempt by the person who runs the night; such an attempt does not count."""
 
 
 class RunningProcesses:
@@ -239,7 +239,8 @@ def run_command(  # noqa: PLR0913 - what the process is given, and under what
                 status, cpu_seconds, peak_memory = process.reap()
                 seconds = time.monotonic() - start
                 limit.cancel()
-        if status not in EXIT_CODES:  # otherwise it has ended its own processes
+        # after a regular exit, the command has ended its own processes
+        if status not in EXIT_CODES:
             kill_carriers(str(folder))
         drain.finish(_PIPE_RUNS_DRY)
     if running.stopped:
@@ -298,7 +299,7 @@ def _find_memory() -> int:
 
 
 def kill_carriers(folder: str) -> None:
-    """Kill every process that was started in the folder or has it in its environment.
+    """Kill every process that was started in the folder or has its path in the environment.
 
     A probe has a session of its own, so that it outlives a `binary-checks` that was killed.
     """

@@ -1,8 +1,8 @@
 """One attempt: run `binary-checks` as a process, and store how it ended.
 
-A thread of this host and a worker of a cluster do the same, because the task contains everything
-needed. The attempt's document is written last. Nothing counts without it, so that an attempt may be
-killed at any moment.
+Threads of this host and workers of a cluster run the same function, because the task contains
+everything needed. The attempt's document is written last. Nothing counts without the document, so
+that an attempt may be killed at any moment.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AttemptTask:
-    """Everything that an attempt needs, on any host."""
+    """The description of an attempt, which is sufficient on any host."""
 
     store: str  # URL
     plan: NightPlan  # without its cells, of which there may be hundreds
@@ -123,7 +123,7 @@ def run_attempt(
 
 
 def find_attempt(store: Store, task: AttemptTask) -> Attempt | None:
-    """Return the stored attempt, as lost if it cannot be read; None if there is none."""
+    """Return the stored attempt, a lost one if it cannot be read, or None if none is stored."""
     name = task.name_in(result_name)
     content = store.read(name)
     if content is None:
@@ -151,7 +151,7 @@ def make_lost_attempt(task: AttemptTask, reason: str) -> Attempt:
 def record(
     store: Store, task: AttemptTask, attempt: Attempt, folder: Path | None = None
 ) -> Attempt:
-    """Store an attempt's facts, log and document, the document last; return the one that counts.
+    """Store an attempt's facts, log and document, the document last; return the valid attempt.
 
     If another process stored the same attempt meanwhile, its attempt counts. A document contains
     the SHA-256 of its log, so that it never stands next to the log of another attempt.
@@ -175,7 +175,7 @@ def _keep_facts(store: Store, task: AttemptTask, attempt: Attempt, facts: Path) 
     sha256 = task.planned.sha256
     if not task.keeps_facts:
         return sha256 if attempt.result is not None else ""
-    # there are none: the process was killed, or found no package
+    # no facts: the process was killed, or found no package
     with contextlib.suppress(RecordError):
         keep_facts(store, sha256, facts)
         return sha256
@@ -244,7 +244,7 @@ def _read_causes(store: Store, task: AttemptTask) -> Causes | None:
 def _lacks_facts(store: Store, task: AttemptTask) -> bool:
     """Return whether the store lacks facts of these bytes in the form of this version."""
     if not task.planned.sha256:
-        return False  # then there is no name for them either
+        return False  # facts are named by that hash
     name = facts_name(task.planned.sha256)
     return not any(each.name == name for each in store.names(name))
 
@@ -298,9 +298,10 @@ def _describe(task: AttemptTask, folder: Path, end: ProcessEnd, causes: Causes |
         cause = name_cause(run, log, end, causes, reason=reason)
     undecided = state in (CellState.FAILED, CellState.NOT_JUDGED) and reason
     if undecided and cause.kind == INFRA:
-        state = CellState.INFRA  # it found no problem, and what it lacks is this host's fault
+        # the run found no problem, and what is missing is this host's fault
+        state = CellState.INFRA
     if state is CellState.FAILED and task.plan.known_complaint:
-        # Its problems may be known ones. Until someone can tell, it is neither good nor a failure.
+        # Its problems may be known. Without the list, the attempt is neither good nor failed.
         reason = cut(task.plan.known_complaint)
         state, cause = CellState.INFRA, Cause(name="known-problems-unavailable", kind=INFRA)
     return Attempt(
@@ -406,7 +407,7 @@ def _name_death(end: ProcessEnd) -> str:
 
 
 def _without_result(status: int, left: ProcessOutput) -> Decided:
-    """Decide from the exit status alone, which shows whose fault it is, but never a pass."""
+    """Decide from only the exit status, which shows whose fault a failure is, but never a pass."""
     if status == TRY_AGAIN:
         return _INFRA, left.last_line or left.complaint
     if status in _NEEDS_A_PERSON:
@@ -449,7 +450,7 @@ def _find_error(run: RunResult, package: PackageResult) -> str:
 
 
 def _find_failure(run: RunResult, package: PackageResult) -> str:
-    """Return why a run without problems is no pass: a check broke, or something was not judged."""
+    """Return why a run without problems is not a pass: a check broke or could not judge."""
     broken = (e for e in package.entries if e.outcome is Outcome.BROKEN)
     told = [f"{entry.check}: {entry.reason}" for entry in broken]
     told += [package.unjudged, package.unrun, *run.complaints, package.stopped]
@@ -477,9 +478,9 @@ class NextAttempt:
 def may_end_otherwise(state: CellState, result: RunResult | None, *, by_cause: bool) -> bool:
     """Return whether another attempt at the same bytes may end differently.
 
-    Static checks would find the same again. A failure is therefore tried again only if all failed
-    checks run the package. Broken and lost attempts are, unless their cause says that it is
-    useless.
+    Static checks would find the same problems again, so that a failure is repeated only if all
+    failed checks run the package. Broken and lost attempts are repeated unless their cause says
+    that this is useless.
     """
     if state is CellState.FAILED:
         return _failed_at_run_time(result)
@@ -498,7 +499,8 @@ def _failed_at_run_time(result: RunResult | None) -> bool:
 def plan_next(attempts: Sequence[Attempt], pause: float) -> NextAttempt | None:
     """Return the next attempt of a stage with these attempts, in order; None if it is complete.
 
-    A failure is tried again immediately, and once; broken and lost attempts after growing pauses.
+    A failure is repeated once, immediately; broken and lost attempts are repeated after growing
+    pauses.
     """
     number = 1 + max((each.number for each in attempts), default=0)
     # A blocked stage was not tried.

@@ -118,8 +118,8 @@ def command_of(
     """Return the command of a cell. Raises ProfileError if the plan has no file for it.
 
     The URL contains the hash from the plan: other bytes are the index's error (exit code 6), and
-    not a verdict. A package of another system is inspected only, and the checks that would run it
-    report why they did not.
+    not a verdict. A package of another system is only inspected, and the checks that would run it
+    report why they did not run.
     """
     cell = planned.cell
     if not planned.url or not planned.sha256:
@@ -228,9 +228,9 @@ def rerun_command(
     """Return the command for a shell, or "" if the plan has no file for the cell.
 
     If the ``result`` of the night's run names the image that it ran in, the command uses exactly
-    that image. A cell with frozen files is repeated by `nightly rerun`, which fetches them from the
-    store: the profile, those that it extends, and the known problems. Other cells do not need the
-    store.
+    that image. A cell with frozen files is repeated by `nightly rerun`, which fetches from the
+    store the profile, the profiles that it extends, and the known problems. Other cells do not need
+    the store.
     """
     if not planned.url or not planned.sha256:
         return ""

@@ -4,7 +4,7 @@ Only documents in the store count: a future that failed may have stored a result
 succeeded may not have. A pause before another attempt delays no other cell.
 
 Several coordinators may run one night. Each takes the cells in a random order and skips attempts
-that have a document. So they share the work, and what two of them do twice does no harm.
+that have a document. They thus share the work, and an attempt that two of them make does no harm.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Coordinator:
         self._stopped, self._interrupts, self._count = "", 0, 0
 
     def interrupt(self) -> None:
-        """Stop, at the second call immediately. Signal handlers may call this."""
+        """Stop; a second call stops immediately. Signal handlers may call this."""
         self._events.put("")
 
     def give_up(self, reason: str) -> None:
@@ -117,7 +117,7 @@ class Coordinator:
         self._events.put(reason)
 
     def run(self) -> NightOutcome:
-        """Run what lacks a result. Raises StoreError if the store cannot be read."""
+        """Run the attempts that lack a result. Raises StoreError if the store cannot be read."""
         start = time.monotonic()
         for attempt in read_attempts(self._store, self._plan.night, self._chosen):
             self._remember(attempt)
@@ -139,7 +139,7 @@ class Coordinator:
         )
 
     def _clear_marks(self) -> None:
-        """Remove marks of running attempts that are complete, as killed processes leave."""
+        """Remove marks that killed processes left for attempts that are complete."""
         done = {(each.cell, each.stage, each.number) for each in self._attempts_of_all()}
         for stored in list(self._store.names(running_prefix(self._plan.night))):
             if split_attempt(stored.name) in done:
@@ -254,13 +254,13 @@ class Coordinator:
         future.add_done_callback(lambda done: self._events.put((task, done)))
 
     def _seconds_to_look(self) -> float:
-        """Return seconds to wait for an event: until the next attempt is due, at most a tick."""
+        """Return the seconds until the next attempt is due, at most a tick."""
         if not self._due:
             return _TICK
         return min(_TICK, max(0.0, self._due[0].when - time.monotonic()))
 
     def _look(self) -> None:
-        """Show what runs, and give up if the engine cannot run what waits."""
+        """Show the running attempts, and give up if the engine cannot run the waiting ones."""
         running = [task.name for task, future in self._running.values() if future.running()]
         self._progress.show(running)
         if fault := self._engine.find_fault({stage for _, stage in self._running}):
@@ -311,7 +311,7 @@ class Coordinator:
             return None
 
     def _try_again(self, task: AttemptTask, error: StoreError) -> None:
-        """Repeat, a few times, an attempt that could not be stored."""
+        """Queue an attempt that could not be stored again, up to a few times."""
         key = (task.planned.cell.id, task.stage)
         self._in_vain[key] = count = self._in_vain.get(key, 0) + 1
         self._progress.say(f"{task.name}: {error}")
@@ -321,7 +321,7 @@ class Coordinator:
     # How a cell ended
 
     def _waits(self, planned: PlannedCell) -> bool:
-        """Return whether its second stage could begin on a host with a GPU."""
+        """Return whether the cell's second stage could begin on a host with a GPU."""
         could = planned.cell.gpu and self._queue != CPU and not self._runs_gpu
         return (
             could and not self._attempts(planned, GPU) and self._facts_of_pass(planned) is not None

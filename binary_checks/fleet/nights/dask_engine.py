@@ -1,8 +1,8 @@
 """The engine for a cluster: attempts are tasks of Dask's workers; GPU work needs a GPU resource.
 
 A worker runs an attempt just as a thread of this host does. When a worker dies, Dask repeats its
-task on another, and it may report a finished task as lost. Its answers therefore do not count: a
-task whose document is in the store only returns that document.
+task on another, and Dask may report a finished task as lost. Dask's answers therefore do not count:
+a task whose document is in the store only returns that document.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class _Client(Client):  # type: ignore[misc] # distributed has no types
 
 
 class _Attempts(WorkerPlugin):  # type: ignore[misc] # distributed has no types
-    """Keeps the processes and the folder of one coordinator's attempts on a worker."""
+    """The processes and the folder of one coordinator's attempts on a worker."""
 
     running: RunningProcesses
     folder: str
@@ -103,7 +103,8 @@ def open_dask(address: str, store: str) -> Iterator[Engine]:
     Raises GatherError if the scheduler or its workers do not answer or do not fit, and ProfileError
     for an invalid address.
     """
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # we report what it lost
+    # this engine itself reports lost attempts
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
     store = store if "://" in store else str(Path(store).absolute())
     client = _connect(address)
     try:
@@ -184,7 +185,7 @@ class Cluster:
         return workers
 
     def find_fault(self, stages: Collection[str]) -> str:
-        """Return why waiting work is given up (for too long no worker could take it), or ""."""
+        """Return the reason if no worker could take waiting attempts for too long, else ""."""
         now, connected = time.monotonic(), self._client.status == "running"
         for stage in self.queues:
             if stage not in stages or (connected and self._has_worker(stage)):

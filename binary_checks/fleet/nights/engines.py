@@ -30,7 +30,7 @@ _DASK = "dask:"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Engine:
-    """Runs attempts. Only what the store contains afterwards counts, not what an engine returns."""
+    """A runner of attempts in queues. Only what is then in the store counts, not return values."""
 
     name: str  # as recorded in attempts
     queues: Mapping[str, Executor]  # stage -> executor; no entry for GPU work that other hosts do
@@ -144,10 +144,10 @@ def _list_visible(most: int) -> list[str]:
     return [each.strip() for each in visible.split(",") if each.strip() not in ("", "-1")]
 
 
-# The folder of a night on this host, which contains those of its attempts.
+# The folder of a night on this host, which contains the folders of its attempts.
 #
-# A locked file shows that the night still runs. The next night ends and removes what a killed one
-# left behind.
+# A locked file shows that the night still runs. The next night removes the folders of killed
+# nights, and ends the processes in them.
 
 _PREFIX = "binary-checks-night-"
 _NAME = re.compile(re.escape(_PREFIX) + "[a-z0-9_]{8}")  # with a suffix by tempfile

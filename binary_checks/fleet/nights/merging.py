@@ -1,8 +1,8 @@
 """Merge the results of other stores, such as folders that CI jobs uploaded, into a night.
 
 A CI job that has no credentials for the store runs its cells in a copy of the folder in which the
-night was planned, and uploads that copy. It may come from a fork. Only results of cells in the
-store's own plan are taken over, with their logs and facts.
+night was planned, and uploads that copy. The job may come from a fork, so that only results of
+cells in the store's own plan are merged, with their logs and facts.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _LARGEST_LOG = 4 << 20  # bytes; an attempt keeps 1 MiB of either end of its out
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Merged:
-    """What was taken over, and what could not be."""
+    """The result of a merge: numbers of documents, and complaints about results left out."""
 
     attempts: int = 0  # new documents
     known: int = 0  # documents that the store had already
@@ -187,7 +187,7 @@ def _identify(attempt: Attempt) -> str:
 def _choose(
     store: Store, night: str, found: Iterable[_Found], complaints: list[str]
 ) -> tuple[list[tuple[_Found, int]], int]:
-    """Return the attempts to take over with their new numbers, and how many are there already."""
+    """Return the attempts to merge with their new numbers, and how many the store has already."""
     stages: dict[tuple[str, str], list[_Found]] = {}
     for each in found:
         stages.setdefault((each.attempt.cell, each.attempt.stage), []).append(each)
@@ -238,9 +238,9 @@ class _Stage:
         self._all.sort(key=lambda each: each.attempt.number)
 
     def add(self, history: Sequence[_Found]) -> int:
-        """Add one store's attempts; return how many of them are there already.
+        """Add one store's attempts; return how many of them the stage has already.
 
-        They are not added if their result is better than the present one, which they would hide.
+        They are not added if they would hide a worse result that the stage has already.
         """
         there = {each.digest for each in self._all}
         new = [each for each in history if each.digest not in there]
@@ -309,7 +309,7 @@ def _take_facts(store: Store, wanted: Iterable[_Found], complaints: list[str]) -
 def _take_facts_of(
     store: Store, sha256: str, others: Sequence[Store], complaints: list[str]
 ) -> None:
-    first: dict[str, tuple[str, Store]] = {}  # by version of the document
+    first: dict[str, tuple[str, Store]] = {}  # by the version that wrote the document
     for each in (store, *others):
         if find_facts(each, sha256) is None:
             if each is not store:
@@ -334,7 +334,7 @@ def _take_facts_of(
 
 
 def _take(store: Store, found: _Found, number: int, *, has_facts: bool) -> None:
-    """Copy one attempt; its log first, because the document says that all is there."""
+    """Copy one attempt, its log before its document, whose presence means that all is stored."""
     attempt = read_stored_attempt(found.store.read(found.name) or b"", found.name, found.store.url)
     if _identify(attempt) != found.digest:
         raise StoreError(f"{found.store.url}: {found.name}: changed meanwhile")
@@ -353,7 +353,7 @@ def _take(store: Store, found: _Found, number: int, *, has_facts: bool) -> None:
 
 
 def _read_log(found: _Found, attempt: Attempt) -> bytes | None:
-    """Return the log, a line instead of one that is too large, or None if there is none."""
+    """Return the log, a one-line note if it is too large, or None if there is no log."""
     name = name_log(attempt)
     try:
         return found.store.read(name, _LARGEST_LOG) if name else None
@@ -376,12 +376,12 @@ class ChangedCell:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClosedNight:
-    """The end of a whole night."""
+    """The mark of a closed night, with the end of the whole night."""
 
     night: str
     closed: str  # RFC 3339, UTC
     states: Mapping[str, int] = field(default_factory=dict)  # state -> number of cells
-    changed: tuple[ChangedCell, ...] = ()  # cells for which the indexes offered other bytes by then
+    changed: tuple[ChangedCell, ...] = ()  # cells whose indexes then offered other bytes
     complaints: tuple[str, ...] = ()  # about unreadable documents, one line each
 
 

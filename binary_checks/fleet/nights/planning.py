@@ -1,4 +1,4 @@
-"""Plan a night: choose each cell's file, and freeze what it is judged by."""
+"""Plan a night: choose each cell's file, and freeze the inputs by which files are judged."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _plan(found: LookedUp, source: CellSource, today: date, inputs: FrozenInputs
 
 
 def _judge(found: LookedUp, source: CellSource, today: date) -> tuple[CellState | None, str]:
-    """Return why the file may not be run, as state and reason; (None, "") if it may."""
+    """Return why the file must not be run, as state and reason; (None, "") if it may be run."""
     if not _SHA256.fullmatch(found.hashes.get("sha256", "")):
         return CellState.INFRA, f"{found.file_name}: its SHA-256 is unknown"
     if urlunsplit(urlsplit(take_credentials(found.url)[0])) != show(found.url):
@@ -134,14 +134,14 @@ def _judge(found: LookedUp, source: CellSource, today: date) -> tuple[CellState 
     return None, ""
 
 
-# Freezing what cells are judged by: profiles with all files they name, known problems, causes.
+# Freezing inputs: profiles with all files they name, known problems, causes.
 
 _LARGEST = 4 << 20  # bytes of one file
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FrozenInputs:
-    """What all cells of a night are judged by; ``files`` maps SHA-256 to content."""
+    """The inputs by which all cells of a night are judged; ``files`` maps SHA-256 to content."""
 
     profiles: Mapping[str, str] = field(default_factory=dict)
     """Path in the run's folder -> SHA-256, for each file of a profile."""
@@ -279,9 +279,9 @@ class IndexChange:
 def compare_serials(
     plan: NightPlan, matrix: Matrix, surroundings: Surroundings | None = None
 ) -> tuple[IndexChange, ...]:
-    """Ask every source again and return the cells that changed; the plan stays as it is.
+    """Ask every source again and return the cells that changed; the plan does not change.
 
-    A page that changed only for other files is no change of a cell, whatever its serial.
+    A page that changed only for other files does not change a cell, whatever the page's serial.
     """
     again = plan_cells(matrix, read_day(plan.night), FrozenInputs(), surroundings)
     now = {each.cell.id: each for each in again}

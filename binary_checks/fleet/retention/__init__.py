@@ -1,1 +1,1 @@
-"""Retention: what a store keeps of its nights and channels, and the deletion of the rest."""
+"""Retention: what a store keeps of its nights and channels, and the deletion of other objects."""

@@ -1,4 +1,4 @@
-"""Read what retention decides on, and delete what may go without leaving dangling references."""
+"""Read the history for retention's decision, and delete without leaving dangling references."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from binary_checks.model.outcomes import CellState
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PruneView:
-    """What was read, and what shows whether it has changed since."""
+    """The history that was read, and values that show whether it has changed since."""
 
     history: StoreHistory
     nights: tuple[str, ...]
@@ -46,14 +46,14 @@ class PruneView:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pruned:
-    """What was deleted."""
+    """The result of pruning."""
 
     deleted: int  # number of objects
     refilled: tuple[str, ...] = ()  # names of members that joined while their bytes were deleted
 
 
 def read_prune_view(store: Store, channel: str = "") -> PruneView:
-    """Read what decides about the nights, or about a channel.
+    """Read the history on which the pruning of nights, or of a channel, depends.
 
     Raises ProfileError for an unknown channel, and PruneRefusedError if anything cannot be read, or
     tonight's listing failed: what is not known to be superfluous stays.
@@ -84,7 +84,7 @@ def read_prune_view(store: Store, channel: str = "") -> PruneView:
 
 
 def carry_out(store: Store, retention: Retention[Any], view: PruneView) -> Pruned:
-    """Delete what may go. If this is interrupted, running it again continues.
+    """Carry out the deletions. After an interruption, another call continues them.
 
     Raises PruneRefusedError if a night began or a channel changed since the history was read, or if
     that is unknown, and StoreError if a deletion fails.
@@ -107,7 +107,7 @@ def carry_out(store: Store, retention: Retention[Any], view: PruneView) -> Prune
 
 
 def _mend_indexes(store: Store, view: PruneView, step: tuple[Deletion, ...]) -> None:
-    """Update the indexes, so that none links to what is deleted next."""
+    """Update the indexes, so that none links to an object that is deleted next."""
     gone = {each.stored.name for each in step}
     for channel in sorted({m.channel for m in view.history.members if m.stored.name in gone}):
         if is_indexed(store, channel):

@@ -40,7 +40,7 @@ Entry = tuple[str, str]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PastCell:
-    """How a closed night of one cell ended."""
+    """The end of a closed night for one cell."""
 
     cell: str
     night: str
@@ -56,7 +56,7 @@ class PastCell:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoreHistory:
-    """Everything that the decision depends on."""
+    """The state of a store, on which the decision depends."""
 
     past: tuple[PastCell, ...] = ()  # of closed nights
     held: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class Deletion:
 
 @dataclass(frozen=True, kw_only=True)
 class Retention(Generic[_Kept]):
-    """What is kept, with the reasons, and what is deleted, in steps to be done in order.
+    """A decision: what is kept, with the reasons, and steps of deletions, in order.
 
     An object is deleted before the objects that it refers to, so that no reference dangles.
     """
@@ -180,7 +180,7 @@ def _list_steps(
 def _list_attempts(
     history: StoreHistory, kept: Mapping[Entry, object], folder: str
 ) -> Iterator[Deletion]:
-    """Yield results of nights that are not kept; if ``folder`` is "", all but the results."""
+    """Yield results of nights that are not kept, or if ``folder`` is "", their logs."""
     past = {(each.cell, each.night) for each in history.past}
     for stored in history.attempts:
         found, attempt = _OF_NIGHT.fullmatch(stored.name), split_attempt(stored.name)
@@ -194,7 +194,7 @@ def _list_attempts(
 
 
 def _require_last_good(history: StoreHistory, retention: Retention[Entry]) -> None:
-    """Check the decision itself: no cell loses the package that last worked."""
+    """Raise PruneRefusedError if a cell would lose the package that last worked."""
     gone = {each.stored.name for step in retention.steps for each in step}
     lost = {digest_of(Stored(name=name, size=0)) for name in gone} - {""}
     entries = {
@@ -213,7 +213,7 @@ def _require_last_good(history: StoreHistory, retention: Retention[Entry]) -> No
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExpiryRule:
-    """What a channel keeps of each configuration of a project; the rest is deleted."""
+    """A rule for how many members a channel keeps of each configuration of a project."""
 
     channel: str
     keep: int = 5  # how many of the newest; at least 1
@@ -250,7 +250,7 @@ def expire(history: StoreHistory, rule: ExpiryRule, now: datetime) -> Retention[
 
 
 def _list_packages(history: StoreHistory, superfluous: set[str]) -> Iterator[tuple[Deletion, ...]]:
-    """Yield the steps: facts, documents, what lies next to them, and last the marks."""
+    """Yield the steps: delete facts, documents, the objects next to them, and last the marks."""
     why = "no channel holds it, and no night refers to it"
 
     def choose(objects: Iterable[Stored]) -> list[Deletion]:
@@ -315,11 +315,11 @@ def _age(artifact: Artifact) -> tuple[Version, str, str]:
     return version, moment.isoformat() if moment else "", artifact.file_name
 
 
-# Both
+# Steps of both decisions
 
 
 def _order_packages(deletions: Iterable[Deletion]) -> tuple[tuple[Deletion, ...], ...]:
-    """Return the steps in which artifacts are deleted: their documents before the rest."""
+    """Return the steps in which artifacts are deleted: documents before other objects."""
     found = [*deletions]
     documents = tuple(each for each in found if split_artifact(each.stored.name))
     return documents, tuple(each for each in found if not split_artifact(each.stored.name))

@@ -1,4 +1,4 @@
-"""The store: a folder or an object store, used only for what both do in the same way.
+"""The store: a folder or an object store, behind the operations that both support.
 
 Names are relative, with "/" between their parts. Objects never change once they are created, except
 for those below DERIVED, which can be made again from the others and are replaced.
@@ -46,14 +46,15 @@ class Store(Protocol):
         """Write an object unless one of that name exists; return whether it was written.
 
         If several processes write at the same time, one of them wins. After a broken connection,
-        another process's object with the very same bytes may be taken for this one's, so that
-        claims must contain something unique.
+        another process's equal object may be mistaken for the one written here; claims must
+        therefore contain something unique.
         """
 
     def replace(self, name: str, content: bytes) -> None:
         """Write a derived object, replacing any object of that name.
 
-        Readers get either the old or the new one, complete. Only names in DERIVED may be replaced.
+        Readers get either the old object or the new one, always complete. Only names in DERIVED may
+        be replaced.
         """
 
     def repeat(self, name: str, source: str) -> None:
@@ -87,7 +88,7 @@ class Store(Protocol):
         """Remove an object if it exists. Only retention and logs use this."""
 
     def local(self, name: str) -> AbstractContextManager[Path]:
-        """Open an object that never changes as a file: the store's own, or a cached copy."""
+        """Open an object that never changes as a file: the store's own file, or a cached copy."""
 
     def top(self) -> list[str]:
         """Return all names at the top, folders with "/", sorted, except for hidden files."""

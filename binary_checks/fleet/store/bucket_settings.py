@@ -112,7 +112,7 @@ class BucketSettings:
 
     @property
     def provider(self) -> Provider:
-        """The provider, or the one whose protocol the server implements."""
+        """The provider of the URL's scheme, whose protocol the server may only imitate."""
         return PROVIDERS[self.scheme]
 
 

@@ -39,7 +39,7 @@ PAUSES = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
 """Seconds before each retry, shortened randomly by up to a half."""
 _LARGEST = 1 << 30  # bytes of one put; larger uploads cannot be conditional
 MOST_LISTED = 5_000_000
-"""Most objects of one listing; more are not our store, or the server is at fault."""
+"""Most objects of one listing; a longer listing is not of our store, or the server is at fault."""
 _PIECE = 4 << 20  # bytes of one read
 _PART = 32 << 20  # bytes; S3 and Google accept 10,000 parts of an upload, Azure 50,000
 _PARTS_AT_ONCE = 3
@@ -100,7 +100,7 @@ class BucketStore:
             return True
 
         def taken() -> bool:
-            # An earlier try whose answer was lost may have written it.
+            # An earlier try whose answer was lost may have written the object.
             return tried > 1 and self.read(name) == whole
 
         return self._ask(name, "cannot be written", put, taken=taken)
@@ -149,7 +149,7 @@ class BucketStore:
         return self._ask(name, "cannot be read", get, missing=lambda: None)
 
     def pieces(self, name: str) -> Iterator[bytes]:
-        """Yield an object's bytes, each piece from a request of its own.
+        """Yield an object's bytes, requesting each piece separately.
 
         A single request for a large file would exceed the time limit of requests.
         """
@@ -200,7 +200,7 @@ class BucketStore:
         return self._ask("", "cannot be listed", self._list_top)
 
     def _identify(self) -> str:
-        """Return an id that differs from that of any other store, also of an earlier one here."""
+        """Return an id that no other store has, nor any earlier store at the same URL."""
         from binary_checks.fleet.store.store_mark import require_mark
 
         return f"{self._settings.host} {self.url} {require_mark(self, make=False)}"
@@ -321,7 +321,7 @@ def _is_name(name: str) -> bool:
 
 
 def _stored(row: Any) -> Stored | None:
-    """Return an object in a listing, or None if its name cannot be one of ours."""
+    """Return an object of a listing, or None if none of our objects can have its name."""
     name = row["path"]
     return Stored(name=name, size=row["size"]) if _is_name(name) else None
 
@@ -344,7 +344,7 @@ _BUSY = {
     "ConditionalRequestConflict",
 }
 _NO_BUCKET = {"NoSuchBucket", "ContainerNotFound"}
-_TAKEN = "BlobAlreadyExists"  # Azure's answer with status 409, for which others use 412
+_TAKEN = "BlobAlreadyExists"  # Azure answers it with status 409; other servers answer 412
 # Addresses from which a cloud's machines get credentials:
 _METADATA = re.compile(r"169\.254\.169\.254|metadata\.google\.internal|http://metadata/")
 

@@ -176,7 +176,7 @@ class FolderStore:
         return made
 
     def _put(self, name: str, make: Callable[[Path], None]) -> None:
-        """Make a file and give it the name, replacing any other."""
+        """Make a file and give it the name, replacing any file of that name."""
         with self._explained(name, "cannot be written"):
             path = self._place(name)
             for _ in range(_TRIES - 1):

@@ -28,7 +28,7 @@ _WRITTEN_BY = re.compile(r"binary-checks ([0-9A-Za-z.+!]+)")
 
 
 def keep_facts(store: Store, sha256: str, path: Path) -> bool:
-    """Store a facts document, compressed, unless there is one; return whether it was written.
+    """Store a facts document, compressed, unless the store has it; return whether it was written.
 
     Raises RecordError if the document is invalid or about another package, and StoreError if the
     store fails.
@@ -131,7 +131,7 @@ def _copy_bounded(source: gzip.GzipFile, file: IO[bytes]) -> None:
 
 
 def _identify(path: Path, sha256: str) -> str:
-    """Return the version that wrote a document. Raises RecordError for another package's."""
+    """Return the version that wrote a document. Raises RecordError if it is of another package."""
     try:
         document = read_document(path)
         found, written_by = document["package"]["sha256"], str(document["written_by"])

@@ -17,7 +17,7 @@ _ID = re.compile("[0-9a-f]{32}")
 
 
 def require_mark(store: Store, *, make: bool) -> str:
-    """Return the store's id. Raises StoreError if it is no store; ``make`` makes it one."""
+    """Return the id in the store's mark. Raises StoreError without a mark; ``make`` writes one."""
     content = store.read(MARK)
     if content is None:
         if not make:
@@ -36,7 +36,7 @@ def _guess(store: Store) -> str:
 
 
 def _require_ours(store: Store) -> None:
-    """Raise StoreError if it contains other files, for it may be somebody's home folder."""
+    """Raise StoreError if the folder contains other files: it may be somebody's home folder."""
     strange = [name for name in store.top() if not name.startswith(TOP_LEVEL)]
     if strange:
         shown = cut(one_line(strange[0]), 80)

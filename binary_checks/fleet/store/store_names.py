@@ -1,4 +1,4 @@
-"""Names of objects: which are allowed, and where everything in a store lies."""
+"""Names of objects: which names are allowed, and the layout of a store."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from binary_checks import __version__
 from binary_checks.errors import StoreError
 from binary_checks.lines import cut, one_line
 
-# Allowed names: those that mean the same in every store and on every system.
+# Allowed names, which mean the same in every store and on every system.
 
 # No leading dot (reserved for our own files), no trailing dot or blank (Windows drops them).
 _PART = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9._+=!@,~-]*[A-Za-z0-9_+=!@,~-])?")
@@ -165,14 +165,14 @@ def split_artifact(name: str) -> str | None:
 
 
 def is_named_by_content(name: str) -> bool:
-    """Return whether it names a package or a companion, whose bytes its name determines."""
+    """Return whether the name is of a package or a companion, and therefore contains its hash."""
     return _BY_CONTENT.fullmatch(name) is not None and split_artifact(name) is None
 
 
 def companion_name(sha256: str, digest: str, path: str) -> str:
     """Return the name of a license or a dependency, with its own SHA-256 and path.
 
-    So pushes of the same artifact with different companions do not interfere.
+    Pushes of the same artifact with different companions therefore do not interfere.
     """
     return f"{package_folder(sha256)}with/{digest}/{path.rpartition('/')[2]}"
 
@@ -203,7 +203,7 @@ def promotion_name(sha256: str, digest: str) -> str:
 
 
 def policy_name(digest: str) -> str:
-    """Return the name of a gate that let something in, with the SHA-256 of its bytes."""
+    """Return the name of a gate that admitted an artifact, with the SHA-256 of its bytes."""
     return f"{POLICIES}{digest}.json"
 
 
@@ -223,10 +223,10 @@ def channel_prefix(channel: str = "") -> str:
 
 
 def member_name(channel: str, project: str, file_name: str, subdir: str = "") -> str:
-    """Return the name of a member, whose content states which bytes it means.
+    """Return the name of a member, an object whose content is the SHA-256 of the member's file.
 
-    There is one object for each file name, so that one of several different files wins. File names
-    of conda packages are unique within a subdir.
+    There is one object for each file name, so that only one of several different files can be the
+    member. File names of conda packages are unique within a subdir.
     """
     folder = f"{subdir}/" if subdir else ""
     return f"{channel_prefix(channel)}{project}/{folder}{file_name}"

@@ -143,7 +143,7 @@ def _read_cells(
 def _read_document(
     planned: PlannedCell, night: str, name: str, content: bytes, complaints: list[str]
 ) -> Attempt:
-    """Return an attempt, as lost if it cannot be counted."""
+    """Return the attempt in a document, or a lost attempt if the document does not count."""
     try:
         attempt = read_stored_attempt(content, name)
         if attempt.sha256 != planned.sha256:
@@ -163,7 +163,7 @@ def _without_results(end: CellEnd) -> tuple[Attempt, ...]:
 def _read_facts(
     store: Store, night: str, wanted: Mapping[str, str], complaints: list[str]
 ) -> Iterator[FactsRows]:
-    """Yield the rows of packages; ``wanted`` maps their SHA-256 to that of their facts."""
+    """Yield the rows of packages; ``wanted`` maps SHA-256 of packages to SHA-256 of their facts."""
     for sha256, facts in sorted(wanted.items()):
         name = facts_name(facts)  # for messages, if there are none
         try:

@@ -138,7 +138,7 @@ def find_contradiction(attempt: Attempt) -> str:
 
 
 def _find_no_pass(result: RunResult) -> str:
-    """Return why a result is no pass, or "" if it is."""
+    """Return why a result is not a pass, or "" if it is."""
     outcomes = {entry.outcome for _, entry in result.entries()}
     if bad := sorted(outcomes & {Outcome.FAILED, *BROKE}):
         verb = "is" if bad[0] is Outcome.BROKEN else "has"
@@ -229,7 +229,7 @@ def check_rows(night: str, planned: PlannedCell, end: CellEnd) -> Iterator[Row]:
 
 
 def _first_problem(entry: Entry) -> Problem | NotInspected | None:
-    """Return the worst problem: an accepted one, or a gap, only if there is nothing worse."""
+    """Return the worst problem; accepted problems and gaps count only if there is no other."""
     accepted = (each.problem for each in entry.accepted)
     problems = chain(entry.problems, entry.warnings, accepted)
     return next(problems, None) or next(iter(entry.not_inspected), None)

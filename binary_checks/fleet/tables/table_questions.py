@@ -68,7 +68,7 @@ def ask(
 def _require_select(connection: Connection, sql: str) -> Any:
     """Return the statement. Raises ProfileError unless it is one SELECT.
 
-    COPY, SET and similar statements could write, or reopen what is closed.
+    COPY, SET and similar statements could write, or allow what the connection forbids.
     """
     from duckdb import StatementType
 

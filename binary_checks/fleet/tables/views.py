@@ -56,7 +56,7 @@ def connect() -> Iterator[Connection]:
 
 
 class TableWriter:
-    """Collects any number of rows of one table, and writes them sorted.
+    """A writer that collects any number of rows of one table, and writes them sorted.
 
     Rows are kept on disk as lines of JSON. Equal rows in any order give the same bytes.
     """
@@ -131,8 +131,8 @@ def open_tables(
     ``tables`` limits the views, and which files are fetched; it must include cells. ``nights``
     limits cells and checks to these closed nights, and ignores later ones; ``project`` limits all
     views to its cells. The connection can open no other files. With ``apart`` it opens copies, so
-    that not even a fault of DuckDB's lets untrusted SQL change the store. Raises StoreError if no
-    night is closed, and for tables that cannot be read.
+    that untrusted SQL cannot change the store even through a fault in DuckDB. Raises StoreError if
+    no night is closed, and for tables that cannot be read.
     """
     every = closed_nights(store)
     if not every:
@@ -180,7 +180,7 @@ def _explained(store: Store, paths: Mapping[Path, str]) -> Iterator[None]:
 
 
 def _fetch(store: Store, names: Sequence[str]) -> None:
-    """Fetch the objects in parallel, because a distant bucket then needs no longer for many."""
+    """Fetch the objects in parallel, so that many take about as long as one from a bucket."""
 
     def fetch(name: str) -> None:
         with store.local(name):
@@ -201,7 +201,7 @@ def _copy(path: Path, name: str, folder: Path) -> Path:
 
 
 def _is_pattern(path: Path) -> bool:
-    """Return whether DuckDB would read the path as a glob, and list forbidden folders."""
+    """Return whether DuckDB would read the path as a glob, and so list forbidden folders."""
     return any(char in str(path) for char in "*?[")
 
 
