@@ -49,11 +49,11 @@ def simulate(  # noqa: PLR0913 - each is another part of what the prefix holds
     *,
     limit_factor: int = 1,
 ) -> Linkage:
-    """Load each root of a package into a process of its own, and look up all symbols.
+    """Load each root of a package into a separate process, and look up all symbols.
 
     ``others`` are packages installed next to it; a version that the package's requirements exclude
-    is left out. ``requirements`` are those that the package states, in its own spelling.
-    ``first_loads`` has, by the path of a root, the objects that Python has loaded before it. Raises
+    is left out. ``requirements`` are those stated by the package, in its own spelling.
+    ``first_loads`` maps the path of a root to the objects that Python has loaded before it. Raises
     TooLarge if following search paths takes more steps than the limit, which ``limit_factor``
     multiplies.
     """
@@ -100,12 +100,12 @@ class _Simulation:
     layout: FileLayout[Any]
     loadings: tuple[Loadings[Any], ...]
     lookups: Lookups
-    # Objects of other packages that no search path finds: there only if loaded before.
+    # Objects of other packages that no search path finds, so that they must be loaded before.
     elsewhere: tuple[Image[Any], ...] = ()
     missing_versions: tuple[MissingVersion, ...] = ()
 
 
-# The loader of a system is imported only for its packages.
+# A loader's module is imported only for packages of its system.
 
 
 def _simulate_linux(
@@ -194,7 +194,7 @@ def _load(loader: Loader[Any], target: TargetSystem, first: _First) -> tuple[Loa
 def _load_elsewhere(images: Iterable[Image[Any]], loader: Loader[Any]) -> tuple[Image[Any], ...]:
     """Load objects of other packages that no search path finds.
 
-    Python may load them, as the import of torch loads torch's libraries.
+    Python may load such objects, as the import of torch loads torch's libraries.
     """
     edges = (edge for image in images for edge in image.outside if edge.resolved is None)
     labels = _each_once(edge.elsewhere[0] for edge in edges if edge.elsewhere)
@@ -203,9 +203,9 @@ def _load_elsewhere(images: Iterable[Image[Any]], loader: Loader[Any]) -> tuple[
 
 
 def _merge(images: Iterable[Image[Any]], layout: FileLayout[Any], *, own: bool) -> tuple[Edge, ...]:
-    """Return one edge for each need of each object: if processes differ, the worst result.
+    """Return one edge for each need of each object; if processes differ, the worst result.
 
-    ``own`` selects the objects of the judged package, or all others.
+    ``own`` selects the objects of the judged package instead of all others.
     """
     merged: dict[tuple[str, str], dict[str, Edge]] = {}
     seen: set[Answers] = set()
@@ -223,7 +223,7 @@ def _merge(images: Iterable[Image[Any]], layout: FileLayout[Any], *, own: bool) 
 
 
 def _place(edge: Edge, label: str, root: str) -> Edge:
-    """Return an edge in the form of a Linkage. Most have it already, and there may be a million."""
+    """Return an edge in the form of a Linkage; most of up to a million edges already have it."""
     if edge.path == label and edge.root == root:
         return edge
     return replace(edge, path=label, root=root)

@@ -1,4 +1,4 @@
-"""Look up symbols that are asked of one library: two-level namespaces of Mach-O, imports of PE."""
+"""Look up symbols that are bound to one library: two-level namespaces of Mach-O, imports of PE."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from binary_checks.model import Edge, PeFile, UnexploredSymbols, UnresolvedSymbo
 
 
 class Exports(Generic[ObjectT]):
-    """The symbol tables of one layout's objects, queried as little as possible."""
+    """The symbol tables of one layout's objects, queried as rarely as possible."""
 
     def __init__(self, loader: Loader[ObjectT]) -> None:
         self._loader = loader
@@ -25,10 +25,12 @@ class Exports(Generic[ObjectT]):
         self._leads: dict[tuple[str, str, str], bool] = {}
         self._system: dict[str, frozenset[str] | None] = {}
         self.settled: set[tuple[str, str, str, str | None]] = set()
-        """Lookups done: object, architecture, needed name and what that led to."""
+        """Completed lookups: object, architecture, needed name and the label found for that
+        name.
+        """
         self.unsettled: dict[tuple[str, str, int], tuple[str, ...]] = {}
-        """By path, architecture and identity of the answers to an object's needs (shared by
-        processes): the libraries whose symbols have to be looked up in each process again.
+        """(path, architecture, identity of the answers to an object's needs, which processes share)
+        -> the libraries whose symbols must be looked up again in each process.
         """
         self._flat: dict[tuple[str, str], frozenset[str]] = {}
 
@@ -40,7 +42,7 @@ class Exports(Generic[ObjectT]):
         return self._system[name]
 
     def imports(self, library: ObjectT) -> Mapping[str, frozenset[str]]:
-        """Return the symbols that an object must find, by the library that must define them."""
+        """Map each library to the symbols that an object must find in it."""
         key = (library.path, library.architecture)
         if key not in self._imports:
             self._imports[key] = library.imports.strong
@@ -67,7 +69,7 @@ class Exports(Generic[ObjectT]):
         return left.union(broken)
 
     def _numbers_of(self, item: ObjectT) -> frozenset[str]:
-        """Return the ordinals of a PE image's exports as imports name them (``#5``)."""
+        """Return the ordinals of a PE image's exports in the form of imports (``#5``)."""
         key = (item.path, item.architecture)
         if key not in self._numbers:
             numbers = (symbol.ordinal for symbol in item.exports)
@@ -81,12 +83,12 @@ class Exports(Generic[ObjectT]):
         return self._forwarders[key]
 
     def _leads_on(self, item: ObjectT, name: str, forwarder: str, handed: SearchPath) -> bool:
-        """Return whether a forwarder (``NTDLL.RtlAllocateHeap``) ends at an existing function.
+        """Return whether a forwarder (``NTDLL.RtlAllocateHeap``) leads to an existing function.
 
-        Libraries may forward a function to the next one, thousands of times.
+        A forwarder may lead through thousands of libraries.
         """
         passed: dict[tuple[str, str, str], None] = {}
-        leads = True  # true if it leads back to itself
+        leads = True  # true if the forwarder leads back to itself
         while (key := (item.path, item.architecture, name)) not in passed:
             if key in self._leads:
                 leads = self._leads[key]
@@ -117,7 +119,7 @@ _NONE: frozenset[str] = frozenset()
 def look_up_bindings(images: Iterable[Image[ObjectT]], loader: Loader[ObjectT]) -> Lookups:
     """Look up every strong import of the package's objects, in every process that loads them.
 
-    Symbols of system libraries without export data are taken as defined, and counted.
+    Symbols of system libraries without export data count as defined, and are counted.
     """
     exports = Exports(loader)
     unresolved = Unresolved(loader.layout)
@@ -143,14 +145,14 @@ def look_up_bindings(images: Iterable[Image[ObjectT]], loader: Loader[ObjectT]) 
 
 
 class _Left(NamedTuple):
-    """The names left undefined after asking one library."""
+    """The names that remain undefined after asking one library."""
 
     names: frozenset[str]
     known: bool = True  # whether all exports of the library are known
 
 
 class _Process(Generic[ObjectT]):
-    """One process, and which library in it defines what."""
+    """One process, and the libraries that define its symbols."""
 
     def __init__(
         self, image: Image[ObjectT], loader: Loader[ObjectT], exports: Exports[ObjectT]
@@ -168,7 +170,7 @@ class _Process(Generic[ObjectT]):
         return answers.by_name.get(needed) if answers else None
 
     def judge_all(self) -> Iterator[tuple[str, UnresolvedSymbol]]:
-        """Yield what the package's objects lack in this process and no other has reported.
+        """Yield symbols that the package's objects lack, if no other process has reported them.
 
         Each symbol comes with the architecture of its object.
         """
@@ -187,13 +189,13 @@ class _Process(Generic[ObjectT]):
                 yield from ((library.architecture, each) for each in lacking)
 
     def _judge(self, library: ObjectT, asked: str) -> Iterator[UnresolvedSymbol]:
-        """Yield the symbols that a library needs of another (or of all), and that are undefined."""
+        """Yield a library's undefined symbols that are bound to ``asked``, or to no library."""
         if not asked:
             yield from self._look_everywhere(library)
             return
         edge = self._edge(library, asked)
         if edge is not None and edge.resolved is None:
-            return  # that the whole library is missing is reported once
+            return  # the missing library is already reported as a whole
         if edge is not None and self._is_settled(edge):
             return
         left = self._ask(library, asked, edge, self.exports.imports(library)[asked])
@@ -203,7 +205,7 @@ class _Process(Generic[ObjectT]):
             self.unknown_exports[library.path, library.architecture, asked] = len(left.names)
 
     def _may_differ(self, edge: Edge | None) -> bool:
-        """Return whether the same request may have another result in another process."""
+        """Return whether the same lookup may have another result in another process."""
         if edge is None:
             return True
         provider = self._objects.get(edge.resolved or "")
@@ -248,7 +250,7 @@ class _Process(Generic[ObjectT]):
         return _Left(names, known=False) if known is None else _Left(names - known)
 
     def _ask_object(self, item: ObjectT, names: frozenset[str]) -> _Left:
-        """Ask an object, then the libraries that it re-exports, and theirs, each once."""
+        """Ask an object, then the libraries that it re-exports, and so on, each only once."""
         begun, left, known = self.loader.begin(self.image.root), names, True
         queue, asked = deque([item]), {self.loader.layout.label_of(item)}
         while queue and left:
@@ -269,11 +271,11 @@ class _Process(Generic[ObjectT]):
         return _Left(left, known)
 
     def _look_everywhere(self, library: ObjectT) -> Iterator[UnresolvedSymbol]:
-        """Look symbols up in everything loaded: flat names, and shared definitions of C++."""
+        """Look symbols up in all loaded objects: flat names, and shared definitions of C++."""
         names = self.exports.flat(library)
         if self.image.python and self._python is not None:
             names = names - self._python.exports
-        for known in self._known_exports if names else ():  # cheap, so it comes first
+        for known in self._known_exports if names else ():  # the cheapest lookup comes first
             names = names - known
         if self._symbol_prefixes:
             names = frozenset(name for name in names if not name.startswith(self._symbol_prefixes))
@@ -307,13 +309,13 @@ class _Process(Generic[ObjectT]):
 
     @cached_property
     def _why_unexplorable(self) -> str:
-        """Why a symbol may be defined by a library with unknown exports; "" if all are known."""
+        """Why a library with unknown exports may define a symbol; "" if all exports are known."""
         for edge in self.image.outside:
             if edge.resolved is None and not edge.weak and not edge.delayed:
                 return f"{edge.needed} is not found"
         preloaded = self.loader.preloaded()
         for name in self.image.system:
-            # An object does not look for its symbols in libraries that only Python loads.
+            # Objects do not search for their symbols in libraries that only Python loads.
             if self.exports.of_system(name) is None and (
                 not self.image.python or name not in preloaded
             ):

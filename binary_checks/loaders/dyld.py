@@ -1,4 +1,4 @@
-"""How macOS's dyld finds what an image needs (dyld(1), dlopen(3), dyld's JustInTimeLoader)."""
+"""How macOS's dyld finds the needs of an image (dyld(1), dlopen(3), dyld's JustInTimeLoader)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from binary_checks.model import Kind, MachOFile, Package, Rule, TargetSystem
 from binary_checks.model.linkage import expand_load_path, normalise
 
 _RPATH = "@rpath/"  # replaced by each run path (dyld(1))
-# The interpreter as a framework build or a shared build installs it.
+# The interpreter's library, in a framework build or a shared build.
 _LIBPYTHON = re.compile(
     r"(?:.*/)?(?:Python3?\.framework/(?:Versions/3\.\d+t?/)?Python3?|libpython3(?:\.\d+t?)?\.dylib)"
 )
@@ -39,9 +39,9 @@ _SYSTEMS_OWN = ("/usr/lib/", "/System/")
 class Dyld:
     """dyld, for one layout.
 
-    If the file that an ``@`` path names does not exist, dyld looks for its last component in
-    /usr/local/lib and /usr/lib, a framework in /System/Library/Frameworks. That holds only if the
-    image that needs it was linked with the SDK of macOS 12 or older (dyld(1),
+    If a library is needed by a name that begins with ``@``, but is not there, dyld searches for its
+    last component in /usr/local/lib and /usr/lib, for a framework in /System/Library/Frameworks. It
+    does so only if the image with the need was linked with the SDK of macOS 12 or older (dyld(1),
     DYLD_FALLBACK_LIBRARY_PATH; ``pre2022Binary`` in dyld's source). For the SDK of macOS 13, the
     manual page ("Fall 2023") and the source contradict each other.
     """
@@ -62,12 +62,12 @@ class Dyld:
         self._paths = SearchPaths(self.layout, self.steps)
 
     def begin(self, root: MachOFile) -> SearchPath:
-        """Return the program's directory (``@executable_path``); no package has Python's."""
+        """Return the program's directory (``@executable_path``); no package contains Python's."""
         programs = root.directory if root.kind is Kind.EXECUTABLE else self.layout.prefix.python
         return self._paths.make((), program=programs)
 
     def hand_down(self, library: MachOFile, handed: SearchPath) -> SearchPath:
-        """Return its own LC_RPATHs, followed by those of the images that led to it."""
+        """Return the library's own LC_RPATHs, followed by those of the images that led to it."""
 
         def expand(library: MachOFile) -> tuple[Directory, ...]:
             return tuple(
@@ -82,7 +82,7 @@ class Dyld:
         return self._paths.extend(library, expand, handed)
 
     def search(self, library: MachOFile, handed: SearchPath) -> SearchPath:
-        """Return all run paths handed down, its own included."""
+        """Return all run paths handed down, including the library's own."""
         del library
         return handed
 
@@ -99,11 +99,11 @@ class Dyld:
         return self._ask_system(name)
 
     def called(self, name: str) -> str:
-        """Return the name; "" for one relative to a place, which dyld compares only by its path."""
+        """Return the name; "" for a name relative to a place, which dyld compares only by path."""
         return "" if name.startswith(("@loader_path/", "@executable_path/")) else name
 
     def answers_to(self, library: MachOFile, requested: str) -> tuple[str, ...]:
-        """Return its install name, whatever name it was found by."""
+        """Return the library's install name, regardless of the name under which it was found."""
         del requested
         return (library.name,) if library.name else ()
 
@@ -113,7 +113,7 @@ class Dyld:
         return {name: f"system:{name}" for name in names if name in self.target.libraries}
 
     def symbol_prefixes(self, library: str) -> tuple[str, ...]:
-        """Return the prefixes of symbols that only this library has."""
+        """Return prefixes of symbols that belong only to this library."""
         return _SYMBOL_PREFIXES.get(library, ())
 
     def system_needs(self, name: str) -> tuple[str, ...]:
@@ -152,7 +152,7 @@ class Dyld:
     ) -> SearchResult[MachOFile]:
         """Return the result for a name that no package has.
 
-        It may be Python's, or by an old default the system's.
+        The library may be Python's, or the system's by an old default.
         """
         python = self._python(name)
         if python is not None:
@@ -174,7 +174,7 @@ class Dyld:
     def _open(
         self, library: MachOFile, path: str, rule: Rule, searched: tuple[str, ...] = ()
     ) -> SearchResult[MachOFile] | None:
-        """Return the file at a path of the layout, if it has the slice that is loaded."""
+        """Return the file at a path of the layout, if it has a slice for the process."""
         path = normalise(path.lstrip("/"))
         files = self.layout.find("", path)
         fitting = next((f for f in files if f.architecture == library.architecture), None)
@@ -184,7 +184,7 @@ class Dyld:
         return SearchResult(resolved=resolved, rule=rule, searched=searched, library=fitting)
 
     def _ask_system(self, name: str) -> SearchResult[MachOFile]:
-        """Return the result for an absolute path: the system's own, Python's, or unknown."""
+        """Return the result for an absolute path: found in the system, in Python, or unknown."""
         if name in self.target.libraries:
             return SearchResult(resolved=f"system:{name}", rule=Rule.SYSTEM)
         python = self._python(name)
@@ -196,7 +196,7 @@ class Dyld:
         return SearchResult(unknown="no list of the system's libraries has it" if system else "")
 
     def _python(self, name: str) -> SearchResult[MachOFile] | None:
-        """Return the result for a library that is the interpreter itself, or None."""
+        """Return the result for the interpreter's own library, or None."""
         if _LIBPYTHON.fullmatch(name):
             return SearchResult(resolved=f"python:{name}", rule=Rule.PYTHON)
         return None

@@ -41,14 +41,14 @@ from binary_checks.model import (
 from binary_checks.model.linkage import expand
 from binary_checks.model.mangling import function_of, is_other_abi
 
-# Finding libraries. The rules in which glibc and musl differ are in modules of these names.
+# Finding libraries. The rules that differ between glibc and musl are in modules of these names.
 
-# libpython3.so is the stable ABI's, libpython3.13t.so.1.0 a free-threaded build's
+# libpython3.so has the stable ABI, libpython3.13t.so.1.0 is a free-threaded build
 _LIBPYTHON = re.compile(r"libpython3(?:\.(?P<minor>\d+)(?P<flags>[a-z]*))?\.so(?:\.1\.0)?")
 
 
 class LoaderRules(Protocol):
-    """What glibc's and musl's loaders differ in; the modules `glibc` and `musl` are such rules."""
+    """The rules that differ between glibc and musl; the modules `glibc` and `musl` have them."""
 
     @property
     def SKIPS_FOREIGN_FILES(self) -> bool:  # noqa: N802
@@ -59,22 +59,22 @@ class LoaderRules(Protocol):
         """Whether symbol versions are checked."""
 
     def hand_down(self, library: ElfFile) -> tuple[Directory, ...]:
-        """Return the directories that a library adds to the search of everything below it."""
+        """Return the directories that a library hands down to its needs, and to theirs."""
 
     def search(self, library: ElfFile) -> tuple[Directory, ...] | None:
-        """Return the directories for a library's own needs; None for those handed down."""
+        """Return the directories for a library's own needs; None: those handed down to it."""
 
     def names_of(self, library: ElfFile, requested: str) -> frozenset[str]:
         """Return the needed names that a loaded library satisfies."""
 
     def preloaded(self, libraries: frozenset[str]) -> tuple[str, ...]:
-        """Return what a Python process has from the start."""
+        """Return the libraries that a Python process has loaded from the start."""
 
     def system_needs(self, name: str, libraries: frozenset[str]) -> tuple[str, ...]:
-        """Return what a library of the system needs itself."""
+        """Return the needs of a system library."""
 
     def answers_itself(self, name: str) -> bool:
-        """Return whether the loader itself serves as that library."""
+        """Return whether the loader itself is that library."""
 
 
 class ElfLoader:
@@ -95,16 +95,16 @@ class ElfLoader:
         self._paths = SearchPaths(self.layout, self.steps)
 
     def begin(self, root: ElfFile) -> SearchPath:
-        """Return no directories: every search path belongs to an object."""
+        """Return no directories, because every search path belongs to an object."""
         del root
         return self._paths.empty
 
     def hand_down(self, library: ElfFile, handed: SearchPath) -> SearchPath:
-        """Return the directories for a library's needs and everything below it."""
+        """Return the directories for a library's needs, and for the needs of those in turn."""
         return self._paths.extend(library, self.rules.hand_down, handed)
 
     def search(self, library: ElfFile, handed: SearchPath) -> SearchPath:
-        """Return its DT_RUNPATH, or the DT_RPATHs handed down to it."""
+        """Return the library's DT_RUNPATH, or the DT_RPATHs handed down to it."""
         own = self.rules.search(library)
         return handed if own is None else self._paths.make(own)
 
@@ -139,16 +139,16 @@ class ElfLoader:
         return self.rules.names_of(library, requested)
 
     def preloaded(self) -> dict[str, str]:
-        """Return the C library, and what else every Python has loaded."""
+        """Return the C library, and further libraries that every Python has loaded."""
         return {name: f"system:{name}" for name in self.rules.preloaded(self.target.libraries)}
 
     def symbol_prefixes(self, library: str) -> tuple[str, ...]:
-        """Return nothing: libraries of a policy have export data, or are not known."""
+        """Return nothing: libraries of a policy have export data, and others are unknown."""
         del library
         return ()
 
     def system_needs(self, name: str) -> tuple[str, ...]:
-        """Return what a library of the system needs itself."""
+        """Return the needs of a system library."""
         return self.rules.system_needs(name, self.target.libraries)
 
     def _open(self, library: ElfFile, name: str) -> SearchResult[ElfFile]:
@@ -166,7 +166,7 @@ class ElfLoader:
     def _ask_system(
         self, library: ElfFile, name: str, searched: tuple[str, ...]
     ) -> SearchResult[ElfFile]:
-        """Return the result for a name that no package has: the platform or Python may have it."""
+        """Return the result for a name that no package has, but perhaps the platform or Python."""
         if name in self.target.libraries and not library.no_default_libraries:
             return SearchResult(resolved=f"system:{name}", rule=Rule.SYSTEM, searched=searched)
         if _is_interpreters(name, python_of(library, self.target)):
@@ -183,7 +183,7 @@ def _is_interpreters(name: str, python: Interpreter | None) -> bool:
     return same and ("t" in match["flags"]) == python.free_threaded
 
 
-# Version nodes that an object needs and its libraries lack (glibc's elf/dl-version.c).
+# Version nodes that an object needs, but its libraries lack (glibc's elf/dl-version.c).
 
 
 def find_missing_versions(
@@ -267,11 +267,11 @@ def _missing_of(
 
 
 def _lacks(provider: _Versions, needs: _Versions, need: NeededVersion) -> bool:
-    """Return whether ld.so refuses the pair of objects because of a needed version.
+    """Return whether ld.so refuses to load both objects because of a needed version.
 
     A library that defines no versions is refused only if a symbol is bound to the version. Even
-    then not if it needs versions itself: ld.so takes its symbols for unversioned, and only prints
-    "no version information available".
+    then the library is accepted if it needs versions itself: ld.so then treats its symbols as
+    unversioned, and only prints "no version information available".
     """
     if provider.defined:
         return need.version not in provider.defined
@@ -281,14 +281,14 @@ def _lacks(provider: _Versions, needs: _Versions, need: NeededVersion) -> bool:
 
 
 def _system_lacks(resolved: str, version: str, target: TargetSystem) -> bool:
-    """Return whether no release of a system's library has a version that the policy would allow."""
+    """Return whether no release of a system library has a version that the policy would allow."""
     data = target.library_data.get(resolved.removeprefix("system:"))
     if data is None or not data.versions or version in data.versions:
         return False
     return target.policy is None or target.policy.allows(version) is not False
 
 
-# Scopes: which object of a process defines a symbol.
+# Scopes: finding the object of a process that defines a symbol.
 
 _SYSTEM = "system:"
 _PRIVATE = "GLIBC_PRIVATE"  # its symbols change from release to release
@@ -305,7 +305,7 @@ class SystemSymbols:
         self._by_version: dict[str, Mapping[str, set[str]]] = {}
 
     def names(self, sonames: frozenset[str]) -> frozenset[str]:
-        """Return the exports of these libraries together, as far as there is data."""
+        """Return all exports of these libraries for which there are data."""
         if sonames not in self._names:
             known = filter(None, map(self._data.get, sonames))
             self._names[sonames] = _NONE.union(*(data.symbols for data in known))
@@ -317,7 +317,7 @@ class SystemSymbols:
         return data is not None and version in data.symbols.get(name, ())
 
     def in_version(self, soname: str, version: str) -> frozenset[str] | None:
-        """Return the names that a library exports in a version or without one; None if unknown."""
+        """Return the names exported in a version or without versions; None if they are unknown."""
         key = (soname, version)
         if key not in self._in_version:
             data, names = self._data.get(soname), None
@@ -350,11 +350,11 @@ class Scope:
         self._answers = {item.path: answers for item, answers in pairs}
 
     def answers_to(self, library: ElfFile) -> Answers:
-        """Return the results for the needs of one of the objects."""
+        """Return the results for the needs of an object in the process."""
         return self._answers[library.path]
 
     def closure(self, library: ElfFile) -> Iterator[ElfFile]:
-        """Yield a library, what it needs, what that needs and so on, each once, nearest first.
+        """Yield a library, its needs, their needs and so on, nearest first, each only once.
 
         Further levels are searched only if the caller asks for them.
         """
@@ -372,7 +372,7 @@ class Scope:
     def leftover(self, names: frozenset[str], objects: Iterable[ElfFile]) -> frozenset[str]:
         """Return the names that neither these objects nor their system libraries define.
 
-        Names that Python defines are left out too.
+        Names that Python defines are left out, too.
         """
         preloaded = self.rules.preloaded(self.target.libraries) if self.image.python else ()
         left = set(self._not_of_python(names - self.system.names(frozenset(preloaded))))
@@ -385,7 +385,7 @@ class Scope:
         return frozenset(left)
 
     def _system_of(self, library: ElfFile) -> frozenset[str]:
-        """Return the system libraries that an object needs, with what these need."""
+        """Return the system libraries that an object needs, and the needs of these libraries."""
         outside = self.answers_to(library).outside
         labels = [e.resolved for e in outside if e.resolved and e.resolved.startswith(_SYSTEM)]
         names = [label.removeprefix(_SYSTEM) for label in labels]
@@ -395,7 +395,7 @@ class Scope:
         return names - self.python.exports if self.python else names
 
     def remaining(self, names: frozenset[str]) -> frozenset[str]:
-        """Return the names that nothing in the process defines."""
+        """Return the names that no object or library in the process defines."""
         left = set(self._not_of_python(names - self.system.names(frozenset(self.image.system))))
         self.loader.steps.count(len(self.image.objects))
         for item in self.image.objects if left else ():
@@ -405,7 +405,7 @@ class Scope:
         return frozenset(left)
 
     def of_driver(self, names: frozenset[str]) -> dict[str, frozenset[str]]:
-        """Return the names that NVIDIA's driver defines, by the driver library that is needed."""
+        """Return the names that NVIDIA's driver defines, by the needed library of the driver."""
         edges = self.image.outside if names else ()
         outside = {e.needed for e in edges if (e.resolved or _SYSTEM).startswith(_SYSTEM)}
         return {
@@ -413,10 +413,10 @@ class Scope:
         }
 
     def answers(self, name: str, version: str) -> bool:
-        """Return whether anything loaded matches a versioned reference.
+        """Return whether any loaded object matches a versioned reference.
 
-        That is a definition of the version, or one without a version (``check_match`` in glibc's
-        elf/dl-lookup.c).
+        A match is a definition in that version, or one without a version (``check_match`` in
+        glibc's elf/dl-lookup.c).
         """
         wanted = {version, ""}
         self.loader.steps.count(len(self.image.objects))
@@ -438,7 +438,7 @@ class Scope:
             elif edge.resolved.startswith("python:") and self.python is None:
                 found.setdefault(edge.needed, f"{edge.needed} has no export data")
         for name in self.image.system:
-            # The loader of musl has the exports of libc, whatever name it is needed under.
+            # musl's loader has the exports of libc, under each name by which it is needed.
             known = is_driver_soname(name) or self.rules.answers_itself(name)
             if not known and self.target.library_data.get(name) is None:
                 found.setdefault(name, f"{name} has no export data")
@@ -448,7 +448,7 @@ class Scope:
 
     @property
     def why_unexplorable(self) -> str:
-        """Why a symbol may be defined by a library with unknown exports; "" if all are known."""
+        """Why a library with unknown exports may define a symbol; "" if all exports are known."""
         return next(iter(self.unseen.values()), "")
 
     def certain(self, names: frozenset[str]) -> frozenset[str]:
@@ -470,7 +470,7 @@ def strong(library: ObjectFile, names: Iterable[str]) -> frozenset[str]:
 def mismatched(library: ElfFile, scope: Scope) -> Iterator[tuple[str, str, str]]:
     """Yield references whose library has the name, but not in that version.
 
-    Each is a name, a version, and the library's label.
+    Each reference is a name, a version, and the library's label.
     """
     asks: dict[str, list[tuple[str, frozenset[str]]]] = {}
     for (asked, version), names in library.imports.by_version.items():
@@ -499,7 +499,7 @@ def _asks(symbol: Symbol, version: str, library: str) -> bool:
     return symbol.version == version and symbol.library == library and not symbol.weak
 
 
-# Lookup of all undefined symbols, as loaders do it that bind at once.
+# Lookup of all undefined symbols, as by loaders that bind all symbols at load.
 
 
 def look_up(images: Iterable[Image[ElfFile]], loader: ElfLoader) -> Lookups:
@@ -519,7 +519,7 @@ def look_up(images: Iterable[Image[ElfFile]], loader: ElfLoader) -> Lookups:
                 continue
             known = unexplored.get(library.path)
             if known and known.count >= len(left) and scope.why_unexplorable:
-                # As many other symbols are reported from another process already.
+                # Another process has already reported at least as many symbols of this library.
                 left = scope.certain(left)
             if left:
                 left = scope.remaining(left)
@@ -552,21 +552,22 @@ def look_up(images: Iterable[Image[ElfFile]], loader: ElfLoader) -> Lookups:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Leftover:
-    """What an object and its own needs leave undefined."""
+    """The symbols that neither an object nor its needs define."""
 
-    names: frozenset[str]  # undefined and not weak
-    mismatched: tuple[tuple[str, str, str], ...]  # name, version, label of the library without it
+    names: frozenset[str]  # undefined symbols that are not weak
+    # (name, version, label of the library that lacks the version)
+    mismatched: tuple[tuple[str, str, str], ...]
 
 
 class _OwnClosures:
-    """What each object lacks within its own closure: nearly always nothing, in every process."""
+    """The symbols that each object lacks within its own closure; in most cases none."""
 
     def __init__(self, images: Iterable[Image[ElfFile]]) -> None:
         self._known: dict[tuple[str, bool, Interpreter | None], _Leftover] = {}
         self._varying = frozenset(_find_varying(images))
 
     def leftover(self, library: ElfFile, scope: Scope) -> _Leftover:
-        """Return the undefined symbols of a library that nothing it needs defines."""
+        """Return the undefined symbols of a library that none of its needs defines."""
         key = (library.path, scope.image.python, scope.python)
         if key in self._known:
             return self._known[key]
@@ -586,7 +587,7 @@ class _OwnClosures:
 
 
 def _find_varying(images: Iterable[Image[ElfFile]]) -> Iterator[str]:
-    """Yield the objects that do not get the same libraries in every process."""
+    """Yield the objects that get different libraries in different processes."""
     seen: dict[str, Answers] = {}
     for image in images:
         for item, answers in zip(image.objects, image.answers, strict=True):
@@ -596,7 +597,7 @@ def _find_varying(images: Iterable[Image[ElfFile]]) -> Iterator[str]:
 
 
 def _find_unexplorable(names: frozenset[str], scope: Scope) -> tuple[frozenset[str], str]:
-    """Return the names that an unknown library may define, and why it is unknown."""
+    """Return the names that an unknown library may define, and why the library is unknown."""
     if not names:
         return names, ""
     if scope.why_unexplorable:
@@ -664,7 +665,7 @@ def _function(name: str) -> str:
 
 
 def _pair(exported: Iterable[str], wanted: dict[str, list[str]]) -> Iterable[tuple[str, str]]:
-    """Yield exported and wanted names that are one function but for the ABI."""
+    """Yield pairs of an exported and a wanted name, one function compiled for different ABIs."""
     for name in exported:
         if name[:2] == "_Z" and (asked := wanted.get(function_of(name))):
             yield from ((name, each) for each in asked)

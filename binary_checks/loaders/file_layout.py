@@ -1,4 +1,4 @@
-"""The files of a package, and of those installed next to it, in one prefix."""
+"""The files of a package, and of packages installed next to it, in one prefix."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ObjectT = TypeVar("ObjectT", bound=ObjectFile)
 
 _MOST_LINKS = 40  # links that Linux follows for one path
 _LONGEST_PATH = 4095  # characters of a path that Linux accepts
-# Files with one name; if there are more, names with a folder are not looked up this way.
+# Limit on files with the same name; above it, names with a folder are not looked up this way.
 _MOST_NAMESAKES = 64
 _ODD_PARTS = re.compile(r"(?:\A|/)\.{0,2}(?:/|\Z)")  # a part of a path that is "", "." or ".."
 
@@ -33,27 +33,27 @@ class Conventions(Generic[ObjectT]):
     """How a system compares names, files and architectures."""
 
     name: Callable[[str], str] = _as_it_is
-    """Normalises a needed name."""
+    """Normalises the name of a needed library."""
     by_file: bool = False
-    """Whether a library is known only by its file name, not by the name in it."""
+    """Whether only a library's file name counts, not the name stated in it."""
     path: Callable[[str], str] = _as_it_is
     """Normalises a path."""
     fits: Callable[[ObjectT, str], bool] = is_of
-    """Whether an object may be loaded into a process of an architecture."""
+    """Tests whether an object may be loaded into a process of an architecture."""
 
 
 def relocate(package: Package, layout: Layout) -> Package:
-    """Return a package with the paths that it has in a prefix of another layout.
+    """Return a package with its paths changed to the prefix of another layout.
 
     The paths of a ``cp38-abi3`` wheel begin with ``lib/python3.8``, those of the judged package
-    perhaps with ``lib/python3.11``; on the user's machine both are in one site-packages.
+    perhaps with ``lib/python3.11``; on the user's machine both packages are in one site-packages.
     """
     if package.layout == layout:
         return package
 
     def move(path: str) -> str:
         if package.layout.inside(path) is None and not package.layout.climbs:
-            return path  # relative to the prefix, wherever site-packages is
+            return path  # relative to the prefix, so independent of site-packages
         return layout.place(package.layout.shorten(path))
 
     return replace(
@@ -73,9 +73,9 @@ def relocate(package: Package, layout: Layout) -> Package:
 
 
 class FileLayout(Generic[ObjectT]):
-    """One prefix with several packages installed; the first one is judged.
+    """One prefix with several packages installed; the first package is judged.
 
-    It has objects of one format only.
+    All objects in the layout have the same format.
     """
 
     def __init__(
@@ -96,13 +96,14 @@ class FileLayout(Generic[ObjectT]):
                 key=lambda item: (item.path, item.architecture),
             )
         )
-        self.origins: dict[str, str] = {}  # the other package that has a path
-        self.unread: dict[str, str] = {}  # why there are no facts about a path
+        # path -> name of the other package that contains the file
+        self.origins: dict[str, str] = {}
+        self.unread: dict[str, str] = {}  # path -> why there are no facts about the file
         self._files: dict[str, tuple[ObjectT, ...]] = {}
         self._by_name: dict[str, list[ObjectT]] = {}
         for brought in packages:
             self._install(brought, "" if brought is package else brought.name)
-        self._links: dict[str, str] = {}  # the target of each symbolic or hard link
+        self._links: dict[str, str] = {}  # path of a symbolic or hard link -> its target
         for brought in packages:
             self._link(brought, "" if brought is package else brought.name)
         self.prefix = package.layout
@@ -121,7 +122,7 @@ class FileLayout(Generic[ObjectT]):
                     self._by_name.setdefault(name, []).append(item)
 
     def _link(self, package: Package, origin: str) -> None:
-        """Make libraries known by the names of links to them: libx.so.1 -> libx.so.1.2.3."""
+        """Add the names of links to libraries: libx.so.1 -> libx.so.1.2.3."""
         links = [member for member in package.members if member.target]
         self._links.update((self._normalise_path(each.path), each.target) for each in links)
         for member in links:
@@ -133,7 +134,7 @@ class FileLayout(Generic[ObjectT]):
                 self._by_name.setdefault(name, []).extend(found)
 
     def _follow(self, path: str) -> str:
-        """Resolve links in a path, of directories too; return "" for a circle."""
+        """Resolve links in a path, including links to directories; return "" for a circle."""
         for _ in range(_MOST_LINKS if len(path) <= _LONGEST_PATH else 0):
             beginning, _, rest = path.partition("/")
             while beginning not in self._links:
@@ -145,21 +146,21 @@ class FileLayout(Generic[ObjectT]):
         return ""
 
     def names_of(self, item: ObjectFile) -> frozenset[str]:
-        """Return the names by which an object is needed."""
+        """Return the names under which other objects may need an object."""
         names = (item.file_name,) if self._by_file else (item.name, item.file_name)
         return frozenset(self.normalise_name(name) for name in names if name)
 
     def find(self, directory: str, name: str) -> tuple[ObjectT, ...]:
-        """Return the objects at a place: slices, or files of two packages with the same path."""
+        """Return the objects with this path: slices, or files of two packages."""
         path = self._normalise_path(f"{directory}/{name}" if directory else name)
         if path not in self._files and self._links:
             path = self._follow(path)
         return self._files.get(path, ())
 
     def folders_with(self, name: str) -> Collection[str] | None:
-        """Return the folders that have a file with this name, known or unread.
+        """Return the folders that contain a file with this name, readable or not.
 
-        Return None if the name cannot tell: it contains a folder, which may be a link.
+        Return None if the name contains a folder, which may be a link.
         """
         name = self._normalise_path(name)
         beginning, slash, leaf = name.rpartition("/")
@@ -187,13 +188,13 @@ class FileLayout(Generic[ObjectT]):
         return found
 
     def is_unread(self, directory: str, name: str) -> bool:
-        """Return whether a file lies there that could not be read."""
+        """Return whether the folder contains such a file, but the file could not be read."""
         return self._normalise_path(f"{directory}/{name}".lstrip("/")) in self.unread
 
     def elsewhere(self, name: str, needer: ObjectT) -> tuple[str, ...]:
-        """Return the objects with a file name or soname, wherever they lie.
+        """Return the objects with a file name or soname, in any folder.
 
-        Those with the file name come first: of libx.so and libx.so.1, both with the soname
+        Objects with that file name come first: of libx.so and libx.so.1, both with the soname
         libx.so.1, the loader could find only the second.
         """
         key = self.normalise_name(name), needer.architecture
@@ -217,7 +218,7 @@ class FileLayout(Generic[ObjectT]):
                 yield item.path, self.label(item.path)
 
     def has(self, name: str) -> bool:
-        """Return whether any object has this name, wherever it lies."""
+        """Return whether any object has this name, in any folder."""
         return self.normalise_name(name) in self._by_name
 
     @property
@@ -235,7 +236,7 @@ class FileLayout(Generic[ObjectT]):
         return self.label(item.path)
 
     def labelled(self, label: str) -> ObjectT | None:
-        """Return the object with a label, the first of several slices; None if there is none."""
+        """Return the object with a label (the first of several slices), or None."""
         path = label.split(":", 2)[2] if label.startswith("wheel:") else label
         return next(iter(self._files.get(self._normalise_path(path), ())), None)
 
@@ -255,7 +256,7 @@ class FileLayout(Generic[ObjectT]):
         return not self.origins.get(item.path)
 
     def definers(self, names: frozenset[str], architecture: str) -> Mapping[str, str]:
-        """Return the first object that defines each symbol; symbols without one are left out."""
+        """Map each symbol to the first object that defines it; undefined symbols are left out."""
         found: dict[str, str] = {}
         for item in self.libraries if names else ():
             if len(found) == len(names):
@@ -267,5 +268,5 @@ class FileLayout(Generic[ObjectT]):
 
 
 def is_loadable(item: ObjectFile) -> bool:
-    """Return whether a loader ever maps such an object."""
+    """Return whether any loader maps such an object."""
     return item.kind in {Kind.SHARED, Kind.EXECUTABLE}

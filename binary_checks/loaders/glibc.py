@@ -18,7 +18,7 @@ _LOADER = re.compile(r"ld(?:64|-linux.*)?\.so\.\d")  # ld-linux-x86-64.so.2, ld6
 _INTERPRETERS_OWN = frozenset(
     {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "libutil.so.1"}
 )
-# Libraries that a library of the system needs itself, wherever it lies.
+# Needs of system libraries, which may be in any folder.
 _SYSTEM_NEEDS = {
     "libstdc++.so.6": ("libm.so.6", "libgcc_s.so.1"),
     "libgobject-2.0.so.0": ("libglib-2.0.so.0",),
@@ -30,10 +30,10 @@ _SYSTEM_NEEDS = {
 
 
 def hand_down(library: ElfFile) -> tuple[Directory, ...]:
-    """Return the directories that a library adds to the search of everything below it (DT_RPATH).
+    """Return the directories that a library adds to the search for its needs, and for theirs.
 
-    An object with a DT_RUNPATH adds none, since ld.so then ignores its DT_RPATH (gABI chapter 5,
-    "Shared Object Dependencies").
+    These are its DT_RPATH. An object with a DT_RUNPATH adds none, because ld.so then ignores its
+    DT_RPATH (gABI chapter 5, "Shared Object Dependencies").
     """
     if library.runpath or library.rpath in {(), ("",)}:
         return ()
@@ -58,7 +58,7 @@ def names_of(library: ElfFile, requested: str) -> frozenset[str]:
 
 @functools.cache
 def preloaded(libraries: frozenset[str]) -> tuple[str, ...]:
-    """Return those libraries of the system that a Python process has from the start."""
+    """Return the system libraries that a Python process has loaded from the start."""
     return tuple(
         sorted(name for name in libraries if name in _INTERPRETERS_OWN or _LOADER.fullmatch(name))
     )
@@ -66,12 +66,12 @@ def preloaded(libraries: frozenset[str]) -> tuple[str, ...]:
 
 @functools.cache
 def system_needs(name: str, libraries: frozenset[str]) -> tuple[str, ...]:
-    """Return what a library of the system needs itself, wherever it lies: at least libc."""
+    """Return the needs of a system library in any folder: at least libc."""
     core = sorted(item for item in libraries if item == "libc.so.6" or _LOADER.fullmatch(item))
     return (*_SYSTEM_NEEDS.get(name, ()), *core)
 
 
 def answers_itself(name: str) -> bool:
-    """Return whether the loader itself serves as that library, without a search: never."""
+    """Return whether the loader itself is that library, without a search: never for glibc."""
     del name
     return False

@@ -1,4 +1,4 @@
-"""Load objects into fresh processes as a loader would, and collect what they lack."""
+"""Load objects into fresh processes as a loader would; collect what these processes lack."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from binary_checks.model.python_modules import is_extension, parse_extension_nam
 
 
 def python_of(library: ObjectFile, target: TargetSystem) -> Interpreter | None:
-    """Return the interpreter that imports a library; None if there is no data about it.
+    """Return the interpreter that imports a library; None without data on it.
 
-    A wheel for any Python (``py3-none``) may have one module for each: only 3.10 imports
-    ``_c.cpython-310-….so``, whatever the tags say.
+    A wheel for any Python (``py3-none``) may contain a module for each version: only 3.10 imports
+    ``_c.cpython-310-….so``, regardless of the tags.
     """
     name = parse_extension_name(library.path)
     if name is None or name.implementation != "cpython" or name.version is None:
@@ -42,9 +42,9 @@ def python_of(library: ObjectFile, target: TargetSystem) -> Interpreter | None:
     return target.interpreters.get((name.version, name.free_threaded))
 
 
-# One root in a fresh process, loaded as the loader would: breadth first, in order.
+# One root in a fresh process, loaded as by the loader: breadth first, in order.
 
-_STEPS_OF_AN_OBJECT = 4  # for loading it, and for looking up its symbols later
+_STEPS_OF_AN_OBJECT = 4  # steps for loading an object, and for looking up its symbols later
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,24 +53,26 @@ class Image(Generic[ObjectT]):
 
     root: ObjectT
     objects: tuple[ObjectT, ...]  # in load order, the root first
-    answers: tuple[Answers, ...]  # for each object, including those of other packages
+    # results for the needs of each object, including objects of other packages
+    answers: tuple[Answers, ...]
     system: tuple[str, ...]  # libraries of the system in scope
     unread: tuple[str, ...]  # files that were found but could not be read
-    loaded: Mapping[str, str]  # labels, by the key that they are asked for
+    # labels of loaded libraries, by the key under which they are looked up
+    loaded: Mapping[str, str]
 
     @property
     def edges(self) -> Iterator[Edge]:
-        """All needs of all objects, in the order of searching."""
+        """All edges of all objects, in the order of searching."""
         return (edge for answers in self.answers for edge in answers.edges)
 
     @property
     def outside(self) -> Iterator[Edge]:
-        """The edges that lead to no object of the layout."""
+        """The edges that do not lead to an object of the layout."""
         return (edge for answers in self.answers for edge in answers.outside)
 
     @property
     def python(self) -> bool:
-        """Whether the process is an interpreter, not an executable of the package."""
+        """Whether the process is an interpreter instead of an executable of the package."""
         return self.root.kind is Kind.SHARED
 
 
@@ -79,7 +81,7 @@ def load(
 ) -> Image[ObjectT]:
     """Load a root and everything that it needs.
 
-    ``before`` is what the process has loaded already, in the form of `Image.loaded`.
+    ``before`` are the libraries that the process has already loaded, in the form of `Image.loaded`.
     """
     return _Process(root, loader, before or {}).run()
 
@@ -89,8 +91,9 @@ class _Process(Generic[ObjectT]):
 
     def __init__(self, root: ObjectT, loader: Loader[ObjectT], before: Mapping[str, str]) -> None:
         self.root, self.loader, self.before = root, loader, before
-        self.loaded: dict[str, str] = {}  # labels, by the key that they are asked for
-        self.bits = 0  # the bits of all these, from `Searches.bit`
+        # labels of loaded libraries, by the key under which they are looked up
+        self.loaded: dict[str, str] = {}
+        self.bits = 0  # the bits of all loaded libraries, from `Searches.bit`
         self.system: list[str] = []
         self.objects: dict[str, ObjectT] = {}
         self.unread: list[str] = []
@@ -122,29 +125,29 @@ class _Process(Generic[ObjectT]):
                 self.system.append(library)
 
     def call(self, name: str, label: str) -> None:
-        """Record that a label is loaded under a name, unless another one is."""
+        """Record that a label is loaded under a name, unless the name is already taken."""
         if self.loaded.setdefault(name, label) is label:
             self.bits |= self.loader.searches.bit(name, label)
 
     def add(self, library: ObjectT, requested: str, handed: SearchPath) -> None:
-        """Map a library, and queue it: its needs follow those of libraries mapped before."""
+        """Map a library and queue it: its needs come after those of libraries mapped earlier."""
         self.objects[library.path] = library
         self.queue.append((library, self.loader.hand_down(library, handed)))
         for name in self.loader.answers_to(library, requested):
             self.call(name, self.loader.layout.label(library.path))
 
     def satisfy(self, library: ObjectT, handed: SearchPath) -> Answers:
-        """Look up the needs of a library, and load what is not loaded yet."""
+        """Search for the needs of a library, and load those that are not loaded yet."""
         search = self.loader.searches.needs_of(library, handed, self.root.path)
         if search.loaded is not None and not search.loaded & ~self.bits:
-            return search.answers  # the usual case: everything is loaded already
+            return search.answers  # the usual case: all needs are loaded already
         usual = search.answers.edges
         ends = zip(usual, search.names, search.libraries, strict=True)
         edges = tuple(self.meet(*end, handed) for end in ends)
         return search.answers if all(map(operator.is_, edges, usual)) else Answers(edges)
 
     def meet(self, edge: Edge, name: str, library: ObjectT | None, handed: SearchPath) -> Edge:
-        """Return the edge of a need, and load its library if no loaded one has that name."""
+        """Return the edge of a need; load the library if no loaded library has that name."""
         loaded = self.loaded.get(name)
         if edge.delayed:
             return edge
@@ -181,23 +184,23 @@ class _Process(Generic[ObjectT]):
             self.unread.append(edge.resolved)
 
 
-# What the process has loaded before a root, because the code that loads the root loads it first.
+# Libraries loaded before a root, because the code that loads the root loads them first.
 
 _OUTSIDE_OF_IT = ("system:", "python:")
 
 
 class FirstLoads(Generic[ObjectT]):
-    """What is loaded before each root, with everything that it needs; remembered for many roots."""
+    """The libraries loaded before each root, with their needs; kept for all roots."""
 
     def __init__(self, loader: Loader[ObjectT], loads: Mapping[str, tuple[str, ...]]) -> None:
-        """``loads`` has, by root, the labels of objects that are loaded before it."""
+        """Store ``loads``, which maps each root to the labels of objects loaded before it."""
         self._loader, self._loads = loader, loads
         self._known: dict[tuple[str, tuple[str, ...]], Mapping[str, str]] = {}
 
     def before(self, root: ObjectT) -> Mapping[str, str]:
-        """Return what Python has loaded before the root: labels by key.
+        """Return the libraries that Python has loaded before the root: labels by key.
 
-        An executable is a process of its own, in which nothing is loaded before.
+        An executable runs in a process of its own, in which nothing is loaded before it.
         """
         loads = self._loads.get(root.path)
         if not loads or root.kind is not Kind.SHARED:
@@ -219,11 +222,11 @@ class FirstLoads(Generic[ObjectT]):
         return names
 
 
-# Which objects of a package are loaded by themselves, and which only because others need them.
+# Roots of a package: objects that are loaded directly instead of as needs of other objects.
 
 
 def is_grafted(library: ObjectFile) -> bool:
-    """Return whether a repair tool added the library: it is judged with those that need it."""
+    """Return whether a repair tool added the library, which is judged with its dependents."""
     folders = library.directory.split("/")
     grafted = any(folder.endswith((".libs", ".dylibs")) for folder in folders)
     return grafted or is_grafted_name(library.file_name)
@@ -234,19 +237,20 @@ class Loadings(Generic[ObjectT]):
     """The processes that a package is loaded into."""
 
     roots: tuple[Image[ObjectT], ...]
-    orphans: tuple[Image[ObjectT], ...]  # processes of grafted libraries that no root reaches
-    unreached: tuple[str, ...]  # paths of all these libraries
+    # processes of grafted libraries that are not loaded through any root
+    orphans: tuple[Image[ObjectT], ...]
+    unreached: tuple[str, ...]  # paths of all libraries in these processes
 
 
 def load_roots(
     objects: Iterable[ObjectT], loader: Loader[ObjectT], first: FirstLoads[ObjectT]
 ) -> Loadings[ObjectT]:
-    """Load every root into a process of its own, then what none of them reaches.
+    """Load every root into a separate process, then the libraries that no root loads.
 
-    A root is an extension module, an executable, or a library that nothing in the package needs by
-    name. Further roots are libraries that none of these reaches, since something must open them
-    (libc10.so, if the objects that need it search elsewhere). Grafted libraries are never roots:
-    those that nothing reaches are orphans.
+    A root is an extension module, an executable, or a library that no object of the package needs
+    by name. If a library is not loaded by any of these roots, it becomes a root, too, since
+    something must open it (libc10.so, if the objects that need it search elsewhere). Grafted
+    libraries are never roots: if no root loads them, they are orphans.
     """
     libraries = tuple(objects)
 
@@ -293,7 +297,7 @@ def _not_reached(libraries: Iterable[ObjectT], images: Iterable[Image[ObjectT]])
 def _load_rest(
     rest: list[ObjectT], open_one: Callable[[ObjectT], Image[ObjectT]], wanted: _Wanted
 ) -> Iterator[Image[ObjectT]]:
-    """Load the rest one by one, beginning with those that no other of them needs."""
+    """Load the remaining libraries one by one, beginning with those that no other of them needs."""
     reached: set[str] = set()
     for item in sorted(rest, key=lambda item: item in wanted):
         if item.path not in reached:
@@ -302,7 +306,7 @@ def _load_rest(
             yield image
 
 
-# Undefined symbols, and which of them look like Python's.
+# Undefined symbols, and tests for symbols that look like Python's.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -311,14 +315,15 @@ class Lookups:
 
     unresolved: tuple[UnresolvedSymbol, ...]
     unexplored: tuple[UnexploredSymbols, ...]
-    # Number of symbols, by library of the system without export data.
+    # (system library without export data, number of symbols that it may define).
     unknown_exports: tuple[tuple[str, int], ...] = ()
 
 
 class Unresolved(Generic[ObjectT]):
     """Collects the symbols that nothing in scope defines, and finds other objects that define them.
 
-    Thousands of objects may each lack one: the layout is searched once for all.
+    Each of thousands of objects may lack the same symbol, so the layout is searched once for all of
+    them.
     """
 
     def __init__(self, layout: FileLayout[ObjectT]) -> None:
@@ -326,7 +331,7 @@ class Unresolved(Generic[ObjectT]):
         self._found: dict[tuple[str, str, str, str], tuple[UnresolvedSymbol, str]] = {}
 
     def add(self, item: UnresolvedSymbol, architecture: str, *, asked: str = "") -> None:
-        """Add a symbol that an object lacks, unless another process has lacked it already."""
+        """Add a symbol that an object lacks, unless another process already reported it."""
         key = (item.path, item.architecture, item.name, asked)
         self._found.setdefault(key, (item, architecture))
 
@@ -348,7 +353,7 @@ class Unresolved(Generic[ObjectT]):
 def find_own_python_symbols(
     images: Iterable[Image[ObjectT]], layout: FileLayout[ObjectT]
 ) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Return, by object, its symbols of Python's C API that something loaded with it defines.
+    """Return, for each object, symbols of Python's C API that an object loaded with it defines.
 
     libshiboken6 has its own PyRun_String, so that PySide6 can use the stable ABI.
     """
@@ -367,5 +372,5 @@ def find_own_python_symbols(
 
 
 def is_pythons(name: str) -> bool:
-    """Return whether a name has the form of Python's C API."""
+    """Return whether a name has the form of names in Python's C API."""
     return name.startswith(("Py", "_Py")) and not name.startswith("PyInit")

@@ -1,4 +1,4 @@
-"""What the loaders of all systems have in common: places, search paths, answers."""
+"""The common parts of all systems' loaders: directories, search paths and results."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from binary_checks.model.linkage import expand
 ObjectT = TypeVar("ObjectT", bound=ObjectFile)
 
 _MOST_STEPS = 4_000_000
-"""Some ten seconds of work; the largest packages take a hundredth of it."""
+"""Limit on steps, about ten seconds of work; the largest packages take a hundredth of that."""
 
 
 class Directory(NamedTuple):
     """One directory that a loader searches."""
 
     directory: str | None  # relative to the prefix; None if no package can have a file there
-    rule: Rule  # reported for what is found there
-    absolute: str = ""  # the directory on the user's machine, if it may be the system's own
+    rule: Rule  # the rule reported for a file found in the directory
+    # the directory on the user's machine, if it may be a directory of the system
+    absolute: str = ""
 
 
 def places(elements: Iterable[str], rule: Rule, owner: ElfFile) -> tuple[Directory, ...]:
@@ -42,12 +43,12 @@ class SearchResult(Generic[ObjectT]):
     rule: Rule = Rule.MISSING
     searched: tuple[str, ...] = ()
     library: ObjectT | None = None
-    unknown: str = ""  # why it is not known whether the library is there
-    partly: str = ""  # the only promised systems that have it
+    unknown: str = ""  # why the presence of the library is unknown
+    partly: str = ""  # the promised systems that have the library, if not all do
 
 
 class Steps:
-    """Counts the steps of loading a package's objects: a file of few bytes may ask for hours."""
+    """Counts the steps of loading objects; a small crafted file may cause hours of work."""
 
     def __init__(self, factor: int = 1) -> None:
         self._most, self._taken = factor * _MOST_STEPS, 0
@@ -63,7 +64,7 @@ class Steps:
 
 
 class Loader(Protocol[ObjectT]):
-    """How the loader of one system names, finds and keeps libraries."""
+    """Functions by which one system's loader names and finds libraries."""
 
     @property
     def layout(self) -> FileLayout[ObjectT]:
@@ -71,15 +72,15 @@ class Loader(Protocol[ObjectT]):
 
     @property
     def target(self) -> TargetSystem:
-        """The system whose loader this is."""
+        """The loader's system."""
 
     def begin(self, root: ObjectT) -> SearchPath:
         """Return the directories that a process searches for everything that the root needs."""
 
     def hand_down(self, library: ObjectT, handed: SearchPath) -> SearchPath:
-        """Return the directories for a library's needs and everything below it.
+        """Return the directories for a library's needs, and for the needs of those in turn.
 
-        ``handed`` are the directories that were handed down to it.
+        ``handed`` are the directories that the library itself was handed down.
         """
 
     def search(self, library: ObjectT, handed: SearchPath) -> SearchPath:
@@ -95,23 +96,23 @@ class Loader(Protocol[ObjectT]):
         """Return the keys, as from ``called``, that a library satisfies once it is loaded."""
 
     def preloaded(self) -> Mapping[str, str]:
-        """Return what a Python process has from the start.
+        """Return the libraries that a Python process has loaded from the start.
 
-        Labels (``system:NAME``, ``python:NAME``) by name.
+        Values are labels (``system:NAME``, ``python:NAME``), keys are names.
         """
 
     def symbol_prefixes(self, library: str) -> tuple[str, ...]:
-        """Return the prefixes of symbols that only this library of the system has.
+        """Return prefixes of symbols that belong only to this system library.
 
-        It is for libraries without export data.
+        They are used for libraries without export data.
         """
 
     def system_needs(self, name: str) -> Iterable[str]:
-        """Return what a library of the system needs itself, wherever it lies."""
+        """Return the needs of a system library, regardless of its folder."""
 
     @property
     def steps(self) -> Steps:
-        """The steps taken so far."""
+        """The counter of steps."""
 
     @property
     def searches(self) -> Searches[ObjectT]:
@@ -119,17 +120,18 @@ class Loader(Protocol[ObjectT]):
 
 
 # Search paths. One object may name thousands of directories, need thousands of libraries, and hand
-# its directories down to everything below it. So a search does not visit the directories one by
-# one: the layout knows which folders have a file with a name, and only these are visited.
+# its directories down to all its needs. A search therefore does not visit the directories one by
+# one: the layout knows which folders contain a file with a given name, and only these are visited.
 
-_STEPS_OF_A_LOOK = 4  # for looking into a directory, where naming one takes one step
-_CHARACTERS = 16  # of a directory's name that count as one step
+_STEPS_OF_A_LOOK = 4  # steps for searching a directory; naming a directory takes one step
+_CHARACTERS = 16  # characters of a directory's name that count as one step
 
 
 class SearchPath:
     """The directories that a loader searches for the needs of one object, in order.
 
-    They are the object's own, followed by those of ``above``, which were handed down to it.
+    The object's own directories come first, then the directories of ``above``, which were handed
+    down to the object.
     """
 
     def __init__(
@@ -141,7 +143,7 @@ class SearchPath:
     ) -> None:
         self.own, self.above = own, above
         self.program = program
-        """The directory of the program that everything is loaded into, on macOS."""
+        """On macOS, the directory of the program into which everything is loaded."""
         self._paths = paths
         self._searched: dict[Directory, tuple[str, ...]] = {}
         self._others: dict[str, tuple[str, ...]] = {}
@@ -149,9 +151,10 @@ class SearchPath:
     def having(
         self, name: str, also: Collection[str] = (), absolute: Collection[str] = ()
     ) -> Iterator[Directory]:
-        """Yield the directories that may have a file with this name, in order.
+        """Yield the directories that may contain a file with this name, in order.
 
-        Directories in ``also``, and those of the user's machine in ``absolute``, are included too.
+        Directories in ``also``, and directories of the user's machine in ``absolute``, are
+        included, too.
         """
         folders = self._paths.layout.folders_with(name)
         if folders is not None:
@@ -170,7 +173,7 @@ class SearchPath:
                 yield from (part.own[place] for place in sorted(found))
 
     def searched(self, last: Directory) -> tuple[str, ...]:
-        """Return the directories of the prefix that are searched up to this one, each once."""
+        """Return the directories of the prefix searched up to this one, without duplicates."""
         if last not in self._searched:
             self._searched[last] = self._list_up_to(last)
         return self._searched[last]
@@ -187,7 +190,7 @@ class SearchPath:
 
     @cached_property
     def directories(self) -> tuple[str, ...]:
-        """All directories of the prefix that are searched, each once."""
+        """All directories of the prefix that are searched, without duplicates."""
         if self.above is None:
             return self.named
         parts = [part.named for part in self._parts()]
@@ -209,14 +212,14 @@ class SearchPath:
 
     @cached_property
     def named(self) -> tuple[str, ...]:
-        """Its own directories of the prefix, each once."""
+        """The object's own directories of the prefix, without duplicates."""
         return tuple(
             dict.fromkeys(each.directory for each in self.own if each.directory is not None)
         )
 
     @cached_property
     def ordinals(self) -> dict[Directory, int]:
-        """For each own directory, how many directories of the prefix are searched up to it."""
+        """Own directory -> number of directories of the prefix that are searched up to it."""
         seen: set[str] = set()
         found: dict[Directory, int] = {}
         for each in self.own:
@@ -227,7 +230,7 @@ class SearchPath:
 
     @cached_property
     def places(self) -> dict[str, int]:
-        """The first position of each own directory, by its path with links resolved."""
+        """Path of each own directory, with links resolved -> its first position."""
         found: dict[str, int] = {}
         for place, each in enumerate(self.own):
             if each.directory is not None:
@@ -236,7 +239,7 @@ class SearchPath:
 
     @cached_property
     def absolute(self) -> dict[str, int]:
-        """The first position of each own directory of the user's machine, by its path."""
+        """Path of each own directory on the user's machine -> its first position."""
         found: dict[str, int] = {}
         for place, each in enumerate(self.own):
             if each.absolute:
@@ -252,7 +255,7 @@ def _meet(places: dict[str, int], wanted: Collection[str]) -> list[int]:
 
 
 class SearchPaths:
-    """Makes the search paths of a layout, each once, within the limit on steps."""
+    """Makes the search paths of a layout, each only once, within the limit on steps."""
 
     def __init__(self, layout: FileLayout[Any], steps: Steps) -> None:
         self.layout, self.count = layout, steps.count
@@ -282,7 +285,7 @@ class SearchPaths:
         own: Callable[[ObjectT], tuple[Directory, ...]],
         handed: SearchPath,
     ) -> SearchPath:
-        """Put the directories that a library adds before those that were handed down to it."""
+        """Return the directories that a library adds, followed by those handed down to it."""
         key = (id(library), id(handed))
         if key not in self._handed:
             added = tuple(dict.fromkeys(own(library)))
@@ -292,7 +295,7 @@ class SearchPaths:
         return self._handed[key]
 
 
-# Results of looking up the needs of objects, remembered for all processes.
+# Results of searching for the needs of objects, kept for all processes.
 
 _OUTSIDE = ("system:", "python:")
 _BITS = 4096
@@ -300,7 +303,7 @@ _BITS = 4096
 
 
 class Answers:
-    """The results for all needs of one object, shared by all processes that have the same.
+    """The results for all needs of one object, shared by all processes with the same results.
 
     In a package of 800 objects that need each other, each process has 640,000 edges.
     """
@@ -315,12 +318,12 @@ class Answers:
 
     @cached_property
     def resolved(self) -> Mapping[str, str | None]:
-        """Where each needed name leads."""
+        """Needed name -> label of the library found."""
         return {edge.needed: edge.resolved for edge in self.edges}
 
     @cached_property
     def outside(self) -> tuple[Edge, ...]:
-        """The edges that lead nowhere, or to libraries of the system or of Python."""
+        """The edges to missing libraries, or to libraries of the system or of Python."""
         return tuple(e for e in self.edges if (e.resolved or _OUTSIDE[0]).startswith(_OUTSIDE))
 
     @cached_property
@@ -332,7 +335,7 @@ class Answers:
 
 
 class Search(Generic[ObjectT]):
-    """The results for all needs of one object, as if nothing had been loaded before."""
+    """The results for all needs of one object, if nothing was loaded before."""
 
     def __init__(
         self,
@@ -345,13 +348,13 @@ class Search(Generic[ObjectT]):
         self.names = names  # the key of each need among loaded libraries
         self.libraries = libraries  # the object that each need leads to, or None
         self.loaded = loaded
-        """Bits of what must be loaded so that the answers need no change; None if bits cannot
-        tell.
+        """Bits of the libraries that must be loaded for these answers to be valid unchanged; None
+        if bits cannot represent them.
         """
 
 
 class Searches(Generic[ObjectT]):
-    """Remembers searches, which depend on directories and not on the process."""
+    """Keeps searches, whose results depend on directories, not on the process."""
 
     def __init__(self, loader: Loader[ObjectT]) -> None:
         self._loader = loader
@@ -359,7 +362,7 @@ class Searches(Generic[ObjectT]):
         self._bits: dict[tuple[str, str], int] = {}
 
     def bit(self, name: str, label: str) -> int:
-        """Return the bit for "this name is loaded, and is this label"; 0 if there are too many."""
+        """Return the bit for "label is loaded under this name"; 0 if there are too many names."""
         if (name, label) not in self._bits:
             self._bits[name, label] = 1 << len(self._bits) if len(self._bits) < _BITS else 0
         return self._bits[name, label]
@@ -367,7 +370,7 @@ class Searches(Generic[ObjectT]):
     def needs_of(self, library: ObjectT, handed: SearchPath, root: str) -> Search[ObjectT]:
         """Return the results for a library's needs, with the directories handed down to it.
 
-        Their edges have the root for which they were first found.
+        The edges have the root for which the search was first done.
         """
         key = (id(library), id(handed))  # hashing an object would hash all its symbols
         if key not in self._known:
@@ -417,7 +420,7 @@ class Searches(Generic[ObjectT]):
 
 
 def _each_once(library: ObjectT) -> tuple[Dependency, ...]:
-    """Return each needed name once; a need at load precedes one at the first call."""
+    """Return each needed name only once; a need at load comes before a need at the first call."""
     needs: dict[str, Dependency] = {}
     for need in sorted(library.needed, key=lambda need: need.delayed):
         needs.setdefault(need.name, need)

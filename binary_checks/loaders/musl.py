@@ -8,31 +8,31 @@ from binary_checks.loaders.loader import Directory, places
 from binary_checks.model import ElfFile, Rule
 
 SKIPS_FOREIGN_FILES = False
-"""The first file with the name is taken, whatever it is."""
+"""The first file with the name is taken, even if it is for another architecture."""
 CHECKS_VERSIONS = False
 """Symbol versions are ignored: only names count."""
 
-# The reserved names in dynlink.c (``load_library``); what follows the dot is ignored, as in
+# The reserved names in dynlink.c (``load_library``); any text after the dot is accepted, as in
 # libc.so.6.
 _ITSELF = re.compile(r"lib(?:c|pthread|rt|m|dl|util|xnet)\..*|ld-musl-.*\.so\.1")
 _ORIGIN = re.compile(r"\$(?:ORIGIN|\{ORIGIN\})")
 
 
 def hand_down(library: ElfFile) -> tuple[Directory, ...]:
-    """Return the directories that a library adds to the search of everything below it.
+    """Return the directories that a library adds to the search for its needs, and for theirs.
 
     musl treats DT_RPATH and DT_RUNPATH alike.
     """
     rule = Rule.RUNPATH if library.runpath else Rule.RPATH
     elements = library.runpath or library.rpath
     if any("$" in _ORIGIN.sub("", element) for element in elements):
-        return ()  # musl knows no other token, and drops a path that has one
+        return ()  # musl knows no other token, and drops a path that contains one
     # musl skips an empty element; for glibc it is the current directory.
     return places(filter(None, elements), rule, library)
 
 
 def search(library: ElfFile) -> tuple[Directory, ...] | None:
-    """Return None: a library's own needs are looked up where everything below it is."""
+    """Return None: a library's own needs are searched for in the directories handed down."""
     del library
     return None
 
@@ -43,16 +43,16 @@ def names_of(library: ElfFile, requested: str) -> frozenset[str]:
 
 
 def preloaded(libraries: frozenset[str]) -> tuple[str, ...]:
-    """Return those libraries of the system that a Python process has from the start."""
+    """Return the system libraries that a Python process has loaded from the start."""
     return tuple(sorted(name for name in libraries if name.startswith("libc.musl-")))
 
 
 def system_needs(name: str, libraries: frozenset[str]) -> tuple[str, ...]:
-    """Return what a library of the system needs itself, wherever it lies: libc, the loader."""
+    """Return the needs of a system library in any folder: libc, the loader."""
     del name
     return preloaded(libraries)
 
 
 def answers_itself(name: str) -> bool:
-    """Return whether the loader itself serves as that library, without a search (libc, libm …)."""
+    """Return whether the loader itself is that library, without a search (libc, libm …)."""
     return _ITSELF.fullmatch(name) is not None

@@ -1,14 +1,16 @@
-"""Which objects of a package are reached by its users, and which are known to be optional.
+"""Objects of a package that its users reach, and objects that are known to be optional.
 
-Reached are: every extension module, since Python imports it; objects that the package's own code
-names or opens; objects where other packages look for libraries (outside of site-packages) or users
-for programs; and everything that one of these needs by name. If a package has none of these, as
-packages of libraries alone, it serves others, and all of it is reached.
+These objects are reached: every extension module, because Python imports it; objects that the
+package's own code names or opens; objects where other packages search for libraries (outside of
+site-packages) or users search for programs; and everything that a reached object needs by name. If
+a package has none of these, as a package that contains only libraries, it serves other packages,
+and all its objects are reached.
 
-No import reaches the rest: plugins that native code opens by a name computed at run time, programs
-that nobody starts, helpers that other programs load. Nobody can tell whether users meet a fault in
-them. A name among the strings of native code is only an attempt, since the code handles a failure
-of dlopen (libtbbbind of tbb); it counts only for the package's own libraries.
+No import reaches any other object: plugins that native code opens by a name computed at run time,
+programs that nobody starts, helpers that other programs load. It is unknown whether users meet a
+fault in such an object. A name among the strings of native code is only an attempt, because the
+code handles a failure of dlopen (libtbbbind of tbb); it counts only for the package's own
+libraries.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ _HELPERS = {
     "ompd_initialize": "debuggers open it",
     "malloc": "it replaces malloc if a user preloads it",
 }
-"""Symbols exported by libraries that are made for another program, and how they get into it:
+"""Symbols exported by libraries that are made for another program, and how the program loads them:
 libarcher and libiomp5_db of Intel's OpenMP, libtbbmalloc_proxy of tbb.
 """
 _PLUGINS = frozenset({"plugin", "plugins", "qml"})
@@ -50,9 +52,9 @@ def find_dispensable_objects(
 ) -> Iterator[DispensableObject]:
     """Yield the objects that a package can do without, by path.
 
-    ``tried`` are extension modules whose failing import the package survives. If that is all it
-    has, none counts as optional, since then a platform tag would promise nothing (MarkupSafe,
-    simplejson).
+    ``tried`` are extension modules whose import may fail without stopping the package. If all its
+    modules are such, none counts as optional, since a platform tag would then promise nothing
+    (MarkupSafe, simplejson).
     """
     if code.unread:
         return
@@ -95,10 +97,10 @@ def find_dispensable_objects(
 
 
 def _find_guided(objects: Mapping[str, ObjectFile], code: CodeNames) -> frozenset[str]:
-    """Return programs that code starts with a search path, and what it names to them.
+    """Return programs that code starts with a search path, and objects that code names to them.
 
     ai_edge_litert passes the name of libLiteRtCompilerPlugin_Qualcomm.so to apply_plugin_main,
-    which opens it.
+    which opens that library.
     """
     known = {path: objects[path] for path in code.named & objects.keys()}
     programs = {path for path, item in known.items() if item.kind is Kind.EXECUTABLE}
@@ -107,14 +109,14 @@ def _find_guided(objects: Mapping[str, ObjectFile], code: CodeNames) -> frozense
 
 
 def _find_needs_of_extras(package: Package, linkage: Linkage) -> dict[str, list[str]]:
-    """Return objects that lack a library which an extra's requirement may provide, with these.
+    """Map objects to the requirements of extras that may provide a library they lack.
 
     kivy's gstplayer needs gstreamer-1.0-0.dll, and Kivy[media] requires kivy-deps.gstreamer.
     onnxruntime-gpu's provider needs seven libraries of CUDA, some of which its extras provide only
-    indirectly: none of their five wheels is named after cublas.
+    indirectly: none of the five required wheels is named after cublas.
     """
     every = find_names_in_extras(package.claims.requirements)
-    builds = "-dev"  # suffix of extras' requirements that only builds need
+    builds = "-dev"  # suffix of requirements that an extra needs only for builds
     names = RequiredNames(sorted(name for name in every if not name.endswith(builds)))
     found: dict[str, set[str]] = {}
     for edge in linkage.edges if names.names else ():
@@ -124,10 +126,10 @@ def _find_needs_of_extras(package: Package, linkage: Linkage) -> dict[str, list[
 
 
 def _read_needs(linkage: Linkage) -> dict[str, set[str]]:
-    """Return what each object may load, by path.
+    """Map each object's path to the objects that it may load.
 
-    Thousands of objects may share the thousands of places where a library lies elsewhere. These
-    places are the needs of a group, whose name is no path.
+    Thousands of objects may share the thousands of files where a library lies elsewhere. Such files
+    are a group, whose name is not a path.
     """
     needs: dict[str, set[str]] = {}
     for edge in linkage.edges:
@@ -157,9 +159,9 @@ def _find_replaced(
 ) -> Iterator[tuple[str, str]]:
     """Yield objects that code names together with another file of that name that lacks nothing.
 
-    tables tries libblosc2.dll in tables.libs and the one next to the module, which needs DLLs that
-    delvewheel renamed when it repaired the first copy. Windows uses the loaded one for all that
-    need the name.
+    tables tries libblosc2.dll in tables.libs, and the file next to the module, which needs DLLs
+    that delvewheel renamed when it repaired the first file. Windows uses the loaded file for all
+    needs of that name.
     """
     if linkage.format != Format.PE:
         return
@@ -172,7 +174,7 @@ def _find_replaced(
 
 
 def _reverse(needs: Mapping[str, Iterable[str]]) -> dict[str, set[str]]:
-    """Return what may load each object, by path."""
+    """Map each object's path to the objects that may load it."""
     users: dict[str, set[str]] = {}
     for path, found in needs.items():
         for other in found:
@@ -200,20 +202,22 @@ def _find_demanded(package: Package, code: CodeNames, spared: Collection[str]) -
 
 
 def _find_completed(code: CodeNames) -> Iterator[str]:
-    """Yield what code may open by a name that it completes, if it names no library in that folder.
+    """Yield objects that code may open by a name that it completes.
 
-    If it names one, that one always works, and the others are for some machines: bitsandbytes opens
-    libbitsandbytes_cpu.so, or one of a dozen for versions of CUDA and ROCm.
+    If code also names a library in the same folder, none is yielded: that library works everywhere,
+    and the others are for some machines. bitsandbytes opens libbitsandbytes_cpu.so, or one of a
+    dozen for versions of CUDA and ROCm.
     """
     spelled = {path.rpartition("/")[0] for path in code.named}
     yield from (path for path in code.completed if path.rpartition("/")[0] not in spelled)
 
 
 def _find_optional(objects: Collection[ObjectFile]) -> Iterator[str]:
-    """Yield objects that something may open, and that no object needs by name.
+    """Yield objects that something may open, but that no object needs by name.
 
-    Helpers of other programs, libraries named in strings of others, and libraries in a folder of
-    plugins (pyqt5_qt5 has Qt without Python code, with plugins for parts of Qt that it lacks).
+    These are helpers of other programs, libraries named in strings of other objects, and libraries
+    in a folder of plugins (pyqt5_qt5 has Qt without Python code, with plugins for parts of Qt that
+    it lacks).
     """
     needed = {need.name.rpartition("/")[2] for item in objects for need in item.needed}
     strings = {name for item in objects if item.opened for name in item.opened.names}

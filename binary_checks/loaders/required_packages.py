@@ -1,4 +1,4 @@
-"""Packages given along with one: which of them it requires, which it lacks, what they provide."""
+"""Given packages: which of them a package requires, which are missing, what they provide."""
 
 from __future__ import annotations
 
@@ -63,11 +63,12 @@ _MOST_CHOICES = 64  # combinations of versions, if several are given for several
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MatchedPackages:
-    """The given packages that are installed next to a package, and what is missing."""
+    """The given packages that are installed next to a package, and missing requirements."""
 
     packages: tuple[Package, ...]
     missing: tuple[str, ...]  # names of required distributions that are not given
-    refused: tuple[str, ...]  # given in a version that the requirements exclude: sentences
+    # sentences on packages given in a version that the requirements exclude
+    refused: tuple[str, ...]
 
 
 def match_requirements(
@@ -75,9 +76,9 @@ def match_requirements(
 ) -> MatchedPackages:
     """Match given packages with the requirements that apply on the target, without extras.
 
-    An installer never installs a version that the requirements exclude: such a package is left out,
-    and reported unless another version fits. Requirements of given packages count too: torch gets
-    libraries of CUDA through the requirements of cuda-toolkit.
+    An installer never installs a version that the requirements exclude: a package in such a version
+    is left out, and reported unless another version of it fits. Requirements of given packages
+    count, too: torch gets libraries of CUDA through the requirements of cuda-toolkit.
     """
     requirements, others = tuple(requirements), tuple(others)
     if not others:
@@ -107,9 +108,9 @@ def match_requirements(
 def find_required(
     requirements: Iterable[str], given: Mapping[str, Package], target: TargetSystem
 ) -> dict[str, list[Requirement]]:
-    """Return everything that is required, directly or by given packages that are required.
+    """Return all requirements, direct ones and those of required packages that are given.
 
-    Keys are normalised names. Extras are followed as far as their packages are given.
+    Keys are normalised names. Extras are followed if the packages with the extras are given.
     """
     wanted: dict[str, list[Requirement]] = {}
     for _, item in _follow(requirements, given, target):
@@ -124,8 +125,8 @@ def find_misfits(
 ) -> tuple[MisfitVersion, ...]:
     """Return packages given in a version that a direct or indirect requirement excludes.
 
-    Of several given versions an installer takes one that fits, if need be an older one. If no
-    combination fits, the newest versions are reported.
+    If several versions of a package are given, an installer takes one that fits, if necessary an
+    older one. If no combination of versions fits, the newest versions are reported.
     """
     requirements = tuple(requirements)
     candidates: dict[str, dict[str, Package]] = {}
@@ -136,7 +137,7 @@ def find_misfits(
         for name, by_version in candidates.items()
     }
     newest = {name: packages[0] for name, packages in choices.items()}
-    # Few packages are given in several versions, and only required ones matter.
+    # Few packages are given in several versions, and only required packages matter.
     several = [
         name
         for name in find_required(requirements, newest, target)
@@ -155,7 +156,7 @@ def find_misfits(
 def find_given_families(
     package: Package, others: Iterable[Package], requirements: Iterable[str], target: TargetSystem
 ) -> GivenFamilies:
-    """Return the libraries of other packages that open further libraries of their family."""
+    """Return the libraries of other packages that open further libraries of their own family."""
     beside = (
         relocate(each, package.layout)
         for each in match_requirements(requirements, others, target).packages
@@ -185,7 +186,10 @@ def _hold(
 
 
 def _may_be_for(target: TargetSystem, package: Package) -> bool:
-    """Return whether an installer may install it: a folder may hold wheels of other systems."""
+    """Return whether an installer may install the package on the target.
+
+    A given folder may contain wheels for other systems.
+    """
     systems = package.claims.systems
     return not systems or any(
         each.system in ("", ANY_SYSTEM, target.system)
@@ -204,7 +208,7 @@ def _newest_last(package: Package) -> tuple[bool, Version]:
 def _follow(
     requirements: Iterable[str], given: Mapping[str, Package], target: TargetSystem
 ) -> Iterator[tuple[Package | None, Requirement]]:
-    """Yield each applicable requirement and the package that states it (None: the judged one)."""
+    """Yield each applicable requirement with the package stating it (None: the judged package)."""
     direct = tuple(applicable(requirements, target))
     yield from ((None, item) for item in direct)
     asked: dict[str, frozenset[str]] = {}
@@ -235,26 +239,26 @@ def _by_name(requirements: Iterable[Requirement]) -> dict[str, list[Requirement]
 
 
 def fits(version: str, requirement: Requirement) -> bool:
-    """Return whether a version meets a requirement; pre-releases count, since they were given."""
+    """Return whether a version meets a requirement; a pre-release may, because the user gave it."""
     try:
         return requirement.specifier.contains(Version(version), prereleases=True)
     except ValueError:
         return True  # an invalid version cannot be compared
 
 
-# Which required distributions, if they are not given, may provide a library that is not found.
+# Required distributions that were not given, but may provide a library that is not found.
 
 _GRAFTED_FOLDER = re.compile(r"(?:\A|/)(?P<owner>[^/]*)\.(?:libs|dylibs)(?:/|\Z)")
 _CXX = "libstdc++.so.6"
 _NOBODYS = frozenset({"bin", "lib", "lib64"})
-"""Folders of site-packages that are not importable packages. open3d, which requires dash and flask,
-looks for libEGL.so.1 in site-packages/lib.
+"""Folders of site-packages that are not importable packages, and belong to no distribution. open3d,
+which requires dash and flask, searches for libEGL.so.1 in site-packages/lib.
 """
 _NOT_HERE = "not here, and no system promises it: add the package or the folder that has it"
 _HOSTS = "the program that loads the file may define them"
-# Pairs of needs and requirements; the largest packages have some ten thousand.
+# Limit on pairs of needs and requirements; the largest packages have some ten thousand.
 _MOST_PAIRS = 4_000_000
-# Names that are looked up only in their place, not among loaded libraries.
+# Beginnings of names that are looked up only as paths, not among loaded libraries.
 _BY_ITS_PLACE_ALONE = ("@loader_path/", "@executable_path/")
 
 
@@ -265,7 +269,7 @@ def find_providers(
     missing: tuple[str, ...],
     target: TargetSystem,
 ) -> tuple[Edge, ...]:
-    """Return the edges; add to unresolved ones the missing requirements that may provide them."""
+    """Return the edges; unresolved ones with missing requirements that may provide the library."""
     if all(map(_is_settled, edges)):
         return edges
     if package.claims.partial:
@@ -286,12 +290,12 @@ def find_indirect_providers(
 ) -> tuple[Edge, ...]:
     """Return the edges; add requirements of given packages that may provide libraries of CUDA.
 
-    Only given packages count that objects load something of without requiring them: torchaudio and
-    fbgemm-gpu expect their users to have torch, which requires CUDA's wheels.
+    A given package counts only if objects load something from it although it is not required:
+    torchaudio and fbgemm-gpu expect their users to have torch, which requires CUDA's wheels.
     """
     if all(map(_is_settled, edges)):
         return edges
-    # Each tuple once, since many edges share it.
+    # Each tuple only once, since many edges share it.
     shared = {id(edge.elsewhere): edge.elsewhere for edge in edges}.values()
     ends = chain((edge.resolved for edge in edges), *shared)
     labels = {end.split(":")[1] for end in ends if end and end.startswith("wheel:")}
@@ -312,7 +316,10 @@ def _is_settled(edge: Edge) -> bool:
 
 
 def _excuse_missing(edge: Edge) -> Edge:
-    """Excuse a single file or a build folder: it is unknown what users install along with it."""
+    """Mark an unresolved edge as unknown, for a package that is a single file or a build folder.
+
+    It is unknown what users install together with such a package.
+    """
     return edge if _is_settled(edge) or edge.elsewhere else replace(edge, unknown=_NOT_HERE)
 
 
@@ -327,11 +334,11 @@ def separate_provided_symbols(
     missing: Iterable[str],
     target: TargetSystem,
 ) -> tuple[tuple[UnresolvedSymbol, ...], tuple[UnexploredSymbols, ...]]:
-    """Return the symbols that are really undefined, and those left to the loading program.
+    """Split symbols into undefined ones and those that other objects of the process may define.
 
-    daal's libonedal.so.4, for the modules of scikit-learn-intelex, needs symbols of libtbb.so.12
-    (of tbb, which daal requires) and of libstdc++.so.6 and names neither; the modules that load it
-    need both. A module of the package itself has to name what it needs.
+    libonedal.so.4 of daal, for the modules of scikit-learn-intelex, needs symbols of libtbb.so.12
+    (of tbb, which daal requires) and of libstdc++.so.6, but lists neither; the modules that load it
+    need both libraries. A module of the judged package itself must list the libraries it needs.
     """
     required = frozenset(missing)
     modules = {item.path for item in package.objects if is_extension(item)} if unresolved else ()
@@ -362,24 +369,24 @@ def _is_of_cxx(name: str, target: TargetSystem) -> bool:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class _Searched:
-    """What is known about the folders in which a library was looked for."""
+    """Facts about the folders in which a library was searched for."""
 
     folders: tuple[str, ...]
-    repaired: bool  # a repair tool made one of them for this package
-    repaired_missing: bool  # and that one is missing
-    folder_missing: bool  # one that belongs to the package is missing
-    words: frozenset[str]  # first words of the names of the package's own libraries in them
+    repaired: bool  # whether a repair tool made one of the folders for this package
+    repaired_missing: bool  # whether that folder is missing
+    folder_missing: bool  # whether a folder that belongs to the package is missing
+    words: frozenset[str]  # first words of the names of the package's own libraries in the folders
 
 
 class _Question(NamedTuple):
-    """What the answer depends on, if the library's name alone does not give it."""
+    """The facts on which the providers of a library depend in addition to its name."""
 
     searched: _Searched
-    prefix: tuple[str, ...]  # the environment's ``lib``, if it is searched too
-    only_theirs: bool  # only requirements that a folder is named after
+    prefix: tuple[str, ...]  # the environment's ``lib``, if the loader searches it, too
+    only_theirs: bool  # count only requirements that a folder is named after
     user: tuple[str, str] | None  # the object, if its other needs count
-    of_own: bool  # the package has libraries with similar names
-    nvidias: bool  # the library has a name as in NVIDIA's wheels
+    of_own: bool  # whether the package has libraries with similar names
+    nvidias: bool  # whether the library has a name like libraries in NVIDIA's wheels
 
 
 class _Providers:
@@ -411,7 +418,10 @@ class _Providers:
         self._found: dict[_Question, tuple[str, ...]] = {}
 
     def of(self, edge: Edge) -> tuple[str, ...]:
-        """Return the requirements that may provide it, by its name or by the folders searched."""
+        """Return the requirements that may provide the library that an edge needs.
+
+        The library's name, or the folders searched, identify them.
+        """
         by_place = edge.needed.startswith(_BY_ITS_PLACE_ALONE)
         known = () if by_place else find_known_shippers(edge.needed, self._missing)
         if known:
@@ -447,14 +457,15 @@ class _Providers:
         for directory in dict.fromkeys((*asked.searched.folders, *asked.prefix)):
             found.update(dict.fromkeys(self._fillers(directory, only_theirs=asked.only_theirs)))
         if asked.user:
-            # What needs libcasadi.so.3.7 of casadi may also get libipopt.so.3 from it.
+            # An object that needs libcasadi.so.3.7 of casadi may also get libipopt.so.3 from
+            # casadi.
             found.update(self._named.get(asked.user, {}))
         for each in sorted(found):
             if may_have(each, needed) and (not asked.of_own or share_first_word(each, self._name)):
                 yield each
 
     def _look_at(self, folders: tuple[str, ...]) -> _Searched:
-        """Return what is known about these folders."""
+        """Return the facts about these folders."""
         if folders not in self._searched:
             repaired = [each for each in folders if self._is_own_graft(each)]
             words = frozenset[str]().union(*(self._words.get(each, ()) for each in folders))
@@ -470,11 +481,12 @@ class _Providers:
     def _fillers(self, directory: str, *, only_theirs: bool) -> Iterable[str]:
         """Return the requirements that may put files into a directory.
 
-        A folder of this package is filled only by siblings. A sibling has a similar name and is
-        required in this very version (PySide6-Addons); if the package itself has no such folder,
-        one of both is enough (PyQt6-Qt6 in PyQt6/Qt6, mlx-metal in mlx/lib). openvino-telemetry has
-        nothing in openvino/libs, and shiboken6 nothing in PySide6/Qt/lib. The folder of a repair
-        tool is filled only by the package whose name it has.
+        Only siblings put files into a folder of this package. A sibling has a similar name, and is
+        required in exactly the version of this package (PySide6-Addons). If this package itself has
+        no such folder, one of both properties is enough (PyQt6-Qt6 in PyQt6/Qt6, mlx-metal in
+        mlx/lib). openvino-telemetry has no files in openvino/libs, and shiboken6 none in
+        PySide6/Qt/lib. Only the package that a repair tool's folder is named after puts files into
+        that folder.
         """
         inside, missing = self._inside(directory), self._missing
         grafted = _GRAFTED_FOLDER.search(directory)
@@ -497,10 +509,10 @@ class _Providers:
         return theirs if theirs or only_theirs else missing.names
 
     def _prefix_of(self, edge: Edge) -> tuple[str, ...]:
-        """Return the environment's ``lib`` if the object lies there: its loader searches it too.
+        """Return the environment's ``lib`` if the object lies there, else ().
 
-        libsycl.so of intel-sycl-rt has no search path, and needs libimf.so of intel-cmplr-lib-rt in
-        the same folder.
+        The object's loader searches that folder, too. libsycl.so of intel-sycl-rt has no search
+        path, and needs libimf.so of intel-cmplr-lib-rt in the same folder.
         """
         directory = edge.path.rpartition("/")[0]
         outside = self._package.layout.site_packages and self._inside(directory) is None
@@ -512,7 +524,7 @@ class _Providers:
 
     @cached_property
     def _pinned(self) -> frozenset[str]:
-        """Names of requirements pinned to the package's own version."""
+        """Names of requirements that are pinned to the package's own version."""
         version = self._package.version.partition("+")[0]
         return frozenset(
             canonicalize_name(each.name)
@@ -524,13 +536,13 @@ class _Providers:
         )
 
     def _is_own(self, inside: str) -> bool:
-        """Return whether a path below site-packages lies in a folder of this package."""
+        """Return whether a path relative to site-packages lies in a folder of this package."""
         top = inside.partition("/")[0]
         return top in self._own_tops or canonicalize_name(top) == self._name
 
     @cached_property
     def _own_tops(self) -> frozenset[str]:
-        """The importable folders of this package; a namespace belongs to nobody."""
+        """The importable folders of this package, without shared namespaces."""
         items = (item for group in (self._package.members, self._package.objects) for item in group)
         paths = filter(None, (self._inside(item.path) for item in items))
         beginnings = (path.split("/") for path in paths if path.count("/") == 1)
@@ -539,8 +551,7 @@ class _Providers:
     def _is_own_graft(self, directory: str) -> bool:
         """Return whether a repair tool made the folder for libraries of this package.
 
-        pennylane-lightning also looks for its libgomp-870cb1d0.so.1 in scipy_openblas32/lib, which
-        is a folder of another package.
+        pennylane-lightning also searches for its libgomp-870cb1d0.so.1 in scipy_openblas32/lib.
         """
         found = _GRAFTED_FOLDER.search(directory)
         inside = self._inside(directory) or ""
@@ -549,9 +560,9 @@ class _Providers:
         )
 
     def _is_missing_folder(self, directory: str) -> bool:
-        """Return whether the folder belongs to this package and is missing.
+        """Return whether the folder belongs to this package, but is missing.
 
-        ortools requires absl-py, and needs libabsl_base.so in its own ortools/.libs.
+        ortools requires absl-py, and needs libabsl_base.so in its own folder ortools/.libs.
         """
         inside = self._inside(directory)
         if not inside or directory in self._directories:
@@ -573,12 +584,12 @@ class _Providers:
         return {directory: frozenset(each) for directory, each in words.items()}
 
 
-# What Python has loaded before an object, as far as the package's imports tell.
+# Libraries that Python has loaded before an object, judging by the package's imports.
 #
-# The code itself is not followed. A library that no search path finds, and that another
-# distribution has, counts as loaded if the package's sources import that distribution, or one that
-# requires it. If the sources contain a word for loading libraries, other libraries found elsewhere
-# may be loaded: their symbols are looked up, and the need itself stays unresolved.
+# The code is not followed. A library that no search path finds, but that another distribution
+# contains, counts as loaded if the package's sources import that distribution, or a distribution
+# that requires it. If the sources contain a word for loading libraries, other libraries found
+# elsewhere may be loaded: their symbols are looked up, and the need itself stays unresolved.
 
 
 def is_in_doubt(linkage: Linkage) -> bool:
@@ -589,16 +600,17 @@ def is_in_doubt(linkage: Linkage) -> bool:
 class LoadedBefore(NamedTuple):
     """Libraries that Python has loaded before objects of a package, by label."""
 
-    loads: Mapping[str, tuple[str, ...]]  # all of them, by root
-    doubtful: frozenset[str]  # the ones that only the package's own code may load
+    loads: Mapping[str, tuple[str, ...]]  # all these libraries, by root
+    doubtful: frozenset[str]  # libraries that only the package's own code may load
 
 
 def find_loaded_before(
     linkage: Linkage, words: LoadingWords, others: Iterable[Package], target: TargetSystem
 ) -> LoadedBefore:
-    """Return what is loaded before each root: by imports, or perhaps by the package's own code.
+    """Return the libraries loaded before each root: by imports, or perhaps by own code.
 
-    What a repair tool put into the package is meant to be loaded only by the system's loader.
+    Libraries that a repair tool added to the package are left out, since only the system's loader
+    is meant to load them.
     """
     imported = _find_imported(words.imports, others, target)
     chosen = _Choice(imported, frozenset(linkage.orphans))
@@ -617,15 +629,15 @@ def find_loaded_before(
 
 
 class _Choice:
-    """Chooses one of the places of a library; thousands of needs may share them."""
+    """Chooses one of several files of a library; thousands of needs may have the same choice."""
 
     def __init__(self, imported: frozenset[str], orphans: frozenset[str]) -> None:
         self._imported, self._orphans = imported, orphans
         self._known: dict[tuple[tuple[str, ...], bool], str] = {}
-        self.doubtful = set[str]()  # labels that only the package's own code may load
+        self.doubtful = set[str]()  # labels of libraries that only the package's own code may load
 
     def choose(self, labels: tuple[str, ...], *, by_code: bool) -> str:
-        """Return the first that is loaded, or that own code may load; "" if there is none."""
+        """Return the first label that is loaded, or that own code may load; "" if there is none."""
         key = labels, by_code
         if key not in self._known:
             self._known[key] = self._find(labels, by_code=by_code)
@@ -645,13 +657,13 @@ class _Choice:
 
 
 def _may_load(edge: Edge, words: LoadingWords) -> bool:
-    """Return whether own code may load what an object needs, since nothing else provides it."""
+    """Return whether the package's own code may load a library that nothing else provides."""
     known = edge.may_come_with or edge.unknown
     return edge.resolved is None and not known and bool(words.loading)
 
 
 def leave_open(linkage: Linkage, doubtful: frozenset[str]) -> Linkage:
-    """Return the linkage with libraries that only own code may load as not found."""
+    """Return the linkage in which libraries that only own code may load are not found."""
     return replace(linkage, edges=tuple(_leave_open(edge, doubtful) for edge in linkage.edges))
 
 
@@ -663,7 +675,7 @@ def _leave_open(edge: Edge, doubtful: frozenset[str]) -> Edge:
 
 
 def _list_doubtful(edge: Edge) -> tuple[str, ...]:
-    """Return where a library lies that is found only if it was loaded before."""
+    """Return the files of a library that is found only if it was loaded before."""
     if edge.delayed:
         return ()
     if edge.resolved is None:
@@ -675,7 +687,7 @@ def _list_doubtful(edge: Edge) -> tuple[str, ...]:
 def _find_imported(
     imports: Iterable[str], others: Iterable[Package], target: TargetSystem
 ) -> frozenset[str]:
-    """Return the distributions that are imported, and everything that they require."""
+    """Return the imported distributions, and all distributions that these require."""
     given: Mapping[str, Package] = {canonicalize_name(each.name): each for each in others}
     names = frozenset(imports)
     tops = {name.partition(".")[0] for name in names}
@@ -689,7 +701,7 @@ def _find_imported(
 
 
 def _has_imported(files: ModuleFiles, names: frozenset[str], tops: set[str]) -> bool:
-    """Return whether a module of a package is imported; a shared namespace folder tells nothing."""
+    """Return whether a module of a package is imported; shared namespace folders do not count."""
     if tops.isdisjoint(files.roots):
         return False
     return any(

@@ -1,8 +1,9 @@
 """How Windows finds the DLLs of modules that CPython 3.8 and later loads.
 
 Python calls LoadLibraryExW with LOAD_LIBRARY_SEARCH_DEFAULT_DIRS and
-LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR (Python/dynload_win.c): the module's directory, the program's,
-those of ``os.add_dll_directory``, and System32. Neither PATH nor the current directory is searched.
+LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR (Python/dynload_win.c). Windows then searches the module's
+directory, the program's directory, directories added by ``os.add_dll_directory``, and System32, but
+neither PATH nor the current directory.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from binary_checks.loaders.loader import (
 )
 from binary_checks.model import Kind, Package, PeFile, Rule, TargetSystem
 
-# "Windows API sets" (Microsoft): a contract's name, major, minor and subversion
+# "Windows API sets" (Microsoft): name, major, minor and subversion of a contract
 _API_SET = re.compile(r"(?:api|ext)-[a-z0-9-]+-l\d+-\d+-\d+(?:\.dll)?")
-# DLLs next to the program of every Python for Windows. For CPython there is exact data.
+# DLLs next to python.exe in any Python for Windows. For CPython there are exact data.
 _ANY_PYTHONS = r"vcruntime140(?:_1)?\.dll|libpypy3\.\d+-c\.dll|python3\d*t?\.dll"
 
 
@@ -68,7 +69,7 @@ class WindowsLoader:
         self._begun: dict[tuple[str, Kind], SearchPath] = {}
 
     def begin(self, root: PeFile) -> SearchPath:
-        """Return the directories for everything that the root needs: first the root's own.
+        """Return the directories for all needs of the root; its own directory comes first.
 
         A program has only its own directory.
         """
@@ -80,9 +81,9 @@ class WindowsLoader:
         return self._begun[key]
 
     def hand_down(self, library: PeFile, handed: SearchPath) -> SearchPath:
-        """Return the same directories for all needs of one loading.
+        """Return the same directories for all needs below one root.
 
-        A DLL that code opens by its path begins a loading of its own.
+        A DLL that code opens by path is a root, too, with directories of its own.
         """
         return self.begin(library) if library.path in self._opened_paths else handed
 
@@ -96,26 +97,26 @@ class WindowsLoader:
         return self._look_for(library, normalise_dll_name(name), places)
 
     def called(self, name: str) -> str:
-        """Return the base name: a DLL with the name of a loaded one is not looked for."""
+        """Return the base name: a loaded DLL with that base name satisfies the need."""
         return normalise_dll_name(name)
 
     def answers_to(self, library: PeFile, requested: str) -> tuple[str, ...]:
-        """Return its base name."""
+        """Return the library's base name."""
         del requested
         return (normalise_dll_name(library.file_name),)
 
     def preloaded(self) -> dict[str, str]:
-        """Return Python's own DLL, and the C runtime that it was linked with."""
+        """Return Python's own DLL, and the C runtime that Python is linked with."""
         python = self.target.interpreter
         return {name: f"python:{name}" for name in python.libraries} if python else {}
 
     def symbol_prefixes(self, library: str) -> tuple[str, ...]:
-        """Return nothing: imports name their library."""
+        """Return nothing: each import names its library."""
         del library
         return ()
 
     def system_needs(self, name: str) -> tuple[str, ...]:
-        """Return nothing: imports name their library, so only direct needs matter."""
+        """Return nothing: each import names its library, so only direct needs matter."""
         del name
         return ()
 
@@ -142,7 +143,7 @@ class WindowsLoader:
     def _find_python(self, name: str, handed: SearchPath) -> tuple[str, ...]:
         """Return Python's own directory if it has a DLL with this name.
 
-        It is not searched in a process that is a program of the package.
+        Return () in a process of the package's own program, where that directory is not searched.
         """
         is_searched = any(each.rule is Rule.APPLICATION for each in handed.own[:2])
         return (self.layout.prefix.python,) if is_searched and self._is_pythons(name) else ()
@@ -159,7 +160,7 @@ class WindowsLoader:
         directory, _, file_name = self._opened.get(name, "").rpartition("/")
         opened = self._at(directory, file_name, library) if file_name else None
         if opened is not None:
-            # The package's own code loads it before anything needs it.
+            # The package's own code loads this DLL before any object needs it.
             label = self.layout.label(opened.path)
             return SearchResult(
                 resolved=label, rule=Rule.ADDED_DIRECTORY, searched=own, library=opened
@@ -175,7 +176,7 @@ class WindowsLoader:
     def _ask_schema(self, name: str) -> SearchResult[PeFile]:
         """Return the result for an API set, which is resolved before files are searched.
 
-        Its last number is ignored.
+        The last number of the name is ignored.
         """
         if name.removesuffix(".dll").rpartition("-")[0] in self.target.libraries:
             return SearchResult(resolved=f"system:{name}", rule=Rule.API_SET)
