@@ -34,18 +34,18 @@ SUBCOMMANDS = {
     "query": "binary_checks.command.query:run",
     "report": "binary_checks.command.report:run",
 }
-"""The functions of subcommands, loaded when called: they take the further arguments and return the
-exit status.
+"""The functions of subcommands, loaded when called: they take the remaining arguments and return
+the exit status.
 
 Without a subcommand, packages are checked.
 """
 UNREADABLE, INTERRUPTED = errors.PROBLEMS, errors.INTERRUPTED
 MISUSED, TRY_AGAIN = errors.MISUSED, errors.TRY_AGAIN
 _LIFELINE = "BINARY_CHECKS_LIFELINE"
-"""Set for the attempts of a night."""
+"""Set in the environment of a night's attempts."""
 _OF_DISKS = frozenset({errno.ENOSPC, errno.EFBIG, errno.EIO, getattr(errno, "EDQUOT", errno.EIO)})
 _LONGEST = 4096
-"""Characters of an argument: PATH_MAX of Linux."""
+"""Largest number of characters of an argument: PATH_MAX of Linux."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return status
     except KeyboardInterrupt as error:
         complain(f"interrupted: {error}" if str(error) else "interrupted")
-    except BrokenPipeError:  # as in `| head`: the reader has what it wants
+    except BrokenPipeError:  # as in `| head`: the reader wants no more
         pass
     except OSError as error:
         return report_lost_output(error)
@@ -81,30 +81,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _interrupt(number: int, _: object) -> NoReturn:
-    """End the command in order, as Ctrl-C does.
+    """End the command in an orderly way, as Ctrl-C does.
 
-    Otherwise a cancelled job would leave environments and endless imports behind: pytest ends in
-    order when interrupted, and handles no other signal.
+    Otherwise a cancelled job would leave environments and endless imports: pytest cleans up when it
+    is interrupted, and handles no other signal.
     """
     raise KeyboardInterrupt(signal.Signals(number).name)
 
 
 def report_lost_output(error: OSError) -> int:
-    """Print why output is lost, and print nothing more; return the exit status."""
+    """Print why output is lost, and stop printing; return the exit status."""
     complain(_explain(error))
     _discard_output()
     return TRY_AGAIN
 
 
 def _explain(error: Exception) -> str:
-    """Return the reason, also for a full or broken disk, when Python names no file."""
+    """Return the reason, even for a full or broken disk, for which Python names no file."""
     if isinstance(error, OSError) and error.filename is None and error.errno in _OF_DISKS:
         return f"standard output or a temporary file cannot be written: {error.strerror}"
     return str(error)
 
 
 def _discard_output() -> None:
-    """Discard the remaining output: it would fail again at exit."""
+    """Discard the remaining output: writing it would fail again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -112,14 +112,14 @@ def _prepare_streams() -> None:
     """Make both streams writable, and escape characters that the locale lacks."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if stream is None:  # closed by the caller
+        if stream is None:  # the caller closed it
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123
         elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
 def _refuse(argument: str) -> str:
-    """Return what is wrong with an argument that pytest would print as it is; "" for nothing."""
+    """Return why an argument is refused that pytest would print unescaped, or ""."""
     if len(argument) > _LONGEST:
         return f"an argument of {len(argument):,} characters, of at most {_LONGEST:,}: {argument}"
     if one_line(argument) == argument or _is_package(argument.split("::", 1)[0]):
@@ -134,13 +134,13 @@ def _is_package(name: str) -> bool:
 
 
 def _exclude_current_folder() -> None:
-    """Never look for programs in the current folder: pip calls rustc and uname.
+    """Never look for programs in the current folder: pip runs rustc and uname.
 
-    Windows searches it first, POSIX if an element of PATH is empty or relative.
+    Windows searches the current folder first, POSIX if an element of PATH is empty or relative.
     """
     parts = os.environ.get("PATH", os.defpath).split(os.pathsep)
     kept = [part for part in parts if Path(part).is_absolute()]
-    # An empty value means the current folder, too.
+    # An empty value would also mean the current folder.
     os.environ["PATH"] = os.pathsep.join(kept or ["/usr/bin", "/bin"])
     os.environ["NODEFAULTCURRENTDIRECTORYINEXEPATH"] = "1"  # honoured by shutil since Python 3.12
 
@@ -158,7 +158,7 @@ def _run(arguments: Sequence[str], *, alone: bool) -> int:
 
 
 def _answer(arguments: Sequence[str]) -> int | None:
-    """Answer a question about the command itself; return None if packages are to be checked."""
+    """Answer a question about the command itself; return None if packages must be checked."""
     if arguments and arguments[0] == "help":
         arguments = ["--help"]
     options = {each for each in arguments if each.startswith("-")}
@@ -194,20 +194,20 @@ def suggest(name: str, known: Iterable[str]) -> str:
 
 def complain(text: str) -> None:
     """Print in one line why the command ends."""
-    with contextlib.suppress(OSError):  # stderr on a full disk: the exit status remains
+    with contextlib.suppress(OSError):  # if stderr is on a full disk, only the exit status remains
         said = Program.COMMAND.name_options(f"binary-checks: {text}")
         print(cut(one_line(said)), file=sys.stderr)
 
 
 def status_of(error: Exception) -> int:
-    """Return the exit status for an error: who is at fault decides."""
+    """Return the exit status for an error, which depends on its cause."""
     if isinstance(error, ProfileError):
         return MISUSED
     return TRY_AGAIN if isinstance(error, (GatherError, StoreError, OSError)) else UNREADABLE
 
 
 def guard(act: Callable[[], int], *further: type[OSError]) -> int:
-    """Call ``act``; print an error of ours, or a ``further`` one, and return its exit status.
+    """Call ``act``; print an error of ours, or one in ``further``, and return its exit status.
 
     A closed pipe, as with ``| head``, is left to `main`, which prints nothing.
     """
@@ -222,14 +222,14 @@ def guard(act: Callable[[], int], *further: type[OSError]) -> int:
 
 
 def read_count(text: str) -> int:
-    """Read the value of an option that is a number of 1 or more."""
+    """Read the value of an option that must be 1 or more."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r:.40} is not a number of 1 or more")
     return int(text)
 
 
 class SubcommandParser(argparse.ArgumentParser):
-    """Raises ProfileError for a wrong option, and takes the long names of pytest's options, too."""
+    """Raises ProfileError for a wrong option; accepts the long names of pytest's options, too."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse arguments; ``--binary-with`` means ``--with``."""
@@ -242,12 +242,12 @@ class SubcommandParser(argparse.ArgumentParser):
         self.add_argument("--store", metavar="URL", required=required, help=meant)
 
     def add_where(self, what: str = "cells") -> None:
-        """Add ``--where``, a condition on axes; "" for none."""
+        """Add ``--where``, a condition on axes; its default "" selects all."""
         meant = f'only {what} that match these globs: "variant=cu* python=3.13*"'
         self.add_argument("--where", metavar="CONDITION", default="", help=meant)
 
     def add_date(self) -> None:
-        """Add ``--date``, a night of the store; "" for the newest."""
+        """Add ``--date``, a night of the store; its default "" is the newest."""
         self.add_argument(
             "--date",
             metavar="DATE",

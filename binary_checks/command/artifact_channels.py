@@ -130,7 +130,7 @@ def _carry_out(
 def _promote_one(
     store: Store, settings: PromotionSettings, candidate: PromotionCandidate, *, hold: bool
 ) -> tuple[str, list[str]]:
-    """Return the result for a file, and the reasons if it was not added."""
+    """Return the result for a file, and if it was not added, the reasons."""
     if candidate.is_member:
         return "there already", []
     if not candidate.decision.passes:
@@ -139,7 +139,8 @@ def _promote_one(
         return _WOULD, []
     try:
         joined = promote(store, settings, candidate)
-    except ArtifactRefusedError as error:  # another file of that name was first
+    # another process added a different file with the same name
+    except ArtifactRefusedError as error:
         return _REFUSED, [str(error)]
     except StoreError as error:  # the other files are reported separately
         return _BROKE, [str(error)]
@@ -188,7 +189,7 @@ def _describe(
 
 
 def _read_matrix(options: argparse.Namespace) -> Matrix | None:
-    """Return the matrix if one is named, or is in this folder and no policy is named; else None."""
+    """Return the named matrix, or, if no policy is named, the one in this folder; else None."""
     if options.cells:
         return read_cells(Path(options.cells))
     usual = Path("cells.toml")
@@ -196,7 +197,7 @@ def _read_matrix(options: argparse.Namespace) -> Matrix | None:
 
 
 def _read_policy(options: argparse.Namespace, matrix: Matrix | None, now: datetime) -> GatePolicy:
-    """Return the named policy, or the one that the matrix names for the channel."""
+    """Return the named policy, or the policy that the matrix names for the channel."""
     if options.policy:
         return read_policy(Path(options.policy), now.date())
     gate = matrix.sources[options.to].gate if matrix and options.to in matrix.sources else ""
@@ -216,7 +217,7 @@ def _require_source(gate: Gate, source: str, policy: GatePolicy) -> None:
 
 
 def _require_promoter(gate: Gate, keys: Sequence[SigningKey], options: argparse.Namespace) -> None:
-    """Raise ProfileError if the record must be signed and none of the keys qualifies."""
+    """Raise ProfileError if the record must be signed but none of the keys is accepted."""
     if not gate.promoters or options.dry_run:
         return
     trusted = {each.public for each in gate.promoters}
@@ -227,7 +228,7 @@ def _require_promoter(gate: Gate, keys: Sequence[SigningKey], options: argparse.
 
 
 def name_actor() -> str:
-    """Return the user's name according to CI or the system, which authenticates nobody."""
+    """Return the user's name as CI or the system states it; this is not authenticated."""
     found = next(filter(None, map(os.environ.get, _ACTORS)), "")
     with suppress(OSError, KeyError, ImportError):
         found = found or getpass.getuser()
@@ -266,7 +267,7 @@ def _make_promote_parser() -> argparse.ArgumentParser:
     return parser
 
 
-# ``binary-checks artifact withdraw``: mark files of a channel as not to be installed.
+# ``binary-checks artifact withdraw``: mark files of a channel so that nobody installs them.
 
 _WITHDRAW = "Mark files of a channel as yanked: installers skip them unless they are pinned."
 
@@ -343,7 +344,7 @@ def _print_index(done: IndexWritten, place: str) -> None:
 
 
 def _read_base(options: argparse.Namespace) -> str:
-    """Return the base URL of links, with its "/"."""
+    """Return the base URL of links, which ends with "/"."""
     base: str = options.base
     if not base:
         return ""
@@ -468,7 +469,7 @@ def _make_attest_parser() -> argparse.ArgumentParser:
     return parser
 
 
-# ``binary-checks artifact verify``: check a store's content against its own records.
+# ``binary-checks artifact verify``: compare a store's content with the store's records.
 
 _VERIFY = (
     "Check every file, document and index of a store against its hashes, from the store alone."
@@ -476,7 +477,7 @@ _VERIFY = (
 
 
 def run_verify(arguments: Sequence[str]) -> int:
-    """Verify; return 1 if something is wrong, 6 if it cannot be read."""
+    """Verify a store; return 1 if content is wrong, 6 if it cannot be read."""
     options = _make_verify_parser().parse_args(arguments)
     today = datetime.now(timezone.utc).date()
     policy = read_policy(Path(options.policy), today) if options.policy else None
@@ -501,7 +502,7 @@ def run_verify(arguments: Sequence[str]) -> int:
 
 
 def _format_scope(scope: VerifyScope) -> str:
-    """Return what was verified."""
+    """Describe what was verified."""
     files = f"{count(len(scope.artifacts), 'file')}, {format_size(scope.size)}"
     channels = (
         f"{name} ({count(len(view.members), 'member')}"
@@ -548,7 +549,7 @@ def _make_verify_parser() -> argparse.ArgumentParser:
     return parser
 
 
-# The options of commands that sign: keys and passphrases are read from files, never given as text.
+# The options of commands that sign. Keys and passphrases are read from files, never from arguments.
 
 
 def add_signing_options(parser: argparse.ArgumentParser, what: str) -> None:
@@ -571,6 +572,6 @@ def add_signing_options(parser: argparse.ArgumentParser, what: str) -> None:
 
 
 def read_signing_keys(options: argparse.Namespace) -> list[SigningKey]:
-    """Return the named keys. Raises ProfileError before anything is done."""
+    """Return the named keys. Raises ProfileError before anything is changed."""
     passphrase = read_passphrase(options.passphrase_env, options.passphrase_file)
     return [load_signing_key(each, passphrase) for each in options.key]

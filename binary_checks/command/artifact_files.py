@@ -52,16 +52,16 @@ from binary_checks.knowledge.configurations import read_variables
 from binary_checks.lines import MOST, one_line
 from binary_checks.trees.batches import count_cores
 
-# ``binary-checks artifact push``: store files with their description, and add them to a channel.
+# ``binary-checks artifact push``: store files with descriptions, and add them to a channel.
 
 _PUSH = "Store files by their SHA-256 with their properties, and add them to a channel."
 _ORDER = (MISUSED, UNREADABLE, TRY_AGAIN)
-"""The first of these statuses that occurs is the exit status."""
+"""Exit statuses by precedence: the first that occurs is returned."""
 _LONGEST = 86400.0  # seconds
 
 
 def run_push(arguments: Sequence[str]) -> int:
-    """Push files; return the exit status. An error in one does not stop the others."""
+    """Push files; return the exit status. An error in one file does not stop the others."""
     options = _make_push_parser().parse_args(arguments)
     request = _read_request(options)
     store = open_store(options.store, make=True)
@@ -103,7 +103,7 @@ def _read_request(options: argparse.Namespace) -> PushRequest:
 def _push(
     store: Store, request: PushRequest, options: argparse.Namespace
 ) -> Iterator[tuple[Path, PushEnd | BinaryChecksError]]:
-    """Push several files at once, as a process reads each; yield the results in order."""
+    """Push several files at once, since each is read in a process; yield the results in order."""
 
     def push(path: Path) -> PushEnd | BinaryChecksError:
         try:
@@ -116,7 +116,7 @@ def _push(
         try:
             yield from zip(paths, pool.map(push, paths), strict=True)
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)  # after Ctrl-C none begins
+            pool.shutdown(wait=False, cancel_futures=True)  # after Ctrl-C no further file is begun
 
 
 def _print_pushed(path: Path, end: PushEnd | BinaryChecksError, request: PushRequest) -> int:
@@ -236,7 +236,7 @@ def run_pull(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     store = open_store(options.store)
     found, sound = find_wanted(store, options)
-    if not sound:  # the only or the latest one cannot be determined then
+    if not sound:  # the only or the latest artifact is then uncertain
         return TRY_AGAIN
     if not found:
         return UNREADABLE
@@ -291,7 +291,7 @@ def run_find(arguments: Sequence[str]) -> int:
 def find_wanted(store: Store, options: argparse.Namespace) -> tuple[list[FoundArtifact], bool]:
     """Return the selected artifacts, and whether all documents could be read.
 
-    If none is selected, a line names the closest one.
+    If none is selected, print which artifact is closest.
     """
     wish = read_wish(
         options.where,
@@ -360,13 +360,13 @@ def _print_table(found: Sequence[FoundArtifact]) -> None:
         print("  ".join(cells).rstrip())
 
 
-# Updating the index of a channel after its members have changed.
+# Updates of a channel's index after its members have changed.
 
 
 def update_index(store: Store, channel: str) -> int:
-    """Write the index of the members; return 0 if all of them are in it, else another status.
+    """Write the index of the members; return 0 if it contains all members, else another status.
 
-    Changes of members remain, whatever happens to the index.
+    Changes of members are kept even if the index cannot be written.
     """
     try:
         faults = write_index(store, channel).faults
@@ -378,7 +378,7 @@ def update_index(store: Store, channel: str) -> int:
 
 
 def print_index_faults(channel: str, faults: Iterable[str]) -> None:
-    """Complain about members that an installer could not read, and that are left out."""
+    """Print a complaint for each member that is left out because an installer could not read it."""
     faults = tuple(faults)
     for fault in faults[:MOST]:
         complain(f"{channel}: {fault}")

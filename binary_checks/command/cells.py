@@ -39,18 +39,18 @@ _PURPOSE = (
 _WIDTH = 80
 _LEAST = 24  # least width of the last column
 _RUN = {"place": "", "profile": "", "options": (), "timeout": Cell(id="", project="").timeout}
-"""The usual settings of a cell's run; others are listed."""
+"""The usual settings of a cell's run; only unusual settings are listed."""
 
 
 def read_matrix(path: Path) -> Matrix:
-    """Read a matrix whose cells can run. Raises ProfileError, also for a mistyped option of ours.
+    """Read a matrix whose cells can run. Raises ProfileError, even for a mistyped option of ours.
 
     Otherwise every cell of a night would report the option.
     """
     matrix = read_cells(path)
     for option in dict.fromkeys(each for cell in matrix.cells for each in cell.options):
         name = Program.COMMAND.name_options(option.partition("=")[0])
-        # pytest's own options are less similar
+        # pytest's own options are less similar to ours
         near = get_close_matches(name, _OURS, n=1, cutoff=0.8)
         if name not in _OURS and (near or option.startswith("--binary-")):
             raise ProfileError(f"{path}: run: options: unknown {name}{suggest(name, _OURS)}")
@@ -58,7 +58,7 @@ def read_matrix(path: Path) -> Matrix:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """List what is asked for; return the exit status."""
+    """Print the requested list; return the exit status."""
     return guard(lambda: _list(_read_options(arguments)))
 
 
@@ -90,7 +90,7 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _list_jobs(options: argparse.Namespace) -> int:
-    """Print the jobs of this run for a CI system; the event determines the tier."""
+    """Print the jobs of this run for a CI system; the CI event determines the tier."""
     from binary_checks.fleet.ci.ci_settings import read_ci
     from binary_checks.fleet.ci.generated_files import load_generator
     from binary_checks.fleet.ci.pipeline import CiRun, choose_jobs, find_run, make_pipeline
@@ -137,7 +137,10 @@ def add_one_off(parser: argparse.ArgumentParser) -> None:
 
 
 def ask_one_off(options: argparse.Namespace) -> OneOff:
-    """Return what options and environment ask for in this run alone. Raises ProfileError."""
+    """Return changes that options and environment request for this run only.
+
+    Raises ProfileError.
+    """
     found = read_one_off(os.environ, only=options.only, also=options.also, tier=options.tier)
     if found.note:
         print(cut(one_line(f"the environment asks for: {found.note}")), file=sys.stderr)
@@ -197,7 +200,7 @@ def _describe(matrix: Matrix, cells: Sequence[Cell]) -> Iterator[str]:
 
 
 def _describe_project(project: str, cells: Sequence[Cell], used: Sequence[str]) -> Iterator[str]:
-    """Yield what a project's cells share, then rows of cells that differ in one axis."""
+    """Yield the values that all cells of a project share, then rows of cells that differ in one."""
     table = tabulate_cells(cells, used)
     same = " ".join(f"{axis}={value}" for axis, value in table.same.items())
     yield from _wrap(f"{project}: ", f"{count(len(cells), 'cell')}  {same}")
@@ -211,7 +214,7 @@ def _describe_project(project: str, cells: Sequence[Cell], used: Sequence[str]) 
 
 
 def _wrap(head: str, text: str) -> Iterator[str]:
-    """Yield the text after its head in lines of 80 columns, below a head that is too long."""
+    """Yield the text after its head in lines of 80 columns, or below a head that is too long."""
     indent = len(head) if len(head) <= _WIDTH - _LEAST else 4
     lines = textwrap.wrap(text, _WIDTH - indent, break_on_hyphens=False) or [""]
     if indent != len(head):
@@ -267,7 +270,7 @@ def demand_foreign(options: argparse.Namespace) -> None:
 def read_foreign(options: argparse.Namespace) -> tuple[str, Matrix]:
     """Return the text of a cells.toml with these cells, and its matrix. Raises ProfileError.
 
-    Builds that are left out are also reported on standard error.
+    Builds that are left out are reported on standard error as well.
     """
     named = options.foreign
     form, _, file = named.partition(":")

@@ -1,4 +1,4 @@
-"""Checking packages: pytest with the plugin and nothing but the given arguments."""
+"""Checking packages: pytest runs with the plugin and only the given arguments."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ _XDIST = (
     *("-n", "--num", "-d", "--dist", "--max", "--loadscope", "--no-loadscope", "--testrun"),
     *("--tx", "--px", "--rsync", "-h", "--help"),
 )
-"""How options of pytest-xdist begin; it is imported only for these, as that takes time."""
+"""Beginnings of pytest-xdist's options; it is imported only for these, since importing takes
+time.
+"""
 _PYTESTS = (
     *("--capture", "--collect-only", "--color", "--deselect", "--dist", "--durations"),
     *("--exitfirst", "--full-trace", "--help", "--help-pytest", "--junit-xml", "--list"),
@@ -41,10 +43,10 @@ _STRICT = re.compile(r"^  --strict  .*\n", re.MULTILINE)
 
 
 def check(arguments: Sequence[str], *, alone: bool = False) -> int:
-    """Run pytest in this process on nothing but the given arguments.
+    """Run pytest in this process with only the given arguments.
 
-    With ``alone``, the process may restart itself. Raises BrokenPipeError if nobody reads the
-    output.
+    With ``alone``, the process may restart itself. Raises BrokenPipeError if the reader of the
+    output has closed it.
     """
     for name in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS"):
         os.environ.pop(name, None)
@@ -52,9 +54,9 @@ def check(arguments: Sequence[str], *, alone: bool = False) -> int:
     ini = resources.files("binary_checks") / "binary-checks.ini"
     own = ["-p", "binary_checks.plugin", "-p", "binary_checks.plugin.command_mode"]
     own += ["-p", "no:cacheprovider"]
-    # It collects garbage twice at the end, a tenth of a run's time, to find what tests left open.
+    # This plugin collects garbage twice at the end, which takes a tenth of a run's time.
     own += ["-p", "no:unraisableexception"]
-    if sys.flags.optimize:  # else pytest warns about assertions, which our checks do not use
+    if sys.flags.optimize:  # otherwise pytest warns about assertions, which our checks do not use
         own += ["-W", "ignore:ASSERTIONS ARE NOT EXECUTED:pytest.PytestConfigWarning"]
     if any(argument.startswith(_XDIST) for argument in arguments):
         own += ["-p", "xdist.plugin"]
@@ -80,7 +82,7 @@ def print_all_options() -> int:
 
 
 class _LostOutput:
-    """Keeps, at the end, the error that lost output."""
+    """Stores, at the end of the run, the error that lost output."""
 
     lost: OSError | None = None
 
@@ -95,7 +97,7 @@ class _RefusesInOneLine:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_cmdline_parse(self) -> Generator[None, Any, Any]:
-        """Leave out pytest's usage, ini file and folder from its error."""
+        """Leave out pytest's usage, ini file and folder from pytest's error."""
         try:
             return (yield)
         except pytest.UsageError as error:

@@ -54,7 +54,7 @@ def run_write(arguments: Sequence[str]) -> int:
 
 
 def make_parser(action: str, purpose: str) -> SubcommandParser:
-    """Return a parser with the options of both writing and checking."""
+    """Return a parser with the options that writing and checking share."""
     parser = SubcommandParser(prog=f"binary-checks ci {action}", description=purpose)
     add = parser.add_argument
     add(
@@ -85,7 +85,7 @@ def make_parser(action: str, purpose: str) -> SubcommandParser:
 def render(options: argparse.Namespace) -> tuple[Pipeline, RenderedFiles, int]:
     """Return the pipeline, its files, and the exit status.
 
-    The status is not 0 if a system lacks a machine. Raises ProfileError.
+    The status is not 0 if a CI system lacks a machine. Raises ProfileError.
     """
     for system in options.system:
         if system not in SYSTEMS:
@@ -109,14 +109,14 @@ def render(options: argparse.Namespace) -> tuple[Pipeline, RenderedFiles, int]:
 
 
 def places_of(systems: Sequence[str], refused: Container[str]) -> list[str]:
-    """Return the folders with files that may be obsolete: of the named systems, or of all."""
+    """Return the folders with files that may be obsolete: for the named systems, or for all."""
     from binary_checks.fleet.ci.generated_files import PLACES
 
     meant = [system for system in systems or SYSTEMS if system not in refused]
     return [place for system in meant for place in PLACES[system]]
 
 
-# ``binary-checks ci check``: compare the files of CI systems with what `ci write` would write.
+# ``binary-checks ci check``: compare the files of CI systems with the output of `ci write`.
 
 _CHECK = "Report CI files that differ from what `binary-checks ci write` would write."
 
@@ -164,7 +164,7 @@ _ONE: Mapping[str, str] = {
     "branch": "whose pushes run the tier merge (default: main)",
     "schedule": "of the night, as five fields of cron, in UTC (default: 17 3 * * *)",
 }
-_KEYS = {"system": "systems", "secret": "secrets"}  # the table's keys for options in the singular
+_KEYS = {"system": "systems", "secret": "secrets"}  # the table's keys, for options in the singular
 
 
 def run_init(arguments: Sequence[str]) -> int:
@@ -202,7 +202,7 @@ def _format_toml(value: str | list[str]) -> str:
     return f"[{', '.join(map(quote_toml, value))}]"
 
 
-# ``binary-checks ci pin``: ask the repositories of actions for the commits of tags.
+# ``binary-checks ci pin``: ask the repositories of actions to which commits tags point.
 
 _PIN = (
     "Print lines for [ci.actions] that pin actions to the commits of their tags; without "
@@ -246,7 +246,7 @@ def run_pin(arguments: Sequence[str]) -> int:
     return PROBLEMS if moved else 0
 
 
-# ``binary-checks ci stage``: run what a job of CI runs, also on your own machine.
+# ``binary-checks ci stage``: run the same steps as a job of CI, also on a local machine.
 
 _STAGE = (
     "Run one stage of a cell in the root of the repository: build fills dist/, test and gpu judge "

@@ -1,4 +1,4 @@
-"""Comparing two builds of one project: what differs for users."""
+"""Comparison of two builds of one project: the differences that matter to users."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _HEAD = 200  # bytes at the beginning of a document that identify it
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Compare two builds; returns the exit status."""
+    """Compare two builds; return the exit status."""
     return guard(lambda: _compare(_options().parse_args(arguments)))
 
 
@@ -46,7 +46,7 @@ def _compare(options: argparse.Namespace) -> int:
 
 
 def _fails(comparison: BuildComparison, least: str) -> bool:
-    """Return whether an unaccepted difference, or gap, is at least this severe."""
+    """Return whether an unaccepted difference or gap has at least this level."""
     order = list(Severity)
     grave = order[: order.index(Severity(least)) + 1]
     lines = [line for line in comparison.lines if line.severity in grave and not line.accepted]
@@ -81,7 +81,7 @@ def _load_known(path: str | None) -> tuple[KnownProblem, ...]:
 
 
 def _read(name: str, options: argparse.Namespace) -> Build:
-    """Read one side, whatever it is."""
+    """Read one of the two builds, from a package or a document."""
     if name.startswith(_STORED):
         from binary_checks.fleet.stored_nights import read_stored_build
 
@@ -93,7 +93,7 @@ def _read(name: str, options: argparse.Namespace) -> Build:
 
 
 def _document_kind(path: Path) -> str:
-    """Return the kind of document by its beginning: "facts", "result" or "" for none."""
+    """Return the kind of a document: "facts", "result" or "" if it is neither."""
     if not path.name.endswith((".json", ".json.gz")) or not path.is_file():
         return ""
     try:
@@ -104,7 +104,7 @@ def _document_kind(path: Path) -> str:
                 else file.read(_HEAD)
             )
     except (OSError, EOFError, zlib.error):
-        return "facts"  # its reader reports what is wrong
+        return "facts"  # an error is reported when it is read
     return "result" if b'"binary-checks/result/' in head else "facts"
 
 

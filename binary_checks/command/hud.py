@@ -42,7 +42,7 @@ def _write(options: argparse.Namespace) -> int:
     from binary_checks.fleet.page.site_folder import claim, write_site
 
     shown = require_number(options.nights)
-    claim(options.out)  # first, as this mistake is found at once
+    claim(options.out)  # first, so that a wrong folder is reported at once
     view = read_night(options.store, nights=shown, project=options.project)
     reader = EvidenceReader(view.store, view.plan)
     files = make_site(
@@ -57,7 +57,7 @@ _SUMMARY = "Print how a night ended, in about forty lines, or three if all is we
 
 
 def run_summary(arguments: Sequence[str]) -> int:
-    """Print the summary; return 0 if the night went well, else 1."""
+    """Print the summary; return 0 if every cell of the night is well, else 1."""
     from binary_checks.fleet.page.morning import look_back, write_mail
     from binary_checks.fleet.page.night_reading import read_night
 

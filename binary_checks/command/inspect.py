@@ -55,7 +55,7 @@ from binary_checks.wording.sentences import describe_origin
 
 _INSPECT = "Print the facts of packages without a verdict: a summary, or everything as JSON."
 _ORDER = (MISUSED, UNREADABLE, TRY_AGAIN)
-"""The first of these statuses that occurs is the exit status."""
+"""Exit statuses by precedence: the first that occurs is returned."""
 
 
 def run_inspect(arguments: Sequence[str]) -> int:
@@ -81,7 +81,7 @@ def run_inspect(arguments: Sequence[str]) -> int:
 
 
 class _Separator:
-    """The text between several packages: an empty line, or the punctuation of a JSON array."""
+    """The text between packages: an empty line, or the punctuation of a JSON array."""
 
     def __init__(self, *, several: bool, json: bool) -> None:
         self._texts = ("[\n", ",\n", "]\n") if json else ("", "\n", "")
@@ -95,7 +95,7 @@ class _Separator:
             self._begun = True
 
     def end(self) -> None:
-        """Write the text after the last package; without packages an empty array."""
+        """Write the text after the last package; if there is no package, write an empty array."""
         if self._several:
             sys.stdout.write(("" if self._begun else self._texts[0]) + self._texts[2])
 
@@ -103,7 +103,7 @@ class _Separator:
 def _inspect(
     name: str, options: argparse.Namespace, profile: Profile, separator: _Separator
 ) -> int:
-    """Print the facts of one package, or complain; return the exit status."""
+    """Print the facts of one package, or an error; return the exit status."""
     try:
         require_named(name, Path.cwd())
         with examine(
@@ -117,7 +117,8 @@ def _inspect(
             configuration=options.configuration,
         ) as facts:
             _print_facts(facts, options, separator)
-    except GatherError as error:  # about this machine: not every message names the package
+    # a failure of this machine, whose message may not name the package
+    except GatherError as error:
         about = "" if is_published(name, Path.cwd()) else f"{Path(name).name}: "
         complain(f"{about}{str(error).removeprefix(about)}")
         return status_of(error)
@@ -128,7 +129,7 @@ def _inspect(
 
 
 def _print_facts(facts: Examination, options: argparse.Namespace, separator: _Separator) -> None:
-    """Gather everything before printing: a document is complete or absent."""
+    """Gather all facts before printing: a document is complete or absent."""
     package, linkage = facts.get(Package), _get_linkage(facts)
     configuration, linked = facts.get(BinaryConfiguration), facts.get(LinkedLibraries)
     details = facts.get(DeviceDetails) if options.device_details else None
@@ -152,7 +153,7 @@ def _print_facts(facts: Examination, options: argparse.Namespace, separator: _Se
 
 
 def _name_origin(facts: Examination) -> Iterator[str]:
-    """Yield the package's origin, if it is published."""
+    """Yield the package's origin if it is a published package."""
     remote = facts.source.remote()
     if remote is not None:
         yield f"  published     {describe_origin(remote.provenance)}"
@@ -264,7 +265,7 @@ def _read_list_options(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _choose(options: argparse.Namespace) -> tuple[Profile, tuple[Check[Any], ...]]:
-    """Return the requested checks, and the profile; code of a found profile does not run."""
+    """Return the profile and the requested checks; do not run a found profile's code."""
     named = options.profile
     profile = find_profile(Path.cwd()) if named is None else load_profile(named)
     every, gatherers = find_declared(map(load_own_checks, profile.checks if named else ()))
@@ -286,7 +287,7 @@ def _list(name: str, profile: Profile, checks: Iterable[Check[Any]]) -> int:
     """Print the list for one package; return the exit status."""
     require_named(name, Path.cwd())
     with examine(name, profile=replace(profile, checks=())) as facts:
-        facts.get(Package)  # raises for a package that cannot be read, which has no list
+        facts.get(Package)  # raises an error for a package that cannot be read, which has no list
         print(one_line(facts.file_name if facts.source.remote() else name))
         fitting = frozenset(check.id for check in facts.applicable_checks(checks))
         _print_rows(
@@ -318,7 +319,7 @@ def _judge(check: Check[Any], facts: Examination, profile: Profile, *, fits: boo
 
 
 def _find_unasked(check: Check[Any], profile: Profile) -> str:
-    """Return the profile's table that a check's probe needs and lacks; "" if there is none."""
+    """Return the table that a check's probe needs, if the profile lacks it; "" otherwise."""
     gatherers = (find_gatherer(kind, {}) for kinds in check.facts for kind in kinds)
     needed = (kinds[0] for each in gatherers if each for kinds in each.facts)
     for kind in needed:

@@ -56,7 +56,7 @@ _QUESTION = "select strftime(night, '%Y-%m-%d'), cell, state, coalesce(accepted,
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Row:
-    """How a cell ended in one night."""
+    """The result of a cell in one night."""
 
     cell: str
     state: CellState
@@ -134,7 +134,7 @@ def _group(found: Iterable[tuple[Any, ...]]) -> dict[str, list[_Row]]:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Replace a file as a whole, keeping its mode, also behind a link."""
+    """Replace a file completely, and keep its mode; if it is a link, replace the link's target."""
     path = path.resolve()
     if not path.is_file():
         raise ProfileError(f"known expire: {path.name}: not a regular file: it cannot be replaced")
@@ -142,7 +142,7 @@ def _replace(path: Path, content: bytes) -> None:
         file.write(content)
 
 
-# ``binary-checks known lint``: report what is wrong with a list before it is published.
+# ``binary-checks known lint``: report faults of a list before it is published.
 
 _LINT = "Report what is wrong with a list of known problems, one line per fault."
 
@@ -196,7 +196,7 @@ def _read_lint_options(arguments: Sequence[str]) -> Namespace:
 
 
 def _read_rules(options: Namespace) -> LintRules:
-    """Return the rules for the list; runs the code of the profile's own checks."""
+    """Return the rules for the list; this runs the code of the profile's own checks."""
     own = load_profile(options.profile).checks if options.profile else ()
     checks, _ = find_declared(map(load_own_checks, own))
     return LintRules(
@@ -213,7 +213,7 @@ def _days(text: str) -> int:
     return int(text)
 
 
-# ``binary-checks known propose``: entries for the failures of a night, for a person to complete.
+# ``binary-checks known propose``: entries for a night's failures, which a person must complete.
 
 _PROPOSE = "Print entries for the problems of a night; a person then adds the reason and the owner."
 
@@ -290,7 +290,7 @@ def _read_propose_options(arguments: Sequence[str]) -> Namespace:
 
 
 def _read_failed(store: Store, plan: NightPlan) -> tuple[list[FailedProblem], list[str]]:
-    """Return the problems of failed cells, and the cells whose failure shows no problem."""
+    """Return the problems of failed cells, and the failed cells that show no problem."""
     attempts, found, beside = NightAttempts(store, plan.night), list[FailedProblem](), list[str]()
     for planned in plan.cells:
         end = final_state(planned, attempts.read(planned.cell.id))

@@ -70,8 +70,8 @@ _STATUSES = (
     "run it again"
 )
 _FINISHED = frozenset({CellState.PASSED, CellState.KNOWN, CellState.FLAKY, CellState.NOT_JUDGED})
-"""States that leave nothing to run. In contrast to `WELL`, a waiting GPU stage is not among
-them.
+"""States after which nothing is left to run. In contrast to `WELL`, a cell that waits for its GPU
+stage is not included.
 """
 
 
@@ -156,14 +156,14 @@ def _make_parser() -> SubcommandParser:
 
 
 def _report_open_night(store: Store, night: str, screen: NightScreen) -> None:
-    """Report, when a new night begins, that the previous one is open: midnight may be past."""
+    """When a new night begins, report that the previous one is open: it may be past midnight."""
     nights = [each for each in list_nights(store) if each <= night]
     if nights and nights[-1] != night and store.read(closed_name(nights[-1])) is None:
         screen.say(f"{nights[-1]} is not closed; to go on with it: --date {nights[-1]}")
 
 
 def _warn_of_future(night: str) -> None:
-    """Warn of a date after tomorrow, such as a mistyped year; time zones differ by a day."""
+    """Warn about a date after tomorrow, such as a mistyped year; time zones differ by a day."""
     if date.fromisoformat(night) > date.fromisoformat(tonight()) + timedelta(days=1):
         complain(
             f"nightly run: warning: {night} is in the future: until then show and collect use it "
@@ -174,7 +174,7 @@ def _warn_of_future(night: str) -> None:
 def _take_plan(
     store: Store, night: str, options: Namespace, screen: NightScreen, one_off: OneOff
 ) -> NightPlan:
-    """Return the night's plan from the store, or make one from the cells file."""
+    """Return the night's plan from the store, or make a plan from the cells file."""
     path = Path(options.cells)
     if (plan := find_plan(store, night)) is None:
         from binary_checks.fleet.nights.planning import make_plan  # a night is planned once
@@ -196,7 +196,7 @@ def _take_plan(
 
 
 def _choose(plan: NightPlan, options: Namespace, one_off: OneOff) -> list[PlannedCell]:
-    """Return the selected planned cells; for the GPU queue alone, those with a GPU stage."""
+    """Return the selected planned cells; if only the GPU queue is run, those with a GPU stage."""
     cells = choose_cells(
         [each.cell for each in plan.cells],
         ids=options.cell,
@@ -235,7 +235,7 @@ class _Tasks:
 
 
 def _as_workers_find_it(url: str) -> str:
-    """Return the store's URL independent of the current folder, for workers."""
+    """Return the store's URL in a form that does not depend on the current folder, for workers."""
     return url if "://" in url or url.startswith("file:") else str(Path(url).absolute())
 
 
@@ -258,8 +258,8 @@ def _run_cells(
 
 @contextlib.contextmanager
 def _signals(interrupt: Callable[[], None]) -> Iterator[None]:
-    """Let a signal end the night in order, and a second one at once."""
-    named = ("SIGINT", "SIGTERM", "SIGHUP")  # also when the terminal is closed
+    """Let the first signal end the night in an orderly way, and a second one at once."""
+    named = ("SIGINT", "SIGTERM", "SIGHUP")  # SIGHUP is sent when the terminal is closed
     found = [getattr(signal, each) for each in named if hasattr(signal, each)]
     # nohup ignores it
     wanted = [each for each in found if signal.getsignal(each) is not signal.SIG_IGN]
@@ -292,7 +292,7 @@ def _print_outcome(outcome: NightOutcome, store: Store, night: str) -> None:
 
 
 def _is_refused(end: CellEnd) -> bool:
-    """Return whether the cell was not judged and its profile does not accept that."""
+    """Return whether the cell was not judged although its profile requires this."""
     statuses = (attempt.exit_status for attempt in end.last.values())
     return end.state is CellState.NOT_JUDGED and any(statuses)
 
@@ -332,7 +332,7 @@ def run_collect(arguments: Sequence[str]) -> int:
 def _choose_night(store: Store, options: argparse.Namespace) -> str:
     """Return the selected night."""
     if options.folders and options.date:
-        # `merge_night` explains why the plan of a folder is not used
+        # `merge_night` explains why a plan in a folder is not used
         return read_date(options.date)
     return choose_night(store, options.date)
 
@@ -369,7 +369,7 @@ def _collect(store: Store, night: str, merged: Merged, options: argparse.Namespa
 
 
 def _ask_again(plan: NightPlan, cells: Path) -> tuple[tuple[ChangedCell, ...], str]:
-    """Return the cells with other bytes by now, and the reason if that could not be determined."""
+    """Return the cells whose packages have changed, and the reason if this is unknown."""
     content = cells.read_bytes() if cells.is_file() else b""
     if hashlib.sha256(content).hexdigest() != plan.cells_sha256:
         said = f"{cells}: not the file that the night was planned from"
@@ -423,7 +423,7 @@ def _make_collect_parser() -> argparse.ArgumentParser:
     return parser
 
 
-# ``binary-checks nightly rerun CELL``: judge here the very bytes that the night judged.
+# ``binary-checks nightly rerun CELL``: judge, on this machine, the same bytes as the night.
 
 _RERUN = "Judge here the very bytes that a night judged, with its profile and known problems."
 

@@ -1,4 +1,4 @@
-"""``binary-checks nightly show``: how a cell's night ended, and the command that reruns it."""
+"""``binary-checks nightly show``: how a cell's night ended, and the command to rerun it."""
 
 from __future__ import annotations
 
@@ -80,14 +80,14 @@ def _describe(store: Store, plan: NightPlan, planned: PlannedCell, end: CellEnd)
 
 
 def _read_causes(store: Store, plan: NightPlan) -> Causes:
-    """Return the rules of causes that the night used."""
+    """Return the rules for causes that the night used."""
     named = plan.causes_sha256
     own = read_frozen(store, frozen_name(plan.night, named)) if named else None
     return load_causes(own, "the night's causes")
 
 
 def _was_good(store: Store, planned: PlannedCell, night: str) -> bool:
-    """Return whether an earlier good night exists, which `diff` needs as its old side."""
+    """Return whether an earlier good night exists, which `diff` needs for comparison."""
     try:
         find_cell_facts(store, planned.cell.id, before=night)
     except StoreError:
@@ -123,7 +123,7 @@ def _list_problems(result: RunResult | None) -> Iterator[str]:
 
 
 def _show_log(store: Store, attempt: Attempt) -> Iterator[str]:
-    """Yield the end of the log of an attempt without a result; a result says more."""
+    """Yield the end of an attempt's log if the attempt has no result; a result says more."""
     if attempt.result is not None:
         return
     name = name_log(attempt)

@@ -1,4 +1,4 @@
-"""``binary-checks nightly prune`` and ``artifact prune``: what retention deletes from a store."""
+"""``binary-checks nightly prune`` and ``artifact prune``: deletions from a store by retention."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PRUNE_NIGHTS = "Show what retention would delete from a store, and why it keeps
 
 
 def run_prune_nights(arguments: Sequence[str]) -> int:
-    """Show what would be deleted, or delete it; return the exit status."""
+    """Show what retention would delete, or delete it; return the exit status."""
     options = _make_prune_nights_parser().parse_args(arguments)
     if options.keep < 1:
         raise ProfileError("prune: --keep: at least 1 night of each cell is kept")
@@ -46,7 +46,7 @@ def run_prune_nights(arguments: Sequence[str]) -> int:
 
 
 def finish(store: Store, retention: Retention[Any], view: PruneView, *, do_it: bool) -> int:
-    """Delete it, or print how much it would be; return the exit status."""
+    """Delete the objects, or print how much would be deleted; return the exit status."""
     size = _format_sum(each.stored.size for each in retention.deletions)
     if not do_it:
         going = f"{count(len(retention.deletions), 'object')}, {size}"
@@ -114,7 +114,7 @@ def _make_prune_nights_parser() -> argparse.ArgumentParser:
     return parser
 
 
-# ``binary-checks artifact prune``: show what a channel would lose; ``--do-it`` deletes it.
+# ``binary-checks artifact prune``: show what would leave a channel; ``--do-it`` deletes it.
 
 _MOST_DAYS = 36_500  # the resulting date is still valid
 _PRUNE_CHANNELS = (

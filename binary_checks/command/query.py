@@ -1,4 +1,4 @@
-"""``binary-checks query``: ask the nights of a store, in a process of its own."""
+"""``binary-checks query``: ask about the nights of a store, in a separate process."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from binary_checks.fleet.tables.table_questions import ShippedQuery, shipped_que
 from binary_checks.lines import one_line
 from binary_checks.processes import SAFE_PATH
 
-# ``binary-checks query``: answers a shipped question, or SQL, about the nights of a store.
+# ``binary-checks query``: answer a shipped question, or SQL, about the nights of a store.
 
 _PURPOSE = "Ask the nights of a store: a shipped question by its name, or a SELECT of your own."
 _LARGEST = 1 << 20  # bytes, or characters, of SQL
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Answer a question, or list the shipped ones; return the exit status."""
+    """Answer a question, or list the shipped questions; return the exit status."""
     return guard_query(lambda: _query(arguments))
 
 
@@ -128,7 +128,7 @@ def _read_parameters(arguments: Iterable[str]) -> dict[str, str]:
 
 def _read_stdin() -> str:
     sql = sys.stdin.read(_LARGEST + 1)
-    if len(sql) > _LARGEST:  # cut off, it could be a different question
+    if len(sql) > _LARGEST:  # if it were cut off, it could be a different question
         raise ProfileError(f"standard input: more than {_LARGEST:,} characters")
     return sql
 
@@ -152,12 +152,12 @@ def _list_queries(queries: Iterable[ShippedQuery]) -> Iterator[str]:
     yield "tables: cells, checks, objects, parts; their columns are in docs/query.md"
 
 
-# The process that answers: its output is passed on, and it is ended at the time limit.
+# The process that answers: the parent copies its output, and ends it at the time limit.
 
 LONGEST = 60.0
-"""Seconds to wait for an answer, not counting the time in which nobody reads it."""
+"""Seconds to wait for an answer; time in which the user does not read it does not count."""
 READY = b"."
-"""The first byte of an answer: the tables are open, and the time starts."""
+"""The first byte of an answer: the tables are open, and the time limit starts."""
 _PIECE = 1 << 16  # bytes
 _MOST_SAID = 1 << 16  # bytes of complaints
 _PROGRAM = (sys.executable, SAFE_PATH, "-m", "binary_checks.command.query_process")
@@ -179,9 +179,9 @@ def answer_in_process(asked: Mapping[str, Any]) -> int:
     """Write the answer as it arrives, and return the exit status.
 
     Raises ProfileError for a question that takes too long, GatherError if a signal ended the
-    process, and the errors of writing.
+    process, and errors of writing.
     """
-    # the process may be killed
+    # the process may be killed before it removes its files
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         return _answer_in(folder, asked)
 
@@ -193,14 +193,14 @@ def _answer_in(folder: str, asked: Mapping[str, Any]) -> int:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        start_new_session=True,  # Ctrl-C reaches only this process, which ends the other
+        start_new_session=True,  # Ctrl-C reaches only this process, which ends the child
     )
     assert process.stdin is not None
     assert process.stdout is not None
     assert process.stderr is not None
     with process.stdin as questions, process.stdout as answers, process.stderr as complaints:
         try:
-            with suppress(OSError):  # it has ended: its status says why
+            with suppress(OSError):  # if the child has ended, its status says why
                 os.write(questions.fileno(), json.dumps(asked).encode() + b"\n")
             decode = codecs.getincrementaldecoder("utf-8")("replace").decode
             for piece in _read(process, answers.fileno()):
@@ -218,7 +218,7 @@ def _answer_in(folder: str, asked: Mapping[str, Any]) -> int:
 
 
 def _read(process: subprocess.Popen[bytes], answers: int) -> Iterator[bytes]:
-    """Yield the answer. Raises ProfileError if waiting for it took too long."""
+    """Yield the answer. Raises ProfileError if it took too long to arrive."""
     late = threading.Event()
 
     def give_up() -> None:

@@ -1,7 +1,7 @@
 """The process that answers one question and ends with its parent: JSON in, the answer out.
 
-A SELECT of a few characters can ask for any amount of memory, and DuckDB counts only the memory of
-its tables. So the system limits the whole process.
+A SELECT of a few characters can use any amount of memory, and DuckDB counts only the memory of its
+tables. Therefore the operating system limits the whole process.
 """
 
 from __future__ import annotations
@@ -59,17 +59,17 @@ def _answer(asked: Mapping[str, Any], output: IO[str]) -> int:
 
 
 def _limit() -> None:
-    """Limit the memory that is not of files; only Linux refuses more."""
+    """Limit the process's memory, apart from mapped files; only Linux enforces this limit."""
     if sys.platform != "win32":
         import resource
 
         for kind, most in ((resource.RLIMIT_DATA, _MEMORY), (resource.RLIMIT_CORE, 0)):
-            with suppress(OSError, ValueError):  # the limit is lower already
+            with suppress(OSError, ValueError):  # the limit is already lower
                 resource.setrlimit(kind, (most, most))
 
 
 def _end_with_parent() -> None:
-    """Wait for the end of standard input, which the parent holds open until it ends."""
+    """Wait for the end of standard input, which the parent keeps open until the parent ends."""
     with suppress(OSError):
         os.read(0, 1)
     os._exit(1)
@@ -77,12 +77,12 @@ def _end_with_parent() -> None:
 
 # Answers as a table, CSV, Markdown or JSON.
 #
-# Any cell of an answer stays text: it breaks no line, controls no terminal or build service, and is
-# no formula of a spreadsheet.
+# Any cell of an answer stays text: it breaks no line, controls no terminal or build service, and no
+# spreadsheet evaluates it.
 
 QUERY_SCHEMA = "binary-checks/query/1"
 _WIDEST = 100
-"""Characters of a cell of a table on a terminal."""
+"""Characters of a cell in a table on a terminal."""
 _FORMULA = ("=", "+", "-", "@")
 
 

@@ -1,4 +1,4 @@
-"""Making a report of a run from its result document: the same bytes that the run wrote."""
+"""A report made from a run's result document: the same bytes that the run would have written."""
 
 from __future__ import annotations
 

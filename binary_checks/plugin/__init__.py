@@ -1,4 +1,4 @@
-"""The pytest plugin: to pytest a package is a file, and a check is a test inside it."""
+"""The pytest plugin: for pytest a package is a file, and a check is a test in this file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = [
 def pytest_load_initial_conftests(
     parser: pytest.Parser, args: list[str]
 ) -> Generator[None, None, None]:
-    """Refuse an unknown option that looks like ours, after conftests have declared theirs."""
+    """Refuse an unknown option that resembles ours, once conftests have declared theirs."""
     yield
     if explain_unknown(args):
         complaint = explain_unknown(parser.parse_known_and_unknown_args(args)[1])
@@ -38,7 +38,7 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Load the rest of the plugin if there is something for it to do."""
+    """Load the rest of the plugin if the run needs it."""
     if is_asked(config):
         from binary_checks.plugin import collection, github_actions, reporting
 

@@ -50,19 +50,21 @@ class Named:
     """The packages that the user named, and the arguments that are left for pytest to collect."""
 
     folder: Path  # base of relative paths
-    sources: tuple[sources.NamedSource, ...]  # each once, in the order of judging
-    packages: Asked  # by the path of the source
+    # each package once, in the order in which they are judged
+    sources: tuple[sources.NamedSource, ...]
+    packages: Asked  # requested checks by the path of the source
     others: tuple[str, ...]
-    release: Collection[str] | None = None  # requested for all packages together; None if not named
-    installed: tuple[str, ...] = ()  # installed packages, as named
-    published: frozenset[Path] = frozenset()  # paths of packages to be downloaded
+    # checks requested for all packages together; None if the release was not named
+    release: Collection[str] | None = None
+    installed: tuple[str, ...] = ()  # installed packages, as the user named them
+    published: frozenset[Path] = frozenset()  # paths of packages that must be downloaded
     misnamed: tuple[str, ...] = ()  # a line for each argument of the command that is not a package
 
 
 def read_arguments(config: pytest.Config) -> Named:
     """Separate packages from other arguments, which pytest collects; the command refuses those.
 
-    If nothing but installed packages was named, there is nothing else to collect.
+    If only installed packages are named, pytest has nothing else to collect.
     """
     folder = config.invocation_params.dir
     installed = list(dict.fromkeys((*_options(config), *filter(_is_installed, config.args))))
@@ -105,7 +107,7 @@ def _explain(folder: Path, argument: str) -> str:
     name = sources.cut_check(argument)[0]
     try:
         return f"{explain(name, folder / name)}{suggest_requirement(name, folder / name)}"
-    except OSError as error:  # too long a name
+    except OSError as error:  # the name is too long
         return f"{name}: {error.strerror}"
     except ValueError:  # the name contains NUL
         return f"{name}: not a path"
@@ -116,7 +118,7 @@ def _options(config: pytest.Config) -> Iterable[str]:
 
 
 def _list_published(config: pytest.Config, folder: Path) -> list[str]:
-    """Return the packages to be downloaded; a value of the option never means a local file."""
+    """Return the packages to download; a value of the option never means a local file."""
     names = [
         name if sources.is_published(name, folder) else f"{INDEX}{name}"
         for name in config.option.binary_published
@@ -132,13 +134,13 @@ def _is_installed(argument: str) -> bool:
 
 
 def _request_check(found: Asked, package: Path, check: str) -> None:
-    """Note a check to run on the package; a request for the whole package takes precedence."""
+    """Add a check to run on the package; a request for the whole package takes precedence."""
     known = found.get(package, frozenset([check]))
     found[package] = known | {check} if check and known else frozenset()
 
 
 def _require_usable_name(folder: Path, argument: str, source: sources.NamedSource | None) -> None:
-    """Refuse a package whose file name pytest would misread or cannot pass on."""
+    """Refuse a package whose file name pytest would misread or cannot pass to workers."""
     name = sources.cut_check(argument)[0]
     if "::" in argument and packages.recognises(Path(argument)) and (folder / argument).exists():
         raise usage_error(f"{argument}: pytest takes '::' in a file's name for a test: rename it")
@@ -163,9 +165,9 @@ def _is_text(name: str) -> bool:
 def find_sources(
     config: pytest.Config, named: Named, placing: Placing, sandbox: Sandbox | None
 ) -> tuple[list[Source], list[str]]:
-    """Return every package with the facts given for it, and a line for each one that is missing.
+    """Return every package with the facts given for it, and a line for each missing package.
 
-    Raises pytest.UsageError if all are missing, or if facts are about none of the packages.
+    Raises pytest.UsageError if all are missing, or if facts describe none of the packages.
     """
     surroundings = _make_surroundings(config, named, placing, sandbox)
     lost = list(named.misnamed)
@@ -192,14 +194,14 @@ def find_sources(
 
 
 INDEX_FINDINGS = "binary_checks_index_findings"
-"""The key under which an xdist worker receives what the controller found on indexes."""
+"""The key under which an xdist worker receives the controller's findings on indexes."""
 SURROUNDINGS = pytest.StashKey[sources.Surroundings]()
 
 
 def _make_surroundings(
     config: pytest.Config, named: Named, placing: Placing, sandbox: Sandbox | None
 ) -> sources.Surroundings:
-    """Return what sources are resolved with; workers take over what the controller found."""
+    """Return the surroundings for resolving sources; workers use the controller's findings."""
     target = config.option.binary_for or ""
     if target and not named.published:
         raise usage_error(f"--binary-for {target}: no package of an index is named")
@@ -222,13 +224,13 @@ def share_index_findings(config: pytest.Config) -> str:
 
 
 def _format_error(named: sources.NamedSource, error: Exception) -> str:
-    if isinstance(error, OSError):  # too long a name
+    if isinstance(error, OSError):  # the name is too long
         return f"{named.path.name}: {error.strerror}"
     return str(error)
 
 
 def _attach_facts(statement: Statement, found: list[Source]) -> list[Source]:
-    """Attach the facts to the package that they are about."""
+    """Attach the facts to the package that they describe."""
     from binary_checks.sources.stated import apply_statement, describe
 
     trusting = [apply_statement(source, statement) for source in found]
@@ -239,7 +241,7 @@ def _attach_facts(statement: Statement, found: list[Source]) -> list[Source]:
     return [new or old for new, old in zip(trusting, found, strict=True)]
 
 
-# Where packages run: ``--binary-place``, checked against the older options for the same purpose.
+# The places where packages run: ``--binary-place``, and the older options for the same purpose.
 
 _OPTION = "--binary-place"
 
@@ -248,7 +250,8 @@ _OPTION = "--binary-place"
 class Placing:
     """The places of a run, with the interpreter of each."""
 
-    interpreters: Mapping[PlaceName, Path]  # of the place itself, or for making it
+    # the interpreter in each place, or the one from which the place is made
+    interpreters: Mapping[PlaceName, Path]
 
     @property
     def names(self) -> tuple[PlaceName, ...]:
@@ -259,20 +262,20 @@ class Placing:
     def python(self) -> Path:
         """Return the interpreter for which installed packages are looked up.
 
-        An existing place has its own.
+        An existing place has its own interpreter.
         """
         there = [path for name, path in self.interpreters.items() if name.is_there]
         return (*there, *self.interpreters.values())[0]
 
     @property
     def option(self) -> str:
-        """Return the option that names that interpreter."""
+        """Return the option that names this interpreter."""
         there = [name for name in self.names if name.is_there]
         return f"{_OPTION} {there[0].label}" if there else "--binary-python"
 
 
 def read_placing(config: pytest.Config, *, installed: bool) -> Placing:
-    """Read where packages run; ``installed`` says whether an installed package is named.
+    """Read where packages run; ``installed`` states whether an installed package is named.
 
     Raises pytest.UsageError with one line if options contradict each other or name a missing place.
     """
@@ -316,7 +319,7 @@ def _require_one_meaning(
 
 
 def find_interpreter(folder: Path, name: PlaceName) -> Path:
-    """Return the interpreter of an existing environment; the path may be missing if it has none."""
+    """Return the interpreter of an existing environment, or a missing path if there is none."""
     path = Path(os.path.normpath(folder / name.argument))
     if name.kind == "existing":
         return require_program(folder, name.argument, f"{_OPTION} {name.label}")
@@ -339,14 +342,14 @@ def require_program(folder: Path, name: str, option: str) -> Path:
     return path
 
 
-# The sandbox of a run, and the parts of the environment that packages must not see.
+# The sandbox of a run, and the variables that packages must not see.
 
 HIDDEN_VARIABLES = "binary_checks_hidden_variables"
-"""The key under which an xdist worker receives the variables that its environment lacks."""
+"""The key under which an xdist worker receives the variables that are hidden from packages."""
 
 
 class MayRestart:
-    """Registered if the process is ours alone: it may restart itself with fewer variables."""
+    """Registered if the process belongs to the command, which may restart without variables."""
 
 
 def _is_ours(config: pytest.Config) -> bool:
@@ -356,9 +359,9 @@ def _is_ours(config: pytest.Config) -> bool:
 def choose_sandbox(
     config: pytest.Config, profile: Profile, names: Sequence[PlaceName]
 ) -> Sandbox | None:
-    """Choose the sandbox before any code of a package runs; None in a static run.
+    """Choose the sandbox before any code of a package runs; return None in a static run.
 
-    Containers need no further sandbox. If one is required and none works, this ends the run with
+    Containers need no further sandbox. If a sandbox is required and none works, end the run with
     one line.
     """
     if config.option.binary_static:
@@ -377,4 +380,4 @@ def choose_sandbox(
         return sandbox
     except Unavailable as error:
         told = find_program(config).name_options(f"--binary-sandbox require: {error}")
-        pytest.exit(cut(one_line(told)), returncode=TRY_AGAIN)  # no fault of the package
+        pytest.exit(cut(one_line(told)), returncode=TRY_AGAIN)  # the package is not the cause

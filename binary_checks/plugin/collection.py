@@ -1,4 +1,4 @@
-"""Collection: which packages and checks become items."""
+"""Collection: the packages and checks that become items."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from binary_checks.plugin.session import SESSION, open_session, share_known_list
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Find the named packages, and what is expected of them."""
+    """Find the named packages, and read the expectations of them."""
     for family, subject in FAMILIES.items():
         config.addinivalue_line("markers", f"{family}: {subject}")
     if config.getini(COMMAND_INI):
-        # xdist's workers report their platform, for which the module platform starts the program
-        # uname -p unless the processor is known. Nothing is started in static mode, and there is no
-        # public way to set it.
+        # xdist's workers report their platform. For this, the module platform starts the program
+        # uname -p unless the processor is known, and there is no public way to set it. In static
+        # mode no program may be started.
         vars(platform.uname()).setdefault("processor", "")
     try:
         config.stash[SESSION] = session = open_session(config)
-    except OSError as error:  # about a path that an option names: too long, or not accessible
+    except OSError as error:  # a path that an option names is too long or not accessible
         raise usage_error(f"{error.filename}: {error.strerror}") from None
     config.pluginmanager.register(ResultCollector(config, session.ledger), RESULT_COLLECTOR)
     reports = [each.report for each in session.destinations if each.report.uses_facts]
@@ -55,11 +55,11 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def pytest_collection(session: pytest.Session) -> bool | None:
     """Have pytest collect the arguments that are not packages.
 
-    Packages are not among its paths. For each of them pytest would list the folders that lead to it
-    again and offer every file in them to all plugins: 24 s of CPU for a thousand packages in one
-    folder (pytest 8.0 and 9.2; 0.1 s without), and an error if a folder cannot be listed. An
-    installed package has no path that could be given to pytest: site-packages holds whatever
-    packages put there, even a conftest.py.
+    Packages are not among pytest's paths. For each package, pytest would list all its parent
+    folders again and offer every file in them to all plugins: 24 s of CPU for a thousand packages
+    in one folder (pytest 8.0 and 9.2; 0.1 s without), and an error if a folder cannot be listed. An
+    installed package has no path that could be given to pytest: site-packages contains any files
+    that packages put there, even a conftest.py.
     """
     state = session.config.stash[SESSION]
     if not state.examinations:
@@ -89,7 +89,7 @@ def _runs_package(item: pytest.Item) -> bool:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Pass an xdist worker the answers of servers: all workers must judge the same files alike."""
+    """Pass servers' answers to an xdist worker, since all workers must judge the same files."""
     node.workerinput[INDEX_FINDINGS] = share_index_findings(node.config)
     share_known_lists(node.config, node.workerinput)
 
@@ -106,7 +106,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_report_to_serializable() -> Generator[None, Any, Any]:
-    """Encode what an item noted when a worker sends it to the controller."""
+    """Encode an item's result when a worker sends the report to the controller."""
     data = yield
     if data and isinstance(noted := data.get(ITEM_RESULT), ItemResult):
         data[ITEM_RESULT] = noted.to_text()
@@ -117,7 +117,7 @@ def pytest_report_to_serializable() -> Generator[None, Any, Any]:
 def pytest_report_from_serializable(
     config: pytest.Config, data: dict[str, Any]
 ) -> Generator[None, Any, Any]:
-    """Restore a failure from its text, which is all that a worker can send."""
+    """Restore a failure from its text, since a worker can send only text."""
     report = yield
     if text := vars(report).get(ITEM_RESULT):
         setattr(report, ITEM_RESULT, ItemResult.from_text(text))

@@ -1,4 +1,4 @@
-"""What is different when pytest runs for the ``binary-checks`` command, also in xdist workers.
+"""Differences when pytest runs for the ``binary-checks`` command, also in xdist workers.
 
 The command passes this module to pytest with ``-p``, and xdist passes it on to workers.
 """
@@ -33,9 +33,9 @@ NOTHING = "name a package, for example dist/*.whl"
 
 @pytest.hookimpl(tryfirst=True)  # before pytest itself
 def pytest_configure(config: pytest.Config) -> None:
-    """Replace pytest's report unless more is asked for, and check the path of a JUnit file.
+    """Replace pytest's report unless the user asks for more, and check the path of a JUnit file.
 
-    pytest would create missing folders for that file.
+    pytest would create missing folders for this file.
     """
     if written := config.getoption("xmlpath", None):
         try:
@@ -48,7 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Start to print: the named packages are known now."""
+    """Start to print: the named packages are known from here on."""
     config = session.config
     state, screen = config.stash.get(SESSION, None), config.stash.get(SCREEN, None)
     if state is not None and screen is not None and state.examinations:
@@ -68,8 +68,8 @@ def pytest_collection(session: pytest.Session) -> None:
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """Start xdist's workers with the safe path of this process, or none if packages are small.
 
-    ``python -c`` would import json and execnet from the current folder. xdist has counted its
-    workers by now.
+    Without it, ``python -c`` would import json and execnet from the current folder. xdist has
+    already set the number of workers.
     """
     specs = config.getoption("tx", None)
     if specs and is_worth_sharing(config):
@@ -82,27 +82,27 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Pass the hidden variables to an xdist worker, which installs packages, too."""
+    """Pass the hidden variables to an xdist worker, since it installs packages, too."""
     node.workerinput[HIDDEN_VARIABLES] = processes.list_hidden()
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Print why the workers that were asked for did not start."""
+    """Print why requested workers did not start."""
     if told := config.stash.get(NOT_SHARED, ""):
         terminalreporter.write_line(told)
 
 
 def _add_safe_path(spec: str) -> str:
-    """Return the specification of an xdist worker; a local one gets a safe path."""
+    """Return the specification of an xdist worker, with a safe path if the worker is local."""
     start = f"{shlex.quote(sys.executable)} {processes.SAFE_PATH}"
     local = re.fullmatch(r"(\d+\*)?popen", spec)
     return f"{spec}//python={start}" if local else spec
 
 
-# What the command prints instead of pytest's report: verdicts as they come, and a count.
+# The command's output instead of pytest's report: each verdict when it is known, and a count.
 
 QUIET = "binary_checks_quiet"
-"""The plugin name of the reporter."""
+"""The reporter's name as a plugin."""
 _PYTESTS_OWN = (
     *("collectonly", "usepdb", "trace", "fulltrace", "setupshow", "setuponly", "setupplan"),
     *("help", "version", "markers", "showfixtures", "show_fixtures_per_test", "durations"),
@@ -111,7 +111,7 @@ _DEFAULTS = {"reportchars": "fE", "tbstyle": "auto"}
 
 
 def is_quiet(config: pytest.Config) -> bool:
-    """Return whether no option asks for something that only pytest's own report shows."""
+    """Return whether no option requests output that only pytest's own report shows."""
     option = vars(config.option)
     own = any(option.get(name) for name in _PYTESTS_OWN)
     own = own or any(option.get(name, usual) != usual for name, usual in _DEFAULTS.items())
@@ -131,8 +131,8 @@ class QuietReporter:
             names=[each.file_name for each in examinations],
             paths={each.node: _shorten(each.source.path) for each in examinations},
         )
-        self._printed: set[str] = set()  # packages whose verdict is printed
-        self._errors: list[str] = []  # from pytest and its workers
+        self._printed: set[str] = set()  # packages whose verdict was printed
+        self._errors: list[str] = []  # errors of pytest and its workers
 
     @property
     def _collector(self) -> ResultCollector:
@@ -141,7 +141,7 @@ class QuietReporter:
         return collector
 
     def begin(self) -> None:
-        """Print the unusual first: a profile, and packages that run with the user's rights."""
+        """Print what is unusual in this run: a profile, or packages that run without a sandbox."""
         profile, places = self._state.profile, self._state.settings.places
         lines = [] if profile.source == "default" else [f"profile {one_line(profile.source)}"]
         lines += iter_remarks_before(self._config, self._state)
@@ -182,7 +182,7 @@ class QuietReporter:
             self._errors.append(f"worker {getattr(gateway, 'id', '')}: {error}")
 
     def pytest_internalerror(self) -> None:
-        """Clear the progress line: pytest writes the error to stderr itself."""
+        """Clear the progress line: pytest itself writes the error to stderr."""
         self._screen.wipe()
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
@@ -192,7 +192,7 @@ class QuietReporter:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, exitstatus: int) -> None:
-        """Print the rest: verdicts on packages whose checks did not all end, and the count."""
+        """Print verdicts on packages whose checks did not all end, and the count."""
         run = self._state.result
         if run is None or exitstatus == MISUSED:
             self._screen.wipe()
@@ -210,24 +210,24 @@ class QuietReporter:
 
 
 def _shorten(path: Path) -> str:
-    """Return the path relative to the current folder, if it lies below that."""
+    """Return the path relative to the current folder, if it is below this folder."""
     here = Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
-# Whether packages are large enough to be shared among workers.
+# Decision whether packages are large enough to share them among workers.
 
 SMALL = 256 << 10
-"""Average bytes of a package below which reporting its items takes as long as judging them."""
+"""Average size in bytes below which reporting a package's items takes as long as judging it."""
 FEW = 32 << 20
-"""Bytes of all packages below which they are judged before workers have started."""
+"""Size in bytes of all packages below which they are judged before workers would have started."""
 NOT_SHARED = pytest.StashKey[str]()
-"""The message if workers were asked for but not started."""
+"""The message if workers were requested but not started."""
 _ASKED = ("--dist", "-d", "--tx")
 
 
 def is_worth_sharing(config: pytest.Config) -> bool:
-    """Return whether workers would save time, or were asked for by more than their number.
+    """Return whether workers would save time, or options other than their number request them.
 
     Installing and running takes seconds, whatever the size of the package.
     """

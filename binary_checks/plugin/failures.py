@@ -1,4 +1,4 @@
-"""How problems are passed to pytest and shown: as they are, one line each."""
+"""The form in which problems are passed to pytest and shown: one line each, without indentation."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Crash:
 class FailureText:
     """Text without indentation, in the form that pytest expects from ``repr_failure``.
 
-    An xdist worker can send the text alone, from which `restore` makes the whole again.
+    An xdist worker can send only the text, from which `restore` makes a new object.
     """
 
     text: str
@@ -47,7 +47,7 @@ class FailureText:
         return replace(self, reprcrash=replace(self.reprcrash, message=message))
 
     def toterminal(self, writer: Any) -> None:
-        """Write the text as it is."""
+        """Write the text unchanged."""
         writer.write(f"{self.text}\n")
 
     def __str__(self) -> str:
@@ -55,17 +55,17 @@ class FailureText:
 
 
 class ProblemsFound(Exception):
-    """The package has problems that nobody accepted; the text has one line each."""
+    """The package has unaccepted problems; the text has a line for each."""
 
 
 class ProblemsAccepted(Exception):
-    """Every problem found is accepted in the profile; the text has the reasons."""
+    """All problems found are accepted in the profile; the text has the reasons."""
 
 
 def describe(
     verdict: Verdict, advice: Iterable[str], program: Program, most: int | None = MOST
 ) -> str:
-    """Return at most so many problems, one line each, and what to do about them.
+    """Return at most ``most`` problems, one line each, and what to do about them.
 
     With ``most`` None, return all of them without shortening lines.
     """
@@ -94,7 +94,7 @@ def count_hidden(verdict: Verdict, most: int | None = MOST) -> int:
 def plain_failure(
     error: BaseException, check_id: str, file_name: str, program: Program, *, traces: bool
 ) -> FailureText:
-    """Return problems one line each, and a bug with its traceback."""
+    """Return problems, one line each, or a bug with its traceback."""
     if isinstance(error, ProblemsFound):
         return plain_lines(str(error), file_name)
     if isinstance(error, ReadersDisagree):
@@ -113,12 +113,12 @@ def _differences(error: ReadersDisagree, check_id: str, file_name: str) -> Itera
 
 
 def plain_lines(text: str, file_name: str) -> FailureText:
-    """Return text without indentation; its first line is the message in summaries, too."""
+    """Return a failure with this text; the text's first line is also the message in summaries."""
     return _make_failure(text, file_name, text.partition("\n")[0])
 
 
 def restore(text: str, file_name: str) -> FailureText:
-    """Restore a failure from a worker's text. The last line of a traceback says what the bug is."""
+    """Restore a failure from a worker's text. A traceback's last line describes the bug."""
     lines = text.split("\n")
     return _make_failure(text, file_name, lines[-1 if lines[0].startswith(_TRACE) else 0])
 
@@ -127,7 +127,7 @@ _TRACE = "Traceback (most recent call last):"
 
 
 def _plain_traceback(error: BaseException, file_name: str) -> FailureText:
-    """Return the traceback of an error of ours; its text may come from a package."""
+    """Return the traceback of an error in our code; its text may come from a package."""
     lines = "".join(traceback.format_exception(error)).rstrip().split("\n")
     text = "\n".join(map(one_line, lines))
     return _make_failure(text, file_name, one_line(f"{type(error).__name__}: {error}"))

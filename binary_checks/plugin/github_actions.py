@@ -16,16 +16,16 @@ from binary_checks.model import RunResult
 from binary_checks.plugin.session import SESSION
 from binary_checks.reports import github, job_summary
 
-_LEAST = 1 << 10  # bytes of a summary that are worth writing
+_LEAST = 1 << 10  # least number of bytes for which a summary is written
 
 
 def is_wanted(config: pytest.Config) -> bool:
-    """Return whether this is the main process of a run there, unless the option is off."""
+    """Return whether this is the main process of a run on GitHub, unless the option is off."""
     there = os.environ.get("GITHUB_ACTIONS") == "true"
     return there and config.option.binary_github == "auto" and not hasattr(config, "workerinput")
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)  # around all others: after pytest's own summary
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # around all other hooks: after pytest's own summary
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]:
     """Write annotations and summary after everything else."""
     yield
@@ -44,13 +44,13 @@ def _annotate(run: RunResult) -> None:
 
 def _print(text: str) -> None:
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    with contextlib.suppress(OSError):  # nobody reads: the run ends as it would anyway
+    with contextlib.suppress(OSError):  # if nobody reads the output, the run's end is not affected
         sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
         sys.stdout.flush()
 
 
 def _summarise(run: RunResult, path: Path) -> None:
-    """Append to the step's summary as much as GitHub accepts."""
+    """Append to the step's summary as much text as GitHub accepts."""
     try:
         size = path.stat().st_size if path.exists() else 0
         most = job_summary.LARGEST - size

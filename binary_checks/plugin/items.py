@@ -29,7 +29,8 @@ from binary_checks.reports.explanation import advice
 class PackageFile(pytest.File):
     """A package; its items are the checks that apply to it."""
 
-    installing = 0.0  # seconds of installing that were counted already, for no check
+    # seconds of installing already counted, which are not part of a check's duration
+    installing = 0.0
 
     def __init__(self, *, examination: Examination, **keywords: Any) -> None:
         super().__init__(**keywords)
@@ -61,18 +62,18 @@ class PackageFile(pytest.File):
 
     @property
     def ran_on(self) -> str:
-        """Return the interpreters for which it was installed and on which it ran, each once."""
+        """Return the interpreters for which the package was installed and on which it ran."""
         found = (facts.ran_on for facts in self.examination.facts.everywhere)
         return " and ".join(dict.fromkeys(filter(None, found)))
 
     @property
     def install_seconds(self) -> float:
-        """Return the seconds of installing so far, in all places."""
+        """Return the seconds of installing until now, in all places."""
         return sum(facts.install_seconds for facts in self.examination.facts.everywhere)
 
     @property
     def roots(self) -> tuple[str, ...]:
-        """Return the images in which it ran, each once, with their digests."""
+        """Return the images in which the package ran, each once, with their digests."""
         found = (facts.root for facts in self.examination.facts.everywhere)
         return tuple(dict.fromkeys(filter(None, found)))
 
@@ -95,11 +96,11 @@ class PackageItem(pytest.Item):
     """An item of a package, which translates a verdict into an outcome of pytest."""
 
     family = "contents"
-    level = Level.ERROR  # of problems without a level of their own
-    seconds = 0.0  # of its own, so far
-    place = ""  # a label, if the run has several places
+    level = Level.ERROR  # level of problems without their own level
+    seconds = 0.0  # duration of the item itself until now
+    place = ""  # label of the place, if the run has several places
     case: Case | None = None  # set by setup: the check with its facts
-    verdict: Verdict | None = None  # set when it is known
+    verdict: Verdict | None = None  # set when the verdict is known
 
     @property
     def package(self) -> PackageFile:
@@ -118,21 +119,21 @@ class PackageItem(pytest.Item):
         return self.package.examination.node
 
     def explain_unjudged(self, known: str) -> str:
-        """Return why none of the package's native code could be judged, as is ``known`` or not yet.
+        """Return why none of the package's native code could be judged, or ``known`` otherwise.
 
-        Only a check that judges native code makes it known. Others may ask for a loader, too, but a
-        run of metadata alone promises nothing of native code.
+        Only a check that judges native code can determine this. Other checks may request a loader,
+        too, but a run with checks of metadata only promises nothing about native code.
         """
         looked = known or self.family in NATIVE_FAMILIES
         return self.package.examination.unjudged if looked else ""
 
     @property
     def state(self) -> Session:
-        """Return what the plugin knows during this run."""
+        """Return the plugin's data for this run."""
         return self.config.stash[SESSION]
 
     def reportinfo(self) -> tuple[Path, int, str]:
-        """Return the package file, as it may be shown, and the check."""
+        """Return the package file, in a form that is safe to show, and the check."""
         return Path(one_line(str(self.path))), 0, self.name
 
     def repr_failure(
@@ -140,16 +141,16 @@ class PackageItem(pytest.Item):
         excinfo: pytest.ExceptionInfo[BaseException],
         style: Any = None,  # noqa: ARG002 - in no style is text from a package shown as it is
     ) -> Any:
-        """Return the failure as it is shown."""
+        """Return the failure in the form in which it is shown."""
         return self.plain_failure(excinfo.value)
 
     def plain_failure(self, error: BaseException) -> Any:
-        """Return the failure with a traceback under ``--full-trace``, for authors of checks."""
+        """Return the failure; ``--full-trace`` adds a traceback for authors of checks."""
         traces, program = self.config.option.fulltrace, self.state.settings.program
         return plain_failure(error, self.name, self.file_name, program, traces=traces)
 
     def make_entry(self, error: BaseException | None) -> Entry | None:
-        """Return the entry for the ledger: the verdict, or that a bug of ours left none."""
+        """Return the entry for the ledger: the verdict, or a bug of ours if there is no verdict."""
         check = self.name.partition("[")[0]
         own: dict[str, Any] = {"check": check, "family": self.family, "level": self.level}
         if self.verdict is not None:
@@ -182,12 +183,12 @@ class PackageItem(pytest.Item):
         return ()
 
     def forget(self) -> None:
-        """Release what was judged: the items of a thousand packages stay until the end."""
+        """Release the judged facts: the items of a thousand packages exist until the end."""
         self.verdict = self.case = None
 
 
 class UnreadPackage(PackageItem):
-    """A package that cannot be read or fetched at all: no check can begin."""
+    """A package that cannot be read or fetched, so that no check can begin."""
 
     def __init__(self, *, verdict: Verdict, **keywords: Any) -> None:
         super().__init__(**keywords)
@@ -204,7 +205,7 @@ class UnreadPackage(PackageItem):
 
 
 class CheckItem(PackageItem):
-    """One check on one package: setup gathers, runtest judges."""
+    """One check on one package: setup gathers facts, runtest judges them."""
 
     def __init__(self, *, check: Check[Any], place: str, **keywords: Any) -> None:
         super().__init__(**keywords)
@@ -215,12 +216,12 @@ class CheckItem(PackageItem):
         self.add_marker(check.family)
 
     def setup(self) -> None:
-        """Gather the facts: skip if there is nothing to look at, err if gathering failed."""
+        """Gather facts: skip if the check does not apply, raise an error if gathering failed."""
         examination = self.package.examination
         self.case = examination.prepare(self.check, self.place)
         if self.case.error is not None:
             self.verdict = examination.judge(self.case)
-            if self.verdict.outcome is not Outcome.FAILED:  # runtest raises failures
+            if self.verdict.outcome is not Outcome.FAILED:  # runtest raises the failures
                 self.translate(self.verdict)
 
     def runtest(self) -> None:

@@ -1,6 +1,7 @@
-"""The options under pytest, and whether a run has anything for the plugin to do.
+"""The options under pytest, and whether the plugin has work in a run.
 
-pytest loads this module in every run, so it imports no room, which would take ten times as long.
+pytest loads this module in every run. So it imports no folder of the package, which would take ten
+times as long.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import pytest
 from binary_checks.options import OPTIONS, Program
 
 COMMAND_INI = "binary_command"
-"""Set in the command's ini file: code that was found, not named, does not run."""
+"""Set in the command's ini file: code that the user did not name does not run."""
 _ASKING = (
     "installed",
     "published",
@@ -29,7 +30,7 @@ _ASKING = (
     "write_known",
     "report",
 )
-"""Options that start the plugin even without a package, if only to be refused."""
+"""Options that start the plugin even without a package, if only to refuse them."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -48,7 +49,7 @@ def find_program(config: pytest.Config) -> Program:
 
 
 def explain_unknown(unknown: Iterable[str]) -> str:
-    """Return what is wrong with the first unknown option that may mean one of ours; "" if none."""
+    """Return an error for the first unknown option that resembles one of ours, or ""."""
     for argument in unknown:
         name = argument.partition("=")[0]
         bare = name.removeprefix("--").removeprefix("binary-")

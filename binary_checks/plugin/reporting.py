@@ -120,7 +120,7 @@ def _describe_places(places: Sequence[PlaceSettings]) -> str:
 
 
 def iter_remarks_before(config: pytest.Config, session: Session) -> Iterator[str]:
-    """Yield what to know before verdicts: what a found profile accepts, stated values, lists."""
+    """Yield lines that precede the verdicts: on a found profile, stated values and lists."""
     profile = session.profile
     lines: list[str] = []
     if config.option.binary_profile is None and config.getini(COMMAND_INI):
@@ -137,7 +137,7 @@ def pytest_runtest_makereport(
     """Report accepted problems as an expected failure, and attach the entry for the ledger."""
     error = call.excinfo.value if call.excinfo else None
     if call.excinfo and isinstance(error, BinaryChecksError) and isinstance(item, PackageItem):
-        # pytest reads the source of every frame, 0.1 s of CPU for each check, and none is shown.
+        # pytest would read the source of every frame, 0.1 s of CPU for each check; none is shown.
         call.excinfo.traceback = call.excinfo.traceback[-1:]
     report = yield
     if not isinstance(item, PackageItem):
@@ -147,10 +147,10 @@ def pytest_runtest_makereport(
         report.outcome = "skipped"
         report.wasxfail = str(call.excinfo.value)
     if call.excinfo and call.when != "call" and not report.skipped:
-        # repr_failure shows only what runtest raises.
+        # pytest calls repr_failure only for exceptions from runtest.
         report.longrepr = item.plain_failure(call.excinfo.value)
     if report.skipped and isinstance(report.longrepr, tuple):
-        # Name the package instead of the line of our code that raised the skip.
+        # Name the package instead of the line in our code that raised the exception.
         report.longrepr = (item.package_node, 1, report.longrepr[2])
     if call.when == "call" or not report.passed:
         entry = item.make_entry(error if report.failed else None)
@@ -159,12 +159,12 @@ def pytest_runtest_makereport(
             noted = ItemResult(node=item.package_node, entry=entry, package=_update_identity(item))
             setattr(report, ITEM_RESULT, noted)
     if call.excinfo and isinstance(call.excinfo.value, (CheckError, GatherError)):
-        report.when = "setup"  # so that pytest counts an error: the package has not failed
+        report.when = "setup"  # pytest then counts an error instead of a failure of the package
     return report
 
 
 def _take_installation(item: PackageItem) -> float:
-    """Return the seconds of installing since the last call: they are not the check's own."""
+    """Return the seconds of installing since the last call, which are not part of the check."""
     package = item.package
     news = max(0.0, package.install_seconds - package.installing)
     package.installing += news
@@ -172,7 +172,7 @@ def _take_installation(item: PackageItem) -> float:
 
 
 def _update_identity(item: PackageItem) -> PackageIdentity | None:
-    """Return the package's identity if more of it is known now than the ledger has, else None."""
+    """Return the package's identity if more is known of it than in the ledger, else None."""
     ledger, facts = item.state.ledger, item.package.examination.facts
     ran_on = item.package.ran_on
     known = ledger.package(item.package_node)
@@ -187,7 +187,7 @@ def _update_identity(item: PackageItem) -> PackageIdentity | None:
     if found is None:
         news |= facts.published
     elif known.objects is None:
-        package = facts.get(Package)  # it has been read, as it has counts
+        package = facts.get(Package)  # the counts show that the package was read
         news |= {"name": package.name, "version": package.version, "size": package.size}
         news |= {"objects": found, "expected_objects": expected}
     if found is not None and item.state.destinations:
@@ -200,7 +200,7 @@ def _update_identity(item: PackageItem) -> PackageIdentity | None:
 
 
 def _name_provenance(item: PackageItem) -> Provenance | None:
-    """Return the package's origin and how its metadata was fetched; None for a local one."""
+    """Return the package's origin and how its metadata was fetched; None for a local package."""
     examination = item.package.examination
     remote = examination.source.remote()
     if remote is None:
@@ -211,9 +211,9 @@ def _name_provenance(item: PackageItem) -> Provenance | None:
 
 
 def _configure(facts: Facts, known: PackageIdentity) -> dict[str, Any]:
-    """Return the package's build and linkage; nothing is installed only for a report."""
+    """Return the package's build and linkage; install nothing only for a report."""
     news: dict[str, Any] = {}
-    with suppress(BinaryChecksError):  # facts documents without symbols cannot tell
+    with suppress(BinaryChecksError):  # facts documents without symbols lack these values
         if known.configuration is None:
             news["configuration"] = facts.get(BinaryConfiguration)
         known_now = facts.knows_linkage and not facts.has_gathered(LinkedLibraries)
@@ -223,17 +223,17 @@ def _configure(facts: Facts, known: PackageIdentity) -> dict[str, Any]:
 
 
 def _hash(item: PackageItem) -> dict[str, str]:
-    """Return the hash by its key in reports: ``sha256``, or ``record_sha256`` if installed."""
+    """Return the hash with its key in reports: ``sha256``, or ``record_sha256`` if installed."""
     try:
         name, _, digest = item.package.examination.source.identity().partition(" ")
-    except BinaryChecksError:  # unreadable, which the checks report
+    except BinaryChecksError:  # the package cannot be read; checks report this
         return {}
     return {name: digest}
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
-    """Show a check with nothing but warnings as such."""
+    """Mark a check that found only warnings."""
     return ("warned", "w", "WARNED") if getattr(report, WARNED, False) else None
 
 
@@ -244,9 +244,9 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 
 def forget(item: PackageItem, nextitem: pytest.Item | None) -> None:
-    """Release what an item judged and, after a package's last item, the package's facts.
+    """Release an item's judged facts and, after a package's last item, the package's facts.
 
-    Memory and disk hold one package at a time.
+    Memory and disk then contain the facts of one package at a time.
     """
     item.forget()
     if nextitem is None or nextitem.parent is not item.parent:
@@ -257,7 +257,7 @@ def forget(item: PackageItem, nextitem: pytest.Item | None) -> None:
 def _keep(state: Session, examination: Examination) -> None:
     facts, source = examination.facts, examination.source
     if facts.object_counts()[0] is None and (source.remote() or source.parts()):
-        return  # it was not downloaded, and will not be for this
+        return  # the package was not downloaded, and is not downloaded only for a hash
     if state.keeper is not None and state.keeper.lacks(examination.node):
         sha256 = state.ledger.package(examination.node).sha256
         state.keeper.keep(examination.node, examination.facts, sha256)
@@ -270,7 +270,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     if state is None or not state.examinations:
         return
     for examination in state.examinations.values():
-        if examination.facts.object_counts()[0] is not None:  # the run stopped at this package
+        if examination.facts.object_counts()[0] is not None:  # the run stopped during this package
             _keep(state, examination)
     if hasattr(session.config, "workerinput"):
         return
@@ -311,7 +311,7 @@ def _assemble(
 
 
 def _explain_doubt(state: Session) -> list[str]:
-    """Return why no problem counts: a list that may accept them all is unavailable."""
+    """Return why no problem counts: an unavailable list may accept all of them."""
     lines = [*list_unavailable(state.known_lists)]
     return lines if lines and are_in_doubt(state.ledger.results()) else []
 
@@ -371,7 +371,7 @@ def _stopped(session: pytest.Session, exitstatus: int) -> bool:
 
 
 def _complain(session: pytest.Session, state: Session, exitstatus: int) -> Iterable[str]:
-    """Yield the complaints that are shown; a run that stopped early omits those on packages."""
+    """Yield the complaints that are shown; if the run stopped early, omit those about packages."""
     assert state.result is not None
     name = state.settings.program.name_options
     early = {name(one_line(each.line)) for each in state.ledger.complaints()}
@@ -380,7 +380,7 @@ def _complain(session: pytest.Session, state: Session, exitstatus: int) -> Itera
 
 
 def _remark(config: pytest.Config, state: Session, lost: tuple[str, ...]) -> Iterable[str]:
-    """Yield what was left out on purpose, and what happens to the problems."""
+    """Yield remarks: a written list, differences between places, and parts that were left out."""
     written = config.option.binary_write_known
     if written and not any(line.startswith("--binary-write-known:") for line in lost):
         yield describe_written(state.ledger.results(), written)
@@ -394,9 +394,9 @@ def _remark(config: pytest.Config, state: Session, lost: tuple[str, ...]) -> Ite
 
 
 def _complain_in_junit(session: pytest.Session, complaints: Iterable[str]) -> None:
-    """Add a failed test case for each complaint: a suite in which nothing ran must not look green.
+    """Add a failed test case for each complaint: a suite without results must not appear to pass.
 
-    All plugins that take reports receive it, except those that would count or show it again.
+    All plugins that process reports receive it, except those that would count or show it again.
     """
     plugins = session.config.pluginmanager
     if not session.config.getoption("xmlpath", None):
@@ -428,31 +428,32 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
         terminalreporter.write_line(line, red=True, bold=True)
 
 
-# The results that items note, collected in the controller; what a terminal shows is bounded.
+# The results that items attach to reports, collected in the controller; a terminal shows a limited
+# number.
 
 RESULT_COLLECTOR = "binary_checks_result_collector"
-"""The plugin name of the registered instance."""
+"""The registered instance's name as a plugin."""
 ITEM_RESULT = "binary_checks_item_result"
-"""The report attribute that carries an item's notes from a worker to the controller."""
+"""The report attribute that carries an item's result from a worker to the controller."""
 WARNED = "binary_checks_warned"
-"""The report attribute of a check with nothing but warnings."""
+"""The report attribute of a check that found only warnings."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ItemResult:
-    """An item's entry and, if more of its package is known now, the package's identity."""
+    """An item's entry, and the package's identity if more of it is known than before."""
 
-    node: str  # of the package
+    node: str  # id of the package
     entry: Entry
     package: PackageIdentity | None = None
 
     def to_text(self) -> str:
-        """Return it as JSON, with the entry as in result documents."""
+        """Return the result as JSON, with the entry as in result documents."""
         return json.dumps(encode(self))
 
     @staticmethod
     def from_text(text: str) -> ItemResult:
-        """Decode what ``to_text`` returned."""
+        """Decode a text from ``to_text``."""
         noted: ItemResult = decoder(ItemResult)(read_json(text))
         return noted
 
@@ -463,10 +464,10 @@ class ResultCollector:
     def __init__(self, config: pytest.Config, ledger: Ledger) -> None:
         self._config = config
         self.ledger = ledger
-        self.others_failed = False  # a test that is not one of our checks
+        self.others_failed = False  # whether a test that is not one of our checks failed
         self._left = MOST_OF_A_RUN  # problems that may still be shown
-        self._hidden = 0  # problems without a line
-        # by node id: properties for JUnit's file
+        self._hidden = 0  # problems for which no line was shown
+        # properties for JUnit's file, by node id
         self._warned: dict[str, list[tuple[str, str]]] = {}
         self._awaited = Counter[str]()  # checks that have not ended, by package
 
@@ -486,7 +487,7 @@ class ResultCollector:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
-        """Count down before other plugins ask."""
+        """Count the check as ended, before other plugins ask."""
         if examination := self._config.stash[SESSION].find(nodeid):
             self._awaited[examination.node] -= 1
 
@@ -496,7 +497,7 @@ class ResultCollector:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, None, None]:
-        """Take in what an item noted. JUnit's file has every problem, a terminal the first."""
+        """Store an item's result. JUnit's file shows every problem, a terminal only some."""
         noted = vars(report).pop(ITEM_RESULT, None) if _is_at_its_end(self._config) else None
         found = None if noted is None else self._add_result(noted)
         if found is not None and len(found.problems) > MOST and _writes_junit(self._config):
@@ -517,10 +518,10 @@ class ResultCollector:
                 report.longrepr = self._format(found, shown)
             self._left -= len(group_problems(found.problems)) - hidden
             self._hidden += hidden
-        failure: Any = report.longrepr  # its declared type names no class of a plugin
+        failure: Any = report.longrepr  # the declared type lacks the classes of plugins
         if found is not None and isinstance(failure, FailureText):
-            # JUnit's file has its line by now; pytest's short summary names check and package
-            # itself.
+            # JUnit's file has its line already; pytest's short summary itself adds check and
+            # package.
             failure = failure.abridge(f"{found.check}: {found.package}: ")
             report.longrepr = failure
 
@@ -533,7 +534,7 @@ class ResultCollector:
         if check is None or examination is None:
             return
         known = self.ledger.result(examination.node).entries
-        if all(entry.item != name for entry in known):  # xdist retries it in other workers
+        if all(entry.item != name for entry in known):  # xdist retries the check in other workers
             reason = one_line(str(report.longrepr))
             broken = Entry(
                 check=check.id,
@@ -557,7 +558,7 @@ class ResultCollector:
         return plain_lines(describe(verdict, remedy, settings.program, most), verdict.package)
 
     def iter_closing_lines(self) -> Iterator[str]:
-        """Yield where to find the problems that were not shown."""
+        """Yield where the user finds the problems that were not shown."""
         if self._hidden:
             reports = self._config.option.binary_report
             asked = (each.partition(":")[2] for each in reports if each.startswith("sarif:"))
@@ -579,7 +580,7 @@ def _list_properties(found: Verdict) -> list[tuple[str, str]]:
 
 
 def _is_at_its_end(config: pytest.Config) -> bool:
-    """Return whether this process is the last to receive reports: xdist's workers pass them on."""
+    """Return whether this process is the last to receive reports, and not an xdist worker."""
     return not hasattr(config, "workerinput")
 
 
@@ -588,16 +589,17 @@ def _writes_junit(config: pytest.Config) -> bool:
 
 
 # Facts documents, kept for reports until the end of the run. The process that gathered the facts
-# writes them after the package's last check into a folder shared by all workers.
+# writes them after the package's last check, into a folder that all workers share.
 
 _INPUT = "binary_checks_kept_facts"  # the key under which an xdist worker receives the folder
 
 
 class KeptFacts:
-    """The folder of facts documents, in the controller and in every worker."""
+    """The folder of facts documents, used by the controller and by every worker."""
 
     def __init__(self, config: pytest.Config, *, symbols: bool) -> None:
-        self._symbols = symbols  # most of a document, needed only if it is a report itself
+        # whether documents include symbols, their largest part, which only a facts report needs
+        self._symbols = symbols
         given = getattr(config, "workerinput", {}).get(_INPUT)
         self._own: tempfile.TemporaryDirectory[str] | None = None
         if given is None:
@@ -607,7 +609,7 @@ class KeptFacts:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Tell an xdist worker the folder."""
+        """Pass the folder's path to an xdist worker."""
         node.workerinput[_INPUT] = str(self._folder)
 
     def pytest_unconfigure(self) -> None:
@@ -616,7 +618,7 @@ class KeptFacts:
             self._own.cleanup()
 
     def keep(self, node: str, facts: Facts, sha256: str) -> None:
-        """Write the document; if that fails there is none, which the report that needs it says."""
+        """Write the document; if this fails, the report that needs it says that it is missing."""
         path = self._place(node)
         try:
             package = facts.get(Package)

@@ -1,4 +1,4 @@
-"""Scheduling for xdist: one package after the other, in time linear in their number."""
+"""Scheduling for xdist: one package after another, in time linear in the number of packages."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from xdist.workermanage import WorkerController
 
 
 class PackageScheduling(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
-    """xdist's scheduling by file, for far more items than it is made for.
+    """xdist's scheduling by file, made fast for very many items.
 
-    For a thousand packages it would search all 57,000 items for the index of one, and go through
-    the completed ones after each.
+    For a thousand packages xdist would search all 57,000 items to find the index of one, and go
+    through the completed items after each item.
     """
 
     def add_node_collection(self, node: WorkerController, collection: Sequence[str]) -> None:
-        """Note the collection of a worker."""
+        """Store the items that a worker collected."""
         super().add_node_collection(node, collection)
         if node in self.registered_collections:
             self.registered_collections[node] = _Numbered(collection)
@@ -34,7 +34,7 @@ class PackageScheduling(LoadFileScheduling):  # type: ignore[misc]  # xdist has 
 
 
 class _Numbered(list[str]):
-    """A list that finds the index of an item at once."""
+    """A list that finds the index of an item without a search."""
 
     def __init__(self, items: Sequence[str]) -> None:
         super().__init__(items)

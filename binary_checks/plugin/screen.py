@@ -1,4 +1,4 @@
-"""The terminal of the command: what it can show, and a progress line that is replaced."""
+"""The terminal of the command: its capabilities, and a progress line that is replaced."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from binary_checks.model.protocols import Progress
 from binary_checks.reports.terminal import PageLayout, elide
 
 PATIENCE = 1.0  # seconds before a progress line appears
-_PAUSE = 0.1  # seconds between changes
-_FEWEST, _MOST = 20, 160  # columns: longer lines are hard to read
+_PAUSE = 0.1  # seconds between changes of the progress line
+# columns of lines at the least and at the most; longer lines are hard to read
+_FEWEST, _MOST = 20, 160
 
 
 class Screen:
@@ -27,8 +28,8 @@ class Screen:
 
     def __init__(self, config: pytest.Config) -> None:
         self._out, self.is_terminal = _open()
-        self._next = time.monotonic() + PATIENCE  # when a progress line may be shown
-        self._shown = 0  # its columns
+        self._next = time.monotonic() + PATIENCE  # time from which a progress line may be shown
+        self._shown = 0  # columns of the progress line that is shown
         self.lost: OSError | None = None  # the reason if printing failed
         self.layout = PageLayout(
             columns=_columns() if self.is_terminal else 0,
@@ -37,7 +38,7 @@ class Screen:
         )
 
     def print(self, line: str) -> None:
-        """Print a line. If it cannot be written, the run goes on to write its reports."""
+        """Print a line. If this fails, the run continues in order to write its reports."""
         if self.lost is not None:
             return
         try:
@@ -48,7 +49,7 @@ class Screen:
             self.lost = error
 
     def show(self, text: str) -> None:
-        """Show progress on a terminal, once the run takes long."""
+        """Show progress on a terminal, if the run takes long."""
         if self.is_terminal and time.monotonic() >= self._next:
             self._next = time.monotonic() + _PAUSE
             self.wipe()
@@ -70,20 +71,20 @@ SCREEN = pytest.StashKey[Screen]()
 
 
 def _open() -> tuple[TextIO, bool]:
-    """Return standard output and whether it is a terminal; pytest does not capture the copy.
+    """Return a copy of standard output that pytest does not capture; also if it is a terminal.
 
-    The C locale and PYTHONIOENCODING may allow few characters: others are escaped.
+    The C locale and PYTHONIOENCODING may allow few characters; other characters are escaped.
     """
     out = sys.stdout
     try:
         is_terminal = out.isatty()
         handle = os.dup(out.fileno()) if is_terminal else -1
-    except (OSError, ValueError):  # a replacement that is not a file
+    except (OSError, ValueError):  # standard output was replaced by an object that is not a file
         return out, False
     if not is_terminal:
         return out, False
     if sys.platform == "win32":
-        # pytest requires it on Windows
+        # on Windows pytest requires colorama
         importlib.import_module("colorama").just_fix_windows_console()
     file = open(handle, "w", encoding=out.encoding, errors="backslashreplace")  # noqa: SIM115, PTH123
     return file, True
@@ -136,7 +137,7 @@ def progress_line(config: pytest.Config, name: str, doing: str = "reading") -> P
 
 
 def _find_line(config: pytest.Config) -> Callable[[str], None] | None:
-    """Return the function that shows a progress line: ours, or pytest's."""
+    """Return the function that shows a progress line: the command's, or pytest's."""
     screen = config.stash.get(SCREEN, None)
     if screen is not None:
         return screen.show if screen.is_terminal else None

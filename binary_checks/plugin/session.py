@@ -1,4 +1,4 @@
-"""What the plugin knows during one run, in every worker and in the controller."""
+"""The plugin's data during one run, in every worker and in the controller."""
 
 from __future__ import annotations
 
@@ -71,7 +71,8 @@ if TYPE_CHECKING:
 
 
 # The configuration that the user and the variables of CI systems state for the packages of a run.
-# Nothing else reads these variables; the lines above the verdicts name those that were read.
+# Only this module reads these variables; lines above the verdicts name the variables that were
+# read.
 
 _AUTO, _ALWAYS, _OFF = "auto", "variables", "off"
 _CI = ("CI", "GITHUB_ACTIONS", "GITLAB_CI", "CIRCLECI", "TF_BUILD", "JENKINS_URL", "BUILDKITE")
@@ -85,10 +86,11 @@ class ReadConfiguration:
 
     stated: StatedConfiguration = field(default_factory=StatedConfiguration)
     variables: tuple[str, ...] = ()  # "DESIRED_CUDA=cu126"
-    misunderstood: tuple[str, ...] = ()  # in the same form
+    # variables with values that were not understood, in the same form
+    misunderstood: tuple[str, ...] = ()
 
     def describe(self) -> Iterator[str]:
-        """Yield the lines above the verdicts; nothing if no variable was read."""
+        """Yield the lines above the verdicts, or nothing if no variable was read."""
         hint = "(--binary-configuration off leaves variables alone)"
         if self.variables:
             yield f"configuration: read from the environment: {', '.join(self.variables)} {hint}"
@@ -101,7 +103,10 @@ NOTHING_STATED = ReadConfiguration()
 
 
 def read_configuration(config: pytest.Config, file_names: Sequence[str]) -> ReadConfiguration:
-    """Read the option and, if it allows that, the environment. Raises pytest.UsageError."""
+    """Read the option and, unless the option forbids it, the environment.
+
+    Raises pytest.UsageError.
+    """
     asked: list[str] = config.option.binary_configuration
     modes = [each for each in asked if each in (_AUTO, _ALWAYS, _OFF)]
     pairs = [each for each in asked if each not in modes]
@@ -129,16 +134,17 @@ def _is_ci() -> bool:
     return any(os.environ.get(name, "").lower() not in _DENIALS for name in _CI)
 
 
-# The lists of known problems of a run: fetched once, and the same in every worker.
+# The lists of known problems of a run: each is fetched once, and is the same in every worker.
 
 _INPUT = "binary_checks_known"
 _HELD = pytest.StashKey[tuple[LoadedList, ...]]()
 
 
 def find_known_lists(config: pytest.Config) -> tuple[LoadedList, ...]:
-    """Return the lists that were named, and the list to which the problems of this run are added.
+    """Return the named lists, and the list to which the problems of this run are added.
 
-    A server is asked once in a run: all workers must judge by the same bytes. Raises ProfileError.
+    A server is asked only once in a run, since all workers must judge by the same bytes. Raises
+    ProfileError.
     """
     held = config.stash.get(_HELD, None)
     if held is None:
@@ -157,7 +163,7 @@ def _hold(config: pytest.Config) -> Iterator[LoadedList]:
 
 
 def share_known_lists(config: pytest.Config, workerinput: dict[str, Any]) -> None:
-    """Pass a worker the lists that servers sent."""
+    """Pass the lists from servers to a worker."""
     names = dict.fromkeys(config.option.binary_known)
     given = {
         name: {"identity": asdict(held.identity), "content": held.content.decode()}
@@ -189,7 +195,7 @@ def read_now(config: pytest.Config) -> datetime:
 
 
 def find_cell(config: pytest.Config) -> CellAxes | None:
-    """Return the cell that this run states, or None. Raises pytest.UsageError."""
+    """Return the cell that the user states for this run, or None. Raises pytest.UsageError."""
     text = config.option.binary_cell
     try:
         return None if text is None else read_cell(text, "--binary-cell")
@@ -223,7 +229,7 @@ def list_unavailable(held: Iterable[LoadedList]) -> Iterator[str]:
 
 
 def are_in_doubt(packages: Iterable[PackageResult]) -> bool:
-    """Return whether an unavailable list may accept all problems of every failed check."""
+    """Return whether, for every failed check, an unavailable list may accept all its problems."""
     failed = [
         entry
         for package in packages
@@ -240,29 +246,30 @@ def _may_be_known(entry: Entry) -> bool:
 
 @dataclass(kw_only=True)
 class Session:
-    """The run that pytest was asked for, and everything that its reports need."""
+    """The run that the user requested, and all data that its reports need."""
 
     run: Run
-    examinations: Mapping[str, Examination]  # by pytest's id of the package's node
+    examinations: Mapping[str, Examination]  # examinations by pytest's id of the package's node
     others: tuple[str, ...]  # arguments that name no package
     ledger: Ledger
-    destinations: tuple[Destination, ...] = ()  # the reports that were asked for
+    destinations: tuple[Destination, ...] = ()  # the requested reports
     keeper: KeptFacts | None = None  # set if a report needs the facts
     result: RunResult | None = None  # set at the end of the run
-    complaints: list[str] = field(default_factory=list)  # those that are shown
-    configuration: ReadConfiguration = NOTHING_STATED  # stated for the packages, and where
-    misnamed: tuple[str, ...] = ()  # a line for each argument that is no package: exit code 4
-    # those that were named, with the reason if one is unavailable
+    complaints: list[str] = field(default_factory=list)  # the complaints that are shown
+    # configuration stated for the packages, with its origin
+    configuration: ReadConfiguration = NOTHING_STATED
+    misnamed: tuple[str, ...] = ()  # a line for each argument that is not a package: exit code 4
+    # the named lists, each with the reason if it is unavailable
     known_lists: tuple[LoadedList, ...] = ()
 
     @property
     def settings(self) -> RunSettings:
-        """Return what the user asks of all packages."""
+        """Return the user's settings for all packages."""
         return self.run.settings
 
     @property
     def profile(self) -> Profile:
-        """Return what the project expects."""
+        """Return the project's profile."""
         return self.settings.profile
 
     def find(self, node: str) -> Examination | None:
@@ -292,7 +299,7 @@ def open_session(config: pytest.Config) -> Session:
             or (option.binary_crosscheck and SecondOpinion in check.subjects)
         )
         _require_known_families(option.binary_require, every)
-        if config.getini(COMMAND_INI):  # under pytest, tests of the project may have other markers
+        if config.getini(COMMAND_INI):  # under pytest, the project's tests may have other markers
             _require_known_markers(option.markexpr, every)
             _require_known_keyword(option.keyword, every, named)
         asked = frozenset(named.release or ()).union(*named.packages.values())
@@ -350,7 +357,7 @@ def _list_places(
     sandbox: Sandbox | None,
     companions: Companions,
 ) -> Iterator[PlaceSettings]:
-    """Yield the places in which packages run; nothing in a static run."""
+    """Yield the places in which packages run, or nothing in a static run."""
     if sandbox is None:
         return
     from binary_checks.places import PlaceSettings  # static runs do not need it
@@ -380,7 +387,7 @@ def _read_expected(config: pytest.Config) -> ExpectedSet | None:
 def _count_from_root(config: pytest.Config, node: str) -> str:
     """Return the id relative to pytest's rootdir; pytest shows ids relative to the current folder.
 
-    pytest itself would give all packages outside of the rootdir the same id.
+    pytest itself would give the same id to all packages outside of the rootdir.
     """
     folder, root = config.invocation_params.dir, config.rootpath
     if folder == root or (os.name == "nt" and folder.drive != root.drive):
@@ -389,7 +396,7 @@ def _count_from_root(config: pytest.Config, node: str) -> str:
 
 
 def _read_destinations(config: pytest.Config, names: Sequence[str]) -> Iterator[Destination]:
-    """Yield the reports that were asked for; the facts of each package need a file of their own."""
+    """Yield the requested reports; the facts of each package need a separate file."""
     folder, option = config.invocation_params.dir, config.option
     if known := option.binary_write_known:
         yield _to(add_to_known, "--binary-write-known", known, folder)
@@ -415,7 +422,7 @@ def _to(
 
 
 def _identify(examination: Examination) -> PackageIdentity:
-    """Return what is known of a package before it is read; any bytes of its name fit in its URI."""
+    """Return a package's identity before it is read; any bytes of its name fit in its URI."""
     path, uri = examination.source.path, quote(os.fsencode(examination.spelled))
     is_file = path.is_file() and not examination.source.parts()
     remote = examination.source.remote()
@@ -477,7 +484,7 @@ def _require_known_families(names: Iterable[str], checks: Iterable[Check[Any]]) 
 
 
 def _require_known_markers(expression: str, checks: Iterable[Check[Any]]) -> None:
-    """Refuse a word in ``-m`` that is not a family: it would select nothing, or everything."""
+    """Refuse a word in ``-m`` that is not a family: it would select no check, or all checks."""
     families = sorted({check.family for check in checks})
     for name in re.findall(r"[^\W\d]\w*", expression):
         if name not in (*families, "and", "or", "not", "True", "False", "None"):
@@ -485,7 +492,7 @@ def _require_known_markers(expression: str, checks: Iterable[Check[Any]]) -> Non
 
 
 def _require_known_keyword(expression: str, checks: Iterable[Check[Any]], named: Named) -> None:
-    """Refuse a single word in ``-k`` that occurs in no name: it would select nothing."""
+    """Refuse a single word in ``-k`` that occurs in no name: it would select no check."""
     if not re.fullmatch(r"[\w-]+", expression):
         return
     known = {check.id for check in checks} | {check.family for check in checks}
@@ -509,7 +516,7 @@ def _list(families: Sequence[str]) -> str:
 def _require_running_checks(
     names: Iterable[str], every: Iterable[Check[Any]], selected: Iterable[Check[Any]]
 ) -> None:
-    """Refuse ``x.whl::name`` if no check of that name runs; pytest's message says less."""
+    """Refuse ``x.whl::name`` if no check with that name runs; pytest's message is less clear."""
     known, running = {check.id for check in every}, {check.id for check in selected}
     for name in sorted({name.partition("[")[0] for name in names}):
         if name == UNREADABLE or name in running:
