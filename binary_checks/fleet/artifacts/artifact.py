@@ -1,4 +1,4 @@
-"""Artifacts: what the repository records about one file, and how ``artifact.json`` is written."""
+"""Artifacts: the repository's record of one file, and its document ``artifact.json``."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class LinkedAs:
 class CompanionFile:
     """A file that is kept and pulled with an artifact: a license, or a library that it needs."""
 
-    path: str  # below the folder it is pulled into: licenses/LICENSE, dependencies/libfoo.so.1
+    path: str  # in the folder where it is pulled: licenses/LICENSE, dependencies/libfoo.so.1
     sha256: str
     size: int
 
@@ -56,7 +56,7 @@ class Artifact:
     file_name: str
     size: int  # bytes
     kind: str  # wheel, conda, libtorch, library
-    project: str  # wheels: normalised (PEP 503); other kinds: as the package names itself
+    project: str  # wheels: normalised (PEP 503); other kinds: unchanged from the package
     version: str = ""
     commit: str = ""  # full hash of the commit that it was built from
     system: str = ""
@@ -65,7 +65,7 @@ class Artifact:
     variant: str = ""
     cxx_abi: str = ""
     libtorch: str = ""
-    evidence: Mapping[str, str] = field(default_factory=dict)  # axis -> what states its value
+    evidence: Mapping[str, str] = field(default_factory=dict)  # axis -> the source of its value
     linked: tuple[LinkedAs, ...] = ()
     licenses: tuple[str, ...] = ()  # license expressions, and names of license files in the package
     companions: tuple[CompanionFile, ...] = ()
@@ -188,7 +188,7 @@ def _list_linked(artifact: Artifact) -> Iterator[tuple[str, str]]:
 
 
 def _escape(text: str, *, key: bool = False) -> str:
-    """Escape backslashes, line ends and all that is not ASCII, for java.util.Properties."""
+    """Escape backslashes, line ends and all characters outside ASCII, for java.util.Properties."""
     text = text.replace("\\", "\\\\")
     if key:
         text = _IN_KEYS.sub(lambda found: f"\\{found[0]}", text)

@@ -41,7 +41,7 @@ from binary_checks.model.packages import Wheel
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FoundVerdicts:
-    """Verdicts that may be stored, and a line for each that may not."""
+    """The verdicts that may be stored, and a line for each verdict that may not."""
 
     verdicts: tuple[PackageVerdict, ...] = ()
     refusals: tuple[str, ...] = ()
@@ -138,7 +138,7 @@ def _is_undecided(run: RunResult, package: PackageResult) -> bool:
 
 
 def _find_other_name(store: Store, verdict: PackageVerdict, artifact: Artifact) -> str:
-    """Return a line if the store has the bytes under another file name than the one judged.
+    """Return a line if the store has the bytes under a name other than the judged one, else "".
 
     A file name states tags and variants, so only the name that was judged may be signed.
     """
@@ -235,9 +235,9 @@ def _require_usual(verdict: PackageVerdict, named: str) -> PackageVerdict:
 
 # The fields of artifact.json that a verdict states, taken from the attested result document.
 #
-# artifact.json is not signed, so a gate relies on what signed verdicts state. A run states only
+# artifact.json is not signed, so a gate relies on statements of signed verdicts. A run states only
 # what it knows for sure. The platform of a conda package, for example, or a library's libc, may be
-# known from the bytes alone, and a gate reads those again.
+# known only from the bytes, and a gate reads the bytes again.
 
 _ALWAYS = ("variant", "cxx_abi", "libtorch")
 """Axes that a result always states; an empty value says that the file has none."""
@@ -247,7 +247,7 @@ _CONDA = (".conda", ".tar.bz2")
 def state_fields(
     package: PackageResult, by_hand: Mapping[str, str] | None = None
 ) -> tuple[StatedField, ...]:
-    """Return the fields of artifact.json that a result states, and those that are set by hand.
+    """Return the fields of artifact.json that a result states, and the fields set by hand.
 
     Raises ArtifactRefusedError if the result contradicts a value that is set by hand.
     """

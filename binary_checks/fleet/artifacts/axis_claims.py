@@ -1,4 +1,4 @@
-"""Axes of a file: combine what bytes, name, variables and the user claim into one value each."""
+"""Axes of a file: combine the claims of bytes, name, variables and user into one value each."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _ASPECTS: Mapping[str, str] = {
 _MACOS = "macos"
 _KINDS: Mapping[str, type[ObjectFile]] = {"linux": ElfFile, _MACOS: MachOFile, "windows": PeFile}
 _FORMATS = frozenset(_KINDS)
-"""Systems that the format of an object file identifies; each has a format of its own."""
+"""Systems that have an object file format of their own."""
 _ARCHITECTURES: Mapping[str, Mapping[str, str]] = {
     "ios": {"aarch64": "arm64"},
     "android": {"aarch64": "arm64_v8a"},
@@ -66,7 +66,7 @@ _ARCHITECTURES: Mapping[str, Mapping[str, str]] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StatedAxes:
-    """What a push states about all its files, in addition to what they state themselves."""
+    """The statements of a push about all its files, in addition to the files' own statements."""
 
     by_hand: Mapping[str, str] = field(default_factory=dict)  # axis -> value
     variables: tuple[StatedClaim, ...] = ()
@@ -127,7 +127,7 @@ def derive_axes(
 
 
 def _carries_others(package: Package) -> bool:
-    """Return whether it has objects for the one system in its tags, and also for others.
+    """Return whether the package has objects for the one system in its tags, and for others.
 
     sounddevice's wheels for macOS contain its library for Windows, too.
     """
@@ -185,7 +185,7 @@ def require_agreement(
 
 
 def _is_harmless(aspect: str, one: ConfigurationClaim, other: ConfigurationClaim) -> bool:
-    """Return whether a CPU build merely needs an accelerator's library, as some do on purpose."""
+    """Return whether a CPU build only needs an accelerator's library, as some do on purpose."""
     if aspect != "accelerator":
         return False
     values = {each.source: each for each in (one, other)}
@@ -245,7 +245,7 @@ def format_pythons(pythons: Iterable[PythonClaim]) -> str:
             return ANY
         if each.abi.startswith("abi3") or not (each.abi or each.implementation):
             lowest.add(each.version)
-        else:  # cp312-none is for that version alone, too
+        else:  # cp312-none is for that version only, too
             prefix = "" if each.implementation in ("", "cpython") else each.implementation
             exact.add((each.version, f"{prefix}%s{'t' * each.free_threaded}"))
     spelled = [form % "{}.{}".format(*version) for version, form in sorted(exact)]
@@ -284,7 +284,7 @@ def _find_musl(package: Package) -> str:
 
 
 def _set(file_name: str, axis: str, text: str, known: AxisValue | None) -> AxisValue:
-    """Return the value that is set by hand, unless what was found contradicts it."""
+    """Return the value set by hand. Raises ArtifactRefusedError if evidence contradicts it."""
     if known is None or known.value == ANY:
         return AxisValue(text, BY_HAND)
     if text in known.value.split(", "):
@@ -303,7 +303,7 @@ def is_compatible(axis: str, text: str, known: str) -> bool:
         return libc_of(text) in [libc_of(each) for each in known.split(", ")]
     read = READERS[_ASPECTS[axis]]
     value = read(text)
-    if not value:  # a name that the project made up, which neither bytes nor tags contain
+    if not value:  # a name that the project invented, which neither bytes nor tags contain
         return axis == "variant"
     values = filter(None, map(read, known.split(", ")))
     return any(agree(_ASPECTS[axis], each, value) for each in values)
@@ -316,8 +316,8 @@ def libc_of(system: str) -> str:
 
 # Comparing the axes in an artifact's document with the tags in its file name.
 #
-# Signed verdicts state the file name, but nobody signs the document. Whoever can write to the store
-# could have it name another system, for which a gate asks less.
+# Signed verdicts state the file name, but nobody signs the document. A person who can write to the
+# store could make the document name another system, for which a gate asks less.
 
 _KINDS_BY_SUFFIX = {".whl": "wheel", ".conda": "conda"}
 _CPU = "cpu"

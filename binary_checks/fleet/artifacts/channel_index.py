@@ -1,8 +1,8 @@
 """Update a channel's index in its store, while other processes may do the same.
 
 Each writer reads the members once more after it has written. Members that joined before that are in
-its index; whoever joins later writes the index again. So the last index written is right, in
-whatever order the processes wrote.
+its index; a process that adds a member later writes the index again. The last index written is
+therefore right, in whatever order the processes wrote.
 """
 
 from __future__ import annotations
@@ -98,9 +98,9 @@ def view_channel(
 
 
 def view_known_channel(store: Store, channel: str) -> ChannelView:
-    """Read a channel's members and their documents (see `view_channel`).
+    """Read a known channel's members and their documents (see `view_channel`).
 
-    Raises ProfileError for a channel with neither members nor an index: it is mistyped.
+    Raises ProfileError for a mistyped channel, which has neither members nor an index.
     """
     view = view_channel(store, channel)
     if view.members or view.faults or _list_stored(store, channel):
@@ -128,7 +128,7 @@ def write_index(store: Store, channel: str) -> IndexWritten:
         if same and not stale:
             faults = (*again.faults, *index.faults)
             return IndexWritten(index=index, faults=faults, written=written, removed=removed)
-        if same:  # so that nothing is removed of a member that joined meanwhile
+        if same:  # so that no file of a member that joined meanwhile is removed
             _do_all(store.delete, stale)
             removed += len(stale)
             again = view_channel(store, channel, again.artifacts)
@@ -157,7 +157,7 @@ def _list_stored(store: Store, channel: str) -> dict[str, int]:
 
 
 def _write(store: Store, index: DerivedIndex, stored: Mapping[str, int]) -> int:
-    """Write what differs, pages before the lists that link to them; return how many objects."""
+    """Write objects that differ, pages before the lists that link to them; return their number."""
     copies = _find_uncopied(store, index, stored)
     _do_all(lambda name: store.repeat(name, index.files[name].source), copies)
     changed = _find_changed(store, index.pages, stored)
@@ -180,7 +180,7 @@ def _find_changed(store: Store, pages: Mapping[str, bytes], stored: Mapping[str,
 
 
 def _find_uncopied(store: Store, index: DerivedIndex, stored: Mapping[str, int]) -> list[str]:
-    """Return packages not yet copied next to their index, or listed there with another hash."""
+    """Return packages missing next to their index, or listed in it with another hash."""
     if not index.files:
         return []
     said: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Channels: each binds file names to bytes, for ever."""
+"""Channels: each binds file names to bytes, permanently."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CONTENT = re.compile(rb"([0-9a-f]{64})\n")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChannelMember:
-    """Membership: in this channel the file name means these bytes."""
+    """Membership in a channel, where the file name stands for these bytes."""
 
     channel: str
     project: str
@@ -38,7 +38,7 @@ class ChannelMember:
 
 
 def join_channel(store: Store, channel: str, artifact: Artifact) -> bool:
-    """Put a stored artifact into a channel; return False if it was in it already.
+    """Put a stored artifact into a channel; return False if the channel had it already.
 
     A file name means one file in a channel. If several processes add different bytes under one name
     at the same time, one of them wins. Raises ArtifactRefusedError for the others, and StoreError
@@ -81,8 +81,8 @@ def list_members(
 ) -> list[ChannelMember]:
     """Return all members of a channel, or of all channels, by name.
 
-    A member that does not state its bytes adds a line to ``broken``; without ``broken`` it raises
-    RecordError.
+    A member whose object does not contain a valid hash adds a line to ``broken``; without
+    ``broken`` it raises RecordError.
     """
     if channel:
         require_channel(channel)
@@ -149,7 +149,7 @@ def _read_member(store: Store, name: str, content: bytes) -> str:
 
 # Withdrawals: installers ignore a withdrawn file unless it is pinned (PEP 592).
 #
-# The file stays, so that those who depend on it still get it. A withdrawal cannot be undone.
+# The file stays, so that users who depend on it still get it. A withdrawal cannot be undone.
 
 WITHDRAWAL_SCHEMA = "binary-checks/withdrawal/1"
 _LARGEST = 64 << 10  # bytes of one document
@@ -169,7 +169,7 @@ class Withdrawal:
 
 
 def withdraw(store: Store, artifact: Artifact, withdrawal: Withdrawal) -> bool:
-    """Withdraw a file; return False if the channel withdrew it before."""
+    """Withdraw a file; return False if the channel had withdrawn it already."""
     row = {"schema": WITHDRAWAL_SCHEMA, **encode_fields(withdrawal)}
     name = withdrawn_name(withdrawal.channel, artifact.project, artifact.sha256)
     return store.create(name, f"{dump(row)}\n".encode("ascii"))

@@ -1,4 +1,4 @@
-"""The pages of a channel's index, derived from its members alone: the same for every writer."""
+"""The pages of a channel's index, derived only from its members and equal for every writer."""
 
 from __future__ import annotations
 
@@ -26,14 +26,16 @@ from binary_checks.fleet.store.store_names import conda_prefix, index_prefix, pa
 _Indexed = TypeVar("_Indexed")
 REPODATA = "repodata.json"
 FILES_PAGE = "files.html"
-"""The page that lists all files of a channel; no project has that name, for none has a dot."""
+"""The page that lists all files of a channel. No project has that name, because no project's name
+has a dot.
+"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class IndexedMember:
     """A member of a channel with its document."""
 
-    project: str  # as the channel lists it
+    project: str  # as the channel names it
     file_name: str
     artifact: Artifact
     subdir: str = ""
@@ -65,7 +67,7 @@ class DerivedIndex:
     pages: Mapping[str, bytes]
     files: Mapping[str, RepeatedFile] = field(default_factory=dict)
     faults: tuple[str, ...] = ()
-    wheels: tuple[Artifact, ...] = ()  # those that are listed
+    wheels: tuple[Artifact, ...] = ()  # the wheels that are listed
     condas: tuple[Artifact, ...] = ()
 
 
@@ -112,7 +114,7 @@ def _index_all(
 ) -> Iterator[_Indexed]:
     """Yield the entries that an installer can read.
 
-    If two members have one file name, neither is listed, because nobody knows which is meant.
+    If two members have the same file name, neither is listed, because it is unknown which is meant.
     """
     named: dict[tuple[str, str], dict[str, _Indexed]] = defaultdict(dict)
     for each in (each for each in members if each.artifact.kind == kind):
@@ -220,7 +222,7 @@ def index_wheel(artifact: Artifact, yanked: str | None = None) -> IndexedWheel:
 
 
 def write_project_page(project: str, wheels: Iterable[IndexedWheel], base: str) -> str:
-    """Return the HTML page of a project's wheels; ``base`` stands before each link."""
+    """Return the HTML page of a project's wheels; each link begins with ``base``."""
     return _write_page(project, (f"{_write_link(each, base)}<br>" for each in _sort(wheels)))
 
 
@@ -311,7 +313,8 @@ def _read_requirement(artifact: Artifact) -> str:
         SpecifierSet(asked)
     except ValueError:  # InvalidSpecifier, or too many digits
         return ""
-    return asked if len(asked) <= _LONGEST else ""  # a part of it would mean something else
+    # a shortened specifier would mean something else
+    return asked if len(asked) <= _LONGEST else ""
 
 
 def _shorten(text: str | None) -> str | None:
@@ -345,7 +348,7 @@ _SUBDIR = re.compile(r"[a-z][a-z0-9]{1,19}(?:-[a-z0-9_]{1,19})?")
 _NAME = re.compile(r"[a-z0-9_.-]+", re.IGNORECASE)
 _SUFFIXES = {".conda": "packages.conda", ".tar.bz2": "packages"}
 """Suffix of a conda package -> the table of repodata.json that lists it."""
-_TEXTS_OF = 10_000  # the most entries of one list
+_TEXTS_OF = 10_000  # the most items in one list
 
 
 def _is_text(value: object) -> bool:

@@ -1,4 +1,4 @@
-"""Derive an artifact's record from its bytes, its name, and what the build states about it."""
+"""Derive an artifact's record from its bytes, its name, and what its push states."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _LIBRARY, _LIBTORCH = "library", "libtorch"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StatedArtifact:
-    """What a push states about a file that the file does not state itself."""
+    """The statements of a push about a file, which its bytes do not make."""
 
     axes: StatedAxes = field(default_factory=StatedAxes)
     project: str = ""
@@ -73,7 +73,7 @@ def derive(
     commit: StatedCommit,
     stated: StatedArtifact,
 ) -> Artifact:
-    """Return the record of a file. Raises ArtifactRefusedError if sources contradict each other."""
+    """Return a file's record. Raises ArtifactRefusedError if sources contradict each other."""
     package = replace(statement.package, path=Path(file.path.name))
     configuration = statement.configuration or BinaryConfiguration()
     kind = _name_kind(package)
@@ -137,10 +137,10 @@ def _name_kind(package: Package) -> str:
 
 
 def _require_kind(package: Package, configuration: BinaryConfiguration, stated: StatedAxes) -> None:
-    """Compare kind and version, which are not axes, with what variables state."""
+    """Compare kind and version, which are not axes, with the values of variables."""
     for aspect in ("kind", "version"):
         claims = list(getattr(configuration, aspect).claims)
-        if len(stated.file_names) == 1:  # a job may push what several of its steps built
+        if len(stated.file_names) == 1:  # a job may push files that several of its steps built
             claims += [each.claim for each in stated.variables if each.aspect == aspect]
         require_agreement(package.file_name, aspect, aspect, claims)
 
@@ -253,7 +253,7 @@ def read_statement(document: Path, file_name: str) -> Statement:
 
 
 def _wrap(path: Path, folder: Path) -> Path:
-    """Put a library for linkers into a zip, because it is only read as a part of a C++ archive.
+    """Put a library for linkers into a zip, because such files are only read in C++ archives.
 
     A symbolic link would do as well, but not on every system.
     """
@@ -301,7 +301,8 @@ def _limit(pid: int) -> None:
     if sys.platform == "linux":
         import resource
 
-        with contextlib.suppress(OSError, ValueError):  # the process has ended, or has lower limits
+        # the process has ended, or its limits are lower already
+        with contextlib.suppress(OSError, ValueError):
             resource.prlimit(pid, resource.RLIMIT_AS, (_MEMORY, _MEMORY))
             resource.prlimit(pid, resource.RLIMIT_FSIZE, (LARGEST, LARGEST))
 
@@ -330,7 +331,7 @@ def _explain(name: str, status: int, complaint: Path) -> Exception:
 # Texts in a package that a store keeps: METADATA or index.json, and the commit it names.
 
 LONGEST_TEXT = 16 << 20  # bytes of METADATA or index.json
-_LONGEST_STATING = 1 << 20  # bytes of a file that names the commit
+_LONGEST_STATING = 1 << 20  # bytes of a file that states the commit
 _MOST_STATING = 8
 _INDEX = "info/index.json"
 
@@ -375,7 +376,7 @@ def _find(package: Package, name: str) -> Member:
 
 
 def _find_stating(package: Package) -> Iterator[tuple[str, str]]:
-    """Yield the members that may name the commit, with the patterns that find it."""
+    """Yield the members that may state the commit, with the patterns that find the commit."""
     count = 0
     for member in package.members:
         for glob, pattern in ReleaseRequest().commits.items():
@@ -413,7 +414,7 @@ def open_texts(path: Path, files: ExitStack, *, in_part: bool) -> Tree:
     if in_part:
         try:
             return open_part(files.enter_context(open_bytes(path)), files)
-        except Unavailable:  # it is a .tar.bz2
+        except Unavailable:  # the file is a .tar.bz2
             pass
     return files.enter_context(closing(open_tree(path)))
 
@@ -465,7 +466,7 @@ VARIABLES = (
     "CODEBUILD_RESOLVED_SOURCE_VERSION",
     "GIT_COMMIT",  # Jenkins
 )
-"""In the order in which they are read; all that are set must agree."""
+"""The variables in the order in which they are read; all that are set must agree."""
 _FULL = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _SHORT = re.compile(r"[0-9a-f]{7,64}")
 _GIT_TIMEOUT = 10.0  # seconds
@@ -485,7 +486,7 @@ def choose_commit(
     folder: Path,
     named: str,
 ) -> StatedCommit:
-    """Return the commit of a file from the user, a variable, the package itself or git.
+    """Return the commit of a file, stated by the user, a variable, the package itself or git.
 
     Raises ProfileError if none of them states it, and ArtifactRefusedError if two disagree.
     """
@@ -533,7 +534,7 @@ def _agree(one: str, other: str) -> bool:
 
 
 def _ask_git(folder: Path) -> StatedCommit | None:
-    """Return the commit that is checked out, without running what a repository configures.
+    """Return the commit that is checked out, without running commands that a repository configures.
 
     git itself refuses a repository that belongs to another user.
     """
@@ -582,7 +583,7 @@ def _list_expressions(package: Package, record: Mapping[str, Any]) -> Iterator[s
         ]
         header = package.header("License")
         plain = header if len(header) <= _LONGEST_EXPRESSION and "\n" not in header else ""
-        # License-Expression supersedes the classifiers, which repeat it in words.
+        # License-Expression supersedes the classifiers, which name the same licenses in words.
         found = [expression] if expression else [*classifiers, plain]
     else:
         found = [record.get("license", "")]

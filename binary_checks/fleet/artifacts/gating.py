@@ -1,8 +1,8 @@
 """Gates: decide from the verdicts on a file whether it may enter a channel, and if not, why.
 
-For each family and place that the gate asks for, the newest verdict that could judge it decides.
-Verdicts that broke (network, disk, a host without a GPU) decide nothing. An older failure no longer
-counts once a newer verdict on the same bytes has passed.
+For each family and place that the gate asks for, the decision rests on the newest verdict that
+could judge the family there. Verdicts that broke (network, disk, a host without a GPU) decide
+nothing. An older failure no longer counts once a newer verdict on the same bytes has passed.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class KeptVerdict:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GateRefusal:
-    """One thing that a file lacks, and what to do about it."""
+    """A reason for which a gate refuses a file, and what to do about it."""
 
     what: str  # linkage; runtime at image:oldest; "" for the whole file
     why: str
@@ -61,7 +61,7 @@ class GateRefusal:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GateDecision:
-    """Whether a file may pass, by which verdicts, and despite what."""
+    """A gate's decision about a file, with the verdicts and waivers on which it rests."""
 
     refusals: tuple[GateRefusal, ...] = ()
     verdicts: tuple[str, ...] = ()  # digests of the verdicts that decided
@@ -84,8 +84,8 @@ def decide(
 ) -> GateDecision:
     """Decide from the verdicts on a file whether the gate, already narrowed to it, lets it in.
 
-    ``promoted`` is when the file was let in, and ages and waivers are compared with that time; None
-    stands for now. See `apply_rules`.
+    ``promoted`` is the time at which the file was let in, or None for now; ages and waivers are
+    compared with that time. See `apply_rules`.
     """
     case = _GateEvaluation(gate, artifact, now, promoted or now)
     counted = [each for each in kept if case.counts(each)]
@@ -110,9 +110,9 @@ def select_believed(
 def _find_doubts(
     gate: Gate, artifact: Artifact, kept: KeptVerdict, now: datetime
 ) -> Iterator[tuple[str, str]]:
-    """Yield why a gate does not believe a verdict's statements, and what to do about it."""
+    """Yield reasons why a gate does not believe a verdict's statements, each with a remedy."""
     verdict = kept.verdict
-    if verdict.file_name != artifact.file_name:  # it was renamed in the store
+    if verdict.file_name != artifact.file_name:  # the file was renamed in the store
         yield f"it is on {cut(one_line(verdict.file_name), 120)}, of the same bytes", _AGAIN
     if read_time(verdict.ended) > now + AHEAD:
         yield "it is from the future: the clock of that host or of this one is wrong", _AGAIN
@@ -156,7 +156,7 @@ class _GateEvaluation:
         return False
 
     def _objections(self, kept: KeptVerdict) -> Iterator[tuple[str, str]]:
-        """Yield why the verdict does not count, and what to do about it."""
+        """Yield reasons why the verdict does not count, each with a remedy."""
         gate, verdict = self._gate, kept.verdict
         yield from _find_doubts(gate, self._artifact, kept, self._now)
         if gate.profile and gate.profile not in (verdict.profile, verdict.profile_sha256):
@@ -237,7 +237,7 @@ class _GateEvaluation:
 
 
 def _find(verdict: PackageVerdict, family: str, place: str) -> Iterator[FamilyVerdict]:
-    """Yield what a verdict says about a family in a place, or in any place if ``place`` is "".
+    """Yield the results in a verdict for a family in a place, or in any place if ``place`` is "".
 
     An entry names no place if the run had only one, or if its checks run nothing; it then holds for
     each place of the run.
@@ -277,7 +277,7 @@ def _count(number: int, noun: str) -> str:
     return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
 
 
-# What a channel asks of a file, as a policy states it and as the store records it.
+# The conditions of a channel for its files, as a policy states and the store records them.
 
 GATE_SCHEMA = "binary-checks/gate/1"
 PLACED_FAMILIES = ("runtime", "consumer")
@@ -306,7 +306,7 @@ class GateRule:
         return read_condition(self.when, "when", dict.fromkeys(FIELDS, str)).globs
 
     def meets(self, artifact: Artifact) -> bool:
-        """Return whether the file's own fields match, not everything that it would serve.
+        """Return whether the file's own fields match, not every value that the file would serve.
 
         A rule for Windows that asks for less therefore does not apply to a wheel for any system.
         """
@@ -334,16 +334,16 @@ class GateWaiver:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Gate:
-    """What one channel asks of its files. Keys are part of it, so that its digest covers all."""
+    """The conditions of one channel. Keys are part of it, so that its digest covers everything."""
 
     channel: str
-    families: tuple[str, ...]  # those that must have been judged
+    families: tuple[str, ...]  # the families that must have been judged
     # in each of which the families that run the package must have been judged
     places: tuple[str, ...] = ()
     gaps: tuple[str, ...] = ()  # places where some checks of a family may be incomplete
     sources: tuple[str, ...] = ()  # channels that files may come from; empty: any
     accept: tuple[str, ...] = ("passed", "warned", "known")
-    profile: str = ""  # its name, or the SHA-256 of its content; "" for any
+    profile: str = ""  # the profile's name, or the SHA-256 of its content; "" for any
     known_problems_sha256: str = ""
     max_age: float | None = None  # greatest age of a verdict in days
     threshold: int = 0  # how many keys must have signed a verdict; 0: none
@@ -360,14 +360,14 @@ class Gate:
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of its document, by which promotions name it."""
+        """The SHA-256 of the gate's document, by which promotions name the gate."""
         return hashlib.sha256(write_gate(self)).hexdigest()
 
 
 def apply_rules(gate: Gate, artifact: Artifact, *, has_gpu_cell: bool = False) -> Gate:
-    """Return what a gate asks of one file: for each key, the last rule that matches it wins.
+    """Return a gate's conditions for one file: for each key, the last rule that matches wins.
 
-    A cell of the matrix that has a GPU stage asks for ``gpu``, unless a rule says otherwise.
+    A cell of the matrix that has a GPU stage requires ``gpu``, unless a rule says otherwise.
     """
     gpu = True if has_gpu_cell else None
     for rule in gate.rules:

@@ -1,4 +1,4 @@
-"""Store artifacts and find them again: a file counts as stored once its document is there."""
+"""Store and find artifacts: a file counts as stored once its document is in the store."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Incoming:
 
 
 def keep_artifact(store: Store, artifact: Artifact, incoming: Incoming) -> bool:
-    """Store a file and all that belongs to it; return False if it was stored before.
+    """Store a file and all that belongs to it; return False if the file was stored already.
 
     The document is written last. A push that was interrupted has therefore stored nothing that
     counts, and the next push of the same bytes completes it. Raises ArtifactRefusedError if the
@@ -161,7 +161,7 @@ _PIECE = 1 << 20
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HashedFile:
-    """A file as it was when it was hashed."""
+    """A file of this host, with its hash and the stamp that it had when it was hashed."""
 
     path: Path
     sha256: str

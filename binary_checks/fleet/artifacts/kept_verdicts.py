@@ -35,7 +35,7 @@ _MOST_OF_ALL = 512 << 20  # bytes of all verdicts on one artifact
 
 
 def keep_verdict(store: Store, verdict: PackageVerdict, keys: Sequence[SigningKey] = ()) -> bool:
-    """Sign and store a verdict with its artifact; return False if it was there before."""
+    """Sign and store a verdict with its artifact; return False if it was stored already."""
     content = write_envelope(write_statement(verdict), keys)
     return store.create(verdict_name(verdict.sha256, hash_bytes(content)), content)
 
@@ -49,8 +49,8 @@ def list_verdicts(
     """Return all verdicts on an artifact, each once, with the keys that signed it.
 
     A verdict that is truncated, tampered with, about another file or signed by an unknown key
-    counts for nothing, and adds a line to ``broken``. Raises RecordError if they are too large to
-    hold in memory.
+    counts for nothing, and adds a line to ``broken``. Raises RecordError if the verdicts are too
+    large to hold in memory.
     """
     listed = {each.name: each.size for each in store.names(verdict_prefix(sha256))}
     total = sum(size for size in listed.values() if size <= LARGEST_STATEMENT)
@@ -93,7 +93,7 @@ def _try(store: Store, name: str, sha256: str) -> _OpenedVerdict | RecordError:
 
 
 def open_verdict(store: Store, name: str, sha256: str) -> _OpenedVerdict:
-    """Return the verdict in an object. Raises RecordError if it is not one on these bytes."""
+    """Return the verdict in an object. Raises RecordError if it is not a verdict on these bytes."""
     where = f"{store.url}: {name}"
     content = store.read(name, LARGEST_STATEMENT)
     digest = require_digest_of(content, where)
@@ -105,7 +105,7 @@ def open_verdict(store: Store, name: str, sha256: str) -> _OpenedVerdict:
 
 
 def _add(found: dict[str, KeptVerdict], opened: _OpenedVerdict, names: frozenset[str]) -> None:
-    """Add a verdict; if its statement is known already, add its signers and digest to that one."""
+    """Add a verdict; add only signers and digest if another object has the same statement."""
     key = hash_bytes(opened.signed.payload)
     known = found.get(key, KeptVerdict(verdict=opened.verdict, digests=()))
     digests = tuple(sorted((*known.digests, opened.digest)))
@@ -113,7 +113,7 @@ def _add(found: dict[str, KeptVerdict], opened: _OpenedVerdict, names: frozenset
 
 
 def require_digest_of(content: bytes | None, named: str) -> str:
-    """Return the content's digest. Raises RecordError unless the object's name contains it."""
+    """Return the content's digest. Raises RecordError if the object's name lacks the digest."""
     digest = "" if content is None else hash_bytes(content)
     if not named.endswith(f"/{digest}.json"):
         raise RecordError(f"{named}: its bytes do not match its name")

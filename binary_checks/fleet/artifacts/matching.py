@@ -44,14 +44,14 @@ _FEW = 4
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ArtifactWish:
-    """Which artifacts a user asks for; without any condition, all."""
+    """The conditions for artifacts that a user asks for; without any, all artifacts match."""
 
     globs: tuple[tuple[str, str], ...] = ()  # (field, glob)
     commit: str = ""  # its first digits, at least seven
     sha256: str = ""  # its first digits, at least seven
 
     def unmet(self, artifact: Artifact) -> list[str]:
-        """Return how an artifact differs ("python 3.11 and not 3.12"); [] if it is asked for."""
+        """Return how an artifact differs ("python 3.11 and not 3.12"); [] if it matches."""
         wrong = [
             f"{name} {_shown(artifact, name)} and not {glob}"
             for name, glob in self.globs
@@ -81,7 +81,7 @@ def read_wish(
     commit: str = "",
     sha256: str = "",
 ) -> ArtifactWish:
-    """Return what a user asks for. Raises ProfileError for what no artifact could match."""
+    """Return a user's conditions. Raises ProfileError if no artifact could meet them."""
     globs = [("project", project)] if project else []
     globs += [("version", version)] if version else []
     for text in where:
@@ -136,7 +136,7 @@ def format_differences(found: Sequence[FoundArtifact]) -> str:
 
 
 def format_nearest(found: Sequence[FoundArtifact], wish: ArtifactWish) -> str:
-    """Return which artifact comes closest to the request, and how it differs."""
+    """Return the artifact that comes closest to the request, and how it differs, as text."""
     if not found:
         return "there are no artifacts"
     wrong, nearest = min(
@@ -161,13 +161,13 @@ def _meets(artifact: Artifact, name: str, glob: str) -> bool:
 
 
 def is_itself(artifact: Artifact, name: str, glob: str) -> bool:
-    """Return whether the file's own value matches the glob, whatever else it would serve."""
+    """Return whether the file's own value matches the glob, whatever it would also serve."""
     value: str = getattr(artifact, name)
     return fnmatchcase(value, glob) or (name == "system" and fnmatchcase(libc_of(value), glob))
 
 
 def stands_for(cell: Cell, artifact: Artifact) -> bool:
-    """Return whether an artifact may be the file of a cell: all axes that both name agree."""
+    """Return whether an artifact may be the file of a cell: no axis that both state differs."""
     if cell.kind != artifact.kind or canonicalize_name(cell.project) != canonicalize_name(
         artifact.project
     ):
@@ -183,7 +183,7 @@ def _agree(axis: str, given: str, found: str) -> bool:
 
 
 def _runs(artifact: Artifact, value: str, python: str) -> bool:
-    """Return whether it runs on that Python: built for it, for it and later ones, or for any."""
+    """Return whether a file runs on a Python: built for it, for an earlier one on, or for any."""
     if value == python:
         return True
     open_ended = value == ANY or (value.endswith("+") and agree("python", python, value))
@@ -210,7 +210,7 @@ def _age(artifact: Artifact) -> tuple[tuple[int, Version, tuple[str, ...]], str]
 
 
 def _rank(version: str) -> tuple[int, Version, tuple[str, ...]]:
-    """Return a sort key for versions; those that are not PEP 440 come first, by their numbers."""
+    """Return a sort key for versions; versions outside PEP 440 come first, by their numbers."""
     try:
         return 1, Version(version), ()
     except ValueError:
@@ -242,7 +242,7 @@ def tabulate_found(found: Sequence[FoundArtifact]) -> Iterator[tuple[str, ...]]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MemberWish:
-    """Which members a user asks for; without any condition, all."""
+    """The conditions for members that a user asks for; without any, all members match."""
 
     names: Sequence[str] = ()  # projects, file names, globs, paths
     where: str = ""  # variant=cu130 python=3.12
@@ -340,7 +340,7 @@ def write_found(found: Iterable[FoundArtifact]) -> str:
 
 
 def describe_found() -> dict[str, Any]:
-    """The JSON Schema of that document."""
+    """Return the JSON Schema of the document."""
     row = {
         "type": "object",
         "required": ["artifact", "channels"],

@@ -1,4 +1,4 @@
-"""Read policy.toml: the gates of channels. A gate that nothing can pass is an error."""
+"""Read policy.toml: the gates of channels. A gate that no file can pass is an error."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def read_policy(path: Path, today: date) -> GatePolicy:
 
 
 class _PolicyReader:
-    """Reads one file."""
+    """The reader of one policy file."""
 
     def __init__(self, content: bytes, path: Path, named: str, today: date) -> None:
         self._folder, self._named, self._today = path.parent, named, today
@@ -120,7 +120,7 @@ class _PolicyReader:
         return convert(self._tables[key], _TOP[key], f"{self._named}: {key}")
 
     def _format_line(self, header: str) -> str:
-        """Return where a table's header stands, as " (line 12)"; "" if it has none."""
+        """Return the line of a table's header, as " (line 12)"; "" if the table has no header."""
         pattern = re.compile(rf"[ \t]*\[[ \t]*{re.escape(header)}[ \t]*\]")
         found = (number for number, line in enumerate(self._lines, 1) if pattern.match(line))
         return next((f" (line {number})" for number in found), "")
@@ -190,7 +190,7 @@ class _PolicyReader:
         return gate
 
     def _require_asked(self, said: Mapping[str, Any], where: str) -> None:
-        """Raise ProfileError for conditions that nothing can meet, or that everything meets."""
+        """Raise ProfileError for conditions that no file can meet, or that every file meets."""
         if "families" in said:
             if not said["families"]:
                 raise ProfileError(f"{where}: families: without any, everything would pass")
@@ -212,7 +212,7 @@ class _PolicyReader:
     def _choose_keys(
         self, said: Mapping[str, Any], keys: Mapping[str, PublicKey], where: str
     ) -> tuple[PublicKey, ...]:
-        """Return the keys that count; none if verdicts need not be signed."""
+        """Return the keys that count, or none if verdicts need not be signed."""
         asked = "keys" in said or "threshold" in said
         if not said.get("signed", asked or bool(keys)):
             if asked:

@@ -77,7 +77,7 @@ class PromotionCandidate:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PromotionSettings:
-    """What all promotions of one command have in common."""
+    """The settings that all promotions of one command share."""
 
     gate: Gate
     source: str
@@ -96,7 +96,7 @@ def decide_promotions(
     members: Collection[str],
     with_gpu: Collection[str] = (),
 ) -> list[PromotionCandidate]:
-    """Decide about each artifact; ``members`` are the SHA-256 that the channel contains already."""
+    """Decide about each artifact; ``members`` are the SHA-256 of files already in the channel."""
     by_digest = {each.sha256: each for each in artifacts}
     withdrawn = list_withdrawn(store, settings.source)
 
@@ -139,7 +139,7 @@ def _decide_promotion(
 
 
 def promote(store: Store, settings: PromotionSettings, candidate: PromotionCandidate) -> bool:
-    """Let a file into the channel and record why; return False if another process just did.
+    """Let a file into the channel and record why; return False if another process did so first.
 
     Raises ArtifactRefusedError if another file took the name meanwhile.
     """
@@ -244,14 +244,14 @@ def _find_record(content: bytes) -> Any:
 
 _STORED = "artifact.json"
 _TURN = Lock()
-"""Held while a file is on the disk and inspected, so that there is only one at a time."""
+"""Held while a file is on the disk for inspection, so that only one file is there at a time."""
 _TAMPERED = "somebody tampered with the store"
 
 
 def find_unproven_field(
     store: Store, artifact: Artifact, believed: Sequence[KeptVerdict], names: Collection[str]
 ) -> GateRefusal | None:
-    """Return why one of the named fields of artifact.json cannot be believed, or None.
+    """Return a refusal if one of the named fields of artifact.json cannot be believed, else None.
 
     ``believed`` are the verdicts that the gate believes. Raises StoreError if the store fails, and
     GatherError if the bytes cannot be inspected here.
@@ -277,7 +277,7 @@ def find_unproven_field(
 
 
 def _choose(name: str, kept: Iterable[KeptVerdict]) -> set[str]:
-    """Return what the newest verdicts state for a field; values set by hand take precedence.
+    """Return the values of a field in the newest verdicts; values set by hand take precedence.
 
     There are several values if verdicts of the same time disagree, and none if no verdict states
     the field.
@@ -317,7 +317,7 @@ def _format_field(name: str, value: str) -> str:
 
 
 def _derive_again(store: Store, artifact: Artifact) -> Artifact:
-    """Derive the record from the bytes in the store and their file name alone."""
+    """Derive the record only from the bytes in the store and their file name."""
     name = package_name(artifact.sha256, artifact.file_name)
     with _TURN, tempfile.TemporaryDirectory(prefix="gate-") as folder:
         path = Path(folder) / artifact.file_name

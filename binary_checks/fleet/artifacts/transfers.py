@@ -60,7 +60,7 @@ from binary_checks.model.binary_configuration import BinaryConfiguration
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PushRequest:
-    """How files are pushed."""
+    """The options of a push."""
 
     stated: StatedArtifact = field(default_factory=StatedArtifact)
     commit: str = ""  # --commit, as given
@@ -73,7 +73,7 @@ class PushRequest:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PushEnd:
-    """What happened to a file."""
+    """The result of pushing one file."""
 
     artifact: Artifact  # as stored
     new: bool  # whether it was not stored before
@@ -85,7 +85,8 @@ def push_file(store: Store, path: Path, request: PushRequest) -> PushEnd:
     """Store a file and add it to the channels; pushing the same bytes again changes nothing.
 
     Raises ArtifactRefusedError, before anything is written, if the file contradicts itself or the
-    store; ProfileError and PackageError if it cannot be pushed; StoreError if the store fails.
+    store; ProfileError and PackageError if the file cannot be pushed; StoreError if the store
+    fails.
     """
     file = hash_file(path)
     require_pushable(path.name)
@@ -128,7 +129,7 @@ def require_pushable(name: str) -> None:
 def read_companions(licenses: Sequence[str], dependencies: Sequence[str]) -> dict[str, HashedFile]:
     """Return the files to be stored with a push, by their paths when pulled.
 
-    Raises ProfileError for two files of one name, and for one that cannot be read.
+    Raises ProfileError for two files with the same name, and for a file that cannot be read.
     """
     found: dict[str, HashedFile] = {}
     for folder, names in (("licenses", licenses), ("dependencies", dependencies)):
@@ -161,7 +162,7 @@ def read_host_system() -> AxisValue:
 def _find_facts(
     store: Store, file: HashedFile, timeout: float
 ) -> Iterator[tuple[Statement, Path | None]]:
-    """Yield the facts of the bytes, from the store or read anew, and the document if it is new."""
+    """Yield the facts of the bytes, and if the store did not have them, the document."""
     if find_facts(store, file.sha256) == facts_name(file.sha256):
         with open_facts(store, file.sha256) as path:
             statement = read_statement(path, file.path.name)
@@ -173,7 +174,7 @@ def _find_facts(
 
 
 def _remark(kept: Artifact, pushed: Artifact, statement: Statement) -> Iterator[str]:
-    """Yield remarks that are no contradictions, but worth knowing."""
+    """Yield remarks about differences that are not contradictions, but worth knowing."""
     configuration = statement.configuration or BinaryConfiguration()
     evidence = pushed.evidence.get("variant", "")
     if pushed.variant not in ("", "cpu"):
@@ -202,9 +203,9 @@ class PulledFile:
 def pull(store: Store, artifacts: Iterable[Artifact], folder: Path) -> list[str]:
     """Write artifacts, their properties, licenses and dependencies; return the new paths.
 
-    Files that are there already with the right bytes stay. Raises ArtifactRefusedError, before
-    anything is written, if a file with other bytes is there, and StoreError if the store's bytes
-    are not those it states.
+    Files in the folder with the right bytes stay. Raises ArtifactRefusedError, before anything is
+    written, if a file with other bytes is in the way, and StoreError if bytes from the store do not
+    have the stated hash.
     """
     files = _list_files(artifacts)
     missing = [each for each in files if not _is_there(folder, each)]
@@ -253,7 +254,7 @@ def _is_there(folder: Path, file: PulledFile) -> bool:
 
 
 def _place(folder: Path, below: str) -> Path:
-    """Return the path to write; refuse one that a link would lead out of the folder."""
+    """Return the path to write. Raises ArtifactRefusedError if a link leads out of the folder."""
     path = folder.joinpath(*below.split("/"))
     real = Path(os.path.realpath(folder))
     if Path(os.path.realpath(path.parent)) != real.joinpath(*below.split("/")).parent:
@@ -286,7 +287,7 @@ def _fetch(store: Store, folder: Path, file: PulledFile) -> None:
 
 
 def _name(part: Path, path: Path) -> None:
-    """Give the file its final name; raise ArtifactRefusedError if that exists meanwhile."""
+    """Give the file its final name. Raises ArtifactRefusedError if that name exists meanwhile."""
     try:
         os.link(part, path)
     except FileExistsError:

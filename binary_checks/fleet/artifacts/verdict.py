@@ -25,7 +25,7 @@ GOOD_WORDS = tuple(
     VERDICTS[each].word for each in (Outcome.PASSED, Outcome.WARNED, Outcome.ACCEPTED)
 )
 """The words of verdicts with which a package may ship."""
-_VOID = {MISUSED, EMPTY}  # runs that were called wrongly, or had nothing to do
+_VOID = {MISUSED, EMPTY}  # exit codes of runs that were called wrongly, or had nothing to do
 _MOST_LINES = 20
 
 
@@ -46,12 +46,12 @@ class StatedField:
 
     name: str  # variant, system, project, …
     value: str = ""  # "" if the run found that the file has none
-    by_hand: bool = False  # whether whoever attested the verdict set the value
+    by_hand: bool = False  # whether the person who attested the verdict set the value
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PackageVerdict:
-    """The result of a run for one file, with all that a policy asks about."""
+    """The result of a run for one file, with everything that a policy may ask about."""
 
     sha256: str
     file_name: str
@@ -85,8 +85,8 @@ class PackageVerdict:
     def is_decisive(self) -> bool:
         """Whether the verdict is about the package, and not about the host or the network.
 
-        That the package's native code cannot be judged is a verdict on the package. An older pass
-        of the same bytes, by a version that did not notice that, no longer counts.
+        A package whose native code cannot be judged is decided, too: an older pass of the same
+        bytes, by a version that did not notice the gap, no longer counts.
         """
         if self.outcome is Outcome.FAILED:
             return True
@@ -110,14 +110,14 @@ class PackageVerdict:
         return VERDICTS[Outcome.FAILED if complained else self.outcome]
 
     def format_reason(self) -> str:
-        """Return why the verdict is no pass, in one line; "" if no reason is recorded."""
+        """Return why the verdict is not a pass, in one line; "" if no reason is recorded."""
         partly = f"only some checks were selected ({self.selected})" if self.selected else ""
         reasons = (*self.problems, self.unjudged, *self.faults, self.stopped, partly)
         return next(filter(None, reasons), "")
 
 
 def _list_faults(run: RunResult, package: PackageResult) -> Iterator[str]:
-    """Yield the run's complaints, except for those about its other packages."""
+    """Yield the run's complaints, except for complaints about its other packages."""
     others = {each.file_name for each in run.packages} - {package.file_name}
     for line in run.complaints:
         if line.partition(": ")[0] not in others:
@@ -173,7 +173,7 @@ def _judge_families(entries: Sequence[Entry]) -> Iterator[FamilyVerdict]:
 
 
 def _sum_up_family(entries: Iterable[Entry]) -> Outcome:
-    """Sum up as for a package, except that a family without applicable checks is no gap."""
+    """Sum up as for a package, but do not count a family without applicable checks as a gap."""
     found = {entry.outcome for entry in entries}
     return Outcome.NOT_APPLICABLE if found == {Outcome.NOT_APPLICABLE} else sum_up(found)
 
@@ -243,8 +243,8 @@ def _describe(verdict: PackageVerdict) -> dict[str, Any]:
 def read_statement(content: bytes, named: str) -> PackageVerdict:
     """Return the verdict in a statement; ``named`` is its name in messages.
 
-    Raises RecordError with a message of one line if it is truncated, of another type or subject, or
-    not exactly as `write_statement` writes it.
+    Raises RecordError with a message of one line if the statement is truncated, of another type or
+    subject, or differs from the text that `write_statement` writes.
     """
     try:
         predicate = open_statement(content, TEST_RESULT)

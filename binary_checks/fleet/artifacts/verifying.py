@@ -1,6 +1,6 @@
-"""Verify a repository from the store alone: bytes, documents, channels and their indexes.
+"""Verify a repository only from the store: bytes, documents, channels and their indexes.
 
-What cannot be read is reported, and never counts as verified.
+Anything that cannot be read is reported, and never counts as verified.
 """
 
 from __future__ import annotations
@@ -81,20 +81,20 @@ from binary_checks.fleet.store.store_names import (
 from binary_checks.knowledge.configurations import same_version
 from binary_checks.lines import cut, one_line
 
-# Repeating the decisions of gates for the members of channels, from the store alone.
+# Repeating the decisions of gates for the members of channels, only from the store.
 #
 # The record of a promotion contains the digests of the gate and of the verdicts that decided. These
-# must have let the file in at the time, and the newest verdicts in the store must still let it in,
-# whether the record names them or not: records need not be signed. Only keys of the verifier's own
-# policy count, because a store that was tampered with could name any. Without a policy the store's
-# own gates and keys are used.
+# verdicts must have let the file in at the time, and the newest verdicts in the store must still
+# let it in, whether the record names them or not: records need not be signed. Only keys of the
+# verifier's own policy count, because a store that was tampered with could name any keys. Without a
+# policy the store's own gates and keys are used.
 
-_MOST_RECORDS = 20  # of one file in one channel that are verified
+_MOST_RECORDS = 20  # records of one file in one channel that are verified at most
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verifier:
-    """What the person who verifies provides; without it, the store's own gates count."""
+    """The policy and cells of the person who verifies; by default the store's gates count."""
 
     policy: GatePolicy | None = None
     cells: tuple[Cell, ...] = ()  # of a matrix, which decide which files need a GPU verdict
@@ -107,7 +107,7 @@ class Verifier:
 def verify_promotions(
     store: Store, channel: str, members: Iterable[ChannelMember], by: Verifier
 ) -> Iterator[str]:
-    """Yield a line for each member that no gate let in, or that its gate would refuse.
+    """Yield a line for each member that no gate let in, or that its gate would now refuse.
 
     A channel that the policy does not name, and into which nothing was ever promoted, has no gate.
     """
@@ -123,7 +123,7 @@ def verify_promotions(
 
 
 def open_promotion(store: Store, name: str, sha256: str) -> tuple[SignedStatement, Promotion]:
-    """Return the record in an object. Raises RecordError if it is not one of these bytes."""
+    """Return the record in an object. Raises RecordError if it is not a record of these bytes."""
     named = f"{store.url}: {name}"
     content = store.read(name, LARGEST_STATEMENT)
     require_digest_of(content, named)
@@ -135,7 +135,7 @@ def open_promotion(store: Store, name: str, sha256: str) -> tuple[SignedStatemen
 
 
 class _ChannelVerifier:
-    """Verifies one channel, with the verifier's own gate and keys if there are any."""
+    """The verifier of one channel, with the verifying person's own gate and keys, if any."""
 
     def __init__(self, store: Store, channel: str, by: Verifier) -> None:
         self._store, self._channel, self._own = store, channel, by.find_gate(channel)
@@ -248,7 +248,7 @@ def verify_artifact(
     """Yield a sentence for each difference between a document and its file.
 
     ``names`` are the stored objects with their sizes, ``facts`` the names of the objects with
-    facts. Raises StoreError if an object is there and cannot be read.
+    facts. Raises StoreError if an existing object cannot be read.
     """
     name = package_name(artifact.sha256, artifact.file_name)
     suffix = artifact.file_name.rpartition(".")[2]
@@ -276,7 +276,7 @@ def verify_artifact(
 
 @contextmanager
 def _fetched(artifact: Artifact) -> Iterator[tuple[IO[bytes] | None, Path]]:
-    """Yield a temporary file for packages that must be opened; only one exists at a time."""
+    """Yield a temporary file for packages that must be opened; only one file exists at a time."""
     if artifact.kind not in _OWN_TEXTS:
         yield None, Path()
         return
@@ -414,7 +414,7 @@ _AT_ONCE = 4  # files at the same time; two cores hash faster than most disks an
 _FEW = 3  # pages that a line lists
 _DIGEST = re.compile(rf"{PACKAGES}[0-9a-f]{{2}}/([0-9a-f]{{64}})/(.+)")
 _APPENDED = ("verdicts/", "promotions/")
-"""Objects that may lie next to an artifact without its document naming them: they come later."""
+"""Objects that may lie next to an artifact although its document, being older, lacks them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -423,21 +423,21 @@ class Remark:
 
     about: str  # a file name or a channel
     text: str
-    looked: bool = True  # False if it is unknown whether it is at fault
+    looked: bool = True  # False if it is unknown whether there is a fault
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VerifyScope:
-    """What is verified: some channels with their members, or everything in the store."""
+    """The extent of a verification: some channels with their members, or the whole store."""
 
     store: Store
     channels: Mapping[str, ChannelView]
     artifacts: Mapping[str, Artifact]  # by SHA-256
     names: Mapping[str, int]  # sizes of all objects below packages/ by name
     facts: Mapping[str, tuple[str, ...]]  # SHA-256 -> objects below facts/
-    whole: bool  # all channels, and what is in none
+    whole: bool  # whether all channels are verified, and objects that are in no channel
     indexed: frozenset[str] = frozenset()  # channels that have an index
-    faults: tuple[Remark, ...] = ()  # found while this was read
+    faults: tuple[Remark, ...] = ()  # found while the store was read
     by: Verifier = field(default_factory=Verifier)  # policy and matrix of the person who verifies
 
     @property
@@ -456,7 +456,7 @@ VerifyStep = Callable[[VerifyScope], Iterator[Remark]]
 
 
 def read_scope(store: Store, channels: Sequence[str]) -> VerifyScope:
-    """Read what is to be verified: the channels, or the whole store if none is named.
+    """Read the extent of a verification: the channels, or the whole store if none is named.
 
     Raises ProfileError for an unknown channel, and StoreError if the store fails.
     """
@@ -532,14 +532,14 @@ def _verify_file(scope: VerifyScope, artifact: Artifact) -> list[Remark]:
 
 
 def verify_indexes(scope: VerifyScope) -> Iterator[Remark]:
-    """Verify that each index is what its members give."""
+    """Verify that each index equals the index derived from its members."""
     for channel, view in scope.channels.items():
         index = view.derive(channel)
         for fault in index.faults:
             yield Remark(about=channel, text=fault)
         if channel not in scope.indexed:
             continue
-        # or a member joined meanwhile: read it again
+        # a member may have joined meanwhile: read the channel again
         if differing := find_differences(scope.store, index):
             index = view_known_channel(scope.store, channel).derive(channel)
             differing = find_differences(scope.store, index)
@@ -583,14 +583,14 @@ def _list_own(artifact: Artifact) -> Iterator[str]:
 
 
 def verify_gates(scope: VerifyScope) -> Iterator[Remark]:
-    """Verify that each member of a gated channel was let in, by verdicts that are still valid."""
+    """Verify that verdicts that are still valid admit each member of a gated channel."""
     for channel, view in scope.channels.items():
         for text in verify_promotions(scope.store, channel, view.members, scope.by):
             yield Remark(about=channel, text=text)
 
 
 def verify_statements(scope: VerifyScope) -> Iterator[Remark]:
-    """Verify that every verdict and every record is valid and about its file, used or not."""
+    """Verify that all verdicts and records, even unused ones, are valid and about their file."""
     for name in sorted(scope.names):
         found = _DIGEST.fullmatch(name)
         if found is None or found[1] not in scope.artifacts:
