@@ -1,1 +1,1 @@
-"""The second opinion: read objects with other libraries too, and compare the facts."""
+"""The second opinion: other libraries also read the objects, and the facts are compared."""

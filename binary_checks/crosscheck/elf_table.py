@@ -1,8 +1,8 @@
-"""ELF: our facts, and those of pyelftools and LIEF.
+"""ELF: our facts, and the facts of pyelftools and LIEF.
 
 pyelftools finds symbol versions only through section headers, and reads as many version records as
-a forged header claims: the walk is limited here. LIEF is told to skip relocations and static
-symbols.
+a forged header claims; the number is therefore limited here. LIEF is told to skip relocations and
+static symbols.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ _DEVICES = {"QDSP6": "hexagon"} | {
 }
 _SOFT_FLOAT = 0x200  # EF_ARM_ABI_FLOAT_SOFT in e_flags
 _TEXTS = {"NEEDED": "name", "SONAME": "name", "RPATH": "rpath", "RUNPATH": "runpath"}
-"""LIEF's attribute for the text of an entry."""
+"""LIEF's attribute for the text of a dynamic entry."""
 _INDEX = 0x7FFF  # mask of a version index; bit 15 marks a hidden version
 _HIDDEN = 0x8000
-_MOST_RECORDS = 1 << 12  # libraries with needed versions, and defined versions
+_MOST_RECORDS = 1 << 12  # limit on libraries with needed versions, and on defined versions
 _WITHOUT_SECTIONS = "it reads versions through section headers, which the file does not have"
 _TURNED = "it swaps the words of a big-endian note"
 
@@ -70,7 +70,7 @@ class _Symbol(NamedTuple):
     undefined: bool
     visible: bool
     absolute: bool
-    version: int  # including the bit that marks it as hidden
+    version: int  # including the bit for hidden versions
 
 
 @dataclass(kw_only=True)
@@ -87,13 +87,15 @@ class ElfView(View):
     build_id: str = ""
     isa_level: str = ""
     needs: list[tuple[str, str, bool, int]] = field(default_factory=list)
-    """Library, version node, whether it is weak, version index."""
+    """Library, version node, whether the need is weak, version index."""
     definitions: list[tuple[int, str, bool]] = field(default_factory=list)
-    """Version index, version node, whether it is the base node, which is the library itself."""
+    """Version index, version node, whether the node is the base node, which stands for the
+    library.
+    """
     symbols: list[_Symbol] = field(default_factory=list)
 
     def has(self, tag: str, flags: int = 0, flags_1: int = 0) -> bool:
-        """Return whether there is the entry, or a flag with the same meaning."""
+        """Return whether the file has the entry, or a flag with the same meaning."""
         lists = ((self.tags.get("FLAGS"), flags), (self.tags.get("FLAGS_1"), flags_1))
         return tag in self.tags or any(found and found[-1] & mask for found, mask in lists)
 
@@ -113,7 +115,7 @@ class ElfView(View):
 def _format_symbols(
     symbols: SymbolTable, default: str, *, own: Collection[str] = (), weak: str = ""
 ) -> list[str]:
-    """Format symbols as readelf does; a copy of another library's symbol has one "@" too."""
+    """Format symbols as readelf does; a copy of another library's symbol has one "@", too."""
     spelled = []
     for symbol in symbols:
         at = "@" if symbol.hidden or symbol.version not in own else default

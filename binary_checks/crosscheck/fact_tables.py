@@ -1,4 +1,4 @@
-"""The form of the tables: one fact in each row, with our value and that of other libraries."""
+"""The form of the tables: one fact in each row, with our value and other libraries' values."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ LOADED = frozenset({Kind.SHARED, Kind.EXECUTABLE})
 
 
 class Fact(NamedTuple):
-    """One row. Values are strings, numbers, booleans or lists of strings."""
+    """One row of a table. Values are strings, numbers, booleans or lists of strings."""
 
     name: str
     what: str  # description for the documentation
-    # Value of our object; None: the attribute with the fact's name.
+    # Returns our value for an object; None: the attribute with the fact's name.
     ours: Callable[[Any], Any] | None = None
-    # Value of a library's view; None: the attribute with the fact's name.
+    # Returns the value in a library's view; None: the attribute with the fact's name.
     theirs: Callable[[Any], Any] | None = None
-    kinds: frozenset[Kind] = LOADED  # kinds of objects of which we read it
+    kinds: frozenset[Kind] = LOADED  # kinds of objects for which we read the fact
 
     def of_ours(self, item: ObjectFile) -> Any:
         """Return our value for an object."""
@@ -33,16 +33,16 @@ class Fact(NamedTuple):
 
 @dataclass(kw_only=True)
 class View:
-    """What a library reads in a file or a slice, before it is converted to facts."""
+    """The contents of a file or a slice as a library reads them, before conversion to facts."""
 
     name: str = ""  # architecture of the slice
     silent: Mapping[str, str] = field(default_factory=dict)
-    """Why the library cannot know a fact of this file, by fact."""
+    """Fact -> why the library cannot know it for this file."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Allowance:
-    """A known difference in a part of a fact. That part is not compared."""
+    """A known difference in a part of a fact; that part is not compared."""
 
     reason: str
     narrow: Callable[[Any], Any]  # returns the part that is compared, for both sides
@@ -53,24 +53,24 @@ class Library:
     """One library that reads one format."""
 
     name: str
-    distribution: str  # name to install
+    distribution: str  # name of the distribution to install
     format: Format
-    # Reads the file with this path: one view, or one for each slice.
+    # Reads the file with this path; returns one view, or one for each slice.
     look: Callable[[str], Sequence[View]]
-    unknown: frozenset[str] = frozenset()  # facts that it does not provide
+    unknown: frozenset[str] = frozenset()  # facts that the library does not provide
     allowances: Mapping[str, Allowance] = field(default_factory=dict)
-    """Known differences, by fact."""
+    """Fact -> known difference."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Table:
-    """The facts of one format, and the libraries that read it."""
+    """The facts of one format, and the libraries that read the format."""
 
     facts: tuple[Fact, ...]
     libraries: tuple[Library, ...]
 
     def list_facts(self, view: View, unknown: Collection[str]) -> dict[str, Any]:
-        """Return the facts of a view by name, or why a fact cannot be known; no unknown facts."""
+        """Return the facts of a view by name, or why one cannot be known; leave out ``unknown``."""
         return {
             fact.name: (
                 {"silent": view.silent[fact.name]}
@@ -83,7 +83,7 @@ class Table:
 
 
 class UnparsedError(Exception):
-    """The library gives no object for the file."""
+    """Raised if a library returns no object for the file."""
 
     def __init__(self) -> None:
         super().__init__("it does not parse the file")
@@ -95,12 +95,12 @@ def text(name: str | bytes | None) -> str:
 
 
 def number(value: Any) -> int:
-    """Return the number of a LIEF enumeration; values without a name are numbers already."""
+    """Return the number of a LIEF enumeration; values without a name are already numbers."""
     return int(getattr(value, "value", value))
 
 
 def unique(names: Iterable[str]) -> list[str]:
-    """Return each name once, in order."""
+    """Return the names in order, without duplicates."""
     return list(dict.fromkeys(names))
 
 

@@ -1,6 +1,6 @@
-"""Ask the libraries in a process of their own, which is started again after it has crashed.
+"""Run the libraries in a separate process, which is started again after a crash.
 
-The process gets the path of a file and nothing else of the package; its answer is JSON.
+The process gets only the path of a file of the package; its answer is JSON.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if sys.platform != "win32":
     import resource
 
 _PATIENCE = 60  # seconds for any file
-_SPEED = 1 << 20  # bytes; there is one more second for each
+_SPEED = 1 << 20  # bytes per additional second
 _LONGEST_ANSWER = 256 << 20  # bytes; the answer for libtorch_cpu.so has 8 million
 _START = """
 import importlib.util, json, sys
@@ -41,18 +41,18 @@ spec.loader.exec_module(module)
 from binary_checks.crosscheck.library_process import main
 main()
 """
-"""Imports this copy of binary_checks from its own folder, and nothing else from that folder."""
+"""Imports this copy of binary_checks from its own folder, and no other module from that folder."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LibraryAnswer:
-    """What one library reads in one file, or why it reads nothing."""
+    """The facts that one library reads in one file, or why it reads none."""
 
     library: str  # name, with the version if it is installed
     reading: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     reason: str = ""  # why there is no reading
-    absent: bool = False  # it is not installed, so it reads no file
-    late: bool = False  # it did not answer in time
+    absent: bool = False  # the library is not installed, so it reads no file
+    late: bool = False  # the library did not answer in time
 
 
 class Libraries:
@@ -65,7 +65,7 @@ class Libraries:
         self._reader: threading.Thread | None = None
 
     def ask(self, library: Library, path: Path) -> LibraryAnswer:
-        """Return what the library reads in a file, however broken the file or the library is.
+        """Return the facts that the library reads in a file; never fail if either is broken.
 
         Raises OSError if the process cannot be started.
         """
@@ -100,7 +100,7 @@ class Libraries:
             return self._lines.get(timeout=seconds)
         except queue.Empty:
             return None
-        except OSError:  # the process has ended, and the reader thread says so
+        except OSError:  # the process has ended, which the reader thread reports
             return self._lines.get()
 
     def _start(self) -> subprocess.Popen[bytes]:
@@ -153,21 +153,21 @@ class Libraries:
 
 
 def _close(pipe: IO[bytes]) -> None:
-    with contextlib.suppress(OSError):  # the process is gone
+    with contextlib.suppress(OSError):  # the process has already ended
         pipe.close()
 
 
 def _is_here(place: str) -> bool:
-    """Return whether a place is the current folder, from which nothing is imported."""
+    """Return whether a folder is the current folder, from which nothing is imported."""
     return os.path.realpath(place) == os.path.realpath(os.curdir)
 
 
 def _forward_lines(pipe: IO[bytes], lines: queue.Queue[bytes]) -> None:
-    """Put each line into a queue; the last one may lack its newline."""
+    """Put each line into a queue; the last line may lack its newline."""
     while True:
         try:
             line = pipe.readline(_LONGEST_ANSWER)
-        except (OSError, ValueError):  # closed, as nobody waits for it any more
+        except (OSError, ValueError):  # closed, because nobody waits for the answer any more
             return
         lines.put(line)
         if not line.endswith(b"\n"):
@@ -185,15 +185,15 @@ def _read_answer(library: Library, said: Mapping[str, Any]) -> LibraryAnswer:
 
 # The process with the libraries: one request per line in, one answer per line out.
 #
-# Some libraries are slow or crash on some bytes, and some are C++. So memory and time are limited
-# here, and the parent waits only so long for each answer.
+# Some libraries are slow, or crash on some bytes, and some are written in C++. The process
+# therefore limits its memory and time, and the parent limits its waiting for each answer.
 
 _BASE = 2 << 30  # bytes of address space for any file
-_TIMES = 8  # further address space, as a multiple of the file's size: LIEF keeps the whole file
+_TIMES = 8  # further address space, as a multiple of the file's size: LIEF stores the complete file
 
 
 def main() -> None:
-    """Answer until there are no more requests. What libraries print is discarded."""
+    """Answer requests until there are no more; discard what libraries print."""
     with os.fdopen(os.dup(1), "w", encoding="ascii") as answers:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, 1)
@@ -203,7 +203,7 @@ def main() -> None:
 
 
 def _answer(request: dict[str, Any]) -> dict[str, Any]:
-    """Return the facts and the library's version, or why there are none."""
+    """Return the facts and the library's version, or why there are no facts."""
     try:
         version = metadata.version(request["distribution"])
     except metadata.PackageNotFoundError:
@@ -226,7 +226,7 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _limit(size: int, seconds: int) -> None:
-    """Limit address space, and CPU time from now on, if the system can."""
+    """Limit address space, and CPU time from now on, if the system supports limits."""
     if sys.platform != "win32":
         used = sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
         limits = {

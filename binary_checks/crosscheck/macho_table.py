@@ -1,8 +1,8 @@
-"""Mach-O: our facts, and those of macholib and LIEF, slice by slice.
+"""Mach-O: our facts, and the facts of macholib and LIEF, slice by slice.
 
-macholib rejects unknown load commands by default, and reads no export trie, bind opcodes or chained
-fixups. LIEF's ``imported_symbols`` includes weak symbols that the file defines itself, so its
-bindings are used instead. It reads nothing of a fat file with 64-bit offsets.
+macholib rejects unknown load commands by default, and does not read export tries, bind opcodes and
+chained fixups. LIEF's ``imported_symbols`` includes weak symbols that the file defines itself, so
+its bindings are used instead. LIEF reads nothing of a fat file with 64-bit offsets.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class MachOView(View):
     def system(self) -> tuple[str, _Numbers, _Numbers]:
         """Return platform, oldest system and SDK: for macOS, else for the first platform.
 
-        A zippered dylib is for macOS and for Mac Catalyst, and has a command for each.
+        A zippered dylib is for macOS and for Mac Catalyst, and has a command for each platform.
         """
         nowhere: tuple[str, _Numbers, _Numbers] = ("", (), ())
         return next((row for row in self.systems if row[0] == "macos"), (*self.systems, nowhere)[0])
@@ -107,7 +107,7 @@ def _format_sdk(version: _Numbers) -> str:
 
 
 def _lengthen(version: str) -> str:
-    """Return a version with three numbers, as the other libraries have it."""
+    """Return a version with three numbers, as the other libraries do."""
     return version + ".0" * (2 - version.count(".")) if version else ""
 
 
@@ -252,7 +252,7 @@ def _look_at_slice(item: Any) -> MachOView:
         uuid=str(UUID(bytes=bytes(item.uuid.uuid))).upper() if item.uuid else "",
         signed=item.has_code_signature,
         chained_fixups=item.has_dyld_chained_fixups,
-        # A symbol may be bound twice, and be optional in only one of the two.
+        # A symbol may be bound twice, but be optional in only one of the binds.
         imports=sorted(imports - {f"{name}?" for name in imports}),
         exports=exports,
     )
@@ -281,7 +281,7 @@ def _find_exports(item: Any) -> Iterator[str]:
 
 
 def _find_imports(bindings: Any, own: set[str]) -> Iterator[str]:
-    """Yield imports, except those of the weak table, and weak definitions of the file itself."""
+    """Yield imports, without the weak table and without weak definitions of the file itself."""
     for bind in bindings:
         if getattr(getattr(bind, "binding_class", None), "name", "") == "WEAK":
             continue

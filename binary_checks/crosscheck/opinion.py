@@ -1,4 +1,4 @@
-"""Ask every library about every object of a package, and collect what they answer."""
+"""Have every library read every object of a package, and compare the answers with our facts."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from binary_checks.model import MachOFile, ObjectFile
 from binary_checks.model.objects import Disagreement, NoOpinion, SecondOpinion
 
 _INSTALL = "install binary-checks[crosscheck]"
-_PATIENCE = 3  # files of a package that one library may take too long for
-_SHOWN = 3  # items in a message that only one of the two has
+_PATIENCE = 3  # number of a package's files for which one library may exceed the time limit
+_SHOWN = 3  # items that a message shows of those that only one side has
 _LONGEST = 120  # characters of an answer, or of one name in it
 Copied = tuple[str, Path | Unavailable]
-"""The path of a member, and its copy on disk (valid until the next one is requested), or why there
+"""The path of a member, and its copy on disk (valid until the next copy is requested), or why there
 is none.
 """
 
@@ -37,7 +37,7 @@ def seek_opinion(
 
 
 def group_by_path(objects: Iterable[ObjectFile]) -> dict[str, list[ObjectFile]]:
-    """Return the objects that some library reads, by file: a fat file has one for each slice."""
+    """Group the objects that some library reads by file; slices of a fat file are one group."""
     found: dict[str, list[ObjectFile]] = {}
     for item in objects:
         if libraries_of(item.format):
@@ -46,7 +46,7 @@ def group_by_path(objects: Iterable[ObjectFile]) -> dict[str, list[ObjectFile]]:
 
 
 class _Inquiry:
-    """Collects the answers."""
+    """Collects the answers of all libraries."""
 
     def __init__(self, libraries: Libraries) -> None:
         self._libraries = libraries
@@ -75,7 +75,7 @@ class _Inquiry:
     def _take_answer(
         self, path: str, items: Sequence[ObjectFile], library: Library, answer: LibraryAnswer
     ) -> bool:
-        """Compare an answer with our own facts. Return whether there is an answer."""
+        """Compare an answer with our own facts; return False if the library gave none."""
         if answer.absent:
             reason = f"{answer.reason}; {_INSTALL}"
             absent = NoOpinion(library=answer.library, reason=reason)
@@ -123,7 +123,7 @@ class _Inquiry:
 def compare_readings(
     item: ObjectFile, library: Library, version: str, reading: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[Disagreement | NoOpinion | str]:
-    """Yield the name of each fact that agrees, else a Disagreement or NoOpinion."""
+    """Yield the name of each fact on which both agree, else a Disagreement or NoOpinion."""
     place = format_place(item)
     theirs = reading.get(item.architecture if isinstance(item, MachOFile) else "")
     if theirs is None:
@@ -162,7 +162,7 @@ def format_place(item: ObjectFile) -> str:
 
 
 def _describe(ours: Any, theirs: Any) -> tuple[str, str]:
-    """Return both values for a message; of lists, only what one of the two has."""
+    """Return both values for a message; lists only with the items that one side lacks."""
     if not isinstance(ours, list) or not isinstance(theirs, list):
         return _shorten(ours), _shorten(theirs)
     mine, other = Counter(ours) - Counter(theirs), Counter(theirs) - Counter(ours)

@@ -1,9 +1,9 @@
-"""PE: our facts, and those of pefile and LIEF.
+"""PE: our facts, and the facts of pefile and LIEF.
 
-pefile takes 13 seconds and 700 MB for all of cv2.pyd, so only the directories that matter are read.
-By default it cuts names at 512 characters, and exports and imports at 8,192 (QtGui.pyd of PySide6
-has more): the limits are raised. It replaces the ordinals of two libraries by names: the ordinals
-are used here. LIEF is told to skip resources, relocations and exceptions.
+pefile takes 13 seconds and 700 MB for all of cv2.pyd, so only the needed directories are read. By
+default it cuts names at 512 characters, and exports and imports at 8,192 (QtGui.pyd of PySide6 has
+more): these limits are raised. pefile also replaces the ordinals of two libraries by names; the
+tables use the ordinals. LIEF is told to skip resources, relocations and exceptions.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _MACHINES = {
 _HYBRIDS = {"x86_64": "arm64ec", "aarch64": "arm64x"}
 _OURS = {name: machine for machine, name in _MACHINES.items()}
 _OURS |= {hybrid: _OURS[name] for name, hybrid in _HYBRIDS.items()}
-"""Machine numbers by architecture. Hybrid images have the number of another architecture."""
+"""Machine numbers by architecture. A hybrid image has the number of another architecture."""
 _LONGEST = 1 << 16  # bytes of a name
 _MOST = 1 << 20  # exports, imports
 _DIRECTORIES = [0, 1, 6, 10, 13]  # exports, imports, debug, load configuration, delay imports
@@ -75,7 +75,7 @@ class PeView(View):
     signature_matches: str = ""
 
     def libraries(self, *, delayed: bool) -> list[str]:
-        """Return the DLLs that are delay-loaded, or the others, each once."""
+        """Return the delay-loaded DLLs, or all other DLLs, without duplicates."""
         return unique(name for name, late, _ in self.imported if late is delayed)
 
 

@@ -22,22 +22,25 @@ def libraries_of(found: Format) -> tuple[Library, ...]:
 
 
 def our_facts(item: ObjectFile) -> dict[str, Any]:
-    """Return our facts about an object by name; {} for formats without other libraries.
+    """Return our facts about an object by name; {} for formats that no other library reads.
 
-    Raises Unavailable if its symbols are unknown.
+    Raises Unavailable if the object's symbols are unknown.
     """
     facts = TABLES[item.format].facts if item.format in TABLES else ()
     return {fact.name: fact.of_ours(item) for fact in facts if item.kind in fact.kinds}
 
 
 def read(library: Library, path: str) -> dict[str, dict[str, Any]]:
-    """Return what a library reads in a file, by slice and fact. Raises what the library raises."""
+    """Return the facts that a library reads in a file, by slice and name.
+
+    Raises whatever the library raises.
+    """
     table = TABLES[library.format]
     return {view.name: table.list_facts(view, library.unknown) for view in library.look(path)}
 
 
 def tabulate() -> Iterator[str]:
-    """Yield lines of Markdown: a table for each format, and what is compared only in part."""
+    """Yield lines of Markdown: a table for each format, and facts compared only in part."""
     for found, table in TABLES.items():
         names = " | ".join(library.name for library in table.libraries)
         yield from (f"### {found}", "", f"| fact | what it is | {names} |")

@@ -67,13 +67,13 @@ _AMD = re.compile(
 )
 _INTEL = re.compile(r"lib(?:sycl|ze_loader)\.so[.\d]*|sycl\d+\.dll|ze_loader\.dll", re.IGNORECASE)
 _HIP = "libamdhip64"
-"""The library whose number is ROCm's own major version."""
+"""The library whose number is ROCm's major version."""
 
 
 def accelerator_of_label(label: str) -> str:
     """Return the accelerator in a local version label, "cuda 12.6" for ``cu126``, or "".
 
-    Others are "rocm 6.2" and "cpu". The label of flash-attn names CUDA among others:
+    Other results are "rocm 6.2" and "cpu". The label of flash-attn contains CUDA and more:
     ``cu12torch2.8cxx11abiTRUE``.
     """
     match = _LABEL.search(label)
@@ -109,20 +109,20 @@ def _format_accelerator(match: re.Match[str]) -> str:
 
 
 def _put_dot(digits: str) -> str:
-    """Return the version of digits: 126 is 12.6 and 92 is 9.2, but 11 and 12 are whole versions."""
+    """Insert the dot into a version of digits: 126 is 12.6, 92 is 9.2; 11 and 12 have none."""
     if "." in digits or (len(digits) == 2 and digits.startswith("1")):
         return digits
     return f"{digits[:-1]}.{digits[-1]}"
 
 
 DEVICE_CODE = "contains device code"
-"""The verb phrase in the evidence of a claim that an object's device code makes."""
+"""The verb phrase in the evidence of claims that are based on an object's device code."""
 
 
 def claim_accelerators(package: Package) -> Iterator[ConfigurationClaim]:
     """Yield the accelerators of the objects' device code and of the libraries they need.
 
-    If all objects were read and show none of these, the CPU is claimed by absence.
+    If all objects were read and none shows an accelerator, the CPU is claimed by absence.
     """
     found: dict[str, ConfigurationClaim] = {}
     for item in package.objects:
@@ -196,8 +196,8 @@ _DATE = re.compile(r"(20\d{2})-?(\d{2})-?(\d{2})")
 def read_python(text: str) -> str:
     """Read a Python version: "3.11" from ``3.11.4``, "3.13t" from ``cp313-cp313t``, or "2.7mu".
 
-    The ``m`` of 3.x, in names of ABIs up to 3.7, is dropped as it adds nothing; that of 2.7 is
-    kept.
+    The ``m`` of 3.x, which occurs in names of ABIs up to 3.7, is dropped because it has no meaning;
+    the ``m`` of 2.7 is kept.
     """
     match = _PYTHON.fullmatch(text.strip().lower().rpartition("cp")[2])
     match = match or _PYTHON.fullmatch(text.strip().lower())
@@ -211,7 +211,7 @@ def read_python(text: str) -> str:
 
 
 def read_variant(text: str) -> str:
-    """Read "shared-with-deps" and its kin; "shared" or "static" if the rest is missing."""
+    """Read a variant such as "shared-with-deps"; "shared" or "static" if only that is given."""
     match = _VARIANT.fullmatch(text.strip().lower())
     return "-".join(filter(None, (match["linking"], match["deps"]))) if match else ""
 
@@ -225,7 +225,7 @@ def read_version(text: str) -> str:
 
 
 def read_date(text: str) -> str:
-    """Read a date: "2026-01-01", also from ``20260101``; return "" if it is none."""
+    """Read a date: "2026-01-01", also from ``20260101``; return "" for any other text."""
     match = _DATE.fullmatch(text.strip())
     return "-".join(match.groups()) if match else ""
 
@@ -240,7 +240,7 @@ def read_given(texts: Iterable[str]) -> Iterator[StatedClaim]:
     Raises ProfileError, one line.
 
     ``cuda`` and ``rocm`` mean the accelerator in that version. A glob on file names in front,
-    ``torch-*:cuda=12.6``, restricts the configuration to these packages.
+    ``torch-*:cuda=12.6``, restricts the configuration to matching packages.
     """
     for text in texts:
         files, _, pairs = text.rpartition(":")
@@ -281,8 +281,7 @@ READERS: Mapping[str, Callable[[str], str]] = {
     "version": read_version,
     "date": read_date,
 }
-"""Aspect -> function that reads its value; the function returns "" for a text it does not
-understand."""
+"""Aspect -> function that reads its value; the function returns "" for an unknown text."""
 EXAMPLES: Mapping[str, str] = {
     "kind": "wheel, conda, libtorch",
     "python": "3.11, 3.13t, cp311",
@@ -295,16 +294,16 @@ EXAMPLES: Mapping[str, str] = {
     "version": "2.15.0",
     "date": "2026-01-01",
 }
-"""Aspect -> values it may have, for error messages."""
+"""Aspect -> example values for error messages."""
 
 
-# Versions as packages state them: whether two are equal, and the date of a nightly.
+# Versions as packages state them: comparing two, and reading the date of a nightly.
 
 
 def same_version(one: str, other: str) -> bool:
     """Return whether installers consider both versions equal.
 
-    Compare invalid versions as strings.
+    Invalid versions are compared as strings.
     """
     try:
         return Version(one.replace("_", "-")) == Version(other)
@@ -329,10 +328,10 @@ def read_day(number: int) -> date | None:
 
 
 def find_day(version: str, uploaded: str, modified: str) -> tuple[str, date] | None:
-    """Return what happened to a published file on which day, or None if unknown.
+    """Return an event in the life of a published file and its date, or None if unknown.
 
-    The date comes from ``.devYYYYMMDD`` in the version, else from the upload time of the index (ISO
-    8601), else from the server's Last-Modified header.
+    The date comes from ``.devYYYYMMDD`` in the version, else from the upload time stated by the
+    index (ISO 8601), else from the server's Last-Modified header.
     """
     number = development_number(version)
     if number is not None and (built := read_day(number)):
@@ -357,7 +356,7 @@ def _in_utc(moment: datetime) -> date:
 
 
 def judge_age(built: date, today: date, days: int, what: str) -> str:
-    """Return what is wrong with the age of something from that day, or ""."""
+    """Return a sentence if a build of that day is too old, or dated in the future; else ""."""
     if (age := (today - built).days) > days:
         return f"it was {what} {built}, {age} days ago; {days} are allowed"
     if built > today + timedelta(days=1):
@@ -390,7 +389,7 @@ def claim_by_name(package: Package) -> Iterator[StatedClaim]:
 
 
 def claim_by_file_name(file_name: str) -> Iterator[StatedClaim]:
-    """Yield the claims that the name of a wheel or libtorch archive allows before it is read."""
+    """Yield the claims of the file name of a wheel or libtorch archive, before it is read."""
     yield from _state(_read_libtorch(file_name))
     try:
         name, version, _, tags = parse_wheel_filename(file_name)
@@ -427,7 +426,7 @@ def _read_package(name: str, version: str) -> Iterator[Found]:
 def _read_version(text: str) -> Iterator[Found]:
     try:
         version = Version(text)
-    except (InvalidVersion, ValueError):  # conda has other versions
+    except (InvalidVersion, ValueError):  # conda accepts other versions
         return
     evidence = f"the version {text}"
     yield "version", version.public, evidence
@@ -495,7 +494,7 @@ _KINDS_OF_PACKAGES = {
     "SingleObject": "object",
 }
 _GRAFTED = re.compile(r"(?:^|/)[^/]*\.(?:libs|dylibs)/")
-_FEW = 10  # symbols of one std::string are ignored if there are this many times more of the other
+_FEW = 10  # symbols of one std::string are ignored if the other has this many times more
 _NEW, _OLD = "St7__cxx1112basic_string", ("_ZNSs", "_ZNKSs")
 
 
@@ -591,7 +590,7 @@ def _claim_by_archives(archives: Sequence[StaticArchive]) -> Claimed:
 
 
 def name_kind(package: Package) -> str:
-    """Return the usual name of its kind: "wheel", "conda", "libtorch", "installed"."""
+    """Return the usual name of the package's kind: "wheel", "conda", "libtorch", "installed"."""
     name = type(package).__name__
     return _KINDS_OF_PACKAGES.get(name) or name.removesuffix("Package").lower() or "package"
 
@@ -601,14 +600,14 @@ def _by_bytes(value: str, evidence: str) -> ConfigurationClaim:
 
 
 def _claim_systems(loaded: Sequence[ObjectFile]) -> Claimed:
-    """Claim the system of most objects: wheels contain helpers for other systems."""
+    """Claim the system of most objects, since wheels contain helpers for other systems."""
     formats = Counter(item.format for item in loaded if item.format in _SYSTEMS_OF_FORMATS)
     for found, count in formats.most_common(1):
         ours = [item for item in loaded if item.format == found]
         yield "system", _by_bytes(_SYSTEMS_OF_FORMATS[found], _count(count, found))
         counted = Counter(item.architecture for item in ours)
         most = counted.most_common(1)[0][1]
-        # Every slice of a universal library counts, a single foreign object does not.
+        # Every slice of a universal library counts; a single foreign object does not.
         yield from (
             ("architecture", _by_bytes(name, _count(number, found)))
             for name, number in sorted(counted.items())
@@ -636,7 +635,8 @@ def _claim_pythons(package: Package, loaded: Sequence[ObjectFile]) -> Claimed:
 def _claim_cxx_abi(package: Package, loaded: Sequence[ObjectFile]) -> Claimed:
     """Claim the std::string of libstdc++ that the package's own objects import.
 
-    A few symbols do not count against many of the other: libtorch_python.so has 255 and 1.
+    A few symbols of one std::string do not count against many of the other: libtorch_python.so has
+    255 of one and 1 of the other.
     """
     counts = Counter[str]()
     seen: dict[str, str] = {}
@@ -664,13 +664,14 @@ def _count_old(item: ElfFile) -> int:
 
 
 def choose_stated(file_name: str, stated: StatedConfiguration) -> Iterator[StatedClaim]:
-    """Yield the statements of user and environment variables that apply to this package.
+    """Yield the statements of the user and of environment variables that apply to this package.
 
-    A statement of the user is ``outright`` if it names the package or the run has no other package.
+    A statement of the user is ``outright`` if it names the package, or the run has no other
+    package.
 
     A job may judge a whole matrix under the variables of one of its cells. A variable that agrees
-    with the names of some packages of the run applies to these. One that agrees with none and
-    contradicts some is reported once, for the first of these.
+    with the names of some packages of the run applies only to these packages. A variable that
+    agrees with none and contradicts some is reported once, for the first of these packages.
     """
     alone = len(stated.file_names) < 2
     for each, about in zip(stated.claims, stated.derive(_find_subjects), strict=True):
@@ -683,7 +684,7 @@ def choose_stated(file_name: str, stated: StatedConfiguration) -> Iterator[State
 
 
 def _find_subjects(stated: StatedConfiguration) -> tuple[frozenset[str] | None, ...]:
-    """Return for each claim the packages of the run that it applies to; None for any package."""
+    """Return, for each claim, the packages of the run that it applies to; None: all packages."""
     if not stated.claims:
         return ()
     others = {name: tuple(claim_by_file_name(name)) for name in stated.file_names}
@@ -702,12 +703,12 @@ def _find_subjects_of(
 
 
 def _fits(stated: StatedClaim, claims: Iterable[StatedClaim]) -> bool | None:
-    """Return whether a file name's claims agree with a statement, or None without such a claim."""
+    """Return whether a file name's claims agree with a statement; None without such a claim."""
     values = [each.claim.value for each in claims if each.aspect == stated.aspect]
     return any(agree(stated.aspect, v, stated.claim.value) for v in values) if values else None
 
 
-# The environment variables of CI systems, above all PyTorch's, about a package.
+# Environment variables of CI systems, mainly of PyTorch's, that describe a package.
 
 _PLAIN = {
     "PACKAGE_TYPE": "kind",
@@ -720,7 +721,7 @@ _PLAIN = {
     "MATRIX_LIBTORCH_VARIANT": "libtorch_variant",
     "MATRIX_CHANNEL": "channel",
 }
-"""Variables whose value is the value of one aspect."""
+"""Variable -> aspect whose value it contains."""
 _TOOLSETS = ("DESIRED_DEVTOOLSET", "MATRIX_DEVTOOLSET")
 _GPU, _GPU_VERSION = "GPU_ARCH_TYPE", "GPU_ARCH_VERSION"
 _STABLE, _CHANNEL = "MATRIX_STABLE_VERSION", "MATRIX_CHANNEL"
@@ -734,18 +735,18 @@ VARIABLES = frozenset(
     | {f"{prefix}{name}" for prefix in ("", "MATRIX_") for name in (_GPU, _GPU_VERSION)}
 )
 """All variables that are read."""
-_LONGEST = 100  # characters of a value that are read
+_LONGEST = 100  # characters of a value; longer values are not read
 
 
 class VariableReading(NamedTuple):
     """The result of reading environment variables."""
 
     claims: tuple[StatedClaim, ...]
-    misunderstood: tuple[str, ...]  # "DESIRED_CUDA=banana"
+    misunderstood: tuple[str, ...]  # values that no reader understands: "DESIRED_CUDA=banana"
 
 
 def read_variables(environment: Mapping[str, str]) -> VariableReading:
-    """Read the known variables; an empty one counts as not set."""
+    """Read the known variables; an empty variable counts as not set."""
     known = {
         name: value.strip()
         for name, value in sorted(environment.items())
@@ -765,7 +766,7 @@ def read_variables(environment: Mapping[str, str]) -> VariableReading:
 
 
 def _is_meant(name: str, value: str) -> bool:
-    """Return whether an unknown value is an error; other projects set BUILD_ENVIRONMENT, too."""
+    """Return whether an unknown value is an error; other projects also set BUILD_ENVIRONMENT."""
     if name == _BUILD:
         return "-binary-" in value
     return name not in (_STABLE, _GPU_VERSION, f"MATRIX_{_GPU_VERSION}")
@@ -799,7 +800,7 @@ def _read(name: str, value: str, every: Mapping[str, str]) -> Iterator[tuple[str
 
 
 def _read_suffix(value: str) -> Iterator[tuple[str, str]]:
-    """Read the second part of ``cpu-aarch64`` and ``cpu-cxx11-abi``."""
+    """Read the second part of ``cpu-aarch64`` or ``cpu-cxx11-abi``."""
     _, _, rest = value.partition("-")
     for aspect in ("architecture", "cxx_abi"):
         if rest and (text := READERS[aspect](rest)):
@@ -819,9 +820,9 @@ def _read_gpu(kind: str, version: str) -> Iterator[tuple[str, str]]:
 
 
 def _read_toolset(value: str) -> str:
-    """Return the ABI of a toolset.
+    """Return the C++ ABI of a toolset.
 
-    ``devtoolset7`` and its kin compiled with the old std::string.
+    ``devtoolset7`` and similar toolsets compiled with the old std::string.
     """
     if re.fullmatch(r"devtoolset-?\d{1,2}|gcc\d-pre-cxx11", value):
         return "pre-cxx11"

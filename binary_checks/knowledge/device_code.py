@@ -1,4 +1,4 @@
-"""Device code: where it runs, which containers can be judged, and the GPUs that it is for."""
+"""Device code: the GPUs it runs on, the containers that can be judged, and figures of runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from binary_checks.model import (
     StaticArchive,
 )
 
-# On which GPUs device code runs, and for which it can be linked with other code.
+# GPUs on which device code runs, and targets for which it can be linked with other code.
 
 _NAME = re.compile(r"sm_(\d{1,4})(\d)([af?]?)")
 _GENERIC = {
@@ -43,7 +43,7 @@ _GENERIC = {
 
 
 def runs_on(code: DeviceTarget, gpu: str) -> bool:
-    """Return whether a driver runs code for that target on the GPU of an architecture."""
+    """Return whether a driver runs code for the target on a GPU of that architecture."""
     if code.kind is DeviceKind.AMDGPU:
         return _runs_on_amd(code.architecture, gpu)
     one, other = _NAME.fullmatch(code.architecture), _NAME.fullmatch(gpu)
@@ -53,9 +53,9 @@ def runs_on(code: DeviceTarget, gpu: str) -> bool:
 def serves(code: DeviceTarget, wanted: DeviceTarget) -> bool:
     """Return whether code for one target can be used wherever another target is wanted.
 
-    PTX without a suffix is wanted for its own GPU and all later ones, which needs PTX without a
-    suffix. nvlink 13.5 accepts relocatable code of an older GPU of the same major version, and code
-    without a suffix for a target with one; it refuses ``sm_90a`` if ``sm_90`` is wanted.
+    PTX without a suffix is wanted for its own GPU and all later ones; only PTX without a suffix can
+    serve these. nvlink 13.5 accepts relocatable code of an older GPU of the same major version, and
+    code without a suffix for a target with one; it refuses ``sm_90a`` if ``sm_90`` is wanted.
     """
     if code.kind not in (DeviceKind.SASS, DeviceKind.PTX):
         return False
@@ -76,9 +76,9 @@ def serves(code: DeviceTarget, wanted: DeviceTarget) -> bool:
 def _runs(kind: DeviceKind, code: re.Match[str], gpu: re.Match[str]) -> bool:
     """Return whether code runs on a GPU of NVIDIA.
 
-    PTX without a suffix is compiled for all later GPUs. Other code runs within its major version,
-    from its own GPU on, including that for a family (``sm_100f``); ``sm_90a`` runs on this GPU
-    only.
+    PTX without a suffix is compiled for all later GPUs. Other code runs on GPUs of its major
+    version, from its own GPU on; so does code for a family (``sm_100f``). Code such as ``sm_90a``
+    runs only on its own GPU.
     """
     if kind is DeviceKind.PTX and not code[3]:
         return _read_version(code) <= _read_version(gpu)
@@ -94,38 +94,38 @@ def _read_version(name: re.Match[str]) -> tuple[int, int]:
 def _runs_on_amd(code: str, gpu: str) -> bool:
     """Return whether code runs on a GPU of AMD.
 
-    It must be for that GPU, for any of its features, or for its family.
+    The code must be for that GPU, for any of its features, or for its family.
     """
     name, plain = code.partition(":")[0], gpu.partition(":")[0]
     return code in (gpu, plain) or re.fullmatch(_GENERIC.get(name, "(?!)"), plain) is not None
 
 
-# Containers of GPU code that a check can judge, and why others cannot be.
+# Containers of GPU code that a check can judge, and why other containers cannot be judged.
 
 Carrier: TypeAlias = ElfFile | PeFile | StaticArchive | DeviceFile
 FORMATS: Final = (Format.ELF, Format.PE, Format.ARCHIVE, Format.DEVICE)
 """Formats of files that contain GPU code."""
 DRIVEN: Final = (DeviceKind.SASS, DeviceKind.PTX)
-"""Kinds that NVIDIA's driver loads; not code for the device linker (LTO)."""
+"""Kinds that NVIDIA's driver loads, in contrast to code for the device linker (LTO)."""
 _OWN = ("a", "f")  # suffixes of code for one GPU, or for its family
-_LOOSE = "cuda"  # the architecture of an ELF file that is a cubin: it has one target only
+_LOOSE = "cuda"  # the architecture of an ELF file that is a cubin, which has only one target
 
 
 def find_carriers(package: Package) -> Iterator[Carrier]:
-    """Yield the files with GPU code, or with something broken in its place."""
+    """Yield the files that contain GPU code, or something broken in its place."""
     for item in package.objects:
         if isinstance(item, Carrier) and (item.device_containers or item.device_faults):
             yield item
 
 
 def find_nvidia_carriers(package: Package) -> Iterator[Carrier]:
-    """Yield the files with code that is not AMD's; for several of one path, the last."""
+    """Yield the files with code that is not AMD's; if several have one path, only the last."""
     found = filter(has_nvidia_code, find_carriers(package))
     yield from {item.path: item for item in found}.values()
 
 
 def has_nvidia_code(item: Carrier) -> bool:
-    """Return whether it contains code that is not AMD's."""
+    """Return whether the file contains code that is not AMD's."""
     return any(code.kind is not DeviceKind.AMDGPU for code in item.device_code)
 
 
@@ -151,7 +151,10 @@ def _fits(path: str, globs: Iterable[str]) -> bool:
 def find_unread_carriers(
     package: Package, carriers: list[Carrier], exempt: tuple[str, ...]
 ) -> Iterator[NotInspected]:
-    """Yield files that could not be read. Raises NotApplicable if there is nothing to judge."""
+    """Yield files that could not be read.
+
+    Raises NotApplicable if there is nothing to judge.
+    """
     return find_unread(
         package,
         found=bool(carriers),
@@ -164,7 +167,7 @@ def find_unread_carriers(
 def find_gaps_and_faults(
     item: Carrier, concerned: Iterable[DeviceContainers]
 ) -> Iterator[NotInspected]:
-    """Yield gaps of the given containers, and the place where device code contradicts itself."""
+    """Yield gaps of the given containers, and offsets where device code contradicts itself."""
     yield from find_container_gaps(item, concerned)
     for fault in item.device_faults[:1]:
         sentence = f"code after offset {fault.offset} may be missing: {fault.reason}"
@@ -174,7 +177,7 @@ def find_gaps_and_faults(
 def find_container_gaps(
     item: Carrier, concerned: Iterable[DeviceContainers]
 ) -> Iterator[NotInspected]:
-    """Yield which of the given containers have targets that are not all known."""
+    """Yield the given containers whose targets are not all known, with the reason."""
     for group in filter(is_doubtful, concerned):
         sentence = f"code after offset {group.offset} was not read: {group.reason}"
         if group.count:
@@ -187,8 +190,8 @@ def find_container_gaps(
 def judged_containers(item: Carrier) -> list[DeviceContainers]:
     """Return the containers with code for NVIDIA's driver whose targets are all known.
 
-    Relocatable code counts with the container that was linked from it. It counts separately only if
-    there is no such container: then none of it can be used.
+    Relocatable code counts together with the container that was linked from it. Only if there is no
+    such container does it count separately: then none of the relocatable code can be used.
     """
     linked = any(group.linking is DeviceLinking.LINKED for group in item.device_containers)
     return [
@@ -199,22 +202,23 @@ def judged_containers(item: Carrier) -> list[DeviceContainers]:
 
 
 def is_taken(group: DeviceContainers) -> bool:
-    """Return whether NVIDIA's driver can use any of these containers, at once or once linked."""
+    """Return whether NVIDIA's driver can use these containers, directly or once they are linked."""
     return any(target.kind in DRIVEN for target in group.usable)
 
 
 def is_never_linked(group: DeviceContainers) -> bool:
-    """Return whether it is relocatable code that no driver can use."""
+    """Return whether these containers have relocatable code that no driver can use."""
     return group.linking is DeviceLinking.UNUSABLE
 
 
 def find_unlinked_units(
     item: Carrier,
 ) -> Iterator[tuple[DeviceTarget, list[DeviceContainers], list[DeviceContainers]]]:
-    """Find targets that were linked without some of the units, as these have no code for it.
+    """Find targets that were linked without some of the units, which have no code for them.
 
-    Yields the target, the relocatable containers without code for it, and all of them. Units for
-    the device linker only (LTO) do not count: it compiles them for each target.
+    Yields the target, the relocatable containers without code for it, and all relocatable
+    containers. Units for the device linker only (LTO) do not count, because the linker compiles
+    them for each target.
     """
     units = [
         group
@@ -235,15 +239,15 @@ def find_unlinked_units(
 
 
 def is_doubtful(group: DeviceContainers) -> bool:
-    """Return whether it may contain more for NVIDIA's driver than is known."""
+    """Return whether the containers may have more code for NVIDIA's driver than is known."""
     amd = group.targets and all(t.kind is DeviceKind.AMDGPU for t in group.targets)
     return bool(group.reason) and not amd
 
 
 def has_code(group: DeviceContainers, name: str) -> bool:
-    """Return whether it has code for ``sm_90``, ``sm_90a`` or, as PTX, ``compute_90``.
+    """Return whether the containers have code for ``sm_90``, ``sm_90a`` or (PTX) ``compute_90``.
 
-    Code that is yet to be linked may also be LTO code, for the device linker only.
+    Code that must still be linked may also be LTO code, which is only for the device linker.
     """
     kinds = [DeviceKind.PTX if name.startswith("compute_") else DeviceKind.SASS]
     if group.linking is DeviceLinking.UNLINKED and kinds == [DeviceKind.SASS]:
@@ -252,13 +256,13 @@ def has_code(group: DeviceContainers, name: str) -> bool:
 
 
 def permits(name: str, target: DeviceTarget) -> bool:
-    """Return whether an allowed architecture includes a target; ``sm_90`` includes its PTX, too."""
+    """Return whether an allowed architecture includes a target; ``sm_90`` includes PTX for it."""
     ptx = target.kind is DeviceKind.PTX
     return (ptx or not name.startswith("compute_")) and _matches(name, target)
 
 
 def _matches(name: str, target: DeviceTarget) -> bool:
-    """Compare the numbers, and also the suffixes if both are known and one is given."""
+    """Compare the numbers, and also the suffixes if both are known and ``name`` has one."""
     named, found = name.partition("_")[2], target.architecture.partition("_")[2]
     if found.endswith("?") or named == found.rstrip("af"):
         return named.rstrip("af") == found.rstrip("af?")
@@ -272,16 +276,16 @@ def number_of(target: DeviceTarget) -> int:
 
 
 def newest_ptx(group: DeviceContainers) -> int:
-    """Return the newest architecture of PTX that later GPUs can use; 0 if there is none."""
+    """Return the newest architecture of PTX that later GPUs can use; 0 without such PTX."""
     ptx = (target for target in group.usable if target.kind is DeviceKind.PTX)
     return max((number_of(target) for target in ptx if _is_plain(target)), default=0)
 
 
 def newest_plain(item: Carrier) -> int:
-    """Return the newest architecture without a suffix, else with one; 0 if there is none.
+    """Return the newest architecture without a suffix, else with a suffix; 0 without any.
 
     A single file of CUTLASS built for ``sm_121a`` does not make a library support that GPU: in
-    torch 2.15.0 it is 1 container of 476.
+    torch 2.15.0 only 1 of 476 containers is for it.
     """
     targets = [target for group in item.device_containers for target in group.usable]
     plain = [target for target in targets if _is_plain(target) and number_of(target)]
@@ -303,7 +307,7 @@ def first_of(groups: Iterable[DeviceContainers]) -> DeviceContainers:
 
 
 def share_of(part: Iterable[DeviceContainers], groups: Iterable[DeviceContainers]) -> str:
-    """Return how many of all containers these are, and where the first is."""
+    """Return the number of these containers among all, and the place of the first one."""
     part = tuple(part)
     count, every = sum(g.count for g in part), sum(g.count for g in groups)
     plural = "" if every == 1 else "s"
@@ -311,7 +315,7 @@ def share_of(part: Iterable[DeviceContainers], groups: Iterable[DeviceContainers
 
 
 def place_of(groups: Iterable[DeviceContainers]) -> str:
-    """Return where the first of them is, with the member of a static archive."""
+    """Return the place of the first container, with the member of a static archive."""
     first = first_of(groups)
     return (
         f"in {first.member} at offset {first.offset}"
@@ -320,10 +324,10 @@ def place_of(groups: Iterable[DeviceContainers]) -> str:
     )
 
 
-# The GPUs for which PTX can be compiled, and which of many PTX texts to choose.
+# The GPUs for which PTX can be compiled, and the choice among many PTX texts.
 
 _RECENT: Final = tuple(f"sm_{n}" for n in (75, 80, 86, 89, 90, 100, 103, 107, 110, 120, 121))
-"""Targets of CUDA 13.5, to estimate the time before a compiler is asked."""
+"""Targets of CUDA 13.5, used to estimate the time before a compiler can be asked."""
 
 
 class PtxSize(NamedTuple):
@@ -336,8 +340,8 @@ class PtxSize(NamedTuple):
 def find_reachable(architecture: str, known: Iterable[str]) -> tuple[str, ...]:
     """Return the known targets for which PTX of that architecture can be compiled, in order.
 
-    PTX with the suffix ``a`` is compiled for this target only, all other PTX for targets without a
-    suffix.
+    PTX with the suffix ``a`` is compiled only for its own target, all other PTX for targets without
+    a suffix.
     """
     numbers = sorted(set(map(_number, known)))
     if architecture.endswith("a"):
@@ -355,7 +359,7 @@ def choose_targets(architecture: str, known: Iterable[str]) -> tuple[str, ...]:
 
 
 def limit_targets(targets: Sequence[str], size: int, most: int) -> tuple[str, ...]:
-    """Return the targets, or only the last if all would take more than ``most`` bytes."""
+    """Return the targets; only the last one if all would take more than ``most`` bytes."""
     return tuple(targets if size * len(targets) <= most else targets[-1:])
 
 
@@ -399,10 +403,10 @@ EM_CUDA: Final = 190  # the machine of a cubin
 
 
 class CubinFlags(NamedTuple):
-    """The contents of the flags; no ABI has a bit for the suffix ``f``."""
+    """The contents of a cubin's flags; no ABI has a bit for the suffix ``f``."""
 
     number: int  # 90 for sm_90
-    is_for_one_gpu: bool  # the suffix "a"; ABI 8 does not always mark it: ptxas 13.5 omits it
+    is_for_one_gpu: bool  # the suffix "a"; in ABI 8 it may be unmarked: ptxas 13.5 omits the bit
 
 
 def read_flags(abi: int, flags: int) -> CubinFlags | None:
@@ -414,7 +418,7 @@ def read_flags(abi: int, flags: int) -> CubinFlags | None:
     return None
 
 
-# Figures measured by steps on a GPU, and why some are missing.
+# Figures measured by steps on a GPU, and why some figures are missing.
 
 BUILD, VERSIONS = "the question for its build", "versions"
 """Questions to a package on a GPU before its steps."""
@@ -423,7 +427,8 @@ BUILD, VERSIONS = "the question for its build", "versions"
 def read_figure(report: GpuReport, step: str, name: str) -> float | None:
     """Return one figure of one step, or None if it was not measured.
 
-    Raises NotApplicable if the profile leaves the step out, or it does not apply to the package.
+    Raises NotApplicable if the profile leaves the step out, or the step does not apply to the
+    package.
     """
     if all(name != step for name in (*(each.name for each in report.steps), *dict(report.untried))):
         raise NotApplicable(f"the profile leaves out the step {step}")
@@ -435,7 +440,7 @@ def read_figure(report: GpuReport, step: str, name: str) -> float | None:
 
 
 def list_untried(report: GpuReport) -> Iterator[NotInspected]:
-    """Yield steps that were not done, grouped by reason."""
+    """Yield steps that were not run, grouped by reason."""
     names: dict[str, list[str]] = {}
     for name, reason in report.untried:
         names.setdefault(reason, []).append(name)
@@ -457,7 +462,7 @@ def describe_unusable(devices: Iterable[GpuDevice]) -> Iterator[str]:
 
 
 def has_failed_before_steps(report: GpuReport) -> bool:
-    """Return whether the question for the build, or for the versions of libraries, failed."""
+    """Return whether the package failed to answer the question for its build, or for versions."""
     return any(
         each.name in (BUILD, VERSIONS) and each.outcome is not Ending.OK for each in report.steps
     )
@@ -474,6 +479,6 @@ def format_host(host: GpuHost, runtime: str = "") -> str:
 
 
 def format_time(report: GpuReport) -> str:
-    """Format how long all steps took; "" if unknown."""
+    """Format the total duration of all steps; "" if unknown."""
     seconds = [each.value for each in report.measurements if each.name == "seconds"]
     return f"{len(seconds)} steps took {sum(seconds):.1f} s" if len(seconds) > 1 else ""

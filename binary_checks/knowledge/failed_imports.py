@@ -1,7 +1,7 @@
-"""Why an import fails or an entry point cannot be loaded, and whose fault it is.
+"""Why an import fails or an entry point cannot be loaded, and whose fault that is.
 
-The exception names a module or a file; the package's members tell whether it is the package's. An
-entry point may also need an extra, a display, or the program that uses its group.
+The exception names a module or a file; the package's members show whether it belongs to the
+package. An entry point may also need an extra, a display, or the program that uses its group.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ _DEEPEST = 100  # limit of nested folders of a module
 
 
 def find_own_part(step: Step, package: Package) -> str:
-    """Return which missing file or module should be in the package, as a sentence, or "".
+    """Return a sentence on a missing file or module that the package should contain, or "".
 
-    Other distributions may contribute to a package without ``__init__``.
+    A package without ``__init__`` may get files from other distributions.
     """
     noun = "the wheel" if isinstance(package, Wheel) else "the package"
     files = package.derive(ModuleFiles)
@@ -86,11 +86,11 @@ _SYSTEM = re.compile(r"\b(?:sys_platform|platform_system|platform_machine|os_nam
 class _Requirements(NamedTuple):
     """The normalised names of the projects that a distribution requires, and its extras."""
 
-    always: frozenset[str]  # on at least one system
-    in_extras: frozenset[str]  # only by an extra
+    always: frozenset[str]  # required on at least one system
+    in_extras: frozenset[str]  # required only by an extra
     extras: frozenset[str]  # normalised
-    may_bring: bool  # an extra that users may need has requirements
-    elsewhere: bool  # some requirements apply only on other systems
+    may_bring: bool  # whether an extra that users may need has requirements
+    elsewhere: bool  # whether some requirements apply only on other systems
 
 
 def _read_requirements(package: Distribution) -> _Requirements:
@@ -113,10 +113,10 @@ def _read_requirements(package: Distribution) -> _Requirements:
 
 
 def find_lacking_requirement(step: Step, package: Package) -> str:
-    """Return that no Requires-Dist provides the missing module of another project, or "".
+    """Return a reason if no Requires-Dist provides a missing module of another project, else "".
 
-    Valid only if everything that the package requires was installed: a module that is still missing
-    is in none of the requirements, whatever their names. Requirements of extras were not installed.
+    Valid only if all requirements of the package were installed: a module that is still missing is
+    in none of them, whatever their names. Requirements of extras were not installed.
     """
     top = step.missing_module
     if not top or "." in top or top in sys.stdlib_module_names:
@@ -154,11 +154,14 @@ _ELSEWHERE = {
     ),
     Ending.LOADER_ERROR: "see extension-fails-to-load and import-fails",
 }
-"""Endings that are not judged here."""
+"""Endings of processes that are not judged here."""
 
 
 def names_file(point: EntryPoint, package: Package) -> bool:
-    """Return whether it names a data file: ``demo:napari.yaml`` is ``demo/napari.yaml``."""
+    """Return whether an entry point names a data file: ``demo:napari.yaml``.
+
+    This names the file ``demo/napari.yaml``.
+    """
     path = f"{point.module.replace('.', '/')}/{point.attribute}"
     return not point.is_script and path in package.derive(_find_installed)
 
@@ -169,10 +172,10 @@ def judge_loaded(
     path: str,
     read_source: Callable[[EntryPoint], Problem | None],
 ) -> Iterator[Finding]:
-    """Judge loaded entry points; the same failure of several in one module is reported once.
+    """Judge loaded entry points; report equal failures in one module only once.
 
     ``read_source`` judges the source of an entry point. Its problem is used if it is more severe
-    than that of loading, or if the entry point was not loaded.
+    than the problem of loading, or if the entry point was not loaded.
     """
     said: dict[tuple[str, str, str, bool], list[LoadedEntryPoint]] = {}
     for each in loaded.points:
@@ -206,7 +209,7 @@ def _outweighs(found: Problem, rated: Finding) -> bool:
 
 
 def _is_absent(each: LoadedEntryPoint) -> bool:
-    """Return whether the module is missing altogether; its source could not tell more."""
+    """Return whether the module is missing completely, so that its source shows no more."""
     tops = [name.partition(".")[0] for name in (each.step.missing_module, each.point.module)]
     return tops[0] == tops[1]
 
@@ -280,7 +283,7 @@ class _Failure:
         return f"{module}.{match['name'] or match['from_name']}" if varies(module) else ""
 
     def _find_provider(self, point: EntryPoint, module: str) -> str:
-        """Return what may provide a missing module, or "" if nothing does."""
+        """Return the project that may provide a missing module, with a reason; "" if none may."""
         top = module.partition(".")[0]
         if top in sys.stdlib_module_names:
             return explain_absence(module)

@@ -1,4 +1,4 @@
-"""What a package needs and contains, and how its bytes are divided: facts, no verdicts."""
+"""A package's needs and contents, and how its bytes are divided: facts, no verdicts."""
 
 from __future__ import annotations
 
@@ -41,24 +41,25 @@ class Origin(str, Enum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NeededLibrary:
-    """A library that objects of the package need and that is not in it."""
+    """A library that objects of the package need, but the package does not contain."""
 
     name: str
     origin: Origin
     needed_by: tuple[str, ...] = ()  # paths
-    # distributions that have it or, if it was not found, may have it
+    # distributions that contain the library; if it was not found, those that may contain it
     distributions: tuple[str, ...] = ()
     found: bool = False
-    partly: str = ""  # the only promised systems that have it: "Windows 10 1903 and later"
+    # the promised systems that have the library, if not all do: "Windows 10 1903 and later"
+    partly: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CppInterface:
-    """What the package's C++ code was compiled against, by its symbols and headers."""
+    """The C++ standard library that the package was compiled with, by symbols and headers."""
 
     versions: tuple[str, ...] = ()  # the newest needed versions: "GLIBCXX_3.4.29", "CXXABI_1.3.13"
     new_strings: int = 0  # number of objects that use libstdc++'s std::__cxx11::string
-    old_strings: int = 0  # number of objects that use its old std::string
+    old_strings: int = 0  # number of objects that use libstdc++'s old std::string
     libraries: tuple[str, ...] = ()  # names of needed C++ libraries
     toolset: tuple[int, int] | None = None  # the newest version of Microsoft's linkers
 
@@ -89,7 +90,7 @@ def list_needed(linkage: Linkage) -> tuple[NeededLibrary, ...]:
 
 
 def _origin_of(edge: Edge) -> Origin | None:
-    """Return where the library comes from; None for the package itself."""
+    """Return the library's origin; None for the package itself."""
     if edge.resolved is None:
         return Origin.REQUIRED if edge.may_come_with else Origin.MISSING
     origins = {"system": Origin.SYSTEM, "python": Origin.PYTHON, "wheel": Origin.REQUIRED}
@@ -115,9 +116,9 @@ def newest_nodes(package: Package, library: str) -> tuple[str, ...]:
 
 
 def list_bundled(package: Package) -> tuple[tuple[str, int], ...]:
-    """Return shared libraries of the package, except extension modules, with their bytes.
+    """Return (path, bytes) of the package's shared libraries, without extension modules.
 
-    The largest comes first. All slices of a fat file count once.
+    The largest comes first. All slices of a fat file count as one library.
     """
     found = {
         item.path: item.size
@@ -133,7 +134,7 @@ def _is_module(item: ObjectFile) -> bool:
 
 
 def newest_stable_symbol(objects: Iterable[ObjectFile]) -> tuple[tuple[int, int], str] | None:
-    """Return the oldest Python with the stable ABI these objects use, and a symbol proving it."""
+    """Return the oldest Python whose stable ABI these objects fit, and a symbol as proof."""
     since = stable_abi()
     found = (
         (since[name], name)
@@ -145,7 +146,7 @@ def newest_stable_symbol(objects: Iterable[ObjectFile]) -> tuple[tuple[int, int]
 
 
 def read_cpp_interface(package: Package) -> CppInterface | None:
-    """Return what its C++ code was compiled against; None if it shows no C++."""
+    """Return the interface that a package's C++ code was compiled with; None without C++."""
     loaded = [item for item in package.objects if is_loaded(item)]
     names = {need.name.rpartition("/")[2] for item in loaded for need in item.needed}
     libraries = tuple(sorted(name for name in names if name.lower().startswith(_CPP)))
@@ -165,7 +166,7 @@ def read_cpp_interface(package: Package) -> CppInterface | None:
 
 
 def find_strings(item: ElfFile) -> tuple[bool, bool]:
-    """Return whether it imports functions of libstdc++'s new and of its old std::string."""
+    """Return whether an object imports functions of libstdc++'s new and of its old std::string."""
     new = old = False
     for name in item.imports.each_name():
         if name.startswith("_ZN"):
@@ -175,7 +176,7 @@ def find_strings(item: ElfFile) -> tuple[bool, bool]:
 
 
 def each_python(package: Package) -> Iterator[str]:
-    """Yield the Pythons that its tags claim, in words."""
+    """Yield the Pythons that the package's tags claim, in words."""
     for claim in package.claims.pythons:
         implementation = {"cpython": "CPython", "pypy": "PyPy", "": "Python"}.get(
             claim.implementation, claim.implementation
@@ -187,13 +188,13 @@ def each_python(package: Package) -> Iterator[str]:
         yield f"{implementation} {version}{threads}{later} ({claim.name})"
 
 
-# The parts that a package's bytes are spent on; a file is of one part, some objects of several.
+# The parts that take up a package's bytes; a file is one part, but some objects have several.
 
 NATIVE, DEVICE, BUNDLED = "native code", "device code", "bundled libraries"
 DEBUG, PYTHON, HEADERS = "debug information", "Python", "headers"
 METADATA, DATA = "metadata", "data"
 PARTS = (NATIVE, DEVICE, BUNDLED, DEBUG, PYTHON, HEADERS, METADATA, DATA)
-"""In the order of reports."""
+"""All parts, in the order of reports."""
 
 _GRAFTING = (".libs", ".dylibs")
 """Suffixes of the folders created by auditwheel, delocate and delvewheel."""
@@ -217,8 +218,8 @@ class PartSize:
 def measure_parts(package: Package) -> Mapping[str, PartSize]:
     """Return the parts of a package in the order of `PARTS`; they add up to its files' bytes.
 
-    Device code and debug information in an object are separate parts, the rest of it is native code
-    or a bundled library. Links and folders have no bytes.
+    Device code and debug information in an object are separate parts; its other bytes are native
+    code or a bundled library. Links and folders have no bytes.
     """
     objects: dict[str, list[ObjectFile]] = {}
     for item in package.objects:
@@ -258,44 +259,44 @@ def _split_object(member: Member, slices: list[ObjectFile], layout: Layout) -> d
 
 
 def is_bundled(path: str, layout: Layout) -> bool:
-    """Return whether a repair tool added the library, by its folder or its name."""
+    """Return whether a repair tool added the library, judging by its folder or its name."""
     folders, _, name = layout.shorten(path).rpartition("/")
     return is_grafted_name(name) or any(each.endswith(_GRAFTING) for each in folders.split("/"))
 
 
 def is_metadata(path: str, layout: Layout) -> bool:
-    """Return whether it is metadata: in ``*.dist-info``, or in ``info`` of conda packages."""
+    """Return whether a file is metadata: in ``*.dist-info``, or in ``info`` of conda packages."""
     of_conda = not layout.climbs and path.startswith(_CONDA_ABOUT)
     return of_conda or _ABOUT.match(layout.shorten(path)) is not None
 
 
 def is_python(path: str, layout: Layout) -> bool:
-    """Return whether it is Python source, a stub or bytecode."""
+    """Return whether a file is Python source, a stub or bytecode."""
     del layout
     return path.lower().endswith(_PYTHON)
 
 
 def is_header(path: str, layout: Layout) -> bool:
-    """Return whether compilers include it, by its suffix (C, C++, CUDA, Cython) or its folder."""
+    """Return whether a file is a header, by its suffix (C, C++, CUDA, Cython) or its folder."""
     return path.lower().endswith(_HEADERS) or (
         layout.headers != "" and path.startswith(f"{layout.headers}/")
     )
 
 
 def is_device_code(path: str, layout: Layout) -> bool:
-    """Return whether it is a file of GPU code that is not read as an object file."""
+    """Return whether a file contains GPU code, but is not read as an object file."""
     del layout
     return path.lower().endswith(_DEVICE)
 
 
 def is_debug_information(path: str, layout: Layout) -> bool:
-    """Return whether only debuggers read it: PDB files, companions of ELF objects, dSYM bundles."""
+    """Return whether a file is only for debuggers: PDB files, companions of ELF objects, dSYM."""
     del layout
     return path.lower().endswith(_DEBUG) or ".dSYM/" in path
 
 
 def is_library(path: str, layout: Layout) -> bool:
-    """Return whether linkers read it: a static archive, or an import library of Windows."""
+    """Return whether a file is for linkers: a static archive, or an import library of Windows."""
     del layout
     return path.lower().endswith(_LIBRARIES)
 

@@ -1,4 +1,4 @@
-"""Libraries by name: marks of repair tools, Visual C++, NVIDIA, and which projects ship which."""
+"""Libraries by name: marks of repair tools, Visual C++, NVIDIA, and projects that ship them."""
 
 from __future__ import annotations
 
@@ -25,29 +25,30 @@ if TYPE_CHECKING:
 
 _HASH = re.compile(r"[-.](?:[0-9a-f]{8}|[0-9a-f]{32})(?=[-.])")
 _GRAFTED = re.compile(r"[-.](?:[0-9a-f]{8}(?:[-.].*)?\.so(?:\.|$)|[0-9a-f]{32}\.(?i:dll)$)")
-"""Marks at positions where no other library has them: before other suffixes, eight digits may be a
-date."""
+"""Marks at positions where no other library has them. Before other suffixes, eight digits may be a
+date.
+"""
 
 
 @lru_cache(maxsize=4096)
 def is_grafted_name(name: str) -> bool:
-    """Return whether a repair tool made up the name, so that only the wheel itself has the file."""
+    """Return whether a repair tool chose the name, so that only the wheel itself has the file."""
     return _GRAFTED.search(name) is not None
 
 
 @lru_cache(maxsize=4096)
 def strip_graft(name: str) -> str:
-    """Return the name without that mark, as the library is known elsewhere."""
+    """Return the name without the repair tool's mark, as the library is known elsewhere."""
     return _HASH.sub("", name)
 
 
-# DLLs of the Visual C++ runtime: who has them, and the toolset they belong to.
+# DLLs of the Visual C++ runtime: their packages, and the toolset they belong to.
 
 _DEBUG = (
     r"ucrtbased\.dll|msvcrtd\.dll|vcruntime\d+(?:_1|_threads)?d\.dll|libomp140d\.\w+\.dll|"
     r"(?:msvc[pr]|vcomp|concrt|vccorlib|vcamp|mfcm?)\d+(?:_[12])?u?d(?:_[a-z_]+)?\.dll"
 )
-# Only these numbers of the older ones: msvcp60.dll, mfc42u.dll and the like are part of Windows.
+# Only these numbers of older DLLs: msvcp60.dll, mfc42u.dll and similar DLLs are part of Windows.
 _REDISTRIBUTABLE = (
     r"msvcp140(?:_1|_2|_atomic_wait|_codecvt_ids)?\.dll|vcruntime140_threads\.dll|"
     r"(?:concrt|vccorlib|vcamp|vcomp)140\.dll|libomp140\.\w+\.dll|"
@@ -62,13 +63,13 @@ _MICROSOFT = 14
 
 @functools.lru_cache(maxsize=4096)  # the objects of a package need the same few
 def is_debug_runtime(name: str) -> bool:
-    """Return whether it is a DLL that comes only with Visual Studio."""
+    """Return whether a DLL comes only with Visual Studio."""
     return re.fullmatch(_DEBUG, name.lower()) is not None
 
 
 @functools.lru_cache(maxsize=4096)
 def is_redistributable(name: str) -> bool:
-    """Return whether it is a DLL of the runtime that CPython does not contain.
+    """Return whether a DLL belongs to the runtime, but is not part of CPython.
 
     CPython for Windows has vcruntime140.dll and vcruntime140_1.dll next to python.exe.
     """
@@ -76,15 +77,15 @@ def is_redistributable(name: str) -> bool:
 
 
 def is_beside_python(name: str) -> bool:
-    """Return whether it is a DLL of the runtime that CPython contains for its own process."""
+    """Return whether a DLL belongs to the runtime, and CPython contains it for its own process."""
     return name.lower() in {"vcruntime140.dll", "vcruntime140_1.dll"}
 
 
 def comes_with_python(name: str, pythons: Collection[PythonClaim]) -> bool:
-    """Return whether it is the C runtime that every claimed CPython was linked with and installs.
+    """Return whether the name is of the C runtime that every claimed CPython uses and installs.
 
-    Before 3.5 this was the runtime of the compiler used for that version: extension modules needed
-    the same (https://wiki.python.org/moin/WindowsCompilers).
+    Before 3.5 this was the runtime of the compiler used for that version, and extension modules
+    needed the same runtime (https://wiki.python.org/moin/WindowsCompilers).
     """
     name = name.lower()
     return bool(pythons) and all(
@@ -99,7 +100,7 @@ def _find_runtime(python: tuple[int, int]) -> str:
 
 
 def may_be_third_party(name: str) -> bool:
-    """Return whether it may be a DLL of any project, not of Microsoft's runtime or Windows."""
+    """Return whether a DLL may belong to any project, so not to Microsoft's runtime or Windows."""
     systems = ("api-ms-", "ext-ms-", "vcruntime140")
     return not (is_debug_runtime(name) or is_redistributable(name)) and not (
         name.lower().startswith(systems)
@@ -112,7 +113,7 @@ def original_name(name: str) -> str:
 
 
 def toolset_of(library: PeFile) -> tuple[int, int] | None:
-    """Return the version of Microsoft's toolset that linked it; None if another linker did.
+    """Return the version of Microsoft's toolset that linked a library; None for other linkers.
 
     The linker of the runtime itself is sometimes one version behind: 14.50 made msvcp140.dll
     14.51.36247. LLD reports 14.0.
@@ -123,7 +124,7 @@ def toolset_of(library: PeFile) -> tuple[int, int] | None:
     return _MICROSOFT, int(minor)
 
 
-# NVIDIA's libraries: which come with the driver, and the CUDA version of others.
+# NVIDIA's libraries: those that come with the driver, and the CUDA version of all others.
 
 DRIVER_LIBRARIES = (
     "libcuda.so.1",
@@ -148,7 +149,8 @@ _APIS = {
     "libnvidia-encode.so": re.compile(r"NvEnc\w*"),
 }
 
-# The toolkit's libraries and those built on it, but not libcurl, which only has a similar name.
+# The toolkit's libraries and libraries built on them, but not libcurl, which only has a similar
+# name.
 _CUDA = (
     r"(?i)lib(?:cuda\w*|cublas\w*|cufft\w*|cufile\w*|curand|cusolver\w*|cusparse\w*|cudnn\w*|"
     r"cupti|cutensor\w*|nccl|nvrtc[\w-]*|nvJitLink|nvjpeg\w*|nvToolsExt|nvtx3\w*|nvblas|nvfatbin|"
@@ -160,7 +162,7 @@ _CUDA = (
     r"(?:torch_cuda\w*|c10_cuda|cutensor(?:mg)?)\.dll"
 )
 _BEGINNINGS = ("cu", "nv", "npp", "nccl", "torch_cuda", "c10_cuda")
-"""The beginnings of all of them, after ``lib``."""
+"""The beginnings of all these names, after ``lib``."""
 
 # Libraries whose own number is CUDA's major version.
 _NUMBERED = (
@@ -169,7 +171,7 @@ _NUMBERED = (
     r"(?:(?:cudart|cublas|cublaslt|nvblas|nvjpeg|npp[a-z]+|nvrtc(?:-builtins)?)64|nvjitlink|"
     r"nvfatbin)_(?P<pe>\d{2})\d?(?:_\d+)?(?:\.alt)?\.dll"
 )
-# Libraries with numbers of their own, if the number occurs with one CUDA version only.
+# Libraries with version numbers of their own, if the number occurs with only one CUDA version.
 _COUNTED = {
     "libcufft.so.10": 11,
     "libcufft.so.11": 12,
@@ -192,12 +194,12 @@ EXACT = ("==", "~=", "===")
 
 
 def is_driver_library(name: str) -> bool:
-    """Return whether it comes only with NVIDIA's driver, even if somebody bundled it."""
+    """Return whether a library comes only with NVIDIA's driver, even if a package bundles it."""
     return strip_graft(name).lower() in DRIVER_LIBRARIES
 
 
 def is_cuda_library(name: str) -> bool:
-    """Return whether it is a library of CUDA, built by NVIDIA on it, or torch's part for CUDA."""
+    """Return whether a library is CUDA's, built on CUDA by NVIDIA, or torch's part for CUDA."""
     if not name.lower().removeprefix("lib").startswith(_BEGINNINGS):
         return False
     plain = strip_graft(name)
@@ -205,7 +207,7 @@ def is_cuda_library(name: str) -> bool:
 
 
 def is_nvidia_library(name: str) -> bool:
-    """Return whether NVIDIA builds it; torch builds its own part for CUDA."""
+    """Return whether NVIDIA builds a library; torch builds its own part for CUDA."""
     return is_cuda_library(name) and re.match(r"(?:lib)?(?:torch|c10)_", name) is None
 
 
@@ -245,31 +247,31 @@ def cuda_of_requirement(requirement: Requirement) -> str:
 
 
 def is_for_cpu(package: Package) -> bool:
-    """Return whether its name or variant states a build for the CPU."""
+    """Return whether the package's name or variant states a build for the CPU."""
     label, name = package.claims.variant, package.name.lower().replace("_", "-")
     return "cpu" in label.split(".") or name.endswith("-cpu")
 
 
 def is_driver_soname(soname: str) -> bool:
-    """Return whether it is a library of the driver on Linux, by soname."""
+    """Return whether a soname is that of a driver library on Linux."""
     return soname.removesuffix(".1") in _APIS
 
 
 def is_driver_function(name: str) -> bool:
-    """Return whether a symbol can only be one of a driver library, by its name."""
+    """Return whether a symbol can only belong to a driver library, by its name."""
     return any(api.fullmatch(name) for api in _APIS.values())
 
 
 def find_driver_symbols(soname: str, names: frozenset[str]) -> frozenset[str]:
     """Return the names that a driver library may define.
 
-    Only the user's driver has the full list.
+    Only the user's driver has the complete list.
     """
     api = _APIS[soname.removesuffix(".1")]
     return frozenset(name for name in names if api.fullmatch(name))
 
 
-# The distribution that a library belongs to, by name, if that distribution was not given.
+# The distribution that a library belongs to, by name, if the distribution was not given.
 
 _TABLES = Path(__file__).with_name("shipped_names.toml")
 _FIRST_WORD = re.compile(r"(?:lib)?([A-Z]*[a-z]*[0-9]*)")
@@ -334,11 +336,11 @@ def list_frameworks() -> Mapping[str, Framework]:
 
 
 def find_shippers(needed: str, requirements: Iterable[str]) -> tuple[str, ...]:
-    """Return the requirements that are known to have a library, or that are named like it.
+    """Return the requirements that are known to contain a library, or are named like it.
 
     libQt6Core.so.6 may come from pyqt6-qt6, libcudnn_ops.so.9 from nvidia-cudnn-cu13, torch_cpu.dll
-    and libc10.so from torch, glew32.dll from kivy-deps-glew. A word in several names identifies
-    none.
+    and libc10.so from torch, glew32.dll from kivy-deps-glew. A word that occurs in several names
+    identifies none of them.
     """
     requirements, name = _list(requirements), needed.rpartition("/")[2]
     if is_grafted_name(name):
@@ -351,7 +353,7 @@ def find_shippers(needed: str, requirements: Iterable[str]) -> tuple[str, ...]:
     if whole := requirements.named_as(stem):
         return whole
     if not word and re.fullmatch(r"[a-z]\d", stem):
-        # libz3 of z3-solver: two letters are not significant, letters with a number are
+        # libz3 of z3-solver: two letters are not significant, but letters with a number are
         word = stem
     for spelled in dict.fromkeys((word, _without_number(word), f"lib{word}" if word else "")):
         named = list(requirements.by_word.get(spelled, ())) if spelled else []
@@ -363,7 +365,7 @@ def find_shippers(needed: str, requirements: Iterable[str]) -> tuple[str, ...]:
 
 
 def find_known_shippers(needed: str, requirements: Iterable[str]) -> tuple[str, ...]:
-    """Return the requirements whose wheels are known to have a library of that name."""
+    """Return the requirements whose wheels are known to contain a library of that name."""
     requirements, name = _list(requirements), needed.rpartition("/")[2]
     if is_grafted_name(name):
         return ()
@@ -373,9 +375,10 @@ def find_known_shippers(needed: str, requirements: Iterable[str]) -> tuple[str, 
 
 
 def _of_cuda(name: str, requirements: RequiredNames) -> tuple[str, ...]:
-    """Return the requirements that may have a library of CUDA: all that contain CUDA, or torch.
+    """Return the requirements that may provide a library of CUDA: parts of CUDA, or torch.
 
-    cuda-pathfinder has none, but finds and loads those of others; torch requires the others.
+    cuda-pathfinder contains none, but finds and loads those of other packages; torch requires these
+    packages.
     """
     if not is_cuda_library(name):
         return ()
@@ -387,12 +390,12 @@ def _of_cuda(name: str, requirements: RequiredNames) -> tuple[str, ...]:
 
 
 def fills_prefix(requirement: str) -> bool:
-    """Return whether it installs libraries to the environment's ``lib``, as Intel's wheels do."""
+    """Return whether a requirement installs to the environment's ``lib``, as Intel's wheels do."""
     return _read_tables().fills_prefix(requirement)
 
 
 def may_have(requirement: str, needed: str) -> bool:
-    """Return whether the requirement may have a library of that name: nothing excludes it."""
+    """Return whether nothing excludes that the requirement contains a library of that name."""
     if not may_be_required(needed):
         return False
     if _read_tables().of_nvidia(requirement):
@@ -401,12 +404,12 @@ def may_have(requirement: str, needed: str) -> bool:
 
 
 def may_be_required(needed: str) -> bool:
-    """Return whether any requirement may have the library, rather than a driver or the system."""
+    """Return whether a requirement may contain the library, rather than a driver or the system."""
     return not _read_tables().of_nobody(needed.rpartition("/")[2])
 
 
 def is_named_like_nvidia(needed: str) -> bool:
-    """Return whether a library is named like those in NVIDIA's wheels."""
+    """Return whether a library is named like the libraries in NVIDIA's wheels."""
     return first_word(needed).startswith(("cu", "nv", "npp", "nccl"))
 
 
@@ -418,17 +421,17 @@ def first_word(name: str) -> str:
 
 
 def find_stem(name: str) -> str:
-    """Return a library's name as a distribution would spell it: openvino for libopenvino.so.2."""
+    """Return a library's name in a distribution's spelling: openvino for libopenvino.so.2."""
     plain = name.rpartition("/")[2].removeprefix("lib")
     return re.sub(r"[-_.]+", "-", re.split(r"\.(?:so|dylib|dll)\b|\.\d", plain)[0]).lower()
 
 
 def find_qt_sibling(distribution: str, needed: str) -> str:
-    """Return the wheel with Qt itself for a wheel with a part of Qt; "" for other distributions.
+    """Return the wheel with Qt itself for a wheel with a part of Qt; "" for any other.
 
-    PyQt6-WebEngine-Qt6 requires nothing: PyQt6-WebEngine requires it, and also PyQt6, which
-    requires pyqt6-qt6. That has libQt6Core.so.6 in the same folder and, on Windows, Microsoft's
-    runtime.
+    PyQt6-WebEngine-Qt6 requires nothing: PyQt6-WebEngine requires it, and also requires PyQt6,
+    which requires pyqt6-qt6. The wheel pyqt6-qt6 has libQt6Core.so.6 in the same folder and, on
+    Windows, Microsoft's runtime.
     """
     match = re.fullmatch(
         r"pyqt(?:webengine|(?P<of>[56])-(?P<part>.+))-qt(?P<qt>[56])", distribution
@@ -454,7 +457,7 @@ class RequiredNames:
     def __init__(self, names: Iterable[str]) -> None:
         self.names = tuple(names)
         self.known: list[tuple[str, list[re.Pattern[str]]]] = []
-        """Requirements with known libraries, and patterns for the names of these."""
+        """Requirements with known libraries, and patterns for the names of these libraries."""
         self.by_word: dict[str, list[str]] = {}
         self._by_stem: dict[str, list[str]] = {}
         for name in self.names:
@@ -490,10 +493,10 @@ def _without_number(word: str) -> str:
 
 _LIBRARIES = {"torch": re.compile(r"lib(?:torch(?:_\w+)?|c10(?:_\w+)?)\.(?:so|dylib)")}
 _CORES = {"torch": re.compile(r"lib(?:c10|torch_cpu)\.(?:so|dylib)")}
-"""One of these is always loaded if another library of the framework is."""
+"""At least one of these is loaded if any other library of the framework is."""
 _NAMESPACES = {"torch": frozenset({"at", "c10", "c10d", "caffe2", "torch"})}
 _FUNCTIONS = {"torch": re.compile(r"(?:aoti_torch|torch)_\w+")}
-"""Functions of its stable C interface, torch/csrc/stable and aoti_torch/c/shim.h."""
+"""Functions of torch's stable C interface, torch/csrc/stable and aoti_torch/c/shim.h."""
 _WITHOUT = re.compile(
     r"lib(?:avcodec|avdevice|avfilter|avformat|avutil|swresample|swscale)\.so\b.*"
 )
@@ -514,8 +517,8 @@ def find_own_symbols(
 ) -> frozenset[str]:
     """Return the names that no library of ``unseen`` can define.
 
-    These are symbols of a framework whose libraries are all ``loaded``, while the unseen libraries
-    are NVIDIA's or plain C.
+    These are symbols of a framework whose libraries are all ``loaded``, if the unseen libraries are
+    NVIDIA's or plain C.
     """
     unseen, loaded = tuple(unseen), tuple(loaded)
     if not all(is_cuda_library(name) or _WITHOUT.fullmatch(name) for name in unseen):
@@ -530,30 +533,34 @@ def find_own_symbols(
 
 # Libraries of a vendor's family that open others of the family at run time.
 #
-# No header names them. A row tells which strings of a library are names of libraries it opens; its
-# own strings tell which of them a version has: cuDNN 9.1 does not name engines_tensor_ir, 9.26
-# does. Tested with the vendor's wheels of CUDA 11 to 13, on Linux, leaving out each of the members.
+# No header names the opened libraries. A row lists strings of a library that are names of libraries
+# it opens; the strings in a given file show which of them that version has: cuDNN 9.1 does not name
+# engines_tensor_ir, 9.26 does. The rows were tested with the vendor's wheels of CUDA 11 to 13, on
+# Linux, by leaving out each of the members.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OpenedMember:
     """A library that another library of its family opens."""
 
-    name: str  # expression for its stem, without "lib" and suffixes
-    without: str  # what happens to users without it
-    fatal: bool = True  # calls that every user makes fail; else only rarely used functions
+    name: str  # expression for the library's stem, without "lib" and suffixes
+    without: str  # consequence for users without the library
+    # whether calls that every user makes fail; else only rarely used functions do
+    fatal: bool = True
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OpenerRow:
     """A library that opens others of its family."""
 
-    name: str  # expression for its stem
+    name: str  # expression for the library's stem
     members: tuple[OpenedMember, ...]
     entrance: bool = False
-    """Whether it does nothing itself: a package may have it alone and rely on the user's others."""
+    """Whether the library does nothing itself: a package may contain only this one and rely on the
+    user's other libraries.
+    """
     whole: frozenset[str] = frozenset()
-    """Stems that every version needs, for a file whose strings were not all read."""
+    """Stems of members that every version needs, for a file whose strings were not all read."""
 
 
 _64 = "(?:64)?"  # on Windows
@@ -628,9 +635,9 @@ _FAMILY_NAMES: Final = (
     "cublaslt",
     "cufft",
     "cusparse",
-)  # beginnings of all of these, after "lib"
+)  # beginnings of all these names, after "lib"
 _ROOTS: Final = ("cudnn", "nvrtc", "nvjitlink", "cublas")
-"""Words in the names of wheels with their members."""
+"""Words in the names of wheels that contain members of these families."""
 _REDUCED: Final = frozenset({"cudnn_graph", "cudnn_engines_runtime_compiled"})
 """The members in NVIDIA's cuDNN for compilation at run time (nvidia-cudnn-jit-cu13)."""
 _BRING_ALL: Final = frozenset({"torch", "cuda-toolkit"})  # together with their own requirements
@@ -678,7 +685,7 @@ def find_members(row: OpenerRow, opened: Collection[str]) -> Iterator[tuple[Open
 
 
 def complete_names(names: Collection[str], opener: ObjectFile) -> Iterator[str]:
-    """Yield the names, and the names with the version of the library that contains them."""
+    """Yield the names, and the names extended by the version of the opening library."""
     yield from names
     for own in (opener.name, opener.file_name):
         version = own.partition(".so.")[2]
@@ -699,15 +706,15 @@ def must_be_whole(name: str) -> bool:
 
 
 def is_of_family(name: str, opener: str) -> bool:
-    """Return whether both have a common version, as libraries of cuDNN do.
+    """Return whether both libraries are of one family with a common version, such as cuDNN.
 
-    CuSPARSE and nvJitLink do not.
+    It is false for cuSPARSE and nvJitLink.
     """
     return _root_of(name) == _root_of(opener) != ""
 
 
 def is_whole(row: OpenerRow, names: Collection[str]) -> bool:
-    """Return whether all libraries are present that every version needs."""
+    """Return whether all libraries that every version needs are present."""
     present = {stem_of(name).removesuffix("64") for name in names}
     return bool(row.whole) and row.whole <= present
 
@@ -715,7 +722,7 @@ def is_whole(row: OpenerRow, names: Collection[str]) -> bool:
 def may_have_family(requirement: str, name: str) -> bool:
     """Return whether a requirement may contain a member of that name.
 
-    Nvidia-cublas has none of cuDNN.
+    nvidia-cublas contains none of cuDNN's.
     """
     root = _root_of(name)
     return bool(root) and (root in requirement or requirement in _BRING_ALL)
@@ -726,5 +733,5 @@ def _root_of(name: str) -> str:
 
 
 def explain_plugin(file_name: str) -> str:
-    """Return why unmet needs of a vendor's plugin are no fault; "" for other libraries."""
+    """Return why unmet needs of a vendor's plugin are not a fault; "" for other libraries."""
     return next((why for pattern, why in _PLUGINS if pattern.fullmatch(file_name)), "")

@@ -14,25 +14,29 @@ from binary_checks.model import Kind, Layout, Linkage, ObjectFile, Package
 from binary_checks.model.binary_configuration import LinkedLibraries, LinkedLibrary, Linking, Whence
 from binary_checks.model.python_modules import init_function, parse_extension_name
 
-# Known libraries, and how each is recognised in the objects that link it.
+# Known libraries, and the marks by which each is recognised in objects that link it.
 #
 # A row has a pattern for a library's own file name, strings that only its source contains (a string
-# that a public header contains, too, proves nothing), and functions that only it exports. Measured
-# on published wheels; tests/oracles/test_linked_libraries.py has what was proven otherwise.
+# that also occurs in a public header proves nothing), and functions that only it exports. The marks
+# were measured on published wheels; tests/oracles/test_linked_libraries.py lists facts that were
+# proven otherwise.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LibraryMarks:
-    """How one library is recognised."""
+    """The marks by which one library is recognised."""
 
     name: str
     role: str  # "BLAS": libraries with the same role can replace each other
     files: str = ""
-    """Expression for its file name in lower case, after "lib" and up to the first non-letter."""
-    proofs: tuple[str, ...] = ()  # expressions for strings, one of which is sufficient
-    version: str = ""  # expression whose first group is the version; not sufficient as proof
+    """Expression for the library's file name in lower case, after "lib" and up to the first
+    non-letter.
+    """
+    proofs: tuple[str, ...] = ()  # expressions for strings; a match of any of them is sufficient
+    # expression whose first group is the version; a match is not sufficient as proof
+    version: str = ""
     exports: tuple[str, ...] = ()
-    instead_of: tuple[str, ...] = ()  # other libraries whose strings it contains, too
+    instead_of: tuple[str, ...] = ()  # other libraries whose strings this library also contains
 
 
 _DEPENDENCIES = (
@@ -237,7 +241,7 @@ ANCHORS: tuple[bytes, ...] = (
     b"CLIENT libcurl ", b"exceeded maximum protobuf size of 2GB",
     b"Operation not authorized at current processing stage",
 )  # fmt: skip
-"""Substrings of all of these strings: the bytes are searched for them first.
+"""Substrings of all these strings: a search for the substrings precedes the expressions.
 
 The longer a substring, the faster its search.
 """
@@ -251,7 +255,7 @@ _ENDING = r"(?=[-_.]|\d|$)"
 
 @cache
 def _compiled(name: str) -> tuple[re.Pattern[str] | None, re.Pattern[str] | None, re.Pattern[str]]:
-    """Return the patterns for its strings, its version and its files."""
+    """Return the compiled patterns for a library's strings, version and files."""
     row = DEPENDENCIES[name]
     proofs = re.compile("|".join(row.proofs)) if row.proofs else None
     version = re.compile(row.version) if row.version else None
@@ -274,7 +278,7 @@ def find_proof(name: str, texts: tuple[str, ...]) -> str:
 
 
 def find_version(name: str, texts: tuple[str, ...]) -> tuple[str, str]:
-    """Return the library's version in the strings, and the string; ("", "") if there is none."""
+    """Return the library's version, and the string that contains it; ("", "") if there is none."""
     version = _compiled(name)[1]
     matches = ((version.search(text), text) for text in texts) if version else ()
     return next(((match[1], text) for match, text in matches if match), ("", ""))
@@ -282,7 +286,7 @@ def find_version(name: str, texts: tuple[str, ...]) -> tuple[str, str]:
 
 @lru_cache(maxsize=4096)
 def library_of_file(file_name: str) -> str:
-    """Return the known library of a file name, or ""."""
+    """Return the known library with that file name, or ""."""
     lowered = strip_graft(file_name).lower()
     return next((name for name in DEPENDENCIES if _compiled(name)[2].match(lowered)), "")
 
@@ -298,7 +302,7 @@ def find_compilers(texts: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(sorted({f"{match[1]} {match[2]}" for match in found if match}))
 
 
-# How each known library is linked into a package, with proof. Nothing is guessed.
+# The way each known library is linked into a package, with proof. Nothing is guessed.
 
 _LONGEST = 100  # characters of a string shown as evidence
 _WHENCE = {"system": Whence.SYSTEM, "python": Whence.PYTHON, "wheel": Whence.REQUIRED}
@@ -320,7 +324,7 @@ def find_linked(package: Package, linkage: Linkage | None) -> LinkedLibraries:
     """Return every library that objects of the package contain or need.
 
     Without a linkage the origin of needed libraries is unknown. Raises Unavailable if the symbols
-    are not known.
+    are unknown.
     """
     loaded = [item for item in package.objects if item.kind in (Kind.SHARED, Kind.EXECUTABLE)]
     own = {path: name for item in loaded for path, name in [(item.path, _library_of(item))] if name}
@@ -336,7 +340,7 @@ def find_linked(package: Package, linkage: Linkage | None) -> LinkedLibraries:
 
 
 def _library_of(item: ObjectFile) -> str:
-    """Return the known library that the object itself is, or "", as for an extension module."""
+    """Return the known library that the object itself is; "" for other objects and for modules."""
     name = item.name.rpartition("/")[2]
     return library_of_file(item.file_name) or (library_of_file(name) if name else "")
 
@@ -352,7 +356,7 @@ def _read_versions(loaded: list[ObjectFile], own: Mapping[str, str]) -> dict[str
 
 
 def _find_origins(linkage: Linkage | None) -> Mapping[tuple[str, str], Whence]:
-    """Return where each need of each object is satisfied, by path and needed name."""
+    """Map (path, needed name) to the origin of the library that satisfies the need."""
     found = {}
     for edge in linkage.edges if linkage is not None else ():
         kind, colon, _ = (edge.resolved or "").partition(":")
@@ -378,7 +382,7 @@ def _find_dynamic(
 
 
 def _find_static(item: ObjectFile, own: Mapping[str, str]) -> Iterator[_Found]:
-    """Yield the libraries whose strings or functions an object contains: statically linked ones."""
+    """Yield statically linked libraries, whose strings or functions an object contains."""
     needed = {library_of_file(need.name.rpartition("/")[2]) for need in item.needed}
     found = {
         name: evidence
@@ -447,7 +451,7 @@ def _join(package: Package, found: list[_Found]) -> tuple[LinkedLibrary, ...]:
     )
 
 
-# Matching objects of two builds, whatever versions and builds their names contain.
+# Matching objects of two builds, regardless of versions and builds in their names.
 
 _METADATA = re.compile(r"^([^/]+?)-[^/]*(\.(?:dist-info|data)/)")
 _NUMBERS = re.compile(
@@ -461,7 +465,7 @@ _GRAFTED_INTO = re.compile(r"(?:^|/)(?:[^/]+\.libs|\.dylibs)/")
 class ObjectPair:
     """The same object in both builds."""
 
-    subject: str  # its path without parts specific to a build; for a fat file with the architecture
+    subject: str  # its path without build-specific parts; for a fat file with the architecture
     old: ObjectFile
     new: ObjectFile
 
@@ -482,7 +486,7 @@ def loose_name(name: str) -> str:
 
 
 def plain_path(layout: Layout, path: str) -> str:
-    """Return a path as shown to users, without the version, hash and Python of one build."""
+    """Return a path as shown to users, without build-specific version, hash and Python."""
     inside = layout.inside(path)
     shown = _METADATA.sub(r"\1\2", path if inside is None else inside)
     folder, slash, name = shown.rpartition("/")
@@ -494,9 +498,9 @@ def plain_path(layout: Layout, path: str) -> str:
 
 
 def is_grafted(item: ObjectFile) -> bool:
-    """Return whether it is a library of another project that was added to the package.
+    """Return whether an object is a library of another project, added to the package.
 
-    NumPy's lapack_lite.cpython-313-darwin.so is none, in spite of its name.
+    NumPy's lapack_lite.cpython-313-darwin.so is not such a library, in spite of its name.
     """
     name = parse_extension_name(item.path)
     return not (name is not None and name.tagged) and (
@@ -507,22 +511,22 @@ def is_grafted(item: ObjectFile) -> bool:
 
 
 def is_module_name(item: ObjectFile) -> bool:
-    """Return whether it is named like an extension module, not like a library."""
+    """Return whether an object is named like an extension module instead of a library."""
     name = parse_extension_name(item.path)
     return name is not None and (name.tagged or not (item.name or name.stem.startswith("lib")))
 
 
 def is_module(item: ObjectFile) -> bool:
-    """Return whether Python imports it.
+    """Return whether Python imports an object.
 
-    This includes mypyc's 30fcd…__mypyc, whose name is no identifier.
+    This includes mypyc's 30fcd…__mypyc, whose name is not an identifier.
     """
     init = init_function(item.file_name.partition(".")[0])
     return is_module_name(item) or bool(item.exports.among((init,)))
 
 
 def pair_objects(old: Package, new: Package) -> PairedObjects:
-    """Match objects by path, and the rest by path without numbers if that is unambiguous."""
+    """Match objects by path; match the remaining ones by path without numbers if unambiguous."""
     exact = _Matching(old, new, plain_path)
     loose = _Matching(old, new, _loose_path, exact.old_rest, exact.new_rest)
     pairs = sorted((*exact.pairs, *loose.pairs), key=lambda pair: pair.subject)

@@ -12,7 +12,7 @@ from binary_checks.model import Format, Linkage, MachOFile, ObjectFile, PeFile, 
 from binary_checks.model.packages import Package
 from binary_checks.model.python_modules import ExtensionName, is_extension, parse_extension_name
 
-# The interpreter of a DLL name, and which interpreter DLLs a module may need.
+# The interpreter that a DLL name belongs to, and the interpreter DLLs that a module may need.
 
 _PYTHON = r"(?:lib)?python[23]\.?\d*t?(?:_d)?\.dll|libpypy\d\.\d+-c\.dll|python-native\.dll"
 _STABLE = ("python3.dll", "python3t.dll")
@@ -20,15 +20,15 @@ _STABLE = ("python3.dll", "python3t.dll")
 
 @functools.lru_cache(maxsize=4096)  # the objects of a package need the same few
 def is_python_dll(name: str) -> bool:
-    """Return whether a needed name is an interpreter's.
+    """Return whether a DLL name is the name of an interpreter.
 
-    Includes debug builds, MSYS2 and GraalPy.
+    Debug builds, MSYS2 and GraalPy are included.
     """
     return re.fullmatch(_PYTHON, name.lower()) is not None
 
 
 def is_of_one_version(name: str) -> bool:
-    """Return whether it is the DLL of a single Python version, not that of the stable ABI."""
+    """Return whether a DLL is for a single Python version instead of the stable ABI."""
     return is_python_dll(name) and name.lower() not in _STABLE
 
 
@@ -38,10 +38,10 @@ def are_for_any_python(pythons: tuple[PythonClaim, ...]) -> bool:
 
 
 def acceptable_dlls(library: PeFile, pythons: tuple[PythonClaim, ...]) -> tuple[str, ...]:
-    """Return the interpreter DLLs that an object may need; () if nothing is promised.
+    """Return the interpreter DLLs that an object may need; () if the claims promise nothing.
 
-    A version in the file name counts more than the claims: a package may contain modules for
-    several Pythons. A claim for every Python 3 promises something for extension modules only.
+    A version in the file name takes precedence over the claims: a package may contain modules for
+    several Pythons. A claim for every Python 3 promises something only for extension modules.
     """
     name = parse_extension_name(library.path)
     if name is not None and name.version is not None:
@@ -76,15 +76,15 @@ def _of_claim(claim: PythonClaim) -> tuple[str, ...]:
 
 
 def _of_cpython(major: str, minor: str, flags: str) -> tuple[str, ...]:
-    """Return the DLL of one version, and the one of the stable ABI that stands for it."""
+    """Return the DLL of one version, and the stable ABI's DLL that can replace it."""
     return f"python{major}{minor}{flags}.dll", f"python{major}{flags}.dll"
 
 
-# Who defines symbols that look like Python's: known from an object's format, or the loader.
+# Libraries that define symbols with names like Python's, by the object's format or the loader.
 
 _PREFIXES = ("Py", "_Py")
 _INIT = "PyInit"  # defined by modules
-_PROGRAM = "@executable"  # Python itself, if an extension module is loaded
+_PROGRAM = "@executable"  # Python itself, in an object that Python loads
 _DYLIB = (
     r"(?:.*/)?(?:Python3?\.framework/(?:Versions/3\.\d+t?/)?Python3?|libpython3(?:\.\d+t?)?\.dylib)"
 )
@@ -95,7 +95,7 @@ class PythonSymbols:
     """The symbols named like the C API that an object needs."""
 
     asked: frozenset[str]  # imported from Python by name, as always in PE
-    anywhere: frozenset[str]  # looked up in everything that is loaded, as always in ELF
+    anywhere: frozenset[str]  # looked up in all loaded objects, as always in ELF
 
     @property
     def names(self) -> frozenset[str]:
@@ -104,7 +104,7 @@ class PythonSymbols:
 
 
 def find_python_symbols(library: ObjectFile, only: frozenset[str] | None = None) -> PythonSymbols:
-    """Return an object's symbols of the C API, or those among the names ``only``.
+    """Return an object's symbols of the C API; with ``only``, those among the given names.
 
     Symbols imported by name from another library than Python are left out: libshiboken6 has its own
     PyRun_String, which PySide6 imports from it on macOS and Windows.
@@ -128,10 +128,10 @@ def _looks_pythons(name: str) -> bool:
 def _group_by_provider(
     library: ObjectFile, only: frozenset[str] | None
 ) -> Iterator[tuple[str, Collection[str]]]:
-    """Yield the symbols that may not be missing, by the library they are imported from.
+    """Yield the symbols that must not be missing, by the library that they are imported from.
 
-    The library is "" for symbols looked up everywhere. In ELF the first loaded definition is used;
-    version nodes do not matter.
+    The library is "" for symbols that are looked up everywhere. In ELF, the first loaded definition
+    is used; version nodes do not matter.
     """
     if library.format != Format.ELF:
         for provider, asked in library.imports.strong.items():
@@ -154,7 +154,7 @@ def _is_python(provider: str, library: ObjectFile) -> bool:
 
 
 class PythonSymbolOwners:
-    """What the simulated loader knows about symbols that are looked up everywhere."""
+    """The simulated loader's results for symbols that are looked up everywhere."""
 
     def __init__(self, linkage: Linkage) -> None:
         self._linkage = linkage
@@ -166,7 +166,7 @@ class PythonSymbolOwners:
         return names.difference(self._elsewhere.get(library.path, ()))
 
     def explain_doubt(self, library: ObjectFile) -> str:
-        """Return why a library that could not be read may define them; "" if none can."""
+        """Return why a library that could not be read may define the symbols; "" if none may."""
         if library.format != self._linkage.format:
             platform = self._linkage.target.partition(",")[0]
             return f"the judged {platform} loads no {library.format}"
@@ -175,11 +175,11 @@ class PythonSymbolOwners:
 
 
 def _find_incomplete(linkage: Linkage) -> Iterator[tuple[str, str]]:
-    """Yield objects with a library missing among those loaded with them, and that library."""
+    """Yield each object whose process lacks a library, with that library."""
     missing: Mapping[str, str] = {
         edge.path: edge.needed
         for edge in reversed(linkage.edges)
-        # System libraries define nothing of Python, whichever releases have them.
+        # No release of a system library defines symbols of Python.
         if edge.resolved is None and not edge.unknown and not edge.partly
     }
     for _, loaded in reversed(linkage.closures):
@@ -199,7 +199,7 @@ SHARED_PACKAGES = frozenset(
     | {"snowflake", "databricks", "airflow.providers", "ansible_collections", "PyObjCTools"}
     | {"dbt", "nvidia", "logilab", "lazr", "five", "z3c", "p4p", "cmeel.prefix"}
 )
-"""Packages that many distributions contribute to."""
+"""Packages to which many distributions contribute."""
 _DEEPEST = 100  # limit of nested folders of a module
 
 
@@ -251,7 +251,7 @@ class ModuleFiles:
         return name in self.sources or name in self.extensions or name in self.folders
 
     def shares(self, name: str) -> bool:
-        """Return whether it is a package without ``__init__``, which others may add to."""
+        """Return whether it is a package without ``__init__``, which others may extend."""
         return name in self.folders and not (name in self.sources or name in self.extensions)
 
     @staticmethod

@@ -30,8 +30,9 @@ _OF_SYSTEMS = frozenset(
         "winsound",
     ]
 )
-"""Modules that only Windows has, or only Windows lacks (see "Availability" in their
-documentation)."""
+"""Modules that only Windows has, or that only Windows lacks (see "Availability" in their
+documentation).
+"""
 _OF_BUILDS = frozenset(
     [
         "bz2",
@@ -60,7 +61,7 @@ _OF_BUILDS = frozenset(
 _VARY = frozenset(
     ["ctypes", "errno", "locale", "mmap", "os", "select", "signal", "socket", "subprocess", "sys"]
 )
-"""Modules whose names differ between systems."""
+"""Modules whose contents differ between systems."""
 
 
 def explain_absence(name: str) -> str:
@@ -77,7 +78,7 @@ def explain_absence(name: str) -> str:
 
 
 def find_removed(name: str, version: tuple[int, int]) -> str:
-    """Return that this Python no longer has a module, or "" if it has, or never had it."""
+    """Return a reason if this Python no longer has a module; "" if it has, or never had it."""
     top = name.partition(".")[0]
     if top in _REMOVED and version >= _REMOVED[top]:
         return f"Python {version[0]}.{version[1]} has no {top}"
@@ -85,5 +86,5 @@ def find_removed(name: str, version: tuple[int, int]) -> str:
 
 
 def varies(module: str) -> bool:
-    """Return whether a module may have names on another system that it lacks on this one."""
+    """Return whether a module may have names on another system that are missing on this one."""
     return module in _VARY

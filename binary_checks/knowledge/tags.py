@@ -1,4 +1,4 @@
-"""Tags and other claims: what they state, what they accept, and the lowest that are true."""
+"""Tags and other claims: their meaning, the objects they accept, and the lowest true tags."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _IMPLEMENTATIONS = {"cp": "cpython", "pp": "pypy", "py": ""}
 def read_claims(
     tags: Iterable[Tag], *, version: str = "", metadata: Iterable[tuple[str, str]] = ()
 ) -> Claims:
-    """Return the claims of a wheel or its installed copy: every tag of a compressed set is one.
+    """Return the claims of a wheel or its installed copy; each tag of a compressed set is a claim.
 
     ``metadata`` are the headers of METADATA. The variant is the local label of the version,
     ``2.9.0+cu126``.
@@ -77,7 +77,7 @@ def read_claims(
 
 
 def read_system(platform: str) -> SystemClaim:
-    """Return the claim of one platform tag; only the name is set if the tag is not defined."""
+    """Return the claim of one platform tag; for an undefined tag only the name is set."""
     if platform == "any":
         return SystemClaim(name=platform, system=ANY_SYSTEM)
     if match := _LINUX.fullmatch(platform):
@@ -127,7 +127,7 @@ def read_python(tag: Tag) -> PythonClaim:
     )
 
 
-# The macOS claimed for each architecture, and the meaning of its platform tags.
+# The oldest macOS claimed for each architecture, and the meaning of its platform tags.
 
 _ARCHITECTURES = {
     "x86_64": ("x86_64",),
@@ -145,7 +145,7 @@ _ARCHITECTURES = {
 }
 _VARIANTS = {"x86_64h": "x86_64", "arm64e": "aarch64"}
 FIRST_BY_YEARS = 11
-"""From here on only the first number distinguishes systems, and tags have no other."""
+"""From this macOS on, only the first number distinguishes systems and appears in tags."""
 _FIRST_WITH_ARM64 = (11, 0)
 _LAST_BEFORE = (10, 16)  # the version that macOS 11 reports to older programs
 
@@ -160,7 +160,7 @@ class MacTag:
 
     @property
     def is_looked_for(self) -> bool:
-        """Whether installers look for it on any system, as listed by ``packaging.tags``."""
+        """Whether installers look for the tag on any system, as listed by ``packaging.tags``."""
         major, minor = self.version
         if major >= FIRST_BY_YEARS:
             return minor == 0
@@ -198,7 +198,7 @@ def lowest_claims(systems: Iterable[SystemClaim]) -> dict[str, tuple[tuple[int, 
 
 
 def read_version(version: str) -> tuple[int, int]:
-    """Read "10.9" or "11.0.1"; the third number, which tags do not have, is dropped."""
+    """Read "10.9" or "11.0.1"; the third number is dropped, because tags have none."""
     major, _, rest = version.partition(".")
     return _modern((int(major), int(rest.partition(".")[0] or 0)))
 
@@ -208,7 +208,7 @@ def _modern(version: tuple[int, int]) -> tuple[int, int]:
 
 
 def plain_architecture(architecture: str) -> str:
-    """Return the architecture in tags for variants that only newer CPUs run."""
+    """Return the architecture in tags, also for variants that only newer CPUs run."""
     return _VARIANTS.get(architecture, architecture)
 
 
@@ -244,7 +244,7 @@ class Misfit:
 
     @property
     def facts(self) -> tuple[str, ...]:
-        """The facts of the problem that reports it."""
+        """The facts of the problem that reports the misfit."""
         return (self.item.architecture,) if self.item else (self.claim,)
 
 
@@ -253,8 +253,9 @@ class Comparison:
     """The result of comparing the objects of a package with the systems that it claims."""
 
     judged: int = 0  # number of objects
-    fitting: int = 0  # number of these that fit
-    unknown: tuple[str, ...] = ()  # claims of unknown architecture: no object is judged then
+    fitting: int = 0  # number of judged objects that fit
+    # claims of unknown architecture; if there are any, no object is judged
+    unknown: tuple[str, ...] = ()
     misfits: tuple[Misfit, ...] = ()
 
 
@@ -268,7 +269,7 @@ def compare_architectures(
     claims = {claim.name: architectures_of(claim) for claim in systems}
     if not claims or any(claim.system == ANY_SYSTEM for claim in systems):
         return None
-    # A wheel for macOS that also has DLLs, as sounddevice's, has them for other systems.
+    # A wheel for macOS may also contain DLLs for other systems, as sounddevice's does.
     formats = frozenset[Format]().union(*map(formats_of, systems))
     loaded = [item for item in objects if item.kind in _LOADED]
     judged = [item for item in loaded if item.format in formats]
@@ -299,7 +300,7 @@ def _find_misfits(
 ) -> Iterator[Misfit]:
     claimed = frozenset[str]().union(*claims.values())
     for item in judged:
-        # One fitting slice of a universal binary is enough: the others are never loaded.
+        # One fitting slice of a universal binary is enough: the other slices are never loaded.
         if item.path not in fitting and not may_be_foreign(item, claimed):
             sentence = f"is for {item.architecture}, but the tags claim {', '.join(claims)}"
             yield Misfit(item=item, sentence=sentence)
@@ -342,13 +343,14 @@ def formats_of(claim: SystemClaim) -> frozenset[Format]:
 
 
 def may_be_foreign(item: ObjectFile, claimed: Collection[str]) -> bool:
-    """Return whether a claimed system accepts it in spite of its architecture.
+    """Return whether a claimed system accepts an object in spite of its architecture.
 
     Pure .NET code has no architecture, and a program on Windows runs in its own process. A library
-    for Windows or macOS with its architecture in its name, and no extension module, is meant for
-    such a process: debugpy's win_amd64 wheel attaches to 32-bit processes with ``attach_x86.dll``,
-    viztracer's for arm64 to Intel's with ``attach_x86_64.dylib``. ARM's calling conventions for
-    floating point do not matter to a program that loads no library (ziglang's ``zig``).
+    for Windows or macOS, except an extension module, is for such a process if its name contains its
+    architecture: debugpy's win_amd64 wheel attaches to 32-bit processes with ``attach_x86.dll``,
+    viztracer's arm64 wheel to Intel processes with ``attach_x86_64.dylib``. ARM's calling
+    conventions for floating point do not matter to a program that loads no library (ziglang's
+    ``zig``).
     """
     if isinstance(item, ElfFile):
         is_alone = not item.interpreter and not item.needed and item.kind is Kind.EXECUTABLE
@@ -365,8 +367,8 @@ def may_be_foreign(item: ObjectFile, claimed: Collection[str]) -> bool:
 
 # The Pythons that a wheel can be installed on, by tags and Requires-Python.
 
-_MINORS = range(40)  # of Python 3; far beyond released versions
-_MICROS = (0, 1, 99, *range(2, 40))  # the first three decide most specifiers
+_MINORS = range(40)  # minor versions of Python 3; far beyond released versions
+_MICROS = (0, 1, 99, *range(2, 40))  # micro versions to try; the first three decide most specifiers
 LONGEST_SPECIFIER = 200  # characters; each of a thousand clauses would have to be evaluated
 
 
@@ -379,13 +381,13 @@ def read_specifier(text: str) -> SpecifierSet | None:
 
 
 def allows_any(wanted: str, claim: PythonClaim) -> bool:
-    """Return whether a Requires-Python allows a Python of that claim; True for an unknown claim."""
+    """Return whether a Requires-Python allows a Python of a claim; True for an unknown claim."""
     major = re.match(r"[a-z]+(\d)", claim.name)
     return major is None or any(_allows(wanted, int(major[1]), minor) for minor in minors_of(claim))
 
 
 def minors_of(claim: PythonClaim) -> tuple[int, ...]:
-    """Return the minor versions of a claim: one, one and all later, or all."""
+    """Return the minor versions of a claim: one, one and all later ones, or all."""
     if not claim.version:
         return tuple(_MINORS)
     exact = claim.implementation and not claim.abi.startswith("abi3")
@@ -393,7 +395,7 @@ def minors_of(claim: PythonClaim) -> tuple[int, ...]:
 
 
 def find_promised(package: Distribution) -> frozenset[int]:
-    """Return the minor versions of Python 3 it can be installed on; empty if unknown."""
+    """Return the minor versions of Python 3 that a package installs on; empty if unknown."""
     wanted = package.header("Requires-Python")
     if len(wanted) > LONGEST_SPECIFIER:
         return frozenset()
@@ -407,7 +409,7 @@ def find_promised(package: Distribution) -> frozenset[int]:
 
 
 def states_lowest(package: Distribution) -> bool:
-    """Return whether it states its oldest Python, which ``py3-none`` alone does not."""
+    """Return whether a package states its oldest Python, which ``py3-none`` alone does not."""
     versioned = all(claim.version for claim in package.claims.pythons)
     return bool(package.header("Requires-Python")) or (versioned and bool(package.claims.pythons))
 
@@ -423,7 +425,8 @@ def _allows(wanted: str, major: int, minor: int) -> bool:
 # The lowest platform tag that is true for a package, by the needs of its objects.
 
 _GLIBCS_OWN = re.compile(r"lib(?:c\.so\.6|m\.so\.6|pthread\.so\.0|dl\.so\.2|rt\.so\.1)|ld-linux.*")
-_MUSLS_OWN = re.compile(r"libc\.so|libc\.musl-.*|ld-musl-.*")  # all of them are its loader
+# all these names are names of musl's loader
+_MUSLS_OWN = re.compile(r"libc\.so|libc\.musl-.*|ld-musl-.*")
 _LIBPYTHON = re.compile(r"libpython\d.*")
 _TIME64 = re.compile(r"__\w*time64")
 """musl's names of functions with 64-bit time on 32-bit systems, since version 1.2."""
@@ -434,9 +437,9 @@ _OLDEST_MACOS = {"aarch64": (11, 0)}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TagReason:
-    """Why a lower tag would not be true."""
+    """The reason why a lower tag would not be true."""
 
-    path: str  # the object that needs it
+    path: str  # the object with the need
     need: str  # "GLIBC_2.28 of libc.so.6", "libcuda.so.1"
 
 
@@ -449,9 +452,9 @@ class LowestTag:
     version: tuple[int, int] | None  # None: no tag of the family allows what is needed
     reasons: tuple[
         TagReason, ...
-    ] = ()  # against the next lower tag; if there is no version, against all tags
+    ] = ()  # reasons against the next lower tag; without a version, against all tags
     otherwise: tuple[int, int] | None = None
-    """If there is no version: the lowest without the libraries that no tag allows."""
+    """Without a version: the lowest version, ignoring the libraries that no tag allows."""
 
     @property
     def tag(self) -> str:
@@ -460,7 +463,7 @@ class LowestTag:
 
     @property
     def otherwise_tag(self) -> str:
-        """The platform tag without the libraries that no tag allows, or ""."""
+        """The platform tag, ignoring the libraries that no tag allows; "" if there is none."""
         return self._format(self.otherwise)
 
     def _format(self, version: tuple[int, int] | None) -> str:
@@ -471,7 +474,7 @@ class LowestTag:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Needs:
-    """What one ELF object needs from the system."""
+    """The needs of one ELF object from the system."""
 
     item: ElfFile
     libraries: tuple[str, ...]
@@ -482,8 +485,8 @@ def find_lowest_tags(package: Package, linkage: Linkage | None) -> tuple[LowestT
     """Return the lowest true tags: for Linux by libc and architecture, for macOS by architecture.
 
     Libraries in the package, in Python, or possibly in a required distribution are not needed from
-    the system. Without a linkage, only names tell which are in the package. Raises Unavailable if
-    symbols are not known.
+    the system. Without a linkage, only the libraries' names show whether they are in the package.
+    Raises Unavailable if symbols are unknown.
     """
     return (*_lowest_linux(package, linkage), *_lowest_macos(package))
 
@@ -520,7 +523,7 @@ def _find_needs(item: ElfFile, linkage: Linkage | None, own: set[str]) -> _Needs
 
 
 def _find_libcs(needs: Iterable[_Needs]) -> Iterator[tuple[str, str]]:
-    """Yield the libcs that the objects need, or both if they need none."""
+    """Yield the libcs that the objects need; both if they need none."""
     names = {name for each in needs for name in each.libraries}
     glibc = any(map(_GLIBCS_OWN.fullmatch, names))
     musl = any(map(_MUSLS_OWN.fullmatch, names))
@@ -533,7 +536,7 @@ def _find_libcs(needs: Iterable[_Needs]) -> Iterator[tuple[str, str]]:
 def _lowest_of(
     family: str, architecture: str, known: tuple[Policy, ...], needs: list[_Needs]
 ) -> LowestTag:
-    """Return the lowest of the policies, which are sorted, that allows all needs."""
+    """Return the lowest policy that allows all needs; the policies are sorted."""
     against: tuple[TagReason, ...] = ()
     for policy in known:
         found = tuple(_object_to(policy, needs))
@@ -582,7 +585,7 @@ def _object_to(policy: Policy, needs: Iterable[_Needs]) -> Iterator[TagReason]:
 
 
 def _keep_newest(reasons: Iterable[TagReason]) -> Iterator[TagReason]:
-    """Keep only the newest version node of each library and prefix: it implies the others."""
+    """Keep only the newest version node of each library and prefix, which implies older ones."""
     nodes: dict[str, list[tuple[tuple[int, ...], TagReason]]] = {}
     for reason in reasons:
         if match := _NODE.fullmatch(reason.need):
@@ -596,7 +599,7 @@ def _keep_newest(reasons: Iterable[TagReason]) -> Iterator[TagReason]:
 
 
 def _lowest_macos(package: Package) -> Iterator[LowestTag]:
-    """Yield tags by each slice's stated minimum, and the age of libraries and symbols it needs."""
+    """Yield tags from each slice's stated minimum and the age of needed libraries and symbols."""
     by_architecture: dict[str, list[tuple[tuple[int, int], TagReason]]] = {}
     for item in package.objects_of(MachOFile):
         if item.kind in _LOADED and "macos" in (item.platforms or ("macos",)):
@@ -678,7 +681,7 @@ def find_newer(
     known = system.symbols
     newer = {each: _latest(each) for each in set(map(known.get, names)) if each}
     newer = {each: first for each, first in newer.items() if first > macos}
-    if not newer:  # nearly always
+    if not newer:  # the usual case
         return {}
     return {name: newer[known[name]] for name in names if known.get(name) in newer}
 
@@ -694,7 +697,7 @@ _OF_CUDA = re.compile(r"(?i)cu(?:da|dnn|blas|fft|rand|solver|sparse|tensor|dss)|
 
 
 def is_of_cuda(match_spec: str) -> bool:
-    """Return whether a package of CUDA, or a CUDA build of another one, is required."""
+    """Return whether a specification requires a package of CUDA, or another one's CUDA build."""
     return _OF_CUDA.search(match_spec) is not None
 
 
@@ -705,7 +708,7 @@ def name_of(match_spec: str) -> str:
 
 
 def find_minimum(name: str, match_specs: Iterable[str]) -> tuple[int, int] | None:
-    """Return the oldest version of a package that all of them allow; None if none states one."""
+    """Return the oldest version that all specifications of a package allow, or None."""
     found = [
         (int(match[1]), int(match[2] or 0))
         for each in match_specs

@@ -1,4 +1,4 @@
-"""Statements of the CUDA or ROCm that a package is for, and contradictions between them."""
+"""Statements of the CUDA or ROCm version that a package is for, and their contradictions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ORDER = tuple(ToolkitSource)
 _UNITS = {2: 1, 3: 10, 4: 100, 5: 1000}
 """Number of digits of a version -> the factor of its major version."""
 _COUNTED_AS_CUDA = {"cudart": "the runtime", "cublas": "cuBLAS", "nvjitlink": "nvJitLink"}
-"""NVIDIA's libraries whose major version has been CUDA's since CUDA 11, as named in messages."""
+"""NVIDIA's libraries whose major version equals CUDA's since CUDA 11, as named in messages."""
 _NONE = frozenset({"none", "null", "false", "off", "0"})
 _ROCM_VERSION = r"(\d{1,4}(?:\.\d{1,4})?)(?!\d)"
 _ROCM_LABEL = re.compile(rf"(?:^|[.])rocm{_ROCM_VERSION}")
@@ -43,9 +43,9 @@ class Contradiction:
     """Two claims that cannot both be true for one build."""
 
     claim: ToolkitClaim
-    alike: int  # number of further claims of its source that state the same
+    alike: int  # number of further claims of the same source that state the same version
     against: ToolkitClaim
-    supporting: int  # number of further kinds of sources that state the same as ``against``
+    supporting: int  # number of further kinds of sources that agree with ``against``
 
 
 def claim_by_package(package: Package, target: TargetSystem) -> Iterator[ToolkitClaim]:
@@ -76,7 +76,7 @@ def claim_by_package(package: Package, target: TargetSystem) -> Iterator[Toolkit
 
 
 def claim_by_objects(package: Package) -> Iterator[ToolkitClaim]:
-    """Yield the claims in the names of libraries that its objects need, found or not."""
+    """Yield the claims in the names of libraries that the objects need, found or not."""
     yield from dict.fromkeys(claim for item in package.objects for claim in claim_by_needs(item))
 
 
@@ -90,7 +90,7 @@ def claim_by_needs(item: ObjectFile) -> Iterator[ToolkitClaim]:
 def claim_by_label(
     label: str, evidence: str, source: ToolkitSource, path: str = "", detail: str = ""
 ) -> Iterator[ToolkitClaim]:
-    """Yield the claims of a local version label, from any place."""
+    """Yield the claims of a local version label from any source."""
     stated = {Platform.CUDA: cuda_of_label(label), Platform.ROCM: rocm_of_label(label)}
     if not any(stated.values()) and "cpu" not in label.split("."):
         return
@@ -167,7 +167,7 @@ def claim_by_runtimes(report: CudaReport) -> Iterator[ToolkitClaim]:
     """Yield the claims of CUDA's runtime and of libraries whose major version is CUDA's.
 
     The minor version counts only for the runtime's headers: NVIDIA promises that a runtime of
-    another minor version serves the build.
+    another minor version also works with the build.
     """
     built, loaded = ToolkitSource.ANSWER, ToolkitSource.LOADED
     for each in report.versions:
@@ -190,8 +190,8 @@ def _of_runtime(version: str, parts: int, source: ToolkitSource, evidence: str) 
 def read_stated(text: str, platform: Platform) -> str | None:
     """Read a version as written in files and expressions; "" if the build is not for that platform.
 
-    CUDA's headers have 13020 for 13.2, xformers 1302, labels 132. Return None if the text is
-    neither.
+    For 13.2, CUDA's headers have 13020, xformers 1302, labels 132. Return None if the text has no
+    known form.
     """
     text = text.strip().strip("\"'")
     if text.lower() in _NONE:
@@ -225,18 +225,18 @@ def rocm_of_requirement(requirement: Requirement) -> str:
 def _as_hip(version: str) -> str:
     """Return the HIP version, which packages report, for a ROCm version.
 
-    They are equal before 7.9; from there on ROCm's minor versions are counted independently.
+    Both are equal before 7.9; later ROCm versions count their minor versions independently.
     """
     major, _, minor = version.partition(".")
     return major if (int(major), int(minor or 0)) >= (7, 9) else version
 
 
 def find_contradictions(claims: Iterable[ToolkitClaim]) -> Iterator[Contradiction]:
-    """Compare every claim with what most kinds of sources state for the platform.
+    """Compare every claim with the version that most kinds of sources state for the platform.
 
     First the major versions are compared, then the minor versions of claims with the same major
-    version. A library that is needed in several versions contradicts no other library: each process
-    has its own.
+    version. A library that is needed in several versions contradicts no other library, because each
+    process has its own.
     """
     claims = tuple(claims)
     for platform in Platform:
@@ -246,7 +246,7 @@ def find_contradictions(claims: Iterable[ToolkitClaim]) -> Iterator[Contradictio
 
 
 def leave_outliers_out(claims: Sequence[ToolkitClaim]) -> list[ToolkitClaim]:
-    """Return the claims without those that contradict what most kinds of sources state."""
+    """Return the claims that agree with the version that most kinds of sources state."""
     agreed = [found.against for found in find_contradictions(claims)]
     return [
         claim
@@ -256,7 +256,7 @@ def leave_outliers_out(claims: Sequence[ToolkitClaim]) -> list[ToolkitClaim]:
 
 
 def find_contradiction(claim: ToolkitClaim, others: Iterable[ToolkitClaim]) -> Contradiction | None:
-    """Return the most visible source that contradicts a claim, with the number of others."""
+    """Return the most visible source that contradicts a claim, and how many others do."""
     against = [
         each for each in others if each.platform is claim.platform and contradicts(claim, each)
     ]
@@ -271,7 +271,7 @@ def find_contradiction(claim: ToolkitClaim, others: Iterable[ToolkitClaim]) -> C
 
 
 def contradicts(one: ToolkitClaim, other: ToolkitClaim) -> bool:
-    """Return whether they state different versions; "12" and "12.6" agree."""
+    """Return whether two claims state different versions; "12" and "12.6" agree."""
     pairs = zip(one.version.split("."), other.version.split("."), strict=False)
     return any(a != b for a, b in pairs)
 
@@ -279,7 +279,7 @@ def contradicts(one: ToolkitClaim, other: ToolkitClaim) -> bool:
 def _find_outliers(
     claims: Sequence[ToolkitClaim], length: int
 ) -> Generator[Contradiction, None, list[ToolkitClaim]]:
-    """Yield claims that differ from most; return the others."""
+    """Yield claims that differ from most others; return all other claims."""
     groups: dict[tuple[str, ...], list[ToolkitClaim]] = {}
     for claim in claims:
         groups.setdefault(tuple(claim.version.split(".")[:length]), []).append(claim)
@@ -293,7 +293,7 @@ def _find_outliers(
 
 
 def _accuse(group: Sequence[ToolkitClaim], most: Sequence[ToolkitClaim]) -> Iterator[Contradiction]:
-    """Yield each library, as each is another file, and the first claim of any other source."""
+    """Yield a contradiction for each library, and only the first one for any other source."""
     seen: set[ToolkitSource] = set()
     for claim in group:
         if claim.source is ToolkitSource.LIBRARY:
@@ -312,7 +312,7 @@ def _accuse(group: Sequence[ToolkitClaim], most: Sequence[ToolkitClaim]) -> Iter
 
 
 def rank(claim: ToolkitClaim) -> int:
-    """Return the position of its source; lower is more visible to users."""
+    """Return the rank of a claim's source; lower ranks are more visible to users."""
     return _ORDER.index(claim.source)
 
 
