@@ -1,1 +1,1 @@
-"""Reads code for GPUs, wherever it lies."""
+"""Reads code for GPUs in files of all formats."""

@@ -10,11 +10,11 @@ from typing import Final, NamedTuple
 
 from binary_checks.model import DeviceFault, DeviceKind
 
-# The steps of a walk: bytes that it asks for, and what it found.
+# The steps of a walk: requests for bytes, and results.
 #
-# Heads lie far apart in sections of hundreds of megabytes, and each tells where the next one is. A
-# walk is a generator: it asks for bytes and continues when they are sent. So one walk serves files
-# with random access and files that stream by.
+# Heads lie far apart in sections of hundreds of megabytes, and each head states where the next one
+# is. A walk is a generator: it requests bytes, and continues when they are sent. The same walk
+# therefore serves files with random access and files that are streamed.
 
 
 class Ask(NamedTuple):
@@ -25,12 +25,12 @@ class Ask(NamedTuple):
 
 
 Target = tuple[str, str]
-"""Kind and architecture of a DeviceTarget. A plain tuple, since large libraries have thousands."""
+"""Kind and architecture of a DeviceTarget; a plain tuple, since large libraries have thousands."""
 UNKNOWN: Final[Target] = (DeviceKind.UNKNOWN.value, "")
 
 
 class Sum(NamedTuple):
-    """The code for one target, summed up."""
+    """The total of all code for one target."""
 
     target: Target
     entries: int
@@ -39,16 +39,16 @@ class Sum(NamedTuple):
 
 
 class Container(NamedTuple):
-    """One container, as far as it could be walked through."""
+    """One container, as far as it could be read."""
 
     offset: int
     sums: tuple[Sum, ...]  # sorted by target, one for each
-    reason: str = ""  # why some targets are not known
-    too_large: bool = False  # because a limit was exceeded
+    reason: str = ""  # why some targets are unknown
+    too_large: bool = False  # whether a limit was exceeded
 
 
 class Part(NamedTuple):
-    """One piece of code in the bytes that an entry unpacks to."""
+    """One piece of code in the unpacked bytes of an entry."""
 
     target: Target
     start: int  # bytes from the start of the unpacked entry
@@ -56,10 +56,10 @@ class Part(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """An entry of a CUDA container: where its bytes are, and what they unpack to."""
+    """An entry of a CUDA container: the location of its bytes, and the parts they unpack to."""
 
-    offset: int  # of its head, in bytes from the start of the file
-    start: int  # of its payload, in bytes from the start of the file
+    offset: int  # offset of the head, in bytes from the start of the file
+    start: int  # offset of the payload, in bytes from the start of the file
     size: int  # bytes of the payload without padding
     flags: int
     unpacked_size: int | None  # from its head; None if it is not compressed
@@ -67,25 +67,26 @@ class Stored(NamedTuple):
 
 
 class Rest(NamedTuple):
-    """The part of a file that was not walked through, for a reason that is not the file's fault."""
+    """The part of a file that was not read, for a reason that is not the file's fault."""
 
-    # Where it begins, in bytes from the start of the file; it reaches to the end of the device code
+    # Its beginning, in bytes from the start of the file; it extends to the end of the device code
     offset: int
     reason: str
-    too_large: bool = False  # because a limit was exceeded
+    too_large: bool = False  # whether a limit was exceeded
 
 
 NEAR: Final = 64
-"""Bytes requested at the start of a container and searched behind one. A container at the start of
-a section is requested the same way as one found by searching, so that the same bytes are kept.
+"""Bytes requested at the start of a container, and searched after one. Containers at the start of a
+section and containers found by searching are requested in the same way, so that the same bytes are
+kept.
 """
 
 Step = Ask | Stored | Container | Rest | DeviceFault
 Walk = Generator[Step, bytes, int]
-"""Receives the bytes that it asks for; returns the offset at which the next thing begins."""
+"""Receives the requested bytes; returns the offset at which the following data begin."""
 ContainerWalk = Generator[Step, bytes, tuple[int, bool]]
-"""A walk through one container; returns also whether the offset is certain. It is not after a
-container of an unknown format, or with a fault.
+"""A walk through one container, which also returns whether the offset is certain. After a container
+of an unknown format, or with a fault, it is not.
 """
 
 
@@ -106,7 +107,7 @@ class Tally:
 
 
 def unknown(offset: int, reason: str) -> Container:
-    """Return a container of which only the offset is known."""
+    """Return a container with a known offset and unknown contents."""
     return Container(offset, (Sum(UNKNOWN, 1, 0, 0),), reason)
 
 
@@ -122,10 +123,10 @@ def share(size: int, weights: Iterable[int]) -> list[int]:
     return shares
 
 
-# CUDA's fat binaries: the heads of entries, without decompressing anything.
+# CUDA's fat binaries: the heads of entries, without decompressing.
 #
-# NVIDIA documents neither container nor entry. The layouts are what nvcc writes, compared with what
-# cuobjdump lists. Numbers are little-endian.
+# NVIDIA documents neither containers nor entries. The layouts come from files that nvcc writes,
+# compared with cuobjdump's lists. Numbers are little-endian.
 
 FATBIN_MAGIC: Final = b"\x50\xed\x55\xba"
 OLD_FATBIN_MAGIC: Final = b"\x01\x5a\xe5\x1e"  # before CUDA 4
@@ -169,7 +170,7 @@ class _Entry(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def _name_target(kind: int, version: int, architecture: int, variant: int) -> Target:
-    """Return the target of an entry. The suffix of its architecture is only in the flags."""
+    """Return the target of an entry; the suffix of its architecture is only in the flags."""
     if version != _ENTRY_VERSION or not 0 < architecture <= _HIGHEST_ARCHITECTURE:
         return UNKNOWN
     suffix = _SUFFIXES.get(variant, "?")
@@ -222,7 +223,7 @@ def walk_fatbin(start: int, end: int) -> ContainerWalk:
         at += size
     sums = tally.sums()
     yield Container(start, sums, doubt or _doubt(sums), too_large=bool(doubt))
-    # If even the first entry is damaged, the size of all entries may be wrong too.
+    # If the first entry is damaged, the size of all entries may also be wrong.
     known = at > first or not size_of_all
     return (stop if known else first), known
 
@@ -246,7 +247,7 @@ def _count(entry: _Entry, size: int, compressed: int, tally: Tally) -> None:
 
 
 def _store(at: int, entry: _Entry, parts: Sequence[Part]) -> Stored:
-    """Return where an entry's bytes are. The payload of an uncompressed entry includes padding."""
+    """Return the location of an entry's bytes; an uncompressed entry's payload includes padding."""
     compressed = entry.flags & _COMPRESSED_ENTRY
     size = entry.packed_size if compressed else entry.size
     unpacked = entry.unpacked_size if compressed else None
@@ -266,7 +267,7 @@ def _count_group(head: bytes, entry: _Entry, size: int, tally: Tally) -> list[_E
 
 
 def _read_group(head: bytes, options: int) -> list[_Entry]:
-    """Return the parts that are compressed together in one entry; [] if its table is not intact."""
+    """Return the parts that are compressed together in one entry; [] if the table is damaged."""
     if not _ENTRY.size <= options <= len(head) - _GROUP.size:
         return []
     count, size = _GROUP.unpack_from(head, options)
@@ -285,9 +286,9 @@ def _doubt(sums: Iterable[Sum]) -> str:
 # ROCm's bundles of code objects (Clang documentation, "Clang Offload Bundler", sections "Bundled
 # Binary File Layout" and "Compression and Decompression").
 #
-# The targets are in the table at the start of a bundle. A bundle that zlib compressed as a whole is
-# unpacked up to the end of its table. One that zstd compressed is only counted: Python before 3.14
-# cannot decompress it, and a verdict must not depend on the Python that runs us.
+# The table at the start of a bundle lists the targets. A bundle compressed as a whole by zlib is
+# unpacked up to the end of its table. A bundle compressed by zstd is only counted: Python before
+# 3.14 cannot decompress it, and a verdict must not depend on the Python that runs us.
 
 BUNDLE_MAGIC: Final = b"__CLANG_OFFLOAD_BUNDLE__"
 COMPRESSED_BUNDLE_MAGIC: Final = b"CCOB"
@@ -305,10 +306,12 @@ _SIZES = {
     2: (Struct("<8x II 8x"), True),
     3: (Struct("<8x QQ 8x"), True),
 }
-"""By version: the rest of the head, and whether its first field is the size of the whole bundle."""
+"""Version -> further fields of the head, and whether the first one is the size of the whole
+bundle.
+"""
 _ZLIB = 0
 _METHODS = {_ZLIB: "zlib", 1: "zstd"}
-_FETCHED = 1 << 14  # compressed bytes in which the table is looked for
+_FETCHED = 1 << 14  # compressed bytes in which the table is searched for
 _UNPACKED = 1 << 16
 _PAGE = 4096  # bytes; linkers align bundles to it in the file and in memory
 _SOME: Final[Target] = (DeviceKind.AMDGPU.value, "")
@@ -412,7 +415,7 @@ def walk_compressed(start: int, end: int) -> ContainerWalk:
 
 
 def _find_page(at: int, end: int) -> Generator[Step, bytes, int]:
-    """Find the bundle behind one that does not state its size; return ``end`` if there is none."""
+    """Find the next bundle after one that does not state its size; return ``end`` without one."""
     magics = (COMPRESSED_BUNDLE_MAGIC, BUNDLE_MAGIC[:4])
     for page in range(-(-at // _PAGE) * _PAGE, end - _COMPRESSED_HEAD.size, _PAGE):
         if (yield Ask(page, len(COMPRESSED_BUNDLE_MAGIC))) in magics:
@@ -447,7 +450,7 @@ def _read_table(head: bytes) -> list[_Row]:
 
 
 def _add_up(rows: Iterable[_Row], sizes: Iterable[int], compressed: int) -> tuple[Sum, ...]:
-    """Return the sums of rows by target, without the host's."""
+    """Return the sums of rows by target, without the host's row."""
     tally = Tally()
     for row, size in zip(rows, sizes, strict=True):
         if row.target is not None:

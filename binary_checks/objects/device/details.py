@@ -1,4 +1,4 @@
-"""Decompress code for NVIDIA's GPUs in one object, and count what it states about itself."""
+"""Decompress code for NVIDIA's GPUs in one object, and count the facts that it states."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ from binary_checks.trees.kept_bytes import MemorySource
 # A cubin's architecture, and the toolkit that made it.
 #
 # A cubin is an ELF file for a GPU. NVIDIA documents neither its notes nor the attributes in
-# ``.nv.info``. The layouts are what ptxas writes, compared with what cuobjdump prints. Nothing is
-# read outside the sections that the headers name.
+# ``.nv.info``. The layouts come from files that ptxas writes, compared with cuobjdump's output.
+# Only bytes of sections that the headers name are read.
 
 _SHT_SYMTAB: Final = 2
 _SHT_STRTAB: Final = 3
@@ -56,16 +56,16 @@ _OWNER: Final = b"NVIDIA Corp\0"
 _LONGEST_NOTE: Final = 1 << 16
 _MOST_NOTES: Final = 64  # real cubins have two
 _MOST_OF_CUBIN: Final = 64 << 20  # bytes of tables and attributes in one cubin
-_STRINGS: Final = 8  # names, in which only NULs are searched for, cost an eighth of other tables
+_STRINGS: Final = 8  # cost divisor for tables of names, which are only searched for NULs
 _OLDEST, _NEWEST = 40, 199  # values of e_version that state a toolkit in ABI 7: 118 is CUDA 11.8
 
 
 class Cubin(NamedTuple):
-    """What a cubin states about itself."""
+    """The facts that a cubin states about itself."""
 
     # "sm_90a"; "" if its ABI is unknown; ends with "?" if its suffix is not proven
     architecture: str
-    toolkit: str  # "13.2"; "" if it states none
+    toolkit: str  # "13.2"; "" if none is stated
 
 
 class _Row(NamedTuple):
@@ -86,8 +86,8 @@ def read_cubin(
 ) -> Cubin:
     """Read a cubin; ``count`` is called with the number of bytes before they are read.
 
-    Raises MalformedError if it is no cubin, or if a section lies outside it; TooLarge; and
-    Unavailable for a 32-bit cubin.
+    Raises MalformedError if the content is not a cubin, or if a section lies outside of it;
+    TooLarge; and Unavailable for a 32-bit cubin.
     """
     source = LimitedSource(MemorySource(content), factor)
     header = _read_head(content, source)
@@ -146,7 +146,7 @@ class _Table:
             self._count(gone_through)
 
     def is_named(self, row: _Row, beginning: bytes) -> bool:
-        """Return whether the name of a section begins so."""
+        """Return whether the name of a section begins with ``beginning``."""
         return self._names.startswith(beginning, row.name)
 
     def notes(self) -> Iterator[Section]:
@@ -162,10 +162,10 @@ class _Table:
 
 
 def _read_toolkit(header: ElfHeader, table: _Table) -> str:
-    """Return the toolkit, from the most reliable source that the cubin has.
+    """Return the toolkit, from the most reliable source in the cubin.
 
     NVIDIA's finalizer makes code for a later GPU from ptxas' output, and adds itself to the note of
-    tools. The note that states the toolkit keeps that of ptxas.
+    tools. The note that states the toolkit still names ptxas' toolkit.
     """
     stated: set[tuple[int, ...]] = set()
     tools: set[tuple[int, ...]] = set()
@@ -220,12 +220,12 @@ def _walk(section: bytes) -> Iterator[tuple[int, bytes]]:
             at += size
 
 
-# What a PTX text states: the version of the language, and its target (PTX ISA, "PTX Module
-# Directives").
+# The two facts that a PTX text states: the version of the language, and its target (PTX ISA, "PTX
+# Module Directives").
 
 _VERSION = re.compile(rb"^[ \t]*\.version[ \t]+(\d{1,3}\.\d{1,3})(?![\d.])", re.MULTILINE)
 _TARGET = re.compile(rb"^[ \t]*\.target[ \t]+(sm_\d{1,4}[af]?)(?![0-9A-Za-z_])", re.MULTILINE)
-# Bytes in which both directives are looked for; licences may precede them.
+# Bytes in which both directives are searched for; licences may precede them.
 _BEGINNING: Final = 1 << 20
 
 
@@ -252,7 +252,7 @@ def read_ptx(content: bytes, count: Callable[[int], None] | None = None) -> Ptx:
     return Ptx(version[1].decode(), target[1].decode())
 
 
-# What all device code of an object, or a sample of it, states.
+# The facts stated by all device code of an object, or by a sample of it.
 
 _MOST_GROUPS: Final = 1024  # groups per object: a target with a toolkit or a version of PTX
 _MOST_REASONS: Final = 64  # different reasons per object
@@ -262,7 +262,7 @@ _READ: Final = (DeviceKind.SASS, DeviceKind.PTX)
 def add_samples(
     found: tuple[ReadObject, ...], source: ByteSource, allowance: DeviceAllowance
 ) -> tuple[ReadObject, ...]:
-    """Return the objects of a file; those with code for NVIDIA's GPUs get a sample of it."""
+    """Return the objects of a file; objects with code for NVIDIA's GPUs get a sample of it."""
     return tuple(
         replace(each, device_sample=read_details(each.path, source, allowance))
         if isinstance(each, Carrier) and has_nvidia_code(each)
@@ -288,13 +288,13 @@ def read_details(
                 sample.add(entry.kind.value, entry)
     chosen = sorted(sample.choose(), key=lambda entry: entry.offset)[::-1]
     del sample
-    while chosen:  # parts of one entry share its unpacked bytes as long as one of them exists
+    while chosen:  # parts of an entry share its unpacked bytes as long as one of the parts exists
         reading.inspect(chosen.pop())
     return reading.conclude()
 
 
 class _Reading:
-    """Reads entries of one object, and counts what they state."""
+    """Reads entries of one object, and counts the facts that they state."""
 
     def __init__(self, path: str, allowance: DeviceAllowance) -> None:
         self._path, self._allowance = path, allowance
@@ -306,7 +306,7 @@ class _Reading:
         self._refusals = _Refusals()
 
     def inspect(self, entry: DeviceEntry) -> None:
-        """Decompress and read an entry; record why if that fails."""
+        """Decompress and read an entry; if that fails, record why."""
         self._inspected += 1
         count = self._allowance.charge_reading
         try:
@@ -352,7 +352,7 @@ class _Reading:
     def _add_cubin(self, entry: DeviceEntry, cubin: Cubin) -> None:
         try:
             _compare_architectures(entry, cubin.architecture)
-        except (MalformedError, Unavailable) as error:  # its toolkit counts nevertheless
+        except (MalformedError, Unavailable) as error:  # the toolkit counts nevertheless
             self._refusals.add(entry.offset, error)
         proven = cubin.architecture and not cubin.architecture.endswith("?")
         architecture = cubin.architecture if proven else entry.architecture or cubin.architecture
@@ -381,7 +381,7 @@ def _compare_architectures(entry: DeviceEntry, stated: str) -> None:
 
 
 class _Refusals:
-    """Counts why entries of one object could not be read, by reason, up to a limit."""
+    """Counts the reasons why entries of one object could not be read, up to a limit."""
 
     def __init__(self) -> None:
         self._groups: dict[str, UnreadDeviceCode] = {}
@@ -406,5 +406,5 @@ class _Refusals:
         )
 
     def conclude(self) -> tuple[UnreadDeviceCode, ...]:
-        """Return each reason once, in the order of first entries."""
+        """Return each reason only once, in the order of first entries."""
         return tuple(self._groups.values())

@@ -1,4 +1,4 @@
-"""List the entries of CUDA containers one by one, each with the code that it unpacks to."""
+"""List the entries of CUDA containers one by one, each with its unpacked code."""
 
 from __future__ import annotations
 
@@ -40,22 +40,22 @@ from binary_checks.trees.kept_bytes import ByteStore
 # Decompress one entry, never to more bytes than its head claims.
 #
 # nvcc compresses with Zstandard (since 13.0, and with ``--compress-mode=size`` since 12.8), with
-# one raw block of LZ4 (before, and with ``=speed``), and before CUDA 11.4 with an undocumented
-# method of NVIDIA's own. A library is imported for the first entry that needs it.
+# one raw block of LZ4 (in earlier versions, and with ``=speed``), and before CUDA 11.4 with an
+# undocumented method of NVIDIA's own. A library is imported for the first entry that needs it.
 
-LARGEST: Final = 256 << 20  # bytes that one entry may unpack to; the largest known one has 136 MB
+LARGEST: Final = 256 << 20  # bytes of an unpacked entry; the largest known entry has 136 MB
 _WINDOW: Final = 27  # log2 of bytes: 128 MiB, as in decompressing packages
 _EXTRA: Final = "device"
 _COMPRESSED_CODE = "it is compressed"
 
 Begin: TypeAlias = Callable[[bytes, int], bytes]
-"""Called with compressed bytes and a length. Returns at most so many decompressed bytes."""
+"""Called with compressed bytes and a length. Returns at most that many decompressed bytes."""
 
 
 def unpack(packed: bytes, flags: int, claimed: int | None, factor: int = 1) -> bytes:
-    """Return what an entry with these flags unpacks to.
+    """Return the unpacked bytes of an entry with these flags.
 
-    Raises BrokenDataError if it is not what its head claims, TooLarge, NotInstalled, and
+    Raises BrokenDataError if they are not what the entry's head claims, TooLarge, NotInstalled, and
     Unavailable for an unknown method.
     """
     if claimed is None:
@@ -71,7 +71,7 @@ def unpack(packed: bytes, flags: int, claimed: int | None, factor: int = 1) -> b
 
 
 def measure(size: int, claimed: int | None, factor: int = 1) -> int:
-    """Return the bytes that unpacking produces, broken or not; 0 if it would be refused at once."""
+    """Return the bytes that unpacking produces, broken or not; 0 if it is refused beforehand."""
     if claimed is None:
         return size
     return 0 if claimed > LARGEST * factor else max(claimed, size)
@@ -115,7 +115,7 @@ def _find_package() -> Begin:
         raise NotInstalled(_COMPRESSED_CODE, _EXTRA) from None
 
     def begin(packed: bytes, length: int) -> bytes:
-        # A new one each time: several threads read a package, and it is not thread-safe.
+        # Created each time: several threads read a package, and a decompressor is not thread-safe.
         decompressor = library.ZstdDecompressor(max_window_size=1 << _WINDOW)
         try:
             return bytes(decompressor.stream_reader(packed).read(length))
@@ -145,7 +145,7 @@ def _find_lz4() -> Begin:
 
 
 class DeviceEntry:
-    """One cubin or PTX text in a file. Parts that are compressed together are an entry each."""
+    """One cubin or PTX text in a file. Each of several jointly compressed parts is an entry."""
 
     def __init__(self, block: _Block, part: Part, member: str = "") -> None:
         self._block, self._part = block, part
@@ -153,10 +153,12 @@ class DeviceEntry:
         self.kind = DeviceKind(part.target[0])
         self.architecture = part.target[1]  # as in a DeviceTarget
         self.flags = block.stored.flags
-        self.offset = block.stored.offset  # of its head, in bytes from the start of the file
+        # offset of the entry's head, in bytes from the start of the file
+        self.offset = block.stored.offset
         unpacked, stored = block.stored.unpacked_size, block.stored.size
         whole = stored if unpacked is None else unpacked
-        self.size = whole if part.size is None else part.size  # bytes that it claims to unpack to
+        # bytes that the entry claims to unpack to
+        self.size = whole if part.size is None else part.size
 
     def digest(self) -> bytes:
         """Return a digest that differs for different contents, without unpacking anything."""
@@ -164,7 +166,7 @@ class DeviceEntry:
         return sha256(self._block.digest() + part.encode()).digest()
 
     def keep(self, kept: ByteStore) -> DeviceEntry:
-        """Append its stored bytes to ``kept``; return an equal entry that reads them from there."""
+        """Append the stored bytes to ``kept``; return an equal entry that reads them from there."""
         return DeviceEntry(self._block.keep(kept), self._part, self.member)
 
     def cost(self) -> int:
@@ -189,14 +191,14 @@ class DeviceEntry:
 
 
 def whole_file(source: LimitedSource) -> DeviceEntry:
-    """Return a file that is one cubin as an entry."""
+    """Return a file that is a single cubin as an entry."""
     target = (DeviceKind.SASS.value, "")
     parts = (Part(target, 0, None),)
     return DeviceEntry(_Block(source, Stored(0, 0, source.size, 0, None, parts)), parts[0])
 
 
 class _Block:
-    """Bytes that were compressed together; several parts share what they unpack to."""
+    """Bytes that were compressed together; several parts share the unpacked bytes."""
 
     def __init__(self, source: LimitedSource, stored: Stored) -> None:
         self._source, self.stored = source, stored
@@ -215,7 +217,7 @@ class _Block:
         return measure(self.stored.size, self.stored.unpacked_size, self._source.factor)
 
     def cost_of_all(self) -> int:
-        """Return the bytes that unpacking would produce; 0 if it has been done."""
+        """Return the bytes that unpacking would produce; 0 if the block is already unpacked."""
         return self.cost() if self._unpacked is None else 0
 
     def unpack(self) -> bytes:
@@ -230,7 +232,7 @@ class _Block:
         return self._digest
 
     def unpack_all(self) -> bytes:
-        """Unpack it once, however many parts it has; remember also that it is broken."""
+        """Unpack the block only once for all its parts; also remember a failure."""
         if self._unpacked is None:
             try:
                 self._unpacked = self.unpack()
@@ -247,7 +249,7 @@ def find_entries(
 ) -> Iterator[DeviceEntry | Rest | DeviceFault]:
     """Yield the entries of containers in these parts of a file, and faults, in order.
 
-    Nothing is decompressed yet: an entry can be unpacked as long as the source is open.
+    Entries are not decompressed yet: they can be unpacked as long as the source is open.
     """
     for step in follow_all(source, extents):
         if isinstance(step, Stored):
@@ -266,8 +268,8 @@ def list_entries(
 ) -> Iterator[DeviceEntry | Rest | DeviceFault]:
     """Yield the entries of all containers in a file, and faults; a loose cubin is one entry.
 
-    ``factor`` multiplies the limits on what is read. Yields nothing for a file without such code,
-    or one that cannot be read: reading the file as an object reports that.
+    ``factor`` multiplies the limits on reading. Yields nothing for a file without such code, or a
+    file that cannot be read, which is reported when the file is read as an object.
     """
     source = LimitedSource(content, factor)
     try:

@@ -47,19 +47,19 @@ _NOTE = ".note.nv.tkinfo"  # ptxas' command line
 _COMPATIBILITY = ".nv.compat"  # attributes of CUDA 13: format, number, and a value of 2 bytes
 _ATTRIBUTE = Struct("<BBH")
 _SIZED = 4  # format of an attribute whose value is the number of bytes that follow
-_OF_ONE_GPU = 9  # EICOMPAT_ATTR_CUDA_ACCELERATOR_TARGET, as cuobjdump calls it
+_OF_ONE_GPU = 9  # EICOMPAT_ATTR_CUDA_ACCELERATOR_TARGET, in cuobjdump's terms
 _FIRST_OF_FAMILY = 100  # older architectures have no suffix ``f``
 _LONGEST_NOTE = 1 << 16
 _ASKED = re.compile(rb"-arch[ =]sm_(\d+[af]?)(?![0-9a-z])")
 
 
 def plan(_head: bytes, size: int, _factor: int) -> Plan:
-    """Plan to keep the start; the scanner keeps the other heads as it finds them."""
+    """Plan to keep the first bytes; the scanner keeps further heads when it finds them."""
     return Plan(ranges=((0, min(size, NEAR)),), scanners=(DeviceScanner([(0, size)], size),))
 
 
 def read(path: str, source: LimitedSource, _observations: Observations) -> tuple[DeviceFile, ...]:
-    """Return the one object of such a file."""
+    """Return the only object of such a file."""
     head = source.read(0, min(NEAR, source.size))
     name = next((n for magic, n in _ARCHITECTURES.items() if head.startswith(magic)), "")
     device = read_device_code(source, [(0, source.size)])
@@ -78,7 +78,7 @@ def read(path: str, source: LimitedSource, _observations: Observations) -> tuple
 def read_cubin(
     source: LimitedSource, header: ElfHeader, sections: tuple[Section, ...]
 ) -> DeviceFacts | None:
-    """Return the facts about an ELF file for a GPU as device code; None for other devices."""
+    """Return the device code in an ELF file for a GPU as facts; None for other devices."""
     if header.machine == EM_AMDGPU:
         target, reason = DeviceTarget(kind=DeviceKind.AMDGPU), "a loose code object"
     elif header.machine == EM_CUDA:
@@ -102,9 +102,10 @@ def read_cubin_target(
 ) -> DeviceTarget:
     """Return the architecture of a cubin.
 
-    Flags of ABI 7 have a bit for the suffix ``a``. Flags of ABI 8 have one that ptxas 12.9 sets and
-    13.5 does not, and none for ``f``. In that case the note with ptxas' command line decides.
-    Without a note, an attribute tells: it is 1 for ``a``, and 0 both for ``f`` and for no suffix.
+    Flags of ABI 7 have a bit for the suffix ``a``. Flags of ABI 8 have such a bit, too, but only
+    ptxas 12.9 sets it and 13.5 does not; they have none for ``f``. The note with ptxas' command
+    line decides then. Without a note, an attribute decides: it is 1 for ``a``, and 0 both for ``f``
+    and for no suffix.
     """
     (version,) = source.read(_ABI_VERSION, 1)
     stated = read_flags(version, header.flags)
@@ -117,7 +118,7 @@ def read_cubin_target(
 
 
 def _read_suffix(source: LimitedSource, sections: tuple[Section, ...], number: int) -> str:
-    """Return the suffix given to ptxas; "?" if it is not stated, or contradictory."""
+    """Return the suffix passed to ptxas; "?" if it is not stated, or contradictory."""
     suffixes: set[bytes] = set()
     for note in _read_all(source, sections, _NOTE):
         suffixes.update(_ASKED.findall(note) if note else (b"?",))
@@ -130,7 +131,7 @@ def _read_suffix(source: LimitedSource, sections: tuple[Section, ...], number: i
 
 
 def _read_all(source: LimitedSource, sections: tuple[Section, ...], name: str) -> Iterator[bytes]:
-    """Yield the contents of sections with this name; b"" for one that exceeds the limit."""
+    """Yield the contents of sections with this name; b"" for a section that exceeds the limit."""
     for section in sections:
         if section.name == name and section.offset + section.size <= source.size:
             short = section.size <= _LONGEST_NOTE
@@ -138,7 +139,7 @@ def _read_all(source: LimitedSource, sections: tuple[Section, ...], name: str) -
 
 
 def _marks(attributes: bytes) -> Iterator[int]:
-    """Yield the values of the attribute that is 1 if the code is for one GPU only."""
+    """Yield the values of the attribute that is 1 if the code is only for one GPU."""
     at = 0
     while at + _ATTRIBUTE.size <= len(attributes):
         form, number, value = _ATTRIBUTE.unpack_from(attributes, at)

@@ -1,8 +1,8 @@
-"""Keep heads and a sample of device code while a file streams by, before its place is known.
+"""Keep heads and a sample of device code while a file is streamed, before its place is known.
 
-The section headers of an ELF file come last. So the first container is found by its magic, and from
-there each head tells where the next one is. Bytes kept in vain only cost memory; if bytes are
-missing, the file is read again.
+The section headers of an ELF file come last. The first container is therefore found by its magic,
+and from then on each head states where the next one is. Bytes kept in vain only cost memory; if
+bytes are missing, the file is read again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from binary_checks.objects.device.containers import (
 )
 from binary_checks.objects.device.sections import FAR, Extent, walk_device_code
 
-# Which entries of an object are decompressed: a few, spread over all of them. A build uses one
+# The entries of an object that are decompressed: a few, spread over all entries. A build uses one
 # toolkit, or two with a vendor's archive, and damage is seldom limited to one entry.
 
 _SIZE: Final = 16  # entries of each kind in one object
@@ -35,10 +35,10 @@ _Entry = TypeVar("_Entry")
 class SampleCounter:
     """Decides for each entry, when it appears, whether it may belong to its object's sample.
 
-    The number of entries is known only after the last one. So of the first 32 of a kind all are
-    candidates, of the next 32 every second, of the next 64 every fourth, and so on. In the end 17
-    to 32 of them are multiples of the last step; they were all candidates, and they are evenly
-    spread.
+    The number of entries is known only after the last one. Therefore the first 32 entries of a kind
+    are all candidates, of the next 32 every second, of the next 64 every fourth, and so on. In the
+    end 17 to 32 of them are multiples of the last step; all of these were candidates, and they are
+    evenly spread.
     """
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class Sample(Generic[_Entry]):
         if self._counter.is_candidate(kind):
             candidates = self._candidates[kind]
             candidates.append(entry)
-            if len(candidates) > 2 * _SIZE:  # this is the first one of a doubled step
+            if len(candidates) > 2 * _SIZE:  # this entry is the first one of a doubled step
                 del candidates[1::2]
 
     def choose(self) -> Iterator[_Entry]:
@@ -89,32 +89,32 @@ _PATTERN = re.compile(re.escape(_MAGIC))  # twice as fast as bytes.find
 _PAGED_MAGICS = (BUNDLE_MAGIC[:4], COMPRESSED_BUNDLE_MAGIC)
 _PAGE = 4096  # bytes; linkers align bundles to it in the file and in memory
 _OVERLAP = len(_MAGIC) - 1
-_PATIENCE = NEAR + FAR  # bytes that the reader searches too before it gives up
-_MOST_OF_A_HEAD = 256  # bytes between two jumps that are joined
+_PATIENCE = NEAR + FAR  # bytes that the reader also searches before it gives up
+_MOST_OF_A_HEAD = 256  # limit on bytes between two jumps that are joined
 _MOST_SAMPLED = 256 << 20  # bytes of entries that are kept for the sample of one object
-_MOST_KEPT = 1 << 18  # heads, as many as the reader reads
+_MOST_KEPT = 1 << 18  # limit on heads, the same as the reader's
 
 
 class DeviceScanner:
-    """Sees a file piece by piece, and decides which bytes to keep."""
+    """Receives a file piece by piece, and decides which bytes to keep."""
 
     def __init__(self, regions: Iterable[Extent], size: int) -> None:
         """Search for containers in ``regions`` of a file of ``size`` bytes."""
-        self._regions = sorted(regions, reverse=True)  # the next one is last
+        self._regions = sorted(regions, reverse=True)  # in reverse order: the next region is last
         self._size = size
         self._seen = 0
         self.jumps: list[Extent] = []  # ranges of code in the last piece, from one head to the next
         self._tail = b""  # bytes seen that are still needed
-        self._at = 0  # where the search continues
+        self._at = 0  # file offset at which the search continues
         self._walk: Walk | None = None
-        self._ask = Ask(0, 0)  # what the walk waits for
+        self._ask = Ask(0, 0)  # the request of the walk that is not answered yet
         self._left = _MOST_KEPT
         self._counter = SampleCounter()
         self._sample_left = _MOST_SAMPLED
         self._sampled = 0, 0  # range of the entry whose bytes are being kept
 
     def see(self, piece: bytes) -> Iterator[tuple[int, bytes]]:
-        """Take the next piece of the file; yield offset and bytes of what to keep."""
+        """Take the next piece of the file; yield the bytes to keep, each with its offset."""
         window = self._tail + piece
         self.jumps = [jump for jump in self.jumps if jump[1] > self._seen]
         base = self._seen - len(self._tail)
@@ -139,7 +139,7 @@ class DeviceScanner:
         self._tail = window[needed - base :] if self._left else b""
 
     def _keep_sampled(self, window: bytes, base: int) -> Iterator[tuple[int, bytes]]:
-        """Yield the bytes of a candidate for the sample, as far as they were seen."""
+        """Yield the bytes of a candidate for the sample that are in the window."""
         start, end = self._sampled
         seen = min(end, self._seen)
         if start < seen:
@@ -147,7 +147,7 @@ class DeviceScanner:
             self._sampled = seen, end
 
     def _note_jump(self, start: int, end: int) -> None:
-        # These bytes are searched behind a container, so they may be strings.
+        # These bytes are searched after a container, so they may be strings.
         if end - start <= _PATIENCE:
             return
         if self.jumps and start - self.jumps[-1][1] <= _MOST_OF_A_HEAD:
@@ -173,7 +173,7 @@ class DeviceScanner:
         return False
 
     def _search(self, window: bytes, base: int, end: int) -> int:
-        """Return where the first container before ``end`` begins; -1 if there is none."""
+        """Return the offset of the first container before ``end``; -1 if there is none."""
         found = _PATTERN.search(window, self._at - base, end - base)
         place = base + found.start() if found else -1
         for page in range(-(-self._at // _PAGE) * _PAGE, end if place < 0 else place, _PAGE):
@@ -182,13 +182,13 @@ class DeviceScanner:
         return place
 
     def _sample(self, entry: Stored) -> None:
-        """Keep the bytes of an entry; one that exceeds the limit is read from the file later."""
+        """Keep the bytes of an entry; a larger one than the limit is read from the file later."""
         if entry.size <= self._sample_left:
             self._sample_left -= entry.size
             self._sampled = entry.start, entry.start + entry.size
 
     def _go_on(self, walk: Walk, answer: bytes | None) -> None:
-        """Send the bytes that a walk asked for, and run it to its next request or its end."""
+        """Send a walk the bytes that it requested, and run it to its next request or its end."""
         try:
             step = next(walk) if answer is None else walk.send(answer)
             while not isinstance(step, Ask):

@@ -1,4 +1,4 @@
-"""Read the device code in sections, and how a library registers it."""
+"""Read the device code in sections, and how a library registers that code."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ from binary_checks.objects.device.containers import (
 # The table of device code that a library registers when it is loaded (``.nvFatBinSegment``,
 # undocumented; nvcc's ``fatbinary_section.h`` names the fields).
 #
-# A wrapper of version 1 points to a container that was compiled as a whole, or to relocatable code
-# in ``__nv_relfatbin``. A wrapper of version 2 points to the output of the device linker, and to an
-# array in memory, filled at load, of all relocatable containers that went into it. The driver links
-# these anew if no linked code fits its GPU. Since the array is not in the file, two such wrappers
-# leave open which relocatable code belongs to which.
+# A wrapper of version 1 points to a container that was compiled without relocatable code, or to
+# relocatable code in ``__nv_relfatbin``. A wrapper of version 2 points to the output of the device
+# linker, and to an array in memory, filled at load, of all relocatable containers that were linked.
+# The driver links these again if no linked code fits its GPU. Since the array is not in the file,
+# it is unknown for two such wrappers which relocatable code belongs to which.
 
 WRAPPER_SECTIONS: Final = (".nvFatBinSegment",)
 SHORT_WRAPPER_SECTIONS: Final = (".nvFatBi",)
@@ -63,23 +63,21 @@ _MAGIC = 0x466243B1
 _POINTER: Final = 8  # offset of the pointer to the container in a wrapper
 _WRAPPER_STEP = 8  # bytes to which wrappers are aligned
 _MOST = 1 << 16  # real libraries have some hundreds
-_MOST_BYTES = 1 << 22  # of sections with wrappers, padding among them
+_MOST_BYTES = 1 << 22  # limit on the bytes of sections with wrappers, including padding
 _MOST_WRAPPER_FAULTS = 16
 MOST_PLACES: Final = 256
-"""Segments or sections in which each pointer is looked up, one after the other; real files have a
-dozen.
-"""
+"""Limit on segments or sections in which each pointer is searched for; real files have a dozen."""
 _BLOCK = _WRAPPER.size * 4096
 
 Extent = tuple[int, int]
 Follow = Callable[[int, int], int | None]
-"""Called with the file offset of a pointer and its value. Returns the file offset that it points
-to, or None if that is not in the file.
+"""Called with the file offset of a pointer and its value. Returns the file offset of its target, or
+None if the target is not in the file.
 """
 
 
 class Unfollowed(Exception):
-    """Raised if it is unknown where pointers lead; the message says why."""
+    """Raised if the targets of pointers are unknown; the message states why."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,11 +85,12 @@ class Wrappers:
     """Which containers of an object are registered."""
 
     relocatable: tuple[Extent, ...] = ()  # ranges of relocatable code
-    # Version of a wrapper, by the offset of its container.
+    # Offset of a container -> version of its wrapper.
     versions: Mapping[int, int] = field(default_factory=dict)
     faults: tuple[DeviceFault, ...] = ()
-    unread: str = ""  # why the wrappers are not known
-    awaits_linking: bool = False  # an object file: registered only after linking
+    unread: str = ""  # why the wrappers are unknown
+    # whether it is an object file, whose code is registered only after linking
+    awaits_linking: bool = False
 
 
 def read_wrappers(
@@ -156,7 +155,7 @@ def _find_wrappers(
             at += _WRAPPER.size
 
 
-# What a driver can use of relocatable device code.
+# Relocatable device code that a driver can use.
 
 Targets = tuple[Target, ...]
 
@@ -195,8 +194,8 @@ class Relinkable(NamedTuple):
     """The targets for which a driver can link relocatable containers."""
 
     targets: frozenset[Target] = frozenset()  # targets for which it can link all containers
-    partly: frozenset[Target] = frozenset()  # targets that only some containers serve
-    unknown: str = ""  # why the targets are not known
+    partly: frozenset[Target] = frozenset()  # targets that only some of the containers serve
+    unknown: str = ""  # why the targets are unknown
 
     def uses(self, target: Target) -> bool:
         """Return whether code for a target is used in linking for any of these targets."""
@@ -207,7 +206,7 @@ class Relinkable(NamedTuple):
 def find_relinkable(prelinked: Iterable[Targets], factor: int) -> Relinkable:
     """Find the targets for which the driver can link all, or only some, of these containers.
 
-    Their code for the device linker (LTO) does not count: the driver does not use it.
+    Code for the device linker (LTO) does not count, because the driver does not use it.
     """
     sets = [tuple(map(_make_target, targets)) for targets in set(prelinked)]
     wanted = {each for targets in sets for each in targets if each.kind in _DRIVEN}
@@ -227,10 +226,10 @@ def _have(targets: Iterable[DeviceTarget], wanted: DeviceTarget) -> bool:
 
 
 def _may_be_linked(code: DeviceTarget, wanted: DeviceTarget) -> bool:
-    """Return whether code that serves a target is certainly linked for it.
+    """Return whether code that serves a target can certainly be linked for that target.
 
-    nvJitLink 13.5 links cubins for sm_100 and sm_120 for sm_103 and sm_121 if nvcc 13.5 made them,
-    and refuses those of nvcc 12.8 to 13.2 (bitsandbytes 0.50.2).
+    nvJitLink 13.5 links cubins for sm_100 and sm_120 to sm_103 and sm_121 if nvcc 13.5 made the
+    cubins, and refuses cubins of nvcc 12.8 to 13.2 (bitsandbytes 0.50.2).
     """
     own, asked = (each.architecture.rstrip("af?") for each in (code, wanted))
     return code.kind is DeviceKind.PTX or own == asked or len(own) < len(_FIRST_FINALIZED)
@@ -240,7 +239,7 @@ def _plain(target: DeviceTarget) -> Target:
     return target.kind.value, target.architecture
 
 
-# The device code of sections: the containers in them, one behind the other.
+# The device code of sections: a sequence of containers.
 
 SECTIONS: Final = (".nv_fatbin", "__nv_relfatbin", ".hip_fatbin")
 """The sections of CUDA, relocatable CUDA and HIP code."""
@@ -256,7 +255,7 @@ _WALKS = {
 _STEP = 8  # bytes to which containers are aligned
 _SMALLEST = 16
 FAR: Final = 4096
-"""Bytes searched behind a container if no other follows at once."""
+"""Bytes searched after a container if no other container follows at once."""
 _MOST_ASKED = 1 << 18  # heads read of one object; the largest libraries have some 10,000
 _MOST_FAULTS = 64
 _MOST_SETS = 1024  # sets of targets that are counted separately
@@ -273,7 +272,7 @@ class DeviceFacts(NamedTuple):
 def walk_device_code(start: int, end: int, patience: int = 0) -> Walk:
     """Walk through all containers from ``start`` to ``end``.
 
-    Other bytes are skipped in steps of 8; with ``patience``, the walk ends after so many of them.
+    Other bytes are skipped in steps of 8; with ``patience``, the walk ends after that many of them.
     Only zeros are padding: other bytes between containers are a fault.
     """
     at, certain = start, True
@@ -349,7 +348,7 @@ class _Reading:
         self._roles = Roles(wrappers)
         self._tallies: dict[Role, Tally] = {}
         self._faults = list(wrappers.faults)
-        # Number, first and offset.
+        # Number of containers, index of the first, and its offset.
         self._sets: dict[tuple[Targets, str, bool, Role], tuple[int, int, int]] = {}
         self._count = 0
         self._linked = 0
@@ -394,9 +393,9 @@ class _Reading:
         )
 
     def _find_missing(self) -> Iterator[DeviceFault]:
-        """Yield registered offsets without a container, if everything was searched."""
+        """Yield registered offsets without a container, if the search was complete."""
         if len(self._faults) > len(self._wrappers.faults):
-            return  # one fault hides others
+            return  # one fault may hide others
         if any(group[2] or not count for group, (count, *_) in self._sets.items()):
             return
         for offset in sorted(self._not_found)[: _MOST_FAULTS - len(self._faults)]:
@@ -437,7 +436,7 @@ class _Reading:
             )
 
     def _doubt(self, role: Role, relinkable: Relinkable) -> str:
-        """Return why it is unknown what is usable of containers with a role; "" if it is known."""
+        """Return why the use of containers with a role is unknown; "" if it is known."""
         if role in (Role.PRELINKED, Role.UNREGISTERED):
             return self._wrappers.unread
         if role is Role.LINKED and relinkable.unknown:
@@ -465,9 +464,9 @@ def _make_target(target: Target) -> DeviceTarget:
 def follow_all(
     source: LimitedSource, extents: Iterable[Extent]
 ) -> Iterator[Stored | Container | Rest | DeviceFault]:
-    """Yield what walks through these parts find; send them the bytes that they ask for.
+    """Walk through these parts; yield the results, and send the walks the bytes that they request.
 
-    Bytes that belong to several parts are walked through once.
+    Bytes that belong to several parts are visited only once.
     """
     left = most = source.limit(_MOST_ASKED)
     seen = 0

@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple
 from binary_checks.errors import MalformedError, TooLarge
 from binary_checks.objects.byte_source import LimitedSource, merge
 
-# The ELF header (gABI chapter 4, "ELF Header"): class, byte order, machine, and where the two
-# tables of headers lie. Architectures are named as platform tags name them.
+# The ELF header (gABI chapter 4, "ELF Header"): class, byte order, machine, and the offsets of both
+# tables of headers. Architectures are named as in platform tags.
 
 ET_REL: Final = 1
 ET_EXEC: Final = 2
@@ -23,7 +23,7 @@ ET_DYN: Final = 3
 MAGIC: Final = b"\x7fELF"
 _BITS = {1: 32, 2: 64}  # EI_CLASS: ELFCLASS32, ELFCLASS64
 _BYTE_ORDER = {1: "<", 2: ">"}  # EI_DATA: ELFDATA2LSB, ELFDATA2MSB
-# The fields behind e_ident, from byte 16: e_type, e_machine, e_version, e_entry, e_phoff, e_shoff,
+# The fields after e_ident, from byte 16: e_type, e_machine, e_version, e_entry, e_phoff, e_shoff,
 # e_flags, then sizes and counts of 16 bits.
 _HEADER = {32: "HHIIIIIHHHHHH", 64: "HHIQQQIHHHHHH"}
 _SEGMENT_SIZE = {32: 32, 64: 56}  # bytes of a program header
@@ -86,7 +86,7 @@ _EXECUTABLE_STACK_BY_DEFAULT = frozenset(
 
 
 class ElfHeader(NamedTuple):
-    """The fields of the ELF header, with counts that overflow 16 bits already resolved."""
+    """The fields of the ELF header, with counts that exceed 16 bits already resolved."""
 
     bits: int
     byte_order: str  # "<" or ">", as in the struct module
@@ -97,18 +97,18 @@ class ElfHeader(NamedTuple):
     segment_count: int
     sections_offset: int  # 0 if the file has no section headers
     section_count: int
-    names_index: int  # index of the section that holds the names of sections
+    names_index: int  # index of the section that contains the names of sections
     identification: bytes  # e_ident: a loader also looks at the bytes after class and byte order
     version: int  # e_version
 
     @property
     def segments_end(self) -> int:
-        """Where the program headers end, in bytes from the start of the file."""
+        """The end of the program headers, in bytes from the start of the file."""
         return self.segments_offset + self.segment_count * _SEGMENT_SIZE[self.bits]
 
     @property
     def sections_end(self) -> int:
-        """Where the section headers end, in bytes from the start; 0 if there are none."""
+        """The end of the section headers, in bytes from the start; 0 without section headers."""
         return self.sections_offset + self.section_count * _SECTION_SIZE[self.bits]
 
     def struct(self, layout: str) -> Struct:
@@ -124,12 +124,12 @@ class ElfHeader(NamedTuple):
 def read_header(source: LimitedSource) -> ElfHeader:
     """Read the ELF header, and verify that both tables of headers lie inside the file.
 
-    Raises MalformedError, or TooLarge if a table has more entries than we read.
+    Raises MalformedError, or TooLarge if a table has more entries than the limit.
     """
     start = source.read(0, min(64, source.size))
     if len(start) < 16 or start[:4] != MAGIC:
         raise MalformedError("the file ends within the ELF identification", len(start))
-    # EI_CLASS, EI_DATA, and EI_VERSION, which has to be EV_CURRENT
+    # EI_CLASS, EI_DATA, and EI_VERSION, which must be EV_CURRENT
     if start[4] not in _BITS or start[5] not in _BYTE_ORDER or start[6] != 1:
         raise MalformedError(f"impossible ELF identification {start[4:7].hex(' ')}", 4)
     bits, byte_order = _BITS[start[4]], _BYTE_ORDER[start[5]]
@@ -173,7 +173,7 @@ def _with_large_counts(source: LimitedSource, header: ElfHeader) -> ElfHeader:
 
 
 def _verify_extent(header: ElfHeader, source: LimitedSource) -> None:
-    """Verify that both tables of headers lie inside the file, and limit their memory."""
+    """Verify that both tables of headers lie inside the file and within the limits on memory."""
     for noun, end in (("program", header.segments_end), ("section", header.sections_end)):
         if end > (size := source.size):
             raise MalformedError(
@@ -184,16 +184,16 @@ def _verify_extent(header: ElfHeader, source: LimitedSource) -> None:
 
 
 def architecture_of(header: ElfHeader) -> str:
-    """Return the name of the file's architecture, "machine-<e_machine>" if it has none."""
+    """Return the name of the file's architecture, "machine-<e_machine>" if it is unknown."""
     machine = header.machine
     if machine == _EM_ARM and header.flags & _EF_ARM_ABI_FLOAT_SOFT:
-        return "armel"  # soft-float calling convention, not that of the tag armv7l
+        return "armel"  # soft-float calling convention, unlike the tag armv7l
     known = _ARCHITECTURES.get((machine, header.bits, header.byte_order))
     return known or _DEVICES.get(machine) or f"machine-{machine}"
 
 
 def runs_on_a_host(header: ElfHeader) -> bool:
-    """Return whether a CPU that has a platform tag runs the file. If not, it is device code."""
+    """Return whether a CPU with a platform tag runs the file; otherwise it is device code."""
     return (header.machine, header.bits, header.byte_order) in _ARCHITECTURES
 
 
@@ -207,7 +207,8 @@ def assumes_executable_stack(architecture: str) -> bool:
     return architecture in _EXECUTABLE_STACK_BY_DEFAULT
 
 
-# The program headers (gABI chapter 5, "Program Header"): what a loader maps, and where.
+# The program headers (gABI chapter 5, "Program Header"): parts that a loader maps, with their
+# addresses.
 
 PT_LOAD: Final = 1
 PT_DYNAMIC: Final = 2
@@ -276,7 +277,8 @@ class Section(NamedTuple):
 def read_sections(source: LimitedSource, header: ElfHeader) -> tuple[Section, ...]:
     """Read all section headers, in order.
 
-    Raises MalformedError if their names lie outside the file, TooLarge if they exceed the limit.
+    Raises MalformedError if the sections' names lie outside the file, TooLarge if they exceed the
+    limit.
     """
     start, end = header.sections_offset, header.sections_end
     if not header.section_count:
@@ -291,7 +293,7 @@ def read_sections(source: LimitedSource, header: ElfHeader) -> tuple[Section, ..
 def _read_names(
     source: LimitedSource, header: ElfHeader, rows: tuple[tuple[int, ...], ...]
 ) -> bytes:
-    """Return the section of sections' names (e_shstrndx); b"" if there is none."""
+    """Return the contents of the section with sections' names (e_shstrndx); b"" without it."""
     # SHN_UNDEF: sections have no names
     if header.names_index == 0 or header.names_index >= len(rows):
         return b""
@@ -305,19 +307,19 @@ def _read_names(
 
 
 def _name_at(names: bytes, offset: int) -> str:
-    # Names longer than 256 bytes are read as "": no name that we look for is longer.
+    # Names longer than 256 bytes are read as "": the names that we look for are shorter.
     end = names.find(b"\0", offset, offset + 256)
     return names[offset : end if end >= 0 else offset].decode("latin-1")
 
 
 def is_debug_companion(sections: tuple[Section, ...]) -> bool:
-    """Return whether nothing loadable is left, as after ``objcopy --only-keep-debug``."""
+    """Return whether all loadable contents were removed, as by ``objcopy --only-keep-debug``."""
     kept = {section.type for section in sections if section.flags & SHF_ALLOC}
     return SHT_NOBITS in kept and kept <= {SHT_NOBITS, SHT_NOTE}
 
 
 def has_debug_information(sections: tuple[Section, ...]) -> bool:
-    """Return whether .debug_info is there and not empty, compressed (.zdebug_info) or not."""
+    """Return whether .debug_info (or compressed, .zdebug_info) has contents."""
     return any(
         section.name in (".debug_info", ".zdebug_info")
         and section.type != SHT_NOBITS
@@ -327,7 +329,7 @@ def has_debug_information(sections: tuple[Section, ...]) -> bool:
 
 
 def measure_debug_information(sections: tuple[Section, ...]) -> int:
-    """Return how many bytes of the file are DWARF sections, counting each byte once."""
+    """Return the total size of DWARF sections in the file, counting each byte once."""
     extents = merge(
         (section.offset, section.offset + section.size)
         for section in sections
@@ -339,7 +341,7 @@ def measure_debug_information(sections: tuple[Section, ...]) -> int:
 def find_extents(
     sections: tuple[Section, ...], names: tuple[str, ...]
 ) -> tuple[tuple[int, int], ...]:
-    """Return start and end of the sections with these names that are not empty, in file order."""
+    """Return start and end of the non-empty sections with these names, in file order."""
     found = (
         (section.offset, section.offset + section.size)
         for section in sections
@@ -351,9 +353,9 @@ def find_extents(
 def find_read_only(
     sections: tuple[Section, ...], others: tuple[str, ...]
 ) -> tuple[tuple[int, int], ...]:
-    """Return start and end of sections that are loaded, not written and not run.
+    """Return start and end of sections that are loaded, but neither writable nor executable.
 
-    Sections whose names begin with one of ``others`` are left out; overlapping ones are joined.
+    Sections whose names begin with one of ``others`` are left out; overlapping sections are joined.
     """
     flags = SHF_ALLOC | SHF_WRITE | SHF_EXECINSTR
     return merge(
@@ -365,16 +367,16 @@ def find_read_only(
     )
 
 
-# The bytes of an ELF file at the addresses where a loader maps them (gABI chapter 5, "Program
+# The bytes of an ELF file, at the addresses to which a loader maps them (gABI chapter 5, "Program
 # Loading").
 
 _BLOCK = 16 * 1024
-"""Bytes read at once from a table whose length is only known after walking it."""
+"""Bytes read at once from a table whose length only becomes known while reading."""
 _PAGE = 4096  # bytes of the smallest page
 
 
 class MappedImage:
-    """The file's bytes by virtual address. Addresses outside every PT_LOAD are malformed."""
+    """The file's bytes by virtual address; an address outside of every PT_LOAD is malformed."""
 
     __slots__ = ("_block", "_block_start", "_loads", "header", "path", "source")
 
@@ -392,7 +394,7 @@ class MappedImage:
         self._block_start = 0
 
     def locate(self, address: int, what: str) -> tuple[int, int]:
-        """Return the file offset of an address, and how many bytes follow it in its segment."""
+        """Return the file offset of an address, and the number of bytes after it in its segment."""
         for start, size, offset in self._loads:
             distance = address - start
             if 0 <= distance < size:
@@ -402,7 +404,7 @@ class MappedImage:
     def require(self, address: int, length: int, what: str) -> int:
         """Return the file offset of an address, and require ``length`` bytes there.
 
-        Raises MalformedError if its segment has fewer.
+        Raises MalformedError if the segment has fewer.
         """
         offset, available = self.locate(address, what)
         if length > available:
@@ -424,7 +426,7 @@ class MappedImage:
         return self.source.read(offset, length)
 
     def unpack(self, layout: Struct, address: int, what: str) -> tuple[Any, ...]:
-        """Unpack one structure. Its neighbours are read ahead, so that walking a chain is cheap."""
+        """Unpack one structure; following bytes are read ahead, to make walking a chain cheap."""
         start = address - self._block_start
         if start < 0 or start + layout.size > len(self._block):
             _, available = self.locate(address, what)
@@ -435,11 +437,11 @@ class MappedImage:
 
 
 def _join(loads: Iterable[tuple[int, int, int]]) -> Iterator[tuple[int, int, int]]:
-    """Join each (address, size, offset) with the next if it continues it in memory and in the file.
+    """Join (address, size, offset) with the next one if it continues it in memory and in the file.
 
-    The new first segment that patchelf makes ends inside the string table that it moved
-    (``semgrep-core`` of semgrep 1.185.0, which runs). A loader does not check tables against
-    segments, only against memory.
+    The first segment that patchelf adds ends inside the string table that patchelf moved
+    (``semgrep-core`` of semgrep 1.185.0, which runs). A loader does not compare tables with
+    segments, only with memory.
     """
     held: tuple[int, int, int] | None = None
     for load in loads:
@@ -454,11 +456,11 @@ def _join(loads: Iterable[tuple[int, int, int]]) -> Iterator[tuple[int, int, int
 
 
 def _mapped_size(segment: Segment, size: int) -> int:
-    """Return how many bytes of the file are mapped for a segment: whole pages, as mmap does.
+    """Return the number of file bytes mapped for a segment: whole pages, as by mmap.
 
-    patchelf has left PT_DYNAMIC behind the end of its segment but in the same page (``clp`` of
-    casadi 3.8.2, which runs). If the segment is larger in memory than in the file, the rest of the
-    page is zeroed instead, so it does not count.
+    patchelf has left PT_DYNAMIC after the end of its segment, but in the same page (``clp`` of
+    casadi 3.8.2, which runs). If the segment is larger in memory than in the file, the remaining
+    bytes of the page are zeroed instead, so they do not count.
     """
     if segment.memory_size > segment.file_size:
         return segment.file_size

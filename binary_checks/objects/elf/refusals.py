@@ -68,10 +68,10 @@ from binary_checks.objects.elf.header import (
 )
 from binary_checks.objects.elf.symbols import ENTRY_SIZE, HIDDEN, SymbolColumns, find_zeros, join
 
-# What a loader maps of an ELF file: which pages, by address, may be read, written and run.
+# The pages that a loader maps from an ELF file, by address: readable, writable and executable ones.
 
 PAGE = 4096  # bytes of the smallest page of these architectures; loaders protect whole pages
-# Addresses handled at once: a large table as Python integers takes much memory.
+# Addresses handled at once, because Python integers for a large table take much memory.
 _AT_ONCE: Final = 1 << 14
 
 Ranges = tuple[tuple[int, int], ...]
@@ -83,7 +83,7 @@ class Memory:
     __slots__ = ("code", "mapped", "readable", "written")
 
     def __init__(self, segments: Iterable[Segment], tables: Iterable[tuple[int, int]]) -> None:
-        """Map the segments. ``tables`` are ranges without code in segments that hold code."""
+        """Map the segments. ``tables`` are ranges without code inside of executable segments."""
         loads = [s for s in segments if s.type == PT_LOAD and s.memory_size]
         self.mapped = merge(map(_pages, loads))
         self.readable = merge(_pages(load) for load in loads if load.flags & PF_R)
@@ -113,7 +113,7 @@ def _pages(load: Segment) -> tuple[int, int]:
 
 
 def holds(ranges: Ranges, start: int, size: int) -> bool:
-    """Return whether one range holds all ``size`` bytes from ``start``."""
+    """Return whether one range contains all ``size`` bytes from ``start``."""
     end = start + size
     for first, last in ranges:  # noqa: SIM110 - a generator takes twice as long, and all ask here
         if first <= start and end <= last:
@@ -122,7 +122,7 @@ def holds(ranges: Ranges, start: int, size: int) -> bool:
 
 
 def find_outside(ranges: Ranges, addresses: Sequence[int]) -> int | None:
-    """Return the lowest address that lies in none of the ranges; None if all lie in one."""
+    """Return the lowest address that lies in none of the ranges, or None."""
     blocks = (addresses[at : at + _AT_ONCE] for at in range(0, len(addresses), _AT_ONCE))
     lowest = (_find_in_block(ranges, list(block)) for block in blocks)
     return min((address for address in lowest if address is not None), default=None)
@@ -131,7 +131,7 @@ def find_outside(ranges: Ranges, addresses: Sequence[int]) -> int | None:
 def _find_in_block(ranges: Ranges, addresses: list[int]) -> int | None:
     low, high = min(addresses), max(addresses)
     if holds(ranges, low, high + 1 - low):
-        return None  # the usual case, without a loop in Python
+        return None  # the usual case, decided without a loop in Python
     ordered = sorted(addresses)
     position = 0
     for start, end in ranges:
@@ -143,9 +143,9 @@ def _find_in_block(ranges: Ranges, addresses: list[int]) -> int | None:
 
 # Why a loader does not map an ELF file: rules for the ELF header and the program headers.
 #
-# They are the checks of glibc's loader before it maps anything (elf/dl-load.c, ``open_verify`` and
-# ``_dl_map_object_from_fd``). Before them, everything that the headers refer to must lie inside the
-# file.
+# They are the checks that glibc's loader makes before mapping (elf/dl-load.c, ``open_verify`` and
+# ``_dl_map_object_from_fd``). An earlier check ensures that everything the headers refer to lies
+# inside the file.
 
 # Set by linkers for STB_GNU_UNIQUE and STT_GNU_IFUNC (image.so of torchvision 0.28.0).
 _OS_ABI_GNU: Final = 3
@@ -166,7 +166,7 @@ _FLAGS: Final = {
     (243, "<"): (6, (4,), "floating-point arguments of double precision in registers"),
     (258, "<"): (7, (3,), "floating-point arguments of double precision in registers"),
 }
-"""Machines whose loader refuses files of another calling convention."""
+"""Machines whose loader refuses files for another calling convention."""
 
 
 def verify_extent(segments: Iterable[Segment], size: int) -> None:
@@ -201,14 +201,14 @@ def verify_contents(sections: tuple[Section, ...], size: int) -> None:
 def find_layout_faults(
     header: ElfHeader, segments: tuple[Segment, ...], memory: Memory, *, for_musl: bool
 ) -> Iterator[str]:
-    """Yield what keeps the file from being mapped. Each sentence continues the file's path."""
+    """Yield faults that prevent mapping the file. Each sentence continues the file's path."""
     if not for_musl:  # musl checks less of the header
         yield from _judge_header(header)
     yield from _judge_segments(header, segments, memory)
 
 
 def _judge_header(header: ElfHeader) -> Iterator[str]:
-    """Yield what glibc's loader refuses in the ELF header itself."""
+    """Yield faults of the ELF header that glibc's loader refuses."""
     os_abi, abi_version = header.identification[7:9]
     if os_abi not in _OS_ABIS and not (header.machine == _EM_ARM and os_abi in _ARM_OS_ABIS):
         yield f"has EI_OSABI {os_abi}, and Linux takes 0 (System V) or 3 (GNU)"
@@ -226,7 +226,7 @@ def _judge_header(header: ElfHeader) -> Iterator[str]:
 def _judge_segments(
     header: ElfHeader, segments: tuple[Segment, ...], memory: Memory
 ) -> Iterator[str]:
-    """Yield what the loader refuses in the program headers, or crashes on."""
+    """Yield faults of the program headers that the loader refuses, or crashes on."""
     loads = [segment for segment in segments if segment.type == PT_LOAD]
     if not loads:
         yield "has no PT_LOAD: there is nothing to load"
@@ -246,7 +246,7 @@ def _judge_table(
 ) -> Iterator[str]:
     """Yield a fault of PT_PHDR, by which a loader finds the program headers in memory.
 
-    Linkers write it for libraries too (orjson 3.13.0).
+    Linkers also write PT_PHDR for libraries (orjson 3.13.0).
     """
     found = {
         segment.address - load.address + load.offset
@@ -262,8 +262,8 @@ def _judge_table(
 def _judge_load(load: Segment) -> Iterator[str]:
     """Yield faults of one PT_LOAD (gABI chapter 5, "Program Header").
 
-    p_vaddr and p_offset must be congruent modulo the page size, which is all that a loader needs,
-    and by the gABI modulo p_align.
+    p_vaddr and p_offset must be congruent modulo the page size for a loader, and modulo p_align
+    according to the gABI.
     """
     if (load.address - load.offset) % PAGE:
         yield (
@@ -282,7 +282,7 @@ def _judge_load(load: Segment) -> Iterator[str]:
 
 
 def _judge_order(loads: list[Segment]) -> Iterator[str]:
-    """Yield PT_LOADs that overlap: the gABI demands ascending p_vaddr, and loaders rely on it."""
+    """Yield PT_LOADs that overlap: the gABI requires ascending p_vaddr, and loaders rely on it."""
     used = [load for load in loads if load.memory_size]
     for before, after in pairwise(used):
         end = before.address + before.memory_size
@@ -304,7 +304,7 @@ def _shares_page(before: Segment, after: Segment) -> bool:
 
 
 def _judge_others(segments: tuple[Segment, ...], memory: Memory) -> Iterator[str]:
-    """Yield segments other than PT_LOAD that lie where nothing, or nothing suitable, is loaded."""
+    """Yield segments other than PT_LOAD for which nothing suitable is loaded at their addresses."""
     for segment in segments:
         size = segment.memory_size
         if segment.type in _NAMES and size and not holds(memory.readable, segment.address, size):
@@ -317,7 +317,8 @@ def _judge_others(segments: tuple[Segment, ...], memory: Memory) -> Iterator[str
     if len(dynamics) > 1:
         yield f"has {len(dynamics)} PT_DYNAMIC, and loaders and tools choose different ones"
     for segment in dynamics:
-        # glibc writes addresses into PT_DYNAMIC; before 2.35 even if its flags forbid writing.
+        # glibc writes addresses into PT_DYNAMIC, and did so before 2.35 even if its flags forbid
+        # writing.
         place = (segment.address, segment.memory_size)
         if segment.flags & PF_W and not holds(memory.written, *place):
             yield f"has a PT_DYNAMIC at {segment.address:#x}, where nothing writable is loaded"
@@ -328,8 +329,8 @@ def _judge_others(segments: tuple[Segment, ...], memory: Memory) -> Iterator[str
 def _judge_relro(segment: Segment, memory: Memory) -> Iterator[str]:
     """Yield faults of PT_GNU_RELRO.
 
-    A loader rounds both ends down to whole pages and protects those; it gives up if one is not
-    mapped.
+    A loader rounds both ends down to whole pages and protects the pages between; it gives up if one
+    is not mapped.
     """
     start = segment.address // PAGE * PAGE
     end = (segment.address + segment.memory_size) // PAGE * PAGE
@@ -374,7 +375,7 @@ _TABLES: Final = {
     "DT_INIT_ARRAY": DT_INIT_ARRAY,
     "DT_FINI_ARRAY": DT_FINI_ARRAY,
 }
-"""Entries that hold the address of a table that is read."""
+"""Entries with the address of a table that loaders read."""
 _SIZES: Final = {
     DT_RELA: DT_RELASZ,
     DT_REL: DT_RELSZ,
@@ -383,7 +384,7 @@ _SIZES: Final = {
     DT_INIT_ARRAY: DT_INIT_ARRAYSZ,
     DT_FINI_ARRAY: DT_FINI_ARRAYSZ,
 }
-"""The entry that states how long a table is, in bytes."""
+"""The entry that states a table's length in bytes."""
 _TOGETHER: Final = (
     {"DT_RELA": DT_RELA, "DT_RELASZ": DT_RELASZ, "DT_RELAENT": DT_RELAENT},
     {"DT_REL": DT_REL, "DT_RELSZ": DT_RELSZ, "DT_RELENT": DT_RELENT},
@@ -394,11 +395,13 @@ _TOGETHER: Final = (
     {"DT_INIT_ARRAY": DT_INIT_ARRAY, "DT_INIT_ARRAYSZ": DT_INIT_ARRAYSZ},
     {"DT_FINI_ARRAY": DT_FINI_ARRAY, "DT_FINI_ARRAYSZ": DT_FINI_ARRAYSZ},
 )
-"""Groups of entries: if a loader finds one, it uses the others without checking that they exist."""
+"""Groups of entries: a loader that finds the first uses the others without checking that they
+exist.
+"""
 
 
 def judge_entries(dynamic: Dynamic, memory: Memory) -> Iterator[str]:
-    """Yield entries that are missing, lead nowhere, or forbid loading."""
+    """Yield entries that are missing, have an invalid address, or forbid loading."""
     for name, tag in (("DT_STRTAB", DT_STRTAB), ("DT_SYMTAB", DT_SYMTAB)):
         if tag not in dynamic:
             yield f"has no {name}, which loaders read unchecked: the process crashes"
@@ -438,7 +441,7 @@ def judge_sizes(
 ) -> Iterator[str]:
     """Yield wrong sizes of tables and relocation records.
 
-    glibc asserts the records' sizes, musl does not look at them.
+    glibc asserts the records' sizes, musl ignores them.
     """
     kind = DT_RELA if types.addends else DT_REL
     size = word * (3 if types.addends else 2)
@@ -468,7 +471,7 @@ def judge_sizes(
         yield f"has DT_PLTRELSZ {dynamic.value(DT_PLTRELSZ)}, no multiple of {size}"
 
 
-# Dynamic symbols (gABI chapter 4, "Symbol Table") as a loader uses them: looked up, or called.
+# Dynamic symbols (gABI chapter 4, "Symbol Table") as a loader uses them: in lookups, or in calls.
 
 _ZERO: Final = bytes(number == 0 for number in range(256))
 _UNSEEN: Final = bytes(other & 3 in (1, 2) for other in range(256))  # STV_INTERNAL, STV_HIDDEN
@@ -492,7 +495,7 @@ def judge_values(symbols: SymbolColumns, strings: bytes, memory: Memory) -> Iter
 
 
 def judge_symbols(symbols: SymbolColumns, strings: bytes, *, is_program: bool) -> Iterator[str]:
-    """Yield entries of DT_SYMTAB by which a loader finds nothing, or the wrong thing."""
+    """Yield entries of DT_SYMTAB that make a loader find nothing, or the wrong definition."""
     if symbols.names[0] or symbols.bindings[0] or symbols.sections[0] or symbols.values[0]:
         yield "has a symbol number 0 that is not empty, and relocations without a symbol use it"
     kinds = {(each >> 4, each & 15) for each in set(symbols.information[1:])}
@@ -513,16 +516,16 @@ def judge_symbols(symbols: SymbolColumns, strings: bytes, *, is_program: bool) -
 
 
 def _find_undefined(symbols: SymbolColumns, *, is_program: bool) -> Iterator[tuple[bytes, str]]:
-    """Yield marks of symbols that are undefined and that a loader takes for defined, and why.
+    """Yield masks of undefined symbols that a loader treats as defined, each with the reason.
 
-    A mark is a mask: one byte of 0 or 1 for each symbol.
+    A mask has one byte for each symbol: 0 or 1.
     """
     if symbols.bindings.find(0, 1) >= 0:
         named = find_zeros(symbols.names).translate(_ZERO)
         yield join(symbols.bindings.translate(_ZERO), named), "is local"
     yield symbols.views.translate(_UNSEEN), "is hidden"
-    # In a program an undefined function may have the address of its PLT entry, which is then its
-    # address in the whole process.
+    # In a program an undefined function may have the address of its PLT entry, which is then the
+    # function's address in the whole process.
     if not is_program and any(compress(symbols.values, symbols.undefined)):
         yield find_zeros(symbols.values).translate(_ZERO), "has an address"
 
@@ -530,7 +533,7 @@ def _find_undefined(symbols: SymbolColumns, *, is_program: bool) -> Iterator[tup
 def judge_versions(
     symbols: SymbolColumns, strings: bytes, indices: array[int], own: frozenset[int]
 ) -> Iterator[str]:
-    """Yield symbols that are undefined, with a version that only the object itself defines."""
+    """Yield undefined symbols with a version that only the object itself defines."""
     asked = {index & ~HIDDEN for index in set(compress(indices, symbols.undefined))}
     for number in own & asked:
         place = next(
@@ -546,8 +549,8 @@ def name_at(strings: bytes, offset: int) -> bytes:
     return strings[offset : end if end >= 0 else len(strings)]
 
 
-# All rules together. Each is a rule of glibc's or musl's loader: something that it checks, asserts,
-# or uses unchecked.
+# All rules together. Each is a rule of glibc's or musl's loader, which checks, asserts or relies on
+# it.
 
 _MUSL: Final = "libc.musl-"
 _MOST: Final = 20
@@ -555,7 +558,7 @@ _MOST: Final = 20
 
 
 class Parsed(NamedTuple):
-    """The parts of an object that have been read already."""
+    """The parts of an object that were already read."""
 
     segments: tuple[Segment, ...]
     sections: tuple[Section, ...]
@@ -565,7 +568,7 @@ class Parsed(NamedTuple):
 
 
 def find_refusals(image: MappedImage, parsed: Parsed) -> tuple[str, ...]:
-    """Return why a loader refuses a dynamic object: the first reasons, each once."""
+    """Return why a loader refuses a dynamic object: the first reasons, without duplicates."""
     loading = _Loading(image, parsed)
     found = (sentence for judge in loading.judges() for sentence in _collect(judge))
     return tuple(islice(dict.fromkeys(found), _MOST))
@@ -607,7 +610,7 @@ class _Loading:
         if len(self.symbols):
             strings = self.dynamic.strings
             yield from judge_values(self.symbols, strings, self.memory)
-            # On MIPS, as in programs, an undefined symbol may have the address of its own stub.
+            # On MIPS, as in programs, an undefined symbol may have the address of its stub.
             stubs = self.is_program or self.types is None
             yield from judge_symbols(self.symbols, strings, is_program=stubs)
             own = self.parsed.versions.own
@@ -631,7 +634,7 @@ class _Loading:
 def _list_tables(
     image: MappedImage, segments: Iterable[Segment], dynamic: Dynamic, symbols: int
 ) -> Iterator[tuple[int, int]]:
-    """Yield the address ranges of headers and tables, which hold no code."""
+    """Yield the address ranges of headers and tables, which contain no code."""
     for load in segments:
         if load.type == PT_LOAD and not load.offset:
             yield load.address, load.address + (64 if image.header.bits == 64 else 52)
@@ -648,7 +651,7 @@ def _list_tables(
 
 
 def _collect(judge: Callable[[], Iterable[str]]) -> Iterator[str]:
-    """Yield a rule's sentences; a table that cannot be read is one more."""
+    """Yield a rule's sentences; a table that cannot be read adds one sentence."""
     try:
         yield from judge()
     except MalformedError as error:

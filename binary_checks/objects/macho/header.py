@@ -18,8 +18,8 @@ from binary_checks.model import Dependency
 from binary_checks.model.objects import make_dependency
 from binary_checks.objects.byte_source import LimitedSource
 
-# The Mach-O header, and the fat header that says where the slices lie. Architectures have the names
-# that the other formats use.
+# The Mach-O header, and the fat header, which states where the slices lie. Architectures have the
+# same names as in other formats.
 
 MH_OBJECT: Final = 1
 MH_EXECUTE: Final = 2
@@ -61,7 +61,7 @@ _NAMES = {
 # (type, subtype): CPU_SUBTYPE_X86_64_H is 8, CPU_SUBTYPE_ARM64E is 2
 _SPECIAL = {
     (0x01000007, 8): "x86_64h",  # for Haswell and newer; older machines do not load it
-    (0x0100000C, 2): "arm64e",  # not loaded into Python, which is no arm64e process
+    (0x0100000C, 2): "arm64e",  # Python cannot load it, because its processes are not arm64e
 }
 
 
@@ -83,7 +83,7 @@ class MachHeader(NamedTuple):
 
     @property
     def commands_offset(self) -> int:
-        """Where the load commands begin, in bytes from the start of the slice."""
+        """The beginning of the load commands, in bytes from the start of the slice."""
         return _HEADER_SIZE[self.bits]
 
     def struct(self, layout: str) -> Struct:
@@ -92,7 +92,7 @@ class MachHeader(NamedTuple):
 
 
 class Slice(LimitedSource):
-    """One slice of a fat file, or all of a thin file, as a source of bytes."""
+    """One slice of a fat file, or a complete thin file, as a source of bytes."""
 
     def __init__(
         self, source: LimitedSource, start: int, size: int, architecture: str = ""
@@ -100,7 +100,7 @@ class Slice(LimitedSource):
         super().__init__(source, source.factor)
         self.start = start
         self.size = size
-        self.architecture = architecture  # the one that the fat header names; "" in a thin file
+        self.architecture = architecture  # stated in the fat header; "" in a thin file
 
     def read(self, offset: int, length: int) -> bytes:
         """Return exactly ``length`` bytes from ``offset`` of the slice. Raises MalformedError."""
@@ -110,7 +110,7 @@ class Slice(LimitedSource):
 
 
 def read_slices(source: LimitedSource) -> tuple[Slice, ...]:
-    """Return the slices of a fat file, or the one of a thin file. Raises MalformedError.
+    """Return the slices of a fat file, or the only slice of a thin file. Raises MalformedError.
 
     A slice may also be a static library (`is_archive`).
     """
@@ -167,7 +167,10 @@ def _require_no_overlap(slices: tuple[Slice, ...]) -> None:
 
 
 def read_header(source: Slice) -> MachHeader:
-    """Read the header, and verify that the load commands lie inside. Raises MalformedError."""
+    """Read the header, and verify that the load commands lie inside the slice.
+
+    Raises MalformedError.
+    """
     start = source.read(0, min(32, source.size))
     if start[:4] not in THIN:
         raise MalformedError(f"a slice begins with {start[:4].hex(' ')}, no Mach-O header")
@@ -188,12 +191,12 @@ def read_header(source: Slice) -> MachHeader:
 
 
 def architecture_of(cpu_type: int, cpu_subtype: int) -> str:
-    """Return the name of an architecture; ``cpu 0x…`` if we have none for it."""
+    """Return the name of an architecture; ``cpu 0x…`` if it is unknown."""
     special = _SPECIAL.get((cpu_type, cpu_subtype & _SUBTYPE))
     return special or _NAMES.get(cpu_type, f"cpu {cpu_type:#x}")
 
 
-# The load commands, which tell a loader everything about the file.
+# The load commands, which describe the complete file to a loader.
 
 LC_SEGMENT: Final = 0x1
 LC_SYMTAB: Final = 0x2
@@ -238,7 +241,9 @@ LC_DYLD_CHAINED_FIXUPS: Final = 0x34 | LC_REQ_DYLD
 REQUIRED: Final = frozenset(
     LC_REQ_DYLD | number for number in (0x18, 0x1C, 0x1F, 0x22, 0x23, 0x28, 0x33, 0x34, 0x35)
 )
-"""Commands with the flag LC_REQ_DYLD that dyld knows; it refuses a file with any other."""
+"""Commands with the flag LC_REQ_DYLD that dyld knows; it refuses a file with any other such
+command.
+"""
 VERSIONS: Final = (
     LC_VERSION_MIN_MACOSX,
     LC_VERSION_MIN_IPHONEOS,
@@ -259,7 +264,7 @@ class Command(NamedTuple):
     byte_order: str
 
     def unpack(self, layout: str) -> tuple[Any, ...]:
-        """Unpack the fields behind cmd and cmdsize. Raises MalformedError if it is shorter."""
+        """Unpack the fields after cmd and cmdsize. Raises MalformedError if there are too few."""
         struct = compile_layout(self.byte_order + layout)
         if len(self.contents) < 8 + struct.size:
             raise MalformedError(
@@ -309,9 +314,9 @@ def decode(name: bytes) -> str:
 
 
 def read_commands(source: Slice, header: MachHeader) -> Commands:
-    """Read all load commands; unknown types are no fault.
+    """Read all load commands; an unknown type is not a fault.
 
-    Raises MalformedError, or TooLarge if they exceed the limit.
+    Raises MalformedError, or TooLarge if the commands exceed the limit.
     """
     size = header.commands_size
     if header.command_count * 8 > size:
@@ -347,16 +352,16 @@ class MachSection(NamedTuple):
     """One section."""
 
     name: str
-    segment: str  # name of the segment that it claims to belong to
+    segment: str  # name of the segment to which the section claims to belong
     address: int
     size: int
     offset: int  # bytes from the start of the slice
     flags: int
-    relocations: int  # number or offset of relocations; not 0 if there are any
+    relocations: int  # number or offset of relocations; 0 without relocations
 
     @property
     def is_filled(self) -> bool:
-        """Whether the file has bytes for it."""
+        """Whether the file contains bytes for the section."""
         return self.flags & 0xFF not in _ZERO_FILLED
 
 
@@ -394,7 +399,7 @@ def _read_segment(header: MachHeader, command: Command) -> Segment:
 
 
 def _read_sections(header: MachHeader, command: Command, count: int) -> Iterator[MachSection]:
-    """Yield the sections behind a segment command's own fields."""
+    """Yield the sections after a segment command's own fields."""
     segment, section = (header.struct(layout) for layout in _LAYOUTS[command.type])
     start = _HEAD + segment.size
     if start + count * section.size != len(command.contents):
@@ -414,11 +419,11 @@ def _read_sections(header: MachHeader, command: Command, count: int) -> Iterator
 
 
 def _decode_padded(name: bytes) -> str:
-    """Decode a name of 16 bytes, which ends with NUL only if it is shorter."""
+    """Decode a name in a field of 16 bytes, which ends with NUL only if the name is shorter."""
     return name.partition(b"\0")[0].decode("ascii", "backslashreplace")
 
 
-# Needed dylibs, the file's own install name, and the systems that it is for.
+# Needed dylibs, the file's own install name, and the systems that the file is for.
 
 DYLIBS: Final = (
     LC_LOAD_DYLIB,
@@ -465,11 +470,11 @@ def read_needed(commands: Commands) -> tuple[Dependency, ...]:
 
 
 def _read_dylib(command: Command) -> Dependency:
-    """Return the dependency in a load command. A name's offset counts from the command's start."""
+    """Return the dependency in a load command; a name's offset counts from the command's start."""
     name, marker, _, _ = command.unpack("4I")
     flags = 0
     if marker == _USE_MARKER and name == _USE_SIZE:
-        # The fourth flag, DYLIB_USE_DELAYED_INIT, delays initialisers only: the dylib itself is
+        # The fourth flag, DYLIB_USE_DELAYED_INIT, delays only initialisers: the dylib itself is
         # loaded at once.
         (*_, flags) = command.unpack("5I")
     _require_behind(name, _NAME, command)
@@ -535,8 +540,8 @@ class Systems(NamedTuple):
 def read_systems(commands: Commands) -> Systems:
     """Return platforms, and the oldest system and SDK for macOS, else for the first platform.
 
-    A zippered dylib is for macOS and for Mac Catalyst, and has a command for each. Raises
-    MalformedError if there are two for one platform.
+    A zippered dylib is for macOS and for Mac Catalyst, and has a command for each platform. Raises
+    MalformedError if a platform has two commands.
     """
     found: dict[str, tuple[str, str]] = {}
     for command in commands.find(LC_BUILD_VERSION, *_VERSION_MIN):

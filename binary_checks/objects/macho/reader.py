@@ -1,7 +1,7 @@
 """Read Mach-O files, thin and fat, by their load commands, as dyld does.
 
-Each slice of a fat file is an object. Everything that a slice refers to must lie inside it: a
-truncated file is malformed, never empty.
+Each slice of a fat file is an object. Everything that a slice refers to must lie inside the slice:
+a truncated file is malformed, never empty.
 """
 
 from __future__ import annotations
@@ -62,14 +62,14 @@ from binary_checks.objects.macho.signature import (
 from binary_checks.objects.macho.symbols import read_symbols
 from binary_checks.objects.strings import MACHO_NAMES, NameScanner, find_opened, find_texts
 
-# Where the strings of a Mach-O file are, and the names of libraries among them.
+# The location of the strings in a Mach-O file, and the names of libraries among them.
 
 _OPENERS = ("dlopen",)
 _S_CSTRING_LITERALS = 2
 
 
 def find_name_scanner(segments: Iterable[Segment], factor: int) -> NameScanner:
-    """Return a scanner that searches strings while the file streams by."""
+    """Return a scanner that searches strings while the file is streamed."""
     found = tuple(segments)
     extents = (*_find_strings(found), *_find_constants(found))
     return NameScanner(extents, MACHO_NAMES, factor=factor)
@@ -111,7 +111,7 @@ def read_opened(
     commands: Commands,
     needed: Sequence[Dependency],
 ) -> OpenedNames:
-    """Return the names of libraries in a slice's strings, except its own and those it needs."""
+    """Return the names of libraries in a slice's strings, except its own name and needed ones."""
     known = [need.name.rpartition("/")[2] for need in needed]
     identity = commands.first(LC_ID_DYLIB)
     if identity is not None:
@@ -119,7 +119,7 @@ def read_opened(
     return find_opened(source, seen, MACHO_NAMES, known, _find_strings(segments))
 
 
-# Which parts of a Mach-O file to keep and to scan, as far as the first bytes tell.
+# The parts of a Mach-O file to keep and to scan, as far as the first bytes show them.
 
 _Range = tuple[int, int]
 
@@ -128,10 +128,10 @@ _TABLES = (LC_DYLD_EXPORTS_TRIE, LC_DYLD_CHAINED_FIXUPS, LC_CODE_SIGNATURE)
 
 
 def plan(head: bytes, size: int, factor: int) -> Plan:
-    """Plan to keep tables, not code, data or strings, which only scanners see.
+    """Plan to keep tables, but not code, data or strings, which only scanners see.
 
-    Everything is kept if the first bytes do not hold all load commands. For fat files they never
-    do: slices begin further on.
+    Everything is kept if the first bytes do not contain all load commands. For fat files they never
+    do, because slices begin later.
     """
     whole = Plan(ranges=((0, size),))
     if head[:4] in FAT:
@@ -165,7 +165,7 @@ def _find_tables(header: MachHeader, commands: Commands) -> Iterator[_Range]:
         for start, length in zip(fields[::2], fields[1::2], strict=True):
             yield start, start + length
     if not commands.find(*_OPCODES, LC_DYLD_EXPORTS_TRIE, LC_DYLD_CHAINED_FIXUPS):
-        for command in commands.find(LC_SYMTAB):  # it tells no more than the other tables
+        for command in commands.find(LC_SYMTAB):  # its contents are also in the other tables
             symbols, count, names, length = command.unpack("4I")
             yield symbols, symbols + 16 * count  # bytes of nlist_64; nlist has 12
             yield names, names + length
@@ -236,7 +236,7 @@ def _read_slice(path: str, source: Slice, observations: Observations) -> MachOFi
         minimum_os=systems.minimum_os,
         sdk=systems.sdk,
     )
-    if kind is Kind.DEBUG:  # its segments describe the stripped file
+    if kind is Kind.DEBUG:  # the segments of a debug companion describe the stripped file
         return _add_identity(found, commands)
     verify_extent(commands, header.bits, source.size)
     if kind in {Kind.RELOCATABLE, Kind.OTHER}:
@@ -263,7 +263,7 @@ def _read_loadable(
     commands: Commands,
     observations: Observations,
 ) -> MachOFile:
-    """Add what a loader reads of a slice."""
+    """Add the facts that a loader reads from a slice."""
     needed = read_needed(commands)
     segments = read_segments(header, commands)
     signature = commands.first(LC_CODE_SIGNATURE)
@@ -271,7 +271,7 @@ def _read_loadable(
     faults = find_signature_faults(source, pages, *signature.unpack("II")) if signature else ()
     imports, exports = read_symbols(found.path, source, header, commands, needed)
     parsed = Parsed(commands, segments, exports)
-    # In a file that is signed and unchanged, the tables are as the linker wrote them.
+    # In a file that is signed and unchanged, the tables are those that the linker wrote.
     refusals = find_refusals(header, parsed, intact=signature is not None and not faults)
     return replace(
         found,

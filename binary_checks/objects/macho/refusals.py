@@ -74,7 +74,7 @@ _SIZES = dict.fromkeys(VERSIONS, 16) | {
     LC_ROUTINES: 40,
     LC_ROUTINES_64: 72,
 }
-"""Sizes in bytes of load commands whose fields are not followed by a name or a list."""
+"""Sizes in bytes of load commands that end with their fields, without a name or a list."""
 _ONCE = {
     LC_SYMTAB: "LC_SYMTAB",
     LC_DYSYMTAB: "LC_DYSYMTAB",
@@ -100,14 +100,14 @@ _LINKEDIT_DATA = (
     LC_DYLD_EXPORTS_TRIE,
     LC_DYLD_CHAINED_FIXUPS,
 )
-"""Commands that are a linkedit_data_command: offset and size of a table, nothing else."""
+"""Commands that consist of a linkedit_data_command: offset and size of a table."""
 
 _DYSYMTAB_SIZES = (8, 52, 4, 4, 8, 8)
 """Bytes per entry of the tables of LC_DYSYMTAB: contents, modules (56 in a 64-bit file), external
 references, indirect symbols, external and local relocations.
 """
 
-_Extent = tuple[str, int, int]  # what it is, start and length in bytes
+_Extent = tuple[str, int, int]  # name, start and length in bytes
 
 
 def verify_extent(commands: Commands, bits: int, size: int) -> None:
@@ -160,7 +160,7 @@ def _list_symbol_tables(commands: Commands, bits: int) -> Iterator[_Extent]:
 def find_layout_faults(
     header: MachHeader, commands: Commands, segments: Sequence[Segment]
 ) -> Iterator[str]:
-    """Yield what keeps the file from being mapped. Each sentence continues the file's path."""
+    """Yield faults that prevent mapping the file. Each sentence continues the file's path."""
     yield from _judge_header(header)
     yield from _judge_commands(header, commands)
     for segment in segments:
@@ -206,7 +206,7 @@ def _judge_commands(header: MachHeader, commands: Commands) -> Iterator[str]:
         yield f"{counted}, not at {header.commands_offset + header.commands_size:#x} as it claims"
     for command in commands.find(LC_BUILD_VERSION):
         *_, tools = command.unpack("4I")
-        # build_version_command has 24 bytes, each build_tool_version behind it 8
+        # build_version_command has 24 bytes, each following build_tool_version has 8
         if 24 + 8 * tools != len(command.contents):
             yield f"has LC_BUILD_VERSION of {len(command.contents)} bytes for {tools} tools"
     yield from _judge_counts(header, commands)
@@ -228,7 +228,7 @@ def _judge_counts(header: MachHeader, commands: Commands) -> Iterator[str]:
 
 
 def _judge_segment(header: MachHeader, segment: Segment) -> Iterator[str]:
-    """Yield faults of one segment. It begins at a page, in memory and in the file."""
+    """Yield faults of one segment, which must begin at a page in memory and in the file."""
     what = f"has segment {segment.name}"
     if segment.wide != (header.bits == 64):
         yield f"{what} of {64 if segment.wide else 32} bits in a file of {header.bits}"
@@ -243,7 +243,7 @@ def _judge_segment(header: MachHeader, segment: Segment) -> Iterator[str]:
 
 
 def _judge_sections(segment: Segment) -> Iterator[str]:
-    """Yield sections outside their segment, or at another place in it than in memory."""
+    """Yield sections outside of their segment, or whose offsets in memory and in file differ."""
     end = segment.address + segment.memory
     for section in segment.sections:
         stop = section.address + section.size
@@ -282,7 +282,7 @@ def _judge_order(segments: Sequence[Segment]) -> Iterator[str]:
 
 
 def _judge_text(header: MachHeader, segments: Sequence[Segment]) -> Iterator[str]:
-    """Yield faults of __TEXT, which must map header and load commands, to read and to execute."""
+    """Yield faults of __TEXT, which must map header and load commands, readable and executable."""
     text = next((segment for segment in segments if segment.name == "__TEXT"), None)
     if text is None:
         yield "has no segment __TEXT"
@@ -298,7 +298,7 @@ def _judge_text(header: MachHeader, segments: Sequence[Segment]) -> Iterator[str
 def _judge_linkedit(
     header: MachHeader, commands: Commands, segments: Sequence[Segment]
 ) -> Iterator[str]:
-    """Yield tables outside __LINKEDIT, the only segment that dyld reads them from."""
+    """Yield tables outside of __LINKEDIT, the only segment from which dyld reads them."""
     linkedit = next((segment for segment in segments if segment.name == "__LINKEDIT"), None)
     if linkedit is None:
         yield "has no segment __LINKEDIT"
@@ -318,7 +318,7 @@ def _judge_linkedit(
 
 def _list_tables(header: MachHeader, commands: Commands) -> Iterator[tuple[str, int, int]]:
     for what, start, length in _list_linkedit(commands, header.bits):
-        if length or start > header.commands_offset:  # an empty table at offset 0 is an absent one
+        if length or start > header.commands_offset:  # an empty table at offset 0 counts as absent
             yield what, start, length
 
 
@@ -344,7 +344,7 @@ def _judge_symbol_counts(commands: Commands) -> Iterator[str]:
 
 
 class Parsed(NamedTuple):
-    """The parts of a slice that have been read already."""
+    """The parts of a slice that were already read."""
 
     commands: Commands
     segments: Sequence[Segment]
@@ -354,8 +354,8 @@ class Parsed(NamedTuple):
 def find_refusals(header: MachHeader, parsed: Parsed, *, intact: bool) -> tuple[str, ...]:
     """Return why dyld refuses to load a file, from the outermost header inwards.
 
-    The export trie of a file that is ``intact`` (its signature's hashes match) is not walked, since
-    its linker wrote it. Raises MalformedError.
+    The export trie of a file that is ``intact`` (its signature's hashes match) is not walked,
+    because its linker wrote the trie. Raises MalformedError.
     """
     if not intact and isinstance(parsed.exports, MachOExports):
         parsed.exports.verify()

@@ -1,8 +1,8 @@
-"""Verify a code signature as far as the bytes tell: the hash of every page.
+"""Verify the part of a code signature that depends only on the file: the hash of every page.
 
 The structures are those of xnu's <kern/cs_blobs.h>; their numbers are big-endian. On arm64 a
-process is killed at the first page with a wrong hash. Any tool that edits a file after it was
-linked, and does not sign it again, leaves such pages.
+process is killed at the first page with a wrong hash. A tool that edits a file after linking
+without signing it again leaves such pages.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 from binary_checks.errors import MalformedError
 from binary_checks.objects.macho.header import Slice
 
-# The pages of a signed file are hashed while it streams by, so that they need not be kept. The
-# signature, at the end of the file, states their size; its own length, which is known before,
-# allows only one.
+# The pages of a signed file are hashed while the file is streamed, so that they need not be kept.
+# The signature at the end of the file states their size. Earlier only the signature's length is
+# known, which permits a single page size.
 
 _SMALL_PAGE, _LARGE_PAGE = 4096, 16384
 _DIGEST = 32  # bytes of a SHA-256
@@ -37,11 +37,11 @@ class PageScanner:
         self.limit = limit
         self.page_size = page_size
         self._seen = 0
-        self._begun = sha256()  # of the page that is not complete yet
+        self._begun = sha256()  # hash of the page that is not complete yet
         self._digests = bytearray()
 
     def see(self, piece: bytes) -> Iterable[tuple[int, bytes]]:
-        """Take the next piece of the file; nothing of it has to be kept."""
+        """Hash the next piece of the file; none of its bytes must be kept."""
         view = memoryview(piece)[: self.limit - self._seen]
         step = self.page_size
         place = -self._seen % step  # where the next page begins in the piece
@@ -59,7 +59,7 @@ class PageScanner:
 
     @property
     def digests(self) -> bytes | None:
-        """The joined digests of all pages; None if the file did not stream by up to the limit."""
+        """The joined digests of all pages; None if the file was not streamed up to the limit."""
         if self._seen < self.limit:
             return None
         rest = self._begun.digest() if self.limit % self.page_size else b""
@@ -82,17 +82,17 @@ _HASHES: dict[int, tuple[str, _Hash, int]] = {
     3: ("truncated SHA-256", hashlib.sha256, 20),
     4: ("SHA-384", hashlib.sha384, 48),
 }
-"""By hash type (CS_HASHTYPE_*): name, function, bytes of the digest that are kept."""
-# Hash types from weak to strong; the kernel takes the strongest code directory.
+"""Hash type (CS_HASHTYPE_*) -> name, function, bytes of the digest that are stored."""
+# Hash types from weak to strong; the kernel uses the strongest code directory.
 _RANK = (1, 3, 2, 4)
 
-_BLOB = Struct(">2I")  # CS_SuperBlob: magic, bytes of the whole; a number of parts follows
+_BLOB = Struct(">2I")  # CS_SuperBlob: magic, total length in bytes; followed by the number of parts
 _INDEX = Struct(">2I")  # CS_BlobIndex: slot, offset from the start of the SuperBlob
 # CS_CodeDirectory: magic, length, version, flags, hashOffset, identOffset, nSpecialSlots,
 # nCodeSlots, codeLimit, hashSize, hashType, platform, log2 of the page size, spare
 _DIRECTORY = Struct(">9I4BI")
 _LIMIT_64 = Struct(">Q")
-_LIMIT_64_OFFSET = 56  # of codeLimit64 in a code directory, in bytes
+_LIMIT_64_OFFSET = 56  # offset of codeLimit64 in a code directory, in bytes
 _WITH_LIMIT_64 = 0x20300  # CS_SUPPORTSCODELIMIT64: oldest version with that field
 _MOST_BLOBS = 64  # parts; real signatures have some five
 _CHUNK = 1 << 20  # bytes hashed at a time
@@ -100,11 +100,11 @@ _SMALLEST_PAGE = 1 << 9  # bytes
 
 
 class CodeDirectory(NamedTuple):
-    """What a signature states about the pages of code."""
+    """Facts that a signature states about the pages of code."""
 
     hash_type: int
-    limit: int  # bytes of the slice that are signed
-    page_size: int  # bytes; 0 if everything is one page
+    limit: int  # number of signed bytes in the slice
+    page_size: int  # bytes; 0 if all bytes are one page
     hashes: bytes
 
     @property
@@ -116,10 +116,10 @@ class CodeDirectory(NamedTuple):
 def find_signature_faults(
     source: Slice, seen: PageScanner | None, start: int, size: int
 ) -> tuple[str, ...]:
-    """Return what is wrong with the code signature at an offset of the slice; () for nothing.
+    """Return faults of the code signature at an offset of the slice; () if there are none.
 
-    If a scanner has ``seen`` its pages stream by, they are not hashed again. Raises TooLarge if it
-    has more parts than the limit.
+    If the scanner ``seen`` has hashed the pages while the file was streamed, they are not hashed
+    again. Raises TooLarge if the signature has more parts than the limit.
     """
     try:
         directory = _choose(_read_directories(source, source.read(start, size)))
@@ -162,7 +162,7 @@ def _read_directory(signature: bytes, place: int) -> CodeDirectory:
 
 
 def _choose(directories: Iterator[CodeDirectory]) -> CodeDirectory:
-    """Return the strongest code directory, the one that the kernel uses."""
+    """Return the strongest code directory, which the kernel uses."""
     known = [item for item in directories if item.hash_type in _RANK]
     if not known:
         raise MalformedError("the code signature has no code directory of a known hash type")
@@ -172,7 +172,7 @@ def _choose(directories: Iterator[CodeDirectory]) -> CodeDirectory:
 def _verify(
     source: Slice, seen: PageScanner | None, directory: CodeDirectory, signature_start: int
 ) -> Iterator[str]:
-    """Yield what is wrong with the hashes of a code directory."""
+    """Yield faults of the hashes in a code directory."""
     name, _, length = _HASHES[directory.hash_type]
     limit, page_size = directory.limit, directory.step
     if limit > signature_start or (page_size < _SMALLEST_PAGE and directory.page_size):
@@ -196,7 +196,7 @@ def _verify(
 
 
 def _find_seen_hashes(seen: PageScanner | None, directory: CodeDirectory) -> bytes | None:
-    """Return the hashes of pages that streamed by, if they are those of the code directory."""
+    """Return the hashes of streamed pages if they are for the code directory's pages, else None."""
     if seen is None or directory.hash_type != _SHA_256:
         return None
     same = (seen.limit, seen.page_size) == (directory.limit, directory.page_size)
@@ -211,7 +211,7 @@ def _hash_all_pages(source: Slice, directory: CodeDirectory) -> bytes:
 
 
 def _hash_pages(source: Slice, limit: int, page_size: int, hash_: _Hash) -> Iterator[bytes]:
-    # In multiples of the page size, since both are powers of 2.
+    # A multiple of the page size, because both are powers of 2.
     for start in range(0, limit, _CHUNK):
         chunk = memoryview(source.read(start, min(_CHUNK, limit - start)))
         for place in range(0, len(chunk), page_size):
@@ -219,7 +219,7 @@ def _hash_pages(source: Slice, limit: int, page_size: int, hash_: _Hash) -> Iter
 
 
 def _hash_large_pages(source: Slice, limit: int, page_size: int, hash_: _Hash) -> Iterator[bytes]:
-    """Yield the digest of pages that are read in several chunks."""
+    """Yield the digest of each page, if pages must be read in several chunks."""
     for start in range(0, limit, page_size):
         end = min(start + page_size, limit)
         hashed = hash_(b"")

@@ -1,4 +1,4 @@
-"""Read the imports and exports of a Mach-O file; names stay bytes until they are asked for.
+"""Read the imports and exports of a Mach-O file; names are decoded only on demand.
 
 Formats are defined in <mach-o/loader.h> (opcodes, export flags), <mach-o/fixup-chains.h> and
 <mach-o/nlist.h>.
@@ -33,14 +33,14 @@ from binary_checks.objects.macho.header import (
     decode,
 )
 
-# How numbers and names are encoded. Numbers of the export trie and of bind opcodes are unsigned
+# The encoding of numbers and names. Numbers in the export trie and in bind opcodes are unsigned
 # LEB128. Compilers put an underscore before each name of C.
 
 _MOST_BITS = 63
 
 
 def read_uleb(data: bytes, place: int) -> tuple[int, int]:
-    """Return the number at an offset and the offset behind it.
+    """Return the number at an offset, and the offset after it.
 
     Raises MalformedError for a number of more than 64 bits, IndexError at the end of the data.
     """
@@ -60,7 +60,7 @@ def read_uleb(data: bytes, place: int) -> tuple[int, int]:
 
 
 def join_names(names: Iterable[bytes]) -> bytes:
-    """Join many names into one bytes object, with a NUL before and behind each."""
+    """Join many names into one bytes object, with a NUL before and after each."""
     return b"\0".join((b"", *names, b""))
 
 
@@ -103,7 +103,7 @@ def library_of(name: bytes, ordinal: int, libraries: Mapping[int, str]) -> str:
 
 
 # The export trie: names with a common prefix share the nodes of the prefix. A node has a ULEB size
-# of its export information (0: no export), that information, a byte with the number of its edges,
+# of its export information (0: no export), the information itself, a byte with the number of edges,
 # and for each edge a NUL-terminated label and the ULEB offset of a child from the start of the
 # trie.
 
@@ -112,37 +112,36 @@ REEXPORT: Final = 0x8  # EXPORT_SYMBOL_FLAGS_REEXPORT: an ordinal and a name fol
 # EXPORT_SYMBOL_FLAGS_KIND_MASK; kinds are regular 0, thread-local 1, absolute 2
 _KIND, _ABSOLUTE = 3, 2
 _RESOLVER = 0x10  # EXPORT_SYMBOL_FLAGS_STUB_AND_RESOLVER: two addresses follow
-_PLAIN = frozenset({0, 1, 2, 4, 5, 6})  # values of flags if an address follows and nothing else
+_PLAIN = frozenset({0, 1, 2, 4, 5, 6})  # flags of exports that are followed only by an address
 
 Export = tuple[bytes, int, int]
-"""Name, flags, and the ordinal of the dylib that a re-export refers to (negative ones as in
-Bind).
-"""
+"""Name, flags, and the ordinal of the dylib that a re-export refers to (negative as in Bind)."""
 
 _Way = tuple[int, bytes, int, int]
-"""A node, the prefix that it stands for, and the range of sorted names with that prefix: from,
-to.
+"""A node, the prefix that it stands for, and the first and last index of sorted names with that
+prefix.
 """
 
 _WORD = 0xFFFFFFFF  # dyld reads ordinals as signed integers of 32 bits
 _SIGN = 0x80000000
 _MOST_OF_NAMES = 1 << 28
-"""Limit on the bytes of all names; those of the largest libraries have some ten million."""
+"""Limit on the bytes of all names; the largest libraries have some ten million."""
 _LONGEST = 64 * 1024
 _REPETITION = 256
-"""Limit on the bytes of all names, as a multiple of the trie's; real tries stay below 40."""
+"""Limit on the bytes of all names, as a multiple of the trie's size; real tries stay below 40."""
 _BEYOND = "the exports trie runs beyond its end"
 
 
 def walk_trie(trie: bytes, factor: int = 1) -> Iterator[Export]:
-    """Yield all exports. Raises MalformedError, or TooLarge for names that explode.
+    """Yield all exports. Raises MalformedError, or TooLarge if names exceed the limits.
 
-    A second edge to a node may close a cycle, and no linker writes one, so it is malformed.
+    A second edge to a node may close a cycle, and no linker writes such an edge, so it is
+    malformed.
     """
     if not trie:
         return
     visited = bytearray(len(trie))
-    # Prefixes count too, since the name of a node is copied for each edge.
+    # Prefixes count, too, since the name of a node is copied for each edge.
     most, length = min(_REPETITION * len(trie), _MOST_OF_NAMES * factor), 0
     waiting = [(0, b"")]
     try:
@@ -177,10 +176,10 @@ def walk_trie(trie: bytes, factor: int = 1) -> Iterator[Export]:
 
 
 def _require_whole(trie: bytes, place: int, size: int) -> None:
-    """Raise MalformedError if an export has another size than its node states, or no known kind."""
+    """Raise MalformedError for an export of unknown kind, or not of the size in its node."""
     flags, end = trie[place], place + size
     is_number = size > 1 and trie[end - 1] < 0x80 and (size == 2 or trie[end - 2] >= 0x80)
-    if size > 3:  # no byte before the last may end the number
+    if size > 3:  # only the last byte may end the number
         is_number = is_number and min(trie[place + 1 : end - 2]) >= 0x80
     if is_number and flags in _PLAIN:  # the usual case
         return
@@ -199,12 +198,12 @@ def _require_whole(trie: bytes, place: int, size: int) -> None:
 
 
 def find_in_trie(trie: bytes, names: Sequence[bytes]) -> Iterator[tuple[bytes, int]]:
-    """Yield the names that the trie has, each with its node; ``names`` must be sorted.
+    """Yield the given names that the trie contains, each with its node; ``names`` must be sorted.
 
-    Raises MalformedError for faults of the nodes that are visited.
+    Raises MalformedError for faults of the visited nodes.
     """
     waiting: list[_Way] = [(0, b"", 0, len(names))] if trie and names else []
-    budget = len(trie)  # edges visited once each have at most so many bytes
+    budget = len(trie)  # if each edge is visited only once, the edges have at most this many bytes
     try:
         while waiting:
             node, beginning, first, last = waiting.pop()
@@ -225,7 +224,7 @@ def find_in_trie(trie: bytes, names: Sequence[bytes]) -> Iterator[tuple[bytes, i
 
 
 def _choose(trie: bytes, place: int, names: Sequence[bytes], way: _Way) -> tuple[list[_Way], int]:
-    """Return the edges that lead to some of the names, and the offset behind the last one read."""
+    """Return the edges that lead to some of the names, and the offset after the last edge read."""
     _, beginning, first, last = way
     ways: list[_Way] = []
     depth, start, left = len(beginning), first, last - first
@@ -270,7 +269,7 @@ def read_export(trie: bytes, name: bytes, node: int) -> Export:
 
 
 def _read_export(trie: bytes, place: int, name: bytes) -> Export:
-    """Return the export at an offset of the trie, behind the size of its node."""
+    """Return the export at an offset of the trie, after the size of its node."""
     flags = trie[place]
     if flags & ~WEAK_DEFINITION == 0:
         return name, flags, 0
@@ -283,19 +282,19 @@ def _read_export(trie: bytes, place: int, name: bytes) -> Export:
 # Exports as a symbol table of the model.
 
 _FEW_EXPORTS, _BYTES_PER_NAME = 8, 32
-"""Once more names than these were found (a few, plus one for each 32 bytes of the trie), the whole
-trie is read, which is faster than more lookups.
+"""If more names were found (8, plus one for each 32 bytes of the trie), the complete trie is read,
+which is faster than further lookups.
 """
 _UNDERSCORE_FIRST = b"\0\1_"
-"""How a trie begins if all its names begin with an underscore, as those of C do."""
+"""Beginning of a trie whose names all begin with an underscore, as in C."""
 
 
 class MachOExports(SymbolTable):
     """The exports of one object, read from its trie.
 
-    A name is looked up as dyld does it, without reading other parts of the trie. A malformed part
-    is noticed when it is visited, and the check that asked then reports "not inspected"; call
-    `verify` to read everything beforehand.
+    A name is looked up as by dyld, without reading other parts of the trie. A malformed part is
+    noticed only when it is visited; the check that asked for it then reports "not inspected". Call
+    `verify` to read the complete trie beforehand.
     """
 
     def __init__(
@@ -307,11 +306,11 @@ class MachOExports(SymbolTable):
         self._text: bytes | None = None  # all names, if they have been read
         self._names: frozenset[str] | None = None
         self._factor = factor
-        self._asked: set[str] = set()  # names looked up so far; then the ones found among them
+        self._asked: set[str] = set()  # names looked up so far; below, only the found ones
         self._found: set[str] = set()
 
     def verify(self) -> None:
-        """Read the whole trie. Raises MalformedError, or TooLarge for names that explode."""
+        """Read the complete trie. Raises MalformedError, or TooLarge if names exceed the limits."""
         names = []
         for name, _, ordinal in walk_trie(self._trie, self._factor):
             names.append(name)
@@ -332,7 +331,7 @@ class MachOExports(SymbolTable):
         return self._names
 
     def among(self, names: Iterable[str]) -> frozenset[str]:
-        """Return those of ``names`` that the trie has."""
+        """Return the given names that the trie contains."""
         wanted = frozenset(names)
         often = (_FEW_EXPORTS + len(self._found)) * _BYTES_PER_NAME > len(self._trie)
         # A backslash begins our own escapes.
@@ -396,11 +395,11 @@ Ordinals of dylibs begin with 1. Special ones (BIND_SPECIAL_DYLIB_*): 0 is the f
 main executable, -2 flat lookup, -3 weak lookup.
 """
 Binds = Mapping[tuple[int, bool], list[bytes]]
-"""Symbols by ordinal and whether they may be missing."""
+"""(ordinal, whether the symbols may be missing) -> symbols."""
 
 
 def group_binds(binds: Iterable[Bind]) -> Binds:
-    """Group symbols by ordinal and whether they may be missing."""
+    """Group symbols by ordinal and by whether they may be missing."""
     groups: dict[tuple[int, bool], list[bytes]] = defaultdict(list)
     for name, ordinal, weak in binds:
         groups[ordinal, weak].append(name)
@@ -414,13 +413,13 @@ _LAST_OPERATION = 0xD1  # BIND_SUBOPCODE_THREADED_APPLY, the highest
 _WEAK_IMPORT = 1  # BIND_SYMBOL_FLAGS_WEAK_IMPORT
 _IMMEDIATE = {_SET_ORDINAL | number: number for number in range(16)}
 _IMMEDIATE |= {_SET_SPECIAL_ORDINAL | number & 0xF: number for number in range(-15, 1)}
-"""Ordinals that are encoded in the low four bits of an opcode; special ones are negative there."""
+"""Ordinals encoded in the low four bits of an opcode; there, special ordinals are negative."""
 
 _NUMBER = rb"[\x80-\xff]{0,9}[\x00-\x7f]"  # ULEB128 of up to ten bytes
 # BIND_OPCODE_DO_BIND, _ADD_ADDR_IMM_SCALED; _ADD_ADDR_ULEB; _ULEB_TIMES_SKIPPING_ULEB
 _BINDING = rb"[\x90-\x9f\xb0-\xbf]|[\xa0-\xaf]%b|[\xc0-\xcf]%b%b" % ((_NUMBER,) * 3)
 # Opcodes for the place and kind of a bind: type, addend, segment and offset. BIND_OPCODE_THREADED
-# (0xD0, 0xD1) is arm64e's, whose symbols are bound by 0x90 too.
+# (0xD0, 0xD1) is only for arm64e, which also binds symbols by 0x90.
 _PLACING = rb"[\x50-\x5f\xd1]|[\x60-\x8f\xd0]" + _NUMBER
 _DONE = rb"[\x00-\x0f]"  # BIND_OPCODE_DONE
 _ORDINAL = rb"(?: [\x10-\x1f\x30-\x3f] | [\x20-\x2f]" + _NUMBER + rb")"
@@ -435,8 +434,8 @@ _ANY_RUN = rb"""
     (?: %(binding)b | %(placing)b){0,99}
 """
 """A run of opcodes: an ordinal, a symbol, and a bind, each optional."""
-# A simpler run to match, as linkers write it: a symbol, with or without a new ordinal, and its
-# binds; or further binds. The last alternative takes everything that is neither.
+# A simpler run, as linkers write it: a symbol, with or without a new ordinal, and its binds; or
+# further binds. The last alternative matches everything else.
 _USUAL_RUN = rb"""
     (?:%(placing)b){0,99} (%(ordinal)b? %(symbol)b) \x00
     (?:%(placing)b){0,99} (?:%(binding)b) (?: %(binding)b | %(placing)b){0,99}
@@ -446,7 +445,7 @@ _USUAL_RUN = rb"""
 _USUAL_LAZY_RUN = (
     rb"(?:[\x70-\x7f]%(number)b)? (%(ordinal)b? %(symbol)b) \x00 [\x90-\x9f] \x00* | .+"
 )
-# A symbol that no real table has, and not the end of a truncated number.
+# A symbol that no real table contains; it cannot complete a truncated number.
 _MARK = b"\x40" + b"\xff" * 10
 _MOST_AT_ONCE = 1 << 22  # bytes
 
@@ -457,21 +456,22 @@ def _compile(run: bytes, placing: bytes = _PLACING) -> re.Pattern[bytes]:
 
 
 def read_opcodes(opcodes: bytes, *, lazy: bool) -> Binds:
-    """Return what a table of LC_DYLD_INFO binds. Raises MalformedError.
+    """Return the symbols that a table of LC_DYLD_INFO binds. Raises MalformedError.
 
-    In a lazy table BIND_OPCODE_DONE follows each symbol, in the others it ends the table. Ordinal
-    and symbol hold until they are set again; further binds of the same symbol are not repeated.
+    In a lazy table BIND_OPCODE_DONE follows each symbol, in other tables it ends the table. Ordinal
+    and symbol stay valid until they are set again; further binds of the same symbol are not
+    repeated.
     """
     if len(opcodes) < _MOST_AT_ONCE:
         usual_run = _compile(_USUAL_LAZY_RUN if lazy else _USUAL_RUN)
         runs = usual_run.findall(opcodes.rstrip(b"\0") + _MARK + b"\0\x90")
-        if runs.pop() == _MARK:  # nothing unusual before the mark
+        if runs.pop() == _MARK:  # all opcodes before the mark are usual ones
             return _group_runs(runs)
     return group_binds(_step_through(opcodes, lazy=lazy))
 
 
 def _group_runs(runs: Iterable[bytes]) -> Binds:
-    """Group the symbols of usual runs; an ordinal holds for the symbols that follow."""
+    """Group the symbols of usual runs; an ordinal is valid for all following symbols."""
     groups: dict[tuple[int, bool], list[bytes]] = defaultdict(list)
     ordinal = 0
     for run in filter(None, runs):
@@ -523,9 +523,9 @@ bits of lib_ordinal, bits before name_offset.
 
 
 def read_chained_imports(table: bytes, byte_order: str) -> Binds:
-    """Return all imports of LC_DYLD_CHAINED_FIXUPS: a loader looks up all of them.
+    """Return all imports of LC_DYLD_CHAINED_FIXUPS, because a loader looks up all of them.
 
-    Raises MalformedError, or TooLarge for names that explode.
+    Raises MalformedError, or TooLarge if names exceed the limits.
     """
     # dyld_chained_fixups_header: fixups_version, starts_offset, imports_offset, symbols_offset,
     # imports_count, imports_format, symbols_format (0: names are not compressed)
@@ -557,7 +557,7 @@ def _unpack(key: int, bits: int) -> tuple[int, bool]:
     """Return ordinal and weak_import from the low bits of an import."""
     ordinals = (1 << bits) - 1
     ordinal = key & ordinals
-    if ordinal > ordinals - 15:  # the highest values are the negative, special ordinals
+    if ordinal > ordinals - 15:  # the highest values stand for negative, special ordinals
         ordinal -= ordinals + 1
     return ordinal, bool(key >> bits)
 
@@ -575,7 +575,7 @@ def _read_names(table: bytes, names: int, entries: array[int], before: int) -> I
 
 def _find_names(table: bytes, starts: Iterable[int]) -> Iterator[bytes]:
     """Yield the name at each offset, and limit their total length."""
-    most, length = 4 * len(table), 0  # names may overlap, but those of real files do not
+    most, length = 4 * len(table), 0  # names may overlap, but in real files they do not
     for start in starts:
         stop = table.find(0, start)
         if stop < 0:
@@ -663,7 +663,7 @@ def _read_entries(source: Slice, header: MachHeader, command: Command) -> Iterat
 # Imports as a symbol table of the model: one bytes object of names for each library.
 
 SELF = 0
-EVERYWHERE = -2  # flat lookup, as ``-undefined dynamic_lookup`` makes it for the names of Python
+EVERYWHERE = -2  # flat lookup, which ``-undefined dynamic_lookup`` makes for symbols of Python
 WEAK_LOOKUP = -3  # one definition for the whole process, such as ``operator new``
 
 _Group = tuple[str, bool]  # the library, and whether its symbols may be missing
@@ -692,7 +692,7 @@ class MachOImports(SymbolTable):
 
     @cached_property
     def _groups(self) -> Mapping[_Group, frozenset[str]]:
-        """The names in each group. A symbol of two tables may be missing only if both say so."""
+        """The names in each group; a symbol in two tables may be missing only if both allow it."""
         groups: dict[_Group, frozenset[str]] = {}
         for (ordinal, weak), text in self._texts.items():
             names = frozenset(decode_names(text))
@@ -720,7 +720,7 @@ class MachOImports(SymbolTable):
 
     @cached_property
     def strong(self) -> Mapping[str, frozenset[str]]:
-        """The names that must be there, by the library that must define them."""
+        """The names that must not be missing, by the library that must define them."""
         return {library: names for (library, weak), names in self._groups.items() if not weak}
 
     def find(self, name: str) -> tuple[Symbol, ...]:
@@ -732,7 +732,7 @@ class MachOImports(SymbolTable):
         )
 
     def among(self, names: Iterable[str]) -> frozenset[str]:
-        """Return those of ``names`` that are imported; a few are looked up without decoding all."""
+        """Return the given names that are imported; a few are looked up without decoding all."""
         wanted = frozenset(names)
         return wanted & self.names if len(wanted) > _FEW else frozenset(filter(self._has, wanted))
 
@@ -769,7 +769,7 @@ def read_symbols(
     commands: Commands,
     needed: Sequence[Dependency],
 ) -> tuple[SymbolTable, SymbolTable]:
-    """Return imports and exports; an export trie is not walked yet. Raises MalformedError."""
+    """Return imports and exports; the export trie is not read yet. Raises MalformedError."""
     libraries = {number: item.name for number, item in enumerate(needed, 1)}
     libraries |= {_MAIN_EXECUTABLE: MAIN_EXECUTABLE, EVERYWHERE: "", WEAK_LOOKUP: ""}
     opcodes = commands.first(LC_DYLD_INFO, LC_DYLD_INFO_ONLY)
@@ -789,7 +789,7 @@ def _read_exports(
     trie: Command | None,
     libraries: Mapping[int, str],
 ) -> SymbolTable:
-    """Read the trie, which has its own load command or is part of LC_DYLD_INFO."""
+    """Read the trie, which has a load command of its own or is part of LC_DYLD_INFO."""
     # dyld_info_command: offset and size of rebase, bind, weak bind, lazy bind and export tables
     start, size = opcodes.unpack("10I")[8:] if opcodes else (0, 0)
     if trie is not None:
@@ -805,7 +805,7 @@ def _read_binds(
     """Return the symbols that a loader binds, from LC_DYLD_INFO and chained fixups."""
     found = []
     if opcodes is not None:
-        # The weak table is not read: its symbols are in the other tables too, or may be missing.
+        # The weak table is not read: its symbols are also in other tables, or may be missing.
         _, _, eager, eager_size, _, _, lazy, lazy_size, *_ = opcodes.unpack("10I")
         found.append(read_opcodes(source.read(eager, eager_size), lazy=False))
         found.append(read_opcodes(source.read(lazy, lazy_size), lazy=True))
@@ -818,7 +818,7 @@ def _read_binds(
 def _read_symbol_table(
     source: Slice, header: MachHeader, commands: Commands, libraries: Mapping[int, str]
 ) -> tuple[SymbolTable, SymbolTable]:
-    """Return imports and exports of a file without dyld's tables: only LC_SYMTAB is left."""
+    """Return imports and exports of a file that has LC_SYMTAB, but none of dyld's tables."""
     command = commands.first(LC_SYMTAB)
     if command is None:
         return NO_SYMBOLS, NO_SYMBOLS
