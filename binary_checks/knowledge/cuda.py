@@ -1,4 +1,4 @@
-"""CUDA: whether a package relates to it, drivers it needs, its answers and versions."""
+"""CUDA: whether a package is related to it, needed drivers, answers and versions."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from binary_checks.model.requests import CudaRequest
 from binary_checks.model.requires_dist import read_requirement
 from binary_checks.model.system import read_numbers
 
-# Whether a package relates to CUDA at all.
+# Whether a package is related to CUDA at all.
 
 _ACCELERATED = re.compile(r"(?i)cuda|nvidia|gpu|rocm|hip|xpu|cu1\d|numba|rapids|opencl|vulkan")
 _FRAMEWORKS = re.compile(r"(?i)(?:torch|triton|cupy|jax(?:lib)?|tensorflow|paddle\w*|mxnet)\b")
@@ -79,10 +79,10 @@ def require_gpu_build(package: Package) -> None:
 
 
 def require_trace_of_gpu(package: Package) -> None:
-    """Raise NotApplicable if its objects, all read, and its metadata show no accelerator.
+    """Raise NotApplicable if no object and no metadata show an accelerator, and all were read.
 
     An example is PyPI's torch for Windows, which has no label. A package that only opens CUDA's
-    libraries, or requires a package that may work on a GPU, does show one.
+    libraries, or requires a package that may work on a GPU, does show an accelerator.
     """
     claims = list(claim_accelerators(package))
     if not claims or not all(claim.by_absence for claim in claims):
@@ -100,17 +100,17 @@ def opens_accelerator(package: Package) -> bool:
 
 
 def speaks_of_accelerator(package: Package) -> bool:
-    """Return whether its name or a requirement contains a word for an accelerator."""
+    """Return whether the package's name or a requirement contains a word for an accelerator."""
     return any(map(_ACCELERATED.search, (package.name, *package.claims.requirements)))
 
 
 def requires_framework(package: Package) -> bool:
-    """Return whether it requires a package that may work on a GPU on its behalf."""
+    """Return whether the package requires another one that may work on a GPU on its behalf."""
     return any(map(_FRAMEWORKS.match, package.claims.requirements))
 
 
 def list_promised(package: Package) -> tuple[str, ...]:
-    """Return the CUDA versions that its name and label promise, else those that its bytes need."""
+    """Return the CUDA versions promised by name and label, else those that the bytes need."""
     named = (each.claim for each in claim_by_name(package) if each.aspect == "accelerator")
     for claims in (named, claim_accelerators(package)):
         values = (each.value.partition(" ") for each in claims)
@@ -122,7 +122,7 @@ def list_promised(package: Package) -> tuple[str, ...]:
 def _claims(package: Package) -> Iterator[bool]:
     yield cuda_of_name(package.name) is not None or bool(cuda_of_label(package.claims.variant))
     yield is_for_cpu(package)
-    # Few requirements are NVIDIA's, and parsing all takes time.
+    # Few requirements are NVIDIA's, and parsing all of them takes time.
     likely = [
         text for text in package.claims.requirements if "cu" in text.lower() or "nv" in text.lower()
     ]
@@ -134,14 +134,14 @@ def _claims(package: Package) -> Iterator[bool]:
 # The lowest NVIDIA driver for a CUDA build, from NVIDIA's compatibility tables.
 #
 # From CUDA 11 on, a build runs on every driver for its major version; earlier builds need the
-# driver of their own release. PTX is the exception: a driver does not compile PTX of a newer
-# toolkit than its own ("CUDA Compatibility", minor version compatibility, limitations).
+# driver of their own release. PTX is the exception: a driver does not compile PTX of a toolkit
+# newer than the driver's own ("CUDA Compatibility", minor version compatibility, limitations).
 #
 # Sources are the release notes of the toolkits up to 13.3 (table "CUDA Toolkit and Corresponding
 # Driver Versions"), and the release history of PTX in its manual.
 
-# CUDA Compatibility, table 1, and table 2 of the toolkit's release notes. Those of CUDA 13 have one
-# number for all systems.
+# CUDA Compatibility, table 1, and table 2 of the toolkit's release notes. The drivers of CUDA 13
+# have the same number for all systems.
 _OF_MAJORS = {
     11: ("450.80.02", "452.39"),
     12: ("525.60.13", "528.33"),
@@ -177,13 +177,14 @@ _OF_TOOLKITS = {
     "12.7": ("565", "565"),  # a driver without a toolkit; from the manual of PTX
     "12.8": ("570.26", "570.65"),
     "12.9": ("575.51.03", "576.02"),
-    # From here on the notes have none for Windows, where the toolkit no longer contains a driver.
+    # From this version on, the notes state none for Windows, where the toolkit no longer contains a
+    # driver.
     "13.0": ("580.65.06", "580"),
     "13.1": ("590.44.01", "590"),
     "13.2": ("595.45.04", "595"),
     "13.3": ("610.43.02", "610"),
 }
-"""Drivers released with the first release of each toolkit: they support all of it."""
+"""Drivers of the first release of each toolkit, which support the complete toolkit."""
 _CUDA_OF_PTX = {
     "6.0": "9.0",
     "6.1": "9.1",
@@ -224,7 +225,7 @@ def lowest_driver(cuda: str, system: str) -> str:
 
 
 def driver_of_toolkit(cuda: str, system: str) -> str:
-    """Return the driver released with a toolkit, which supports all of it, or "" if unknown."""
+    """Return the driver released with a toolkit, which supports it completely; "" if unknown."""
     drivers = _OF_TOOLKITS.get(cuda)
     if drivers is None or system not in ("linux", "windows"):
         return ""
@@ -232,7 +233,7 @@ def driver_of_toolkit(cuda: str, system: str) -> str:
 
 
 def cuda_of_ptx(version: str) -> str:
-    """Return the first toolkit that writes that version of PTX, "12.8" for "8.7", or ""."""
+    """Return the first toolkit that writes a version of PTX, "12.8" for "8.7"; "" if unknown."""
     return _CUDA_OF_PTX.get(version, "")
 
 
@@ -254,7 +255,7 @@ def is_driver(text: str) -> bool:
 def exceeds_driver(needed: str, driver: str) -> bool:
     """Return whether the needed driver is newer than the given one.
 
-    Only the parts that both versions have are compared: "580" is any version of 580.
+    Only the parts that both versions have are compared: "580" stands for any version of 580.
     """
     one, other = (read_numbers(each) if each else () for each in (needed, driver))
     length = min(len(one), len(other))
@@ -262,21 +263,21 @@ def exceeds_driver(needed: str, driver: str) -> bool:
 
 
 def is_newer_driver(one: str, other: str) -> bool:
-    """Return whether the first of two driver versions is newer."""
+    """Return whether ``one`` is a newer driver version than ``other``."""
     return read_numbers(one) > read_numbers(other)
 
 
-# What a package answered about CUDA, and why an answer is missing.
+# A package's answers about CUDA, and why an answer is missing.
 
 
 def require_question(value: str, keys: str) -> None:
-    """Raise NotApplicable if the profile has no expression to ask."""
+    """Raise NotApplicable if the profile has no expression for the question."""
     if not value:
         raise NotApplicable(f"the profile has no expression for it ([probes.cuda] {keys})")
 
 
 def find_answer(report: CudaReport | RefusedAnswers, question: str) -> Answer | None:
-    """Return the answer to one expression; None if it was not reached."""
+    """Return the answer to one expression; None if the expression was not evaluated."""
     return next((each for each in report.answers if each.question == question), None)
 
 
@@ -294,7 +295,7 @@ def require_cuda_build(report: CudaReport, asked: CudaRequest) -> None:
 
 
 def find_reported(report: CudaReport, asked: CudaRequest) -> tuple[str, ...]:
-    """Return the architectures that the package reports to have code for: "sm_90"."""
+    """Return the architectures for which the package reports to have code: "sm_90"."""
     answer = find_answer(report, asked.architectures) if asked.architectures else None
     value = answer.value if answer else ()
     names = value.split() if isinstance(value, str) else value if isinstance(value, tuple) else ()
@@ -303,7 +304,7 @@ def find_reported(report: CudaReport, asked: CudaRequest) -> tuple[str, ...]:
 
 
 def find_unhidden(report: CudaReport) -> Iterator[NotInspected]:
-    """Yield what could not be hidden from the process, which then did not run as without CUDA."""
+    """Yield parts of the driver that could not be hidden, which invalidates the run."""
     if report.host.library:
         yield NotInspected(
             sentence=f"the driver's {report.host.library} cannot be hidden here: run the "
@@ -326,7 +327,7 @@ def disagree(reported: str, expected: str) -> bool:
 
 
 def find_architectures(package: Package) -> frozenset[tuple[bool, str]]:
-    """Return (whether it is PTX, number) of the architectures that its objects have code for."""
+    """Return (whether the code is PTX, number) for each architecture in the objects."""
     objects = (item for item in package.objects if isinstance(item, (ElfFile, PeFile)))
     return frozenset(
         (code.kind is DeviceKind.PTX, generation(code.architecture)[1])
@@ -339,7 +340,7 @@ def find_architectures(package: Package) -> frozenset[tuple[bool, str]]:
 def find_common_architectures(package: Package) -> tuple[tuple[str, int, int], ...]:
     """Return architectures in more than half of the containers: (name, containers, all containers).
 
-    The names are those of nvcc without a suffix: "sm_90", or "compute_90" for PTX.
+    The names are nvcc's without a suffix: "sm_90", or "compute_90" for PTX.
     """
     counts: dict[str, int] = {}
     total = 0
@@ -386,13 +387,14 @@ class DriverCopy:
     """A copy or a stub of one of the driver's libraries in a package."""
 
     item: ObjectFile
-    name: str  # the library that it is or replaces
+    name: str  # the library that the file is a copy of, or replaces
     functions: int  # number of exported driver functions
-    stub: bool  # too small for more than fixed answers, and unable to open the user's driver
+    # whether the file is too small for more than fixed answers, and cannot open the user's driver
+    stub: bool
 
     @property
     def for_linkers(self) -> bool:
-        """Whether only linkers look for it, by its directory and by its name."""
+        """Whether only linkers search for the file, by its directory and by its name."""
         folders = self.item.directory.split("/")
         return "stubs" in folders and self.item.file_name.endswith(".so")
 
@@ -411,9 +413,9 @@ def find_copies(objects: tuple[ObjectFile, ...], drivers: tuple[str, ...]) -> li
 def _find_copy(item: ObjectFile, drivers: tuple[str, ...]) -> DriverCopy | None:
     """Return a shared library as a copy or stub of the driver; None for any other library.
 
-    It is recognised by soname and file name, without additions of a repair tool; or by its exports,
-    if they are all functions of the driver and it opens no library: it must answer itself, as a
-    stub.
+    The library is recognised by soname and file name, without marks of repair tools. Otherwise it
+    is recognised by its exports, if all are functions of the driver and it opens no library: it
+    must then answer the calls itself, as a stub does.
     """
     if item.kind is not Kind.SHARED or not isinstance(item, (ElfFile, PeFile)):
         return None
@@ -429,11 +431,11 @@ def _find_copy(item: ObjectFile, drivers: tuple[str, ...]) -> DriverCopy | None:
 
 
 def _read_exports(item: ObjectFile) -> tuple[str, int, int]:
-    """Return the driver library that the exports are of, and counts of its and other exports."""
+    """Return the driver library of the exports, and the number of its and other exports."""
     try:
         first = min(item.exports.among(_FIRST_CALLS), default="")
         names = item.exports.names if first else frozenset[str]()
-    except Unavailable:  # the symbols were not kept, and only names are left
+    except Unavailable:  # the symbols were not stored, so that only the names count
         return "", 0, 0
     if not first:
         return "", 0, 0
@@ -444,10 +446,10 @@ def _read_exports(item: ObjectFile) -> tuple[str, int, int]:
 
 
 def find_searched(opener: ObjectFile, library: ObjectFile) -> tuple[str, ...]:
-    """Return the names that an object may open, if its search path has that library's folder.
+    """Return the names that an object may open, if its search path has the library's folder.
 
-    For example, it asks for libcuda.so before libcuda.so.1, and ``$ORIGIN/stubs`` contains a stub
-    of that name.
+    For example, the object opens libcuda.so before libcuda.so.1, and ``$ORIGIN/stubs`` contains a
+    stub named libcuda.so.
     """
     if opener.opened is None or not isinstance(opener, ElfFile):
         return ()
@@ -597,14 +599,14 @@ _VIDEO = (
     "cuvidParseVideoData cuvidReconfigureDecoder cuvidUnmapVideoFrame cuvidUnmapVideoFrame64 "
     "NvEncodeAPICreateInstance NvEncodeAPIGetMaxSupportedVersion"
 )
-_MOST = 5000  # limit of names added for a package: a compiler takes a second for these
-_LONGEST = 120  # letters of such a name
+_MOST = 5000  # limit on names added for a package: a compiler takes a second for that many
+_LONGEST = 120  # letters of an added name
 
 
 def list_driver_functions(needed: Iterable[str] = ()) -> tuple[str, ...]:
-    """Return all known driver functions, and those among the needed symbols, sorted.
+    """Return all known driver functions, and the needed symbols that are such functions, sorted.
 
-    Other names are not returned, as the names are written into C code.
+    Other names are left out, because the result is written into C code.
     """
     added = islice(sorted(filter(_is_plain, set(needed))), _MOST)
     cuda = (f"cu{name}" for name in _CUDA.split())
@@ -616,7 +618,7 @@ def _is_plain(name: str) -> bool:
     return name.isascii() and len(name) <= _LONGEST and is_driver_function(name)
 
 
-# Versions of one of NVIDIA's libraries: of its headers, loaded, installed, pinned.
+# Versions of NVIDIA's libraries: compiled with, loaded, installed, and pinned.
 
 
 def find_unreported(known: tuple[LibraryVersions, ...], asked: Mapping[str, str]) -> Iterator[str]:
@@ -629,7 +631,7 @@ def find_unreported(known: tuple[LibraryVersions, ...], asked: Mapping[str, str]
 
 
 def find_pins(package: Package) -> dict[str, str]:
-    """Return the exact versions that it requires of NVIDIA's distributions, by library."""
+    """Return the exact versions of NVIDIA's distributions that a package requires, by library."""
     found = {}
     for requirement in map(read_requirement, package.claims.requirements):
         if requirement is None:
@@ -644,7 +646,7 @@ def find_pins(package: Package) -> dict[str, str]:
 def compare_expected(
     known: tuple[LibraryVersions, ...], expected: Mapping[str, str]
 ) -> Iterator[Finding]:
-    """Compare the libraries that are loaded, or else installed, with those a profile expects."""
+    """Compare libraries, as loaded or else as installed, with the versions a profile expects."""
     by_name = {each.name: each for each in known}
     for name, version in sorted(expected.items()):
         each = by_name.get(name, LibraryVersions(name=name))
@@ -657,7 +659,7 @@ def compare_expected(
 
 
 def compare_loaded(versions: LibraryVersions, pin: str, *, newer: bool) -> Iterator[Problem]:
-    """Compare the loaded library with the versions compiled, installed and pinned."""
+    """Compare the loaded library with the compiled, installed and pinned versions."""
     name, loaded = versions.name, versions.loaded
     if versions.compiled and not _serves(loaded, versions.compiled, newer=newer):
         sentence = f"{name} {loaded} is loaded, but the package was built with {versions.compiled}"
@@ -671,7 +673,7 @@ def compare_loaded(versions: LibraryVersions, pin: str, *, newer: bool) -> Itera
 
 
 def compare_installed(versions: LibraryVersions, pin: str, *, newer: bool) -> Iterator[Problem]:
-    """Compare an installed library that is not loaded yet with the versions compiled and pinned."""
+    """Compare an installed library that is not loaded yet with compiled and pinned versions."""
     name, installed = versions.name, versions.installed
     if versions.compiled and not _serves(installed, versions.compiled, newer=newer):
         sentence = (

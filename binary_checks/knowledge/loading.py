@@ -1,4 +1,4 @@
-"""Loading: which needs lead to which objects, what is only a warning, and what loaders report."""
+"""Loading: needs that lead to objects, faults that are only warnings, loaders' reports."""
 
 from __future__ import annotations
 
@@ -60,15 +60,15 @@ from binary_checks.wording.sentences import name_first
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Loading:
-    """One simulated process: a root, and the objects it loads."""
+    """One simulated process: a root, and the objects loaded because of it."""
 
     root: str
-    objects: tuple[str, ...]  # in load order, also ``wheel:...``
+    objects: tuple[str, ...]  # in load order, including ``wheel:...``
     # the edges of every object of the layout
     needs: Mapping[str, tuple[Edge, ...]] = field(repr=False)
 
     def edges(self) -> Iterator[Edge]:
-        """Yield the needs at load time, object by object, not those resolved at a first call."""
+        """Yield the needs at load time, object by object; leave out needs at a first call."""
         for path in self.objects:
             yield from (edge for edge in self.needs.get(path, ()) if is_eager(edge))
 
@@ -101,10 +101,10 @@ def is_eager(edge: Edge) -> bool:
 
 
 def find_loadings(linkage: Linkage) -> tuple[Loading, ...]:
-    """Return every process that the package's roots would be loaded in.
+    """Return every process in which the package's roots would be loaded.
 
-    These include objects that must have been loaded before, as torch's libraries are once it is
-    imported.
+    The processes include objects that must have been loaded before, as torch's libraries are after
+    its import.
     """
     needs: dict[str, tuple[Edge, ...]] = {}
     for edge in (*linkage.edges, *linkage.given_edges):
@@ -132,7 +132,7 @@ def _target(edge: Edge) -> str | None:
 
 
 def find_imported(package: Package, opened_at_import: tuple[str, ...]) -> frozenset[str]:
-    """Return the files that imports load: extension modules, and those known to be opened then."""
+    """Return the files that imports load: extension modules, and files known to be opened then."""
     return frozenset(
         item.path
         for item in package.objects
@@ -143,25 +143,26 @@ def find_imported(package: Package, opened_at_import: tuple[str, ...]) -> frozen
     )
 
 
-# Turn faults of objects that the package can do without into warnings.
+# Turning faults of objects that the package can do without into warnings.
 
 _WINDOWING = re.compile(r"lib(?:X\w+|xcb|xkbcommon|SM|ICE)[-.\w]*\.so")
-"""The libraries of X. A plugin that needs them shows the windows; Qt's platforms/libqxcb.so, which
+"""The libraries of X. A plugin that needs them shows windows; Qt's platforms/libqxcb.so, which
 QtGui opens by a name computed at run time, fails on servers and minimal images: "could not load the
-Qt platform plugin"."""
+Qt platform plugin".
+"""
 
 _CUDA = re.compile(r"lib(?:cu\w+|nv\w+|nccl)\.so")
-"""Libraries that torch contains or requires, and loads with its own."""
+"""Libraries that torch contains or requires, and loads together with its own libraries."""
 
 
 def downgrade(finding: Finding, linkage: Linkage | Package, edge: Edge | None = None) -> Finding:
-    """Return the finding, as a warning if the package can do without its object.
+    """Return the finding, as a warning if the package can do without the object.
 
-    ``edge`` is the unsatisfied need if a library is missing. The level stays if that library was in
-    the package, or is one of X. If only the import of the object may fail, missing libraries of
-    other packages become warnings, other findings do not. A library of a framework that the package
-    does not require is a warning for every object. If ``linkage`` is a package, because its loader
-    is not simulated, the finding is returned unchanged.
+    ``edge`` is the unsatisfied need if a library is missing. The level stays if that library was
+    once in the package, or is a library of X. If only the import of the object may fail, missing
+    libraries of other packages become warnings, but other findings do not. A missing library of a
+    framework that the package does not require is a warning for every object. If ``linkage`` is a
+    package, because its loader is not simulated, the finding is returned unchanged.
     """
     if isinstance(linkage, Package) or not isinstance(finding, Problem):
         return finding
@@ -184,8 +185,9 @@ def downgrade(finding: Finding, linkage: Linkage | Package, edge: Edge | None = 
 def is_for_others(path: str, package: Package) -> bool:
     """Return whether a library in the environment's ``lib`` is from a package without modules.
 
-    The modules of other packages need it, with everything it needs: those of scikit-learn-intelex
-    need libonedal.so.4, libonedal_parameters.so.4 and libstdc++.so.6, and search that folder.
+    Modules of other packages need the library together with its needs: modules of
+    scikit-learn-intelex need libonedal.so.4, libonedal_parameters.so.4 and libstdc++.so.6, and
+    search that folder.
     """
     layout, directory = package.layout, path.rpartition("/")[0]
     outside = bool(layout.site_packages) and directory == layout.libraries
@@ -197,18 +199,18 @@ def _has_modules(package: Package) -> bool:
 
 
 def _was_grafted(edge: Edge) -> bool:
-    """Return whether the library was in the package, by its name or the searched folder.
+    """Return whether the library was once in the package, by its name or the searched folder.
 
-    delocate keeps names, auditwheel and delvewheel add a hash to names of libraries that they put
-    into .libs: hdf5.dll, which netcdf4's plugins need, was never in netcdf4.libs although that is
-    searched.
+    delocate keeps names; auditwheel and delvewheel add a hash to the names of libraries that they
+    put into .libs. Therefore hdf5.dll, which netcdf4's plugins need, was never in netcdf4.libs,
+    although that folder is searched.
     """
     kept = any(each.endswith(".dylibs") for each in edge.searched)
     return kept or is_grafted_name(edge.needed)
 
 
 def _find_framework(edge: Edge, linkage: Linkage) -> str:
-    """Return the framework that a missing library belongs to, or that loads it with its own."""
+    """Return the framework that contains a missing library, or that loads it, too."""
     if edge.elsewhere:
         return ""
     found = _match(edge.needed)
@@ -224,7 +226,7 @@ def _match(needed: str) -> str:
 
 
 def _find_frameworks(linkage: Linkage) -> dict[tuple[str, str], str]:
-    """Return the framework that each object lacks a library of, by path and architecture."""
+    """Map (path, architecture) of objects to the framework whose library they lack."""
     found: dict[tuple[str, str], set[str]] = {}
     for edge in linkage.edges:
         if edge.resolved is None and (framework := _match(edge.needed)):
@@ -234,7 +236,7 @@ def _find_frameworks(linkage: Linkage) -> dict[tuple[str, str], str]:
     }
 
 
-# Separate faults of this host from faults of the package when it is run.
+# Separating faults of this host from faults of the package when the package is run.
 
 
 def is_promised(name: str, claims: Claims) -> bool:
@@ -250,9 +252,9 @@ def judge_refusal(
 ) -> Finding:
     """Return the finding for a failed step; a gap if only this host is to blame.
 
-    A container may lack libGL.so.1, which every manylinux tag promises; and whether an object that
-    the package can do without finds its library here tells nothing about users. ``path`` is the
-    path of an extension module, relative to the prefix.
+    A container may lack libGL.so.1, which every manylinux tag promises. If the package can do
+    without an object, its missing library on this host shows nothing about users' machines.
+    ``path`` is the path of an extension module, relative to the prefix.
     """
     cause = of_refusal(step.detail, linkage, package) or name_broken_source(step, package)
     # Entry points of a module that fails to import fail with the same exception.
@@ -277,7 +279,7 @@ def judge_refusal(
     return downgrade(problem, linkage, missing)
 
 
-# Objects of a package that a check could not inspect, or that it has none.
+# Objects of a package that a check could not inspect, or the lack of any object.
 
 
 def find_unread(
@@ -288,10 +290,10 @@ def find_unread(
     formats: Collection[Format] | None = None,
     concerns: Callable[[str], object] = bool,
 ) -> Iterator[NotInspected]:
-    """Yield the objects that could not be read, of those whose path concerns the check.
+    """Yield the objects that could not be read, among those whose path concerns the check.
 
-    Raises NotApplicable with the reason ``absent`` if there are none, and the check ``found``
-    nothing to judge either.
+    Raises NotApplicable with the reason ``absent`` if there are none, and the check has not
+    ``found`` anything to judge either.
     """
     every: tuple[MalformedObject | UnreadObject, ...] = (*package.malformed, *package.unread)
     unread = [
@@ -312,10 +314,10 @@ def make_gap(item: MalformedObject | UnreadObject) -> NotInspected:
 
 
 def find_unloaded(linkage: Linkage, package: Package) -> Iterator[NotInspected]:
-    """Yield the objects that could not be read and are missing in the linkage.
+    """Yield the objects that could not be read, and are missing in the linkage.
 
     Also yields the platform tags that were not simulated. Raises NotApplicable if the package has
-    nothing that the target's loader would load.
+    no object that the target's loader would load.
     """
     yield from find_unjudged(linkage)
     platform = linkage.target.partition(",")[0]
@@ -330,8 +332,8 @@ def find_unloaded(linkage: Linkage, package: Package) -> Iterator[NotInspected]:
 def explain_unjudged(package: Package, linkage: Linkage | BinaryChecksError | None) -> str:
     """Return why none of a package's native code could be judged, given its linkage or the error.
 
-    Return "" if some of it was judged, if there is none, or if no loader was simulated. Files that
-    are malformed or too large are no gap here, as they fail.
+    Return "" if some of the code was judged, if there is no code, or if no loader was simulated.
+    Files that are malformed or too large are not a gap here, because they fail.
     """
     reason = ""
     if isinstance(linkage, Unavailable):
@@ -353,7 +355,7 @@ def find_unjudged(judged: Linkage | TargetSystem) -> Iterator[NotInspected]:
         )
 
 
-# Compare the libraries that a process has loaded with those of the simulated loader.
+# Comparing the libraries that a process has loaded with those of the simulated loader.
 
 # A name made by auditwheel or delvewheel identifies the library's contents, in any directory.
 _HASHED = r"-(?:[0-9a-f]{8}|[0-9a-f]{32})[.-][^/]*$"
@@ -373,7 +375,7 @@ class _Process:
         return reported if re.match(_ABSOLUTE, reported) else self.layout.place(reported)
 
     def normalise(self, path: str) -> str:
-        """Return a path as this system compares paths."""
+        """Return a path in the form in which this system compares paths."""
         return path.lower() if self.format == Format.PE else path
 
     def has(self, path: str) -> bool:
@@ -383,7 +385,7 @@ class _Process:
     def find_namesake(self, name: str) -> str:
         """Return a loaded file of the same name in any directory, or "".
 
-        The result is the path as reported, which is how messages show it.
+        The path is returned as reported, because messages show it in that form.
         """
         base = _base(self.normalise(name))
         return next(
@@ -400,7 +402,7 @@ class _Process:
 
 
 def compare_report(report: ExtensionReport, linkage: Linkage, own: Set[str]) -> Iterator[Finding]:
-    """Compare what was loaded with the linkage; ``own`` are the objects of the package."""
+    """Compare the loaded files with the linkage; ``own`` are the objects of the package."""
     if report.libraries is None:
         yield NotInspected(
             sentence="this system does not report which libraries a process has loaded"
@@ -429,7 +431,7 @@ def _find_differences(
     expected = {process.normalise(name) for names in loaded for name in names}
     given = ours | {n for n in process.files if not linkage.requirements or re.match(_ABSOLUTE, n)}
     if linkage.format == Format.PE:
-        given -= expected  # the first loaded of several files of one name serves all
+        given -= expected  # of several files of one name, the first loaded one satisfies all needs
     for edge in _choose_slice(linkage.edges, architecture):
         if process.has(edge.root) and process.has(edge.path):
             yield from _compare_edge(edge, process, given)
@@ -441,7 +443,7 @@ def _find_surplus(
     """Yield objects of the package that are loaded without an apparent reason.
 
     Needs of modules that failed to load count as reasons: the package's own code may have opened
-    the library before, or the loader kept it when it refused the module.
+    the library earlier, or the loader kept the library when it refused the module.
     """
     tried = [names for root, names in linkage.closures if process.has(root) or root in absent]
     expected = {process.normalise(name) for names in tried for name in names}
@@ -453,7 +455,7 @@ def _find_surplus(
 
 
 def _choose_slice(edges: Iterable[Edge], architecture: str) -> Iterator[Edge]:
-    """Yield the needs of the slices that the process runs, or of all if that is unknown."""
+    """Yield the needs of the slices that the process runs; all needs if the slices are unknown."""
     edges = tuple(edges)
     have = {(edge.path, edge.architecture) for edge in edges}
     for edge in edges:
@@ -462,7 +464,7 @@ def _choose_slice(edges: Iterable[Edge], architecture: str) -> Iterator[Edge]:
 
 
 def _compare_edge(edge: Edge, process: _Process, given: Set[str]) -> Iterator[Problem | Note]:
-    """Compare how the simulation resolves one need with what the process has loaded."""
+    """Compare the simulation's result for one need with the libraries of the process."""
     if edge.resolved is None:
         # A library of a requirement is not missing if the simulation was not given the requirement.
         other = process.find_namesake(edge.needed)
@@ -477,11 +479,11 @@ def _compare_edge(edge: Edge, process: _Process, given: Set[str]) -> Iterator[Pr
     elif not _is_loaded(edge, edge.resolved, process):
         other = process.find_namesake(edge.resolved)
         if not other and (edge.delayed or edge.weak):
-            return  # no call has needed it yet, or this system lacks it
+            return  # no call has needed the library yet, or this system lacks it
         if other and (
             process.normalise(process.place(other)) not in given or re.search(_HASHED, other)
         ):
-            # the first loaded library is used, and that of a requirement may have been first
+            # the first loaded library is used, and a requirement's library may have been first
             return
         instead = f"; it has {other}" if other else ""
         library = process.layout.shorten_label(edge.resolved)
@@ -492,7 +494,7 @@ def _compare_edge(edge: Edge, process: _Process, given: Set[str]) -> Iterator[Pr
 
 
 def _may_be_found(edge: Edge, other: str) -> bool:
-    """Return whether this system may have what not every promised one has.
+    """Return whether this system may have a library that not every promised system has.
 
     Another check judges whether a package relies on the redistributable of Visual C++.
     """
@@ -511,13 +513,13 @@ def _is_loaded(edge: Edge, resolved: str, process: _Process) -> bool:
     if kind == "wheel":
         return process.has(rest.partition(":")[2])
     if edge.rule is Rule.API_SET:
-        return True  # not a file: a table in Windows maps it to a DLL
-    # musl's libc is its loader, under several names; glibc's loader may be named ld-2.31.so.
+        return True  # an API set is not a file: a table in Windows maps it to a DLL
+    # musl's libc is also its loader, under several names; glibc's loader may be named ld-2.31.so.
     if rest.startswith(("ld-", "ld.", "ld64.", "libc.musl-")) or rest == "libc.so":
         return True
     if process.has_outside(rest):
         return True
-    # macOS has its libraries in one cache, in which a name may be an older spelling of another.
+    # macOS has its libraries in one cache, where one library may have older names.
     return process.format == Format.MACHO and not process.find_namesake(rest)
 
 
@@ -525,10 +527,10 @@ def _base(path: str) -> str:
     return re.split(r"[/:]", path)[-1]
 
 
-# Messages of a clean system's loader about a package: which report a fault of its own.
+# Messages of a clean system's loader that report a fault of the package itself.
 #
-# The loader loads each object alone. Libraries that Python or the package's own code would have
-# loaded before are missing, and faults that follow only from this are none.
+# The loader loads each object separately. Libraries that Python or the package's own code would
+# have loaded before are missing; a fault that follows only from this is not a fault of the package.
 
 _BEFORE = frozenset({Rule.LOADED, Rule.LOADED_FIRST})
 _SHOWN = 3  # names of symbols in a message
@@ -536,7 +538,7 @@ _SHOWN = 3  # names of symbols in a message
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Tried:
-    """What was tried, and what is known about the package."""
+    """The loaded objects, and the facts about the package."""
 
     report: LoadReport
     linkage: Linkage | Package
@@ -558,7 +560,10 @@ class _Tried:
 def judge_faults(
     report: LoadReport, linkage: Linkage | Package, package: Package
 ) -> Iterator[Finding]:
-    """Judge each fault, with all symbols of one object together, and yield what was not tried."""
+    """Judge each fault, together with all missing symbols of one object.
+
+    Also yields the objects that were not tried.
+    """
     tried = _Tried(report=report, linkage=linkage, package=package)
     for fault in report.faults:
         if fault.kind is LoadFaultKind.LIBRARY:
@@ -603,7 +608,8 @@ def _judge_library(fault: LoadFault, tried: _Tried) -> Iterator[Finding]:
         yield NotInspected(path=fault.path, sentence=f"not loaded on {tried.report.system}: {why}")
         return
     if edge and resolved is None and (edge.may_come_with or edge.unknown):
-        # Its own search does not find it there, but importing that package first loads it.
+        # The object's own search does not find the library there, but importing that package first
+        # loads it.
         why = f"{name} may come with {name_first(edge.may_come_with) or edge.unknown}"
         yield NotInspected(path=fault.path, sentence=f"not loaded on {tried.report.system}: {why}")
         return
@@ -648,7 +654,7 @@ def _judge_symbols(tried: _Tried) -> Iterator[Finding]:
 
 
 def _judge_group(faults: list[LoadFault], tried: _Tried) -> Iterator[Finding]:
-    """Judge missing symbols of one object, loaded through another one or on its own."""
+    """Judge missing symbols of one object, loaded through another object or on its own."""
     path, root = faults[0].path, faults[0].root
     library = tried.object(path)
     names = frozenset(fault.name for fault in faults)
