@@ -250,9 +250,9 @@ def test_a_case_can_be_judged_without_any_gathering() -> None:
 @pytest.mark.parametrize(
     ("says", "message"),
     [
-        (lambda: iter([None]), "yields None, which is no finding"),
-        (lambda: iter([b"x"]), "yields b'x', which is no finding"),
-        (lambda: iter([""]), "yields '', which is no finding"),
+        (lambda: iter([None]), "yields None, which is not a finding"),
+        (lambda: iter([b"x"]), "yields b'x', which is not a finding"),
+        (lambda: iter([""]), "yields '', which is not a finding"),
         (lambda: iter([Problem(sentence=3)]), "yields Problem"),  # type: ignore[arg-type]
         (lambda: None, "broke: TypeError"),
         (lambda: "text", "returns a text"),
@@ -388,4 +388,4 @@ def test_a_level_that_is_none_is_the_checks_fault() -> None:
 
     verdict = verdict_on(mine, ONE)
     assert verdict.outcome is Outcome.BROKEN
-    assert "which is no finding" in verdict.reason
+    assert "which is not a finding" in verdict.reason

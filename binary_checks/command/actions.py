@@ -58,7 +58,7 @@ Keep built packages and libraries by their bytes, and publish those that are fit
   attest RESULT... store the verdicts of a run beside the packages; --key signs them
   find             list the packages that match: --where "variant=cu130 python=3.12"
   pull FOLDER      fetch packages with their licenses, dependencies and metadata
-  promote NAME...  add packages to another channel, if its policy lets them through
+  promote NAME...  add packages to another channel, if its policy accepts them
   withdraw NAME... mark packages of a channel as not to be installed, with a reason
   index            write the index of a channel, from which pip, uv and conda install
   verify           check everything against its hashes, policies and signatures
@@ -89,7 +89,7 @@ Run a matrix (cells.toml) in CI, by small files that do not change when its cell
   write   write them: GitHub Actions, GitLab, CircleCI, Azure Pipelines, tox, docs
   check   show every difference from what write would write
   pin     pin actions to the commits of their tags, or report pinned tags that have moved
-  stage   build, test or publish one cell: the command of a job, the same on a desk
+  stage   build, test or publish one cell: the command of a job, also on your machine
 
 Exit code: 0 done, 1 a file differs or a tag has moved, 4 usage or an unusable matrix, 6 a network
 or disk failed: try again.
@@ -140,7 +140,7 @@ Judge every cell of a matrix (cells.toml) once a day, and keep the results in a 
   collect            make the night's tables, and close it
   summary            how it ended, for the morning mail
   show CELL          how a cell ended, why, and the command that runs it again
-  rerun CELL         judge here the very bytes that the night judged
+  rerun CELL         judge on this host the same bytes as the night
   prune              show what retention would delete; --do-it deletes it
 
 The store is a folder or s3://bucket/prefix (gs://, az:// alike).

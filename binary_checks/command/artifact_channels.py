@@ -61,7 +61,7 @@ from binary_checks.reports.verdict_texts import count
 
 # ``binary-checks artifact promote``: add files to a channel if its policy accepts them.
 
-_PROMOTE = "Add files of one channel to another, if its policy lets them through."
+_PROMOTE = "Add files of one channel to another, if its policy accepts them."
 _REPORT = "binary-checks/promotions/1"
 _PROMOTED, _WOULD, _REFUSED, _BROKE = "promoted", "would be promoted", "refused", "not promoted"
 _ACTORS = ("GITHUB_ACTOR", "GITLAB_USER_LOGIN", "CIRCLE_USERNAME", "BUILD_REQUESTEDFOR")
@@ -212,7 +212,7 @@ def _require_source(gate: Gate, source: str, policy: GatePolicy) -> None:
         raise ProfileError(f"artifact promote: --from and --to are both {source}")
     if gate.sources and source not in gate.sources:
         known = ", ".join(gate.sources)
-        said = f"channels.{gate.channel}: from: {known}; nothing comes from {source}"
+        said = f"channels.{gate.channel}: from: {known}; it accepts no files from {source}"
         raise ProfileError(f"{policy.source}: {said}")
 
 
@@ -254,8 +254,14 @@ def _make_promote_parser() -> argparse.ArgumentParser:
     parser = SubcommandParser(prog="binary-checks artifact promote", description=_PROMOTE)
     add = parser.add_argument
     parser.add_store()
-    add("--from", dest="source", metavar="CHANNEL", required=True, help="the channel they are in")
-    add("--to", metavar="CHANNEL", required=True, help="the channel to add them to")
+    add(
+        "--from",
+        dest="source",
+        metavar="CHANNEL",
+        required=True,
+        help="the channel that contains the files",
+    )
+    add("--to", metavar="CHANNEL", required=True, help="the channel to which the files are added")
     add("--policy", metavar="FILE", help="the policy (default: the channel's gate in cells.toml)")
     add("--cells", metavar="FILE", help="the matrix: cells with a GPU stage need its verdict")
     parser.add_where("files")
@@ -304,7 +310,7 @@ def _make_withdraw_parser() -> argparse.ArgumentParser:
     parser = SubcommandParser(prog="binary-checks artifact withdraw", description=_WITHDRAW)
     add = parser.add_argument
     parser.add_store()
-    add("--channel", metavar="CHANNEL", required=True, help="the channel they are in")
+    add("--channel", metavar="CHANNEL", required=True, help="the channel that contains the files")
     add("--reason", metavar="TEXT", required=True, help="why; installers show it")
     add_member_options(parser, least="+")
     return parser
@@ -568,7 +574,12 @@ def add_signing_options(parser: argparse.ArgumentParser, what: str) -> None:
         default="",
         help="the environment variable that holds the key's passphrase",
     )
-    add("--passphrase-file", metavar="FILE", default="", help="the file that holds it")
+    add(
+        "--passphrase-file",
+        metavar="FILE",
+        default="",
+        help="the file that contains the passphrase",
+    )
 
 
 def read_signing_keys(options: argparse.Namespace) -> list[SigningKey]:

@@ -104,7 +104,7 @@ def render(options: argparse.Namespace) -> tuple[Pipeline, RenderedFiles, int]:
         print(cut(one_line(f"warning: {warning}")), file=sys.stderr)
     rendered = write_files(pipeline)
     for system, reason in rendered.refused.items():
-        complain(f"{reason} (the files of {system} are left as they are)")
+        complain(f"{reason} (the files of {system} are left unchanged)")
     return pipeline, rendered, MISUSED if rendered.refused else FIT
 
 
@@ -155,14 +155,14 @@ _MANY: Mapping[str, str] = {
     "secret": "the name of a variable with a credential of the store, repeatable",
 }
 _ONE: Mapping[str, str] = {
-    "store": "a folder, or s3://bucket/prefix, for what is built and found",
+    "store": "a folder, or s3://bucket/prefix, for built files and results",
     "built": "the channel for everything that was built",
-    "published": "the channel for what the policy lets through",
+    "published": "the channel for files that the policy accepts",
     "policy": "the file of the policy",
     "key": "the name of the variable with the private key",
     "deployment": "the environment, context or variable group that has the secrets",
-    "branch": "whose pushes run the tier merge (default: main)",
-    "schedule": "of the night, as five fields of cron, in UTC (default: 17 3 * * *)",
+    "branch": "the branch whose pushes run the tier merge (default: main)",
+    "schedule": "the time of the night, as five fields of cron, in UTC (default: 17 3 * * *)",
 }
 _KEYS = {"system": "systems", "secret": "secrets"}  # the table's keys, for options in the singular
 

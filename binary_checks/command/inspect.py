@@ -222,7 +222,7 @@ def _inspect_options() -> argparse.ArgumentParser:
         metavar="KEY=VALUE",
         action="append",
         default=[],
-        help="what the packages are stated to be, as python=3.11 (repeatable); no variable is read",
+        help="the stated configuration, as python=3.11 (repeatable); variables are not read",
     )
     add(
         "--profile",

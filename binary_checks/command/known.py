@@ -111,7 +111,7 @@ def _find_unmatched(listed: KnownList, url: str) -> Iterator[tuple[int, str]]:
     store = open_store(url)
     nights = closed_nights(store)[-LOOKED_AT:]
     if len(nights) < LONG:
-        said = "closed nights are too few to tell which entries match nothing"
+        said = "there are too few closed nights to determine which entries match nothing"
         complain(f"known expire: {store.url}: {len(nights)} {said}")
         return
     with open_tables(store, tables=("cells",), nights=nights) as connection:

@@ -425,7 +425,9 @@ def _make_collect_parser() -> argparse.ArgumentParser:
 
 # ``binary-checks nightly rerun CELL``: judge, on this machine, the same bytes as the night.
 
-_RERUN = "Judge here the very bytes that a night judged, with its profile and known problems."
+_RERUN = (
+    "Judge on this host the same bytes as a night, with the night's profile and known problems."
+)
 
 
 def run_rerun(arguments: Sequence[str]) -> int:

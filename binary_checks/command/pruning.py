@@ -155,7 +155,7 @@ def _make_prune_channels_parser() -> argparse.ArgumentParser:
         metavar="N",
         type=int,
         default=0,
-        help="also keep those pushed within N days (default: 0)",
+        help="also keep files pushed within N days (default: 0)",
     )
     add("--names", action="store_true", help="list every object that would be deleted")
     add("--do-it", action="store_true", help="really delete; nothing is deleted without it")

@@ -52,7 +52,9 @@ def _find_facts(paths: Iterable[Path], run: RunResult) -> Iterator[tuple[str, Pa
         hashes = {stated.sha256, stated.record_sha256} - {""}
         nodes = [each.node for each in run.packages if {each.sha256, each.record_sha256} & hashes]
         if not nodes:
-            raise ProfileError(f"report: --facts {path}: about no package of the result document")
+            raise ProfileError(
+                f"report: --facts {path}: it describes no package of the result document"
+            )
         yield from ((node, path) for node in nodes)
 
 

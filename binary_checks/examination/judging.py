@@ -47,7 +47,7 @@ from binary_checks.profile.reading import Profile
 from binary_checks.wording.problem_lines import problem_lines, summarise_gap
 
 _F = TypeVar("_F", Problem, NotInspected, Note)
-_RAISE = "raise limit_factor in the profile, or accept it there"
+_RAISE = "raise limit_factor in the profile, or accept the problem there"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -415,10 +415,10 @@ def _call_check(
     try:
         findings = case.check(subject, *case.evidence, **options)
         if isinstance(findings, str):
-            raise CheckError("the check returns a text; findings are yielded")
+            raise CheckError("the check returns a text; it must yield findings")
         for finding in findings:
             if not isinstance(finding, Finding) or not all(_texts(finding)):
-                raise CheckError(f"the check yields {finding!r:.80}, which is no finding")
+                raise CheckError(f"the check yields {finding!r:.80}, which is not a finding")
             yield _complete(finding, path)
     except Unavailable as error:  # the symbols of one object may be unknown
         why = {"too_large": isinstance(error, TooLarge), "by_host": isinstance(error, HostUnfit)}

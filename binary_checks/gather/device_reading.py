@@ -121,7 +121,7 @@ class _CopiedBytes:
     def read(self, offset: int, length: int) -> bytes:
         """Return exactly ``length`` bytes. Raises MalformedError if the file ends before."""
         if offset < 0 or length < 0 or offset + length > self.size:
-            raise MalformedError("the file ends before", self.size)
+            raise MalformedError("the file ends before the requested bytes", self.size)
         self._copy.seek(offset)
         return self._copy.read(length)
 

@@ -53,4 +53,4 @@ def find_installed(place: Place, package: Package) -> Installed:
         found = find_installation(package.name, (folders.site_packages,), folders.prefix)
         if found is not None:
             return Installed(source=found)
-    raise Unavailable("the files of its environment cannot be read from here")
+    raise Unavailable("the files of its environment cannot be read from this host")

@@ -92,7 +92,7 @@ def require_remote(source: Source) -> Remote:
     """Return the published file. Raises NotApplicable for a local file."""
     remote = source.remote()
     if remote is None:
-        raise NotApplicable("it is a file of this machine, not a published one")
+        raise NotApplicable("it is a local file, not a published one")
     return remote
 
 
@@ -180,7 +180,7 @@ def read_release(
 ) -> Release:
     """Read all parts. Raises NotApplicable for a single package, ProfileError for a bad pattern."""
     if not source.parts():
-        raise NotApplicable("it is a package, not several")
+        raise NotApplicable("it is a single package, not a release")
     patterns = compile_patterns(request.commits, "probes.release.commits", "commit")
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         parts = [*pool.map(lambda each: _read_part(each, patterns, reader), source.parts())]

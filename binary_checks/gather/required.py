@@ -29,7 +29,7 @@ from binary_checks.places.sandbox import Sandbox
 
 _MOST_ROUNDS = 50
 _LONGEST_REQUIREMENT = 200  # characters of a requirement in a sentence
-_ADVICE = "URLs are not fetched: give its wheel with --binary-with"
+_ADVICE = "URLs are not fetched: give the wheel with --binary-with"
 Open = Callable[[Path], Package]
 
 

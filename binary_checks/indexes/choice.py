@@ -140,7 +140,7 @@ def _explain(
     if ranked:
         reasons = {each.file.yanked or "" for each in ranked} - {""}
         why = f" ({sorted(reasons)[0]:.200})" if reasons else ""
-        return f"the matching version was yanked{why}; name it with == to judge it all the same"
+        return f"the matching version was yanked{why}; name it with == to judge it anyway"
     versions = _filter(wheels, wish)
     sources = [*_list_sources(files, wish)]
     if versions:
@@ -157,7 +157,7 @@ def _explain(
     if not known:
         return "no such project"
     shown = ", ".join(map(str, known[:_FEW])) + ", …" * (len(known) > _FEW)
-    return f"no such version there; there are {shown}"
+    return f"no such version; the available ones are {shown}"
 
 
 def _describe_available(versions: Sequence[Candidate], best: Version, wish: WheelRequest) -> str:

@@ -60,7 +60,7 @@ def read_page(answer: WebAnswer, index: str) -> list[ListedFile]:
         files = _read_html(answer, index, serial)
     else:
         kind = answer.content_type or "no content type"
-        raise GatherError(f"{show(answer.url)}: no page of an index ({kind})")
+        raise GatherError(f"{show(answer.url)}: not a page of an index ({kind})")
     page = hashlib.sha256(answer.content).hexdigest()
     found = []
     for each in files:

@@ -254,14 +254,14 @@ def _find_missing(rows: _Rows, members: Iterable[Member]) -> Iterator[str]:
     held = {member.archive_name.removesuffix("/") for member in members}
     for path, row in rows.items():
         if path not in held and row.kind != "directory":
-            yield f"{_shorten(path)}: {_PATHS} lists it and the archive does not hold it"
+            yield f"{_shorten(path)}: {_PATHS} lists it, but the archive does not contain it"
 
 
 def _judge_name(label: str, index: Index) -> Iterator[str]:
     stem = next(label.removesuffix(suffix) for suffix in _SUFFIXES if label.endswith(suffix))
     stated = f"{index.name}-{index.version}-{index.build}"
     if stem != stated:
-        yield f"{INDEX} describes {_shorten(stated)}, which the file's name does not say"
+        yield f"{INDEX} describes {_shorten(stated)}, but the file's name does not match"
 
 
 def _shorten(text: str) -> str:
@@ -349,7 +349,7 @@ def _judge_outline_name(label: str, index: Index) -> Iterator[str]:
     stem = label.removesuffix(".conda")
     stated = f"{index.name}-{index.version}-{index.build}"
     if stem != stated:
-        yield f"{INDEX} describes {stated[:100]}, which the file's name does not say"
+        yield f"{INDEX} describes {stated[:100]}, but the file's name does not match"
 
 
 # Paths of the build machine, found in the bytes of a package while they are streamed.

@@ -110,7 +110,7 @@ def _read_record(tree: Tree) -> tuple[Mapping[str, Any], Index]:
     entry = tree.find(name)
     try:
         if entry is None or entry.faults or entry.size > _LONGEST:
-            raise ValueError("it is not there, or too large")
+            raise ValueError("it is missing or too large")
         stated = json.loads(b"".join(tree.pieces(entry)))
         return stated, Index.take(stated)
     except (ValueError, RecursionError) as error:

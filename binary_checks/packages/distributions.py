@@ -221,7 +221,9 @@ def read_record(content: bytes | None) -> tuple[tuple[RecordRow, ...] | None, Fa
             if row.size is None or len(columns) != 3:
                 wrong.extend(_judge_columns(table.line_num, columns))
     except csv.Error as error:
-        wrong.append(f"line {table.line_num}: not CSV, the rest is not read: {error}")
+        wrong.append(
+            f"line {table.line_num}: not CSV, so the lines from here on are not read: {error}"
+        )
     return tuple(rows), (*faults, *wrong)
 
 
@@ -273,9 +275,7 @@ def _read_groups(text: str) -> list[tuple[str, str, str]]:
             header, close, _ = value[1:].rpartition("]")
             if value[0] == "[" and close and header:
                 if header in groups:
-                    raise _GroupError(
-                        f"line {number}: the group {header[:_SHOWN]!r} is there twice"
-                    )
+                    raise _GroupError(f"line {number}: the group {header[:_SHOWN]!r} occurs twice")
                 group, values = groups.setdefault(header, {}), None
                 continue
             values = _begin_value(value, group, number)
@@ -295,5 +295,5 @@ def _begin_value(value: str, group: dict[str, list[str]] | None, number: int) ->
     if not equals or not name:
         raise _GroupError(f"line {number} is neither [group] nor name = reference")
     if name in group:
-        raise _GroupError(f"line {number}: the name {name[:_SHOWN]!r} is there twice in its group")
+        raise _GroupError(f"line {number}: the name {name[:_SHOWN]!r} occurs twice in its group")
     return group.setdefault(name, [reference.strip()])

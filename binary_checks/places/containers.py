@@ -254,7 +254,7 @@ class Container:
             self.close()
         elif not self.runs or (ended.status in _REFUSED and not self._answers()):
             said = _last_line(ended.stderr, ended.status)
-            raise GatherError(f"{self._engine.name} runs nothing in the container: {said}")
+            raise GatherError(f"{self._engine.name} runs no command in the container: {said}")
         # A shell and the engine report a process killed by signal N as status 128 + N.
         killed = ended.status is not None and 128 < ended.status < 160
         return replace(ended, status=128 - ended.status) if killed and ended.status else ended

@@ -181,7 +181,7 @@ class PrefixPlace(InstalledPlace):
     def _install(self, package: Package) -> None:
         """Check that the package and its requirements are installed in the environment."""
         if not self.settings.python.is_file():
-            raise GatherError(f"{self._label}: there is no Python in it")
+            raise GatherError(f"{self._label}: it contains no Python")
         try:
             target = self._identify(self.settings.python)
         except GatherError as error:

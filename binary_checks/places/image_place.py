@@ -674,7 +674,7 @@ def _name_platform(system: CleanSystem) -> str:
         return f"{system.architecture}-unknown-linux-musl"
     known = [minor for minor in _GLIBC if version and (2, minor) <= version]
     if not known:
-        raise Unavailable(f"uv resolves requirements for no system with {system.libc}")
+        raise Unavailable(f"uv cannot resolve requirements for a system with {system.libc}")
     return f"{system.architecture}-manylinux_2_{known[-1]}"
 
 

@@ -503,7 +503,7 @@ def explain_missing_stack(calls: tuple[str, ...]) -> str:
         return "native stacks are not available on Windows"
     if not any(map(shutil.which, _COMMANDS)):
         return "for the native stack install gdb, or eu-stack of elfutils"
-    return "no native stack: the debugger could not look into the process"
+    return "no native stack: the debugger could not attach to the process"
 
 
 def read_stack(text: str) -> tuple[str, ...]:

@@ -143,7 +143,7 @@ def judge_end(ended: ProcessResult, timeout: float) -> ProbeAnswer:
         outcome = Ending.CRASHED if aborted else Ending.EXITED
         detail = f"exit status {ended.status}"
         if ended.status == DISCONNECTED and not ended.heard.finished:
-            detail = "it closed descriptors that are not its own"
+            detail = "it closed descriptors that it does not own"
     elif not ended.heard.ended:
         outcome, detail = Ending.EXITED, "exit status 0"
     return ProbeAnswer(
@@ -227,7 +227,7 @@ def read_target(python: Path, answer: Mapping[str, object]) -> TargetPython:
             tags=frozenset(ranked),
         )
     except KeyError as error:
-        raise GatherError(f"{python}: does not say its {error.args[0]}") from error
+        raise GatherError(f"{python}: does not report its {error.args[0]}") from error
 
 
 def _list(value: object) -> list[object]:

@@ -41,7 +41,7 @@ class Sandbox:
     program: str = ""  # the path of bubblewrap; "" without a sandbox
     # whether the sandbox has its own /proc; otherwise it shows the host's /proc
     own_proc: bool = True
-    reason: str = "it was not asked for"  # why there is no sandbox
+    reason: str = "no sandbox was requested"  # why there is no sandbox
     contained: bool = False  # whether all packages run in containers, and therefore need no sandbox
     limits: Limits = field(default_factory=Limits)  # limits for commands, with or without a sandbox
 
@@ -51,7 +51,7 @@ class Sandbox:
         if self.contained:
             return f"in containers{network}"
         if not self.holds:
-            return f"not sandboxed: {self.reason}; a package may do what this user may"
+            return f"not sandboxed: {self.reason}; packages have all rights of this user"
         shared = "" if self.own_proc else ", which shows this host's processes"
         return f"sandboxed by bubblewrap{network}{shared}"
 
@@ -120,7 +120,7 @@ def _try(program: str, *, own_proc: bool) -> str:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return f"bwrap started nothing within {_PATIENCE:g} s"
+        return f"bwrap started no program within {_PATIENCE:g} s"
     except (OSError, GatherError) as error:
         return " ".join(str(error).split())
     if done.returncode == 0 and done.stdout == "True\n":

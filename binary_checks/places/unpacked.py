@@ -160,7 +160,7 @@ def unpack(tree: Tree, package: Package, folder: Path, *, seconds: float) -> Non
             name = _require_safe(entry)
             member = members.get(entry.stored)
             if member is None:
-                raise GatherError(f"{name} was added to the archive since it was read")
+                raise GatherError(f"{name} was added after the archive was read")
             leads = posixpath.join(top, member.target) if member.target else ""
             _write(target, name, replace(member, target=leads), content)
         _link(target)

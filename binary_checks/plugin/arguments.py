@@ -311,7 +311,9 @@ def _require_one_meaning(
             f"{_OPTION} {there[1]}: {there[0]} is given already, and a run has only one such place"
         )
     if installed and "venv" in kinds:
-        said = "an installed package runs where it is: give existing:PYTHON or prefix:PATH"
+        said = (
+            "an installed package runs where it is installed: give existing:PYTHON or prefix:PATH"
+        )
         raise usage_error(f"{_OPTION} venv: {said}")
     if static and "image" in kinds:
         label = next(name.label for name in names if name.kind == "image")

@@ -91,7 +91,7 @@ class ReadConfiguration:
 
     def describe(self) -> Iterator[str]:
         """Yield the lines above the verdicts, or nothing if no variable was read."""
-        hint = "(--binary-configuration off leaves variables alone)"
+        hint = "(--binary-configuration off ignores variables)"
         if self.variables:
             yield f"configuration: read from the environment: {', '.join(self.variables)} {hint}"
         if self.misunderstood:

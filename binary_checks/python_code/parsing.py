@@ -108,7 +108,7 @@ def measure(content: bytes) -> CodeSize:
     if size is None and not (_FORMATTED.search(content) or re.search(rb"\\[\r\n]", content)):
         size = _count(_leave_out_strings(content), scopes)
     if size is None:
-        reason = f"it has more than {MOST_TOKENS} words and signs, which are not parsed"
+        reason = f"it has more than {MOST_TOKENS} words and signs, the most that are parsed"
         raise LeftAloneError(reason)
     return size
 
@@ -239,7 +239,7 @@ def try_parsing(text: str) -> None:
         fault = str(json.loads(ended.stdout)["fault"])
     except OSError as error:
         raise LeftAloneError(
-            f"it cannot be parsed in a process of its own: {error.strerror}"
+            f"it cannot be parsed in a separate process: {error.strerror}"
         ) from None
     except (subprocess.TimeoutExpired, ValueError):
         limits = f"{_MEMORY >> 20} MiB or {_SECONDS} s"

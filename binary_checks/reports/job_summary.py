@@ -24,7 +24,9 @@ _KEY = (
     "✅ passed · ❌ problems · 💥 broke · 🟡 warnings · 🔵 accepted · ❔ not inspected · "
     f"{_NONE} does not apply"
 )
-_LEFT_OUT = "**The rest is left out: GitHub takes 1 MiB of a step. `--binary-report` writes all.**"
+_LEFT_OUT = (
+    "**The list ends here: GitHub accepts 1 MiB from a step. `--binary-report` writes all.**"
+)
 
 
 def write(run: RunResult, out: TextIO) -> None:

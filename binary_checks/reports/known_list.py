@@ -21,7 +21,7 @@ REASON = "to be filled in: why it is accepted"
 _MONTHS = 3
 _HEADING = """\
 # Problems that binary-checks found. Each entry accepts one of them, until the day it expires.
-# State in each reason why, and remove the entries of mended problems. Used with:
+# Give the reason in each entry, and remove the entries of fixed problems. Used with:
 # --binary-known-problems THIS-FILE
 """
 _WHEEL = re.compile(r"(?P<name>[^-]+)-[^-]+(?P<rest>-.+\.whl)")

@@ -49,7 +49,7 @@ from binary_checks.wording.sentences import describe_configuration, describe_lin
 _WIDTH = 14  # characters of a heading
 _FEW = 3
 _MOST = 12  # libraries of one kind that are listed
-_MUSL_HINT = " or later: musl's symbols have no versions, which would say more"
+_MUSL_HINT = " or later; musl's symbols have no versions that would show more"
 _API_SET = re.compile(r"(?P<family>(?:api|ext)-ms-[a-z]+-[a-z]+)-.*", re.IGNORECASE)
 
 

@@ -52,7 +52,7 @@ class FolderSource(OpenedSource):
         """Return the source itself if the folder exists. Raises ProfileError."""
         del surroundings
         if self.written == LABEL:
-            raise ProfileError(f"{LABEL}: name a folder behind it: {LABEL}build/lib")
+            raise ProfileError(f"{LABEL}: name a folder after the colon: {LABEL}build/lib")
         if not self.path.is_dir():
             reason = "not a folder" if self.path.exists() else "no such folder"
             raise ProfileError(f"{self.written}: {reason}")

@@ -150,7 +150,7 @@ class PublishedPackage:
             raise GatherError(f"{error}, but the index says that it is") from None
         name, _, stated = str(self.found.provenance["metadata_hash"]).partition("=")
         if stated and hashlib.new(name, answer.content).hexdigest() != stated:
-            raise GatherError(f"{answer.url}: its {name} is not what the index says")
+            raise GatherError(f"{answer.url}: its {name} is not the one that the index states")
         return answer.content
 
     def siblings(self) -> tuple[str, ...]:
@@ -342,7 +342,7 @@ def fetch(client: Client, wanted: FileRequest, progress: Progress | None = None)
                 found = _take(client, wanted, folder, progress)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise GatherError(f"{wanted.file_name}: cannot be kept in {folder}: {reason}") from None
+        raise GatherError(f"{wanted.file_name}: cannot be stored in {folder}: {reason}") from None
     return found
 
 
@@ -396,7 +396,7 @@ def _take(
 ) -> StoredFile:
     if wanted.here is not None and not wanted.here.is_file():
         where = wanted.stated_by or "its folder"
-        raise NotThere(f"{wanted.file_name}: the file is not there, although {where} lists it")
+        raise NotThere(f"{wanted.file_name}: the file is missing, although {where} lists it")
     part = wanted.here or folder / _PART
     with _remove_refused(folder / _PART):
         if wanted.here is None:

@@ -84,7 +84,7 @@ def _read(text: str) -> Requirement:
     except (InvalidRequirement, ValueError):
         raise ProfileError(f"{text}: not a requirement such as numpy==2.4.6") from None
     if wanted.url is not None:
-        raise ProfileError(f"{text}: name the URL alone")
+        raise ProfileError(f"{text}: give only the URL, without the name")
     if wanted.marker is not None:
         raise ProfileError(f"{text}: a marker has no effect here: remove it")
     return wanted

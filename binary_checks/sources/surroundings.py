@@ -154,7 +154,7 @@ class Surroundings:
 
 def _label(version: str, tags: tuple[Tag, ...]) -> TaggedPython:
     if not tags:
-        raise GatherError("the interpreter takes no wheels")
+        raise GatherError("the interpreter accepts no wheels")
     first = next((tag for tag in tags if not tag.platform.startswith("linux_")), tags[0])
     label = f"{first.interpreter} on {first.platform}"
     return TaggedPython(version=version, tags=tags, label=label)

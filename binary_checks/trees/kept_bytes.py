@@ -299,7 +299,7 @@ class StreamedObject:
 def check_extent(offset: int, length: int, size: int) -> None:
     """Raise MalformedError unless these bytes lie inside a file of that size."""
     if offset < 0 or length < 0 or offset + length > size:
-        raise MalformedError(f"{length} bytes are asked for and the file has {size}", offset)
+        raise MalformedError(f"{length} bytes were requested, but the file has {size}", offset)
 
 
 def merge_ranges(ranges: Iterable[Range], size: int) -> list[Range]:

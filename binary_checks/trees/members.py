@@ -141,7 +141,7 @@ class MemberReader:
         faults = outcome.faults
         if objects and entry.name.endswith(SOURCE_CODE):
             found = objects[0].format
-            faults = (*faults, f"by its name it is source code, by its first bytes {found}")
+            faults = (*faults, f"its name is that of source code, but its first bytes are {found}")
         member = Member(
             path=self._wanted.place(entry.name),
             archive_name=entry.stored,

@@ -112,7 +112,9 @@ class TarStream:
             # tarfile stops at the first, and so do we; `_finish` reports anything else after it.
             if block in {_EMPTY, b""}:
                 if said:
-                    raise BrokenDataError("truncated: it ends before a member that is announced")
+                    raise BrokenDataError(
+                        "truncated: it ends before a member that a header announces"
+                    )
                 if not block:
                     self.faults = ("it lacks the empty block that ends an archive",)
                 return None
@@ -238,7 +240,7 @@ def _read_number(field: bytes, place: int) -> int:
         return int.from_bytes(field[1:], "big")
     digits = _cut(field).strip(b" ")
     if digits.strip(b"01234567"):
-        raise BrokenDataError(f"the header at byte {place:#x} has no number where one belongs")
+        raise BrokenDataError(f"the header at byte {place:#x} has an invalid number")
     return int(digits or b"0", 8)
 
 
@@ -301,7 +303,7 @@ def _make_entry(header: _Header, said: Mapping[str, str], place: int) -> TarEntr
         raise BrokenDataError(f"{name}: its type {kind!r} is not one that every tool knows")
     size = _agree_on_size(header, said, name, place)
     if size and kind in _MODES:
-        raise BrokenDataError(f"{name}: {size} bytes follow it, and only files have any")
+        raise BrokenDataError(f"{name}: {size} bytes of data follow it, but only files have data")
     link = said.get("linkpath", _decode(header.link)) if kind in {_HARD_LINK, _SYMLINK} else ""
     spelled = _escape_surrogates(name)
     return TarEntry(
@@ -322,7 +324,7 @@ def _agree_on_size(header: _Header, said: Mapping[str, str], name: str, place: i
         return header.size
     digits = said["size"]
     if not (digits.isascii() and digits.isdigit() and len(digits) < 20):
-        raise BrokenDataError(f"the pax header at byte {place:#x} has no number where one belongs")
+        raise BrokenDataError(f"the pax header at byte {place:#x} has an invalid number")
     if header.size not in {0, int(digits)}:
         raise BrokenDataError(f"{name}: its headers disagree on its size")
     return int(digits)
@@ -338,12 +340,12 @@ def _judge(kind: bytes, name: str, link: str, said: Mapping[str, str]) -> Iterat
     if "\0" in name or "\0" in link:
         yield "its name holds a NUL byte"
     if kind in _FILES and name.endswith("/"):
-        yield "it is a file, and its name is a folder's"
+        yield "it is a file, but its name is a folder's"
     if not (_is_text(name) and _is_text(link)):
         yield "its name is not valid UTF-8"
     if kind in _DEVICES:
         yield f"it is {_DEVICES[kind]}, which no package installs"
     if kind in {_HARD_LINK, _SYMLINK} and not link:
-        yield "it is a link to nothing"
+        yield "it is a link without a target"
     if any(key.startswith("GNU.sparse") for key in said):
         yield "it is a sparse file, which tools read differently"

@@ -251,7 +251,7 @@ class _StreamReader:
             return visited._replace(member=replace(visited.member, target=target))
         other = self._files.get(target)
         if other is None:
-            fault = f"it is a hard link to {target}, which is no member before it"
+            fault = f"it is a hard link to {target}, but no earlier member has this name"
             return self._members.refuse(entry, fault)
         member = replace(visited.member, target=other.path, size=other.size, sha256=other.sha256)
         return visited._replace(member=member)

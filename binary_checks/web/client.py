@@ -418,7 +418,7 @@ class WebFile:
             start, end, self.size = part
             content = b"".join(reply.pieces(_TAIL))
             if len(content) != end - start or (suffix and end != self.size):
-                raise Transient("sends another range than was requested")
+                raise Transient("sends a range that was not requested")
             self.ranges, self._tail = True, (start, content)
             self.transferred += len(content)
         elif reply.status == 200:
@@ -427,7 +427,7 @@ class WebFile:
         elif suffix:
             raise _NoSuffix
         else:
-            raise GatherError(f"{self.url}: answers {reply.status} to a question for its bytes")
+            raise GatherError(f"{self.url}: answers {reply.status} to a request for its bytes")
 
     @property
     def etag(self) -> str:
@@ -448,7 +448,7 @@ class WebFile:
         if not self.ranges:
             raise Unavailable("the server does not support range requests")
         if offset < 0 or length < 0 or offset + length > self.size:
-            raise MalformedError("the file ends before", offset)
+            raise MalformedError("the file ends before the requested bytes", offset)
         start, tail = self._tail
         if start <= offset and offset + length <= start + len(tail):
             return tail[offset - start : offset - start + length]
@@ -468,7 +468,7 @@ class WebFile:
         try:
             self._require_same(reply)
             if reply.part != (offset, offset + length, self.size):
-                raise GatherError(f"{self.url}: sends another range than was requested")
+                raise GatherError(f"{self.url}: sends a range that was not requested")
             content = b"".join(reply.pieces(length))
         except BaseException:
             reply.drop()
@@ -585,7 +585,7 @@ class DiskFile:
             self._file.seek(offset)
             content = self._file.read(length)
         if len(content) != length:
-            raise MalformedError("the file ends before", offset)
+            raise MalformedError("the file ends before the requested bytes", offset)
         return content
 
     def close(self) -> None:

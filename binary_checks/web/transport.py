@@ -183,7 +183,7 @@ def explain(url: str, error: BaseException) -> Transient | GatherError:
             said = f"its certificate is not trusted: {each.verify_message}"
             return GatherError(f"{show(url)}: {said}")
     if isinstance(error, (ValueError, UnicodeError)):
-        return GatherError(f"{show(url)}: cannot be asked for: {type(error).__name__}")
+        return GatherError(f"{show(url)}: cannot be requested: {type(error).__name__}")
     return Transient(_describe_failure(origin_of(url).host, chain))
 
 

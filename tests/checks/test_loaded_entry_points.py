@@ -263,7 +263,7 @@ def test_thousands_of_commands_have_a_time_for_all(load: Load) -> None:
     assert len(loaded.untried) > 4900
     *_, left = missing_entry_point(place.wheel, PythonModules(), loaded)
     assert isinstance(left, NotInspected)
-    assert left.sentence.endswith("those before it took 600 s, the most for one package")
+    assert left.sentence.endswith("the earlier ones took 600 s, the most for one package")
 
 
 def raised(group: str, missing: str, **fields: str) -> LoadedEntryPoints:

@@ -126,7 +126,9 @@ def test_what_nothing_gathers_and_what_needs_itself_are_errors_of_the_check(
 
     vars(brighten)["__annotations__"] = {"colour": Colour}
     circle = gathers(Colour)(brighten)
-    with pytest.raises(CheckError, match="<gatherer of Colour> needs what it gathers itself"):
+    with pytest.raises(
+        CheckError, match="<gatherer of Colour> needs the fact that it gathers itself"
+    ):
         open_facts(circle).get(Colour)
 
 

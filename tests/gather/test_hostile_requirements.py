@@ -98,7 +98,7 @@ def test_a_requirement_by_url_is_never_fetched(
     index: PackageIndex, tmp_path: Path, mark: Path, kind: str
 ) -> None:
     url = PLACES[kind].format(**lay_out(tmp_path, index, mark))
-    advice = "URLs are not fetched: give its wheel with --binary-with"
+    advice = "URLs are not fetched: give the wheel with --binary-with"
     assert refusal(tmp_path, f"evil @ {url}") == f"evil is required by URL ({url}); {advice}"
     assert (index.asked, mark.exists()) == ([], False)
 

@@ -134,7 +134,11 @@ def test_what_is_no_target_is_refused(target: str) -> None:
     [
         ([], "demo==1", "demo==1: no such project (asked: https://i)"),
         (listed("other-1.0-py3-none-any.whl"), "demo==1", "no such project"),
-        (listed(name("1.0"), name("2.0")), "demo==3", "no such version there; there are 2.0, 1.0"),
+        (
+            listed(name("1.0"), name("2.0")),
+            "demo==3",
+            "no such version; the available ones are 2.0, 1.0",
+        ),
         (
             listed(name("1.0", "cp312-cp312-win_amd64")),
             "demo",

@@ -44,7 +44,8 @@ def test_a_simulation_without_an_end_is_too_large_to_inspect(
     assert verdict.outcome is Outcome.FAILED
     assert [problem.sentence for problem in verdict.problems] == [
         "too large to inspect: loading its objects, each in a process of its own with everything "
-        "it needs, takes more than 10 steps; raise limit_factor in the profile, or accept it there"
+        "it needs, takes more than 10 steps; raise limit_factor in the profile, or accept the "
+        "problem there"
     ]
 
 

@@ -196,7 +196,7 @@ def test_names_that_lead_out_of_the_prefix_are_problems(
         ),
         (
             TarMember("lib/a", kind=b"1", target="/etc/passwd"),
-            "lib/a: it is a hard link to /etc/passwd, which is no member before it",
+            "lib/a: it is a hard link to /etc/passwd, but no earlier member has this name",
         ),
         (TarMember(kind=b"3"), "lib/a: it is a character device, which no package installs"),
         (TarMember(kind=b"6"), "lib/a: it is a named pipe, which no package installs"),
@@ -260,7 +260,7 @@ def test_a_file_that_is_another_than_is_listed_is_a_problem(
 def test_a_file_that_is_listed_and_not_there_is_a_problem(tmp_path: Path) -> None:
     path = build_conda(tmp_path, path_changes={"lib/gone.so": {"sha256": "0" * 64}})
     assert problems(path) == [
-        "lib/gone.so: info/paths.json lists it and the archive does not hold it"
+        "lib/gone.so: info/paths.json lists it, but the archive does not contain it"
     ]
 
 
@@ -323,7 +323,7 @@ def test_a_renamed_package_says_so(tmp_path: Path) -> None:
     renamed = "linux-64-demo-1.0-py311h0123abc_0.tar.bz2"
     path = build_conda(tmp_path, filename=renamed, suffix=".tar.bz2")
     assert problems(path) == [
-        "info/index.json describes demo-1.0-py311h0123abc_0, which the file's name does not say"
+        "info/index.json describes demo-1.0-py311h0123abc_0, but the file's name does not match"
     ]
 
 

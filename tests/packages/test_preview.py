@@ -31,5 +31,5 @@ def test_an_object_under_the_name_of_source_code_is_told_by_who_reads_it(
     package = open_package(built, FakeReader())
     place = package.layout.place("demo/a.py")
     (member,) = (member for member in package.members if member.path == place)
-    assert member.faults == ("by its name it is source code, by its first bytes ELF",)
+    assert member.faults == ("its name is that of source code, but its first bytes are ELF",)
     assert [each.path for each in package.objects] == [place]

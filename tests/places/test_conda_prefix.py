@@ -172,7 +172,7 @@ def test_a_virtual_package_may_be_stated(
 
 @pytest.mark.slow
 def test_a_package_for_another_system_is_not_installed(tmp_path: Path, channel: Path) -> None:
-    with pytest.raises(Unavailable, match=f"it is for win-64, and this host is {host_subdir()}"):
+    with pytest.raises(Unavailable, match=f"it is for win-64, but this host is {host_subdir()}"):
         install(build(tmp_path, subdir="win-64"), channel)
 
 

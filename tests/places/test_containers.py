@@ -173,7 +173,7 @@ def test_what_the_engine_did_not_run_is_its_fault(programs: Path) -> None:
     container = Container(find_engine(), PulledImage(id="image"), Limits())
     about = programs.parent / "state" / "about.json"
     about.write_text('{"images": [], "refuses": "exec"}', encoding="utf-8")
-    with pytest.raises(GatherError, match="podman runs nothing in the container: Error: it was"):
+    with pytest.raises(GatherError, match="podman runs no command in the container: Error: it was"):
         container.run(("true",), timeout=60)
     container.close()
 

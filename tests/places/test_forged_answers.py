@@ -106,7 +106,7 @@ def test_an_import_that_answers_or_ends_by_itself_has_not_succeeded(
 
 def test_an_import_that_closes_the_descriptors_of_others_is_told(environment: FilledPlace) -> None:
     (step,) = import_each(environment, ("closes_all",)).steps
-    assert step.detail == "it closed descriptors that are not its own"
+    assert step.detail == "it closed descriptors that it does not own"
 
 
 @pytest.mark.parametrize("name", sorted({*ENDS} - {"closes_all"}))

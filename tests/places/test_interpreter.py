@@ -91,7 +91,7 @@ def test_of_many_tags_that_fit_not_one_is_named() -> None:
 @pytest.mark.parametrize("missing", ["version", "paths", "tags", "platform"])
 def test_an_answer_that_lacks_something_is_not_the_packages_fault(missing: str) -> None:
     answer = {key: value for key, value in MACOS.items() if key != missing}
-    with pytest.raises(GatherError, match=f"does not say its {missing}"):
+    with pytest.raises(GatherError, match=f"does not report its {missing}"):
         read_target(Path("python"), answer)
 
 

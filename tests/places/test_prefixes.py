@@ -58,7 +58,7 @@ def test_what_is_not_installed_there_is_not_inspected(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [(None, "there is no Python in it"), ("#!/bin/sh\nexit 3\n", "not a Python 3.8 or later")],
+    [(None, "it contains no Python"), ("#!/bin/sh\nexit 3\n", "not a Python 3.8 or later")],
 )
 def test_half_an_environment_that_was_named_cannot_start(
     tmp_path: Path, content: str | None, said: str

@@ -40,7 +40,8 @@ def test_facts_of_another_package_are_refused(pytester: pytest.Pytester, run: Ru
     ended = rewrite(pytester.path, "html", "--facts", "other.json")
     assert ended.returncode == 4
     assert ended.stderr == (
-        "binary-checks: report: --facts other.json: about no package of the result document\n"
+        "binary-checks: report: --facts other.json: it describes no package of the "
+        "result document\n"
     )
     ended = rewrite(pytester.path, "sarif", "--facts", "other.json")
     assert ended.stderr == "binary-checks: report: --facts: sarif shows no facts\n"

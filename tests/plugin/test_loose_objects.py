@@ -86,7 +86,7 @@ def test_a_folder_that_is_not_there_or_has_no_objects_is_the_users_mistake(tmp_p
         "folder:empty: a folder without packages or object files"
         in judge(tmp_path, "folder:empty").stderr
     )
-    assert "folder:: name a folder behind it" in judge(tmp_path, "folder:").stderr
+    assert "folder:: name a folder after the colon: " in judge(tmp_path, "folder:").stderr
     assert judge(tmp_path, "empty").returncode == 4
 
 

@@ -64,7 +64,7 @@ from tests.plugin.conftest import TRY_AGAIN, run_command
         ),
         (
             ["--binary-place", "venv", "--binary-installed", "demo"],
-            "--binary-place venv: an installed package runs where it is: "
+            "--binary-place venv: an installed package runs where it is installed: "
             "give existing:PYTHON or prefix:PATH",
         ),
     ],

@@ -59,7 +59,7 @@ def test_without_one_the_environment_is_withheld(
     pytester: pytest.Pytester, spy: Path, workers: tuple[str, ...]
 ) -> None:
     result = check(pytester, spy, "-k", "import-fails", "--binary-sandbox", "off", *workers)
-    expected = "not sandboxed: --sandbox off; a package may do what this user may"
+    expected = "not sandboxed: --sandbox off; packages have all rights of this user"
     result.stdout.fnmatch_lines([expected, "*.whl: fit · 1 check, ran on *"])
 
 

@@ -42,7 +42,7 @@ def test_what_a_limit_hides_fails_every_check_of_it(pytester: pytest.Pytester, r
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     reason = (
         f"{NAME}: {EXTENSION}: too large to inspect: it has 2097152 bytes in a PT_NOTE; at most "
-        "1048576 are read; raise limit_factor in the profile, or accept it there"
+        "1048576 are read; raise limit_factor in the profile, or accept the problem there"
     )
     assert f"absolute-search-path: {reason}" in result.outlines
     assert f"missing-library: {reason}" in result.outlines

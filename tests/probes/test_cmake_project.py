@@ -92,7 +92,7 @@ def test_an_answer_of_another_shape_has_no_flags(target: object, tmp_path: Path)
 @pytest.mark.parametrize("text", ["{", "[" * 100_000, "\0"])
 def test_an_answer_that_is_no_json_is_refused(text: str, tmp_path: Path) -> None:
     (answer(tmp_path) / "target.json").write_text(text)
-    with pytest.raises(PackageError, match=r"target.json, which CMake writes, is no JSON"):
+    with pytest.raises(PackageError, match=r"target.json, which CMake writes, is not valid JSON"):
         read_configured(tmp_path, Path("/p"))
 
 
@@ -153,6 +153,6 @@ def test_a_unit_links_what_its_users_would(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["X) message(x", "", "${X}", "X;Y", "-X", 'X"'])
 def test_a_name_that_is_none_is_never_written(name: str, tmp_path: Path) -> None:
     for project in (Project(package=name), Project(package="X", components=(name,))):
-        with pytest.raises(ProfileError, match="is no name of CMake's"):
+        with pytest.raises(ProfileError, match="is not a valid name in CMake"):
             project.write(tmp_path)
     assert not (tmp_path / "CMakeLists.txt").exists()

@@ -167,7 +167,7 @@ def test_after_a_hang_no_other_driver_is_tried(ask: Any) -> None:
 @linux
 def test_a_package_that_loads_another_driver_or_none_proves_nothing(ask: Any) -> None:
     assert {each.lack for each in ask(StandIn(loaded=FOREIGN))} == {
-        f"the package loads {FOREIGN} by a search path of its own, not the stub"
+        f"the package loads {FOREIGN} through its own search path, instead of the stub"
     }
     assert {each.lack for each in ask(StandIn(loaded="/usr/lib/libc.so.6"))} == {
         "the package opened none of the driver's libraries, so the stub was not used"
@@ -274,7 +274,10 @@ def test_a_package_meets_the_stub_in_place_of_any_driver(tmp_path: Path) -> None
             assert {each.lack for each in found} == {""}
         for module, lack in (
             ("lacks", "the stub of NVIDIA's driver lacks cuNeverHeardOf, which the package needs"),
-            ("bundles", "the package loads libcuda.so.1 by a search path of its own, not the stub"),
+            (
+                "bundles",
+                "the package loads libcuda.so.1 through its own search path, instead of the stub",
+            ),
         ):
             request = CudaRequest(module=Code(module), available=Code(f"{module}.available()"))
             found = ask_with_refusing_driver(place, place.wheel, request).refused

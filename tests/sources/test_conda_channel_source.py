@@ -112,7 +112,7 @@ def test_a_folder_that_is_no_channel_is_one_line(tmp_path: Path) -> None:
 def test_a_channel_that_lists_what_it_lacks_is_one_line(tmp_path: Path, channel: Path) -> None:
     source = find(f"conda:{channel}::demo==1.0", tmp_path)
     (channel / SUBDIR / "demo-1.0-py311h0_0.conda").unlink()
-    said = f"demo-1.0-py311h0_0.conda: the file is not there, although {channel.as_uri()}/ lists it"
+    said = f"demo-1.0-py311h0_0.conda: the file is missing, although {channel.as_uri()}/ lists it"
     with pytest.raises(GatherError, match=f"^{said}$"):
         source.read(objects)
 

@@ -113,7 +113,7 @@ def test_metadata_beside_the_file_is_read_and_verified(
     remote = find("demo==1.0", tmp_path).remote()
     assert b"Name: demo" in (remote.core_metadata() or b"")
     index.conduct[f"/files/{NAME}.metadata"].body = b"Name: other"
-    with pytest.raises(GatherError, match="its sha256 is not what the index says"):
+    with pytest.raises(GatherError, match="its sha256 is not the one that the index states"):
         remote.core_metadata()
     del index.conduct[f"/files/{NAME}.metadata"]
     with pytest.raises(GatherError, match=r"not there .*, but the index says that it is"):
@@ -245,10 +245,10 @@ def test_a_place_of_links_is_one_of_indexes(
 @pytest.mark.parametrize(
     ("argument", "said"),
     [
-        ("demo==9", "demo==9: no such version there; there are 1.0 (asked: {index})"),
+        ("demo==9", "demo==9: no such version; the available ones are 1.0 (asked: {index})"),
         ("absent==1", "absent==1: no such project (asked: {index})"),
         ("demo==1 ; python_version<'3'", "a marker has no effect here: remove it"),
-        ("index:demo @ https://h/x.whl", "name the URL alone"),
+        ("index:demo @ https://h/x.whl", "give only the URL, without the name"),
         ("index:", "index: a name must follow, as in index:numpy"),
         ("demo==one", "demo==one: not a requirement such as numpy==2.4.6"),
         ("{url}/files/gone.whl", "{url}/files/gone.whl: not there (answers 404)"),

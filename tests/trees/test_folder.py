@@ -91,7 +91,7 @@ def test_a_folder_and_an_archive_give_the_same_visited_members(tmp_path: Path) -
     assert found["demo/text.txt"].content == b"kept"
     assert [each.path for each in found["demo/large.so"].objects] == ["lib/demo/large.so"]
     assert found["demo/code.py"].member.faults == (
-        "by its name it is source code, by its first bytes ELF",
+        "its name is that of source code, but its first bytes are ELF",
     )
     for name, content in CONTENTS.items():
         assert found[name].member.sha256 == hashlib.sha256(content).hexdigest()

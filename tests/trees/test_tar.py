@@ -123,7 +123,7 @@ def test_a_binary_size_is_read() -> None:
 
 @pytest.mark.parametrize("field", [b"\xff" * 12, b"-0000000001\0", b"99999999999\0", b"0x10" * 3])
 def test_a_size_that_is_none_is_refused(field: bytes) -> None:
-    assert "no number where one belongs" in refusal(write_tar([TarMember("a", size_field=field)]))
+    assert "has an invalid number" in refusal(write_tar([TarMember("a", size_field=field)]))
 
 
 def test_a_size_beyond_every_package_is_refused() -> None:
@@ -135,7 +135,7 @@ def test_a_size_beyond_every_package_is_refused() -> None:
 def test_a_header_that_announces_no_member_is_refused(ending: bytes) -> None:
     announced = TarMember("x", b"11 mtime=1\n", kind=b"x")
     assert refusal(write_tar([announced], ending=ending)) == (
-        "truncated: it ends before a member that is announced"
+        "truncated: it ends before a member that a header announces"
     )
 
 
@@ -171,7 +171,7 @@ def test_a_global_comment_is_passed_over() -> None:
 @pytest.mark.parametrize("kind", [b"1", b"2", b"3", b"5", b"6"])
 def test_data_behind_what_has_none_is_refused(kind: bytes) -> None:
     data = write_tar([TarMember("a", b"x" * 512, kind=kind, target="b"), DEMO])
-    assert refusal(data).endswith("512 bytes follow it, and only files have any")
+    assert refusal(data).endswith("512 bytes of data follow it, but only files have data")
 
 
 @pytest.mark.parametrize(
@@ -179,10 +179,10 @@ def test_data_behind_what_has_none_is_refused(kind: bytes) -> None:
     [
         (TarMember("a", kind=b"3"), "it is a character device, which no package installs"),
         (TarMember("a", kind=b"6"), "it is a named pipe, which no package installs"),
-        (TarMember("a", kind=b"2"), "it is a link to nothing"),
+        (TarMember("a", kind=b"2"), "it is a link without a target"),
         (TarMember(b"\xff"), "its name is not valid UTF-8"),
         (TarMember("", b"x"), "it has no name"),
-        (TarMember("a/", b"x"), "it is a file, and its name is a folder's"),
+        (TarMember("a/", b"x"), "it is a file, but its name is a folder's"),
         (TarMember("a", pax=(("path", "b\0c"),)), "its name holds a NUL byte"),
         (
             TarMember("a", pax=(("GNU.sparse.major", "1"),)),

@@ -76,7 +76,7 @@ def test_a_comment_that_holds_another_archive(tmp_path: Path, good: Parts, evil:
     assert code_for_pip(attack) == EVIL
     assert problems(tmp_path, attack) == [
         f"{place} bytes stand before its first member",
-        "0 bytes follow its end, which claims a comment of 1: zipfile reads it, and uv does not",
+        "0 bytes follow its end, which claims a comment of 1: zipfile accepts it, uv refuses it",
     ]
 
 

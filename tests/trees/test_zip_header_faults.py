@@ -90,7 +90,10 @@ def unicode_path(name: bytes, *, stands_for: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("extra", "fault"),
     [
-        (lambda _: struct.pack("<HH4s", 0x5455, 99, b""), "0x5455 is longer than all of them"),
+        (
+            lambda _: struct.pack("<HH4s", 0x5455, 99, b""),
+            "0x5455 is longer than all its extra fields together",
+        ),
         (lambda name: unicode_path(b"x.py", stands_for=name), "its extra field calls it 'x.py'"),
         (lambda name: unicode_path(name, stands_for=name), ""),
         (lambda _: unicode_path(b"x.py", stands_for=b"old"), ""),  # of a name it no longer has
@@ -149,9 +152,9 @@ FULL = 0xFFFFFFFF
 @pytest.mark.parametrize(
     ("numbers", "fault"),
     [
-        (0, "its ZIP64 field is missing, or has more or fewer numbers than it needs"),
+        (0, "its ZIP64 field is missing, or has too many or too few numbers"),
         (1, ""),
-        (2, "its ZIP64 field is missing, or has more or fewer numbers than it needs"),
+        (2, "its ZIP64 field is missing, or has too many or too few numbers"),
     ],
 )
 def test_a_zip64_field_has_as_many_numbers_as_it_needs(

@@ -73,7 +73,7 @@ async def install(request: dict[str, Any]) -> dict[str, Any]:
     own, others = await read_given(request)
     own_name = own.name.normalized
     if own.subdir not in (request["platform"], "noarch"):
-        raise Unsolved("it is for %s, and this host is %s" % (own.subdir, request["platform"]))
+        raise Unsolved("it is for %s, but this host is %s" % (own.subdir, request["platform"]))
     records = await solve(request, own, others, request["requires"], detect_host())
     folder = Path(request["cache"], "fetched")
     described = [describe(record) for record in records]
@@ -176,7 +176,7 @@ async def query(gateway: Any, request: dict[str, Any], text: str, platform: str)
         raise Broke(one_line(error)) from None
     found = [record for records in answers for record in records if spec.matches(record)]
     if not found:
-        raise Unsolved("no package there fits %s for %s" % (text, platform))
+        raise Unsolved("no package in the channels matches %s for %s" % (text, platform))
     return found
 
 

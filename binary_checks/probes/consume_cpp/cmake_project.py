@@ -90,7 +90,7 @@ class Project:
         """
         for name in (self.package, *self.components):
             if not NAME.fullmatch(name):
-                raise ProfileError(f"probes.consumer: {name!r} is no name of CMake's")
+                raise ProfileError(f"probes.consumer: {name!r} is not a valid name in CMake")
         query = folder / BUILD / ".cmake" / "api" / "v1" / "query"
         query.mkdir(parents=True)
         for name in _QUERIES:
@@ -153,7 +153,7 @@ def _load(path: Path) -> Mapping[str, Any]:
     try:
         found = json.loads(_read(path))
     except (ValueError, RecursionError):
-        raise PackageError(f"{path.name}, which CMake writes, is no JSON") from None
+        raise PackageError(f"{path.name}, which CMake writes, is not valid JSON") from None
     return found if isinstance(found, dict) else {}
 
 

@@ -188,7 +188,9 @@ class _Bench:
         asked = wanted.unit
         unit = wanted.begin()
         if not wanted.package:
-            return replace(unit, untried="the archive has no CMake package, and none is named")
+            return replace(
+                unit, untried="the archive has no CMake package, and the profile names none"
+            )
         _make_project(wanted, self.request).write(folder)
         command = self.tools.configure(folder, BUILD, self.place.prefix)
         ((end,),) = run_jobs(self.place, [[command]], self.tools.conditions)
@@ -204,7 +206,9 @@ class _Bench:
             unit, configured=configured, targets=known.targets, reads=tuple(self._own(known.reads))
         )
         if known.directory and not self._is_own(known.directory):
-            found = f"find_package finds it in {self.place.scrub(known.directory)}, not here"
+            found = (
+                f"find_package finds it in {self.place.scrub(known.directory)}, not in this archive"
+            )
             strayed = replace(configured, outcome=Ending.EXITED, message=found)
             return replace(unit, configured=strayed)
         return self._build_configured(unit, asked, folder, known)
@@ -370,7 +374,7 @@ class _Jobs:
     ) -> list[Command]:
         folder = self.folder / name
         if self.folder.is_symlink() or os.path.lexists(folder):
-            raise PackageError("code that CMake ran put something in the place of a build folder")
+            raise PackageError("code that CMake ran replaced a build folder")
         folder.mkdir()
         compiler, source = str(self.tools.compiler), str(self.folder / SOURCE)
         known = self.known
@@ -465,7 +469,7 @@ def _split(text: str) -> list[str]:
     try:
         return shlex.split(text)
     except ValueError:
-        raise Unavailable("pkg-config gives flags that no shell can read") from None
+        raise Unavailable("pkg-config prints flags that no shell can parse") from None
 
 
 def _list_commands(

@@ -148,7 +148,7 @@ def _read_search_path(place: UnpackedPlace, reader: ObjectReader) -> Iterator[st
 def _require_new_enough(cmake: Path, said: str) -> str:
     found = re.search(r"(\d+)\.(\d+)[\w.-]*", said)
     if not found:
-        raise GatherError(f"{cmake}: does not say which CMake it is")
+        raise GatherError(f"{cmake}: does not report the version of CMake")
     if (int(found[1]), int(found[2])) < _OLDEST:
         oldest = ".".join(map(str, _OLDEST))
         raise Unavailable(

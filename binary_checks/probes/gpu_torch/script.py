@@ -112,7 +112,7 @@ class Bench:
             if text.lower() not in str(error).lower():
                 raise AssertionError("an error without %r: %s" % (text, error))
             return
-        raise AssertionError("no %s with %r, which was due" % (kind.__name__, text))
+        raise AssertionError("expected %s with %r, but nothing was raised" % (kind.__name__, text))
 
 
 def take_steps(request: dict[str, Any], process: dict[str, Any], record: Any) -> None:

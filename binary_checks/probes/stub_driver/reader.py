@@ -81,7 +81,7 @@ def _find_compiler(platform: str, environ: Mapping[str, str]) -> Path:
         raise Unavailable("the stub of NVIDIA's driver is only built on Linux and for Linux")
     found = (*find_named("CC", environ), *find_programs(_COMPILERS, environ))
     if not found:
-        raise Unavailable("no C compiler (cc, gcc, clang) to make a stub of NVIDIA's driver with")
+        raise Unavailable("no C compiler (cc, gcc, clang) to compile a stub of NVIDIA's driver")
     return found[0]
 
 
@@ -152,7 +152,7 @@ def _explain_unused_stub(step: Step, stub: str, texts: Iterable[str]) -> str:
         if _DRIVER.fullmatch(path.rpartition("/")[2]) and path.rpartition("/")[0] != folder
     ]
     if others:
-        return f"the package loads {others[0]} by a search path of its own, not the stub"
+        return f"the package loads {others[0]} through its own search path, instead of the stub"
     if not drivers:
         return "the package opened none of the driver's libraries, so the stub was not used"
     return ""

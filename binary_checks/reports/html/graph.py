@@ -285,9 +285,9 @@ class Graph:
 
 _LEGEND = {
     "missing": "missing: nothing provides it",
-    "open": "not found here, and no check blames the package for it",
+    "open": "not found, but no check reports this as a problem of the package",
     "own": "found in the package (RPATH, RUNPATH, loader path, same folder)",
-    "loaded": "found by no search, only where it was loaded before",
+    "loaded": "found by no search, but already loaded at that time",
     "outside": "provided by the system, Python or another package",
 }
 

@@ -30,7 +30,7 @@ _REFUSED_FLAGS = {
 SPECIAL_FLAGS: Final = sum(_REFUSED_FLAGS)
 NEWEST_VERSION: Final = 63  # 4.4.3.2: ten times the version; 6.3 is the last one defined
 FULL: Final = 0xFFFFFFFF  # 4.4.8, 4.4.9: the value is in the ZIP64 extra field
-ZIP64_FAULT: Final = "its ZIP64 field is missing, or has more or fewer numbers than it needs"
+ZIP64_FAULT: Final = "its ZIP64 field is missing, or has too many or too few numbers"
 _ZIP64 = 1  # 4.5.3
 _UNICODE_PATH = 0x7075  # 4.6.9: version, CRC-32 of the name in the header, and this name in UTF-8
 _UNICODE_COMMENT = 0x6375  # 4.6.8: as the field for the name, but for the comment
@@ -47,8 +47,8 @@ def judge_kind(version: int, flags: int, where: str = "") -> Iterator[str]:
     # The lower byte is the version, as zipfile reads it; some writers put the host system into the
     # upper one, as in "version made by" (4.4.2).
     if version & 0xFF > NEWEST_VERSION:
-        needed = version & 0xFF
-        yield f"it needs version {needed // 10}.{needed % 10} of the format{where}, 6.3 is the last"
+        needed = "{}.{}".format(*divmod(version & 0xFF, 10))
+        yield f"it needs version {needed} of the format{where}; the newest is 6.3"
     for flag, fault in _REFUSED_FLAGS.items():
         if flags & flag:
             yield fault + where
@@ -65,7 +65,7 @@ def judge_extra(extra: bytes, raw_name: bytes, where: str) -> Iterator[str]:
         kind, length = struct.unpack_from("<HH", extra, at)
         at += 4 + length
         if at > len(extra):
-            yield f"its extra field {kind:#06x} is longer than all of them{where}"
+            yield f"its extra field {kind:#06x} is longer than all its extra fields together{where}"
             return
         if kind in seen:
             yield f"it has the extra field {kind:#06x} twice{where}"
@@ -196,7 +196,7 @@ def read_archive(file: PackageBytes) -> Archive:
     start = end.place - end.size
     shift = start - end.offset  # bytes before the archive, as in self-extracting files (4.1.9)
     if start < 0 or shift < 0:
-        raise PackageError(f"{file.path.name}: truncated: its central directory is not all there")
+        raise PackageError(f"{file.path.name}: truncated: its central directory is not complete")
     if end.entries > MAXIMUM_ENTRIES or end.size > _MAXIMUM_DIRECTORY:
         raise PackageError(
             f"{file.path.name}: its central directory claims {end.entries} entries"
@@ -279,7 +279,7 @@ def _judge_following(following: bytes, length: int) -> Iterator[str]:
         yield fault
     if length > len(following):
         there = f"{len(following)} bytes follow its end"
-        yield f"{there}, which claims a comment of {length}: zipfile reads it, and uv does not"
+        yield f"{there}, which claims a comment of {length}: zipfile accepts it, uv refuses it"
     elif length < len(following):
         yield f"{len(following) - length} bytes follow the end of the archive"
 

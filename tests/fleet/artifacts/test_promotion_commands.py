@@ -122,7 +122,7 @@ def test_nothing_comes_from_a_channel_that_the_policy_does_not_name(desk: Desk) 
     policy = GATE.replace('"test"', '"staging"')
     status, _, err = desk.promote(policy=policy)
     assert status == 4
-    assert "channels.release: from: staging; nothing comes from test" in err
+    assert "channels.release: from: staging; it accepts no files from test" in err
 
 
 def test_another_file_under_a_released_name_is_refused(desk: Desk) -> None:

@@ -100,7 +100,7 @@ def test_a_system_without_a_machine_stops_no_other(capsys: pytest.CaptureFixture
     assert printed.out.endswith(f"{CELL}: written\n")
     said = "runners: azure has no machine for torch-macos-arm64-3.11-cpu and 1 more; write"
     assert said in printed.err
-    assert "(the files of azure are left as they are)" in printed.err
+    assert "(the files of azure are left unchanged)" in printed.err
     assert CELL.exists()
     assert Path("azure-pipelines.yml").read_bytes() == before
 

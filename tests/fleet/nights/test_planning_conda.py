@@ -68,7 +68,7 @@ def test_a_channel_has_the_newest_build_for_the_system_and_the_python(
     assert (found.name, found.version, found.url) == ("demo", "1.1", path.as_uri())
     lacking = cells["windows-amd64-3.11-own"]
     assert lacking.state is CellState.MISSING
-    assert lacking.reason.startswith("no package there fits demo for win-64")
+    assert lacking.reason.startswith("no package in the channels matches demo for win-64")
 
 
 def test_a_build_for_another_python_alone_is_missing(channel: Path, tmp_path: Path) -> None:
