@@ -77,8 +77,8 @@ def _find_gaps(statement: Statement) -> Iterator[str]:
         yield "its facts have no linkage: it is unknown whether libraries are found"
     if statement.written_by != WRITER:
         yield (
-            f"its facts were written by {statement.written_by!r:.60}: whatever only {WRITER} reads "
-            "counts as not there"
+            f"its facts were written by {statement.written_by!r:.60}: facts that only {WRITER} "
+            "reads count as missing"
         )
 
 

@@ -407,8 +407,8 @@ class _Providers:
         open_ones = [edge for edge in edges if edge.resolved is None]
         if len(open_ones) * len(missing) > _MOST_PAIRS:
             raise TooLarge(
-                f"{len(open_ones)} needs that nothing meets, and {len(missing)} requirements that "
-                f"were not given: no more than {_MOST_PAIRS} pairs of both are compared"
+                f"{len(open_ones)} unsatisfied needs, and {len(missing)} requirements that "
+                f"were not given: at most {_MOST_PAIRS} pairs of both are compared"
             )
         self._named: dict[tuple[str, str], dict[str, None]] = {}
         for edge in open_ones:

@@ -262,7 +262,7 @@ class ObjectFile:
     refusals: tuple[str, ...] = ()
     """Why the loader of the object's own system refuses it, or crashes, before any of its code
     runs. Each reason continues a sentence that begins with the path: "has SectionAlignment 0x3,
-    which is no power of 2".
+    which is not a power of 2".
     """
     texts: tuple[str, ...] = ()
     """Strings that identify libraries and compilers: "OPENSSLDIR: …", "GCC: (GNU) 14.2.1"; sorted.

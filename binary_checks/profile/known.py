@@ -261,13 +261,15 @@ def find_expired(
         if not waiver.has_expired(today):
             continue
         if left := [*filter(waiver.covers, likely.find(waiver))]:
-            are = (
-                "1 problem that it accepted is"
+            left_over = (
+                "1 problem that it accepted remains"
                 if len(left) == 1
-                else (f"{len(left):,} problems that it accepted are")
+                else (f"{len(left):,} problems that it accepted remain")
             )
             level = min((each.level for each in left), key=list(Level).index)
-            said = f"expired on {waiver.expires}, and {are} still there; fix that, or renew it"
+            said = (
+                f"expired on {waiver.expires}, but {left_over}; fix the problem, or renew the entry"
+            )
             yield _follow_up(waiver, said, level)
 
 

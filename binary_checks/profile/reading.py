@@ -502,7 +502,7 @@ def announce(profile: Profile) -> Iterator[str]:
     counts = Counter(each.check for each in profile.known_problems if each.in_profile)
     if counts:
         checks = format_few([f"{name} ({count})" for name, count in sorted(counts.items())])
-        yield f"{profile.source}, which was found and not named, accepts known problems: {checks}"
+        yield f"{profile.source}, which was found but not named, accepts known problems: {checks}"
 
 
 def format_left_out(profile: Profile) -> str:

@@ -8,7 +8,7 @@ from binary_checks.checks.linkage.needed_libraries import unloadable_object, wro
 from binary_checks.model import Kind, ObjectFile, StaticArchive
 from fixtures.values import elf_file, macho_file, pe_file
 
-REFUSAL = "has SectionAlignment 0x3, which is no power of 2"
+REFUSAL = "has SectionAlignment 0x3, which is not a power of 2"
 
 
 def test_each_refusal_is_a_problem() -> None:

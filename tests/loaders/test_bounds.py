@@ -64,7 +64,7 @@ def test_needs_and_requirements_are_compared_within_bounds(
     package = wheel(
         objects=[lacking], metadata=[("Requires-Dist", "one"), ("Requires-Dist", "two")]
     )
-    with pytest.raises(TooLarge, match="3 needs that nothing meets, and 2 requirements"):
+    with pytest.raises(TooLarge, match="3 unsatisfied needs, and 2 requirements"):
         simulate(package, target(), requirements=("one", "two"))
 
 

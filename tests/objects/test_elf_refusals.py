@@ -81,7 +81,7 @@ def test_no_architecture_is_refused(machine: str, gnu_hash: bool) -> None:
         (tag(JMPREL), UNUSED, "has DT_PLTRELSZ and no DT_JMPREL"),
         (tag(PLTGOT), 25, "has DT_INIT_ARRAY and no DT_INIT_ARRAYSZ"),
         (value(RELA), 1 << 40, "has DT_RELA at 0x10000000000"),
-        (value(RELASZ), 121, "has DT_RELASZ 121, no multiple of 24"),
+        (value(RELASZ), 121, "has DT_RELASZ 121, not a multiple of 24"),
         (value(RELASZ), 120 + 24 * 200, "cannot be loaded: DT_RELA has"),
         (value(RELAENT), 16, "has DT_RELAENT 16"),
         (value(PLTREL), 17, "has DT_PLTREL 17, not 7"),

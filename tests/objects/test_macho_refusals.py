@@ -99,7 +99,7 @@ def test_a_field_of_a_bundle(place: int, value: int, fault: str) -> None:
 def test_the_name_of_a_dylib_belongs_to_dylibs() -> None:
     without = patched(DYLIB, place_of(DYLIB, LC_ID_DYLIB), "I", LC_LOAD_DYLIB)
     assert "is a dylib without LC_ID_DYLIB" in refusals(without)
-    assert "has LC_ID_DYLIB and is no dylib" in refusals(patched(DYLIB, 12, "I", 8))
+    assert "has LC_ID_DYLIB but is not a dylib" in refusals(patched(DYLIB, 12, "I", 8))
 
 
 def test_some_commands_are_there_once() -> None:

@@ -81,18 +81,18 @@ def test_no_sample_is_refused(name: str) -> None:
         (CHARACTERISTICS, 0x2020, "is not marked as an image"),
         (CHARACTERISTICS, 0x2023, "loads only at address 0x180000000"),
         (MACHINE, 0x014C, "is for machine 0x14c and has a header of 64 bits"),
-        (IMAGE_BASE, 0x180001000, "ImageBase 0x180001000, which is no multiple of 0x10000"),
+        (IMAGE_BASE, 0x180001000, "ImageBase 0x180001000, which is not a multiple of 0x10000"),
         (DLL_CHARACTERISTICS, 0x1E0, "FORCE_INTEGRITY"),
-        (DIRECTORY_COUNT, 17, "counts 17 directories, of which there are 16"),
+        (DIRECTORY_COUNT, 17, "states 17 directories; an image has at most 16"),
         (DIRECTORY_COUNT, 5, "a directory of base relocations after the 5 that it counts"),
-        (SECTION_ALIGNMENT, 3, "SectionAlignment 0x3, which is no power of 2"),
-        (SECTION_ALIGNMENT, 0, "SectionAlignment 0x0, which is no power of 2"),
+        (SECTION_ALIGNMENT, 3, "SectionAlignment 0x3, which is not a power of 2"),
+        (SECTION_ALIGNMENT, 0, "SectionAlignment 0x0, which is not a power of 2"),
         (SECTION_ALIGNMENT, 0x100, "SectionAlignment 0x100, which is less than its FileAlignment"),
         (SECTION_ALIGNMENT, 0x800, "below its minimum (0x1000 and 0x200) they must be equal"),
         (SECTION_ALIGNMENT, 0x2000, "its section '.text' at address 0x1000, not at 0x2000"),
-        (FILE_ALIGNMENT, 0, "FileAlignment 0x0, which is no power of 2"),
+        (FILE_ALIGNMENT, 0, "FileAlignment 0x0, which is not a power of 2"),
         (FILE_ALIGNMENT, 0x100, "below its minimum (0x1000 and 0x200) they must be equal"),
-        (FILE_ALIGNMENT, 0x201, "FileAlignment 0x201, which is no power of 2"),
+        (FILE_ALIGNMENT, 0x201, "FileAlignment 0x201, which is not a power of 2"),
         (HEADERS_SIZE, 0x100, "SizeOfHeaders 0x100, its section headers end at byte"),
         (HEADERS_SIZE, 0x2000, "its section '.text' at address 0x1000, not at 0x2000"),
         (HEADERS_SIZE, 0x7FFFFFFF, "SizeOfHeaders 0x7fffffff in an image of"),
@@ -106,7 +106,7 @@ def test_no_sample_is_refused(name: str) -> None:
         (ENTRY, 0x7FFF0000, "has its entry point at address 0x7fff0000"),
         (directory(TLS), 0x2000, "has a directory of thread-local storage without a size"),
         (directory(EXPORT), 0x1C, "has its directory of exports at address 0x1c, in its headers"),
-        (section(1, 20), 0x610, "has its section '.rdata' at byte 0x610, no multiple of 0x200"),
+        (section(1, 20), 0x610, "has its section '.rdata' at byte 0x610, not a multiple of 0x200"),
     ],
 )
 def test_a_field_of_the_headers(field: Field, value: int, fault: str) -> None:
@@ -119,7 +119,7 @@ def test_a_header_that_is_not_aligned() -> None:
     moved = bytearray(content[:start] + b"\0\0" + content[start:])
     del moved[0x3FE:0x400]
     struct.pack_into("<I", moved, 60, start + 2)
-    assert "its PE header at byte 0x7a, which is no multiple of 4" in refusals(bytes(moved))
+    assert "its PE header at byte 0x7a, which is not a multiple of 4" in refusals(bytes(moved))
 
 
 def test_a_program_needs_an_entry_point() -> None:
@@ -141,7 +141,7 @@ def test_small_alignments_are_fine_where_the_file_lies_as_memory_does() -> None:
         (3, 0, "has an import descriptor without a name"),
         (3, 0x10, "imports from a library named"),
         (4, 0x7FFF0000, "has no table of addresses for what it imports from 'KERNEL32.dll'"),
-        (4, 0x2147, "at address 0x2147, which is no multiple of 4"),
+        (4, 0x2147, "at address 0x2147, which is not a multiple of 4"),
         (5, 0x3000, "import addresses, its tables name"),
     ],
 )

@@ -232,7 +232,7 @@ def test_a_section_of_padding_is_not_gone_through_without_end() -> None:
     found = read_device(append_section(whole, ".nvFatBi", bytes(5 << 20)))
     (group,) = found.device_containers
     assert (
-        group.reason == "no more than 4194304 bytes of wrappers of device code are read of a file"
+        group.reason == "no more than 4194304 bytes of wrappers of device code are read from a file"
     )
 
 

@@ -102,9 +102,11 @@ def test_an_expired_entry_says_that_and_that_its_problem_is_still_there(
     result = run(NAME, "--binary-known-problems", "known.toml")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines([f"{LINE} *"])
-    said = "known problem 'issue 7' expired on 2026-01-31, and 1 problem that it accepted is still"
+    said = "known problem 'issue 7' expired on 2026-01-31, but 1 problem that it accepted remains"
     where = "(known problems known.toml: known_problems[[]0])"
-    result.stdout.fnmatch_lines([f"{CHECK}: {NAME}: {said} there; fix that, or renew it {where}"])
+    result.stdout.fnmatch_lines(
+        [f"{CHECK}: {NAME}: {said}; fix the problem, or renew the entry {where}"]
+    )
 
 
 def test_an_entry_whose_problem_is_gone_says_so(pytester: pytest.Pytester, run: Run) -> None:

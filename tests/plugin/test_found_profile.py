@@ -142,7 +142,7 @@ def test_nothing_of_it_runs_and_one_line_says_so(
 def test_known_problems_that_it_accepts_are_announced(folder: Path) -> None:
     """They hold, for the package is larger than one byte; of a check left out there is none."""
     result = run(folder, "--binary-static")
-    said = "was found and not named, accepts known problems: wheel-too-large (1)"
+    said = "was found but not named, accepts known problems: wheel-too-large (1)"
     assert f"pyproject.toml, which {said}" in result.stdout.splitlines()
     assert "\naccepted: wheel-too-large: " in result.stdout
 

@@ -92,15 +92,15 @@ def test_a_long_list_is_matched_by_looking_up() -> None:
 def test_an_expired_entry_says_when_it_expired_and_what_is_still_there() -> None:
     (found,) = find_expired([known(expires=date(2026, 11, 21))], [ONE, OTHER], TODAY)
     assert found.sentence == (
-        "known problem 'issue 7' expired on 2026-11-21, and 2 problems that it accepted are still "
-        "there; fix that, or renew it (k.toml[0])"
+        "known problem 'issue 7' expired on 2026-11-21, but 2 problems that it accepted remain; "
+        "fix the problem, or renew the entry (k.toml[0])"
     )
     assert found.level is Level.ERROR
 
 
 def test_an_expired_entry_matters_no_more_than_its_problems() -> None:
     (found,) = find_expired([known(expires=date(2026, 11, 21))], [OTHER], TODAY)
-    assert "1 problem that it accepted is still there" in found.sentence
+    assert "1 problem that it accepted remains" in found.sentence
     assert found.level is Level.WARNING
 
 

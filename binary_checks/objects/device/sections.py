@@ -106,7 +106,7 @@ def read_wrappers(
     most, most_bytes = source.limit(_MOST), source.limit(_MOST_BYTES)
     extents = merge(extents)
     if sum(end - start for start, end in extents) > most_bytes:
-        reason = f"no more than {most_bytes} bytes of wrappers of device code are read of a file"
+        reason = f"no more than {most_bytes} bytes of wrappers of device code are read from a file"
         return Wrappers(relocatable=relocatable, unread=reason)
 
     def note(offset: int, reason: str) -> None:

@@ -200,7 +200,7 @@ def judge_hash_table(image: MappedImage, dynamic: Dynamic) -> Iterator[str]:
         head = image.header.struct("IIII")
         _, _, size, shift = image.unpack(head, dynamic.value(DT_GNU_HASH), "DT_GNU_HASH")
         if not size or size & size - 1:
-            yield f"has a DT_GNU_HASH whose Bloom filter has {size} words, no power of two"
+            yield f"has a DT_GNU_HASH whose Bloom filter has {size} words, not a power of two"
         elif shift >= _HASH_BITS:
             yield f"has a DT_GNU_HASH that shifts hashes of {_HASH_BITS} bits by {shift}"
     elif DT_HASH in dynamic:

@@ -344,9 +344,7 @@ def read_opened(
 ) -> OpenedNames:
     """Return the names of libraries in read-only data, except its own name and needed ones."""
     if not sections:
-        return OpenedNames(
-            unread="it has no section headers, which would tell where its strings are"
-        )
+        return OpenedNames(unread="it has no section headers to show where its strings are")
     known = (dynamic.string(DT_SONAME), *dynamic.texts(DT_NEEDED))
     return find_opened(source, seen, ELF_NAMES, known, find_read_only(sections, _NO_STRINGS))
 

@@ -466,9 +466,9 @@ def judge_sizes(
                 "loader ends the process"
             )
         if table in dynamic and dynamic.value(length) % wanted:
-            yield f"has {name}SZ {dynamic.value(length)}, no multiple of {wanted}"
+            yield f"has {name}SZ {dynamic.value(length)}, not a multiple of {wanted}"
     if DT_JMPREL in dynamic and dynamic.value(DT_PLTRELSZ) % size:
-        yield f"has DT_PLTRELSZ {dynamic.value(DT_PLTRELSZ)}, no multiple of {size}"
+        yield f"has DT_PLTRELSZ {dynamic.value(DT_PLTRELSZ)}, not a multiple of {size}"
 
 
 # Dynamic symbols (gABI chapter 4, "Symbol Table") as a loader uses them: in lookups, or in calls.

@@ -188,7 +188,7 @@ def _judge_commands(header: MachHeader, commands: Commands) -> Iterator[str]:
         end = command.offset + size
         if size % (header.bits // 8):
             step = header.bits // 8
-            yield f"has load command {command.type:#x} of {size} bytes, no multiple of {step}"
+            yield f"has load command {command.type:#x} of {size} bytes, not a multiple of {step}"
         if size != (wanted := _SIZES.get(command.type, size)):
             yield f"has load command {command.type:#x} of {size} bytes, not {wanted}"
         if command.type & LC_REQ_DYLD and command.type not in REQUIRED:
@@ -223,7 +223,7 @@ def _judge_counts(header: MachHeader, commands: Commands) -> Iterator[str]:
         yield (
             "is a dylib without LC_ID_DYLIB"
             if header.type == MH_DYLIB
-            else ("has LC_ID_DYLIB and is no dylib")
+            else ("has LC_ID_DYLIB but is not a dylib")
         )
 
 

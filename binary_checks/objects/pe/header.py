@@ -361,7 +361,7 @@ class MappedImage:
         if length > available + _PAGE:  # zeros that are in no file; no table consists of them
             raise MalformedError(f"{what} lies in memory that the file does not fill", offset)
         if 0 < (most := self.source.limit(most)) < length:
-            raise TooLarge(f"{what}: of {length} bytes at most {most} are read")
+            raise TooLarge(f"{what} has {length} bytes; at most {most} are read")
         content = self.source.read(offset, min(length, available)) if available else b""
         return content.ljust(length, b"\0")
 

@@ -175,17 +175,17 @@ def find_layout_faults(header: PeHeader, sections: Sequence[Section]) -> Iterato
 def _judge_header(header: PeHeader) -> Iterator[str]:
     """Yield faults of the file header and of fields of the optional header."""
     if header.signature % 4:
-        yield f"has its PE header at byte {header.signature:#x}, which is no multiple of 4"
+        yield f"has its PE header at byte {header.signature:#x}, which is not a multiple of 4"
     if not header.characteristics & IMAGE_FILE_EXECUTABLE_IMAGE:
         yield "is not marked as an image (IMAGE_FILE_EXECUTABLE_IMAGE): its linker found errors"
     if _BITS.get(header.machine, header.bits) != header.bits:
         yield f"is for machine {header.machine:#x} and has a header of {header.bits} bits"
     if header.image_base % _BASE_STEP:
-        yield f"has ImageBase {header.image_base:#x}, which is no multiple of {_BASE_STEP:#x}"
+        yield f"has ImageBase {header.image_base:#x}, which is not a multiple of {_BASE_STEP:#x}"
     if header.dll_characteristics & _FORCE_INTEGRITY and not header.directories[SECURITY][1]:
-        yield "asks for a check of its signature (FORCE_INTEGRITY) and has none"
+        yield "requires a check of its signature (FORCE_INTEGRITY) but has none"
     if header.directory_count > _DIRECTORIES:
-        yield f"counts {header.directory_count} directories, of which there are {_DIRECTORIES}"
+        yield f"states {header.directory_count} directories; an image has at most {_DIRECTORIES}"
     fixed = IMAGE_FILE_DLL | IMAGE_FILE_RELOCS_STRIPPED
     if header.characteristics & fixed == fixed:
         yield f"loads only at address {header.image_base:#x}: its base relocations were stripped"
@@ -203,7 +203,7 @@ def _judge_alignments(header: PeHeader) -> Iterator[str]:
     small, large = header.file_alignment, header.section_alignment
     for name, value in (("FileAlignment", small), ("SectionAlignment", large)):
         if value < 1 or value & (value - 1):
-            yield f"has {name} {value:#x}, which is no power of 2"
+            yield f"has {name} {value:#x}, which is not a power of 2"
     if large < small:
         yield f"has SectionAlignment {large:#x}, which is less than its FileAlignment {small:#x}"
     elif small != large and (large < _PAGE or small < _SECTOR):
@@ -246,7 +246,7 @@ def _judge_places(header: PeHeader, sections: Sequence[Section]) -> Iterator[str
         if not size:
             yield f"has a section {section.name!r} without a size"
         if section.size and section.offset % _SECTOR:
-            start = f"at byte {section.offset:#x}, no multiple of {_SECTOR:#x}"
+            start = f"at byte {section.offset:#x}, not a multiple of {_SECTOR:#x}"
             yield f"has its section {section.name!r} {start}"
         place = _round_up(place + size, step)
     if place > _round_up(header.image_size, step):
@@ -340,7 +340,7 @@ def _judge_library(image: MappedImage, library: ImportedLibrary, size: int) -> I
         yield f"imports from a library named {name!r}, which cannot be the name of a file"
     # Go's linker does not align the lookup table (shfmt.exe of shfmt_py 4.2.0).
     if library.addresses % _ALIGNMENT:
-        place = f"at address {library.addresses:#x}, which is no multiple of {_ALIGNMENT}"
+        place = f"at address {library.addresses:#x}, which is not a multiple of {_ALIGNMENT}"
         yield f"has its table of addresses for {name!r} {place}"
     try:
         image.read(library.addresses, size, "it")
