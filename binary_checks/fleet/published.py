@@ -124,9 +124,7 @@ class _Asking:
             failures = self._failures.setdefault(place, [])
             given_up = len(failures) >= _PATIENCE and place not in self._answered
         if given_up:
-            said = (
-                f"{failures[-1]}; it did not answer either for {len(failures) - 1} other projects"
-            )
+            said = f"{failures[-1]}; requests for {len(failures) - 1} other projects failed, too"
             return fail(cells, said, show(place) or "pip's index")
         found = self._ask(question, cells)
         broken = [each.reason for each in found if each.state is CellState.INFRA]

@@ -89,7 +89,9 @@ def read_by_hand(texts: Sequence[str], names: Sequence[str] = FILE_AXES) -> dict
         if not equals or axis not in names:
             raise ProfileError(f"{where}: not AXIS=VALUE, AXIS of {', '.join(names)}")
         if axis in found and found[axis] != value:
-            raise ProfileError(f"{where}: and {axis}={found[axis]}: an axis has one value")
+            raise ProfileError(
+                f"{where}: {axis}={found[axis]} is given, too, but an axis has one value"
+            )
         found[axis] = require_value(axis, value, where)
     return found
 

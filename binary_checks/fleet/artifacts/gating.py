@@ -113,9 +113,15 @@ def _find_doubts(
     """Yield reasons why a gate does not believe a verdict's statements, each with a remedy."""
     verdict = kept.verdict
     if verdict.file_name != artifact.file_name:  # the file was renamed in the store
-        yield f"it is on {cut(one_line(verdict.file_name), 120)}, of the same bytes", _AGAIN
+        yield (
+            f"it is about {cut(one_line(verdict.file_name), 120)}, a file with the same bytes",
+            _AGAIN,
+        )
     if read_time(verdict.ended) > now + AHEAD:
-        yield "it is from the future: the clock of that host or of this one is wrong", _AGAIN
+        yield (
+            "its time is in the future: the clock of its host or of this host is wrong",
+            _AGAIN,
+        )
     if len(kept.signers) < gate.threshold:
         found = _count(len(kept.signers), "trusted signature")
         yield f"{found}, and {gate.threshold} wanted", _SIGN
@@ -202,7 +208,11 @@ class _GateEvaluation:
             limit = f"{self._gate.max_age:g} days"
             self._refuse(where, f"the verdict of {told} is older than {limit}", _AGAIN)
         if verdict.word not in self._gate.accept and not self._waives_all(verdict):
-            advice = "no gate lets that pass" if verdict.unjudged else "fix it, or waive it"
+            advice = (
+                "no gate admits a file that cannot be judged"
+                if verdict.unjudged
+                else "fix the package, or waive the check"
+            )
             self._refuse("", f"{verdict.word} ({told}): {verdict.format_reason()}", advice)
         ungapped = [check for check in said.gapped if not self._waives(check)]
         wanted = said.gap and ungapped and place not in self._gate.gaps
@@ -407,7 +417,7 @@ def read_gate(content: bytes, named: str) -> Gate:
         for rule in gate.rules:
             read_condition(rule.when, "when", dict.fromkeys(FIELDS, str))
         if write_gate(gate) != content:
-            raise DocumentError("not as binary-checks writes it")
+            raise DocumentError("not in the form that binary-checks writes")
     except (DocumentError, ProfileError, ValueError) as error:
         raise RecordError(f"{named}: {error}") from None
     return gate

@@ -203,7 +203,7 @@ class _PolicyReader:
                     f"{where}: accept: without 'passed', packages without problems are refused"
                 )
         if "max_age" in said and not 0 < said["max_age"] <= MOST_DAYS:
-            reason = "no verdict can be so new" if said["max_age"] <= 0 else "more than 10 years"
+            reason = "the age must be more than 0" if said["max_age"] <= 0 else "more than 10 years"
             raise ProfileError(f"{where}: max_age: {said['max_age']:g} days: {reason}")
         digest = said.get("known_problems_sha256", "0" * 64)
         if not _DIGEST.fullmatch(digest):

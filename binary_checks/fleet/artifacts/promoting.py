@@ -296,10 +296,12 @@ def _contradict(name: str, value: str, stated: Collection[str]) -> GateRefusal:
     if len(stated) > 1:
         values = " and ".join(sorted(stated))
         why = f"verdicts that ended at the same time disagree on {name}: {values}"
-        return GateRefusal(what="", why=why, advice="judge it again, and attest one of them")
+        return GateRefusal(
+            what="", why=why, advice="judge the file again, and attest the new result"
+        )
     (signed,) = stated
     why = f"{_STORED} says {_format_field(name, value)}, but its verdict states {name} {signed}"
-    advice = f"if it is {name} {value}, `artifact attest RESULT --set {name}={value}` states that"
+    advice = f"if {name} {value} is right, state it: `artifact attest RESULT --set {name}={value}`"
     return GateRefusal(what="", why=why, advice=advice if value else _TAMPERED)
 
 
@@ -308,7 +310,7 @@ def _refuse_unsigned(name: str, value: str, found: str) -> GateRefusal:
     if found:
         return GateRefusal(what="", why=f"{said}, but its bytes {name} {found}", advice=_TAMPERED)
     why = f"{said}, which neither its bytes nor any verdict confirm"
-    advice = f"if that is right, `artifact attest RESULT --set {name}={value}` states it"
+    advice = f"if the value is right, state it: `artifact attest RESULT --set {name}={value}`"
     return GateRefusal(what="", why=why, advice=advice)
 
 

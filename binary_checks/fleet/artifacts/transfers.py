@@ -139,7 +139,9 @@ def read_companions(licenses: Sequence[str], dependencies: Sequence[str]) -> dic
             below = f"{folder}/{path.name}"
             file = hash_file(path)
             if below in found and found[below].sha256 != file.sha256:
-                raise ProfileError(f"{found[below].path} and {path}: both would be {below}")
+                raise ProfileError(
+                    f"{found[below].path} and {path}: both would be stored as {below}"
+                )
             found[below] = file
     return found
 

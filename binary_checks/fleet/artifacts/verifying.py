@@ -177,7 +177,7 @@ class _ChannelVerifier:
             shown = cut(one_line(f"{record.project}/{record.file_name}"), 120)
             raise RecordError(f"{named}: a record for another file: {shown}")
         if read_time(record.at) > self._now + AHEAD:
-            raise RecordError(f"{named}: it is from the future ({record.at})")
+            raise RecordError(f"{named}: its time is in the future ({record.at})")
         artifact = find_artifact(self._store, member.sha256)
         if artifact is None:
             raise RecordError(f"{named}: there is no artifact {member.sha256}")
@@ -348,7 +348,7 @@ def _verify_metadata(
     name = metadata_name(artifact.sha256, artifact.file_name)
     digest = hashlib.sha256(own).hexdigest()
     if artifact.metadata_sha256 and digest != artifact.metadata_sha256:
-        yield f"its METADATA has the sha256 {digest}, which is not the one in its document"
+        yield f"its METADATA has the sha256 {digest}, but its document states another"
     if name in names:
         if names[name] != len(own) or store.read(name) != own:
             yield "the separate METADATA, which installers read first, differs from its own"

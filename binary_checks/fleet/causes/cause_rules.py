@@ -96,7 +96,7 @@ def _read(text: bytes, named: str) -> tuple[CauseRule, ...]:
     reject_unknown(table, {"causes": list}, named, "key")
     rows = convert(table.get("causes", []), list, f"{named}: causes")
     if len(rows) > _MOST:
-        raise ProfileError(f"{named}: {len(rows):,} rules, of at most {_MOST}")
+        raise ProfileError(f"{named}: {len(rows):,} rules; at most {_MOST} are allowed")
     rules = tuple(_read_rule(row, f"{named}: causes[{at}]") for at, row in enumerate(rows))
     known: dict[str, CauseRule] = {}
     for rule in rules:
@@ -193,7 +193,7 @@ def compile_pattern(text: str) -> re.Pattern[str]:
 
 def _compile(text: str) -> re.Pattern[str]:
     if len(text) > _LONGEST_PATTERN:
-        raise SlowPattern(f"{len(text)} characters, of at most {_LONGEST_PATTERN}")
+        raise SlowPattern(f"{len(text)} characters; at most {_LONGEST_PATTERN} are allowed")
     try:
         compiled = re.compile(text, re.IGNORECASE)
     except (re.error, RecursionError, OverflowError) as error:

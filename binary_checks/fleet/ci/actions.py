@@ -1,4 +1,4 @@
-"""Pinned actions: which commits workflows use, and which commits tags stand for now."""
+"""Pinned actions: the commits that workflows use, and the current commits of tags."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from binary_checks.errors import GatherError, ProfileError
 from binary_checks.profile.toml_values import convert, reject_unknown
 
-# Pins in ``[ci.actions]``: each names a commit and the tag that it had.
+# Pins in ``[ci.actions]``: each names a commit and the tag that the commit had.
 
 NAME = re.compile(
     r"[A-Za-z0-9][A-Za-z0-9-]{0,38}/[A-Za-z0-9._-]{1,100}(?:/[A-Za-z0-9._/-]{1,100})?"

@@ -1,8 +1,8 @@
 """Azure Pipelines: constant stages, whose matrices are output variables of the first stage.
 
 A stage runs all cells as one matrix, and a stage that depends on it waits for all of them. The
-stages for tests, GPUs and publishing therefore run whatever the result of others: one failed cell
-must not skip the others.
+stages for tests, GPUs and publishing therefore run whatever the result of earlier stages: one
+failed cell must not skip the other cells.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TESTS = ".azure/binary-checks-tests.yml"
 _NIGHT = ".azure/binary-checks-night.yml"
 _PULL = "eq(variables['Build.Reason'], 'PullRequest')"
 _OFFICE_MINUTES = 30
-_LONGEST = 360  # minutes; `ci stage` ends what exceeds its cell's time limit
+_LONGEST = 360  # minutes; `ci stage` itself ends a command at the cell's time limit
 _HOSTED = "Azure Pipelines"  # the pool of Microsoft's machines
 _ANY_AGENT = "Agent.Version"  # a demand that every agent meets
 _FREE_THREADED = "FREE_THREADED"
@@ -109,7 +109,7 @@ def _matrix(name: str) -> Json:
 
 
 def _condition(output: str, *also: str) -> str:
-    """Return a condition that runs a stage whatever the earlier results, if it has cells."""
+    """Return a condition that runs a stage with cells, whatever the results of earlier stages."""
     said = ("not(canceled())", "eq(dependencies.plan.result, 'Succeeded')")
     return f"and({', '.join((*said, f'''ne({_output(output)}, '')''', *also))})"
 
@@ -182,7 +182,7 @@ def _begin(pipeline: Pipeline, *, own_python: bool = False) -> Iterator[Json]:
 def _steps(
     stage: str, pipeline: Pipeline, *, own_python: bool, smoke: bool = False
 ) -> Iterator[Json]:
-    """Yield the steps: fetch what earlier stages left, run the stage, keep what it leaves."""
+    """Yield the steps: fetch files of earlier stages, run the stage, keep its own files."""
     cells = stage not in ("plan", "collect")
     suffix = "-$(CELL)" if cells else ""
     yield from _begin(pipeline, own_python=own_python)

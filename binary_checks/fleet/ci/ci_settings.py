@@ -1,4 +1,4 @@
-"""Read ``[ci]``, ``[[runners]]`` and ``[[ci.jobs]]``: what CI runs, on which machines."""
+"""Read ``[ci]``, ``[[runners]]`` and ``[[ci.jobs]]``: the stages that CI runs, and its machines."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _AXES = {name: name for name in (*AXES, JOB_PYTHON)}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunsOn:
-    """A machine as one CI system names it; what does not apply there is empty."""
+    """A machine as one CI system names it; fields that this system does not have are empty."""
 
     labels: tuple[str, ...] = ()  # GitHub's labels, GitLab's tags, Azure's demands
     image: str = ""  # a container's, or Azure's vmImage
@@ -44,7 +44,7 @@ class RunsOn:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunnerRule:
-    """One entry: the cells and the stage that it is for, and the machine in each system."""
+    """One entry: its condition for cells and its stage, and the machine in each system."""
 
     condition: CellCondition
     stage: str  # cpu, gpu
@@ -90,7 +90,7 @@ def _read_machine(system: str, value: object, where: str) -> RunsOn:
         for text in found if isinstance(found, tuple) else (found,):
             _require_text(text, f"{where}: {key}")
     if not any(said.values()):
-        raise ProfileError(f"{where}: it names no machine")
+        raise ProfileError(f"{where}: the entry names no machine")
     return RunsOn(**said)
 
 
@@ -135,7 +135,7 @@ def _fill_machine(machine: RunsOn, cell: Cell, python: str, where: str) -> RunsO
     )
 
 
-# ``[[ci.jobs]]``: jobs of the project's own, for some cells or in addition to all.
+# ``[[ci.jobs]]``: the project's own jobs, which run for some cells or once.
 
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,59}")
 _AXIS = re.compile(r"[a-z][a-z0-9_]{0,39}")
@@ -183,7 +183,7 @@ class OwnJob:
     needs: tuple[str, ...] = ()
     timeout: float = 1800.0  # seconds
     checkout: bool = True
-    # {}: read access to the repository
+    # {}: only read access to the repository
     permissions: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)  # name and url of a deployment
     takes: tuple[str, ...] = ()  # folders that earlier jobs left
@@ -252,7 +252,7 @@ def _read_when(row: Mapping[str, Any], where: str) -> CellCondition | None:
     for key in ("runner", "python"):
         if key in row:
             raise ProfileError(
-                f"{where}: {key} and 'when' exclude each other: cells have their own"
+                f"{where}: {key} and 'when' exclude each other: each cell has its own"
             )
     return read_condition(convert(row["when"], str, f"{where}: when"), f"{where}: when")
 
@@ -318,7 +318,7 @@ def _require_job(
     seen[job.workflow, job.name] = job.where
 
 
-# ``[ci]``: what is generated, how a cell is built, and where its files go.
+# ``[ci]``: the files to generate, how a cell is built, and where its packages go.
 
 SYSTEMS = ("github", "gitlab", "circleci", "azure", "tox", "docs")
 """The systems for which files can be generated."""
@@ -421,7 +421,7 @@ def read_ci(matrix: Matrix) -> CiSettings:
 
 
 def require_install(settings: CiSettings, source: str) -> None:
-    """Raise ProfileError if jobs install the tool and the settings do not say which.
+    """Raise ProfileError if jobs install the tool and the settings do not state its source.
 
     There is no default, because anyone could register an unused name on an index.
     """
@@ -472,8 +472,8 @@ def _require_consistent(settings: CiSettings, where: str) -> None:
             raise ProfileError(f"{where}: {has} without {needs}, which it needs")
     if settings.built and settings.built == settings.published:
         raise ProfileError(
-            f"{where}: built and published are one channel, {settings.built!r:.40}; what is built "
-            "goes into a channel of its own, and the policy decides what is published"
+            f"{where}: built and published are one channel, {settings.built!r:.40}; name a "
+            "separate channel for builds, of which the policy admits some to the published one"
         )
 
 
@@ -509,7 +509,7 @@ def _require_texts(settings: CiSettings, where: str) -> None:
 
 
 def require_text(text: str, where: str) -> None:
-    """Raise ProfileError for text that some CI system would not keep as it is."""
+    """Raise ProfileError for text that some CI system would change."""
     if not text.isprintable():
         raise ProfileError(f"{where}: {text!r:.60} is not one line of printable text")
     if "${{" in text or "<<" in text:

@@ -1,7 +1,7 @@
 """CircleCI: a constant setup workflow, which continues with a configuration for the cells.
 
 That configuration is computed at run time and has a job for each stage of each cell. Files of a
-stage are kept in the workspace, where jobs that require it see them.
+stage are kept in the workspace, where the jobs that require the stage find them.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ def _call(key: str, name: str, stage: str, requires: Sequence[Any], pipeline: Pi
 
 
 def _job(stage: str, place: _Place, values: Mapping[str, str], pipeline: Pipeline) -> Json:
-    """Return a job with the status of its stage, after its files are kept."""
+    """Return a job that keeps the files of its stage, and then ends with the stage's status."""
     folder = LEAVES.get(stage, "")
     own = stage_line(pipeline, stage)
     if folder:

@@ -1,4 +1,4 @@
-"""Compare generated CI files with what would be written, and write all of them or none."""
+"""Compare generated CI files with their new text, and write all of them or none."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MOST_LINES = 30  # of one file's diff
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DriftedFile:
-    """A file that differs from what would be written."""
+    """A file that differs from the text that would now be generated."""
 
     path: str
     fault: str  # missing, changed, left over
@@ -34,7 +34,7 @@ class DriftedFile:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FileChanges:
-    """What happened to the files, by path."""
+    """The changes to the files, by path."""
 
     written: tuple[str, ...]
     removed: tuple[str, ...]
@@ -58,8 +58,8 @@ def find_drift(
 ) -> Iterator[DriftedFile]:
     """Yield the files that differ, in the order of paths. Raises ProfileError if one is unreadable.
 
-    ``places`` are globs: a file there that was generated from ``source``, but is not in ``files``,
-    is left over.
+    ``places`` are globs. A file that one of them matches is left over if it was generated from
+    ``source`` but is not in ``files``.
     """
     for path, text in sorted(files.items()):
         before = _read(_resolve(folder, path))
@@ -73,7 +73,7 @@ def find_drift(
 
 
 def _compare(path: str, before: str, after: str) -> Iterator[str]:
-    """Yield the diff from the file to what would be written, and the number of omitted lines."""
+    """Yield the diff from the file to its new text, and the number of omitted lines."""
     found = unified_diff(
         before.splitlines(), after.splitlines(), path, f"{path} as written", n=1, lineterm=""
     )
@@ -206,7 +206,7 @@ PLACES: Mapping[str, tuple[str, ...]] = {
     "tox": ("tox*.toml", "tox*.ini"),
     "docs": ("docs/matrix.md",),
 }
-"""System -> globs for its files; a generated file there that is not needed is left over."""
+"""System -> globs for its files; a matching generated file that is not needed is left over."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

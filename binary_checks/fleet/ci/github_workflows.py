@@ -1,8 +1,8 @@
 """GitHub Actions: constant workflows, whose matrices a first job computes at run time.
 
 `binary-checks.yml` plans a run and calls a workflow for at most 256 cells, which calls the workflow
-of one cell for each. So the GPU stage of a cell waits only for the CPU stage of that cell, and no
-matrix is larger than GitHub allows. `binary-checks-night.yml` judges published packages.
+of one cell for each. The GPU stage of a cell therefore waits only for the CPU stage of that cell,
+and no matrix is larger than GitHub allows. `binary-checks-night.yml` judges published packages.
 """
 
 from __future__ import annotations
@@ -228,7 +228,7 @@ _NIGHT = f"{FOLDER}/binary-checks-night.yml"
 _DAYS = 7  # for which artifacts between jobs are kept
 _ASKED: Mapping[str, str] = {
     "only": "only such cells: variant=cu* python=3.13",
-    "also": "such cells too, though they are left out",
+    "also": "also such cells, even if cells.toml leaves them out",
 }
 
 
@@ -276,7 +276,7 @@ def _write_main(pipeline: Pipeline) -> Json:
     return {
         "name": "binary-checks",
         "on": {
-            # Not `labeled`: jobs that such a run skips would hide earlier failures.
+            # Not `labeled`: the jobs that a run for a label skips would hide earlier failures.
             "pull_request": None,
             "push": {"branches": [settings.branch]},
             "schedule": [{"cron": settings.schedule}],
@@ -404,7 +404,7 @@ def _steps(stage: str, pipeline: Pipeline, python: str, cell: str = "") -> Itera
             name=_name(folder, cell),
             path=folder,
             if_no_files_found="ignore",
-            overwrite=True,  # of an earlier attempt
+            overwrite=True,  # files of an earlier attempt
             retention_days=_DAYS,
         )
         yield kept if stage == "build" else {"if": format_expression(ALWAYS), **kept}
@@ -416,7 +416,7 @@ def _begin(
     """Yield the steps before a job's own step."""
     yield check_out(pipeline)
     yield set_up_python(pipeline, python)
-    for folder in takes:  # by pattern, because a missing artifact is an error if it is named
+    for folder in takes:  # by pattern, because naming a missing artifact is an error
         given = {"pattern": _name(folder, cell), "path": folder, "merge_multiple": True}
         yield use(pipeline, "actions/download-artifact", **given)
     yield {"run": install_line(pipeline).strip()}
@@ -448,7 +448,7 @@ def _hand_on(pipeline: Pipeline, names: tuple[str, ...] | None = None) -> Json:
 
 
 def _write_night(pipeline: Pipeline) -> Json:
-    """Return the workflow that judges published packages; after all builds, if there are any."""
+    """Return the workflow that judges published packages, after all builds if there are any."""
     settings = pipeline.settings
     events: Json = {"schedule": [{"cron": settings.schedule}], "workflow_dispatch": None}
     if pipeline.stages:

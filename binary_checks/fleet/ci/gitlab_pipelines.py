@@ -54,7 +54,7 @@ Json = dict[str, Any]
 
 
 def write(pipeline: Pipeline) -> Mapping[str, str]:
-    """Return path -> text of the file that `.gitlab-ci.yml` includes, the same for all cells."""
+    """Return path -> text of the file that `.gitlab-ci.yml` includes, which no cell changes."""
     source = "$CI_PIPELINE_SOURCE =="
     events = [f'{source} "schedule" || {source} "web"']
     if pipeline.stages:
@@ -198,7 +198,7 @@ def _base_job(stage: str, kind: str, pipeline: Pipeline) -> Json:
     if secrets_of(pipeline, stage) and pipeline.settings.deployment:
         job["environment"] = {"name": pipeline.settings.deployment, "action": "access"}
     if stage in LEAVES:
-        # Files of a failed build must not be published, as those of "always" would be.
+        # Files of a failed build must not be published, but "always" would publish them.
         kept = "on_success" if stage == "build" else "always"
         job["artifacts"] = {"paths": [f"{LEAVES[stage]}/"], "when": kept, "expire_in": _KEPT}
     return job

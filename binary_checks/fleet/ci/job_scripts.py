@@ -64,7 +64,7 @@ uv python install --quiet ${SMOKE_PYTHONS}
 """
 """Install the Pythons of a smoke job with uv, where the night looks for them."""
 OWN_PATH = 'PATH="$PWD/.python/bin:$PWD/.python/Scripts:$PATH"\n'
-"""Put before a script, so that it runs in the environment that was made."""
+"""Written before a script, so that the script runs in the environment that was made."""
 _LONGEST_SLUG = 60
 
 
@@ -120,7 +120,7 @@ def has_python(machine: RunsOn, python: str) -> bool:
 
 
 def identify(text: str, joint: str) -> str:
-    """Return a name of letters, digits and ``joint``, with a hash that makes it unique.
+    """Return a name of letters, digits and ``joint``, with a hash that makes the name unique.
 
     The same text always gives the same name.
     """

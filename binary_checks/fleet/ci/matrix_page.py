@@ -68,7 +68,7 @@ def _by_project(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
 
 
 def _describe_project(project: str, cells: Sequence[Cell], used: Sequence[str]) -> Iterator[str]:
-    """Yield a project's heading, what its cells share, and tables of the axes that differ."""
+    """Yield a project's heading, the values common to its cells, and tables of the other axes."""
     table = tabulate_cells(cells, used)
     same = ", ".join(f"{axis} {value}" for axis, value in table.same.items())
     yield from ("", f"## {escape(project)}", "")
@@ -130,7 +130,7 @@ def _number(letter: str, names: Iterable[str]) -> dict[str, str]:
 
 
 def _group(cells: Sequence[Cell]) -> tuple[list[list[Cell]], Callable[[Cell], str]]:
-    """Return groups of cells that share a box, and a function for the box before each."""
+    """Return groups of cells that share a box, and a function for the box that precedes it."""
     axes: tuple[str, ...] = ()
     found: dict[tuple[str, ...], list[Cell]] = {}
     for axes in _GROUPINGS:

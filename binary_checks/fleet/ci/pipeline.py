@@ -36,7 +36,7 @@ _OLDEST = (3, 10)  # oldest Python that runs the tool
 _SPARE = 10  # additional minutes for installing and artifacts
 _LONGEST = 360  # minutes; the limit of hosted runners for a job
 _OFFICE = Cell(id="office", project="", system="linux", architecture="x86_64")
-"""Stands for jobs that run no package: they use the machine for such a cell."""
+"""A cell whose machine also serves jobs that run no package."""
 
 
 class MachineError(ProfileError):
@@ -48,7 +48,7 @@ class PipelineCell:
     """A cell with what its jobs need."""
 
     cell: Cell
-    python: str  # for its jobs: the cell's own, if the tool runs on it
+    python: str  # for its jobs: the cell's own Python, if the tool runs on it
     options: tuple[str, ...]  # for `binary-checks` on that Python
     minutes: int  # time limit of its test job
     runners: Mapping[str, RunsOn]  # CI system -> machine
@@ -67,7 +67,7 @@ class SmokeGroup:
 
     name: str  # 1, 2, …
     cells: tuple[PipelineCell, ...]
-    pythons: tuple[str, ...]  # of its cells; the last one runs the tool
+    pythons: tuple[str, ...]  # Pythons of its cells; the last one runs the tool
     minutes: int
     runner: RunsOn
     gpu_runner: RunsOn | None  # of its second stage; None if it has none
@@ -80,7 +80,7 @@ class SmokeGroup:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pipeline:
-    """Everything from which a generator makes files, and jobs at run time."""
+    """The input from which a generator makes files, and jobs at run time."""
 
     source: str  # path of the matrix's file in the repository: cells.toml
     settings: CiSettings
@@ -187,7 +187,7 @@ def _list_idle(matrix: Matrix, settings: CiSettings) -> Iterator[str]:
 
 
 def _list_lost(settings: CiSettings, source: str) -> Iterator[str]:
-    """Yield a warning if files are built, but not stored although there is a store."""
+    """Yield a warning if builds are not stored although there is a store."""
     if settings.build and settings.store and not settings.built:
         yield (
             f"{source}: ci: build and store without built: builds are tested but not stored; "
@@ -284,7 +284,7 @@ def list_missing(pipeline: Pipeline, folder: Path) -> Iterator[str]:
             yield f"{pipeline.source}: {where}: there is no file {path}"
 
 
-# Choosing the cells of a run, by the event that started it and by what it asks for.
+# Choosing the cells of a run, by the event that started the run and by the run's request.
 
 PR, MERGE = "pr", "merge"
 TIER, TRIGGER = "BINARY_CHECKS_TIER", "BINARY_CHECKS_TRIGGER"
@@ -315,9 +315,9 @@ _EVENTS: Mapping[str, _Events] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CiRun:
-    """What started a run, and the tier that it asks for; labels change only the tier."""
+    """The event that started a run, and the requested tier; labels change only the tier."""
 
-    event: str  # pr, merge, nightly: decides what the run may do, such as publish
+    event: str  # pr, merge or nightly; decides what is allowed, such as publishing
     tier: str
 
 
@@ -371,7 +371,7 @@ def require_rows(rows: Sequence[object], system: str, what: str) -> None:
 
 
 def find_run(system: str, environment: Mapping[str, str], branch: str) -> CiRun:
-    """Return what started a run, from its CI system's variables. Raises ProfileError."""
+    """Return the event that started a run, from its CI system's variables. Raises ProfileError."""
     asked = environment.get(TIER, "")
     if asked and asked not in TIERS:
         raise ProfileError(f"{TIER}: {asked!r:.40} is not one of: {', '.join(TIERS)}")
@@ -384,7 +384,7 @@ def find_run(system: str, environment: Mapping[str, str], branch: str) -> CiRun:
 
 
 def _find_circleci(environment: Mapping[str, str], branch: str, asked: str) -> CiRun:
-    """Return what started a run on CircleCI; a run by hand names its tier or its cells."""
+    """Return a run's event on CircleCI; a run by hand names its tier or its cells."""
     if asked:
         return CiRun(event=asked, tier=asked)
     if environment.get(TRIGGER) == "scheduled_pipeline":

@@ -1,8 +1,8 @@
 """Run a stage of a cell or of a night: the one command of a CI job, also usable on a desk.
 
-It starts in the repository's folder and finds there what earlier stages left: files in dist/,
-results in results/cpu and results/gpu. Foreign programs see no secrets: the project's build and the
-packages get none, and our own commands only those that they need.
+A stage starts in the repository's folder and finds the files that earlier stages left: packages in
+dist/, results in results/cpu and results/gpu. Foreign programs see no secrets: the project's build
+and the packages get none, and our own commands only the secrets that they need.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ _PATIENCE = 30.0  # seconds to end after the time limit
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StageRun:
-    """Runs the stages of a matrix in the current folder."""
+    """A runner for the stages of a matrix in the current folder."""
 
     matrix: Matrix
-    source: Path  # path of the matrix's file for commands
+    source: Path  # path of the matrix's file, as commands name it
     settings: CiSettings
     environment: Mapping[str, str]  # of the user
     complain: Callable[[str], None]  # prints a line
@@ -113,7 +113,7 @@ class StageRun:
         return self._judge(cell, [*files, *reports, *self._list_options(cell, files)])
 
     def _test_on_gpu(self, cell: Cell) -> int:
-        """Judge the same files on a GPU, with the facts of the passed CPU stage."""
+        """Judge the same files on a GPU, with the facts from the passed CPU stage."""
         files = _require_dist("gpu")
         _forget(GPU_RESULTS)
         if not _has_passed(Path(CPU_RESULTS, _RESULT)):
@@ -210,7 +210,7 @@ class StageRun:
         return ["--store", url]
 
     def _command(self, arguments: Sequence[str], secrets: Sequence[str]) -> int:
-        """Run one of our commands with these secrets and no others."""
+        """Run one of our commands with these secrets and no other ones."""
         hidden = self._hide(secrets)
         environment = {key: value for key, value in hidden.items() if key not in _ONE_OFF}
         return self._call([*_PROGRAM, *arguments], environment)
@@ -239,7 +239,7 @@ class StageRun:
                 env={**environment, **dict(lifeline.variables)},
                 pass_fds=lifeline.descriptors,
                 stdin=subprocess.DEVNULL,
-                # so that everything it starts can be ended with it
+                # so that the program's own processes can be ended with it
                 start_new_session=os.name == "posix",
             ) as process,
         ):
@@ -260,7 +260,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     if os.name != "posix":
         process.kill()
         return
-    # The group is gone if nothing of it runs; macOS then forbids signals to it.
+    # The group is gone if none of its processes runs; macOS then forbids signals to it.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -272,7 +272,7 @@ _PROGRAM = (sys.executable, SAFE_PATH, "-m", "binary_checks")
 
 
 def _find_shell() -> tuple[str, tuple[str, ...]]:
-    """Return a POSIX shell and its options; on Windows Git's bash, for another may be WSL's."""
+    """Return a POSIX shell and its options; on Windows, Git's bash, because others may be WSL's."""
     programs = os.environ.get("PROGRAMFILES", "")
     of_git = Path(programs, "Git", "bin", "bash.exe")
     bash = str(of_git) if programs and of_git.is_file() else shutil.which("bash")

@@ -1,6 +1,6 @@
 """tox.toml: an environment for each cell, which judges its package as the test stage does.
 
-A package lies in dist/ (or $DIST), in a folder named after the cell, or next to those of other
+A package lies in dist/ (or $DIST), in a folder named after the cell, or next to packages of other
 cells if its tags identify it. Arguments after ``--`` are additional options.
 """
 
@@ -26,7 +26,9 @@ _REQUIRES = "tox>=4.47"
 _FACTOR = re.compile(
     r"(?:py|pypy|cpython|jython|graalpy|rustpython|ironpython)[2-9][.\d]*t?d?|[23]\.\d+t?d?"
 )
-"""Matches parts of a name that tox takes for a Python; only that of base_python is allowed."""
+"""Matches parts of a name that tox takes for a Python; only the Python of base_python is
+allowed.
+"""
 _PLATFORMS = {"linux": "linux", "macos": "darwin", "windows": "win32"}  # values of sys.platform
 
 
@@ -81,9 +83,9 @@ def _environment(cell: PipelineCell, patterns: Sequence[str], pipeline: Pipeline
 
 
 def _find_files(cell: str, patterns: Sequence[str]) -> dict[str, Any]:
-    """Return the files to judge: those in the cell's folder, else those that match its tags.
+    """Return the files to judge: all in the cell's folder, or else all that match its tags.
 
-    Without any, the folder's name makes the command fail.
+    Without any such file, the folder's name makes the command fail.
     """
     own = f"{_DIST}/{cell}/*"
     default: Any = [own]

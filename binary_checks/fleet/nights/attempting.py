@@ -392,7 +392,8 @@ def decide_state(end: ProcessEnd, left: ProcessOutput, sha256: str) -> Decided:
         return _without_result(end.exit_status, left)
     if left.run.exit_code != end.exit_status:
         state = _INFRA if end.exit_status == TRY_AGAIN else _LOST
-        said = f"its result says exit code {left.run.exit_code}, the process {end.exit_status}"
+        exits = f"exit code {left.run.exit_code}, but the process ended with {end.exit_status}"
+        said = f"its result states {exits}"
         return state, _because(said, left.last_line)
     return _with_result(left.run, sha256)
 
@@ -433,7 +434,7 @@ def _with_result(run: RunResult, sha256: str) -> Decided:
     if run.exit_code == FIT and sha256 and not package.sha256:
         return _LOST, "its result does not say which bytes were judged"
     if state is _LOST:
-        contradiction = f"its result says {package.verdict.value}, but exit code 0"
+        contradiction = f"its result says {package.verdict.value}, although its exit code is 0"
         return _LOST, "interrupted" if run.exit_code == INTERRUPTED else contradiction
     shown = state in GOOD or _shows_problem(package)
     return state, "" if shown else _find_failure(run, package)

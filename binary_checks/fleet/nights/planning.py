@@ -311,11 +311,11 @@ def _compare(planned: PlannedCell, now: PlannedCell) -> str:
 def _compare_files(planned: PlannedCell, now: PlannedCell, serials: str) -> str:
     name = now.file_name
     if not planned.sha256:
-        return f"{name} is there now{serials}"
+        return f"{name} is published now, but nothing was planned{serials}"
     if planned.file_name != name:
-        return f"{name} is there now, {planned.file_name} was planned{serials}"
+        return f"{name} is published now, but {planned.file_name} was planned{serials}"
     if planned.sha256 != now.sha256:
-        hashes = f"sha256 {planned.sha256[:12]}… was planned, {now.sha256[:12]}… is there now"
+        hashes = f"sha256 {planned.sha256[:12]}… was planned, {now.sha256[:12]}… is published now"
         return f"{name} was replaced under its name: {hashes}{serials}"
     if planned.url != now.url:
         return f"{name} is now at another URL, with the same bytes: {now.url}"

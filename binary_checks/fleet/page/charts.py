@@ -91,7 +91,7 @@ def draw_stacks(
 ) -> Chart | None:
     """Return stacked bars of several numbers a night, the largest at the bottom.
 
-    ``tones`` maps names to tones; by default, parts of a package have their own.
+    ``tones`` maps names to tones; by default, parts of a package have tones of their own.
     """
     whole = [sum(parts.values()) for _, parts in nights]
     if not any(whole):
@@ -118,7 +118,7 @@ def draw_stacks(
 def draw_states(
     nights: Sequence[tuple[str, Sequence[CellState]]], *, titled: bool = True
 ) -> Chart | None:
-    """Return a chart of how many cells failed, and how many could not be judged, each night."""
+    """Return a chart of the numbers of failed cells and of cells without a verdict, each night."""
     counts = []
     for night, states in nights:
         failed = states.count(CellState.FAILED)
@@ -154,7 +154,7 @@ def _stack(
 
 
 def _sum_up(values: Sequence[float], format_number: Callable[[float], str]) -> str:
-    """Return what a chart shows in words."""
+    """Return a description of a chart in words."""
     first, last, highest = (
         format_number(values[0]),
         format_number(values[-1]),
@@ -174,7 +174,7 @@ def _raise(value: float, highest: float) -> float:
 # Badges of projects and cells, as SVG that needs no font and loads nothing.
 
 _COLOURS = {"good": "#146c37", "bad": "#b3261e", "mild": "#805000"}
-"""Each has a contrast to white of at least 4.5 (WCAG 2, 1.4.3)."""
+"""Tone -> colour; each has a contrast to white of at least 4.5 (WCAG 2, 1.4.3)."""
 _LABEL = "#454b57"
 _HIGH, _PAD, _CHARACTER = 20, 6, 6.6  # pixels; the widest average character of common fonts
 _SPACE = "http://www.w3.org/2000/svg"

@@ -33,7 +33,7 @@ from binary_checks.reports.verdict_texts import count
 _Found = TypeVar("_Found")
 _TAIL, _LINES, _LONGEST = 1 << 16, 80, 400  # of a log's end: bytes, lines, characters of a line
 _CHANGES = 40  # lines of a comparison
-_COMPARED = 40  # comparisons of builds; one of torch takes a second
+_COMPARED = 40  # comparisons of builds; comparing two of torch takes a second
 _CONTROLS = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 """Matches terminal control sequences (ECMA-48) for colours and titles."""
 
@@ -59,7 +59,7 @@ class BuildChange:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CellEvidence:
-    """Everything that a cell's page shows in addition to the tables."""
+    """The content of a cell's page that is not in the tables."""
 
     stages: tuple[StageEvidence, ...] = ()
     texts: Mapping[str, CheckText] = field(default_factory=dict)  # descriptions of the named checks
@@ -86,7 +86,7 @@ class EvidenceReader:
         self._attempts = NightAttempts(store, plan.night if plan else "")
 
     def read(self, row: CellNight, last_good: CellNight | None, whole: bool) -> CellEvidence:
-        """Return the evidence for a cell; unless ``whole``, only the command that repeats it."""
+        """Return a cell's evidence; unless ``whole``, only the command that repeats the cell."""
         gaps = list[str]()
         planned = self._planned.get(row.cell)
         if planned is None:

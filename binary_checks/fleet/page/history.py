@@ -1,4 +1,4 @@
-"""The history of cells, night by night: when trouble began, and which night was last good."""
+"""The history of cells, night by night: the beginnings of trouble, and the last good nights."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class FailedCheck:
 
     @property
     def summary(self) -> str:
-        """Its first problem, or the reason if it has none, in one line."""
+        """The check's first problem, or the reason if it has no problem, in one line."""
         sentence = self.sentence or self.reason
         return f"{self.path}: {sentence}" if self.path else sentence
 
@@ -113,7 +113,8 @@ class History:
         """Return the night in which the trouble began, and whether an older night proves that.
 
         A failure began in the first failed night after the last pass, even if nights in between
-        were inconclusive. Any other state began with its first night in a row.
+        were inconclusive. Any other state began with the first of the consecutive nights that have
+        it.
         """
         since, ended = row.night, False
         for earlier in self.before(row.cell):
@@ -161,7 +162,7 @@ def read_history(connection: Any) -> History:
     """
     cells: dict[str, dict[str, CellNight]] = {}
     nights = set[str]()
-    known: dict[Any, Any] = {}  # reuses values, most of which each night repeats
+    known: dict[Any, Any] = {}  # shares equal values, because most are repeated in each night
     for row in _stream(connection, _CELLS):
         night, cell, project, state, axes, *values = (known.setdefault(v, v) for v in row)
         if night is None or cell is None:

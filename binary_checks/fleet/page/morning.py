@@ -1,4 +1,4 @@
-"""A night compared with those before: newly broken, still broken, fixed, missing, not judged.
+"""A night compared with earlier nights: newly broken, still broken, fixed, missing, not judged.
 
 The index page, the mail and the feed present the same `Morning`.
 """
@@ -21,19 +21,19 @@ from binary_checks.reports.verdict_texts import count
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TroubledCell:
-    """A cell that is not well, or that was fixed."""
+    """A cell that has trouble, or that was fixed."""
 
     row: CellNight
-    since: str  # the night in which it began
-    known_before: bool = True  # whether an earlier night shows that it began then
+    since: str  # the night in which the trouble began
+    known_before: bool = True  # whether an earlier night proves that it began then
     last_good: CellNight | None = None
     found: FailedCheck | None = None  # the failed check
-    cause: str = ""  # if it is none of the failed checks
+    cause: str = ""  # the cause if no check failed
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Breakage:
-    """One check that fails in cells of one project, or alike in several: probably one fault."""
+    """One check that fails in cells of one project or of several: probably one fault."""
 
     projects: tuple[str, ...]
     check: str  # "" if no check failed
@@ -126,7 +126,7 @@ def _judge(history: History, row: CellNight) -> Iterator[tuple[TroubledCell, boo
 
 
 def _failures(history: History, row: CellNight) -> tuple[FailedCheck, ...]:
-    """Return the checks that the cell failed; an unnamed one if no check failed."""
+    """Return the checks that the cell failed, or a check without a name if no check failed."""
     found = history.failures.get((row.cell, row.night), ())
     if row.night == history.last and row.cell in history.leading:
         leading = history.leading[row.cell]
@@ -163,7 +163,7 @@ def _describe(cell: TroubledCell) -> str:
 
 
 def _find_mended(history: History, tonight: Iterable[CellNight]) -> Iterator[TroubledCell]:
-    """Yield cells that pass now, and failed when they were last judged."""
+    """Yield cells that pass now, but failed when they were last judged."""
     for row in tonight:
         last = history.find_last_decided(row.cell) if row.state in GOOD else None
         if last is not None and last.state is CellState.FAILED:
@@ -277,7 +277,7 @@ def _iter_gone(morning: Morning) -> Iterator[str]:
         yield f"{count(len(morning.gone), 'cell')}: {named}{others}"
 
 
-# The mail: a night in about forty lines of text or Markdown; in three if all is well.
+# The mail: a night in about forty lines of text or Markdown; in three if all cells passed.
 
 _BROKE, _STILL, _LINES, _CELLS = 5, 4, 2, 3
 """Most newly broken checks, still broken checks, other lines, and named cells."""

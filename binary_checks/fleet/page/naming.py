@@ -1,4 +1,4 @@
-"""Names of the site's files, and how cells, states and durations are written on its pages."""
+"""Names of the site's files, and the wording of cells, states and durations on its pages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TONES: Mapping[CellState, str] = {
     CellState.STALE: "mild",
     CellState.MISSING: "mild",
 }
-"""State -> tone; red marks what is wrong with a package, and nothing else."""
+"""State -> tone; red marks only faults of packages."""
 LEGEND = tuple((LETTERS[state], TONES[state], state.value) for state in CellState)
 
 
@@ -84,7 +84,7 @@ def format_seconds(seconds: float) -> str:
 
 
 def format_since(since: str, night: str, *, known: bool) -> str:
-    """Return since when something lasts; ``known``: whether it is known to have begun then."""
+    """Return when a state began, in words; ``known``: whether an earlier night shows that."""
     if since == night:
         return "since tonight" if known else "in the first night"
     return f"since {since}" if known else f"since {since} or earlier"

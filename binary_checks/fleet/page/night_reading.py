@@ -1,4 +1,4 @@
-"""Read what the site and the mail are made from: history, plan and remarks of a store's nights."""
+"""Read the input of the site and the mail: history, plan and remarks of a store's nights."""
 
 from __future__ import annotations
 
@@ -53,16 +53,17 @@ class NightView:
 
 
 def read_night(url: str, *, nights: int = 1, project: str = "", date: str = "") -> NightView:
-    """Return the last collected night, or that of a date, with ``nights`` nights and more before.
+    """Return the last collected night, or the night of a date, with earlier ones.
 
-    Raises ProfileError for an invalid request, and StoreError for a missing night.
+    ``nights`` nights are shown; more are read to find when trouble began. Raises ProfileError for
+    an invalid request, and StoreError for a missing night.
     """
     store = open_store(url)
     closed = closed_nights(store)
     if date and read_date(date) not in closed:
         raise StoreError(f"{store.url}: {_explain(store, date)}")
     until = [night for night in closed if not date or night <= date]
-    last = until[-nights - _MORE :] or None  # if there are none, open_tables reports that
+    last = until[-nights - _MORE :] or None  # if the store has no night, open_tables reports that
     with open_tables(store, tables=ASKED, nights=last, project=project) as connection:
         history = read_history(connection)
     if not history.cells:
@@ -110,7 +111,7 @@ def _add_open(history: History, store: Store, closed: tuple[str, ...]) -> Histor
 
 
 def _try_closed(store: Store, night: str, notices: list[str]) -> ClosedNight:
-    """Return the night's end; if it cannot be read, add a notice."""
+    """Return the night's mark; if the mark cannot be read, add a notice."""
     try:
         found = read_closed(store, night)
     except RecordError as error:
@@ -123,7 +124,7 @@ def _try_closed(store: Store, night: str, notices: list[str]) -> ClosedNight:
 
 
 def _try_plan(store: Store, night: str, notices: list[str]) -> NightPlan | None:
-    """Return the night's plan, or None; if it cannot be read, add a notice."""
+    """Return the night's plan, or None; if the plan cannot be read, add a notice."""
     try:
         plan = find_plan(store, night)
     except RecordError as error:
@@ -143,21 +144,21 @@ Rows = Mapping[str, Iterable[CellOfNight]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WaiverNews:
-    """What to do about the list of known problems, a line each."""
+    """Advice about the list of known problems, a line each."""
 
     expiring: tuple[str, ...] = ()
     unmatched: tuple[str, ...] = ()  # in the last night
     removable: tuple[str, ...] = ()  # unmatched for several nights
     remark: str = ""  # why a copy of the list was used
-    complaint: str = ""  # why no waiver holds, or why nothing is known about them
+    complaint: str = ""  # why no waiver holds, or why nothing is known about waivers
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Remarks:
     """Remarks about a night as a whole, a line each."""
 
-    notices: tuple[str, ...] = ()  # about what is missing or unknown
-    changed: tuple[str, ...] = ()  # what the indexes had changed by the end of the night
+    notices: tuple[str, ...] = ()  # about missing or unknown parts
+    changed: tuple[str, ...] = ()  # changes of the indexes by the end of the night
     waivers: WaiverNews = WaiverNews()
 
     def by_title(self) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -171,7 +172,7 @@ class Remarks:
 
 
 def review_waivers(store: Store, plan: NightPlan, rows: Rows, *, whole: bool = True) -> WaiverNews:
-    """Compare the plan's known problems with those that cells accepted, this night and before.
+    """Compare the plan's known problems with those that cells accepted, in this and earlier nights.
 
     If ``rows`` are not the ``whole`` night's, unmatched entries cannot be found.
     """
@@ -203,7 +204,7 @@ def review_waivers(store: Store, plan: NightPlan, rows: Rows, *, whole: bool = T
 
 
 def _look_back(store: Store, tonight: WaivedNight, rows: Rows) -> Iterator[WaivedNight | None]:
-    """Yield the night and those before, the latest first."""
+    """Yield the night and earlier nights, the latest first."""
     yield tonight
     before = sorted((night for night in rows if night < tonight.night), reverse=True)
     yield from read_before(store, {night: rows[night] for night in before[: LOOKED_AT - 1]})
@@ -237,7 +238,7 @@ def _look_after(entry: KnownProblem) -> str:
     return f" ({said})" if said else ""
 
 
-# Leading checks: which of several failed checks to show if they report one fault.
+# Leading checks: the failed checks to show if several report one fault.
 
 
 def find_leading(store: Store, history: History) -> dict[str, frozenset[str]]:

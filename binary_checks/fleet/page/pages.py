@@ -26,7 +26,7 @@ from binary_checks.reports.html.templating import format_size
 from binary_checks.reports.verdict_texts import count
 
 _AT_ONCE = 4  # cells of a breakage that are shown before it is unfolded
-# most links in the tables; beyond that, only letters that differ from the night before
+# most links in the tables; beyond that, only a letter that differs from the night before is a link
 _LINKED = 2_000
 _ORDER = {state: rank for rank, state in enumerate(
     (CellState.FAILED, CellState.LOST, CellState.INFRA, CellState.NOT_JUDGED, CellState.MISSING,
@@ -64,7 +64,7 @@ class ShownProject:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class IndexPage:
-    """The nights of all cells, and what else the index shows in addition to the morning."""
+    """The nights of all cells, and further content of the index in addition to the morning."""
 
     tone: str
     days: tuple[tuple[str, str], ...]  # date and column header
@@ -114,7 +114,7 @@ def fold(
 ) -> tuple[list[tuple[Link, str]], list[tuple[Link, str]]]:
     """Return links to cells with their times, shown and folded ones.
 
-    Consecutive cells with the same time have it only after the last of them.
+    Of consecutive cells with the same time, only the last link is followed by the time.
     """
     said = [since(each) for each in cells]
     shown = [
@@ -143,7 +143,7 @@ def _label_all(history: History) -> dict[str, str]:
 
 
 def format_change(cell: TroubledCell) -> str:
-    """Return what became of the file that last passed."""
+    """Return how the file changed since the last pass, in words."""
     good, row = cell.last_good, cell.row
     if good is None:
         return "" if cell.known_before else "no earlier night passed"
@@ -188,7 +188,7 @@ def _projects(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Grid:
-    """What the tables of all projects need."""
+    """The values that the tables of all projects share."""
 
     history: History
     nights: tuple[str, ...]  # the latest first
@@ -250,7 +250,7 @@ def _count_links(history: History, nights: Iterable[str]) -> int:
 def _letters(
     rows: Mapping[str, CellNight], nights: tuple[str, ...], *, every: bool, href: str
 ) -> Iterator[Link | None]:
-    """Yield a letter for each night, linked if the cell was not well and has a page."""
+    """Yield a letter for each night, linked if the cell had trouble and has a page."""
     for index, night in enumerate(nights):
         row = rows.get(night)
         if row is None:
@@ -258,7 +258,8 @@ def _letters(
             continue
         before = rows.get(nights[index + 1]) if index + 1 < len(nights) else None
         begins = before is None or before.state is not row.state
-        seen = before is not None or index + 1 < len(nights)  # otherwise it may have begun earlier
+        # otherwise the state may have begun in an earlier night
+        seen = before is not None or index + 1 < len(nights)
         linked = href and row.state not in GOOD and (every or begins or not index)
         tone = "" if row.state is CellState.PASSED else TONES[row.state]
         if row.state is CellState.FAILED and begins and seen:
@@ -274,7 +275,7 @@ def _draw_trend(history: History, nights: Iterable[str]) -> Chart | None:
     return draw_states(states)
 
 
-# The page of one cell: what is wrong, what changed, how to repeat it, and earlier nights.
+# The page of one cell: its problems, its changes, the command to repeat it, and earlier nights.
 
 _SAME = "the same"
 
@@ -296,7 +297,7 @@ class NightRow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CellPage:
-    """Everything that the page of a cell shows."""
+    """The content of a cell's page."""
 
     cell: str
     project: str
@@ -358,7 +359,7 @@ def _is_check(history: History, row: CellNight) -> bool:
 
 
 def _format_cause(row: CellNight) -> str:
-    """Return the cause, the line that showed it, and what to do about it."""
+    """Return the cause, the line that showed the cause, and the remedy."""
     if not row.cause:
         return ""
     kind = f" ({row.cause_kind})" if row.cause_kind and row.cause_kind != row.cause else ""
@@ -371,9 +372,7 @@ def _format_same_file(row: CellNight, good: CellNight | None) -> str:
     if good is None:
         return "No earlier night is known in which this cell passed."
     if row.sha256 and good.sha256 == row.sha256:
-        return (
-            f"The same file passed on {good.night}: its surroundings changed, or what it requires."
-        )
+        return f"The same file passed on {good.night}: its environment or its requirements changed."
     return ""
 
 
@@ -409,7 +408,7 @@ def _nights(history: History, nights: list[CellNight]) -> Iterator[NightRow]:
 
 
 def _fold_repeats(nights: Iterable[NightRow]) -> Iterator[NightRow]:
-    """Yield the rows, with repeated texts replaced by "the same"."""
+    """Yield the rows, with a text that repeats the row before replaced by "the same"."""
     said = ""
     for row in nights:
         repeats = len(row.summary) > len(_SAME) and row.summary == said
@@ -418,7 +417,7 @@ def _fold_repeats(nights: Iterable[NightRow]) -> Iterator[NightRow]:
 
 
 def _sum_up(history: History, row: CellNight) -> str:
-    """Return what was wrong in one night, in one line."""
+    """Return the problem of one night, in one line."""
     if row.state in GOOD:
         return count(row.accepted, "accepted problem") if row.accepted else ""
     found = history.failures.get((row.cell, row.night), ())
@@ -443,14 +442,14 @@ def _name_parts(history: History, row: CellNight) -> dict[str, float]:
     return {format_text(part, 40): float(size) for part, size in history.parts[row.sha256].items()}
 
 
-# The trends: how many cells were not well, file sizes, and durations.
+# The trends: numbers of cells with trouble, file sizes, and durations.
 
 _NAMED = 8  # cells in each list of the slowest and the largest
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProjectTrends:
-    """Charts of one project, or of all; None if there is nothing to draw."""
+    """Charts of one project, or of all; None for a chart without values."""
 
     name: str
     anchor: str
@@ -462,7 +461,7 @@ class ProjectTrends:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrendsPage:
-    """Charts of all projects together, and of each."""
+    """Charts of all projects together, and of each project."""
 
     whole: tuple[tuple[str, Chart], ...]
     ranked: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...]  # title -> (cell, page, value)

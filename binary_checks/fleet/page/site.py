@@ -64,7 +64,9 @@ _WORDS = (
 )
 """Functions that the templates call."""
 Read = Callable[[CellNight, CellNight | None, bool], CellEvidence]
-"""Reads a cell's evidence, given its last night, its last good one, and whether all is needed."""
+"""Reads a cell's evidence: arguments are its last night, its last good night, and whether to read
+all.
+"""
 
 
 def make_site(
@@ -106,7 +108,7 @@ def make_site(
 
 
 def _rank(row: CellNight, history: History) -> tuple[bool, str]:
-    """Return a sort key: latest trouble first, because few builds are compared."""
+    """Return a sort key: latest trouble first, because only few builds are compared."""
     return row.state not in GOOD, history.find_since(row)[0]
 
 
@@ -120,7 +122,7 @@ def _badges(history: History) -> Iterator[tuple[str, bytes]]:
 
 
 class _Templates:
-    """Fills in the templates, with style and script and their hashes for the page's policy."""
+    """The templates, with style and script and their hashes for the page's policy."""
 
     def __init__(self) -> None:
         from binary_checks.reports.html.page import mark_up
@@ -217,5 +219,5 @@ def _add(parent: ElementTree.Element, name: str, text: str) -> None:
 
 
 def _at(night: str) -> str:
-    """Return a night's time: only its date, so that every feed states the same one."""
+    """Return a time for a night, made only from its date, so that all feeds state the same time."""
     return f"{night}T00:00:00Z"

@@ -1,7 +1,7 @@
-"""Replace a site's folder file by file, without touching files of others.
+"""Replace a site's folder file by file, without touching files of other programs.
 
 All files are written to a temporary folder first and then renamed, the index last. A list of the
-files that we wrote shows which ones may be replaced or removed.
+files that we wrote shows which files may be replaced or removed.
 """
 
 from __future__ import annotations

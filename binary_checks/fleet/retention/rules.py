@@ -280,7 +280,7 @@ def _keep_members(
             continue
         artifact = history.artifacts.get(each.sha256)
         if artifact is None:
-            yield each.stored.name, "nothing is known about it"
+            yield each.stored.name, "its document is missing or unreadable"
         else:
             groups[_configuration(artifact)].append((each, artifact))
     for members in groups.values():

@@ -444,4 +444,4 @@ def _write(file: IO[bytes], pieces: Iterable[bytes], size: int) -> None:
     for piece in pieces:
         file.write(piece)
     if file.tell() != size:
-        raise OSError(f"{file.tell()} of its {size} bytes came")
+        raise OSError(f"{file.tell()} of its {size} bytes arrived")

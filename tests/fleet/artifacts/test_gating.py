@@ -176,7 +176,7 @@ def test_verdicts_of_two_stages_say_it_together() -> None:
 def test_a_verdict_from_the_future_does_not_count() -> None:
     later = passing(ended=hours(-1))
     (reason,) = reasons(STATIC, later)
-    assert "it is from the future: the clock of that host or of this one is wrong" in reason
+    assert "its time is in the future: the clock of its host or of this host is wrong" in reason
     assert gate_says(STATIC, passing(ended=hours(-0.05))).passes
     assert not gate_says(STATIC, failing(ended=hours(1)), later).passes
 
@@ -224,9 +224,8 @@ BLIND = {"unjudged": "the loader of iOS is not simulated"}
 def test_what_cannot_be_judged_passes_no_gate_and_ends_an_older_pass(status: int) -> None:
     blind = passing(known=BLIND, exit_code=status, ended=hours(1))
     assert blind.word == "not judged"
-    expected = (
-        f"not judged ({hours(1)}): the loader of iOS is not simulated; no gate lets that pass"
-    )
+    reason = f"not judged ({hours(1)}): the loader of iOS is not simulated"
+    expected = f"{reason}; no gate admits a file that cannot be judged"
     assert reasons(STATIC, blind) == [expected]
     assert reasons(STATIC, passing(ended=hours(2)), blind) == [expected]
     waived = replace(STATIC, waivers=(replace(WAIVER, despite="linkage"),))

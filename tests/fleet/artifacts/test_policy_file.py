@@ -140,7 +140,7 @@ GATED = '[channels.release]\nfamilies = ["linkage"]\n'
         ('[channels.release]\nfamilies = ["linkag"]\n', "families: unknown family 'linkag'; did"),
         ("[channels.release]\nfamilies = []\n", "families: without any, everything would pass"),
         ("[channels.release]\nfamilies = 1\n", "families: 1 is not an array"),
-        (GATED + "max_age = 0\n", "max_age: 0 days: no verdict can be so new"),
+        (GATED + "max_age = 0\n", "max_age: 0 days: the age must be more than 0"),
         (GATED + "max_age = 4000\n", "max_age: 4000 days: more than 10 years"),
         (GATED + 'accept = ["known"]\n', "without 'passed', packages without problems are refused"),
         (GATED + 'accept = ["failed"]\n', "accept: unknown verdict 'failed'"),

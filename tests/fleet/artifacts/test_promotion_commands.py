@@ -31,7 +31,7 @@ def test_the_broken_one_is_refused_and_the_others_are_let_through(desk: Desk) ->
     assert out.splitlines() == [
         f"{good.file_name}: promoted",
         f"{bad.file_name}: refused: failed ({ENDED}): linkage-check: demo/a.so: needs "
-        "libfoo.so.1, which is nowhere; fix it, or waive it",
+        "libfoo.so.1, which is nowhere; fix the package, or waive the check",
         f"{untested.file_name}: refused: linkage: no verdict; judge it there and run "
         "`artifact attest` on the result",
         "1 promoted, 2 refused",

@@ -241,13 +241,13 @@ def test_an_axis_that_was_set_by_hand_counts_once_it_is_attested(signing: Signin
     said = signing.try_promoting("plain", rule)
     assert said == (
         "refused: artifact.json says variant cu130, which neither its bytes nor any verdict "
-        "confirm; if that is right, `artifact attest RESULT --set variant=cu130` states it"
+        "confirm; if the value is right, state it: `artifact attest RESULT --set variant=cu130`"
     )
     assert signing.sign("plain", "--set", "variant=cu130")[0] == 0
     stated = "but its verdict states variant cu130"
     for value, state in (
         ("", f"refused: artifact.json says no variant, {stated}; somebody tampered"),
-        ("cpu", f"refused: artifact.json says variant cpu, {stated}; if it is variant cpu, "),
+        ("cpu", f"refused: artifact.json says variant cpu, {stated}; if variant cpu is right, "),
         ("cu130", "refused: gpu: no verdict"),
     ):
         signing.lie("plain", variant=value)

@@ -198,7 +198,7 @@ def test_two_companions_of_one_name_are_refused(tmp_path: Path) -> None:
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "LICENSE").write_text(folder)
-    with pytest.raises(ProfileError, match="both would be licenses/LICENSE"):
+    with pytest.raises(ProfileError, match="both would be stored as licenses/LICENSE"):
         read_companions([f"{tmp_path}/a/LICENSE", f"{tmp_path}/b/LICENSE"], [])
 
 

@@ -135,7 +135,10 @@ def test_a_verdict_on_a_file_that_was_renamed_in_the_store_does_not_count(desk: 
     desk.store.create(verdict_name(artifact.sha256, hash_bytes(content)), content)
     status, out, _ = desk.promote()
     assert status == 1
-    assert "it is on demo-0.9-cp312-cp312-manylinux_2_28_x86_64.whl, of the same bytes" in out
+    assert (
+        "it is about demo-0.9-cp312-cp312-manylinux_2_28_x86_64.whl, a file with the same bytes"
+        in out
+    )
 
 
 def test_verdicts_without_end_are_lines_and_never_read(desk: Desk) -> None:

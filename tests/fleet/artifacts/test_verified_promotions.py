@@ -146,10 +146,10 @@ def test_a_record_that_a_thief_signed_is_a_strangers(desk: Desk) -> None:
         ({"channel": "test"}, "it has no promotion record: it bypassed the gate"),
         ({"file_name": "demo-2.0-py3-none-any.whl"}, "a record for another file: demo/demo-2.0"),
         ({"project": "other"}, "a record for another file: other/demo-1.0"),
-        ({"at": "2999-01-01T00:00:00+00:00"}, "it is from the future (2999-01-01"),
+        ({"at": "2999-01-01T00:00:00+00:00"}, "its time is in the future (2999-01-01"),
         ({"gate": "0" * 64}, "its bytes do not match its name"),
         ({"verdicts": ()}, "its gate refuses it: linkage: no verdict"),
-        ({"at": "2020-01-01T00:00:00+00:00"}, "it is from the future"),
+        ({"at": "2020-01-01T00:00:00+00:00"}, "its time is in the future"),
     ],
 )
 def test_a_record_that_does_not_hold_is_one_line(

@@ -142,7 +142,7 @@ def change_document(store: Store, artifact: Artifact, **said: Any) -> None:
             "its document states the version 9.0, its METADATA 1.0",
         ),
         ("wheel", {"requires_python": ">=3.99"}, "it requires Python >=3.99, its METADATA"),
-        ("wheel", {"metadata_sha256": "a" * 64}, "which is not the one in its document"),
+        ("wheel", {"metadata_sha256": "a" * 64}, "but its document states another"),
         ("wheel", {"size": 7}, "bytes, but its document states 7"),
         ("wheel", {"project": "other"}, "states the project other, its METADATA demo"),
         ("wheel", {"kind": "conda", "subdir": "noarch"}, "it has 0 files info/index.json"),

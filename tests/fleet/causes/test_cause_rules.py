@@ -132,7 +132,7 @@ def test_the_same_pattern_may_read_what_no_other_reads() -> None:
         ("(?=a)b", "is not supported"),
         ("(?P<a>a)b", "is not supported"),
         ("a*", "it matches every line"),
-        ("a" * 501, "501 characters, of at most 500"),
+        ("a" * 501, "501 characters; at most 500 are allowed"),
         ("[b", "not a regular expression"),
     ],
 )

@@ -152,7 +152,7 @@ steps = [
         (JOB.replace("matrix", "martix"), "ci.jobs[0] (line 13): unknown key 'martix'; did you"),
         (JOB + JOB, "ci.jobs[1] (line 19): ci has a job tests already"),
         (JOB + 'needs = ["test"]\n', "needs: unknown job before it: 'test'"),
-        (JOB + 'runner = "x"\n', "runner and 'when' exclude each other: cells have their own"),
+        (JOB + 'runner = "x"\n', "runner and 'when' exclude each other: each cell has its own"),
         (JOB.replace("python=3.12", "python=3.9"), "when = 'python=3.9' matches no cell"),
         (
             JOB.replace('"pytest"]', '"echo ${{ github.actor }}"]'),

@@ -35,14 +35,29 @@ def test_a_pass_needs_both_and_the_planned_bytes() -> None:
 @pytest.mark.parametrize(
     ("status", "run", "state", "reason"),
     [
-        (1, make_run(), CellState.LOST, "its result says exit code 0, the process 1"),
-        (6, make_run(), CellState.INFRA, "its result says exit code 0, the process 6"),
-        (0, make_run(1), CellState.LOST, "its result says exit code 1, the process 0"),
+        (
+            1,
+            make_run(),
+            CellState.LOST,
+            "its result states exit code 0, but the process ended with 1",
+        ),
+        (
+            6,
+            make_run(),
+            CellState.INFRA,
+            "its result states exit code 0, but the process ended with 6",
+        ),
+        (
+            0,
+            make_run(1),
+            CellState.LOST,
+            "its result states exit code 1, but the process ended with 0",
+        ),
         (
             0,
             make_run(verdict=Outcome.NOT_INSPECTED),
             CellState.LOST,
-            "its result says not inspected, but exit code 0",
+            "its result says not inspected, although its exit code is 0",
         ),
         (0, make_run(sha256=""), CellState.LOST, "its result does not say which bytes were judged"),
         (

@@ -48,7 +48,7 @@ def test_a_new_version_a_replaced_file_and_a_removed_one_are_told_apart(
     assert {
         cell: reason.partition(": demo")[0] for cell, reason in changes(tmp_path, made).items()
     } == {
-        "demo-linux-x86_64-3.11": f"demo-1.1-cp311-cp311-{LINUX}.whl is there now, "
+        "demo-linux-x86_64-3.11": f"demo-1.1-cp311-cp311-{LINUX}.whl is published now, but "
         f"demo-1.0-cp311-cp311-{LINUX}.whl was planned (serial 1, then 2)",
         "demo-macos-arm64-3.11": "demo-1.0-cp311-cp311-macosx_11_0_arm64.whl is no longer there "
         "(serial 1, then 2)",
