@@ -54,7 +54,7 @@ def test_a_new_version_a_replaced_file_and_a_removed_one_are_told_apart(
         "(serial 1, then 2)",
         "demo-windows-amd64-3.11": f"demo-1.0-cp311-cp311-{WINDOWS}.whl was replaced under its "
         f"name: sha256 {made_hash(made, 'demo-windows-amd64-3.11')}… was planned, 000000000000… is "
-        "there now (serial 1, then 2)",
+        "published now (serial 1, then 2)",
     }
 
 
