@@ -10,23 +10,23 @@ from binary_checks.errors import NotApplicable
 from binary_checks.model import Kind, ObjectFile, Package
 from binary_checks.model.python_modules import is_extension, parse_extension_name
 
-# Other top-level folders that are often packaged by mistake and have requirements of their own.
+# Other top-level folders that are often packaged by mistake and have additional requirements.
 _ASIDE = frozenset(
     ["tests", "test", "testing", "docs", "doc", "examples", "example", "benchmarks", "scripts"]
 )
 
 _LONGEST = 4096
-"""Characters of a path. No system but Windows opens a longer one (PATH_MAX), and no imports nest so
-deep: a name of 64,000 characters would be a module below 32,000 packages.
+"""Characters of a path. No system but Windows opens a longer path (PATH_MAX), and no real imports
+nest so deep: a name of 64,000 characters would be a module below 32,000 packages.
 """
 
 
 def find_import_names(wheel: Package, suffixes: Collection[str]) -> tuple[str, ...]:
     """Return the top-level packages and modules by which a package is imported, sorted.
 
-    For a namespace package, a folder without ``__init__``, return the packages in it
+    For a namespace package, which is a folder without ``__init__``, return the packages in it
     (``google.protobuf``): importing a namespace itself runs nothing. ``suffixes`` are the
-    interpreter's suffixes of extension modules. Raises NotApplicable if there is nothing to import.
+    interpreter's suffixes of extension modules. Raises NotApplicable if nothing can be imported.
     """
     libraries = set(_find_libraries(wheel))
     paths = [
@@ -91,7 +91,7 @@ def _is_plain(name: str) -> bool:
 
 
 def _knows_python(library: ObjectFile) -> bool:
-    """Return whether a library uses the C API, or exports an init function of any name."""
+    """Return whether a library uses Python's C API, or exports an init function of any name."""
     return any(name.startswith("PyInit") for name in library.exports.names) or any(
         name.startswith(("Py", "_Py")) for name in library.imports.names
     )
@@ -100,9 +100,9 @@ def _knows_python(library: ObjectFile) -> bool:
 def find_extensions(wheel: Package, suffixes: Collection[str]) -> tuple[str, ...]:
     """Return the extension modules that the interpreter can import: sorted paths in site-packages.
 
-    A file whose suffix names an ABI should be one, with or without PyInit. A ``.so`` without an ABI
-    and without PyInit is a library, and so is one that does not use Python at all in spite of its
-    suffix (pycryptodome's ``_MD2.abi3.so``). Raises NotApplicable if there is none.
+    A file whose suffix names an ABI counts, with or without PyInit. A ``.so`` without an ABI and
+    without PyInit is a library. So is a file that does not use Python at all, whatever its suffix
+    (pycryptodome's ``_MD2.abi3.so``). Raises NotApplicable if there is no extension module.
     """
     found = set()
     for item in wheel.objects:

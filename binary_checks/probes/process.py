@@ -1,4 +1,4 @@
-"""Code for every probe's own process; probes execute this file by its path."""
+"""Code for the process of every probe; probes execute this file by its path."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-DISCONNECTED = 76  # exit status of a probe that cannot send messages any more
+DISCONNECTED = 76  # exit status of a probe that can no longer send messages
 
 
 class Recorder:
     """The connection to the parent, over descriptors that no other code uses.
 
-    The functions that it needs are stored here before any package can replace them.
+    The functions that this class needs are stored before any package can replace them.
     """
 
     def __init__(self) -> None:
@@ -34,24 +34,24 @@ class Recorder:
         self.request: dict[str, Any] = json.loads(request)
 
     def __call__(self, answer: dict[str, Any]) -> None:
-        """Send the answer so far; a crash then loses only what follows."""
+        """Send the answer that was found until now, so that a crash loses only later results."""
         self._send("known", self._encode(answer))
 
     def finish(self, answer: dict[str, Any]) -> None:
-        """Send the whole answer. The package's part is over, so the parent now sends the nonce."""
+        """Send the complete answer. The package's part is over: the parent now sends the nonce."""
         self._send("over")
         if self._getpid() == self._pid:
             self._nonce = self._receive()
             self._send("answer", self._nonce, self._encode(answer))
 
     def end(self) -> None:
-        """Report that the interpreter shuts down by itself."""
+        """Report that the interpreter shuts down normally."""
         if self._nonce:
             self._send("end", self._nonce)
 
     def _send(self, *words: str) -> None:
         if self._getpid() != self._pid:
-            return  # a child that the package forked continues here; it is not the probe
+            return  # this process is a child that the package forked, not the probe
         # Code that ran at the interpreter's start may have printed an incomplete line.
         rest = ("\n" + " ".join((self._token,) + words) + "\n").encode()
         try:
@@ -79,7 +79,7 @@ def open_recorder() -> Recorder:
     _limit_resources(recorder.request.get("limits", {}))
     _keep_dialogs_away()
     if os.name == "nt" and recorder.request.get("stacks_after"):
-        # Windows has no signal with which the parent could ask for the stacks.
+        # Windows has no signal with which the parent could request the stacks.
         import faulthandler
 
         faulthandler.dump_traceback_later(recorder.request["stacks_after"])
@@ -95,11 +95,12 @@ def _come_last(function: Callable[[], None]) -> None:
     atexit.register(function)
     # before 3.10, removing the module also removes registered functions
     if not known and sys.version_info >= (3, 10):
-        del sys.modules["atexit"]  # a package that forgot to import it must not find it imported
+        # if a package forgot to import this module, it must not find it imported
+        del sys.modules["atexit"]
 
 
 def _limit_resources(limits: dict[str, int]) -> None:
-    """Set soft and hard limits by name ("CORE": 0), as far as the system allows it."""
+    """Set soft and hard limits by name ("CORE": 0), as far as the system allows this."""
     if sys.platform.startswith("linux"):
         try:
             with open("/proc/self/oom_score_adj", "w") as file:
@@ -130,12 +131,14 @@ def _keep_dialogs_away() -> None:
             | msvcrt.SEM_NOGPFAULTERRORBOX
             | msvcrt.SEM_NOOPENFILEERRORBOX
         )
-        del sys.modules["msvcrt"]  # a package that forgot to import it must not find it imported
+        # if a package forgot to import this module, it must not find it imported
+        del sys.modules["msvcrt"]
 
 
 def list_mapped() -> list[str] | None:
     """Return the files mapped with code into this process, or None if they cannot be listed."""
-    system: str = sys.platform  # an annotation, or mypy would check one system's branch only
+    # with an annotation, as mypy would otherwise check only one system's branch
+    system: str = sys.platform
     try:
         if system.startswith("linux"):
             return sorted(_mapped_on_linux())
@@ -165,7 +168,7 @@ def _mapped_on_macos() -> set[str]:
     dyld = ctypes.CDLL(None)
     dyld._dyld_get_image_name.restype = ctypes.c_char_p
     names = (dyld._dyld_get_image_name(index) for index in range(dyld._dyld_image_count()))
-    # dyld may report "@loader_path/../lib.dylib" with the "..", but resolved links.
+    # dyld may report "@loader_path/../lib.dylib" with the "..", but with links resolved.
     return {os.path.realpath(os.fsdecode(name)) for name in names if name}
 
 
@@ -210,7 +213,7 @@ def describe_exception(error: BaseException, below: str) -> str:
         told, place = error.msg, " (%s:%s)" % (find_broken_file(error, below), error.lineno or 0)
     try:
         text = " ".join(str(told).split())
-    except Exception:  # its __str__ may raise
+    except Exception:  # the exception's __str__ may raise
         text = ""
     line = "%s: %s" % (type(error).__name__, text) if text else type(error).__name__
     return line[:2000] + place
@@ -219,7 +222,7 @@ def describe_exception(error: BaseException, below: str) -> str:
 def describe_failure(error: BaseException, below: str) -> dict[str, Any]:
     """Describe how an import failed: it exited, the loader rejected a module, or it raised.
 
-    Also name the missing module or file: packages often wrap such an exception in their own.
+    Also name the missing module or file: packages often wrap the exception in another one.
     """
     if isinstance(error, SystemExit):
         return {"state": "exited", "detail": "SystemExit(%r)" % (error.code,)}
@@ -237,7 +240,7 @@ def describe_failure(error: BaseException, below: str) -> dict[str, Any]:
 def find_loader_error(error: BaseException) -> BaseException | None:
     """Find the ImportError with which the loader rejected an extension module, or return None.
 
-    The import system sets its path, but also sets that of an ImportError for a missing name.
+    The import system sets the error's path, but also sets it for a missing name.
     """
     from importlib.machinery import EXTENSION_SUFFIXES
 
@@ -260,7 +263,7 @@ def lacks_name(error: BaseException) -> bool:
 def find_missing_module(error: BaseException) -> str:
     """Return the module whose absence caused the exception, or "".
 
-    If all of several alternatives are missing, return the one that was tried last.
+    If several alternatives are all missing, return the one that was tried last.
     PackageNotFoundError of importlib.metadata names a distribution, so it does not count.
     """
     absent = [
@@ -292,11 +295,10 @@ def name_below(path: object, below: str) -> str:
 
 
 def follow_blame(error: BaseException | None) -> list[BaseException]:
-    """Return the exception and those that it wraps, the original one last.
+    """Return the exception and the exceptions that it wraps, the original one last.
 
-    An exception that code handled before it raised another, unrelated one is not to blame. Only an
-    ImportError without a module name is taken to wrap the exception in whose handling it was
-    raised.
+    An exception that was handled before an unrelated exception is raised is not its cause. Only an
+    ImportError without a module name is taken to wrap the exception that was being handled.
     """
     chain: list[BaseException] = []
     while error is not None and not any(error is each for each in chain):
@@ -310,7 +312,7 @@ def follow_blame(error: BaseException | None) -> list[BaseException]:
 
 
 def follow_causes(error: BaseException | None) -> list[BaseException]:
-    """Return the exception and all those in whose handling it was raised, the first one last."""
+    """Return the exception and all those in whose handling it was raised, the earliest last."""
     chain: list[BaseException] = []
     while error is not None and not any(error is each for each in chain):
         chain.append(error)

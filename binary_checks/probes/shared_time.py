@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 SHARE = 10
 """Total time in multiples of one process's timeout: 50 minutes with the default profile. A package
-decides how many modules or tests it has; the slowest real ones take a few minutes.
+determines how many modules or tests it has; the slowest real packages take a few minutes.
 """
 
 
 class SharedTime:
-    """The remaining time for the imports, or the tests, of one package."""
+    """The remaining time for all imports, or all tests, of one package."""
 
     def __init__(self, timeout: float, now: Callable[[], float] = time.monotonic) -> None:
         self._now, self._most = now, SHARE * timeout

@@ -1,1 +1,1 @@
-"""C++ programs built against an unpacked archive with CMake, the compiler alone, and pkg-config."""
+"""C++ programs built against an unpacked archive: with CMake, only the compiler, and pkg-config."""

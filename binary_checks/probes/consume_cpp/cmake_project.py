@@ -1,4 +1,4 @@
-"""A CMake project with one program: written for a unit, and read after it was configured."""
+"""A CMake project with one program, written for a unit and read once it is configured."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _TARGETS = "targets.txt"
 _QUERIES = ("codemodel-v2", "cmakeFiles-v1")
 _LONGEST = 32 << 20  # bytes of a file that CMake writes about the project
 _MOST_TARGETS = 10_000
-# The targets that find_package makes are listed with their files, read from properties: a generator
-# expression for a file that is missing would abort the configuration.
+# The project lists the targets of find_package with their files, read from properties: a generator
+# expression for a missing file would abort the configuration.
 _PROJECT = """\
 cmake_minimum_required(VERSION 3.21)
 project(consumer LANGUAGES CXX)
@@ -56,8 +56,8 @@ target_link_libraries(consumer PRIVATE {libraries})
 _STANDARD = """\
 set_target_properties(consumer PROPERTIES CXX_STANDARD {} CXX_STANDARD_REQUIRED ON)
 """
-# Otherwise a linker that defaults to --as-needed, as Ubuntu's does, drops libraries that are not
-# used.
+# Otherwise a linker that uses --as-needed by default, as Ubuntu's does, drops libraries that the
+# program does not use.
 _ALL = """\
 if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
   target_link_options(consumer PRIVATE "LINKER:--no-as-needed")
@@ -79,12 +79,12 @@ class Project:
     package: str
     source: str = _EXAMPLE
     components: tuple[str, ...] = ()
-    libraries: tuple[str, ...] = ()  # () links all imported ones
+    libraries: tuple[str, ...] = ()  # () links all imported libraries
     defines: tuple[str, ...] = ()
     standard: int = 0
 
     def write(self, folder: Path) -> None:
-        """Write the project below the folder, with queries to CMake about it.
+        """Write the project below the folder, with queries to CMake about the project.
 
         Raises ProfileError for an invalid name.
         """
@@ -115,7 +115,8 @@ class Project:
 class Configured:
     """The data that CMake writes about a configured project."""
 
-    directory: str = ""  # where the package was found; "" if one of CMake's modules found it
+    # the folder with the package's files for CMake; "" if one of CMake's modules found the package
+    directory: str = ""
     targets: tuple[ImportedTarget, ...] = ()
     reads: tuple[str, ...] = ()  # absolute paths of the files that CMake read
     compile_flags: tuple[str, ...] = ()
@@ -158,7 +159,7 @@ def _load(path: Path) -> Mapping[str, Any]:
 
 
 def _follow(folder: Path, reference: object) -> Mapping[str, Any]:
-    """Read the reply that a reference names, which is in the same folder."""
+    """Read the reply that a reference names; it is in the same folder."""
     name = reference.get("jsonFile") if isinstance(reference, dict) else None
     return _load(folder / Path(name).name) if isinstance(name, str) and name else {}
 
@@ -172,7 +173,7 @@ def _read_targets(rows: Sequence[str], prefix: Path) -> Iterator[ImportedTarget]
         name, _, rest = row.partition("\t")
         kind, _, file = rest.partition("\t")
         known = "" if file.endswith("-NOTFOUND") else file
-        # A name that is no path is passed to the linker.
+        # A name that is not a path is passed to the linker.
         absent = known.startswith("/") and not Path(known).exists()
         shown = known.removeprefix(f"{prefix}/")
         yield ImportedTarget(name=name, kind=kind, file=shown, is_absent=absent)

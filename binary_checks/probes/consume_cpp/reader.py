@@ -51,7 +51,7 @@ from binary_checks.probes.run_snippet.reader import name_system
 _OWN_FOLDER = re.compile(r"\bbuild/(?:unit|module)\d+-\w+/(?:build/)?")
 _OBJECT = f"CMakeFiles/{PROGRAM}.dir/{SOURCE}.o"
 _ALONE, _OTHER = "alone", "other_abi"
-_MOST_HANGS = 3  # each may take as long as the profile allows
+_MOST_HANGS = 3  # units that may hang; each may take as long as the profile allows
 _MOST_UNITS = 100
 _WAYS = ("CMake", "the compiler alone")
 EXAMPLE = "example"
@@ -64,8 +64,8 @@ def build_consumers(
 ) -> ConsumerReport:
     """Build, link and run every unit that applies to this archive.
 
-    Raises Unavailable if there is no compiler, NotApplicable if the archive has nothing that a
-    consumer finds and the profile names no unit either.
+    Raises Unavailable if there is no compiler, NotApplicable if the archive has no files for C++
+    build tools and the profile names no unit either.
     """
     system = name_system(place.target)
     wanted, elsewhere = _choose(package, request, system)
@@ -90,7 +90,7 @@ class _Wanted:
 
     name: str
     package: str
-    unit: TranslationUnit | None  # None: the neutral example
+    unit: TranslationUnit | None  # None for the neutral example
 
     def begin(self) -> ConsumerUnit:
         """Return the unit's facts before it is built."""
@@ -105,7 +105,7 @@ class _Wanted:
 def _choose(
     package: CppArchive, request: ConsumerRequest, system: str
 ) -> tuple[list[_Wanted], tuple[tuple[str, str], ...]]:
-    """Return the units that apply to the archive, and the others with what they apply to."""
+    """Return the units that apply to the archive, and for each other unit what it applies to."""
     names = [each.name for each in package.cmake_packages if NAME.fullmatch(each.name)]
     first = request.package or next(iter(names), "")
     shown = [request.package] if request.package else names
@@ -146,7 +146,7 @@ def _require_native(package: CppArchive, place: Place) -> None:
 
 
 def _require_programs(package: CppArchive, request: ConsumerRequest) -> tuple[Path, ...]:
-    """Return the programs that this variant needs besides a compiler, according to the profile."""
+    """Return the programs that the profile says this variant needs in addition to a compiler."""
     variant = package.claims.variant
     names = [
         name
@@ -167,7 +167,7 @@ class _Bench:
     reader: ObjectReader
 
     def build_all(self, wanted: Sequence[_Wanted]) -> Iterator[ConsumerUnit]:
-        """Build all units; stop after a package that hangs CMake, or after several hangs."""
+        """Build all units; stop if the package makes CMake hang, or after several hangs."""
         hung: dict[str, str] = {}
         hangs = 0
         for number, each in enumerate(wanted):
@@ -217,7 +217,7 @@ class _Bench:
         return Path(os.path.realpath(path)).is_relative_to(self.place.prefix.resolve())
 
     def _own(self, paths: Sequence[str]) -> Iterator[str]:
-        """Yield the paths below the prefix, relative to it."""
+        """Yield those of the paths that are below the prefix, relative to it."""
         beginning = f"{self.place.prefix}{os.sep}"
         return (path.removeprefix(beginning) for path in paths if path.startswith(beginning))
 
@@ -242,7 +242,7 @@ class _Bench:
         )
 
     def _find_conditions(self, asked: TranslationUnit | None) -> tuple[Conditions, str]:
-        """Return the conditions for running it, or why it is only linked."""
+        """Return the conditions for running the program, or why it is only linked."""
         if asked is None or not asked.gpu:
             return self.tools.conditions, ""
         try:
@@ -257,9 +257,9 @@ class _Bench:
         return require_gpu(self.place)
 
     def _read_cmake(self, ends: Sequence[CommandEnd], folder: Path) -> ProgramBuild:
-        """Read the result of CMake's one command.
+        """Read the result of CMake's single command.
 
-        Whether there is an object file shows how far it came.
+        If there is an object file, the compilation succeeded.
         """
         build = folder / BUILD
         compiled = (build / _OBJECT).is_file()
@@ -294,7 +294,7 @@ class _Bench:
         return next((each for each in read if isinstance(each, ObjectFile)), None)
 
     def _name_place(self, entry: str) -> str:
-        """Return an entry of a search path, with a fixed name for a folder of this run."""
+        """Return an entry of a search path; replace a folder of this run by a fixed name."""
         folders = {str(self.place.prefix): "$PREFIX", str(self.place.work): "$BUILD"}
         named = next((f for f in folders if entry == f or entry.startswith(f"{f}/")), "")
         return f"{folders[named]}{entry.removeprefix(named)}" if named else entry
@@ -339,22 +339,22 @@ def _make_project(wanted: _Wanted, request: ConsumerRequest) -> Project:
 
 @dataclass(frozen=True, kw_only=True)
 class _Jobs:
-    """The commands that build one configured unit in each way."""
+    """The commands that build a configured unit in each of the ways."""
 
     tools: Tools
     folder: Path
     known: Configured
-    runs: bool  # whether to run the programs, too
+    runs: bool  # whether the programs are run, too
 
     def build_with_cmake(self) -> list[Command]:
-        """Return the commands that compile and link it with CMake."""
+        """Return the commands that compile and link the unit with CMake."""
         return [
             self.tools.build(self.folder, BUILD),
             *self._run(self.folder / BUILD / PROGRAM),
         ]
 
     def build_alone(self) -> list[Command]:
-        """Return the commands that compile and link it with only the flags that CMake reported."""
+        """Return the commands that compile and link with only the flags that CMake reported."""
         return [*self._compile(_ALONE), *self._run(self.folder / _ALONE / PROGRAM)]
 
     @property
@@ -364,7 +364,7 @@ class _Jobs:
         return abi.other.spell() if abi else ""
 
     def compile_other_abi(self) -> list[Command] | None:
-        """Return the commands that build it for the other ABI, or None if there is none."""
+        """Return the commands that build the unit for the other ABI, or None if there is none."""
         if not (flag := self.other_abi):
             return None
         return self._compile(_OTHER, (flag,), ("-Wl,--no-demangle",))
@@ -392,12 +392,12 @@ class _Jobs:
         return [Command(argv=(str(program),), folder=program.parent)] if self.runs else []
 
 
-# The neutral example, built with the archive's own pkg-config modules.
+# The neutral example, built with the archive's pkg-config modules.
 
 _MODULE = re.compile(
     r"(?P<folder>(?:lib(?:64)?|share)(?:/[^/]+)?/pkgconfig)/(?P<name>[\w.+-]+)\.pc"
 )
-_MOST = 50  # modules; Qt has 40
+_MOST = 50  # modules of one archive; Qt has 40
 _PROGRAMS = ("pkg-config", "pkgconf")
 _EXAMPLE = "int main() { return 0; }\n"
 _STAGES = (Stage.COMPILE, Stage.LINK, Stage.RUN)
@@ -414,7 +414,7 @@ def list_modules(package: CppArchive) -> dict[str, str]:
 def start_modules(
     place: UnpackedPlace, tools: Tools, modules: dict[str, str], finish: Finish
 ) -> Iterator[ConsumerUnit]:
-    """Build a program with each module."""
+    """Build a program with each module; yield the results."""
     if not modules:
         return
     found = find_programs(_PROGRAMS, os.environ)
@@ -475,7 +475,7 @@ def _split(text: str) -> list[str]:
 def _list_commands(
     place: UnpackedPlace, tools: Tools, folder: Path, flags: Sequence[str]
 ) -> list[Command]:
-    """Return the commands that compile, link and run it, with a search path as users set it."""
+    """Return the commands that compile, link and run a program, with the search path of users."""
     compiler = str(tools.compiler)
     rpath = [f"-Wl,-rpath,{place.prefix / each}" for each in ("lib", "lib64")]
     return [

@@ -1,4 +1,4 @@
-"""Build tools of the host: the first of each kind that works in the place."""
+"""Build tools of the host: of each kind, the first that works in the place."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from binary_checks.places.unpacked import UnpackedPlace, find_named, find_progra
 from binary_checks.probes.run_commands.reader import Command, CommandEnd, run_jobs
 
 _COMPILERS = ("c++", "g++", "clang++")
-_OLDEST = (3, 21)  # of CMake; it lists imported targets
+_OLDEST = (3, 21)  # oldest version of CMake; earlier ones do not list imported targets
 _SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 _EMPTY = "int main() { return 0; }\n"
 _MACROS = "#include <string>\n"
@@ -45,7 +45,7 @@ class Tools:
                 f"-DCMAKE_MAKE_PROGRAM={self.maker}",
                 f"-DCMAKE_CXX_COMPILER={self.compiler}",
                 f"-DCMAKE_PREFIX_PATH={prefix}",
-                # As users build it, but without the optimiser, which takes half of the time.
+                # The build type of users, but without the optimiser, which takes half of the time.
                 *("-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_CXX_FLAGS_RELEASE=-DNDEBUG"),
                 *("-DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF", "-Wno-dev"),
             ),
@@ -53,7 +53,7 @@ class Tools:
         )
 
     def build(self, folder: Path, build: str) -> Command:
-        """Return the command that builds it."""
+        """Return the command that builds the project."""
         return Command(argv=(str(self.cmake), "--build", build, "--parallel", "1"), folder=folder)
 
 
@@ -66,7 +66,7 @@ class _Candidates:
     compilers: tuple[Path, ...]
 
     def require_all(self) -> None:
-        """Raise Unavailable with everything that is missing."""
+        """Raise Unavailable with all programs that are missing."""
         lacks = []
         if not self.compilers:
             lacks.append(f"no C++ compiler ({', '.join(_COMPILERS)}); install g++ or clang++")
@@ -104,16 +104,16 @@ def choose_tools(
     reader: ObjectReader,
     more: tuple[Path, ...] = (),
 ) -> Tools:
-    """Choose the first of each kind that works; ``more`` are further programs to make visible.
+    """Choose the first program of each kind that works; make those in ``more`` visible, too.
 
-    Raises GatherError if none works: then the host is to blame, not a package.
+    Raises GatherError if none works: then the host is the cause, not a package.
     """
     found = find_candidates(environ)
     found.require_all()
     programs = (*found.cmakes, *(path for _, path in found.makers), *found.compilers, *more)
     place.show(programs)
     folders = dict.fromkeys(str(path.parent) for path in (*more, *programs))
-    # A script from PyPI finds its Python by its first line, and CMake finds programs on PATH.
+    # A script from PyPI finds its Python through its first line, and CMake finds programs on PATH.
     conditions = Conditions(variables={"PATH": os.pathsep.join((*folders, _SYSTEM_PATH))})
     trial = _Trial(place, conditions)
     cmake, said = trial.choose([(path, ("--version",)) for path in found.cmakes])
@@ -139,7 +139,7 @@ def choose_tools(
 
 
 def _read_search_path(place: UnpackedPlace, reader: ObjectReader) -> Iterator[str]:
-    """Yield the search path in an empty program: compilers of Nix and conda add one."""
+    """Yield the search path in an empty program, since compilers of Nix and conda add one."""
     for program in place.read_program("trial/empty", reader):
         if isinstance(program, ElfFile):
             yield from (*program.rpath, *program.runpath)
@@ -165,7 +165,7 @@ class _Trial:
     conditions: Conditions
 
     def choose(self, candidates: Sequence[tuple[Path, tuple[str, ...]]]) -> tuple[Path, str]:
-        """Return the first that succeeds, with its output."""
+        """Return the first program that succeeds, with its output."""
         reasons = []
         for path, arguments in candidates:
             (end,) = self._run([Command(argv=(str(path), *arguments), folder=self.place.work)])
@@ -175,7 +175,7 @@ class _Trial:
         raise GatherError(f"it does not run here: {'; '.join(reasons)}")
 
     def choose_compiler(self, candidates: Sequence[Path]) -> tuple[Path, str]:
-        """Return the first that builds an empty program which runs, with its ABI of libstdc++."""
+        """Return the first compiler whose empty program runs, with its ABI of libstdc++."""
         reasons = []
         folder = self.place.work / "trial"
         for path in candidates:
@@ -213,7 +213,7 @@ def _describe_end(end: CommandEnd) -> str:
 
 # The relevant line in the output of CMake, a compiler or a linker.
 
-_LONGEST = 600  # characters
+_LONGEST = 600  # characters of an error
 _MOST_NAMES = 200
 _CMAKE = re.compile(
     r"^CMake Error(?: at (?P<place>\S+?:\d+)| in \S+?)?(?: \([^)\n]*\))?:[ \t]*", re.MULTILINE
@@ -222,7 +222,7 @@ _COMPILER = re.compile(r"^(?:\S[^\n]*: |[^\S\n]*)(?:fatal error|error|internal c
 _OF_DRIVERS = re.compile(
     r"collect2: error: |\S+: error: linker command failed|ninja: build stopped"
 )
-"""Summaries that follow an error of another program."""
+"""Summaries that follow another program's error."""
 _LINKER = re.compile(
     r"undefined reference to|undefined symbol|Undefined symbols|multiple definition"
     r"|duplicate symbol|cannot find -l|cannot find \S|not found \(try using|symbol lookup error"
@@ -265,6 +265,6 @@ def _cut(line: str) -> str:
 
 
 def find_undefined(output: str) -> tuple[str, ...]:
-    """Return the symbols that a linker did not find, each once, up to a space."""
+    """Return the symbols that a linker did not find, each once, up to its first space."""
     names = dict.fromkeys(match["name"] for match in _UNDEFINED.finditer(output))
     return tuple(names)[:_MOST_NAMES]

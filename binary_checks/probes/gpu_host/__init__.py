@@ -1,1 +1,1 @@
-"""What the driver of this host is, and which devices it has."""
+"""The driver of this host, and its devices."""

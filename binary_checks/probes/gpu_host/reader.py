@@ -17,18 +17,19 @@ ABSENT = "no NVIDIA driver on this host"
 _LONGEST = 5  # digits of a major version; a package may report thousands
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 HIDDEN = {_VISIBLE: ""}
-"""An environment without any visible device, which is all that can be hidden without privileges."""
+"""An environment in which no device is visible; more cannot be hidden without privileges."""
 _PIPES = "CUDA_MPS_PIPE_DIRECTORY"
 _PASSED_ON = (_VISIBLE, "CUDA_DEVICE_ORDER", _PIPES, "CUDA_MPS_LOG_DIRECTORY", "CC")
-_TIMEOUT = 60.0  # seconds for the driver's own start; ten on hosts with many devices
-_ENOUGH = 4 << 30  # bytes of a device's memory; the steps take 1 GiB, libraries as much
+_TIMEOUT = 60.0  # seconds in which the driver must start; with many devices it takes ten
+# bytes of a device's memory that must be free; the steps take 1 GiB, libraries as much
+_ENOUGH = 4 << 30
 _MISMATCH = 18  # NVML_ERROR_LIB_RM_VERSION_MISMATCH
 _DOUBT = (
     "the NVIDIA driver's libraries and its kernel module are of different versions "
     "(NVML_ERROR_LIB_RM_VERSION_MISMATCH): restart the host"
 )
-_MOST_DEAD = 16  # devices that end the process
-_MOST_HUNG = 2  # devices; each takes the whole time limit
+_MOST_DEAD = 16  # devices that may end the process
+_MOST_HUNG = 2  # devices that may hang; each takes the complete time limit
 _CONTEXT = re.compile(r"the context of device (\d{1,4})")
 
 
@@ -57,7 +58,7 @@ def describe_host(place: Place, conditions: Conditions) -> GpuHost:
 
 
 def find_services(environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """Return the folders of MPS, through which processes share devices, if its daemon runs."""
+    """Return the folders of MPS, a daemon through which processes share devices, if it runs."""
     pipes = Path(environ.get(_PIPES) or "/tmp/nvidia-mps")  # noqa: S108 - where it is by default
     if sys.platform != "linux" or not (pipes.is_absolute() and pipes.is_dir()):
         return ()
@@ -65,9 +66,9 @@ def find_services(environ: Mapping[str, str]) -> tuple[Path, ...]:
 
 
 def choose_devices(variables: Mapping[str, str], host: GpuHost) -> Mapping[str, str]:
-    """Return variables that exclude unusable devices, if some are usable.
+    """Return variables that exclude unusable devices, unless all are unusable.
 
-    Devices keep the names by which they were selected: a UUID, or that of a part of one (MIG).
+    Devices keep the names by which they were selected: the UUID of a device or of its part (MIG).
     """
     if len(host.usable) == len(host.devices):
         return variables
@@ -77,7 +78,7 @@ def choose_devices(variables: Mapping[str, str], host: GpuHost) -> Mapping[str, 
 
 
 def choose_variables(environ: Mapping[str, str], place: Place) -> dict[str, str]:
-    """Return the part of the user's environment that work on a GPU needs: devices and driver."""
+    """Return the variables of the user that work on a GPU needs, for devices and driver."""
     chosen = {name: environ[name] for name in _PASSED_ON if name in environ}
     return {**chosen, **place.driver_variables(environ)}
 
@@ -121,11 +122,12 @@ def read_host(
 
 
 def find_blame(before: GpuHost, after: GpuHost) -> str:
-    """Return why the host is to blame for work that failed between two looks at it, or "".
+    """Return why the host is the cause of failed work, or "".
 
-    A driver separates processes: once those of a package have ended, a new process finds every
-    device unchanged, unless the device or the driver is faulty. If the second process loads a
-    driver from the package itself, that says nothing about the host.
+    ``before`` and ``after`` are facts from before and after the work. A driver separates processes:
+    once those of a package have ended, a new process finds every device unchanged, unless the
+    device or the driver is faulty. If the second process loads a driver from the package, its facts
+    say nothing about the host.
     """
     if after.library and before.library != after.library:
         return ""
@@ -146,7 +148,7 @@ def format_cuda(version: int) -> str:
 
 
 def _find_problem(result: ProbeAnswer) -> str:
-    """Return why there is no driver that starts, or "" if there is one."""
+    """Return why no driver starts, or "" if one does."""
     answer = result.answer
     if result.outcome is not Ending.OK or answer.get("stage") != "":
         return _describe_death(result)
@@ -188,7 +190,7 @@ def _describe_refusal(answer: Mapping[str, Any], variables: Mapping[str, str]) -
 
 
 def _describe_context(row: Mapping[str, Any]) -> str:
-    """Return why work on a device cannot be judged, or "" if it can."""
+    """Return why work on a device cannot be judged, or "" if it can be."""
     if status := row.get("status"):
         what = _text(row, "refused") or "context"
         return f"its {what} gives {_text(row, 'status_name') or f'error {status}'} ({status})"
@@ -212,7 +214,7 @@ def _describe_hold(row: Mapping[str, Any]) -> str:
 
 
 def find_old_driver(host: GpuHost, runtime: str) -> str:
-    """Return why the driver is too old for a CUDA runtime, or "" if it is not, or not known.
+    """Return why the driver is too old for a CUDA runtime; "" if it is new enough or unknown.
 
     Within one major version a runtime needs no newer driver (CUDA minor version compatibility).
     """

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 INTEGRATED, CAPABILITY_MAJOR, CAPABILITY_MINOR = 18, 75, 76  # CUdevice_attribute
 # nvmlMemoryErrorType_t, nvmlEccCounterType_t (since the driver was loaded)
 UNCORRECTED, VOLATILE = 1, 0
-BLOCK = 1 << 20  # bytes
+BLOCK = 1 << 20  # bytes of the block that is filled and copied
 WRITTEN = 0x5A
 ABSENT = (
     "cannot open shared object file: No such file",
@@ -66,7 +66,7 @@ def list_nodes() -> list[str]:
 
 
 def load_library(name: str, answer: dict[str, Any]) -> Any:
-    """Load the driver's library; return None, with a reason unless it is simply missing."""
+    """Load the driver's library; return None, and store the reason unless it is merely missing."""
     try:
         return ctypes.CDLL(name)
     except OSError as error:
@@ -78,7 +78,7 @@ def load_library(name: str, answer: dict[str, Any]) -> Any:
 
 
 def find_mapped(process: dict[str, Any], part: str) -> str:
-    """Return the path of a library that was loaded by its bare name."""
+    """Return the path of a library that was loaded by its file name only."""
     paths = process["list_mapped"]() or ()
     return next((path for path in paths if part in os.path.basename(path).lower()), part)
 
@@ -140,9 +140,9 @@ def try_context(cuda: Any, index: int) -> dict[str, Any]:
 
 
 def try_memory(cuda: Any, device: Any, context: Any) -> tuple[int, dict[str, Any]]:
-    """Have the device fill a block of its memory and copy it back, without any kernel.
+    """Fill a block of the device's memory and copy it back, without a kernel.
 
-    Return the status of the first call that failed, and the facts found: free memory, ….
+    Return the status of the first call that failed, and the facts found, such as the free memory.
     """
     found: dict[str, Any] = {}
     free, total, integrated = ctypes.c_size_t(), ctypes.c_size_t(), ctypes.c_int()
@@ -186,7 +186,7 @@ def ask_management(name: str, answer: dict[str, Any]) -> None:
 
 
 def count_errors(library: Any, index: int) -> int:
-    """Return the number of uncorrected errors in a device's memory; 0 if it does not count them."""
+    """Return the number of uncorrected errors in a device's memory; 0 if they are not counted."""
     device, errors = ctypes.c_void_p(), ctypes.c_uint64()
     if library.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(device)) != 0:
         return 0

@@ -1,4 +1,4 @@
-"""Have an installed package work on a GPU, step by step, and read the results."""
+"""Perform GPU work with an installed package, step by step, and read the results."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from binary_checks.probes.nvidia_libraries.reader import ask_versions
 
 _SCRIPTS = {"torch": "gpu_torch"}
 _NOTHING = ProbeAnswer()
-"""The answer of a process that was not needed."""
+"""The answer for a process that was not started."""
 
 
 def require_gpu(place: Place) -> tuple[Conditions, GpuHost]:
     """Return the conditions for using GPUs, and the host's facts.
 
-    The driver is asked in a process without code of any package. Raises HostUnfit with the reason
-    if no device can be used.
+    A process without code of any package asks the driver. Raises HostUnfit with the reason if no
+    device can be used.
     """
     variables = choose_variables(os.environ, place)
     conditions = Conditions(
@@ -61,12 +61,12 @@ def use_gpu(place: Place, package: Package, work: GpuRequest, build: CudaRequest
     """Perform all steps, and ask the package about its build.
 
     Raises HostUnfit if no GPU can be used, if the driver is too old for the package, or if work
-    failed and the host is to blame; Unavailable if the package could not be installed;
+    failed and the host is the cause; Unavailable if the package could not be installed;
     NotApplicable if the profile names no module, or if the package is for the CPU by its name, its
     bytes or its own answer.
 
-    A thorough run with requirements of its own gets a place of its own; if that is not available,
-    the steps that do not need the requirements are performed all the same.
+    A thorough run with additional requirements uses a separate place. If this place is not
+    available, the steps that do not need the requirements are still performed.
     """
     if not work.module:
         raise NotApplicable("the profile requests no work on a GPU ([probes.gpu] module)")
@@ -74,7 +74,7 @@ def use_gpu(place: Place, package: Package, work: GpuRequest, build: CudaRequest
     try:
         conditions, host = require_gpu(place)  # before anything is installed
     except HostUnfit:
-        require_trace_of_gpu(package)  # with a GPU, the package itself is asked
+        require_trace_of_gpu(package)  # if there is a GPU, the package itself is asked
         raise
     place.require_installed(package)
     bench = _Bench(place=place, conditions=conditions)
@@ -96,9 +96,9 @@ def use_gpu(place: Place, package: Package, work: GpuRequest, build: CudaRequest
 def require_driver(host: GpuHost, runtime: str, promised: Sequence[str]) -> None:
     """Raise HostUnfit if the driver is too old for the package's CUDA.
 
-    ``runtime`` is the CUDA that the package uses, "" if unknown; ``promised`` are those that its
-    name or bytes state. A package that uses a newer CUDA than it promises is itself to blame: raise
-    Unavailable.
+    ``runtime`` is the CUDA that the package uses, "" if unknown; ``promised`` are the CUDA versions
+    that its name or bytes state. If the package uses a newer CUDA than it promises, the package is
+    the cause: raise Unavailable.
     """
     served = [each for each in promised if not find_old_driver(host, each)]
     problem = find_old_driver(host, runtime or next(iter(promised), ""))
@@ -161,23 +161,23 @@ class _Bench:
         return self.place.run(script, request, conditions=self.conditions)
 
     def ask(self, module: str, questions: tuple[str, ...]) -> ProbeAnswer:
-        """Evaluate each expression, if there are any."""
+        """Evaluate the expressions, if there are any."""
         asked = tuple(filter(None, questions))
         return self.run("ask_module", {"module": module, "questions": asked}) if asked else _NOTHING
 
     def require_healthy(self, before: GpuHost, failed: Sequence[str]) -> None:
         """Ask the driver again.
 
-        Raises HostUnfit if it is to blame for the failure of these steps.
+        Raises HostUnfit if the driver is the cause of the failure of these steps.
         """
         after = describe_host(self.place, replace(self.conditions, site=False))
         if problem := find_blame(before, after):
             raise HostUnfit(f"{problem} ({', '.join(failed)} failed before)")
 
     def run_all(self, work: GpuRequest, stopped: str) -> Iterator[tuple[str, ProbeAnswer | str]]:
-        """Perform the shipped steps, then the profile's own, each of those in a process of its own.
+        """Perform the shipped steps, and then each step of the profile in a separate process.
 
-        For a step that was not tried yield the reason. If ``stopped`` is a reason, no step is
+        For a step that was not tried, yield the reason. If ``stopped`` is a reason, no step is
         tried.
         """
         hung: list[str] = []
@@ -199,7 +199,7 @@ class _Bench:
     def take(
         self, work: GpuRequest, request: Mapping[str, object], stages: Mapping[str, float]
     ) -> ProbeAnswer:
-        """Run the script with several steps, within their time limits together."""
+        """Run the script with several steps, within the sum of their time limits."""
         conditions = replace(self.conditions, stages=stages)
         timeout = sum(stages.values())
         return self.place.run(_SCRIPTS[work.steps], request, timeout=timeout, conditions=conditions)
@@ -212,7 +212,7 @@ class _Bench:
 
 
 def _read_values(result: ProbeAnswer) -> dict[str, Any]:
-    """Return the value of each expression that has one."""
+    """Return the value of each expression that was evaluated."""
     rows = result.answer.get("answers")
     return {
         str(row["question"]): row["value"]
@@ -251,19 +251,19 @@ def _read_architectures(value: object) -> tuple[str, ...]:
 
 # The shipped steps, in few processes, each within its time limit.
 #
-# An import of torch takes seconds, so one process performs many steps. A step that fails is the
-# last of its process, and the others continue in a new one: no fault hides another or causes
-# another. If the GPU itself hangs, no further step is tried.
+# An import of torch takes seconds, so one process performs many steps. A step that fails ends its
+# process, and the remaining steps continue in a new one: no fault hides or causes another. If the
+# GPU itself hangs, no further step is tried.
 
 FIRST = "first_kernel"
 IMPORT = "import torch"
 END = "end"  # the stage of a process after its last step
 _LEAVING = 30.0  # seconds for the interpreter to shut down and free its device memory
 _LONGEST = 3600  # largest number of seconds that a step may request
-_HANGS = 2  # number of hanging steps after which the GPU is taken to hang
+_HANGS = 2  # number of hanging steps after which the GPU itself is assumed to hang
 
 RunResult = Callable[[Mapping[str, object], Mapping[str, float]], ProbeAnswer]
-"""Runs the script with a request and time limits in seconds by stage."""
+"""Runs the script with a request, and with time limits in seconds by stage."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -271,10 +271,10 @@ class GpuStep:
     """A step that the script can perform."""
 
     name: str
-    bound: float  # seconds after which it hangs
+    bound: float  # seconds after which the step counts as hanging
     expected: float = 0.0  # seconds on a healthy GPU
-    alone: bool = False  # whether it needs a process of its own
-    thorough: bool = False  # whether it is only part of a thorough run
+    alone: bool = False  # whether the step needs a separate process
+    thorough: bool = False  # whether only thorough runs include the step
 
 
 def read_steps(result: ProbeAnswer) -> tuple[GpuStep, ...]:
@@ -313,10 +313,10 @@ def choose_steps(
 def take_steps(
     run: RunResult, steps: Sequence[GpuStep], patience: float
 ) -> Iterator[tuple[str, ProbeAnswer | str]]:
-    """Perform steps, and yield a result for each as if it had had a process of its own.
+    """Perform steps, and yield a result for each as if it had run in a separate process.
 
     ``patience`` is the profile's time limit for a process: it applies to the import, and extends
-    the steps' limits if it exceeds the default. For a step that is not tried yield the reason.
+    the steps' limits if it exceeds the default. For a step that is not tried, yield the reason.
     """
     factor = max(1.0, patience / 300.0)
     bounds = {each.name: each.bound * factor for each in steps}
@@ -337,7 +337,7 @@ def take_steps(
 
 
 def find_stop(hung: Sequence[str]) -> str:
-    """Return why no more steps are to be tried after these hung, or ""."""
+    """Return why no further steps are tried after these steps hung, or ""."""
     if FIRST in hung:
         return f"it was not tried: {FIRST} hangs"
     if len(hung) >= _HANGS:
@@ -356,7 +356,7 @@ def _choose_group(left: Sequence[GpuStep]) -> Sequence[GpuStep]:
 
 
 def _split(result: ProbeAnswer, names: Sequence[str]) -> Iterator[tuple[str, ProbeAnswer]]:
-    """Split the answer of a process into one for each step that it started."""
+    """Split the answer of a process into an answer for each step that it started."""
     answer = result.answer
     rows = answer.get("results")
     rows = rows if isinstance(rows, dict) else {}
@@ -365,7 +365,7 @@ def _split(result: ProbeAnswer, names: Sequence[str]) -> Iterator[tuple[str, Pro
         yield name, ProbeAnswer(answer={"stage": name, **rows[name]})
     rest = [name for name in names if name not in done]
     stage = answer.get("stage")
-    if stage in rest or (not done and rest):  # it was at a step, or started none
+    if stage in rest or (not done and rest):  # the process ended in a step, or before the first one
         name = stage if stage in rest else rest[0]
         row = {key: value for key, value in answer.items() if key != "results"}
         yield name, _end_at(result, row)

@@ -2,9 +2,8 @@
 
 The steps are in files of the folder ``steps``. Their results are compared with the same work on the
 CPU in float64; the figure for a dtype is the norm of the difference divided by the norm of the
-CPU's result. ``device`` may be "cpu", to try the steps. A step that raises is the last of its
-process, so that whatever is broken then, on the device or in torch, does not make the next step
-fail.
+CPU's result. ``device`` may be "cpu", to try out the steps. A step that raises ends its process, so
+that a state which it broke, on the device or in torch, does not make the next step fail.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ class Bench:
         self.torch.backends.cudnn.allow_tf32 = False
 
     def wait(self) -> None:
-        """Wait until the device has finished, and raise its errors."""
+        """Wait until the device has finished; raise its errors."""
         if not self.on_cpu:
             self.torch.cuda.synchronize()
 
@@ -142,7 +141,7 @@ def take_steps(request: dict[str, Any], process: dict[str, Any], record: Any) ->
 
 
 def show_stacks_after(bound: float | None) -> None:
-    """Show the stacks before a time limit where the parent cannot ask for them: on Windows."""
+    """Print the stacks before a time limit on Windows, where the parent cannot request them."""
     if os.name == "nt" and bound:
         import faulthandler
 

@@ -23,7 +23,7 @@ def load_process() -> dict[str, Any]:
 
 
 def identify(request: dict[str, Any]) -> dict[str, Any]:
-    """Return all facts at once: nothing here can crash."""
+    """Return all facts at once, since none of this code can crash."""
     return {
         "implementation": platform.python_implementation(),
         "version": platform.python_version(),
@@ -49,7 +49,7 @@ def name_libc() -> str:
 def list_tags(folder: str) -> list[str] | None:
     """Return the accepted wheel tags, best first, as ``packaging`` in that folder computes them.
 
-    Return None if it cannot run here: it may need a newer interpreter.
+    Return None if ``packaging`` cannot run: it may need a newer interpreter.
     """
     try:
         from importlib.util import module_from_spec, spec_from_file_location

@@ -1,4 +1,4 @@
-"""Import each name of an installed package in a process of its own."""
+"""Import each name of an installed package in a separate process."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SHOWN = 20  # lines of stderr
 
 @gathers(ImportReport)
 def import_names(place: Place, package: Package) -> ImportReport:
-    """Import every name of a package. Raises Unavailable if it could not be installed."""
+    """Import every name of a package. Raises Unavailable if the package could not be installed."""
     installed = place.install(package)
     names = find_import_names(package, place.target.extension_suffixes)
     place.require_installed(package)
@@ -36,7 +36,7 @@ def import_names(place: Place, package: Package) -> ImportReport:
 def import_each(
     place: Place, names: Iterable[str], now: Callable[[], float] = time.monotonic
 ) -> ImportReport:
-    """Import these names, each in a fresh process, as long as the package's time lasts."""
+    """Import these names, each in a fresh process, while time is left for the package."""
     names, left, steps = tuple(names), SharedTime(place.timeout, now), []
     for name in names:
         if left.spent:
@@ -53,7 +53,7 @@ def import_each(
 
 
 def read_step(name: str, result: ProbeAnswer, place: Place) -> Step:
-    """Turn the import probe's answer, and the end of its process, into a step."""
+    """Return a step for the import probe's answer and the end of its process."""
     answer = result.answer
     state = str(answer.get("state", ""))
     if not state and result.outcome in {Ending.OK, Ending.EXITED}:
@@ -98,7 +98,7 @@ def last_lines(text: str) -> str:
 
 
 def show_all(place: Place, paths: Any) -> tuple[str, ...] | None:
-    """Write paths relative to site-packages if they are below it, sorted; None stays None."""
+    """Return paths relative to site-packages if they are below it, sorted; None for None."""
     if not isinstance(paths, list):
         return None
     return tuple(sorted(place.shown(str(path)) for path in paths))

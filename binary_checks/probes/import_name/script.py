@@ -1,4 +1,4 @@
-"""Import one name, and report how that ended and how it changed the process."""
+"""Import one name; report how the import ended and how it changed the process."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def import_and_record(name: str, below: str, process: dict[str, Any], record: An
 def try_import(
     name: str, below: str, describe_failure: Callable[[BaseException, str], dict[str, Any]]
 ) -> dict[str, Any]:
-    """Import, and distinguish four results: imported, raised, loader error, exited."""
+    """Import the name, and distinguish four results: imported, raised, loader error, exited."""
     try:
         module = importlib.import_module(name)
     except BaseException as error:
@@ -55,9 +55,9 @@ def try_import(
 def find_version(module: ModuleType) -> str:
     """Return ``__version__`` if it is a str, else "".
 
-    For some modules reading it warns or computes.
+    For some modules, reading the attribute warns or computes.
     """
-    import warnings  # the interpreter has loaded it at start
+    import warnings  # the interpreter has already loaded this module
 
     try:
         with warnings.catch_warnings():

@@ -1,6 +1,6 @@
 """Report where the running interpreter looks for packages, and the versions of some of them.
 
-With ``-S`` it runs no installed code: it reads the same files as site, but only the paths in
+With ``-S`` no installed code runs: this script reads the same files as site, but only the paths in
 ``*.pth`` files.
 """
 
@@ -72,7 +72,7 @@ def find_environment() -> tuple[str, bool] | None:
 
 
 def read_paths(folder: str) -> tuple[list[str], list[str]]:
-    """Return the folders in ``*.pth`` files, and the names of those that contain code."""
+    """Return the folders in ``*.pth`` files, and the names of the files that contain code."""
     added, with_code = [], []
     for name in sorted(os.listdir(folder)):
         if not name.endswith(".pth") or name.startswith("."):

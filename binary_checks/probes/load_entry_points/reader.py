@@ -52,10 +52,10 @@ def load_each(
     required: Sequence[str] = (),
     now: Callable[[], float] = time.monotonic,
 ) -> LoadedEntryPoints:
-    """Load these entry points, as long as the package's time lasts.
+    """Load these entry points, while time is left for the package.
 
-    Groups that are not always loaded are first loaded together in one process: a client of a cloud
-    has a thousand entry points.
+    Entry points of groups that are not always loaded are first loaded together in one process: a
+    client of a cloud has a thousand entry points.
     """
     groups: dict[tuple[str, str], list[EntryPoint]] = {}
     together: dict[str, list[tuple[str, str]]] = {}
@@ -115,7 +115,7 @@ class _Loader:
         return [each for each in read if each.step.outcome is Ending.OK]
 
     def load_alone(self, group: _Points) -> list[LoadedEntryPoint]:
-        """Load the entry points of one module in a process of its own."""
+        """Load the entry points of one module in a separate process."""
         place = self._place
         result = self._run([group])
         answer = result.answer.get("modules")

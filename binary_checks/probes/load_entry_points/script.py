@@ -63,7 +63,7 @@ def load_module(asked: dict[str, Any], below: str, describe: Any) -> list[dict[s
 
 
 def load_by_path(name: str, failure: dict[str, Any], point: dict[str, Any]) -> dict[str, Any]:
-    """If a module is missing, look up its last part as an attribute, as some groups are meant."""
+    """If a module is missing, look up its last part as an attribute, as some groups expect."""
     outer, _, last = name.rpartition(".")
     if point["attribute"] or point["script"] or not outer:
         return failure
@@ -75,7 +75,7 @@ def load_by_path(name: str, failure: dict[str, Any], point: dict[str, Any]) -> d
 
 
 def look_up(module: ModuleType, point: dict[str, Any], below: str, describe: Any) -> dict[str, Any]:
-    """Look up the attribute; a command imports it with ``from MODULE import NAME`` and calls it.
+    """Look up the attribute. For a command, import it with ``from MODULE import NAME``.
 
     An entry point of another group may name a module that is imported elsewhere (pandas).
     """

@@ -46,10 +46,11 @@ def load_extensions(place: Place, package: Package) -> ExtensionReport:
 
 
 def load_each(place: Place, extensions: Iterable[str]) -> ExtensionReport:
-    """Load all in one process; if one kills it, continue after it in a new process.
+    """Load all in one process; if a module kills it, continue after that module in a new process.
 
-    The culprit is loaded again alone, so that a problem is its own. If importing a parent package
-    kills the process, its modules are skipped: the report on imports covers that.
+    That module is then loaded again on its own, so that no other module can be the cause. If
+    importing a parent package kills the process, its modules are skipped: the report on imports
+    describes this.
     """
     progress = _Progress()
     pending = tuple(extensions)
@@ -65,7 +66,7 @@ def load_each(place: Place, extensions: Iterable[str]) -> ExtensionReport:
 
 
 def _load_on(place: Place, pending: tuple[str, ...], progress: _Progress) -> tuple[str, ...]:
-    """Load the pending modules in one process; return those that are still pending."""
+    """Load the pending modules in one process; return the modules that are still pending."""
     result = _run(place, pending, progress)
     progress.steps.update(_read_done(result, place))
     progress.libraries = _merge(progress.libraries, result, place)
@@ -97,7 +98,7 @@ def _load_alone(
     if step is None:
         return _describe_death(culprit, alone, place)
     if step.outcome is not Ending.OK or death.outcome is Ending.HUNG:
-        return step  # all together may take longer than the limit for one
+        return step  # all modules together may take longer than the limit for one
     together = _describe_death(culprit, death, place)
     return replace(together, detail=f"{together.detail}, though not when it is loaded alone")
 
@@ -131,7 +132,7 @@ def _read_done(result: ProbeAnswer, place: Place) -> dict[str, Step]:
 
 
 def read_step(row: dict[str, Any], place: Place) -> Step:
-    """Turn one row of the extension probe's answer into a step."""
+    """Return a step for one row of the extension probe's answer."""
     gil = row.get("gil_enabled")
     return Step(
         name=str(row["path"]),

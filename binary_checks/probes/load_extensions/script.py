@@ -26,7 +26,7 @@ def load_process() -> dict[str, Any]:
 def load_all(asked: dict[str, Any], process: dict[str, Any], record: Any) -> None:
     """Load each extension module after its parent package, as an import by name would.
 
-    ``answer["current"]`` is the module being loaded: if this process dies, it is the culprit.
+    ``answer["current"]`` is the module being loaded: if the process dies, this module is the cause.
     """
     answer: dict[str, Any] = {"done": [], "current": None, "libraries": None, "finished": False}
     below, broken = asked["site_packages"], set(asked["broken_parents"])
@@ -50,7 +50,7 @@ def load_all(asked: dict[str, Any], process: dict[str, Any], record: Any) -> Non
 
 
 def watch_loader() -> set[str]:
-    """Return a set that collects the files of extension modules that were executed, under any name.
+    """Return a set that collects the files of executed extension modules, under any name.
 
     ``cv2/cv2.abi3.so`` only works when imported as ``cv2``, which its package does.
     """
@@ -79,7 +79,7 @@ def load(
     ran: set[str],
     describe: Callable[[BaseException, str], str],
 ) -> dict[str, Any]:
-    """Map the file, then run its module, so that a loader's error and an exception differ."""
+    """Map the file, then run its module, to distinguish the loader's errors from exceptions."""
     path = os.path.join(below, extension["path"].replace("/", os.sep))
     refusal = map_file(path, extension["init"])
     if refusal:

@@ -1,4 +1,4 @@
-"""Find in which versions NVIDIA's libraries are loaded, installed, pinned and compiled against."""
+"""Find which versions of NVIDIA's libraries are loaded, installed, pinned or compiled against."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def ask_versions(
 ) -> tuple[tuple[LibraryVersions, ...], ProbeAnswer]:
     """Ask in a process that imports the module; ``compiled`` are expressions by library.
 
-    Also return the process's end and answer.
+    Also return how the process ended, with its answer.
     """
     request = {"module": module, "compiled": compiled}
     result = place.run("nvidia_libraries", request, conditions=conditions)

@@ -28,8 +28,8 @@ extern "C" __global__ void kernel(float *x, double *y, const unsigned short *h, 
 # A repair tool adds a suffix before the extension: libnvrtc-8b1e8d13.so.12.
 FILE_NAME = re.compile(r"libnvrtc(?:[-.][0-9a-f]{8})?\.so\b.*|nvrtc64_\d+_\d+(?:-[0-9a-f]+)?\.dll")
 MOST_TARGETS = 256
-MOST_BYTES = 64 << 20  # of a cubin; this kernel's has 9 kB
-MOST_LOG = 1 << 16  # bytes
+MOST_BYTES = 64 << 20  # bytes of a cubin; the one for this kernel has 9 kB
+MOST_LOG = 1 << 16  # bytes of a log
 HEAD = 64  # bytes of a cubin that identify it
 
 
@@ -63,7 +63,7 @@ def compile_kernels(request: dict[str, Any], process: dict[str, Any], record: An
 
 
 def load(request: dict[str, Any], process: dict[str, Any], record: Any, answer: Any) -> None:
-    """Make the package load its NVRTC if the import did not; an exception is an answer, too."""
+    """Make the package load its NVRTC if the import did not; record any exception."""
     if not request["load"]:
         return
     answer["stage"] = request["load"]
@@ -83,7 +83,7 @@ def find_loaded(mapped: list[str]) -> str:
 
 
 def find_lying(below: str) -> list[str]:
-    """Return its files that exist and were not loaded."""
+    """Return the files of NVRTC that exist and were not loaded."""
     return sorted(
         os.path.join(folder, name)
         for folder, _, names in os.walk(below)
@@ -93,7 +93,7 @@ def find_lying(below: str) -> list[str]:
 
 
 def use(path: str, targets: list[str], record: Any, answer: dict[str, Any]) -> None:
-    """Ask the library for its version, and compile for those targets that it supports."""
+    """Ask the library for its version, and compile for the targets that it supports."""
     answer["stage"] = "NVRTC's own version"
     record(answer)
     nvrtc = ctypes.CDLL(path)
@@ -111,7 +111,7 @@ def use(path: str, targets: list[str], record: Any, answer: dict[str, Any]) -> N
 
 
 def list_supported(nvrtc: Any) -> list[str]:
-    """Return the architectures that it supports; none before CUDA 11.2, which cannot list them."""
+    """Return the architectures that NVRTC supports; before CUDA 11.2 it cannot list any."""
     count = ctypes.c_int()
     try:
         refused = nvrtc.nvrtcGetNumSupportedArchs(ctypes.byref(count))

@@ -1,1 +1,1 @@
-"""Compilation of shipped PTX for GPUs without machine code of their own."""
+"""Compilation of shipped PTX for GPUs for which a package has no machine code."""

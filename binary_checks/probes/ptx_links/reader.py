@@ -20,18 +20,18 @@ from binary_checks.probes.ask_module.reader import read_step
 from binary_checks.probes.compilation_rows import list_texts, name_machine_code
 from binary_checks.wording.sentences import describe_end
 
-_MEMORY = 8 << 30  # bytes; a text of 9 MB takes 0.6 GB
+_MEMORY = 8 << 30  # bytes of memory; a text of 9 MB takes 0.6 GB
 _PATIENCE = 3  # processes that may die before the remaining texts are skipped
 _ERROR = re.compile(
     r"^ptxas (?:.*, line (?P<line>\d{1,9}); )?(?:error|fatal)\s*: (?P<message>.+)$", re.MULTILINE
 )
-# Errors of the assembler about targets and versions that it does not support, and about itself.
+# Errors of the assembler on targets and versions that it does not support, and on itself.
 _OWN = re.compile(
     r"Unsupported \.(?:version|target)|^'Compile only|cannot be compiled (?:to|for) "
     r"|^SM version specified|is not defined for option|[Mm]emory|[Ii]nternal"
 )
 _UNDEFINED = "Undefined reference"
-# Errors that it finds only when it links: a kernel that needs more than such a GPU has.
+# Errors that the assembler finds only when it links: a kernel needs more than the GPU has.
 _TOO_MUCH = re.compile(r"^error\s*: (?P<message>Entry function .+)$", re.MULTILINE)
 _EXTERN = re.compile(rb"\.extern\s+\.(?:func|global|const)\b")
 _DECLARED = re.compile(rb"\.(?:entry|func)\b(?:\s*\([^()]{0,1000}\))?\s*([A-Za-z_$%][\w$]*)")
@@ -55,7 +55,7 @@ def link_ptx(
 
 
 def link_all(place: Place, request: PtxRequest, sample: PtxTexts) -> PtxLinkReport:
-    """Find the library, then link in as few processes as its crashes allow."""
+    """Find the library, then link in as few processes as crashes allow."""
     result = _run(place, {})
     answer = result.answer
     step = read_step("nvJitLink", result, place)
@@ -93,7 +93,7 @@ def _choose(text: PtxText, request: PtxRequest, known: tuple[str, ...]) -> tuple
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Task:
-    """A text, and the targets to link it for."""
+    """A text, and the targets for which it is linked."""
 
     text: PtxText
     targets: tuple[str, ...]
@@ -111,7 +111,7 @@ class _Bench:
     library: str
 
     def link_all(self, tasks: Sequence[_Task]) -> tuple[list[PtxLink], list[_Task]]:
-        """Link all in one process; if a text kills it, continue after that in a new process."""
+        """Link all texts in one process; if a text kills it, continue in a new process."""
         links: list[PtxLink] = []
         left = list(tasks)
         for _ in range(_PATIENCE):
@@ -151,7 +151,7 @@ def _read_links(result: ProbeAnswer, tasks: Sequence[_Task]) -> Iterator[PtxLink
 def read_link(text: PtxText, row: Mapping[str, Any]) -> PtxLink:
     """Read the result for a text: a cubin for the target, an error of the assembler, or neither.
 
-    Names that other texts define are resolved by a later link: the assembler has then succeeded.
+    A later link resolves names that other texts define: the assembler has already succeeded.
     """
     target, stage, log = (str(row.get(key, "")) for key in ("target", "stage", "log"))
     made = name_machine_code(str(row.get("head", "")))
@@ -180,13 +180,13 @@ def read_link(text: PtxText, row: Mapping[str, Any]) -> PtxLink:
 def _needs_others(text: PtxText, log: str) -> bool:
     """Return whether only missing definitions made the link fail.
 
-    Before CUDA 12.9 logs do not say.
+    Before CUDA 12.9 the log does not state this.
     """
     return "error " not in log and _EXTERN.search(text.content) is not None
 
 
 def find_kernel(content: bytes, line: int) -> str:
-    """Return the function or kernel that is declared last before the end of a line, or ""."""
+    """Return the last function or kernel that is declared before the end of a line, or ""."""
     before = b"\n".join(content.split(b"\n", line)[:line])
     names: list[bytes] = _DECLARED.findall(before)
     return names[-1].decode("ascii", "replace") if names else ""

@@ -21,13 +21,13 @@ FILE_NAME = re.compile(
     r"libnvJitLink(?:[-.][0-9a-f]{8})?\.so\.(\d+)\b.*|nvJitLink_(\d+)_\d+(?:-[0-9a-f]+)?\.dll",
     re.IGNORECASE,
 )
-# A text that is compiled to find out whether nvJitLink supports a target.
+# A text that is compiled to determine whether nvJitLink supports a target.
 TRIAL = ".version 6.4\n.target sm_%d\n.address_size 64\n.visible .entry kernel()\n{\nret;\n}\n\0"
 OLDEST = 30, 75  # oldest targets of CUDA 12 and of CUDA 13
 TARGETS = range(50, 200)
 PTX = 2  # NVJITLINK_INPUT_PTX
-MOST_BYTES = 1 << 30  # of a cubin
-MOST_LOG = 1 << 20  # bytes
+MOST_BYTES = 1 << 30  # bytes of a cubin
+MOST_LOG = 1 << 20  # bytes of a log
 SHOWN = 4000  # characters of a log
 HEAD = 64  # bytes of a cubin that identify it
 
@@ -71,7 +71,7 @@ def find(below: str, record: Any, answer: dict[str, Any]) -> None:
 
 
 def list_libraries(below: str) -> Iterator[tuple[int, str]]:
-    """Yield its files in site-packages and, for conda, next to the interpreter's libraries."""
+    """Yield nvJitLink's files in site-packages and, for conda, in its folder of libraries."""
     beside = [os.path.join(sys.prefix, name) for name in ("lib", os.path.join("Library", "bin"))]
     for root in (below, *beside):
         for folder, folders, names in os.walk(root):
@@ -91,7 +91,7 @@ class Linker:
         self.version = self.find_version(os.path.basename(path))
 
     def find_version(self, name: str) -> tuple[int, int]:
-        """Find the newest version of its functions; the major version is in the file's name."""
+        """Return the newest version of nvJitLink's functions; its file's name has the major one."""
         match = FILE_NAME.fullmatch(name)
         number = (match.group(1) or match.group(2)) if match else "0"
         major = int(number[:2])
@@ -101,11 +101,11 @@ class Linker:
         raise OSError("%s has no nvJitLinkCreate of version %d" % (name, major))
 
     def call(self, name: str, *arguments: Any) -> int:
-        """Call one of its functions."""
+        """Call one of nvJitLink's functions."""
         return int(self.library["__nvJitLink%s_%d_%d" % ((name,) + self.version)](*arguments))
 
     def knows(self, target: str) -> bool:
-        """Return whether it makes machine code for a target."""
+        """Return whether nvJitLink can generate machine code for a target."""
         oldest = OLDEST[int(target[3:]) >= OLDEST[1]]
         return "head" in self.link((TRIAL % oldest).encode(), target)
 
@@ -128,7 +128,7 @@ class Linker:
             self.call("Destroy", ctypes.byref(handle))
 
     def read_cubin(self, handle: Any) -> dict[str, Any]:
-        """Read the head of the result."""
+        """Read the head of the resulting cubin."""
         size = ctypes.c_size_t()
         status = self.call("GetLinkedCubinSize", handle, ctypes.byref(size))
         if status or not HEAD <= size.value <= MOST_BYTES:
@@ -152,7 +152,7 @@ class Linker:
 
 
 def link_all(linker: Linker, texts: list[Any], record: Any, answer: dict[str, Any]) -> None:
-    """Link each text for each of its targets; record each one before it starts."""
+    """Link each text for each of its targets; record each link before it starts."""
     answer["links"] = []
     for index, row in enumerate(texts):
         packed, size = base64.b64decode(row["packed"]), row["size"]

@@ -13,7 +13,7 @@ from binary_checks.model import Ending
 from binary_checks.model.places import Conditions, Place, ProbeAnswer
 from binary_checks.probes.import_name.reader import describe_end
 
-PARALLEL = 2  # commands at a time
+PARALLEL = 2  # commands that run at the same time
 _GRACE = 15.0  # seconds in addition to the limits of all commands
 
 
@@ -27,7 +27,7 @@ class Command:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CommandEnd:
-    """The end of a command."""
+    """How a command ended, with its output."""
 
     outcome: Ending = Ending.OK
     detail: str = ""  # name of a signal, seconds of the limit, or exit status; one line
@@ -43,9 +43,9 @@ class CommandEnd:
 def run_jobs(
     place: Place, jobs: Sequence[Sequence[Command]], conditions: Conditions
 ) -> tuple[tuple[CommandEnd, ...], ...]:
-    """Run all jobs, two at a time; a job's first command that fails is its last.
+    """Run all jobs, two at a time; stop a job at its first command that fails.
 
-    Each command has the place's time limit. Raises GatherError if none could be started.
+    Each command has the place's time limit. Raises GatherError if no command could be started.
     """
     asked = {
         "jobs": [[{"argv": each.argv, "folder": str(each.folder)} for each in job] for job in jobs],
@@ -67,7 +67,7 @@ def run_jobs(
 def _read_job(
     rows: list[Any], job: Sequence[Command], result: ProbeAnswer, place: Place
 ) -> tuple[CommandEnd, ...]:
-    """Read the ends of a job's commands; if the probe died, its end is that of the next command."""
+    """Read the results of a job's commands; if the probe died, this counts for the next command."""
     found = [_read_end(row, place.timeout) for row in rows[: len(job)] if isinstance(row, dict)]
     done = len(found) == len(job) or (found and found[-1].outcome is not Ending.OK)
     if not done:

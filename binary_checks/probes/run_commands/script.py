@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 KEPT = 65536  # bytes of each output: half of it the head, half the tail
-GRACE = 5.0  # seconds for a pipe to drain that an escaped process still holds open
+GRACE = 5.0  # seconds in which to read a pipe that an escaped process still keeps open
 
 
 class Drain(threading.Thread):
@@ -49,7 +49,7 @@ def load_process() -> dict[str, Any]:
 
 
 def run_all(asked: dict[str, Any], record: Any) -> None:
-    """Run the jobs, several at a time; a job's first command that fails is its last.
+    """Run the jobs, several at a time; stop a job at its first command that fails.
 
     Results are sent after each command: a program that kills every process it can reach also kills
     this one, but loses no earlier result.

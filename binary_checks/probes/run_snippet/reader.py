@@ -1,4 +1,4 @@
-"""Run a profile's own snippets of Python with an installed package, each in its own process."""
+"""Run a profile's snippets of Python with an installed package, each in a separate process."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _SYSTEMS = {"macosx": "macos", "win32": "windows", "win": "windows"}
 def run_snippets(place: Place, package: Package, request: SnippetRequest) -> SnippetReport:
     """Run every snippet that is for this system and has code.
 
-    Snippets with requirements of their own get a place of their own, since an import of the package
-    must not find these. Raises Unavailable if the package could not be installed.
+    Snippets with additional requirements get a separate place, since imports of the package must
+    not find these. Raises Unavailable if the package could not be installed.
     """
     place.require_installed(package)
     if not request.requires:
@@ -53,7 +53,7 @@ def _run_all(place: Place, request: SnippetRequest) -> SnippetReport:
 
 
 def name_system(target: TargetPython) -> str:
-    """Return system and architecture, each with one spelling: ``macos-aarch64``."""
+    """Return system and architecture in a uniform notation: ``macos-aarch64``."""
     system = target.platform.partition("-")[0]
     return f"{_SYSTEMS.get(system, system)}-{target.architecture}"
 
@@ -64,7 +64,7 @@ def _run(place: Place, name: str, code: str) -> SnippetRun:
 
 
 def read_run(name: str, result: ProbeAnswer, place: Place) -> SnippetRun:
-    """Turn the snippet probe's answer, and the end of its process, into a run."""
+    """Return a run for the snippet probe's answer and the end of its process."""
     state, detail = str(result.answer.get("state", "")), str(result.answer.get("detail", ""))
     if not state and result.outcome in {Ending.OK, Ending.EXITED}:
         last = result.stderr.strip().rpartition("\n")[2] or result.detail or "exit status 0"

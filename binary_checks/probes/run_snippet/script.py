@@ -19,12 +19,12 @@ MOST = 65536  # characters of printed text
 class Unmeasurable(BaseException):
     """Raised by a snippet that cannot measure.
 
-    It is a BaseException, so that no handler in the snippet catches it.
+    This is a BaseException, so that no handler in the snippet catches it.
     """
 
 
 def unavailable(reason: str) -> None:
-    """End the snippet: something that it needs is missing, whatever the package is like."""
+    """End the snippet: something that it needs is missing, which is not the package's fault."""
     raise Unmeasurable(reason)
 
 
@@ -76,7 +76,7 @@ def run_snippet(
 
 
 def comes_from_import(error: BaseException, below: str) -> bool:
-    """Return whether a module of the package raised it while being imported."""
+    """Return whether a module of the package raised the error while it was imported."""
     step, caller = error.__traceback__, ""
     while step is not None:
         code = step.tb_frame.f_code
@@ -88,7 +88,7 @@ def comes_from_import(error: BaseException, below: str) -> bool:
 
 
 def find_line(error: BaseException, lines: list[str]) -> str:
-    """Quote the line of the snippet at which it ended, for the end of a sentence."""
+    """Quote the line of the snippet at which the error occurred, for the end of a sentence."""
     number, step = 0, error.__traceback__
     while step is not None:
         if step.tb_frame.f_code.co_filename == FILE:

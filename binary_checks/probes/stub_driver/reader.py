@@ -39,7 +39,7 @@ from binary_checks.probes.ask_module.reader import (
 from binary_checks.probes.gpu_host.reader import describe_host, format_cuda
 
 _COMPILERS = ("cc", "gcc", "clang")
-_PATIENCE = 60.0  # seconds for a compiler, which needs a tenth of a second
+_PATIENCE = 60.0  # seconds for a compiler, which usually takes a tenth of a second
 _NAMES = tuple(name for name in DRIVER_LIBRARIES if ".so" in name)
 _DRIVER = re.compile(r"libcuda\.so\b.*")
 _LACKED = re.compile(r"undefined symbol: (?P<name>\w+)")
@@ -49,10 +49,10 @@ _LACKED = re.compile(r"undefined symbol: (?P<name>\w+)")
 def ask_with_refusing_driver(
     place: Place, package: Package, request: CudaRequest
 ) -> RefusingDriverReport:
-    """Ask the package once with each refusing driver.
+    """Ask the package once with each driver that refuses to start.
 
     Raises NotApplicable if the profile names no module or the package says that it is built without
-    CUDA, Unavailable if there is no such driver, or the package could not be installed.
+    CUDA, Unavailable if the stub cannot be made or the package could not be installed.
     """
     require_module(request)
     require_gpu_build(package)
@@ -66,7 +66,7 @@ def ask_with_refusing_driver(
     refused: list[RefusedAnswers] = []
     for refusal in REFUSALS:
         hung = [each.state for each in refused if each.step.outcome is Ending.HUNG]
-        if hung:  # each may take as long as the profile allows
+        if hung:  # each import may take as long as the profile allows
             refused.append(_leave_out(refusal, request, f"the package hung under {hung[0]}"))
             continue
         library = _compile(compiler, write_source(refusal, needed))
@@ -137,7 +137,7 @@ def _ask(
 
 
 def _explain_unused_stub(step: Step, stub: str, texts: Iterable[str]) -> str:
-    """Return why the package did not use the stub, or "" if it did or that is unknown."""
+    """Return why the package did not use the stub; "" if it did, or if this is unknown."""
     for text in texts:
         lacked = _LACKED.search(text)
         if lacked and is_driver_function(lacked["name"]):
@@ -164,8 +164,8 @@ def _leave_out(refusal: DriverRefusal, request: CudaRequest, lack: str) -> Refus
 
 # The stub's C source: a driver with all functions and without a GPU.
 #
-# All its libraries are one file under several names. It needs no C library, so that any Linux can
-# load it, and stays loaded (``nodelete``), which shows that it was used.
+# All its libraries are one file under several names. The file needs no C library, so that any Linux
+# can load it, and it stays loaded (``nodelete``), which shows that it was used.
 
 OPTIONS = (
     *("-shared", "-fPIC", "-O1", "-w", "-nostdlib", "-ffreestanding", "-fno-stack-protector"),
@@ -178,20 +178,20 @@ OPTIONS = (
 class DriverRefusal:
     """The answers of a stub."""
 
-    state: str  # its name in profiles
-    status: int  # of cuInit
-    cuda: int  # of cuDriverGetVersion, 12040 for 12.4
-    management: int  # of nvmlInit
+    state: str  # name of the state in profiles
+    status: int  # result of cuInit
+    cuda: int  # result of cuDriverGetVersion, 12040 for 12.4
+    management: int  # result of nvmlInit
     driver: str  # the version that the management library reports
 
 
 NEWEST = 20000
-"""A version of CUDA, as a driver reports it, that is newer than any runtime."""
+"""A CUDA version, as a driver reports it, that is newer than any runtime."""
 REFUSALS = (
     DriverRefusal(state="no-device", status=100, cuda=NEWEST, management=0, driver="999.01"),
-    # The libraries of one driver with the kernel module of another, as after an update.
+    # The driver's libraries are of another version than the kernel module, as after an update.
     DriverRefusal(state="driver-mismatch", status=803, cuda=NEWEST, management=18, driver="999.02"),
-    # Older than any runtime that uses it, which gives cudaErrorInsufficientDriver (35).
+    # Older than any runtime that uses the driver, which causes cudaErrorInsufficientDriver (35).
     DriverRefusal(state="old-driver", status=100, cuda=10010, management=0, driver="418.39"),
 )
 

@@ -53,10 +53,10 @@ _LOADED = (Kind.SHARED, Kind.EXECUTABLE)
 
 @gathers(LoadReport)
 def trace_loading(place: Place, package: Package, linkage: Linkage | Package) -> LoadReport:
-    """Load every object that is loaded by itself, with everything that it needs.
+    """Load every object that is loaded directly, with all libraries that it needs.
 
     Raises NotApplicable if packages run on this host's system, or the package has no object for the
-    clean one; Unavailable if there is no such system or the package cannot be put there.
+    clean one; Unavailable if there is no clean system or the package cannot be copied to it.
     """
     image = place.system
     if image is None:
@@ -85,9 +85,9 @@ def trace_loading(place: Place, package: Package, linkage: Linkage | Package) ->
 
 
 def choose_roots(objects: Iterable[str], linkage: Linkage | Package) -> Iterator[str]:
-    """Yield the objects that are loaded by themselves.
+    """Yield the objects that are loaded directly.
 
-    Others are loaded with them, in their scope.
+    Other objects are loaded together with these, in their scope.
     """
     if not isinstance(linkage, Linkage):
         yield from sorted(objects)
@@ -98,7 +98,7 @@ def choose_roots(objects: Iterable[str], linkage: Linkage | Package) -> Iterator
 
 
 def _require_answer(answer: LoaderAnswer, library: ElfFile, libc: str) -> LoaderAnswer:
-    """Mark an answer as lacking if it names none of the libraries that the object needs.
+    """Mark an answer as missing if it names none of the libraries that the object needs.
 
     musl's loader is also its libc, and does not list itself.
     """
@@ -113,7 +113,7 @@ def _require_answer(answer: LoaderAnswer, library: ElfFile, libc: str) -> Loader
 
 
 def read_answer(answer: LoaderAnswer) -> Iterator[LoadFault]:
-    """Yield the faults that a loader reports for an object and everything loaded with it."""
+    """Yield the faults that a loader reports for an object and all libraries loaded with it."""
     if answer.lack:
         return
     root, said = answer.path, answer.complaints

@@ -18,7 +18,7 @@ from binary_checks.probes.compilation_rows import (
 )
 
 _USUAL = ("sm_80", "sm_90")
-"""Used for a package that neither reports architectures nor has machine code."""
+"""Architectures for a package that neither reports any nor has machine code."""
 
 
 @gathers(TritonReport)
@@ -27,7 +27,8 @@ def compile_with_triton(
 ) -> TritonReport:
     """Compile in one process, for the architectures that the package reports or has code for.
 
-    Raises NotApplicable if the package does not require Triton there, or is not for CUDA.
+    Raises NotApplicable if the package does not require Triton on the place's system, or is not for
+    CUDA.
     """
     require_gpu_build(package)
     require_cuda_build(answers, request)

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 FILE = "<kernel>"
-# It calls a function of libdevice, which is shipped with the assembler. It has no tl.dot: with
-# halves, Triton 3.3 fails for sm_75 and sm_120, and 3.2 kills the process for sm_50.
+# The kernel calls a function of libdevice, which is shipped with the assembler. It has no tl.dot:
+# with halves, Triton 3.3 fails for sm_75 and sm_120, and 3.2 kills the process for sm_50.
 KERNEL = """
 import triton
 import triton.language as tl
@@ -29,7 +29,7 @@ def kernel(x, y, n):
     tl.store(y + i, tl.erf(a) + tl.exp(a), mask=i < n)
 """
 NAMES = {"x": "*fp32", "y": "*fp32", "n": "i32"}
-# Errors of its assembler, or of LLVM, about a GPU that it does not know.
+# Errors of Triton's assembler, or of LLVM, about an unknown GPU.
 UNKNOWN = re.compile(r"is not defined for option '?gpu-name|is not a recognized processor")
 HEAD = 64  # bytes of a cubin that identify it
 
@@ -44,7 +44,7 @@ def load_process() -> dict[str, Any]:
 
 
 def compile_kernels(request: dict[str, Any], process: dict[str, Any], record: Any) -> None:
-    """Import Triton and compile for each target; record each one before it starts."""
+    """Import Triton and compile for each target; record each target before it starts."""
     describe, below = process["describe_exception"], request["site_packages"]
     answer: dict[str, Any] = {"stage": "import triton", "compilations": [], "unknown": []}
     record(answer)

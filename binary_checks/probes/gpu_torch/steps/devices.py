@@ -1,4 +1,4 @@
-"""Steps that try the device itself: kernels, memory, and errors that must be raised as such."""
+"""Steps that try the device itself: kernels, memory, and errors that must become exceptions."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ TYPE_CHECKING = False  # probes do not import typing, which only type checkers n
 if TYPE_CHECKING:
     from typing import Any
 
-TRIES = 3  # other processes allocate and free memory of the device, too
-LOOKS = 5  # at its free memory, while this process is idle
-BLOCK = 1 << 30  # bytes
+TRIES = 3  # attempts, since other processes allocate and free memory of the device, too
+LOOKS = 5  # number of times that the free memory is read while this process is idle
+BLOCK = 1 << 30  # bytes that are allocated and freed
 
 
 def first_kernel(bench: Any) -> dict[str, Any]:
-    """Run the first kernel, which starts CUDA: minutes if code is compiled for the device."""
+    """Run the first kernel, which starts CUDA: minutes, if code is compiled for the device."""
     assert float((bench.torch.ones(8, device=bench.device) + 1).sum()) == 16.0
     return {}
 
@@ -37,7 +37,7 @@ def memory(bench: Any) -> dict[str, Any]:
 
 
 def return_block(bench: Any) -> int:
-    """Allocate and free a block; return by how many bytes the free memory then differs."""
+    """Allocate and free a block; return the number of bytes by which the free memory changed."""
     torch = bench.torch
     block = torch.ones(BLOCK // 4, dtype=torch.float32, device=bench.device)
     assert float(block[-1]) == 1.0
@@ -49,7 +49,7 @@ def return_block(bench: Any) -> int:
 
 
 def watch_memory(cuda: Any) -> int:
-    """Return by how many bytes other processes change the free memory within a moment."""
+    """Return the number of bytes by which other processes change the free memory in a moment."""
     free = []
     for _ in range(LOOKS):
         free.append(cuda.mem_get_info()[0])
@@ -58,9 +58,10 @@ def watch_memory(cuda: Any) -> int:
 
 
 def every_device(bench: Any) -> dict[str, Any]:
-    """Run a kernel on each device, and copy its result to the next."""
+    """Run a kernel on each device, and copy its result to the next device."""
     torch = bench.torch
-    announced = torch.cuda.device_count()  # counted by NVML, which counts parts of MIG differently
+    # NVML counts the devices, and counts parts of MIG differently
+    announced = torch.cuda.device_count()
     count = 0 if bench.on_cpu else torch._C._cuda_getDeviceCount()
     places = ["cuda:%d" % index for index in range(count)] or [bench.device]
     for place, other in zip(places, places[1:] + places[:1]):
@@ -79,7 +80,7 @@ def absent_device(bench: Any) -> dict[str, Any]:
 
 
 def library_exception(bench: Any) -> dict[str, Any]:
-    """Check that an exception of one library is caught with its own type in another."""
+    """Check that an exception from one library is caught with its own type in another library."""
     torch = bench.torch
     singular = torch.zeros(3, 3, device=bench.device)
     bench.expect(torch.linalg.LinAlgError, "singular", lambda: torch.linalg.inv(singular))
@@ -94,7 +95,7 @@ def library_exception(bench: Any) -> dict[str, Any]:
 
 
 def device_assertion(bench: Any) -> dict[str, Any]:
-    """Check that an assertion that fails on the device is later raised as an exception."""
+    """Check that an assertion which fails on the device is later raised as an exception."""
 
     def fail() -> None:
         bench.torch._assert_async(bench.torch.zeros(1, device=bench.device))

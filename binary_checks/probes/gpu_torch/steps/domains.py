@@ -43,7 +43,7 @@ def torchvision(bench: Any) -> dict[str, Any]:
 
 
 def torchaudio(bench: Any) -> dict[str, Any]:
-    """Run torchaudio's recursive filter, a kernel of its own, and resample a wave."""
+    """Run torchaudio's recursive filter, which has its own kernel, and resample a wave."""
     library, torch = load("torchaudio"), bench.torch
     if library is None:
         return lack("torchaudio")

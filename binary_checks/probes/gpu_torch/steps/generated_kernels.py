@@ -23,9 +23,9 @@ def max_autotune(bench: Any) -> dict[str, Any]:
 
 
 def find_lack(bench: Any) -> dict[str, Any]:
-    """Return why nothing can be compiled: Triton is not required, or the host has no C compiler.
+    """Return why nothing can be compiled: Triton or a C compiler may be missing.
 
-    Triton compiles the launchers of its kernels with a C compiler; on Windows it has its own.
+    Triton compiles the launchers of its kernels with a C compiler; on Windows it includes one.
     """
     if not bench.on_cpu and importlib.util.find_spec("triton") is None:
         return {"inapplicable": "torch.compile for a GPU needs triton, which is not installed"}
@@ -48,7 +48,8 @@ def compute(x: Any) -> Any:
 def compile_all(bench: Any, dtypes: tuple[str, ...], mode: str) -> dict[str, Any]:
     """Compile in each precision, and compare with the CPU's result without compilation.
 
-    The graph must be complete: code that cannot be compiled raises, instead of running uncompiled.
+    The graph must be complete: code that cannot be compiled raises an error instead of running
+    uncompiled.
     """
     torch, measured = bench.torch, {}
     # no further processes, each of which would import torch

@@ -46,9 +46,9 @@ def gds(bench: Any) -> dict[str, Any]:
     read = torch.zeros_like(written)
     try:
         file = torch.cuda.gds.GdsFile(os.path.abspath("direct"), os.O_CREAT | os.O_RDWR)
-    except (OSError, RuntimeError) as error:  # a file system without O_DIRECT, or no driver
+    except (OSError, RuntimeError) as error:  # a file system without O_DIRECT, or a missing driver
         if isinstance(error, RuntimeError) and "cuFile" not in str(error):
-            raise  # no function is named: libcufile.so itself is broken
+            raise  # the error names no function, so libcufile.so itself is broken
         return {"unavailable": "no GPUDirect Storage here: " + " ".join(str(error).split())[:200]}
     file.save_storage(written.untyped_storage())
     file.load_storage(read.untyped_storage())

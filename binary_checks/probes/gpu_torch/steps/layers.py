@@ -7,8 +7,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 BACKENDS = (
-    # our name, the name in SDPBackend, and the function that tells whether torch can use it; all
-    # but flash accept a mask
+    # our name, the name in SDPBackend, and the function that returns whether torch can use it; all
+    # backends but flash accept a mask
     ("math", "MATH", ""),
     ("flash", "FLASH_ATTENTION", "can_use_flash_attention"),
     ("efficient", "EFFICIENT_ATTENTION", "can_use_efficient_attention"),
@@ -62,8 +62,8 @@ def rnn(bench: Any) -> dict[str, Any]:
 def attention(bench: Any) -> dict[str, Any]:
     """Compute attention in float16: as torch chooses, with a mask, and by each backend.
 
-    Use an odd length, which is no multiple of any kernel's block, and one that all kernels accept,
-    with gradients. cuDNN compiles the plan of its kernel with NVRTC at run time.
+    Use an odd length, which is not a multiple of any kernel's block, and a length that all kernels
+    accept, with gradients. cuDNN compiles the plan of its kernel with NVRTC at run time.
     """
     torch, measured = bench.torch, {}
     lengths = {}
@@ -94,7 +94,7 @@ def attention(bench: Any) -> dict[str, Any]:
 
 
 def attend(bench: Any, name: str, inputs: Any, mask: Any, gradients: bool) -> dict[str, float]:
-    """Compute attention on the device, causal if there is no mask, and compare it."""
+    """Compute attention on the device, and compare it; without a mask, attention is causal."""
     function = bench.torch.nn.functional.scaled_dot_product_attention
 
     def compute(x: Any) -> Any:

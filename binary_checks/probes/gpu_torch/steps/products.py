@@ -24,7 +24,7 @@ def matmul(bench: Any) -> dict[str, Any]:
 def magma(bench: Any) -> dict[str, Any]:
     """Run MAGMA, which torch 2.15 uses only for LU without pivoting and complex LDL.
 
-    Everything else goes to cuSOLVER, whichever is preferred. A matrix with a large diagonal needs
+    All other functions go to cuSOLVER, whichever is preferred. A matrix with a large diagonal needs
     no pivots, so that the CPU, which always pivots, computes the same factors.
     """
     torch = bench.torch
