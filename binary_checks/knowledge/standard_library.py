@@ -78,7 +78,7 @@ def explain_absence(name: str) -> str:
 
 
 def find_removed(name: str, version: tuple[int, int]) -> str:
-    """Return a reason if this Python no longer has a module; "" if it has, or never had it."""
+    """Return a sentence if this Python no longer has a module; else ""."""
     top = name.partition(".")[0]
     if top in _REMOVED and version >= _REMOVED[top]:
         return f"Python {version[0]}.{version[1]} has no {top}"

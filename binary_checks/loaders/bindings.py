@@ -212,9 +212,9 @@ class _Process(Generic[ObjectT]):
         return provider is not None and any(need.reexported for need in provider.needed)
 
     def _is_settled(self, edge: Edge) -> bool:
-        """Return whether another process has had the same result.
+        """Return whether another process has had the same result for this need.
 
-        Only re-exported libraries may differ.
+        Return False if the library found re-exports others, since their symbols may differ.
         """
         if self._may_differ(edge):
             return False

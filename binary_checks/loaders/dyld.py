@@ -39,11 +39,11 @@ _SYSTEMS_OWN = ("/usr/lib/", "/System/")
 class Dyld:
     """dyld, for one layout.
 
-    If a library is needed by a name that begins with ``@``, but is not there, dyld searches for its
-    last component in /usr/local/lib and /usr/lib, for a framework in /System/Library/Frameworks. It
-    does so only if the image with the need was linked with the SDK of macOS 12 or older (dyld(1),
-    DYLD_FALLBACK_LIBRARY_PATH; ``pre2022Binary`` in dyld's source). For the SDK of macOS 13, the
-    manual page ("Fall 2023") and the source contradict each other.
+    If a need's name begins with ``@`` and no file has that path, dyld searches for the last
+    component of the name: a library in /usr/local/lib and /usr/lib, a framework in
+    /System/Library/Frameworks. It does so only if the image with the need was linked with the SDK
+    of macOS 12 or older (dyld(1), DYLD_FALLBACK_LIBRARY_PATH; ``pre2022Binary`` in dyld's source).
+    For the SDK of macOS 13, the manual page ("Fall 2023") and the source contradict each other.
     """
 
     def __init__(

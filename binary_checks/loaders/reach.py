@@ -128,8 +128,8 @@ def _find_needs_of_extras(package: Package, linkage: Linkage) -> dict[str, list[
 def _read_needs(linkage: Linkage) -> dict[str, set[str]]:
     """Map each object's path to the objects that it may load.
 
-    Thousands of objects may share the thousands of files where a library lies elsewhere. Such files
-    are a group, whose name is not a path.
+    If a library lies elsewhere in many files, and many objects need it, the files are one group
+    instead of needs of each object. The name of a group is not a path.
     """
     needs: dict[str, set[str]] = {}
     for edge in linkage.edges:

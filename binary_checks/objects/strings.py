@@ -300,7 +300,7 @@ class NameScanner:
         )
 
     def _take(self, piece: bytes, offset: int, begin: int, end: int) -> None:
-        """Search the bytes of a piece from file offset ``begin`` to ``end`` that lie in extents."""
+        """Search a piece, from file offset ``begin`` to ``end``, in the extents only."""
         end = min(end, offset + len(piece))
         while self._left:
             start, stop = self._left[-1]

@@ -31,9 +31,9 @@ def linux_target(claims: Claims, extra_libraries: frozenset[str]) -> TargetSyste
 
     If the claims name several libcs or architectures, one system is the target, glibc before musl,
     and the others are ``unjudged``; only the check foreign-libc judges every claim of musl. A claim
-    without a minimum (``linux_x86_64``) promises nothing: the target has no policy, but the
-    libraries of the newest one, since users of such a package are those who built it. Raises
-    Unavailable for an architecture without data.
+    without a minimum (``linux_x86_64``) promises nothing: the target has no policy, and it has the
+    libraries of the newest policy, since the users of such a package are the people who built it.
+    Raises Unavailable for an architecture without data.
     """
     systems = [each for each in claims.systems if each.system == "linux" and each.architectures]
     lowest = min(systems, key=lambda claim: (_precedence(claim), _age(claim)))

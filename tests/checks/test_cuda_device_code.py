@@ -171,7 +171,7 @@ def test_a_file_of_which_nothing_is_known_passes_no_check() -> None:
 
 
 def test_what_was_not_read_whole_is_a_gap_and_no_fault_of_the_package() -> None:
-    reason = "no more than 262144 heads of device code are read of a file"
+    reason = "no more than 262144 heads of device code are read from a file"
     rest = DeviceContainers(count=0, first=1, offset=4096, reason=reason)
     found = (*containers(("sm_90 ptx:sm_90", 1)), rest)
     built = wheel(objects=(elf_file(PATH, device_containers=found),))

@@ -116,7 +116,7 @@ def test_what_is_broken_hides_nothing_that_is_not(tmp_path: Path) -> None:
     assert [(each.reason, each.broken) for each in found.unread] == [
         ("it unpacks to more than the 20 bytes that its head claims", True),
         ("it unpacks to 25 bytes where its head claims 27", True),
-        ("it is no cubin, it begins with b'no c'", True),
+        ("it is not a cubin: it begins with b'no c'", True),
     ]
 
 

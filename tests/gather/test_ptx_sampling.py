@@ -81,7 +81,7 @@ def test_what_cannot_be_read_is_told_with_the_reason(tmp_path: Path) -> None:
     assert (found.texts, found.found) == ((), 2)
     assert [(path, each.count) for path, each in found.unread] == [(f"{SITE}/demo/a.so", 1)] * 2
     assert "LZ4 block is broken" in found.unread[0][1].reason
-    assert "it is no PTX" in found.unread[1][1].reason
+    assert "it is not PTX" in found.unread[1][1].reason
 
 
 def test_a_package_without_ptx_is_not_asked_about_it(tmp_path: Path) -> None:

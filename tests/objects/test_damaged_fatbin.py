@@ -120,7 +120,7 @@ def test_many_entries_are_not_all_read(monkeypatch: pytest.MonkeyPatch) -> None:
     found = read_device(GOOD + container(*[entry()] * 20))
     assert [(group.count, group.offset, group.reason) for group in found.device_containers] == [
         (1, 0, ""),
-        (0, len(GOOD) + 16 + 5 * 72, "no more than 10 heads of device code are read of a file"),
+        (0, len(GOOD) + 16 + 5 * 72, "no more than 10 heads of device code are read from a file"),
     ]
     assert found.device_faults == ()  # not the file's fault
 

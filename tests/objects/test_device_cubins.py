@@ -110,8 +110,8 @@ def test_many_sections_over_the_same_bytes_are_not_gone_through_again_and_again(
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"", "it is no cubin"),
-        (b"MZ\x90\0", "it is no cubin"),
+        (b"", "it is not a cubin"),
+        (b"MZ\x90\0", "it is not a cubin"),
         (b"\x7fELF", "ends within the ELF identification"),
     ],
 )
@@ -154,7 +154,7 @@ def test_a_cubin_that_is_cut_anywhere_is_broken_or_unread(length: int) -> None:
     ],
 )
 def test_what_is_no_ptx_is_named(text: bytes, missing: str) -> None:
-    with pytest.raises(MalformedError, match=f"it has no \\{missing} that could be read"):
+    with pytest.raises(MalformedError, match=f"it has no readable \\{missing}"):
         read_ptx(text)
 
 

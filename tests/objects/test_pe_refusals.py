@@ -84,7 +84,7 @@ def test_no_sample_is_refused(name: str) -> None:
         (IMAGE_BASE, 0x180001000, "ImageBase 0x180001000, which is not a multiple of 0x10000"),
         (DLL_CHARACTERISTICS, 0x1E0, "FORCE_INTEGRITY"),
         (DIRECTORY_COUNT, 17, "states 17 directories; an image has at most 16"),
-        (DIRECTORY_COUNT, 5, "a directory of base relocations after the 5 that it counts"),
+        (DIRECTORY_COUNT, 5, "a directory of base relocations after the 5 that its header counts"),
         (SECTION_ALIGNMENT, 3, "SectionAlignment 0x3, which is not a power of 2"),
         (SECTION_ALIGNMENT, 0, "SectionAlignment 0x0, which is not a power of 2"),
         (SECTION_ALIGNMENT, 0x100, "SectionAlignment 0x100, which is less than its FileAlignment"),

@@ -169,7 +169,7 @@ def test_what_is_no_wrapper_is_a_fault() -> None:
 def test_a_million_wrappers_are_not_all_read() -> None:
     found = read_device(image(*[(1, "__nv_rel", 0)] * 70_000))
     assert {group.reason for group in found.device_containers if group.reason} == {
-        "no more than 65536 wrappers of device code are read of a file"
+        "no more than 65536 wrappers of device code are read from a file"
     }
 
 

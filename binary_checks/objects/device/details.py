@@ -98,7 +98,7 @@ def read_cubin(
 
 def _read_head(content: bytes, source: LimitedSource) -> ElfHeader:
     if not content.startswith(b"\x7fELF"):
-        raise MalformedError(f"it is no cubin, it begins with {content[:4]!r}")
+        raise MalformedError(f"it is not a cubin: it begins with {content[:4]!r}")
     header = read_header(source)
     if header.machine != EM_CUDA or header.byte_order != "<":
         raise MalformedError(f"it is an ELF file for machine {header.machine}, not for a GPU", 18)
@@ -150,7 +150,7 @@ class _Table:
         return self._names.startswith(beginning, row.name)
 
     def notes(self) -> Iterator[Section]:
-        """Yield the sections that prove a suffix, in the form of the ELF reader."""
+        """Yield the notes and attributes that prove a suffix, as sections of the ELF reader."""
         rows = self.rows
         notes = [r for r in rows if r.type == SHT_NOTE or self.is_named(r, b".nv.compat\0")]
         if len(notes) > _MOST_NOTES:
@@ -248,7 +248,7 @@ def read_ptx(content: bytes, count: Callable[[int], None] | None = None) -> Ptx:
         count(max(ends))
     if version is None or target is None:
         missing = ".version" if version is None else ".target"
-        raise MalformedError(f"it is no PTX, it has no {missing} that could be read")
+        raise MalformedError(f"it is not PTX: it has no readable {missing}")
     return Ptx(version[1].decode(), target[1].decode())
 
 

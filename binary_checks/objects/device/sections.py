@@ -117,7 +117,9 @@ def read_wrappers(
         for at, row in _find_wrappers(source, extents, note):
             read += 1
             if read > most:
-                raise Unfollowed(f"no more than {most} wrappers of device code are read of a file")
+                raise Unfollowed(
+                    f"no more than {most} wrappers of device code are read from a file"
+                )
             version, pointer = row
             place = follow(at + _POINTER, pointer)
             if place is None or not 0 <= place < source.size:
@@ -482,7 +484,7 @@ def follow_all(
                     step = next(walk)
                     continue
                 if left <= 0:
-                    reason = f"no more than {most} heads of device code are read of a file"
+                    reason = f"no more than {most} heads of device code are read from a file"
                     yield Rest(step.offset, reason, too_large=True)
                     return
                 left -= 1

@@ -173,7 +173,9 @@ def read_header(source: Slice) -> MachHeader:
     """
     start = source.read(0, min(32, source.size))
     if start[:4] not in THIN:
-        raise MalformedError(f"a slice begins with {start[:4].hex(' ')}, no Mach-O header")
+        raise MalformedError(
+            f"a slice begins with {start[:4].hex(' ')}, which is not a Mach-O header"
+        )
     bits, byte_order = THIN[start[:4]]
     if len(start) < _HEADER_SIZE[bits]:
         raise MalformedError("the file ends within the Mach-O header", len(start))

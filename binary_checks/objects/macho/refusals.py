@@ -192,7 +192,7 @@ def _judge_commands(header: MachHeader, commands: Commands) -> Iterator[str]:
         if size != (wanted := _SIZES.get(command.type, size)):
             yield f"has load command {command.type:#x} of {size} bytes, not {wanted}"
         if command.type & LC_REQ_DYLD and command.type not in REQUIRED:
-            yield f"has load command {command.type:#x}, which dyld must know and does not"
+            yield f"has load command {command.type:#x}, which dyld must know, but does not"
         if command.type == LC_LOAD_DYLINKER and not 12 <= command.unpack("I")[0] < size:
             yield "names a dynamic linker outside its load command"
         if command.type in _ENCRYPTED and command.unpack("3I")[2]:

@@ -191,7 +191,7 @@ def _judge_header(header: PeHeader) -> Iterator[str]:
         yield f"loads only at address {header.image_base:#x}: its base relocations were stripped"
     for number in header.uncounted_directories:
         name = DIRECTORY_NAMES[number]
-        yield f"has a directory of {name} after the {header.directory_count} that it counts"
+        yield f"has a directory of {name} after the {header.directory_count} that its header counts"
 
 
 def _judge_alignments(header: PeHeader) -> Iterator[str]:
@@ -240,8 +240,8 @@ def _judge_places(header: PeHeader, sections: Sequence[Section]) -> Iterator[str
     for section in sections:
         size = section.virtual_size or section.declared_size
         if section.address != place:
-            where = f"at address {section.address:#x}, not at {place:#x} where the one before ends"
-            yield f"has its section {section.name!r} {where}"
+            where = f"at address {section.address:#x}, not at {place:#x}"
+            yield f"has its section {section.name!r} {where}, the end of the preceding part"
             return  # all following sections would be reported, too
         if not size:
             yield f"has a section {section.name!r} without a size"
@@ -343,7 +343,7 @@ def _judge_library(image: MappedImage, library: ImportedLibrary, size: int) -> I
         place = f"at address {library.addresses:#x}, which is not a multiple of {_ALIGNMENT}"
         yield f"has its table of addresses for {name!r} {place}"
     try:
-        image.read(library.addresses, size, "it")
+        image.read(library.addresses, size, "the table")
     except MalformedError as error:
         yield f"has no table of addresses for what it imports from {name!r}: {error.reason}"
 
@@ -358,6 +358,6 @@ def _judge_ends(image: MappedImage, libraries: Sequence[ImportedLibrary]) -> Ite
         what = "a descriptor of delay imports" if delayed else "an import descriptor"
         last = image.unpack(layout, start + count * layout.size, what)
         if any(last):
-            yield f"has {what} without a name: those that follow are never read"
+            yield f"has {what} without a name: loaders do not read the following ones"
         if not count and size >= 2 * layout.size:
             yield f"has {size:#x} bytes of descriptors, of which the first is empty"
