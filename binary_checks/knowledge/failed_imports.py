@@ -209,7 +209,7 @@ def _outweighs(found: Problem, rated: Finding) -> bool:
 
 
 def _is_absent(each: LoadedEntryPoint) -> bool:
-    """Return whether the module is missing completely, so that its source shows no more."""
+    """Return whether the package lacks the module; reading its source is then of no use."""
     tops = [name.partition(".")[0] for name in (each.step.missing_module, each.point.module)]
     return tops[0] == tops[1]
 

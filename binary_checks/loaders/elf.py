@@ -74,7 +74,7 @@ class LoaderRules(Protocol):
         """Return the needs of a system library."""
 
     def answers_itself(self, name: str) -> bool:
-        """Return whether the loader itself is that library."""
+        """Return whether the loader itself serves as the library of that name."""
 
 
 class ElfLoader:

@@ -72,6 +72,6 @@ def system_needs(name: str, libraries: frozenset[str]) -> tuple[str, ...]:
 
 
 def answers_itself(name: str) -> bool:
-    """Return whether the loader itself is that library, without a search: never for glibc."""
+    """Return whether the loader itself serves as the library of that name: never for glibc."""
     del name
     return False

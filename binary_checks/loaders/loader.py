@@ -354,7 +354,7 @@ class Search(Generic[ObjectT]):
 
 
 class Searches(Generic[ObjectT]):
-    """Keeps searches, whose results depend on directories, not on the process."""
+    """A cache of searches; their results depend on directories, not on the process."""
 
     def __init__(self, loader: Loader[ObjectT]) -> None:
         self._loader = loader

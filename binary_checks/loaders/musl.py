@@ -54,5 +54,5 @@ def system_needs(name: str, libraries: frozenset[str]) -> tuple[str, ...]:
 
 
 def answers_itself(name: str) -> bool:
-    """Return whether the loader itself is that library, without a search (libc, libm …)."""
+    """Return whether the loader itself serves as the library of that name (libc, libm …)."""
     return _ITSELF.fullmatch(name) is not None

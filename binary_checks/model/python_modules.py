@@ -103,7 +103,7 @@ def init_function(stem: str) -> str:
 
 
 def module_of(path: str, exports: SymbolTable | Collection[str]) -> ExtensionName | None:
-    """Return the name's parts if name and exports make an extension module; else None."""
+    """Return the parsed file name if it and the exports are an extension module's, else None."""
     name = parse_extension_name(path)
     return name if name is not None and init_function(name.stem) in exports else None
 
