@@ -437,7 +437,7 @@ def _find_shadowed(entries: Sequence[KnownProblem]) -> Iterator[tuple[int | None
         found = next((each for each in likely if _shadows(entries, each, number)), None)
         if found is not None:
             same = _accepts_all_of(entry, entries[found])
-            said = "says the same" if same else "accepts all that it does"
+            said = "says the same" if same else "accepts every problem of this entry"
             yield number, f"entry {found} {said}: remove one"
 
 

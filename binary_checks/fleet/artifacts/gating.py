@@ -191,7 +191,9 @@ class _GateEvaluation:
             return
         gaps = [said.gap for said in about if said.gap]
         if gaps:
-            self._refuse(where, f"not inspected: {gaps[0]}", "run it where that can be inspected")
+            self._refuse(
+                where, f"not inspected: {gaps[0]}", "run the check on a host that can inspect it"
+            )
         elif self._ignored:
             note, advice = self._ignored[0]
             self._refuse(where, f"no verdict counts: {note}", advice)
@@ -217,7 +219,7 @@ class _GateEvaluation:
         ungapped = [check for check in said.gapped if not self._waives(check)]
         wanted = said.gap and ungapped and place not in self._gate.gaps
         if wanted and not self._waives(said.family):
-            advice = "run it where that can be inspected"
+            advice = "run the check on a host that can inspect it"
             advice += f", or name {place} under gaps" if place else ""
             self._refuse(where, f"not inspected: {said.gap}", advice)
 

@@ -107,7 +107,7 @@ class _PolicyReader:
                 f"{self._named}: it has no [channels.NAME], so no channel has a gate"
             )
         if len(channels) > _MOST_CHANNELS:
-            raise ProfileError(f"{self._named}: channels: more than {_MOST_CHANNELS} of them")
+            raise ProfileError(f"{self._named}: channels: at most {_MOST_CHANNELS} are allowed")
         gates = {name: self._read_gate(name, row, keys) for name, row in channels.items()}
         return GatePolicy(
             source=self._named, gates=gates, keys=(*keys.values(),), warnings=tuple(self._warnings)

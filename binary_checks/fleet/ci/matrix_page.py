@@ -130,7 +130,7 @@ def _number(letter: str, names: Iterable[str]) -> dict[str, str]:
 
 
 def _group(cells: Sequence[Cell]) -> tuple[list[list[Cell]], Callable[[Cell], str]]:
-    """Return groups of cells that share a box, and a function for the box that precedes it."""
+    """Return groups of cells that share a box, and a function that names the box before it."""
     axes: tuple[str, ...] = ()
     found: dict[tuple[str, ...], list[Cell]] = {}
     for axes in _GROUPINGS:

@@ -1,4 +1,4 @@
-"""The commands that run planned cells: the arguments of `binary-checks` for their bytes."""
+"""The commands that run planned cells: arguments with which `binary-checks` judges their files."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ _REQUIRE = "--require"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CellCommand:
-    """A command to run in an otherwise empty folder that contains these inputs."""
+    """A command with its inputs, to be run in a folder that contains only these inputs."""
 
     arguments: tuple[str, ...]  # of `binary-checks`
     inputs: Mapping[str, str]  # path in the folder -> name of an object in the store
@@ -138,7 +138,7 @@ def command_of(
 
 
 def _state_cell(cell: Cell) -> tuple[str, str]:
-    """Return the option that names the cell; known problems may apply to some cells only."""
+    """Return the option that names the cell, because known problems may apply to few cells."""
     return "--cell", format_cell(cell)
 
 

@@ -45,7 +45,7 @@ class Engine:
 def open_engine(
     named: str, store: Store, jobs: int | None = None, gpus: int | None = None
 ) -> AbstractContextManager[Engine]:
-    """Open the engine with that name, for so many attempts at the same time.
+    """Open the engine with that name, for ``jobs`` and ``gpus`` attempts at the same time.
 
     Raises ProfileError for an unknown name or a missing extra, and GatherError for a cluster that
     cannot be used.

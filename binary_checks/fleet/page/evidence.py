@@ -183,7 +183,7 @@ def _try(ask: Callable[[], _Found], otherwise: _Found, gaps: list[str]) -> _Foun
 
 
 def read_tail(path: Path) -> _Log:
-    """Return a log's last lines without control characters, and whether it has earlier ones."""
+    """Return a log's last lines without control characters, and whether earlier lines exist."""
     with path.open("rb") as file:
         size = file.seek(0, 2)
         file.seek(max(size - _TAIL, 0))

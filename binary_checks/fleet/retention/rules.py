@@ -129,7 +129,7 @@ def _keep_nights(
             kept.setdefault((cell, each.night), []).append(f"of the last {keep}")
         good = next((each for each in newest_first if each.state in GOOD), None)
         if good is not None:
-            kept.setdefault((cell, good.night), []).append("the last that passed")
+            kept.setdefault((cell, good.night), []).append("the last night that passed")
         seen = set[str]()
         for each in newest_first:
             if each.sha256 in holding and each.sha256 not in seen:
@@ -189,7 +189,8 @@ def _list_attempts(
         entry = (attempt[0], found[1])
         if entry in past and entry not in kept:
             yield Deletion(
-                stored=stored, reason="neither one of the last nights nor the last that passed"
+                stored=stored,
+                reason="neither one of the last nights nor the last night that passed",
             )
 
 
@@ -237,7 +238,7 @@ def expire(history: StoreHistory, rule: ExpiryRule, now: datetime) -> Retention[
     marked = {digest_of(each) for each in history.packages if _is_mark(each)}
     superfluous = ({each.sha256 for each in going} | marked) - held - history.referred
     why = f"not among the newest {rule.keep} of its configuration" + (
-        f" nor of the last {rule.days} days" if rule.days else ""
+        f" nor pushed in the last {rule.days} days" if rule.days else ""
     )
     return Retention(
         kept=kept,
@@ -303,7 +304,7 @@ def _keep_of_one(
         elif pushed is None:
             yield member.stored.name, "the time of its push is unknown"
         elif rule.days and pushed > now - timedelta(days=rule.days):
-            yield member.stored.name, f"of the last {rule.days} days"
+            yield member.stored.name, f"pushed in the last {rule.days} days"
 
 
 def _age(artifact: Artifact) -> tuple[Version, str, str]:

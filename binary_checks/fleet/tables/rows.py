@@ -1,4 +1,4 @@
-"""The tables' columns, and their rows: from plans, attempts and facts."""
+"""The columns of the tables, and their rows, made from plans, attempts and facts."""
 
 from __future__ import annotations
 

@@ -223,7 +223,7 @@ def test_a_policy_without_end_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "policy.toml"
     for text, fault in (
         ("#" * (1 << 20) + "\n", "more than 1,048,576 bytes"),
-        ("".join(f"[channels.c{at}]\n" for at in range(201)), "channels: more than 200 of them"),
+        ("".join(f"[channels.c{at}]\n" for at in range(201)), "channels: at most 200 are allowed"),
     ):
         path.write_text(text)
         with pytest.raises(ProfileError, match=fault):

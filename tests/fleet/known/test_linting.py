@@ -94,11 +94,23 @@ def test_a_list_that_does_not_hold_is_said(head: str, said: str) -> None:
     [
         ({}, "1: entry 0 says the same: remove one"),
         ({"comes with": "ships with"}, "1: entry 0 says the same: remove one"),
-        ({"libfoo.so.1": "libfoo"}, "0: entry 1 accepts all that it does: remove one"),
-        ({"python=3.1*": "python=3.13"}, "1: entry 0 accepts all that it does: remove one"),
-        ({"2026-12-15": "2026-12-16"}, "0: entry 1 accepts all that it does: remove one"),
-        ({"reason": 'path = "demo/*"\nreason'}, "1: entry 0 accepts all that it does: remove one"),
-        ({"reason": 'package = "a*"\nreason'}, "1: entry 0 accepts all that it does: remove one"),
+        ({"libfoo.so.1": "libfoo"}, "0: entry 1 accepts every problem of this entry: remove one"),
+        (
+            {"python=3.1*": "python=3.13"},
+            "1: entry 0 accepts every problem of this entry: remove one",
+        ),
+        (
+            {"2026-12-15": "2026-12-16"},
+            "0: entry 1 accepts every problem of this entry: remove one",
+        ),
+        (
+            {"reason": 'path = "demo/*"\nreason'},
+            "1: entry 0 accepts every problem of this entry: remove one",
+        ),
+        (
+            {"reason": 'package = "a*"\nreason'},
+            "1: entry 0 accepts every problem of this entry: remove one",
+        ),
     ],
 )
 def test_entries_that_overlap_wholly_are_said(changes: dict[str, str], said: str) -> None:
