@@ -81,7 +81,7 @@ def demand_gatherable(gatherer: Gatherer[..., Any], is_gathered: Callable[[type]
     for kind in _read_kinds(gatherer, repr(gatherer)):
         given = isinstance(kind, type) and (issubclass(kind, Request) or is_gathered(kind))
         if not (given or is_ours(kind) or kind is NoneType):
-            raise ProfileError(f"{gatherer!r}: it asks for {kind}, which nothing gathers")
+            raise ProfileError(f"{gatherer!r}: it requests {kind}, for which there is no gatherer")
 
 
 def _read_kinds(declared: Check[Any] | Gatherer[..., Any], where: str) -> list[Any]:

@@ -214,7 +214,7 @@ def read_record(content: bytes | None) -> tuple[tuple[RecordRow, ...] | None, Fa
             if not columns:
                 continue
             if len(rows) == MAXIMUM_ENTRIES:
-                wrong.append(f"line {table.line_num}: more than {len(rows)} rows are not read")
+                wrong.append(f"line {table.line_num}: only {len(rows)} rows are read")
                 break
             row = _make_row(columns)
             rows.append(row)

@@ -154,8 +154,8 @@ def _refuse_editable(tree: Tree) -> None:
 def describe_editable(where: str) -> str:
     """Describe an editable install, and what to judge instead."""
     return (
-        f"an editable install of {where or 'a project elsewhere'}: its files lie there; "
-        "build a wheel of it and name that, or name the folder with its objects"
+        f"an editable install of {where or 'a project elsewhere'}, which contains its files; "
+        "build a wheel and name the wheel, or name the folder with the object files"
     )
 
 

@@ -119,10 +119,11 @@ class PackageItem(pytest.Item):
         return self.package.examination.node
 
     def explain_unjudged(self, known: str) -> str:
-        """Return why none of the package's native code could be judged, or ``known`` otherwise.
+        """Return why none of the package's native code could be judged, or "".
 
-        Only a check that judges native code can determine this. Other checks may request a loader,
-        too, but a run with checks of metadata only promises nothing about native code.
+        ``known`` is the reason that an earlier check found, or "". Only a check that judges native
+        code can find one first. Other checks may request a loader, too, but a run that checks only
+        metadata promises nothing about native code.
         """
         looked = known or self.family in NATIVE_FAMILIES
         return self.package.examination.unjudged if looked else ""

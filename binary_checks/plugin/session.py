@@ -405,7 +405,7 @@ def _read_destinations(config: pytest.Config, names: Sequence[str]) -> Iterator[
         wanted = f"--binary-report {argument}: it holds the facts of one package"
         if found.report.of_facts and len(names) > 1 and not found.folder:
             raise usage_error(
-                f"{wanted}, and there are {len(names)}: name a folder, with / at its end"
+                f"{wanted}, but there are {len(names)}: name a folder, with / at its end"
             )
         if found.folder and len(set(names)) < len(names):
             raise usage_error(f"{wanted} a file, and two packages have one file name")

@@ -221,7 +221,7 @@ _PATIENCE = 120  # seconds of wall time
 
 
 def is_large(size: CodeSize) -> bool:
-    """Return whether to parse a file in the separate process first: 1 of 500 published files."""
+    """Return whether a file must be tried in a separate process, as 1 of 500 files in wheels is."""
     return size.tokens > MOST_OF_TREE or size.crossings > MOST_CROSSINGS
 
 

@@ -88,7 +88,7 @@ class Ledger:
             every = (entry for entries in self._entries.values() for entry in entries)
             ours = [entry for entry in every if entry.family == family]
             if not any(entry.inspected for entry in ours):
-                reasons = _most_common(e.reason for e in ours) or "no check of it was selected"
+                reasons = _most_common(e.reason for e in ours) or "no check was selected for it"
                 line = f"--binary-require {family}: nothing ran ({reasons})"
                 yield Complaint(line=line, excused=_broke(ours))
 
@@ -124,7 +124,7 @@ def _find_unverified(
     elif package.unrun:
         yield Complaint(line=f"{name}: {Outcome.NOT_JUDGED.value}: {package.unrun}")
     elif not verified:
-        reason = _most_common(entry.reason for entry in entries) or "no check of it was selected"
+        reason = _most_common(entry.reason for entry in entries) or "no check was selected for it"
         line = f"{name}: nothing was verified ({reason})"
         yield Complaint(line=line, excused=_broke(entries))
 

@@ -82,7 +82,7 @@ def explain_gap(package: PackageResult) -> str:
         return one_line(package.stopped)
     if reason := package.unjudged or package.unrun:
         return reason
-    return _most_common(entry.reason for entry in package.entries) or "no check of it was selected"
+    return _most_common(entry.reason for entry in package.entries) or "no check was selected for it"
 
 
 def list_unjudged(run: RunResult) -> Iterator[tuple[PackageResult, str]]:

@@ -17,7 +17,7 @@ def test_no_more_rows_of_record_are_read_than_members() -> None:
     rows, faults = read_record(b",,\n" * (MAXIMUM_ENTRIES + 2))
     assert rows is not None
     assert len(rows) == MAXIMUM_ENTRIES
-    assert faults == ("line 150001: more than 150000 rows are not read",)
+    assert faults == ("line 150001: only 150000 rows are read",)
 
 
 def test_metadata_without_end_is_one_line(tmp_path: Path) -> None:

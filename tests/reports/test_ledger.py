@@ -76,7 +76,7 @@ def test_a_package_that_was_inspected_needs_no_complaint() -> None:
 
 def test_a_package_in_which_nothing_ran_was_not_verified() -> None:
     assert complaints() == [
-        "demo-1.0.whl: nothing was verified (no check of it was selected)",
+        "demo-1.0.whl: nothing was verified (no check was selected for it)",
     ]
 
 
@@ -92,7 +92,7 @@ def test_the_most_common_reason_is_named() -> None:
 def test_each_package_is_complained_of_by_itself() -> None:
     other = "elsewhere/other-2.0.whl"
     found = complaints(entry(), packages=(package(), package(other)))
-    assert found == ["other-2.0.whl: nothing was verified (no check of it was selected)"]
+    assert found == ["other-2.0.whl: nothing was verified (no check was selected for it)"]
 
 
 def test_a_failed_package_is_no_silent_one() -> None:
@@ -120,7 +120,7 @@ def test_a_required_family_in_which_nothing_ran_is_complained_of() -> None:
         "--binary-require runtime: nothing ran (another platform)"
     ]
     assert complaints(entry(), required=frozenset({"runtime"})) == [
-        "--binary-require runtime: nothing ran (no check of it was selected)"
+        "--binary-require runtime: nothing ran (no check was selected for it)"
     ]
 
 

@@ -74,7 +74,7 @@ def package(*entries: Entry, **known: Any) -> PackageResult:
             package(entry(), objects=0, expected_objects=1),
             ("unfit: 0 object files, expected at least 1", "1 check, not run"),
         ),
-        (package(), ("not judged: no check of it was selected", "0 checks, 19 objects, not run")),
+        (package(), ("not judged: no check was selected for it", "0 checks, 19 objects, not run")),
     ],
 )
 def test_a_verdict_says_what_it_is_based_on(judged: PackageResult, parts: tuple[str, ...]) -> None:
