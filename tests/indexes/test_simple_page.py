@@ -165,7 +165,7 @@ def test_what_is_no_page_in_json_is_one_line(content: str) -> None:
 def test_a_login_page_is_none_of_an_index() -> None:
     with pytest.raises(GatherError, match=r"a web page \(HTML\), but not of an index"):
         html("<html><body><form action=/login><input name=user></form></body></html>")
-    with pytest.raises(GatherError, match=r"no page of an index \(application/pdf\)"):
+    with pytest.raises(GatherError, match=r"not a page of an index \(application/pdf\)"):
         html("%PDF", kind="application/pdf")
 
 

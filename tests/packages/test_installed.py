@@ -199,7 +199,7 @@ def test_an_egg_has_no_record(tmp_path: Path) -> None:
 
 def test_a_link_to_an_egg_is_an_editable_install(tmp_path: Path) -> None:
     (tmp_path / "demo.egg-link").write_text("/src/demo\n.")
-    with pytest.raises(PackageError, match="demo: an editable install of /src/demo: "):
+    with pytest.raises(PackageError, match="demo: an editable install of /src/demo, "):
         find_installation("demo", [tmp_path], tmp_path)
 
 
