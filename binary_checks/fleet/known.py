@@ -157,7 +157,7 @@ def _read_accepted(attempts: NightAttempts, planned: PlannedCell) -> Iterator[Ac
 def read_before(
     store: Store, rows: Mapping[str, Iterable[CellOfNight]]
 ) -> Iterator[WaivedNight | None]:
-    """Yield the nights, the latest first; None for a night that can no longer be read."""
+    """Yield the accepted problems of each night, the latest first; None for unreadable nights."""
     for night in sorted(rows, reverse=True):
         try:
             yield read_waived_night(store, require_plan(store, night), rows[night])

@@ -514,8 +514,8 @@ def require_text(text: str, where: str) -> None:
         raise ProfileError(f"{where}: {text!r:.60} is not one line of printable text")
     if "${{" in text or "<<" in text:
         raise ProfileError(
-            f"{where}: {text!r:.60} has an expression of a CI system; CELL_PYTHON and the like are "
-            "variables of the environment"
+            f"{where}: {text!r:.60} has an expression of a CI system; use an environment "
+            "variable instead, such as CELL_PYTHON"
         )
 
 

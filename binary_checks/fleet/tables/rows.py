@@ -229,7 +229,7 @@ def check_rows(night: str, planned: PlannedCell, end: CellEnd) -> Iterator[Row]:
 
 
 def _first_problem(entry: Entry) -> Problem | NotInspected | None:
-    """Return the worst problem; accepted problems and gaps count only if there is no other."""
+    """Return the worst problem: an accepted problem or a gap only if there is nothing worse."""
     accepted = (each.problem for each in entry.accepted)
     problems = chain(entry.problems, entry.warnings, accepted)
     return next(problems, None) or next(iter(entry.not_inspected), None)
