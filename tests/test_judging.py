@@ -174,7 +174,7 @@ def test_an_expired_waiver_accepts_nothing_and_says_that_it_has_expired() -> Non
     old = waiver(expires=date(2026, 5, 31))
     *found, expired = verdict_on(absolute_path, PACKAGE, Profile(known_problems=(old,))).problems
     assert found == [OPT, TMP]
-    assert expired.sentence.startswith("known problem 'ours to fix' expired on 2026-05-31, and 2 ")
+    assert expired.sentence.startswith("known problem 'ours to fix' expired on 2026-05-31, but 2 ")
 
 
 def test_an_expired_waiver_says_nothing_where_another_one_accepts_its_problems() -> None:

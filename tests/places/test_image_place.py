@@ -159,7 +159,7 @@ def test_what_needs_others_around_it_is_not_taken_into_an_image(tmp_path: Path) 
 def test_a_member_that_leads_out_is_not_unpacked(tmp_path: Path) -> None:
     path = build_wheel(tmp_path, members={"demo.py": "", "../../../../gone": ""}, tags=ABI3)
     prefix = Prefix(folder=tmp_path / "package", site="lib/python3.13/site-packages")
-    with pytest.raises(Unavailable, match="leads out of where it is unpacked"):
+    with pytest.raises(Unavailable, match="leads out of the folder that it is unpacked in"):
         unpack_wheel(read_wheel(path), prefix)
     assert not (tmp_path / "gone").exists()
 

@@ -123,7 +123,7 @@ DAMAGED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "lost": (
         {"path_changes": {"lib/gone.so": {"sha256": "0" * 64}}},
-        "unreadable-member: {name}: lib/gone.so: info/paths.json lists it and *",
+        "unreadable-member: {name}: lib/gone.so: info/paths.json lists it, but *",
     ),
     "no-index": (
         {"index": OMIT},

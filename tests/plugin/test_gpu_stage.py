@@ -31,16 +31,18 @@ from fixtures.gpu.answers import SOUND, StandIn, change
 answers = SOUND[{profile!r}]
 for path, value in json.loads(os.environ.get("WRONG", "[]")):
     answers = change(answers, path, value)
-run.run_process = stand_in = StandIn({profile!r}, answers)
-started = []
+real, run.run_process = run.run_process, StandIn({profile!r}, answers)
+stand_in, started, over = run.run_process, [], []
 
 def watch(event, arguments):
-    if event == "subprocess.Popen":
+    if event == "subprocess.Popen" and not over:
         started.append([str(part) for part in arguments[1]])
 
-sys.addaudithook(watch)
+sys.addaudithook(watch)  # for good, as Python removes no hook
 
 def pytest_unconfigure():
+    run.run_process = real
+    over.append(True)
     Path("ran.json").write_text(json.dumps({{"asked": stand_in.asked, "started": started}}))
 """
 

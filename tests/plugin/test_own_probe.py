@@ -58,7 +58,8 @@ def test_statically_it_does_not_run(run: Run, name: str) -> None:
         ),
         (
             ("request: ColourRequest)", "lamp: Path)"),
-            "<gatherer of ColourReport>: it asks for <class 'pathlib.*Path'>, which nothing *",
+            "<gatherer of ColourReport>: it requests <class 'pathlib.*Path'>, "
+            "for which there is no gatherer",
         ),
         (
             ("request: ColourRequest)", "request)"),

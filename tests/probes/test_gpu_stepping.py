@@ -159,7 +159,10 @@ def test_a_wrong_result_ends_a_process_and_the_others_are_taken(environment: Fil
         "every_device": "AssertionError: cuda:0",
         "absent_device": "AssertionError",
     }
-    silent = "AssertionError: no RuntimeError with 'invalid device ordinal', which was due"
+    silent = (
+        "AssertionError: expected RuntimeError with 'invalid device ordinal', "
+        "but nothing was raised"
+    )
     assert ends(take(environment, "silent")) == {**DONE, "absent_device": silent}
 
 
