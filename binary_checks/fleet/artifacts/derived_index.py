@@ -302,7 +302,7 @@ def _describe_further(artifact: Artifact) -> Iterator[tuple[str, str]]:
     """Yield the keys that are present only if their value is known."""
     if asked := _read_requirement(artifact):
         yield "requires-python", asked
-    if uploaded := format_time(artifact.pushed):
+    if uploaded := format_upload_time(artifact.pushed):
         yield "upload-time", uploaded
 
 
@@ -321,13 +321,13 @@ def _shorten(text: str | None) -> str | None:
     return None if text is None else " ".join(text.split())[:_LONGEST]
 
 
-def format_time(text: str) -> str:
+def format_upload_time(text: str) -> str:
     """Return a time in the form of PEP 700, or "" if there is none."""
-    moment = read_time(text)
+    moment = parse_upload_time(text)
     return "" if moment is None else moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def read_time(text: str) -> datetime | None:
+def parse_upload_time(text: str) -> datetime | None:
     """Return a time of RFC 3339 in UTC, or None for anything else."""
     try:
         moment = datetime.fromisoformat(text.replace("Z", "+00:00").replace("z", "+00:00"))

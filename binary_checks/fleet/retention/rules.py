@@ -14,7 +14,7 @@ from packaging.version import Version
 from binary_checks.errors import PruneRefusedError
 from binary_checks.fleet.artifacts.artifact import FILE_AXES, Artifact
 from binary_checks.fleet.artifacts.channels import ChannelMember
-from binary_checks.fleet.artifacts.derived_index import read_time
+from binary_checks.fleet.artifacts.derived_index import parse_upload_time
 from binary_checks.fleet.night import GOOD
 from binary_checks.fleet.store import Stored
 from binary_checks.fleet.store.store_names import (
@@ -298,7 +298,7 @@ def _keep_of_one(
 ) -> Iterator[tuple[str, str]]:
     newest_first = sorted(members, key=lambda pair: _age(pair[1]), reverse=True)
     for place, (member, artifact) in enumerate(newest_first):
-        pushed = read_time(artifact.pushed)
+        pushed = parse_upload_time(artifact.pushed)
         if place < max(rule.keep, 1):
             yield member.stored.name, f"of the last {rule.keep}"
         elif pushed is None:
@@ -312,7 +312,7 @@ def _age(artifact: Artifact) -> tuple[Version, str, str]:
         version = Version(artifact.version)
     except ValueError:  # InvalidVersion, or too many digits
         version = _OLDEST
-    moment = read_time(artifact.pushed)
+    moment = parse_upload_time(artifact.pushed)
     return version, moment.isoformat() if moment else "", artifact.file_name
 
 
