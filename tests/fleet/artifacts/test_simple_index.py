@@ -15,8 +15,8 @@ from binary_checks.fleet.artifacts.derived_index import (
     DerivedIndex,
     IndexedMember,
     derive_index,
-    format_time,
-    read_time,
+    format_upload_time,
+    parse_upload_time,
 )
 from binary_checks.indexes.simple_page import ListedFile, read_page
 from binary_checks.web.transport import WebAnswer
@@ -261,8 +261,8 @@ def test_the_order_of_members_is_none_of_the_index() -> None:
     ],
 )
 def test_times_are_spelled_as_installers_want_them(text: str, spelled: str) -> None:
-    assert format_time(text.replace(".5+", ".500000+")) == spelled
-    assert (read_time(text.replace(".5+", ".500000+")) is None) is (spelled == "")
+    assert format_upload_time(text.replace(".5+", ".500000+")) == spelled
+    assert (parse_upload_time(text.replace(".5+", ".500000+")) is None) is (spelled == "")
 
 
 def test_names_stand_in_links_as_urls_have_them() -> None:
