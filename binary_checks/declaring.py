@@ -18,14 +18,15 @@ from typing import Any, Generic, ParamSpec
 
 from binary_checks.errors import ProfileError
 from binary_checks.model import (
+    Change,
+    ContentRequest,
     Finding,
+    Installed,
     Level,
     ObjectFile,
+    Place,
     ProbeReport,
 )
-from binary_checks.model.places import Installed, Place
-from binary_checks.model.protocols import ContentRequest
-from binary_checks.model.run_results import Change
 
 _P = ParamSpec("_P")
 _Fact = typing.TypeVar("_Fact")

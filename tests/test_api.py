@@ -12,8 +12,7 @@ import binary_checks
 from binary_checks import NotInspected, Problem, check, examine, judge
 from binary_checks.errors import GatherError, ProfileError, Unavailable
 from binary_checks.examination.judging import Verdict
-from binary_checks.model import Linkage, Outcome, Package, Wheel
-from binary_checks.model.run_results import UNREADABLE
+from binary_checks.model import UNREADABLE, Linkage, Outcome, Package, Wheel
 from fixtures.build_elf import build_elf
 from fixtures.build_wheel import build_wheel
 from tests.plugin.conftest import faulty, healthy

@@ -19,10 +19,10 @@ from binary_checks.gather.linkage import OwnCode
 from binary_checks.gather.member_contents import MemberContents
 from binary_checks.model import (
     ObjectFile,
+    Place,
+    Reading,
+    Request,
 )
-from binary_checks.model.places import Place
-from binary_checks.model.protocols import Reading
-from binary_checks.model.requests import Request
 from binary_checks.probes import load_readers
 from binary_checks.reports.explanation import explain
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from binary_checks.declaring import find_checks
-from binary_checks.model.run_results import UNREADABLE
+from binary_checks.model import UNREADABLE
 from fixtures.defects.table import AREAS, read_defects, wheels_of
 from fixtures.sweep.fetch import read_list
 

@@ -17,8 +17,8 @@ import pytest
 import binary_checks
 from binary_checks import model
 from binary_checks.declaring import find_checks
-from binary_checks.model.requests import REQUESTS, Request
-from binary_checks.profile.known import KnownProblem
+from binary_checks.model import REQUESTS, Request
+from binary_checks.profile import KnownProblem
 from binary_checks.reports.explanation import DOCUMENTATION, find_page
 from fixtures.documentation import find_stale
 from fixtures.values import elf_file, wheel

@@ -21,6 +21,7 @@ from binary_checks.examination.judging import (
 )
 from binary_checks.examination.settings import RunSettings
 from binary_checks.model import (
+    CondaPackage,
     ElfFile,
     Finding,
     Format,
@@ -36,11 +37,9 @@ from binary_checks.model import (
     Problem,
     UnreadObject,
     Wheel,
+    object_kinds,
 )
-from binary_checks.model.objects import object_kinds
-from binary_checks.model.packages import CondaPackage
-from binary_checks.profile.known import KnownProblem
-from binary_checks.profile.reading import Profile
+from binary_checks.profile import KnownProblem, Profile
 from binary_checks.wording.problem_lines import finding_line
 from fixtures.values import elf_file, wheel
 

@@ -12,8 +12,7 @@ from binary_checks.declaring import Check, check
 from binary_checks.examination.judging import Case, Verdict, judge_case
 from binary_checks.examination.settings import RunSettings
 from binary_checks.model import ElfFile, Finding, Layout, Package, Problem
-from binary_checks.profile.known import KnownProblem
-from binary_checks.profile.reading import Profile
+from binary_checks.profile import KnownProblem, Profile
 from fixtures.values import elf_file, wheel
 
 SITE = "lib/python3.11/site-packages"

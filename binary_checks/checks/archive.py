@@ -20,9 +20,9 @@ from binary_checks.model import (
     RecordRow,
     Wheel,
     WheelLike,
+    directories,
+    format_of_name,
 )
-from binary_checks.model.linkage import directories
-from binary_checks.model.objects import format_of_name
 from binary_checks.wording.problem_lines import of_missing_file
 
 _UNSIGNED = ("RECORD", "RECORD.jws", "RECORD.p7s")

@@ -17,10 +17,16 @@ from binary_checks.knowledge.library_names import (
 from binary_checks.knowledge.loading import make_gap
 from binary_checks.knowledge.tags import find_minimum, is_of_cuda, name_of, read_version
 from binary_checks.model import (
+    CondaLike,
+    CondaPackage,
+    CondaPath,
     Edge,
     ElfFile,
+    EmbeddedTestReport,
     Ending,
     Finding,
+    Format,
+    GivenPackages,
     InstallReport,
     Level,
     Linkage,
@@ -28,19 +34,12 @@ from binary_checks.model import (
     MalformedObject,
     Note,
     NotInspected,
+    ObjectFile,
     PeFile,
     Problem,
+    ReadObject,
     UnreadObject,
 )
-from binary_checks.model.objects import Format, ObjectFile
-from binary_checks.model.packages import (
-    CondaLike,
-    CondaPackage,
-    CondaPath,
-    GivenPackages,
-)
-from binary_checks.model.probes import EmbeddedTestReport
-from binary_checks.model.protocols import ReadObject
 from binary_checks.wording.problem_lines import name_end
 from binary_checks.wording.sentences import describe_end
 

@@ -13,16 +13,23 @@ from binary_checks.knowledge.cuda import (
     speaks_of_accelerator,
 )
 from binary_checks.knowledge.python_libraries import ModuleFiles
-from binary_checks.model import Finding, Level, Note, NotInspected, Package, Problem
-from binary_checks.model.binary_configuration import (
+from binary_checks.model import (
     Aspect,
     BinaryConfiguration,
     ClaimSource,
     ConfigurationClaim,
+    ConsumerRequest,
+    CppArchive,
+    CudaRequest,
+    Finding,
+    GpuRequest,
+    Level,
+    Note,
+    NotInspected,
+    Package,
+    Problem,
     find_disputes,
 )
-from binary_checks.model.packages import CppArchive
-from binary_checks.model.requests import ConsumerRequest, CudaRequest, GpuRequest
 from binary_checks.wording.sentences import ASPECT_WORDS, format_claim
 
 _Requests = tuple[CudaRequest, GpuRequest, ConsumerRequest]

@@ -8,16 +8,21 @@ from fnmatch import fnmatchcase
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
-from binary_checks.model import Ending, Finding, Level, Note, NotInspected, Problem
-from binary_checks.model.linkage import is_open_to_all
-from binary_checks.model.packages import CppArchive
-from binary_checks.model.probes import (
+from binary_checks.model import (
     BuildStep,
     ConsumerReport,
     ConsumerUnit,
+    CppArchive,
+    Ending,
+    Finding,
+    Level,
+    Note,
+    NotInspected,
     OtherAbi,
+    Problem,
     ProgramBuild,
     Stage,
+    is_open_to_all,
 )
 from binary_checks.wording.sentences import name_first
 

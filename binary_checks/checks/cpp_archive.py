@@ -11,6 +11,7 @@ from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.python_libraries import find_python_symbols
 from binary_checks.model import (
     ArchiveMembers,
+    CppArchive,
     ElfFile,
     Finding,
     Format,
@@ -18,13 +19,14 @@ from binary_checks.model import (
     Level,
     MalformedObject,
     Member,
+    NamedPath,
     NotInspected,
+    PathRole,
     Problem,
     StaticArchive,
     UnreadObject,
+    names_old_abi,
 )
-from binary_checks.model.mangling import names_old_abi
-from binary_checks.model.packages import CppArchive, NamedPath, PathRole
 from binary_checks.wording.sentences import name_first
 
 # The archive's files for CMake and pkg-config, and its headers.

@@ -9,13 +9,13 @@ from binary_checks.errors import NotApplicable, ReadersDisagree
 from binary_checks.model import (
     Disagreement,
     Finding,
+    Layout,
     NoOpinion,
     Note,
     NotInspected,
     Package,
     SecondOpinion,
 )
-from binary_checks.model.packages import Layout
 
 
 @check(enabled=False)

@@ -172,7 +172,7 @@ def _gather(package: Package, namespaces: Collection[str]) -> dict[str, _Evidenc
 
 def _names_old_abi(mangled: str) -> bool:
     # imported late: only in few packages does a name show it
-    from binary_checks.model.mangling import names_old_abi
+    from binary_checks.model import names_old_abi
 
     return names_old_abi(mangled)
 

@@ -23,10 +23,11 @@ from binary_checks.model import (
     Package,
     PeFile,
     Problem,
+    SnippetReport,
+    SnippetRequest,
+    SnippetRun,
     Wheel,
 )
-from binary_checks.model.probes import SnippetReport, SnippetRun
-from binary_checks.model.requests import SnippetRequest
 from binary_checks.wording.problem_lines import name_end
 from binary_checks.wording.sentences import describe_end, name_first
 

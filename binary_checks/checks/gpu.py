@@ -23,17 +23,18 @@ from binary_checks.knowledge.device_code import (
     read_figure,
 )
 from binary_checks.model import (
+    CudaRequest,
     Distribution,
     Ending,
     Finding,
     GpuReport,
+    GpuRequest,
     Level,
     Measurement,
     Note,
     NotInspected,
     Problem,
 )
-from binary_checks.model.requests import CudaRequest, GpuRequest
 from binary_checks.wording.problem_lines import name_end
 from binary_checks.wording.sentences import describe_end
 

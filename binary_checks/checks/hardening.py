@@ -21,8 +21,8 @@ from binary_checks.model import (
     Package,
     Problem,
     TargetSystem,
+    is_extension,
 )
-from binary_checks.model.python_modules import is_extension
 from binary_checks.wording.sentences import name_first
 
 _LOADED = (Kind.SHARED, Kind.EXECUTABLE)

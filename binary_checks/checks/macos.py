@@ -30,9 +30,11 @@ from binary_checks.model import (
     Package,
     Problem,
     Wheel,
+    init_function,
+    is_extension,
+    parse_extension_name,
+    shorten,
 )
-from binary_checks.model.linkage import shorten
-from binary_checks.model.python_modules import init_function, is_extension, parse_extension_name
 from binary_checks.wording.problem_lines import of_library, of_newer_build
 from binary_checks.wording.sentences import SIGN, name_first
 

@@ -23,7 +23,9 @@ from binary_checks.knowledge.tags import (
 )
 from binary_checks.model import (
     CodeNames,
+    ExtensionName,
     Finding,
+    GivenVersions,
     Kind,
     Level,
     MalformedObject,
@@ -32,19 +34,17 @@ from binary_checks.model import (
     ObjectFile,
     Package,
     Problem,
+    RenderedDescription,
+    RequiredWheels,
     UnreadObject,
     Wheel,
     WheelLike,
-)
-from binary_checks.model.packages import RenderedDescription
-from binary_checks.model.python_modules import (
-    ExtensionName,
     are_suffixes_known,
     importable_by,
     is_extension,
     parse_extension_name,
+    read_requirement,
 )
-from binary_checks.model.requires_dist import GivenVersions, RequiredWheels, read_requirement
 from binary_checks.wording.sentences import name_first
 
 _LONGEST_TAG = 255  # characters, as in the longest file name

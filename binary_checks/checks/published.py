@@ -20,9 +20,19 @@ from binary_checks.knowledge.configurations import (
     same_version,
 )
 from binary_checks.knowledge.tags import compare_architectures
-from binary_checks.model import Finding, Level, Note, NotInspected, Problem, UnreadObject, Wheel
-from binary_checks.model.packages import decode_hash
-from binary_checks.model.published import Publication, PublishedFile, PublishedWheel
+from binary_checks.model import (
+    Finding,
+    Level,
+    Note,
+    NotInspected,
+    Problem,
+    Publication,
+    PublishedFile,
+    PublishedWheel,
+    UnreadObject,
+    Wheel,
+    decode_hash,
+)
 
 # Whether a published file is what its name and index promise, as far as ranges of it show.
 

@@ -14,6 +14,7 @@ from binary_checks.knowledge.loading import find_unjudged, find_unread
 from binary_checks.knowledge.python_libraries import PythonSymbolOwners, find_python_symbols
 from binary_checks.model import (
     CodeNames,
+    ExtensionName,
     Finding,
     Interpreter,
     Kind,
@@ -27,15 +28,12 @@ from binary_checks.model import (
     Problem,
     PythonClaim,
     TargetSystem,
-)
-from binary_checks.model.packages import is_python_2
-from binary_checks.model.python_modules import (
-    ExtensionName,
+    applicable,
     init_function,
     is_extension,
+    is_python_2,
     parse_extension_name,
 )
-from binary_checks.model.requires_dist import applicable
 from binary_checks.systems import stable_abi
 from binary_checks.wording.sentences import name_first
 

@@ -11,8 +11,7 @@ from packaging.utils import canonicalize_name
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
-from binary_checks.model import Finding, Level, NotInspected, Problem
-from binary_checks.model.published import Release, ReleasePart
+from binary_checks.model import Finding, Level, NotInspected, Problem, Release, ReleasePart
 
 _FEW = 3  # requirements in one sentence
 _LONGEST = 80  # characters of a requirement that are shown

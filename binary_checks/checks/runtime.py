@@ -15,6 +15,8 @@ from binary_checks.knowledge.failed_imports import find_lacking_requirement, fin
 from binary_checks.knowledge.loading import compare_report, find_newer, judge_faults, judge_refusal
 from binary_checks.knowledge.tags import find_promised
 from binary_checks.model import (
+    BrokenSource,
+    CompiledModules,
     Distribution,
     Ending,
     ExtensionReport,
@@ -28,9 +30,8 @@ from binary_checks.model import (
     NotInspected,
     Package,
     Problem,
+    find_names_in_extras,
 )
-from binary_checks.model.python_modules import BrokenSource, CompiledModules
-from binary_checks.model.requires_dist import find_names_in_extras
 from binary_checks.wording.problem_lines import name_end, of_broken_source
 from binary_checks.wording.sentences import (
     describe_end,

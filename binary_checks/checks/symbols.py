@@ -29,8 +29,9 @@ from binary_checks.model import (
     TargetSystem,
     UnexploredSymbols,
     UnresolvedSymbol,
+    is_extension,
+    module_of,
 )
-from binary_checks.model.python_modules import is_extension, module_of
 from binary_checks.wording.problem_lines import (
     of_newer_build,
     of_newer_system,

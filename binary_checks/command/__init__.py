@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         processes.receive_hidden()
         if lifeline := processes.user_environment().get(_LIFELINE):
-            from binary_checks.fleet.nights.attempt_process import watch_lifeline
+            from binary_checks.fleet.nights import watch_lifeline
 
             watch_lifeline(lifeline)
         signal.signal(signal.SIGTERM, _interrupt)

@@ -17,42 +17,43 @@ from binary_checks.command import TRY_AGAIN, UNREADABLE, SubcommandParser, compl
 from binary_checks.command.artifact_files import print_index_faults, update_index
 from binary_checks.documents.json_values import DocumentError, dump
 from binary_checks.errors import ArtifactRefusedError, ProfileError, RecordError, StoreError
-from binary_checks.fleet.artifacts.artifact import FILE_AXES
-from binary_checks.fleet.artifacts.attesting import FoundVerdicts, take_night, take_results
-from binary_checks.fleet.artifacts.axis_claims import read_by_hand
-from binary_checks.fleet.artifacts.channel_index import (
+from binary_checks.fleet.artifacts import (
+    FILE_AXES,
+    FoundVerdicts,
+    Gate,
+    GatePolicy,
     IndexWritten,
+    MemberWish,
+    PromotionCandidate,
+    PromotionSettings,
+    SigningKey,
+    Verifier,
+    VerifyScope,
+    Withdrawal,
+    choose_members,
+    decide_promotions,
+    find_with_gpu,
     is_indexed,
+    keep_verdict,
+    list_channels,
+    list_gpu_fields,
+    list_members,
+    load_signing_key,
+    promote,
+    read_by_hand,
+    read_passphrase,
+    read_policy,
+    read_scope,
+    read_time,
+    require_channel,
+    take_night,
+    take_results,
+    verify,
+    withdraw,
     write_index,
     write_static,
 )
-from binary_checks.fleet.artifacts.channels import (
-    Withdrawal,
-    list_channels,
-    list_members,
-    require_channel,
-    withdraw,
-)
-from binary_checks.fleet.artifacts.gating import Gate
-from binary_checks.fleet.artifacts.kept_verdicts import keep_verdict
-from binary_checks.fleet.artifacts.matching import (
-    MemberWish,
-    choose_members,
-    find_with_gpu,
-    list_gpu_fields,
-)
-from binary_checks.fleet.artifacts.policy_file import GatePolicy, read_policy
-from binary_checks.fleet.artifacts.promoting import (
-    PromotionCandidate,
-    PromotionSettings,
-    decide_promotions,
-    promote,
-)
-from binary_checks.fleet.artifacts.signatures import SigningKey, load_signing_key, read_passphrase
-from binary_checks.fleet.artifacts.verdict import read_time
-from binary_checks.fleet.artifacts.verifying import Verifier, VerifyScope, read_scope, verify
-from binary_checks.fleet.cells.cells_file import read_cells
-from binary_checks.fleet.cells.matrix import Matrix
+from binary_checks.fleet.cells import Matrix, read_cells
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.stored_nights import choose_night
 from binary_checks.lines import MOST, cut, one_line

@@ -20,31 +20,33 @@ from binary_checks.command import (
     status_of,
 )
 from binary_checks.errors import BinaryChecksError, ProfileError
-from binary_checks.fleet.artifacts.artifact import FILE_AXES, Artifact
-from binary_checks.fleet.artifacts.axis_claims import StatedAxes, read_by_hand
-from binary_checks.fleet.artifacts.channel_index import write_index
-from binary_checks.fleet.artifacts.channels import list_channels, require_channel
-from binary_checks.fleet.artifacts.deriving import INSPECT_LIMIT, StatedArtifact
-from binary_checks.fleet.artifacts.kept_verdicts import label_artifacts
-from binary_checks.fleet.artifacts.matching import (
+from binary_checks.fleet.artifacts import (
     FIELDS,
+    FILE_AXES,
+    INSPECT_LIMIT,
+    Artifact,
     FoundArtifact,
+    PushEnd,
+    PushRequest,
+    StatedArtifact,
+    StatedAxes,
     choose,
     format_differences,
     format_nearest,
     keep_latest,
+    label_artifacts,
+    list_channels,
     list_found,
-    read_wish,
-    tabulate_found,
-    write_found,
-)
-from binary_checks.fleet.artifacts.transfers import (
-    PushEnd,
-    PushRequest,
     pull,
     push_file,
+    read_by_hand,
     read_companions,
     read_host_system,
+    read_wish,
+    require_channel,
+    tabulate_found,
+    write_found,
+    write_index,
 )
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.stored_nights import now

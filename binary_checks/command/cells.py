@@ -13,19 +13,24 @@ from pathlib import Path
 
 from binary_checks.command import SubcommandParser, guard, suggest
 from binary_checks.errors import ProfileError
-from binary_checks.fleet.cells.cells_file import DEFAULT_FILE, parse_cells, read_cells
-from binary_checks.fleet.cells.choosing import (
+from binary_checks.fleet.cells import (
     ALSO,
+    CELLS_SCHEMA,
+    DEFAULT_FILE,
     NIGHTLY,
     ONLY,
     TIERS,
+    Matrix,
     OneOff,
     choose_cells,
+    parse_cells,
+    read_cells,
+    read_identifiers,
     read_one_off,
+    require_value,
+    tabulate_cells,
+    write_cells,
 )
-from binary_checks.fleet.cells.cibuildwheel_identifiers import read_identifiers
-from binary_checks.fleet.cells.listing import CELLS_SCHEMA, tabulate_cells, write_cells
-from binary_checks.fleet.cells.matrix import Matrix, require_value
 from binary_checks.fleet.ci.ci_settings import HOSTED
 from binary_checks.fleet.night import Cell
 from binary_checks.lines import cut, one_line

@@ -18,8 +18,8 @@ from binary_checks.differences import compare, load_differences
 from binary_checks.differences.accepting import GAP
 from binary_checks.documents.builds import read_build, read_result_build
 from binary_checks.errors import ProfileError
-from binary_checks.model.run_results import Build, BuildComparison, Severity
-from binary_checks.profile.known import KnownProblem, load_known_list
+from binary_checks.model import Build, BuildComparison, Severity
+from binary_checks.profile import KnownProblem, load_known_list
 
 _PURPOSE = "Compare two builds of one project: what breaks, changes or is new for its users."
 _SIDES = (

@@ -35,17 +35,17 @@ from binary_checks.examination.facts import find_gatherer
 from binary_checks.examination.judging import applicable_formats
 from binary_checks.examination.run import examine
 from binary_checks.lines import MOST_OF_A_RUN, cut, one_line
-from binary_checks.model import Linkage, Outcome, Package
-from binary_checks.model.binary_configuration import BinaryConfiguration, LinkedLibraries
-from binary_checks.model.device import DeviceDetails
-from binary_checks.model.requests import DeviceCodeRequest, Request
-from binary_checks.profile.reading import (
-    Profile,
-    find_profile,
-    leave_out_code,
-    load_profile,
-    validate,
+from binary_checks.model import (
+    BinaryConfiguration,
+    DeviceCodeRequest,
+    DeviceDetails,
+    Linkage,
+    LinkedLibraries,
+    Outcome,
+    Package,
+    Request,
 )
+from binary_checks.profile import Profile, find_profile, leave_out_code, load_profile, validate
 from binary_checks.reports.explanation import abridge
 from binary_checks.sources import expand, is_published, require_named
 from binary_checks.sources.file import require_package

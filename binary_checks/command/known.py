@@ -42,9 +42,15 @@ from binary_checks.fleet.stored_nights import (
 )
 from binary_checks.fleet.tables.views import open_tables
 from binary_checks.lines import MOST_OF_A_RUN, cut, one_line
-from binary_checks.model.outcomes import CellState
-from binary_checks.profile.known import LARGEST_LIST, LIST, KnownList, KnownProblem, read_known_list
-from binary_checks.profile.reading import load_profile
+from binary_checks.model import CellState
+from binary_checks.profile import (
+    LARGEST_LIST,
+    LIST,
+    KnownList,
+    KnownProblem,
+    load_profile,
+    read_known_list,
+)
 from binary_checks.reports.known_list import format_entry
 from binary_checks.reports.verdict_texts import count
 

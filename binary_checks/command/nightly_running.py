@@ -21,31 +21,30 @@ from binary_checks.command import INTERRUPTED, TRY_AGAIN, SubcommandParser, comp
 from binary_checks.command.cells import add_one_off, ask_one_off, read_matrix
 from binary_checks.command.nightly_showing import find_cell
 from binary_checks.errors import PROBLEMS, BinaryChecksError, ProfileError
-from binary_checks.fleet.cells.cells_file import DEFAULT_FILE, parse_cells
-from binary_checks.fleet.cells.choosing import OneOff, choose_cells
+from binary_checks.fleet.cells import DEFAULT_FILE, OneOff, choose_cells, parse_cells
 from binary_checks.fleet.night import CPU, GPU, CellEnd, NightPlan, PlannedCell
-from binary_checks.fleet.nights.attempting import AttemptTask, NextAttempt
-from binary_checks.fleet.nights.cell_commands import command_of, fetch_inputs
-from binary_checks.fleet.nights.coordinating import (
+from binary_checks.fleet.nights import (
     ALL,
     PAUSE,
-    Coordinator,
-    NightOutcome,
-    NightScreen,
-)
-from binary_checks.fleet.nights.engines import Engine, open_engine
-from binary_checks.fleet.nights.merging import (
+    AttemptTask,
     ChangedCell,
     ClosedNight,
+    Coordinator,
+    Engine,
     Merged,
+    NextAttempt,
+    NightOutcome,
+    NightScreen,
     close_night,
+    command_of,
+    compare_serials,
+    fetch_inputs,
     list_waiting,
     merge_night,
+    open_engine,
     read_closed,
 )
-from binary_checks.fleet.nights.planning import compare_serials
-from binary_checks.fleet.store import Store, open_store
-from binary_checks.fleet.store.store_names import closed_name
+from binary_checks.fleet.store import Store, closed_name, open_store
 from binary_checks.fleet.stored_nights import (
     choose_night,
     find_plan,
@@ -58,7 +57,7 @@ from binary_checks.fleet.stored_nights import (
 )
 from binary_checks.fleet.tables.collecting import keep_tables, make_tables
 from binary_checks.lines import one_line
-from binary_checks.model.outcomes import CellState
+from binary_checks.model import CellState
 from binary_checks.processes import SAFE_PATH
 from binary_checks.reports.verdict_texts import count
 
@@ -177,7 +176,7 @@ def _take_plan(
     """Return the night's plan from the store, or make a plan from the cells file."""
     path = Path(options.cells)
     if (plan := find_plan(store, night)) is None:
-        from binary_checks.fleet.nights.planning import make_plan  # a night is planned once
+        from binary_checks.fleet.nights import make_plan  # a night is planned once
 
         _warn_of_future(night)
         matrix = one_off.enable(read_matrix(path))

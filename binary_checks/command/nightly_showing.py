@@ -10,9 +10,8 @@ from binary_checks.command import SubcommandParser, complain, suggest
 from binary_checks.errors import ProfileError, StoreError
 from binary_checks.fleet.causes.cause_rules import Causes, load_causes
 from binary_checks.fleet.night import LETTERS, Attempt, CellEnd, NightPlan, PlannedCell, final_state
-from binary_checks.fleet.nights.cell_commands import rerun_command
-from binary_checks.fleet.store import Store, open_store
-from binary_checks.fleet.store.store_names import closed_name, frozen_name
+from binary_checks.fleet.nights import rerun_command
+from binary_checks.fleet.store import Store, closed_name, frozen_name, open_store
 from binary_checks.fleet.stored_nights import (
     NightAttempts,
     choose_night,
@@ -22,8 +21,7 @@ from binary_checks.fleet.stored_nights import (
     require_plan,
 )
 from binary_checks.lines import cut, one_line
-from binary_checks.model import RunResult
-from binary_checks.model.outcomes import CellState
+from binary_checks.model import CellState, RunResult
 
 # ``binary-checks nightly show CELL``: how a cell's night ended, why, and how to reproduce it.
 

@@ -18,8 +18,7 @@ from binary_checks.fleet.retention.rules import (
     expire,
     retain,
 )
-from binary_checks.fleet.store import Store, open_store
-from binary_checks.fleet.store.store_names import FACTS, NIGHTS
+from binary_checks.fleet.store import FACTS, NIGHTS, Store, open_store
 from binary_checks.lines import one_line
 from binary_checks.reports.html.templating import format_size
 from binary_checks.reports.verdict_texts import count

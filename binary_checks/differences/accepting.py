@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import date
 
-from binary_checks.model import Problem
-from binary_checks.model.run_results import Change, NotCompared
-from binary_checks.profile.known import KnownProblem, accept, find_expired, find_stale
+from binary_checks.model import Change, NotCompared, Problem
+from binary_checks.profile import KnownProblem, accept, find_expired, find_stale
 
 GAP = "not-compared"
 """The id by which entries accept a difference that could not be looked for."""

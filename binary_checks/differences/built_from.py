@@ -8,9 +8,18 @@ from binary_checks.declaring import difference
 from binary_checks.knowledge.inventory import find_strings
 from binary_checks.knowledge.library_names import strip_graft
 from binary_checks.knowledge.linked_libraries import is_grafted, library_of_file, loose_name
-from binary_checks.model import ElfFile, Kind, Package, StaticArchive
-from binary_checks.model.binary_configuration import LinkedLibraries, LinkedLibrary, Linking
-from binary_checks.model.run_results import Build, Change, Severity
+from binary_checks.model import (
+    Build,
+    Change,
+    ElfFile,
+    Kind,
+    LinkedLibraries,
+    LinkedLibrary,
+    Linking,
+    Package,
+    Severity,
+    StaticArchive,
+)
 
 
 @difference

@@ -14,18 +14,22 @@ from binary_checks.declaring import Difference, find_differences
 from binary_checks.differences.accepting import Waivers
 from binary_checks.errors import BinaryChecksError, NotApplicable, ProfileError, Unavailable
 from binary_checks.knowledge.linked_libraries import PairedObjects, pair_objects, plain_path
-from binary_checks.model import ANY_SYSTEM, Linkage, ObjectFile, Package
-from binary_checks.model.binary_configuration import BinaryConfiguration, LinkedLibraries
-from binary_checks.model.run_results import (
+from binary_checks.model import (
+    ANY_SYSTEM,
+    BinaryConfiguration,
     Build,
     BuildComparison,
     Change,
     DifferenceLine,
+    Linkage,
+    LinkedLibraries,
     NotCompared,
+    ObjectFile,
+    Package,
     PackageResult,
     Severity,
 )
-from binary_checks.profile.known import KnownProblem
+from binary_checks.profile import KnownProblem
 from binary_checks.wording.sentences import name_first
 
 _WIDTH = 180

@@ -7,15 +7,16 @@ from collections.abc import Iterator
 from binary_checks.declaring import difference
 from binary_checks.knowledge.device_code import runs_on
 from binary_checks.model import (
+    Change,
     DeviceFile,
     DeviceKind,
     DeviceLinking,
     DeviceTarget,
     ElfFile,
     PeFile,
+    Severity,
     StaticArchive,
 )
-from binary_checks.model.run_results import Change, Severity
 
 
 @difference

@@ -8,9 +8,7 @@ from collections.abc import Iterator
 from binary_checks.declaring import difference
 from binary_checks.knowledge.library_names import strip_graft
 from binary_checks.knowledge.linked_libraries import is_grafted, is_module, pair_objects
-from binary_checks.model import ElfFile, Kind, ObjectFile, Package
-from binary_checks.model.mangling import readable_name
-from binary_checks.model.run_results import Change, Severity
+from binary_checks.model import Change, ElfFile, Kind, ObjectFile, Package, Severity, readable_name
 from binary_checks.wording.sentences import list_symbols
 
 _NAMED = 3

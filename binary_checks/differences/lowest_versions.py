@@ -17,11 +17,20 @@ from binary_checks.knowledge.inventory import newest_stable_symbol
 from binary_checks.knowledge.library_names import is_beside_python, is_redistributable, toolset_of
 from binary_checks.knowledge.linked_libraries import pair_objects, plain_path
 from binary_checks.knowledge.tags import LowestTag, find_lowest_tags, is_loaded
-from binary_checks.model import Distribution, ElfFile, NumpyBuild, Package, PeFile, Policy
-from binary_checks.model.binary_configuration import BinaryConfiguration
-from binary_checks.model.requires_dist import read_requirement
-from binary_checks.model.run_results import Build, Change, Severity
-from binary_checks.model.system import read_numbers
+from binary_checks.model import (
+    BinaryConfiguration,
+    Build,
+    Change,
+    Distribution,
+    ElfFile,
+    NumpyBuild,
+    Package,
+    PeFile,
+    Policy,
+    Severity,
+    read_numbers,
+    read_requirement,
+)
 from binary_checks.systems.libraries import policies
 from binary_checks.wording.sentences import name_first
 

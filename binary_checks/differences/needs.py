@@ -10,8 +10,7 @@ from binary_checks.knowledge.library_names import strip_graft
 from binary_checks.knowledge.linked_libraries import is_grafted, loose_name, plain_path
 from binary_checks.knowledge.python_libraries import is_python_dll
 from binary_checks.knowledge.tags import is_loaded
-from binary_checks.model import Edge, ElfFile, MachOFile, Package
-from binary_checks.model.run_results import Build, Change, Severity
+from binary_checks.model import Build, Change, Edge, ElfFile, MachOFile, Package, Severity
 
 _ALWAYS_THERE = re.compile(
     r"(?i)lib(?:c|m|pthread|dl|rt|util)\.so\.\d+|ld-linux.*|libc\.musl-.*|ld-musl-.*|linux-vdso.*|"

@@ -7,8 +7,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from binary_checks.declaring import difference
-from binary_checks.model import ANY_SYSTEM, Distribution, Package, PythonClaim, SystemClaim
-from binary_checks.model.run_results import Change, Severity
+from binary_checks.model import (
+    ANY_SYSTEM,
+    Change,
+    Distribution,
+    Package,
+    PythonClaim,
+    Severity,
+    SystemClaim,
+)
 
 _Version = tuple[int, int]
 _Group = tuple[str, str, str]  # system, libc, architecture

@@ -9,10 +9,15 @@ from typing import TYPE_CHECKING
 from packaging.utils import canonicalize_name
 
 from binary_checks.declaring import difference
-from binary_checks.model import Distribution, PythonClaim
-from binary_checks.model.packages import CondaLike
-from binary_checks.model.requires_dist import applies, read_requirement
-from binary_checks.model.run_results import Change, Severity
+from binary_checks.model import (
+    Change,
+    CondaLike,
+    Distribution,
+    PythonClaim,
+    Severity,
+    applies,
+    read_requirement,
+)
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from binary_checks.declaring import difference
 from binary_checks.knowledge.tags import is_loaded
-from binary_checks.model import ElfFile, MachOFile, PeFile
-from binary_checks.model.run_results import Change, Severity
+from binary_checks.model import Change, ElfFile, MachOFile, PeFile, Severity
 
 # IMAGE_DLLCHARACTERISTICS_*, PE Format, "DLL Characteristics".
 _PE_FLAGS = {

@@ -13,10 +13,17 @@ from binary_checks.knowledge.linked_libraries import (
     pair_objects,
     plain_path,
 )
-from binary_checks.model import Distribution, Kind, ObjectFile, Package, StaticArchive
-from binary_checks.model.packages import CppArchive
-from binary_checks.model.python_modules import parse_extension_name
-from binary_checks.model.run_results import Change, Severity
+from binary_checks.model import (
+    Change,
+    CppArchive,
+    Distribution,
+    Kind,
+    ObjectFile,
+    Package,
+    Severity,
+    StaticArchive,
+    parse_extension_name,
+)
 
 _OF_TESTS = frozenset({"tests", "test", "conftest", "setup"})
 _HEADER = re.compile(r".*\.(?:h|hh|hpp|hxx|cuh|inc|inl|ipp|tcc)")

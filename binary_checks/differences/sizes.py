@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from binary_checks.declaring import difference
 from binary_checks.knowledge.inventory import PARTS, measure_parts
-from binary_checks.model import Package
-from binary_checks.model.run_results import Change, Severity
+from binary_checks.model import Change, Package, Severity
 
 _SHARE, _LEAST = 0.05, 64 << 10
 """A change of a part below this share, or below so many bytes, is not reported."""

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from binary_checks.declaring import difference
-from binary_checks.model import Outcome, PackageResult
-from binary_checks.model.outcomes import GAPS
-from binary_checks.model.run_results import Change, Severity
+from binary_checks.model import GAPS, Change, Outcome, PackageResult, Severity
 
 
 @difference

@@ -18,8 +18,7 @@ from binary_checks.documents.json_values import (
 )
 from binary_checks.documents.result import read_results
 from binary_checks.errors import ProfileError
-from binary_checks.model import Linkage, Package, Symbol, SymbolTable
-from binary_checks.model.run_results import Build, BuildComparison
+from binary_checks.model import Build, BuildComparison, Linkage, Package, Symbol, SymbolTable
 
 _FIELDS = frozenset({"name", "library", "version", "weak", "hidden", "ordinal", "forwarder"})
 

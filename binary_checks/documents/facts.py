@@ -30,27 +30,29 @@ from binary_checks.documents.json_values import (
 )
 from binary_checks.errors import ProfileError
 from binary_checks.model import (
+    BinaryConfiguration,
+    DeviceDetails,
     DeviceFile,
     Distribution,
     Edge,
     Linkage,
+    LinkedLibraries,
     MalformedObject,
     Member,
+    ObjectDetails,
     ObjectFile,
     Package,
     RecordRow,
+    Rule,
     StaticArchive,
     Symbol,
     SymbolTable,
     UnknownSymbols,
     UnreadObject,
     hash_record,
+    object_kinds,
+    package_kinds,
 )
-from binary_checks.model.binary_configuration import BinaryConfiguration, LinkedLibraries
-from binary_checks.model.device import DeviceDetails, ObjectDetails
-from binary_checks.model.linkage import Rule
-from binary_checks.model.objects import object_kinds
-from binary_checks.model.packages import package_kinds
 
 # Writing the facts of a package as JSON, without verdicts: in pieces, sorted, reproducible.
 

@@ -19,8 +19,7 @@ from typing import Any, Final, NoReturn
 from packaging.tags import Tag
 
 from binary_checks.files import NotRegularError, open_regular
-from binary_checks.model import Format, Symbol, Symbols
-from binary_checks.model.objects import object_kinds
+from binary_checks.model import Format, Symbol, Symbols, object_kinds
 
 # Encoding facts as JSON values; decoding these values makes equal facts.
 

@@ -7,9 +7,7 @@ from collections.abc import Iterable
 
 from binary_checks.errors import NotApplicable, Unavailable
 from binary_checks.examination.run import examine
-from binary_checks.model import Linkage, Package
-from binary_checks.model.binary_configuration import BinaryConfiguration, LinkedLibraries
-from binary_checks.model.run_results import Build
+from binary_checks.model import BinaryConfiguration, Build, Linkage, LinkedLibraries, Package
 
 
 def examine_build(

@@ -19,8 +19,7 @@ from binary_checks.declaring import (
 )
 from binary_checks.errors import ProfileError
 from binary_checks.examination.facts import find_gatherer
-from binary_checks.model import ObjectFile
-from binary_checks.model.requests import Request
+from binary_checks.model import ObjectFile, Request
 
 Gatherers: TypeAlias = Mapping[type, Gatherer[..., Any]]
 

@@ -24,10 +24,7 @@ from binary_checks.examination.judging import (
     unreadable,
 )
 from binary_checks.lines import one_line
-from binary_checks.model import Package
-from binary_checks.model.protocols import Preview, Reading, Source
-from binary_checks.model.published import Release
-from binary_checks.model.run_results import UNREADABLE
+from binary_checks.model import UNREADABLE, Package, Preview, Reading, Release, Source
 
 _Fact = TypeVar("_Fact")
 

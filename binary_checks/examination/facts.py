@@ -23,19 +23,24 @@ from binary_checks.examination.settings import RunSettings
 from binary_checks.gather.companions import Companions
 from binary_checks.knowledge.linked_libraries import find_linked
 from binary_checks.knowledge.loading import explain_unjudged
-from binary_checks.model import InstallReport, Linkage, Package, ProbeReport
-from binary_checks.model.binary_configuration import LinkedLibraries, StatedConfiguration
-from binary_checks.model.places import Installed, Place
-from binary_checks.model.protocols import (
+from binary_checks.model import (
     ContentRequest,
     ContentRequests,
+    Installed,
+    InstallReport,
+    Linkage,
+    LinkedLibraries,
     ObjectReader,
+    Package,
+    Place,
+    ProbeReport,
     Progress,
+    PublishedFile,
+    Request,
     Source,
+    StatedConfiguration,
 )
-from binary_checks.model.published import PublishedFile
-from binary_checks.model.requests import Request
-from binary_checks.profile.reading import Profile
+from binary_checks.profile import Profile
 from binary_checks.sources.release import ExpectedSet
 
 if TYPE_CHECKING:

@@ -25,6 +25,9 @@ from binary_checks.examination.facts import Facts, first_of
 from binary_checks.examination.settings import RunSettings
 from binary_checks.lines import one_line
 from binary_checks.model import (
+    NOT_SEEN,
+    UNREADABLE,
+    CheckResult,
     Finding,
     Format,
     Level,
@@ -35,15 +38,12 @@ from binary_checks.model import (
     Outcome,
     Package,
     Problem,
+    Survey,
     UnreadObject,
+    object_kinds,
 )
-from binary_checks.model.objects import object_kinds
-from binary_checks.model.outcomes import NOT_SEEN
-from binary_checks.model.published import Survey
-from binary_checks.model.run_results import UNREADABLE, CheckResult
 from binary_checks.options import Program
-from binary_checks.profile.known import Identity, accept, find_expired, find_stale
-from binary_checks.profile.reading import Profile
+from binary_checks.profile import Identity, Profile, accept, find_expired, find_stale
 from binary_checks.wording.problem_lines import problem_lines, summarise_gap
 
 _F = TypeVar("_F", Problem, NotInspected, Note)

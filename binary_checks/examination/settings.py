@@ -8,9 +8,9 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from binary_checks.declaring import Check, Gatherer
-from binary_checks.model.binary_configuration import StatedConfiguration
+from binary_checks.model import StatedConfiguration
 from binary_checks.options import Program
-from binary_checks.profile.reading import Profile
+from binary_checks.profile import Profile
 
 if TYPE_CHECKING:
     from binary_checks.places import PlaceSettings

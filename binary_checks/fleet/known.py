@@ -14,12 +14,10 @@ from typing import Protocol
 
 from binary_checks.errors import ProfileError, StoreError
 from binary_checks.fleet.night import AXES, Cell, CellEnd, NightPlan, PlannedCell, final_state
-from binary_checks.fleet.store import Store
-from binary_checks.fleet.store.store_names import frozen_name
+from binary_checks.fleet.store import Store, frozen_name
 from binary_checks.fleet.stored_nights import NightAttempts, read_frozen, require_plan
-from binary_checks.model import Problem
-from binary_checks.model.outcomes import CellState
-from binary_checks.profile.known import (
+from binary_checks.model import CellState, Problem
+from binary_checks.profile import (
     TABLE,
     CellCondition,
     KnownList,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
-from binary_checks.model import RunResult
-from binary_checks.model.outcomes import CellState
-from binary_checks.profile.known import CellAxes
+from binary_checks.model import CellState, RunResult
+from binary_checks.profile import CellAxes
 
 # A cell of the matrix: one configuration of one project, which is looked up and judged nightly.
 

@@ -17,13 +17,12 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from packaging.version import InvalidVersion, Version
 
 from binary_checks.errors import BinaryChecksError, GatherError, NotThere, ProfileError
-from binary_checks.fleet.cells.cells_file import fill, names_file
-from binary_checks.fleet.cells.matrix import CellSource, Matrix, name_subdir, name_target
+from binary_checks.fleet.cells import CellSource, Matrix, fill, name_subdir, name_target, names_file
 from binary_checks.fleet.night import Cell
 from binary_checks.indexes.choice import Listing, WheelRequest, choose_listed, read_listing
 from binary_checks.indexes.index_places import IndexPlaces, list_files
 from binary_checks.knowledge.configurations import find_day
-from binary_checks.model.outcomes import CellState
+from binary_checks.model import CellState
 from binary_checks.packages.cpp_archive import SUFFIXES, parse_name
 from binary_checks.sources.conda_channel import RecordRequest, find_records
 from binary_checks.sources.remote import (

@@ -34,23 +34,24 @@ from binary_checks.fleet.night import (
     PlannedCell,
     final_state,
 )
-from binary_checks.fleet.store import Store, ask_at_once, open_store
-from binary_checks.fleet.store.kept_facts import open_facts
-from binary_checks.fleet.store.store_names import (
+from binary_checks.fleet.store import (
     NIGHT,
     NIGHTS,
+    Store,
+    ask_at_once,
     closed_name,
     frozen_name,
     is_night,
     log_name,
+    open_store,
     plan_name,
     result_name,
     result_prefix,
     split_attempt,
 )
+from binary_checks.fleet.store.kept_facts import open_facts
 from binary_checks.lines import cut, one_line
-from binary_checks.model.outcomes import CellState
-from binary_checks.model.run_results import Build
+from binary_checks.model import Build, CellState
 
 
 def list_nights(store: Store) -> list[str]:

@@ -22,11 +22,19 @@ from binary_checks.loaders.required_packages import (
     find_misfits,
     match_requirements,
 )
-from binary_checks.model import Package, TargetSystem, UnpackedWheel, Wheel, WheelLike
-from binary_checks.model.linkage import GivenFamilies
-from binary_checks.model.packages import CondaPackage, GivenPackages
-from binary_checks.model.protocols import Source
-from binary_checks.model.requires_dist import GivenVersions, RequiredWheels
+from binary_checks.model import (
+    CondaPackage,
+    GivenFamilies,
+    GivenPackages,
+    GivenVersions,
+    Package,
+    RequiredWheels,
+    Source,
+    TargetSystem,
+    UnpackedWheel,
+    Wheel,
+    WheelLike,
+)
 
 _ENDINGS = (".whl", ".conda", ".tar.bz2")
 """Suffixes of packages for which a given folder is searched."""

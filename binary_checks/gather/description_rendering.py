@@ -12,9 +12,7 @@ from typing import Any
 from binary_checks.declaring import gathers
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.gather.member_contents import MemberContents
-from binary_checks.model import Distribution
-from binary_checks.model.packages import RenderedDescription
-from binary_checks.model.protocols import ContentRequest, TreeEntry
+from binary_checks.model import ContentRequest, Distribution, RenderedDescription, TreeEntry
 
 _LARGEST = 4 << 20  # bytes of METADATA
 _PATIENCE = 60  # seconds

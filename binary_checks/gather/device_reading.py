@@ -20,19 +20,22 @@ from binary_checks.errors import (
 )
 from binary_checks.gather.member_contents import find_entry
 from binary_checks.knowledge.device_code import Carrier, find_nvidia_carriers
-from binary_checks.model import Package
-from binary_checks.model.device import (
+from binary_checks.model import (
+    ByteSource,
+    DeviceCodeRequest,
     DeviceDetails,
     DeviceToolkits,
     ObjectDetails,
+    Package,
+    Source,
     ToolkitSample,
+    Tree,
+    TreeEntry,
     UnreadDeviceCode,
 )
-from binary_checks.model.protocols import ByteSource, Source, Tree, TreeEntry
-from binary_checks.model.requests import DeviceCodeRequest
 from binary_checks.objects.byte_source import DeviceAllowance
 from binary_checks.objects.device.details import read_details
-from binary_checks.profile.reading import Profile
+from binary_checks.profile import Profile
 
 # Reading of the objects once more, for device code.
 

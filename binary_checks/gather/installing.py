@@ -7,9 +7,7 @@ from dataclasses import replace
 from binary_checks import places
 from binary_checks.declaring import gathers
 from binary_checks.errors import NotApplicable, Unavailable
-from binary_checks.model import InstallReport, Package
-from binary_checks.model.places import Installed, Place
-from binary_checks.model.protocols import Source
+from binary_checks.model import Installed, InstallReport, Package, Place, Source
 from binary_checks.places import PlaceSettings
 from binary_checks.sources.installed import find_installation
 

@@ -17,11 +17,23 @@ from binary_checks.knowledge.cuda import find_copies
 from binary_checks.knowledge.library_names import DRIVER_LIBRARIES, is_driver_library
 from binary_checks.loaders.reach import find_dispensable_objects
 from binary_checks.loaders.required_packages import find_loaded_before, is_in_doubt, leave_open
-from binary_checks.model import CodeNames, Edge, Kind, Linkage, Member, Package, TargetSystem
-from binary_checks.model.objects import format_of_name
-from binary_checks.model.places import Installed
-from binary_checks.model.protocols import ContentRequest, Source, TreeEntry
-from binary_checks.model.python_modules import ImportOpenings, is_extension, parse_extension_name
+from binary_checks.model import (
+    CodeNames,
+    ContentRequest,
+    Edge,
+    ImportOpenings,
+    Installed,
+    Kind,
+    Linkage,
+    Member,
+    Package,
+    Source,
+    TargetSystem,
+    TreeEntry,
+    format_of_name,
+    is_extension,
+    parse_extension_name,
+)
 from binary_checks.python_code.dll_directories import (
     OPENING,
     Openings,

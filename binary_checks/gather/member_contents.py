@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from binary_checks.errors import BrokenDataError, Unavailable
-from binary_checks.model import Member, Package
-from binary_checks.model.packages import Layout
-from binary_checks.model.protocols import ContentStore, Tree, TreeEntry
+from binary_checks.model import ContentStore, Layout, Member, Package, Tree, TreeEntry
 
 
 class MemberContents:

@@ -17,9 +17,15 @@ from binary_checks.knowledge.python_libraries import (
     is_for_tests,
     name_module,
 )
-from binary_checks.model import Distribution, Member
-from binary_checks.model.protocols import ContentRequest, TreeEntry
-from binary_checks.model.python_modules import ModuleNames, PythonModules, UnparsedSource
+from binary_checks.model import (
+    ContentRequest,
+    Distribution,
+    Member,
+    ModuleNames,
+    PythonModules,
+    TreeEntry,
+    UnparsedSource,
+)
 from binary_checks.python_code.parsing import (
     LONGEST,
     FaultyError,

@@ -16,11 +16,18 @@ from binary_checks.errors import (
 )
 from binary_checks.gather.device_reading import open_objects
 from binary_checks.knowledge.device_code import Carrier, PtxSize, choose_texts
-from binary_checks.model import DeviceKind, ObjectFile, Package
-from binary_checks.model.device import UnreadDeviceCode
-from binary_checks.model.probes import PtxText, PtxTexts
-from binary_checks.model.protocols import ByteSource, Source, Tree
-from binary_checks.model.requests import PtxRequest
+from binary_checks.model import (
+    ByteSource,
+    DeviceKind,
+    ObjectFile,
+    Package,
+    PtxRequest,
+    PtxText,
+    PtxTexts,
+    Source,
+    Tree,
+    UnreadDeviceCode,
+)
 from binary_checks.objects.byte_source import DeviceAllowance
 from binary_checks.objects.device.details import read_ptx
 from binary_checks.objects.device.entries import DeviceEntry, list_entries

@@ -22,33 +22,32 @@ from binary_checks.errors import (
 from binary_checks.gather.member_contents import MemberContents
 from binary_checks.gather.stated_toolkits import LONGEST as LONGEST_TEXT
 from binary_checks.gather.stated_toolkits import compile_patterns, find_pattern
-from binary_checks.model import Package, TargetSystem
-from binary_checks.model.packages import Wheel
-from binary_checks.model.protocols import (
+from binary_checks.model import (
     ContentRequests,
     ObjectReader,
+    Package,
     Progress,
+    Publication,
+    PublishedFile,
+    PublishedWheel,
     Reading,
+    Release,
+    ReleasePart,
+    ReleaseRequest,
     Remote,
     Source,
+    TargetSystem,
     Tree,
     TreeEntry,
     Visited,
     VisitRequest,
+    Wheel,
 )
-from binary_checks.model.published import (
-    Publication,
-    PublishedFile,
-    PublishedWheel,
-    Release,
-    ReleasePart,
-)
-from binary_checks.model.requests import ReleaseRequest
 from binary_checks.objects.first_bytes import read_first_bytes
 from binary_checks.packages import read_outline
 from binary_checks.packages.distributions import LONGEST, read_headers
 from binary_checks.packages.wheel import find_dist_info, parse_file_name
-from binary_checks.profile.reading import Profile
+from binary_checks.profile import Profile
 from binary_checks.sources.release import ExpectedSet
 from binary_checks.trees import open_part
 from binary_checks.trees.file_bytes import PackageBytes, RangedBytes, open_bytes

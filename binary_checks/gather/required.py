@@ -19,9 +19,16 @@ from packaging.version import Version
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.knowledge.tags import is_of_cuda
 from binary_checks.loaders.required_packages import find_required, fits
-from binary_checks.model import Interpreter, Package, TargetSystem, Wheel, WheelLike
-from binary_checks.model.packages import CondaPackage
-from binary_checks.model.requires_dist import read_requirement, require_names
+from binary_checks.model import (
+    CondaPackage,
+    Interpreter,
+    Package,
+    TargetSystem,
+    Wheel,
+    WheelLike,
+    read_requirement,
+    require_names,
+)
 from binary_checks.places.channels import ask_channels
 from binary_checks.places.foreign_tags import ForeignPython, describe_python
 from binary_checks.places.installers import download

@@ -14,8 +14,7 @@ from binary_checks.crosscheck.opinion import Copied, group_by_path, seek_opinion
 from binary_checks.declaring import gathers
 from binary_checks.errors import BrokenDataError, GatherError, PackageError, Unavailable
 from binary_checks.gather.member_contents import find_entry
-from binary_checks.model import Package, SecondOpinion
-from binary_checks.model.protocols import Source, Tree, TreeEntry
+from binary_checks.model import Package, SecondOpinion, Source, Tree, TreeEntry
 
 _SHOWN = 3  # reasons shown if no library can read any object
 

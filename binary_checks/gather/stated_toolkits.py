@@ -14,19 +14,23 @@ from binary_checks.gather.member_contents import MemberContents
 from binary_checks.knowledge.configurations import configure
 from binary_checks.knowledge.linked_libraries import find_linked
 from binary_checks.knowledge.toolkit_claims import claim_by_label, claim_by_package, read_stated
-from binary_checks.model import Linkage, Member, Package, TargetSystem
-from binary_checks.model.binary_configuration import (
+from binary_checks.model import (
     BinaryConfiguration,
+    BuildsRequest,
+    ContentRequest,
+    Linkage,
     LinkedLibraries,
+    Member,
+    Package,
     Platform,
     StatedConfiguration,
     StatedToolkits,
+    TargetSystem,
     ToolkitClaim,
     ToolkitSource,
+    TreeEntry,
     UnreadStatement,
 )
-from binary_checks.model.protocols import ContentRequest, TreeEntry
-from binary_checks.model.requests import BuildsRequest
 
 # Files of a package selected by globs and searched with patterns.
 

@@ -27,7 +27,13 @@ from binary_checks.knowledge.library_names import (
 )
 from binary_checks.knowledge.tags import read_claims
 from binary_checks.model import (
+    ANY_SYSTEM,
+    ASPECTS,
+    Aspect,
+    BinaryConfiguration,
     Claims,
+    ClaimSource,
+    ConfigurationClaim,
     DeviceKind,
     ElfFile,
     Format,
@@ -35,20 +41,12 @@ from binary_checks.model import (
     ObjectFile,
     Package,
     PythonClaim,
-    StaticArchive,
-)
-from binary_checks.model.binary_configuration import (
-    ASPECTS,
-    Aspect,
-    BinaryConfiguration,
-    ClaimSource,
-    ConfigurationClaim,
     StatedClaim,
     StatedConfiguration,
+    StaticArchive,
     agree,
+    parse_extension_name,
 )
-from binary_checks.model.packages import ANY_SYSTEM
-from binary_checks.model.python_modules import parse_extension_name
 
 # The accelerator of a build: from labels and variables, and from its objects.
 

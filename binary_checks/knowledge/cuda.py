@@ -27,6 +27,7 @@ from binary_checks.knowledge.library_names import (
 from binary_checks.model import (
     Answer,
     CudaReport,
+    CudaRequest,
     DeviceKind,
     DeviceLinking,
     DeviceTarget,
@@ -41,11 +42,11 @@ from binary_checks.model import (
     PeFile,
     Problem,
     RefusedAnswers,
+    expand,
+    path_elements,
+    read_numbers,
+    read_requirement,
 )
-from binary_checks.model.linkage import expand, path_elements
-from binary_checks.model.requests import CudaRequest
-from binary_checks.model.requires_dist import read_requirement
-from binary_checks.model.system import read_numbers
 
 # Whether a package is related to CUDA at all.
 

@@ -17,23 +17,23 @@ from packaging.utils import canonicalize_name
 from binary_checks.knowledge.python_libraries import ModuleFiles
 from binary_checks.knowledge.standard_library import explain_absence, find_removed, varies
 from binary_checks.model import (
+    HOST_OF,
     Distribution,
     Ending,
+    EntryPoint,
     Finding,
     Level,
+    LoadedEntryPoint,
+    LoadedEntryPoints,
     NotInspected,
     Package,
     Problem,
     Step,
     Wheel,
+    applies,
+    find_names_in_extras,
+    read_requirement,
 )
-from binary_checks.model.entry_points import (
-    HOST_OF,
-    EntryPoint,
-    LoadedEntryPoint,
-    LoadedEntryPoints,
-)
-from binary_checks.model.requires_dist import applies, find_names_in_extras, read_requirement
 from binary_checks.wording.problem_lines import name_end, of_broken_source
 from binary_checks.wording.sentences import describe_end, name_first
 

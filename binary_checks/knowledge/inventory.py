@@ -22,9 +22,10 @@ from binary_checks.model import (
     ObjectFile,
     Package,
     PeFile,
+    is_extension,
+    parse_extension_name,
+    read_numbers,
 )
-from binary_checks.model.python_modules import is_extension, parse_extension_name
-from binary_checks.model.system import read_numbers
 from binary_checks.systems.interpreters import stable_abi
 
 # Libraries that a package needs from elsewhere, and libraries that it contains.

@@ -10,10 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from binary_checks.model import ObjectFile, Package, PeFile
-from binary_checks.model.mangling import namespace_of
-from binary_checks.model.packages import PythonClaim
-from binary_checks.profile.toml_values import read_toml
+from binary_checks.model import ObjectFile, Package, PeFile, PythonClaim, namespace_of
+from binary_checks.profile import read_toml
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement

@@ -10,9 +10,19 @@ from functools import cache, lru_cache
 from typing import NamedTuple
 
 from binary_checks.knowledge.library_names import is_grafted_name, strip_graft
-from binary_checks.model import Kind, Layout, Linkage, ObjectFile, Package
-from binary_checks.model.binary_configuration import LinkedLibraries, LinkedLibrary, Linking, Whence
-from binary_checks.model.python_modules import init_function, parse_extension_name
+from binary_checks.model import (
+    Kind,
+    Layout,
+    Linkage,
+    LinkedLibraries,
+    LinkedLibrary,
+    Linking,
+    ObjectFile,
+    Package,
+    Whence,
+    init_function,
+    parse_extension_name,
+)
 
 # Known libraries, and the marks by which each is recognised in objects that link it.
 #

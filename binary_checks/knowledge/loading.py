@@ -18,6 +18,7 @@ from binary_checks.knowledge.library_names import (
 )
 from binary_checks.knowledge.python_libraries import find_python_symbols
 from binary_checks.model import (
+    Claims,
     Edge,
     Ending,
     ExtensionReport,
@@ -39,11 +40,10 @@ from binary_checks.model import (
     Step,
     TargetSystem,
     UnreadObject,
+    directories,
+    is_extension,
+    read_numbers,
 )
-from binary_checks.model.linkage import directories
-from binary_checks.model.packages import Claims
-from binary_checks.model.python_modules import is_extension
-from binary_checks.model.system import read_numbers
 from binary_checks.wording.problem_lines import (
     name_end,
     of_library,

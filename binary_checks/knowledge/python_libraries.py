@@ -8,9 +8,18 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from binary_checks.model import Format, Linkage, MachOFile, ObjectFile, PeFile, PythonClaim
-from binary_checks.model.packages import Package
-from binary_checks.model.python_modules import ExtensionName, is_extension, parse_extension_name
+from binary_checks.model import (
+    ExtensionName,
+    Format,
+    Linkage,
+    MachOFile,
+    ObjectFile,
+    Package,
+    PeFile,
+    PythonClaim,
+    is_extension,
+    parse_extension_name,
+)
 
 # The interpreter that a DLL name belongs to, and the interpreter DLLs that a module may need.
 

@@ -12,6 +12,9 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.tags import Tag
 
 from binary_checks.model import (
+    ANY_SYSTEM,
+    Claims,
+    Distribution,
     ElfFile,
     Format,
     Kind,
@@ -22,13 +25,14 @@ from binary_checks.model import (
     Package,
     PeFile,
     Policy,
+    PythonClaim,
     SystemClaim,
     SystemLibrary,
+    is_extension,
+    object_kinds,
+    parse_extension_name,
+    read_numbers,
 )
-from binary_checks.model.objects import object_kinds
-from binary_checks.model.packages import ANY_SYSTEM, Claims, Distribution, PythonClaim
-from binary_checks.model.python_modules import is_extension, parse_extension_name
-from binary_checks.model.system import read_numbers
 from binary_checks.systems.libraries import macos_exports, macos_library_versions, policies
 from binary_checks.wording.sentences import list_symbols
 

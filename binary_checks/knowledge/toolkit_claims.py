@@ -14,9 +14,18 @@ from binary_checks.knowledge.library_names import (
     cuda_of_name,
     cuda_of_requirement,
 )
-from binary_checks.model import Answer, CudaReport, Edge, ObjectFile, Package, TargetSystem
-from binary_checks.model.binary_configuration import Platform, ToolkitClaim, ToolkitSource
-from binary_checks.model.requires_dist import applicable
+from binary_checks.model import (
+    Answer,
+    CudaReport,
+    Edge,
+    ObjectFile,
+    Package,
+    Platform,
+    TargetSystem,
+    ToolkitClaim,
+    ToolkitSource,
+    applicable,
+)
 
 if TYPE_CHECKING:  # importing the grammar takes time
     from packaging.requirements import Requirement

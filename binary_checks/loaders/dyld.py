@@ -16,8 +16,15 @@ from binary_checks.loaders.loader import (
     SearchResult,
     Steps,
 )
-from binary_checks.model import Kind, MachOFile, Package, Rule, TargetSystem
-from binary_checks.model.linkage import expand_load_path, normalise
+from binary_checks.model import (
+    Kind,
+    MachOFile,
+    Package,
+    Rule,
+    TargetSystem,
+    expand_load_path,
+    normalise,
+)
 
 _RPATH = "@rpath/"  # replaced by each run path (dyld(1))
 # The interpreter's library, in a framework build or a shared build.

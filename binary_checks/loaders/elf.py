@@ -37,9 +37,10 @@ from binary_checks.model import (
     TargetSystem,
     UnexploredSymbols,
     UnresolvedSymbol,
+    expand,
+    function_of,
+    is_other_abi,
 )
-from binary_checks.model.linkage import expand
-from binary_checks.model.mangling import function_of, is_other_abi
 
 # Finding libraries. The rules that differ between glibc and musl are in modules of these names.
 

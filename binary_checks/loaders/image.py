@@ -21,8 +21,9 @@ from binary_checks.model import (
     TargetSystem,
     UnexploredSymbols,
     UnresolvedSymbol,
+    is_extension,
+    parse_extension_name,
 )
-from binary_checks.model.python_modules import is_extension, parse_extension_name
 
 # The interpreter that imports an extension module.
 

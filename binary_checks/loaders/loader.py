@@ -10,8 +10,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from binary_checks.errors import TooLarge
 from binary_checks.loaders.file_layout import FileLayout
-from binary_checks.model import Dependency, Edge, ElfFile, ObjectFile, Rule, TargetSystem
-from binary_checks.model.linkage import expand
+from binary_checks.model import Dependency, Edge, ElfFile, ObjectFile, Rule, TargetSystem, expand
 
 # The protocol of a loader, and the limit on its work.
 

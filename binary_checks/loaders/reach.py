@@ -27,9 +27,9 @@ from binary_checks.model import (
     ObjectFile,
     Package,
     UnknownSymbols,
+    find_names_in_extras,
+    is_extension,
 )
-from binary_checks.model.python_modules import is_extension
-from binary_checks.model.requires_dist import find_names_in_extras
 from binary_checks.wording.sentences import name_first
 
 _LOADED = (Kind.SHARED, Kind.EXECUTABLE)

@@ -32,25 +32,25 @@ from binary_checks.knowledge.loading import is_for_others
 from binary_checks.knowledge.python_libraries import ModuleFiles
 from binary_checks.loaders.file_layout import relocate
 from binary_checks.model import (
+    ANY_SYSTEM,
+    Directories,
     Edge,
+    FamilyOpener,
+    GivenFamilies,
     Linkage,
+    MisfitVersion,
     Package,
     Rule,
     TargetSystem,
     UnexploredSymbols,
     UnresolvedSymbol,
-)
-from binary_checks.model.linkage import (
-    Directories,
-    FamilyOpener,
-    GivenFamilies,
+    applicable,
     directories,
+    is_extension,
     leaves_prefix,
+    names_required,
+    namespace_of,
 )
-from binary_checks.model.mangling import namespace_of
-from binary_checks.model.packages import ANY_SYSTEM
-from binary_checks.model.python_modules import is_extension
-from binary_checks.model.requires_dist import MisfitVersion, applicable, names_required
 from binary_checks.python_code.named_files import LoadingWords
 
 # Match given packages with requirements.

@@ -31,9 +31,18 @@ from importlib import import_module
 from typing import NamedTuple, Protocol, cast
 
 from binary_checks.errors import MalformedError, TooLarge, Unavailable
-from binary_checks.model import Format, MalformedObject, ObjectFile, StaticArchive, UnreadObject
-from binary_checks.model.objects import format_of_name
-from binary_checks.model.protocols import NOTHING_SEEN, ByteSource, Observations, Plan
+from binary_checks.model import (
+    NOTHING_SEEN,
+    ByteSource,
+    Format,
+    MalformedObject,
+    ObjectFile,
+    Observations,
+    Plan,
+    StaticArchive,
+    UnreadObject,
+    format_of_name,
+)
 from binary_checks.objects.byte_source import DeviceAllowance, LimitedSource
 from binary_checks.objects.strings import NumpyScanner, add_build, is_loadable, is_searched
 

@@ -24,11 +24,12 @@ from binary_checks.model import (
     DeviceFault,
     Format,
     Kind,
+    Observations,
+    Plan,
     StaticArchive,
     UnreadObject,
+    names_old_abi,
 )
-from binary_checks.model.mangling import names_old_abi
-from binary_checks.model.protocols import Observations, Plan
 from binary_checks.objects.byte_source import LimitedSource
 from binary_checks.objects.device.sections import (
     RELOCATABLE,

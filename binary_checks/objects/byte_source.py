@@ -13,7 +13,7 @@ from threading import Lock
 from typing import Final
 
 from binary_checks.errors import MalformedError, TooLarge
-from binary_checks.model.protocols import ByteSource
+from binary_checks.model import ByteSource
 
 _MOST_UNPACKED: Final = 32 << 30  # bytes per package; cuDNN's engines unpack to 6 billion
 # Bytes of symbol tables and notes of cubins per package; torch's have 47 MB.

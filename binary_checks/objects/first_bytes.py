@@ -17,9 +17,9 @@ from binary_checks.model import (
     MalformedObject,
     ObjectFile,
     PeFile,
+    ReadObject,
     UnreadObject,
 )
-from binary_checks.model.protocols import ReadObject
 from binary_checks.objects import expect, recognise, refuse
 from binary_checks.objects.byte_source import Head, LimitedSource
 

@@ -16,8 +16,15 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from binary_checks.knowledge.linked_libraries import ANCHORS, is_telling
-from binary_checks.model import Kind, NumpyBuild, ObjectFile, OpenedNames
-from binary_checks.model.protocols import ByteSource, Observations, ReadObject
+from binary_checks.model import (
+    ByteSource,
+    Kind,
+    NumpyBuild,
+    ObjectFile,
+    Observations,
+    OpenedNames,
+    ReadObject,
+)
 from binary_checks.objects.byte_source import LimitedSource, find_within, intersect, merge
 from binary_checks.objects.device.scanner import DeviceScanner
 

@@ -8,11 +8,11 @@ from functools import cache
 from pathlib import Path
 
 from binary_checks.errors import PackageError
-from binary_checks.model.objects import Format
-from binary_checks.model.packages import Package
-from binary_checks.model.protocols import (
+from binary_checks.model import (
     ContentRequest,
+    Format,
     ObjectReader,
+    Package,
     PackageKind,
     Preview,
     Progress,

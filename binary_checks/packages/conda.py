@@ -14,26 +14,28 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from binary_checks.errors import PackageError
-from binary_checks.model.objects import (
+from binary_checks.model import (
+    BuildPath,
+    CondaPackage,
+    CondaPath,
+    ContentStore,
     ElfFile,
     Format,
+    Layout,
     MachOFile,
     MalformedObject,
+    Member,
     ObjectFile,
-    UnreadObject,
-    format_of_name,
-    object_kinds,
-)
-from binary_checks.model.packages import BuildPath, CondaPackage, CondaPath, Layout, Member
-from binary_checks.model.protocols import (
-    ContentStore,
     ObjectReader,
     Preview,
     Progress,
     ReadObject,
     Tree,
+    UnreadObject,
     Visited,
     VisitRequest,
+    format_of_name,
+    object_kinds,
 )
 from binary_checks.packages.conda_index import INDEX, Index, find_layout, parse_json, read_claims
 from binary_checks.packages.distributions import pick

@@ -14,15 +14,15 @@ from typing import Any, NamedTuple
 
 from binary_checks.errors import PackageError
 from binary_checks.knowledge.tags import find_minimum, name_of
-from binary_checks.model.packages import (
+from binary_checks.model import (
     ANY_SYSTEM,
     Claims,
     Layout,
     Member,
     PythonClaim,
     SystemClaim,
+    Visited,
 )
-from binary_checks.model.protocols import Visited
 
 INDEX = "info/index.json"
 _MOST_VALUES = 2_000_000  # values in one file; each takes up to a hundred bytes once it is parsed

@@ -9,15 +9,18 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from binary_checks.errors import PackageError
-from binary_checks.model.objects import MalformedObject, ObjectFile, UnreadObject
-from binary_checks.model.packages import LinkedPackage, Member
-from binary_checks.model.protocols import (
+from binary_checks.model import (
     ContentStore,
+    LinkedPackage,
+    MalformedObject,
+    Member,
+    ObjectFile,
     ObjectReader,
     Preview,
     Progress,
     Tree,
     TreeEntry,
+    UnreadObject,
     Visited,
     VisitRequest,
 )

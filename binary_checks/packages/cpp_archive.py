@@ -17,36 +17,32 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from binary_checks.errors import GatherError, PackageError
-from binary_checks.model.objects import (
-    Format,
-    MachOFile,
-    MalformedObject,
-    ObjectFile,
-    PeFile,
-    StaticArchive,
-    UnreadObject,
-    object_kinds,
-)
-from binary_checks.model.packages import (
+from binary_checks.model import (
     BuildFiles,
     Claims,
     CmakePackage,
+    ContentStore,
     CppArchive,
+    Format,
     Headers,
     Layout,
-    StatedBuild,
-    SystemClaim,
-    UnreadCode,
-)
-from binary_checks.model.protocols import (
-    ContentStore,
+    MachOFile,
+    MalformedObject,
+    ObjectFile,
     ObjectReader,
+    PeFile,
     Preview,
     Progress,
+    StatedBuild,
+    StaticArchive,
+    SystemClaim,
     Tree,
     TreeEntry,
+    UnreadCode,
+    UnreadObject,
     Visited,
     VisitRequest,
+    object_kinds,
 )
 from binary_checks.packages.distributions import pick
 from binary_checks.trees.members import find_formats

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import NamedTuple
 
-from binary_checks.model.packages import (
+from binary_checks.model import (
     BuildFiles,
     Headers,
     LostInclude,

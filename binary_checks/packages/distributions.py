@@ -13,15 +13,20 @@ from typing import Any, NamedTuple, TypeVar
 from packaging.tags import Tag
 
 from binary_checks.knowledge.tags import read_claims
-from binary_checks.model.objects import MalformedObject, ObjectFile, StaticArchive, UnreadObject
-from binary_checks.model.packages import Distribution, Layout, RecordRow
-from binary_checks.model.protocols import (
+from binary_checks.model import (
     ContentStore,
+    Distribution,
+    Layout,
+    MalformedObject,
+    ObjectFile,
     ObjectReader,
     Progress,
     ReadObject,
+    RecordRow,
+    StaticArchive,
     Tree,
     TreeEntry,
+    UnreadObject,
     Visited,
     VisitRequest,
 )

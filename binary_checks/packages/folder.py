@@ -10,34 +10,32 @@ from typing import Any, TypeVar
 from packaging.tags import Tag
 
 from binary_checks.errors import PackageError
-from binary_checks.model.objects import (
+from binary_checks.model import (
+    Claims,
+    ContentStore,
     ElfFile,
+    ExtensionName,
+    Layout,
     MachOFile,
     MalformedObject,
     ObjectFile,
-    PeFile,
-    UnreadObject,
-    format_of_name,
-)
-from binary_checks.model.packages import (
-    Claims,
-    Layout,
     ObjectFolder,
-    Package,
-    PythonClaim,
-    SystemClaim,
-)
-from binary_checks.model.protocols import (
-    ContentStore,
     ObjectReader,
+    Package,
+    PeFile,
     Preview,
     Progress,
+    PythonClaim,
+    SystemClaim,
     Tree,
     TreeEntry,
+    UnreadObject,
     Visited,
     VisitRequest,
+    format_of_name,
+    is_extension,
+    parse_extension_name,
 )
-from binary_checks.model.python_modules import ExtensionName, is_extension, parse_extension_name
 from binary_checks.packages.distributions import InstallTarget, pick, read_members
 from binary_checks.trees.loose_file import begins_object
 from binary_checks.trees.members import find_formats

@@ -10,24 +10,22 @@ from typing import NamedTuple
 from packaging.utils import canonicalize_name
 
 from binary_checks.errors import PackageError
-from binary_checks.model.packages import (
+from binary_checks.model import (
+    ContentStore,
     InstalledPackage,
     Layout,
     Member,
-    RecordRow,
-    decode_hash,
-    hash_record,
-    is_installers,
-)
-from binary_checks.model.protocols import (
-    ContentStore,
     ObjectReader,
     Preview,
     Progress,
+    RecordRow,
     Tree,
     TreeEntry,
     Visited,
     VisitRequest,
+    decode_hash,
+    hash_record,
+    is_installers,
 )
 from binary_checks.packages import distributions as wheel_texts
 from binary_checks.packages.distributions import (

@@ -6,15 +6,16 @@ from collections.abc import Callable
 from pathlib import PurePath
 
 from binary_checks.errors import PackageError
-from binary_checks.model.objects import format_of_name
-from binary_checks.model.packages import Layout, SingleObject
-from binary_checks.model.protocols import (
+from binary_checks.model import (
     ContentStore,
+    Layout,
     ObjectReader,
     Preview,
     Progress,
+    SingleObject,
     Tree,
     VisitRequest,
+    format_of_name,
 )
 from binary_checks.packages.folder import assemble
 from binary_checks.trees.loose_file import LooseFile

@@ -8,8 +8,7 @@ from packaging.tags import Tag, parse_tag
 from packaging.utils import canonicalize_name
 
 from binary_checks.errors import PackageError
-from binary_checks.model.packages import UnpackedWheel
-from binary_checks.model.protocols import ContentStore, ObjectReader, Preview, Progress, Tree
+from binary_checks.model import ContentStore, ObjectReader, Preview, Progress, Tree, UnpackedWheel
 from binary_checks.packages import distributions
 from binary_checks.packages.distributions import DIST_INFO, Headers
 from binary_checks.packages.wheel import Title, find_dist_info, read_contents

@@ -12,16 +12,18 @@ from packaging.utils import parse_wheel_filename
 
 from binary_checks.errors import PackageError
 from binary_checks.knowledge.tags import read_python
-from binary_checks.model import Layout, PythonClaim
-from binary_checks.model.packages import Distribution, Wheel
-from binary_checks.model.protocols import (
+from binary_checks.model import (
     ContentStore,
+    Distribution,
+    Layout,
     ObjectReader,
     Preview,
     Progress,
+    PythonClaim,
     Tree,
     Visited,
     VisitRequest,
+    Wheel,
 )
 from binary_checks.packages.distributions import (
     DIST_INFO,

@@ -1,7 +1,6 @@
 """Places where packages run, with their installers, sandboxes and processes."""
 
-from binary_checks.model import Package
-from binary_checks.model.places import Place
+from binary_checks.model import Package, Place
 from binary_checks.places.conda_prefix import CondaPlace, LinkedPlace
 from binary_checks.places.existing import InstalledPlace, PrefixPlace, find_python, list_folders
 from binary_checks.places.host_place import HostPlace, NoPlace, PlaceSettings

@@ -10,9 +10,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from binary_checks.errors import GatherError, NotApplicable, NothingNamed, Unavailable
-from binary_checks.model import InstallReport, Package
-from binary_checks.model.packages import CondaPackage, LinkedPackage
-from binary_checks.model.places import Conditions, ProbeAnswer, TargetPython
+from binary_checks.model import (
+    CondaPackage,
+    Conditions,
+    InstallReport,
+    LinkedPackage,
+    Package,
+    ProbeAnswer,
+    TargetPython,
+)
 from binary_checks.places.channels import ChannelAnswer, ask_channels
 from binary_checks.places.existing import InstalledPlace, find_python
 from binary_checks.places.host_place import HostPlace, hash_file

@@ -24,7 +24,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 
 from binary_checks.errors import GatherError, Unavailable
-from binary_checks.model.places import CleanSystem, LoaderAnswer
+from binary_checks.model import CleanSystem, LoaderAnswer
 from binary_checks.places.limits import Limits, choose_memory
 from binary_checks.places.processes import Conversation, ProcessResult, run_process
 from binary_checks.places.sandbox import ask_python

@@ -16,9 +16,17 @@ from urllib.parse import unquote
 from packaging.utils import canonicalize_name, canonicalize_version
 
 from binary_checks.errors import GatherError, NothingNamed, Unavailable
-from binary_checks.model import Ending, InstalledPackage, Package, Wheel
-from binary_checks.model.places import Conditions, InstalledFolders, TargetPython
-from binary_checks.model.requires_dist import applies, read_requirement
+from binary_checks.model import (
+    Conditions,
+    Ending,
+    InstalledFolders,
+    InstalledPackage,
+    Package,
+    TargetPython,
+    Wheel,
+    applies,
+    read_requirement,
+)
 from binary_checks.places.host_place import HostPlace, PlaceSettings, compare
 from binary_checks.places.running import require_fit, run_probe
 from binary_checks.places.sandbox import Sandbox, is_below

@@ -17,16 +17,20 @@ from types import TracebackType
 from typing import ClassVar, TypeVar
 
 from binary_checks.errors import BinaryChecksError, NotApplicable, Unavailable
-from binary_checks.model import InstallReport, Package, Wheel
-from binary_checks.model.packages import WRITTEN_BY_INSTALLERS, Claims, decode_hash
-from binary_checks.model.places import (
+from binary_checks.model import (
+    WRITTEN_BY_INSTALLERS,
+    Claims,
     CleanSystem,
     Conditions,
     InstalledFolders,
+    InstallReport,
     LoaderAnswer,
+    Package,
     PlaceName,
     ProbeAnswer,
     TargetPython,
+    Wheel,
+    decode_hash,
 )
 from binary_checks.places.limits import Limits
 from binary_checks.places.running import identify, run_probe

@@ -24,18 +24,27 @@ import packaging
 from packaging.tags import Tag, compatible_tags, cpython_tags
 
 from binary_checks.errors import BinaryChecksError, GatherError, NothingNamed, Unavailable
-from binary_checks.model import Ending, InstalledPackage, InstallReport, Kind, Package, Wheel
-from binary_checks.model.packages import ANY_SYSTEM, Claims, CondaLike, SystemClaim
-from binary_checks.model.places import (
+from binary_checks.model import (
+    ANY_SYSTEM,
     RELATIVE,
+    Claims,
     CleanSystem,
+    CondaLike,
     Conditions,
+    Ending,
     InstalledFolders,
+    InstalledPackage,
+    InstallReport,
+    Kind,
     LoaderAnswer,
+    Package,
     ProbeAnswer,
+    SystemClaim,
     TargetPython,
+    Wheel,
+    applies,
+    read_requirement,
 )
-from binary_checks.model.requires_dist import applies, read_requirement
 from binary_checks.places.containers import (
     WORK,
     Container,
@@ -63,7 +72,7 @@ from binary_checks.places.running import OPTIONS, judge_end, limit, read_target,
 from binary_checks.places.sandbox import find_devices
 from binary_checks.places.unpacked import RefusedMember, unpack
 from binary_checks.places.venv import require_wheels
-from binary_checks.profile.toml_values import parse_toml
+from binary_checks.profile import parse_toml
 from binary_checks.trees import open_tree
 
 # The choice of an image: a reference is used unchanged; ``oldest`` and ``newest`` select an image.

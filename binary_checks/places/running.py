@@ -15,8 +15,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.tags import Tag, compatible_tags, cpython_tags, parse_tag, platform_tags
 
 from binary_checks.errors import GatherError, Unavailable
-from binary_checks.model import Ending, Wheel
-from binary_checks.model.places import Conditions, ProbeAnswer, TargetPython
+from binary_checks.model import Conditions, Ending, ProbeAnswer, TargetPython, Wheel
 from binary_checks.places.limits import Limits, limit_forks
 from binary_checks.places.processes import (
     DISCONNECTED,

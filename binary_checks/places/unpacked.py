@@ -19,10 +19,17 @@ from hashlib import sha256
 from pathlib import Path
 
 from binary_checks.errors import BrokenDataError, GatherError, Unavailable
-from binary_checks.model import InstallReport, Package
-from binary_checks.model.packages import CppArchive, Member
-from binary_checks.model.places import Place
-from binary_checks.model.protocols import ObjectReader, ReadObject, Tree, TreeEntry
+from binary_checks.model import (
+    CppArchive,
+    InstallReport,
+    Member,
+    ObjectReader,
+    Package,
+    Place,
+    ReadObject,
+    Tree,
+    TreeEntry,
+)
 from binary_checks.places.host_place import HostPlace, PlaceSettings
 from binary_checks.places.sandbox import SYSTEM, find_visible, is_below
 from binary_checks.trees import open_tree

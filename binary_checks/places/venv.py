@@ -9,9 +9,16 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from binary_checks.errors import GatherError, Unavailable
-from binary_checks.model import InstallReport, Package, Wheel
-from binary_checks.model.places import InstalledFolders, TargetPython
-from binary_checks.model.requires_dist import applies, read_requirement, require_names
+from binary_checks.model import (
+    InstalledFolders,
+    InstallReport,
+    Package,
+    TargetPython,
+    Wheel,
+    applies,
+    read_requirement,
+    require_names,
+)
 from binary_checks.places.host_place import Differences, HostPlace, PlaceSettings, compare
 from binary_checks.places.index_settings import make_installer_environment
 from binary_checks.places.installers import (

@@ -22,13 +22,12 @@ from binary_checks.errors import (
     Unavailable,
 )
 from binary_checks.lines import cut, one_line
-from binary_checks.model.places import PlaceName, read_place
-from binary_checks.model.protocols import Source
+from binary_checks.model import PlaceName, Source, read_place
 from binary_checks.packages.installed import LABEL
 from binary_checks.plugin.failures import usage_error
 from binary_checks.plugin.options import COMMAND_INI, find_program
 from binary_checks.plugin.screen import progress_line
-from binary_checks.profile.reading import Profile
+from binary_checks.profile import Profile
 from binary_checks.sources.file import explain, suggest_requirement
 from binary_checks.sources.release import RELEASE
 from binary_checks.sources.remote import UnresolvedSource

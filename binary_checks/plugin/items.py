@@ -13,8 +13,7 @@ from binary_checks.errors import CheckError, GatherError, PackageError
 from binary_checks.examination.examination import Examination
 from binary_checks.examination.judging import Case, Verdict, unreachable, unreadable
 from binary_checks.lines import cut, one_line
-from binary_checks.model import Entry, Level, Outcome
-from binary_checks.model.run_results import NATIVE_FAMILIES, UNREADABLE
+from binary_checks.model import NATIVE_FAMILIES, UNREADABLE, Entry, Level, Outcome
 from binary_checks.plugin.failures import (
     ProblemsAccepted,
     ProblemsFound,

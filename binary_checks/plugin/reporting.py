@@ -35,10 +35,19 @@ from binary_checks.examination.examination import Examination
 from binary_checks.examination.facts import Facts
 from binary_checks.examination.judging import Verdict
 from binary_checks.lines import MOST, MOST_OF_A_RUN, cut, one_line
-from binary_checks.model import Entry, Linkage, Outcome, Package, PackageIdentity, RunResult
-from binary_checks.model.binary_configuration import BinaryConfiguration, LinkedLibraries
-from binary_checks.model.outcomes import choose_exit_code
-from binary_checks.model.published import Provenance, PublishedFile
+from binary_checks.model import (
+    BinaryConfiguration,
+    Entry,
+    Linkage,
+    LinkedLibraries,
+    Outcome,
+    Package,
+    PackageIdentity,
+    Provenance,
+    PublishedFile,
+    RunResult,
+    choose_exit_code,
+)
 from binary_checks.plugin.failures import (
     FailureText,
     ProblemsAccepted,
@@ -58,7 +67,7 @@ from binary_checks.plugin.session import (
     no_such_check,
     profile_and_checks,
 )
-from binary_checks.profile.reading import announce, format_left_out, identify_profile
+from binary_checks.profile import announce, format_left_out, identify_profile
 from binary_checks.reports.explanation import abridge, advice, explain, explain_family, find_page
 from binary_checks.reports.family_table import find_differences, summarise
 from binary_checks.reports.known_list import describe_written

@@ -14,7 +14,7 @@ from typing import TextIO
 import pytest
 
 from binary_checks.lines import one_line
-from binary_checks.model.protocols import Progress
+from binary_checks.model import Progress
 from binary_checks.reports.terminal import PageLayout, elide
 
 PATIENCE = 1.0  # seconds before a progress line appears

@@ -26,9 +26,17 @@ from binary_checks.examination.settings import RunSettings
 from binary_checks.gather.companions import Companions
 from binary_checks.knowledge.configurations import VariableReading, read_given, read_variables
 from binary_checks.lines import cut, one_line
-from binary_checks.model import Entry, Outcome, PackageIdentity, RunResult, SecondOpinion
-from binary_checks.model.binary_configuration import StatedConfiguration
-from binary_checks.model.run_results import UNREADABLE, KnownListIdentity, PackageResult
+from binary_checks.model import (
+    UNREADABLE,
+    Entry,
+    KnownListIdentity,
+    Outcome,
+    PackageIdentity,
+    PackageResult,
+    RunResult,
+    SecondOpinion,
+    StatedConfiguration,
+)
 from binary_checks.plugin.arguments import (
     Named,
     Placing,
@@ -40,21 +48,19 @@ from binary_checks.plugin.arguments import (
 from binary_checks.plugin.failures import usage_error
 from binary_checks.plugin.options import COMMAND_INI, find_program
 from binary_checks.plugin.screen import progress_line
-from binary_checks.profile.known import (
+from binary_checks.profile import (
+    ACCEPT,
     CellAxes,
     KnownProblem,
-    is_follow_up,
-    read_cell,
-    read_known_list,
-)
-from binary_checks.profile.reading import (
-    ACCEPT,
     Profile,
     enable_thorough,
     find_profile,
     format_few,
+    is_follow_up,
     leave_out_code,
     load_profile,
+    read_cell,
+    read_known_list,
     validate,
 )
 from binary_checks.reports.ledger import Ledger

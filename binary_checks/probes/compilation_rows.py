@@ -8,9 +8,7 @@ from typing import Any, Final
 
 from binary_checks.knowledge.cuda import find_architectures
 from binary_checks.knowledge.device_code import EM_CUDA, read_flags
-from binary_checks.model import Package
-from binary_checks.model.places import Place
-from binary_checks.model.probes import Compilation
+from binary_checks.model import Compilation, Package, Place
 
 # fields of an ELF header: magic, ABI version, machine, flags
 _HEAD: Final = Struct("<4s4xB9xH28xI12x")

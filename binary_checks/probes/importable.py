@@ -7,8 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import PurePosixPath
 
 from binary_checks.errors import NotApplicable
-from binary_checks.model import Kind, ObjectFile, Package
-from binary_checks.model.python_modules import is_extension, parse_extension_name
+from binary_checks.model import Kind, ObjectFile, Package, is_extension, parse_extension_name
 
 # Other top-level folders that are often packaged by mistake and have additional requirements.
 _ASIDE = frozenset(

@@ -17,13 +17,14 @@ from typing import Any
 from binary_checks.declaring import Check, Gatherer, Option
 from binary_checks.errors import ProfileError
 from binary_checks.files import read_named
-from binary_checks.model import Level, ProfileIdentity
-from binary_checks.model.requests import (
+from binary_checks.model import (
     REQUESTS,
     Code,
     ConsumerRequest,
     DeviceCodeRequest,
     GpuRequest,
+    Level,
+    ProfileIdentity,
     Request,
 )
 from binary_checks.profile.known import CellAxes, KnownProblem, read_known_problems

@@ -25,7 +25,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from binary_checks.model.python_modules import ModuleNames
+from binary_checks.model import ModuleNames
 
 _ENCODINGS = frozenset(
     {"utf-8", "utf8", "utf-8-sig", "iso-8859-1", "latin1", "ascii", "us-ascii"}

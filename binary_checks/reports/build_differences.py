@@ -6,12 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from binary_checks.lines import MOST_OF_A_RUN, cut, one_line
-from binary_checks.model.run_results import (
-    BuildComparison,
-    DifferenceLine,
-    NotCompared,
-    Severity,
-)
+from binary_checks.model import BuildComparison, DifferenceLine, NotCompared, Severity
 from binary_checks.reports.markdown import format_code
 
 _NAMES = {

@@ -10,9 +10,7 @@ from functools import cache
 from typing import Any
 
 from binary_checks.declaring import FAMILIES, Check, Documentation, find_checks
-from binary_checks.model import CheckText
-from binary_checks.model.requests import Request
-from binary_checks.model.run_results import UNREADABLE
+from binary_checks.model import UNREADABLE, CheckText, Request
 from binary_checks.options import Program
 
 DOCUMENTATION = "https://binary-checks.readthedocs.io/en/stable"

@@ -7,8 +7,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from binary_checks.lines import LONGEST, MOST, MOST_OF_A_RUN, cut, one_line
-from binary_checks.model import Entry, Note, Outcome, PackageIdentity, PackageResult, RunResult
-from binary_checks.model.outcomes import GAPS, GOOD_OUTCOMES
+from binary_checks.model import (
+    GAPS,
+    GOOD_OUTCOMES,
+    Entry,
+    Note,
+    Outcome,
+    PackageIdentity,
+    PackageResult,
+    RunResult,
+)
 from binary_checks.wording.problem_lines import (
     accepted_line,
     finding_line,

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
 from binary_checks.lines import one_line
-from binary_checks.model import Level
-from binary_checks.model.run_results import CheckResult, PackageResult
+from binary_checks.model import CheckResult, Level, PackageResult
 from binary_checks.wording.problem_lines import ProblemGroup, group_line, group_problems
 
 

@@ -11,8 +11,7 @@ from itertools import islice
 from typing import TextIO
 
 from binary_checks.lines import cut, one_line
-from binary_checks.model import CheckText, Level, PackageResult, RunResult
-from binary_checks.model.outcomes import BROKE
+from binary_checks.model import BROKE, CheckText, Level, PackageResult, RunResult
 from binary_checks.reports.explanation import advice
 from binary_checks.reports.faults import Fault, fold
 from binary_checks.reports.verdict_texts import list_unjudged

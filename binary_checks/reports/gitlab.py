@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from typing import Any, TextIO
 
 from binary_checks.lines import one_line
-from binary_checks.model import Level, RunResult
-from binary_checks.model.outcomes import BROKE
+from binary_checks.model import BROKE, Level, RunResult
 from binary_checks.reports.faults import fold
 from binary_checks.reports.verdict_texts import list_unjudged
 

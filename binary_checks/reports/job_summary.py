@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TextIO
 
-from binary_checks.model import Entry, Outcome, PackageResult, RunResult
-from binary_checks.model.outcomes import BROKE, Fitness
+from binary_checks.model import BROKE, Entry, Fitness, Outcome, PackageResult, RunResult
 from binary_checks.reports import markdown
 from binary_checks.reports.verdict_texts import count_verdicts
 

@@ -10,8 +10,7 @@ from typing import TextIO
 
 from binary_checks.lines import one_line
 from binary_checks.model import PackageResult, Problem, RunResult
-from binary_checks.profile.known import TABLE, KnownProblem, escape_glob, is_follow_up
-from binary_checks.profile.toml_values import quote_toml
+from binary_checks.profile import TABLE, KnownProblem, escape_glob, is_follow_up, quote_toml
 
 name = "known"
 of_facts = False

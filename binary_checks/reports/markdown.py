@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from typing import TextIO
 
 from binary_checks.lines import one_line
-from binary_checks.model import CheckText, Outcome, PackageResult, RunResult
-from binary_checks.model.outcomes import BROKE
+from binary_checks.model import BROKE, CheckText, Outcome, PackageResult, RunResult
 from binary_checks.reports.faults import Fault, fault_line, fold
 from binary_checks.wording.problem_lines import accepted_line, summarise_gap
 

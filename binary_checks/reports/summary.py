@@ -23,27 +23,26 @@ from binary_checks.knowledge.inventory import (
 )
 from binary_checks.knowledge.tags import LowestTag, find_lowest_tags
 from binary_checks.model import (
+    BinaryConfiguration,
+    CubinGroup,
     DeviceCode,
     DeviceContainers,
+    DeviceDetails,
     DeviceFile,
     DeviceLinking,
     DeviceTarget,
     Distribution,
     ElfFile,
     Linkage,
+    LinkedLibraries,
+    ObjectDetails,
     ObjectFile,
     Package,
     PeFile,
-    StaticArchive,
-)
-from binary_checks.model.binary_configuration import BinaryConfiguration, LinkedLibraries
-from binary_checks.model.device import (
-    CubinGroup,
-    DeviceDetails,
-    ObjectDetails,
     PtxGroup,
+    StaticArchive,
+    is_extension,
 )
-from binary_checks.model.python_modules import is_extension
 from binary_checks.wording.sentences import describe_configuration, describe_linked
 
 _WIDTH = 14  # characters of a heading

@@ -15,14 +15,15 @@ from typing import TextIO
 
 from binary_checks.lines import MOST, MOST_OF_A_RUN, cut, one_line
 from binary_checks.model import (
+    BROKE,
     CheckText,
     Entry,
+    Fitness,
     Level,
     PackageResult,
     RunResult,
 )
-from binary_checks.model.outcomes import BROKE, Fitness
-from binary_checks.profile.known import is_follow_up
+from binary_checks.profile import is_follow_up
 from binary_checks.reports.explanation import remedy
 from binary_checks.reports.faults import Fault, fault_line, fold, shell_path
 from binary_checks.reports.ledger import ACCEPTING

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from binary_checks.errors import ProfileError
-from binary_checks.model.protocols import Source
+from binary_checks.model import Source
 from binary_checks.sources import conda_channel, file, installed, requirement
 from binary_checks.sources import folder as folder_source
 from binary_checks.sources import remote as url

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from binary_checks.errors import GatherError, ProfileError, Unavailable
-from binary_checks.model.published import Provenance
+from binary_checks.model import Provenance
 from binary_checks.sources.remote import Found, RemoteSource, share_found
 from binary_checks.sources.surroundings import Surroundings
 

@@ -16,11 +16,11 @@ from pathlib import Path
 
 from binary_checks import packages, trees
 from binary_checks.errors import BinaryChecksError, GatherError, ProfileError
-from binary_checks.model.packages import Package
-from binary_checks.model.protocols import (
+from binary_checks.model import (
     ContentRequest,
     Neighbours,
     ObjectReader,
+    Package,
     Preview,
     Progress,
     Reading,

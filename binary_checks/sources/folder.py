@@ -11,8 +11,7 @@ from pathlib import Path
 
 from binary_checks import packages, trees
 from binary_checks.errors import ProfileError
-from binary_checks.model.packages import Package
-from binary_checks.model.protocols import Tree
+from binary_checks.model import Package, Tree
 from binary_checks.sources.file import OpenedSource, explain, explain_folder
 from binary_checks.sources.surroundings import Surroundings
 

@@ -11,8 +11,7 @@ from pathlib import Path
 from packaging.utils import canonicalize_name
 
 from binary_checks.errors import PackageError, ProfileError
-from binary_checks.model.packages import Package
-from binary_checks.model.protocols import Neighbours, ObjectReader, Tree
+from binary_checks.model import Neighbours, ObjectReader, Package, Tree
 from binary_checks.packages import conda_record, installed
 from binary_checks.packages.distributions import DIST_INFO
 from binary_checks.packages.installed import LABEL

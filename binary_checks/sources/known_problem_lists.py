@@ -26,8 +26,8 @@ from binary_checks.files import (
     written_beside,
 )
 from binary_checks.lines import one_line
-from binary_checks.model.run_results import KnownListIdentity
-from binary_checks.profile.known import LARGEST_LIST, LIST, KnownList, KnownProblem, read_known_list
+from binary_checks.model import KnownListIdentity
+from binary_checks.profile import LARGEST_LIST, LIST, KnownList, KnownProblem, read_known_list
 
 if TYPE_CHECKING:
     from binary_checks.web.transport import WebAnswer

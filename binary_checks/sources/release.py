@@ -9,10 +9,10 @@ from pathlib import Path
 
 from binary_checks.errors import GatherError, PackageError, ProfileError
 from binary_checks.files import read_named
-from binary_checks.model.packages import Package
-from binary_checks.model.protocols import (
+from binary_checks.model import (
     ContentRequest,
     ObjectReader,
+    Package,
     Preview,
     Progress,
     Reading,

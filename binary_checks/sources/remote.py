@@ -19,18 +19,21 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from binary_checks import trees
 from binary_checks.errors import GatherError, NotThere, ProfileError, Unavailable
 from binary_checks.files import name_cache_folder, remove_oldest, take_turns
-from binary_checks.model.objects import Format, object_kinds
-from binary_checks.model.packages import CondaPackage, Package, Wheel
-from binary_checks.model.protocols import (
+from binary_checks.model import (
+    CondaPackage,
     ContentRequest,
+    Format,
     ObjectReader,
+    Package,
     Preview,
     Progress,
+    Provenance,
     Reading,
     RemoteFile,
     Tree,
+    Wheel,
+    object_kinds,
 )
-from binary_checks.model.published import Provenance
 from binary_checks.sources.file import OpenedSource
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from packaging.utils import (
 from packaging.version import InvalidVersion, Version
 
 from binary_checks.errors import ProfileError
-from binary_checks.model.published import Provenance
+from binary_checks.model import Provenance
 from binary_checks.sources.remote import Found, RemoteSource, look_at, share_found
 from binary_checks.sources.surroundings import Surroundings
 

@@ -8,11 +8,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from binary_checks.model.packages import Package
-from binary_checks.model.protocols import (
+from binary_checks.model import (
     ContentRequest,
     Neighbours,
     ObjectReader,
+    Package,
     Preview,
     Progress,
     Reading,

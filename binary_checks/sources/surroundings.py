@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from packaging.tags import Tag
 
     from binary_checks.indexes.index_places import IndexPlaces
-    from binary_checks.model.protocols import Progress
+    from binary_checks.model import Progress
     from binary_checks.places.existing import Folders
     from binary_checks.places.sandbox import Sandbox
     from binary_checks.web.client import Client

@@ -6,8 +6,7 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from binary_checks.model import Interpreter
-from binary_checks.model.packages import PYTHON_3, PythonClaim, is_python_2
+from binary_checks.model import PYTHON_3, Interpreter, PythonClaim, is_python_2
 from binary_checks.systems.libraries import Version, names_of, parse_version, read_committed
 
 # The DLLs next to python.exe on Windows, and their exports.

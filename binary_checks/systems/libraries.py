@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
 
-from binary_checks.model.system import Policy, SystemLibrary
+from binary_checks.model import Policy, SystemLibrary
 
 # Reading the committed data files.
 

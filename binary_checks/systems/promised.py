@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from binary_checks.errors import NotApplicable, Unavailable
-from binary_checks.model import Policy, SystemLibrary, TargetSystem
-from binary_checks.model.packages import ANY_SYSTEM, Claims, SystemClaim
+from binary_checks.model import ANY_SYSTEM, Claims, Policy, SystemClaim, SystemLibrary, TargetSystem
 from binary_checks.systems.interpreters import Interpreters, format_interpreter, interpreter_of
 from binary_checks.systems.libraries import (
     api_sets,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from binary_checks.errors import PackageError, Unavailable
-from binary_checks.model.protocols import Tree
+from binary_checks.model import Tree
 from binary_checks.trees import conda, folder, loose_file, tar_tree
 from binary_checks.trees.file_bytes import PackageBytes, open_bytes
 from binary_checks.trees.tar_tree import TarTree

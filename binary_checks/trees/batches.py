@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 
-from binary_checks.model.protocols import Progress, TreeEntry, Visited
+from binary_checks.model import Progress, TreeEntry, Visited
 
 _SIZE = 8 << 20  # bytes of members that a thread reads in one task
 _THREADS = 4  # more threads would only wait for the interpreter's lock

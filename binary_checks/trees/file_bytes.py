@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 from binary_checks.errors import GatherError, PackageError, Unavailable
 
 if TYPE_CHECKING:
-    from binary_checks.model.protocols import RemoteFile
+    from binary_checks.model import RemoteFile
 
 
 Spans: TypeAlias = Iterable[tuple[int, int]]

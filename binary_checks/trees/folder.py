@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from binary_checks.errors import PackageError
-from binary_checks.model.protocols import ObjectReader, Progress, TreeEntry, Visited, VisitRequest
+from binary_checks.model import ObjectReader, Progress, TreeEntry, Visited, VisitRequest
 from binary_checks.trees.batches import visit_all
 from binary_checks.trees.file_bytes import FileBytes, open_bytes
 from binary_checks.trees.kept_bytes import check_extent

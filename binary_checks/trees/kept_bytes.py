@@ -11,8 +11,15 @@ from threading import Lock
 from typing import IO
 
 from binary_checks.errors import MalformedError
-from binary_checks.model.objects import MalformedObject, ObjectFile, UnreadObject
-from binary_checks.model.protocols import ContentRequest, ObjectReader, Observations, TreeEntry
+from binary_checks.model import (
+    ContentRequest,
+    MalformedObject,
+    ObjectFile,
+    ObjectReader,
+    Observations,
+    TreeEntry,
+    UnreadObject,
+)
 
 _MOST = 128 << 20  # bytes of contents of one package; torch 2.15 has 33 MiB of Python, ansible 60
 _IN_MEMORY = 16 << 20  # bytes kept in memory before they go to the file

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from binary_checks.model.objects import format_of_name
+from binary_checks.model import format_of_name
 from binary_checks.trees.folder import FileEntry, FolderTree
 
 _BEGINNINGS = (

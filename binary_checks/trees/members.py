@@ -6,14 +6,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 from binary_checks.errors import GatherError
-from binary_checks.model.objects import Format, UnreadObject
-from binary_checks.model.packages import Member
-from binary_checks.model.protocols import (
+from binary_checks.model import (
     ByteSource,
+    Format,
+    Member,
     ObjectReader,
     ReadObject,
     Tree,
     TreeEntry,
+    UnreadObject,
     Visited,
     VisitRequest,
 )

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from binary_checks.errors import BrokenDataError, PackageError
-from binary_checks.model.packages import Member
-from binary_checks.model.protocols import ObjectReader, Progress, TreeEntry, Visited, VisitRequest
+from binary_checks.model import Member, ObjectReader, Progress, TreeEntry, Visited, VisitRequest
 from binary_checks.trees.decompression import (
     Start,
     expand,

@@ -21,7 +21,7 @@ from binary_checks.errors import (
     RemoteChanged,
     Unavailable,
 )
-from binary_checks.model.protocols import Progress
+from binary_checks.model import Progress
 from binary_checks.web.addresses import (
     Credentials,
     WebOrigin,

@@ -9,18 +9,22 @@ from functools import lru_cache, partial
 
 from binary_checks.lines import cut, one_line
 from binary_checks.model import (
+    Accepted,
+    Directories,
     Edge,
     Ending,
     Format,
     Layout,
+    Level,
     Linkage,
+    Note,
+    NotInspected,
     Package,
+    Problem,
     Step,
     UnresolvedSymbol,
+    directories,
 )
-from binary_checks.model.linkage import Directories, directories
-from binary_checks.model.outcomes import Level, Note, NotInspected, Problem
-from binary_checks.model.run_results import Accepted
 
 # Texts for the causes of problems, the same in all checks: problems with equal causes are one
 # fault.

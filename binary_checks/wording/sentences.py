@@ -10,7 +10,11 @@ from itertools import islice
 
 from binary_checks.lines import one_line
 from binary_checks.model import (
+    BinaryConfiguration,
+    ClaimSource,
+    ConfigurationClaim,
     Edge,
+    ElfFile,
     Ending,
     Finding,
     Format,
@@ -18,27 +22,24 @@ from binary_checks.model import (
     Kind,
     Layout,
     Linkage,
+    LinkedLibraries,
+    LinkedLibrary,
+    Linking,
+    MachOFile,
     Note,
     NotInspected,
     ObjectFile,
     Package,
     PeFile,
     Problem,
+    Provenance,
     Step,
     UnresolvedSymbol,
-)
-from binary_checks.model.binary_configuration import (
-    BinaryConfiguration,
-    ClaimSource,
-    ConfigurationClaim,
-    LinkedLibraries,
-    LinkedLibrary,
-    Linking,
     find_disputes,
+    path_elements,
+    path_tag,
+    shorten,
 )
-from binary_checks.model.linkage import path_elements, path_tag, shorten
-from binary_checks.model.objects import ElfFile, MachOFile
-from binary_checks.model.published import Provenance
 
 # Phrases that the sentences of several checks contain.
 

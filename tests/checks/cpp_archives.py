@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from binary_checks import objects
-from binary_checks.model import Level, NotInspected, Problem
-from binary_checks.model.packages import CppArchive
+from binary_checks.model import CppArchive, Level, NotInspected, Problem
 from binary_checks.packages import open_package
 from fixtures.build_cpp_archive import build_cpp_archive
 from fixtures.build_elf import build_elf

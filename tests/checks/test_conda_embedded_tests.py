@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from binary_checks.checks.conda import embedded_test_fails
-from binary_checks.model import Ending, NotInspected, Problem, Step
-from binary_checks.model.probes import EmbeddedTestReport, SnippetRun
+from binary_checks.model import EmbeddedTestReport, Ending, NotInspected, Problem, SnippetRun, Step
 
 
 def report(outcome: Ending, detail: str = "", **fields: bool) -> EmbeddedTestReport:

@@ -20,11 +20,15 @@ from binary_checks.checks.conda import (
 )
 from binary_checks.errors import NotApplicable
 from binary_checks.model import (
+    Claims,
+    CondaPackage,
     DeviceCode,
     DeviceKind,
     Edge,
     Format,
+    GivenPackages,
     InstallReport,
+    Layout,
     Level,
     Linkage,
     NeededVersion,
@@ -32,9 +36,9 @@ from binary_checks.model import (
     NotInspected,
     OpenedNames,
     Problem,
+    PythonClaim,
     UnreadObject,
 )
-from binary_checks.model.packages import Claims, CondaPackage, GivenPackages, Layout, PythonClaim
 from fixtures.values import elf_file, macho_file, member, pe_file
 
 SITE = "lib/python3.11/site-packages"

@@ -17,8 +17,7 @@ from binary_checks.checks.conda import (
     unlisted_placeholder,
 )
 from binary_checks.errors import NotApplicable
-from binary_checks.model import Level, NotInspected, Problem
-from binary_checks.model.packages import CondaPackage
+from binary_checks.model import CondaPackage, Level, NotInspected, Problem
 from binary_checks.packages import open_package
 from fixtures.build_conda import build_conda
 from fixtures.build_elf import build_elf

@@ -10,11 +10,16 @@ from binary_checks.checks.configuration import configuration_contradiction
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.configurations import configure, read_given, read_variables
 from binary_checks.model import (
+    Code,
+    ConsumerRequest,
+    CppArchive,
+    CudaRequest,
     Dependency,
     DeviceCode,
     DeviceKind,
     Finding,
     Format,
+    GpuRequest,
     Level,
     MalformedObject,
     Note,
@@ -22,14 +27,7 @@ from binary_checks.model import (
     ObjectFile,
     OpenedNames,
     Problem,
-)
-from binary_checks.model.binary_configuration import StatedConfiguration
-from binary_checks.model.packages import CppArchive
-from binary_checks.model.requests import (
-    Code,
-    ConsumerRequest,
-    CudaRequest,
-    GpuRequest,
+    StatedConfiguration,
     TranslationUnit,
 )
 from fixtures.values import elf_file, member, wheel

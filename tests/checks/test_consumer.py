@@ -17,17 +17,22 @@ from binary_checks.checks.consumer import (
     reached_target_absent,
 )
 from binary_checks.errors import NotApplicable
-from binary_checks.model import Ending, Level, Note, NotInspected, Problem
-from binary_checks.model.packages import CppArchive, StatedBuild
-from binary_checks.model.probes import (
+from binary_checks.model import (
     BuildStep,
     BuildTools,
     ConsumerReport,
     ConsumerUnit,
+    CppArchive,
+    Ending,
     ImportedTarget,
+    Level,
+    Note,
+    NotInspected,
     OtherAbi,
+    Problem,
     ProgramBuild,
     Stage,
+    StatedBuild,
 )
 from fixtures.values import elf_file, member
 

@@ -15,8 +15,7 @@ from binary_checks.checks.cpp_archive import (
     unlinkable_static_library,
 )
 from binary_checks.errors import NotApplicable
-from binary_checks.model import Dependency
-from binary_checks.model.packages import CppArchive
+from binary_checks.model import CppArchive, Dependency
 from fixtures.build_cpp_archive import OMIT
 from fixtures.build_elf import build_elf
 from fixtures.build_fatbin import archive, coff

@@ -10,14 +10,15 @@ from binary_checks.checks.cuda.toolkits import cuda_libraries_disagree, cuda_par
 from binary_checks.errors import NotApplicable
 from binary_checks.model import (
     Answer,
+    Code,
     CudaReport,
+    CudaRequest,
     Ending,
     LibraryVersions,
     Note,
     NotInspected,
     Step,
 )
-from binary_checks.model.requests import Code, CudaRequest
 from fixtures.values import say, wheel
 
 VERSION, MAGMA, NCCL = Code("demo.cuda"), Code("demo.has_magma"), Code("demo.has_nccl()")

@@ -9,14 +9,16 @@ from binary_checks.errors import NotApplicable
 from binary_checks.model import (
     DeviceCode,
     DeviceContainers,
+    DeviceDetails,
     DeviceKind,
     DeviceTarget,
     Finding,
     Note,
     NotInspected,
+    ObjectDetails,
     Problem,
+    UnreadDeviceCode,
 )
-from binary_checks.model.device import DeviceDetails, ObjectDetails, UnreadDeviceCode
 from fixtures.values import elf_file, wheel
 
 PATH = "demo/libdemo.so"

@@ -9,6 +9,7 @@ from binary_checks.errors import NotApplicable
 from binary_checks.model import (
     ElfFile,
     Finding,
+    ImportOpenings,
     Linkage,
     Note,
     NotInspected,
@@ -16,7 +17,6 @@ from binary_checks.model import (
     OpenedNames,
     Problem,
 )
-from binary_checks.model.python_modules import ImportOpenings
 from fixtures.linking import EXTENSION, GLIBC, dll, library, link, needs, target, windows
 from fixtures.values import elf_file, pe_file, symbols, wheel
 

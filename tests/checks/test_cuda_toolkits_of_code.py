@@ -16,20 +16,19 @@ from binary_checks.model import (
     DeviceContainers,
     DeviceKind,
     DeviceTarget,
+    DeviceToolkits,
     ElfFile,
     Finding,
     Level,
     Note,
     NotInspected,
-    Problem,
-)
-from binary_checks.model.binary_configuration import (
     Platform,
+    Problem,
     StatedToolkits,
     ToolkitClaim,
+    ToolkitSample,
     ToolkitSource,
 )
-from binary_checks.model.device import DeviceToolkits, ToolkitSample
 from fixtures.linking import library, target, windows
 from fixtures.values import wheel
 

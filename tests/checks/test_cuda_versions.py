@@ -19,10 +19,8 @@ from binary_checks.model import (
     Finding,
     Linkage,
     NotInspected,
-    Problem,
-)
-from binary_checks.model.binary_configuration import (
     Platform,
+    Problem,
     StatedToolkits,
     ToolkitClaim,
     ToolkitSource,

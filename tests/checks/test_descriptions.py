@@ -16,8 +16,7 @@ from binary_checks.checks.metadata import (
     description_type_refused,
 )
 from binary_checks.gather import description_rendering
-from binary_checks.model import Level, NotInspected, Problem, Wheel
-from binary_checks.model.packages import RenderedDescription
+from binary_checks.model import Level, NotInspected, Problem, RenderedDescription, Wheel
 from fixtures.build_wheel import build_wheel
 from fixtures.values import wheel
 

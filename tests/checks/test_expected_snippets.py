@@ -10,16 +10,17 @@ import pytest
 from binary_checks.checks.expected import snippet_fails
 from binary_checks.errors import NotApplicable
 from binary_checks.model import (
+    Code,
     Ending,
     Finding,
     Note,
     NotInspected,
     Problem,
     SnippetReport,
+    SnippetRequest,
     SnippetRun,
     Step,
 )
-from binary_checks.model.requests import Code, SnippetRequest
 
 CODE = {"blas": Code("import demo; assert demo.blas")}
 

@@ -18,17 +18,19 @@ from binary_checks.checks.gpu import (
 )
 from binary_checks.errors import NotApplicable
 from binary_checks.model import (
+    Code,
+    CudaRequest,
     Ending,
     GpuDevice,
     GpuHost,
     GpuReport,
+    GpuRequest,
     LibraryVersions,
     Measurement,
     Note,
     NotInspected,
     Step,
 )
-from binary_checks.model.requests import Code, CudaRequest, GpuRequest
 from fixtures.values import say, wheel
 
 H200 = GpuDevice(name="NVIDIA H200", capability="9.0", memory=139 << 30)

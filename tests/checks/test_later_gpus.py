@@ -5,9 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from binary_checks.checks.cuda.device_code import ptx_assembly_fails
-from binary_checks.model import Ending, Note, NotInspected, Problem, Step
-from binary_checks.model.device import UnreadDeviceCode
-from binary_checks.model.probes import PtxLink, PtxLinkReport, PtxText, PtxTexts
+from binary_checks.model import (
+    Ending,
+    Note,
+    NotInspected,
+    Problem,
+    PtxLink,
+    PtxLinkReport,
+    PtxText,
+    PtxTexts,
+    Step,
+    UnreadDeviceCode,
+)
 
 TEXT = PtxText(
     path="demo/lib.so", offset=4096, architecture="sm_60", version="6.3", content=b"x" * 250_000

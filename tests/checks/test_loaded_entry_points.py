@@ -10,9 +10,18 @@ from typing import Any
 import pytest
 
 from binary_checks.checks.python_code.entry_points import missing_entry_point
-from binary_checks.model import Ending, Level, NotInspected, Problem, Step
-from binary_checks.model.entry_points import EntryPoint, LoadedEntryPoint, LoadedEntryPoints
-from binary_checks.model.python_modules import ModuleNames, PythonModules
+from binary_checks.model import (
+    Ending,
+    EntryPoint,
+    Level,
+    LoadedEntryPoint,
+    LoadedEntryPoints,
+    ModuleNames,
+    NotInspected,
+    Problem,
+    PythonModules,
+    Step,
+)
 from binary_checks.probes.load_entry_points.reader import load_each, load_entry_points
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE, UnpackedPlace, read_wheel, within

@@ -32,11 +32,13 @@ from binary_checks.model import (
     Note,
     NotInspected,
     Problem,
+    Provenance,
+    Publication,
+    PublishedWheel,
     RecordRow,
     UnreadObject,
     Wheel,
 )
-from binary_checks.model.published import Provenance, Publication, PublishedWheel
 from fixtures.values import elf_file, macho_file, member, pe_file, wheel
 
 WHEEL = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"

@@ -16,8 +16,7 @@ from binary_checks.checks.python_code.top_level_modules import (
 )
 from binary_checks.declaring import Check
 from binary_checks.errors import NotApplicable
-from binary_checks.model import Distribution, Level, NotInspected, Problem
-from binary_checks.model.python_modules import PythonModules
+from binary_checks.model import Distribution, Level, NotInspected, Problem, PythonModules
 from fixtures.build_wheel import build_wheel
 
 Judge = Callable[..., list[Any]]

@@ -13,13 +13,14 @@ from binary_checks.checks.cuda.drivers import (
 from binary_checks.errors import NotApplicable
 from binary_checks.model import (
     Answer,
+    Code,
+    CudaRequest,
     Ending,
     NotInspected,
     RefusedAnswers,
     RefusingDriverReport,
     Step,
 )
-from binary_checks.model.requests import Code, CudaRequest
 from fixtures.values import say
 
 AVAILABLE, DEVICES, USE = "demo.is_available()", "demo.device_count()", "demo.zeros(1)"

@@ -12,8 +12,15 @@ from binary_checks.checks.metadata import (
     requirement_without_wheel,
     undeclared_extra,
 )
-from binary_checks.model import Level, NotInspected, Problem, Wheel
-from binary_checks.model.requires_dist import GivenVersions, MisfitVersion, RequiredWheels
+from binary_checks.model import (
+    GivenVersions,
+    Level,
+    MisfitVersion,
+    NotInspected,
+    Problem,
+    RequiredWheels,
+    Wheel,
+)
 from fixtures.values import wheel
 
 METADATA = "demo-1.0.dist-info/METADATA"

@@ -8,8 +8,15 @@ import pytest
 
 from binary_checks.checks.cuda.device_code import nvrtc_fails, triton_fails
 from binary_checks.errors import NotApplicable
-from binary_checks.model import Ending, Note, NotInspected, Step
-from binary_checks.model.probes import Compilation, NvrtcReport, TritonReport
+from binary_checks.model import (
+    Compilation,
+    Ending,
+    Note,
+    NotInspected,
+    NvrtcReport,
+    Step,
+    TritonReport,
+)
 from fixtures.values import say
 
 LIBRARY = "nvidia/cu13/lib/libnvrtc.so.13"

@@ -11,8 +11,7 @@ import pytest
 
 from binary_checks.checks.runtime import import_fails, invalid_syntax, syntax_newer_than_promised
 from binary_checks.errors import NotApplicable
-from binary_checks.model import Level, NotInspected, Problem
-from binary_checks.model.python_modules import CompiledModules
+from binary_checks.model import CompiledModules, Level, NotInspected, Problem
 from binary_checks.probes.compile_modules.reader import compile_modules
 from binary_checks.probes.import_name.reader import import_each
 from fixtures.build_wheel import build_wheel

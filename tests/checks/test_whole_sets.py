@@ -13,8 +13,7 @@ from binary_checks.checks.release import (
     requirements_differ_in_release,
 )
 from binary_checks.errors import NotApplicable
-from binary_checks.model import Finding, NotInspected, Problem
-from binary_checks.model.published import Release, ReleasePart
+from binary_checks.model import Finding, NotInspected, Problem, Release, ReleasePart
 
 
 def part(

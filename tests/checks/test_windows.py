@@ -13,6 +13,7 @@ from binary_checks.checks.linkage.needed_libraries import missing_library
 from binary_checks.errors import NotApplicable
 from binary_checks.loaders import simulate
 from binary_checks.model import (
+    CppArchive,
     Dependency,
     DispensableObject,
     Edge,
@@ -26,7 +27,6 @@ from binary_checks.model import (
     Rule,
     Wheel,
 )
-from binary_checks.model.packages import CppArchive
 from fixtures.linking import dll, link
 from fixtures.linking import windows as on_windows
 from fixtures.values import elf_file, pe_file, say, symbols, wheel

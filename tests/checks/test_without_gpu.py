@@ -19,7 +19,9 @@ from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.toolkit_claims import claim_by_package
 from binary_checks.model import (
     Answer,
+    Code,
     CudaReport,
+    CudaRequest,
     Dependency,
     DeviceCode,
     DeviceContainers,
@@ -30,11 +32,11 @@ from binary_checks.model import (
     GpuHost,
     LibraryVersions,
     NotInspected,
+    StatedToolkits,
     Step,
+    ToolkitClaim,
     Wheel,
 )
-from binary_checks.model.binary_configuration import StatedToolkits, ToolkitClaim
-from binary_checks.model.requests import Code, CudaRequest
 from fixtures.linking import target
 from fixtures.values import elf_file, say, wheel
 

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from binary_checks.differences import compare
-from binary_checks.model import Edge, Linkage, Package, Rule
-from binary_checks.model.run_results import Build, BuildComparison
+from binary_checks.model import Build, BuildComparison, Edge, Linkage, Package, Rule
 from fixtures.values import wheel
 
 

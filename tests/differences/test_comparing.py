@@ -9,22 +9,20 @@ import pytest
 
 from binary_checks.differences import compare, load_differences
 from binary_checks.model import (
+    Build,
+    BuildComparison,
+    DifferenceLine,
     Entry,
     Level,
+    NotCompared,
     Outcome,
     Package,
     PackageResult,
     Problem,
+    Severity,
     sum_up,
 )
-from binary_checks.model.run_results import (
-    Build,
-    BuildComparison,
-    DifferenceLine,
-    NotCompared,
-    Severity,
-)
-from binary_checks.profile.known import KnownProblem
+from binary_checks.profile import KnownProblem
 from binary_checks.reports.build_differences import write_markdown, write_text
 from fixtures.values import macho_file, member, wheel
 from tests.differences.builds import build

@@ -10,6 +10,9 @@ from binary_checks.model import (
     Dependency,
     ElfFile,
     Format,
+    LinkedLibraries,
+    LinkedLibrary,
+    Linking,
     MalformedObject,
     Package,
     Symbol,
@@ -17,7 +20,6 @@ from binary_checks.model import (
     UnknownSymbols,
     UnreadObject,
 )
-from binary_checks.model.binary_configuration import LinkedLibraries, LinkedLibrary, Linking
 from fixtures.values import elf_file, macho_file, pe_file, symbols, wheel
 from tests.differences.builds import build, compared, linkage, only, said
 

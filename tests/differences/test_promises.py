@@ -7,9 +7,17 @@ from dataclasses import replace
 import pytest
 
 from binary_checks.errors import ProfileError
-from binary_checks.model import Claims, NeededVersion, NumpyBuild, Package, PythonClaim, SystemClaim
-from binary_checks.model.binary_configuration import Aspect, BinaryConfiguration
-from binary_checks.model.run_results import Build
+from binary_checks.model import (
+    Aspect,
+    BinaryConfiguration,
+    Build,
+    Claims,
+    NeededVersion,
+    NumpyBuild,
+    Package,
+    PythonClaim,
+    SystemClaim,
+)
 from fixtures.values import elf_file, macho_file, pe_file, symbols, wheel
 from tests.differences.builds import build, compared, only, said
 

@@ -5,8 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from binary_checks.model import Claims, Package, PythonClaim, SystemClaim
-from binary_checks.model.packages import CmakePackage, CondaPackage, CppArchive
+from binary_checks.model import (
+    Claims,
+    CmakePackage,
+    CondaPackage,
+    CppArchive,
+    Package,
+    PythonClaim,
+    SystemClaim,
+)
 from fixtures.values import elf_file, member, symbols, wheel
 from tests.differences.builds import only, said
 

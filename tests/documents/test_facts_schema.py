@@ -12,11 +12,13 @@ import pytest
 
 from binary_checks import objects, packages
 from binary_checks.documents.facts import describe_facts, write_facts
-from binary_checks.model import DeviceKind, DeviceTarget, Package
-from binary_checks.model.device import (
+from binary_checks.model import (
     CubinGroup,
     DeviceDetails,
+    DeviceKind,
+    DeviceTarget,
     ObjectDetails,
+    Package,
     UnreadDeviceCode,
 )
 from fixtures.build_wheel import build_wheel

@@ -15,7 +15,7 @@ from referencing import Registry, Resource
 from binary_checks.errors import RecordError
 from binary_checks.fleet.night import Attempt, Cell, NightPlan, PlannedCell
 from binary_checks.fleet.stored_nights import read_attempt, read_plan, write_attempt, write_plan
-from binary_checks.model.outcomes import CellState
+from binary_checks.model import CellState
 from fixtures.fleet.short_results import fill_in
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from binary_checks.fleet.night import Attempt
-from binary_checks.fleet.store import Stored
+from binary_checks.fleet.store import Stored, result_name
 from binary_checks.fleet.store.folder_store import FolderStore
-from binary_checks.fleet.store.store_names import result_name
 from binary_checks.fleet.stored_nights import NightAttempts, write_attempt
-from binary_checks.model.outcomes import CellState
+from binary_checks.model import CellState
 
 NIGHT = "2026-11-20"
 

@@ -12,18 +12,20 @@ import pytest
 from binary_checks import examine
 from binary_checks.gather.device_reading import read_device_details
 from binary_checks.knowledge.device_code import Carrier
-from binary_checks.model import DeviceKind, DeviceTarget, Package
-from binary_checks.model.device import (
+from binary_checks.model import (
     CubinGroup,
+    DeviceCodeRequest,
     DeviceDetails,
+    DeviceKind,
+    DeviceTarget,
     ObjectDetails,
+    Package,
     PtxGroup,
     UnreadDeviceCode,
 )
-from binary_checks.model.requests import DeviceCodeRequest
 from binary_checks.objects import byte_source
 from binary_checks.objects.device import details, entries
-from binary_checks.profile.reading import Profile, enable_thorough
+from binary_checks.profile import Profile, enable_thorough
 from fixtures.build_elf import build_elf
 from fixtures.build_fatbin import CUBIN, PTX, ZSTD, archive, compressed_entry, container, entry
 from fixtures.build_wheel import build_wheel

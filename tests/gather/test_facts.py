@@ -18,11 +18,17 @@ from binary_checks.errors import CheckError, GatherError, NotApplicable, Profile
 from binary_checks.examination.declarations import demand_gatherable
 from binary_checks.examination.facts import Facts, first_of
 from binary_checks.gather.companions import Companions
-from binary_checks.model import InstalledPackage, Linkage, Package, ProbeReport, Wheel
-from binary_checks.model.places import Place
-from binary_checks.model.requests import CudaRequest
+from binary_checks.model import (
+    CudaRequest,
+    InstalledPackage,
+    Linkage,
+    Package,
+    Place,
+    ProbeReport,
+    Wheel,
+)
 from binary_checks.probes import load_readers
-from binary_checks.profile.reading import Profile
+from binary_checks.profile import Profile
 from binary_checks.sources.file import FileSource
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE, running

@@ -8,7 +8,7 @@ import pytest
 
 from binary_checks import examine
 from binary_checks.gather.linkage import OwnCode
-from binary_checks.model.python_modules import ImportOpenings
+from binary_checks.model import ImportOpenings
 from fixtures.build_elf import build_elf
 from fixtures.build_wheel import build_wheel
 

@@ -11,8 +11,7 @@ from binary_checks.errors import GatherError
 from binary_checks.examination.facts import Facts
 from binary_checks.examination.settings import RunSettings
 from binary_checks.gather.companions import Companions
-from binary_checks.model import InstallReport, Linkage, Package
-from binary_checks.model.places import InstalledFolders
+from binary_checks.model import InstalledFolders, InstallReport, Linkage, Package
 from binary_checks.places import FreshPlace, PlaceSettings
 from binary_checks.sources.file import FileSource
 from fixtures.build_elf import ElfSymbol, build_elf

@@ -9,8 +9,7 @@ import pytest
 from binary_checks import examine
 from binary_checks.errors import Unavailable
 from binary_checks.gather.member_contents import MemberContents
-from binary_checks.model import Member, Package
-from binary_checks.model.protocols import Tree
+from binary_checks.model import Member, Package, Tree
 from binary_checks.sources.file import FileSource
 from fixtures.build_elf import build_elf
 from fixtures.build_wheel import build_wheel

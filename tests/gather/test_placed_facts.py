@@ -11,8 +11,7 @@ from binary_checks.errors import GatherError, Unavailable
 from binary_checks.examination.facts import Facts
 from binary_checks.examination.settings import RunSettings
 from binary_checks.gather.companions import Companions
-from binary_checks.model import InstallReport, Package
-from binary_checks.model.places import Place, read_place
+from binary_checks.model import InstallReport, Package, Place, read_place
 from binary_checks.places import PlaceSettings
 from binary_checks.sources.file import FileSource
 from fixtures.build_wheel import build_wheel

@@ -9,8 +9,7 @@ import pytest
 from binary_checks import examine
 from binary_checks.errors import NotApplicable
 from binary_checks.gather.ptx_sampling import read_sample
-from binary_checks.model import Package
-from binary_checks.model.probes import PtxTexts
+from binary_checks.model import Package, PtxTexts
 from fixtures.build_elf import build_elf
 from fixtures.build_fatbin import LZ4, PTX, archive, compressed_entry, container, entry
 from fixtures.build_wheel import build_wheel

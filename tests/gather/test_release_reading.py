@@ -11,9 +11,7 @@ import pytest
 from binary_checks import objects
 from binary_checks.errors import NotApplicable, ProfileError
 from binary_checks.gather.reading import read_release
-from binary_checks.model.protocols import Remote, Source
-from binary_checks.model.published import Release
-from binary_checks.model.requests import ReleaseRequest
+from binary_checks.model import Release, ReleaseRequest, Remote, Source
 from binary_checks.sources.file import FileSource
 from binary_checks.sources.release import (
     ExpectedSet,

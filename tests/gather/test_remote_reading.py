@@ -12,9 +12,15 @@ import pytest
 from binary_checks import objects
 from binary_checks.errors import GatherError, PackageError, Unavailable
 from binary_checks.gather.reading import read_publication, read_published
-from binary_checks.model import Kind, MalformedObject, ObjectFile, UnreadObject, Wheel
-from binary_checks.model.packages import CppArchive
-from binary_checks.model.published import PublishedWheel
+from binary_checks.model import (
+    CppArchive,
+    Kind,
+    MalformedObject,
+    ObjectFile,
+    PublishedWheel,
+    UnreadObject,
+    Wheel,
+)
 from binary_checks.objects.first_bytes import read_first_bytes
 from binary_checks.web.client import Client
 from fixtures.build_conda import build_conda

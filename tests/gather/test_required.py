@@ -14,8 +14,7 @@ from binary_checks.errors import GatherError, NotApplicable
 from binary_checks.examination.facts import Facts
 from binary_checks.examination.settings import RunSettings
 from binary_checks.gather.companions import Companions
-from binary_checks.model import Finding, Linkage, Package, Problem, Wheel
-from binary_checks.model.requires_dist import RequiredWheels
+from binary_checks.model import Finding, Linkage, Package, Problem, RequiredWheels, Wheel
 from binary_checks.sources.file import FileSource
 from fixtures.build_elf import build_elf
 from fixtures.build_wheel import build_wheel

@@ -8,8 +8,7 @@ import pytest
 
 from binary_checks import examine
 from binary_checks.errors import GatherError, Unavailable
-from binary_checks.model import Linkage
-from binary_checks.model.packages import GivenPackages
+from binary_checks.model import GivenPackages, Linkage
 from fixtures.build_conda import build_conda
 from fixtures.build_elf import ElfSymbol, build_elf
 from fixtures.conda.channel import index

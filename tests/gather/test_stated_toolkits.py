@@ -9,8 +9,7 @@ import pytest
 from binary_checks import examine
 from binary_checks.errors import ProfileError
 from binary_checks.gather import stated_toolkits
-from binary_checks.model.binary_configuration import StatedToolkits
-from binary_checks.model.requests import BuildsRequest
+from binary_checks.model import BuildsRequest, StatedToolkits
 from fixtures.build_wheel import build_wheel
 
 TORCH = """

@@ -8,7 +8,7 @@ import pytest
 
 from binary_checks import examine
 from binary_checks.errors import NotInstalled
-from binary_checks.model.device import DeviceToolkits, ToolkitSample
+from binary_checks.model import DeviceToolkits, ToolkitSample
 from binary_checks.objects import byte_source
 from binary_checks.objects.device import entries
 from fixtures.build_elf import build_elf

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from binary_checks.declaring import difference
-from binary_checks.model.run_results import Change, Severity
+from binary_checks.model import Change, Severity
 from tests.growth.box_kind import Boxed
 from tests.growth.rune_format import RuneFile
 

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from binary_checks.errors import PackageError
-from binary_checks.model import ObjectFile, Package
-from binary_checks.model.protocols import (
+from binary_checks.model import (
     ContentStore,
+    ObjectFile,
     ObjectReader,
+    Package,
     Preview,
     Progress,
     Tree,

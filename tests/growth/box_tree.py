@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from binary_checks.model.protocols import ObjectReader, Progress, TreeEntry, Visited, VisitRequest
+from binary_checks.model import ObjectReader, Progress, TreeEntry, Visited, VisitRequest
 from binary_checks.trees.members import MemberReader, Streamed
 
 MAGIC = b"BOX\n"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from binary_checks.model import Dependency, Format, Kind, ObjectFile
-from binary_checks.model.protocols import Observations, Plan
+from binary_checks.model import Dependency, Format, Kind, ObjectFile, Observations, Plan
 from binary_checks.objects import LimitedSource
 
 

@@ -16,16 +16,18 @@ from binary_checks.knowledge.configurations import (
 from binary_checks.model import (
     ArchiveMembers,
     Claims,
+    ClaimSource,
+    CppArchive,
     CxxStrings,
     Dependency,
     DeviceCode,
     DeviceKind,
     Kind,
     ObjectFile,
+    StatedConfiguration,
     StaticArchive,
+    agree,
 )
-from binary_checks.model.binary_configuration import ClaimSource, StatedConfiguration, agree
-from binary_checks.model.packages import CppArchive
 from binary_checks.packages.conda import CondaPackage
 from fixtures.values import elf_file, macho_file, pe_file, symbols, wheel
 

@@ -5,8 +5,15 @@ from __future__ import annotations
 import pytest
 
 from binary_checks.knowledge.linked_libraries import find_linked, library_of_file
-from binary_checks.model import Dependency, Linkage, ObjectFile, OpenedNames
-from binary_checks.model.binary_configuration import LinkedLibrary, Linking, Whence
+from binary_checks.model import (
+    Dependency,
+    Linkage,
+    LinkedLibrary,
+    Linking,
+    ObjectFile,
+    OpenedNames,
+    Whence,
+)
 from fixtures.linking import link
 from fixtures.values import elf_file, macho_file, symbols, wheel
 

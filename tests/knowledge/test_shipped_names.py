@@ -14,7 +14,7 @@ from binary_checks.knowledge.library_names import (
     may_be_required,
     may_have,
 )
-from binary_checks.profile.toml_values import read_toml
+from binary_checks.profile import read_toml
 
 TABLES: dict[str, Any] = read_toml(
     Path(library_names.__file__).with_name("shipped_names.toml"), "tables"

@@ -11,8 +11,7 @@ from binary_checks.knowledge.toolkit_claims import (
     rocm_of_label,
     rocm_of_requirement,
 )
-from binary_checks.model import LibraryVersions
-from binary_checks.model.binary_configuration import Platform
+from binary_checks.model import LibraryVersions, Platform
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from binary_checks.errors import TooLarge
 from binary_checks.loaders import loader as loader_module
 from binary_checks.loaders import required_packages, simulate
 from binary_checks.model import Outcome, PeFile, Symbol, Symbols
-from binary_checks.profile.reading import Profile
+from binary_checks.profile import Profile
 from fixtures.build_elf import ElfSymbol, build_elf
 from fixtures.build_wheel import build_wheel
 from fixtures.linking import dll, library, link, needs, target, windows

@@ -7,9 +7,15 @@ from packaging.utils import canonicalize_name
 
 from binary_checks.loaders import simulate
 from binary_checks.loaders.required_packages import find_misfits, find_required
-from binary_checks.model import Claims, Linkage, Wheel
-from binary_checks.model.packages import CondaPackage
-from binary_checks.model.requires_dist import MisfitVersion, applicable, names_required
+from binary_checks.model import (
+    Claims,
+    CondaPackage,
+    Linkage,
+    MisfitVersion,
+    Wheel,
+    applicable,
+    names_required,
+)
 from fixtures.linking import extension, library, macos, target
 from fixtures.values import wheel
 

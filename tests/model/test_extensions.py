@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.tags import Tag, parse_tag
 
-from binary_checks.model import Kind
-from binary_checks.model.python_modules import (
+from binary_checks.model import (
+    Kind,
     importable_by,
     init_function,
     is_extension,

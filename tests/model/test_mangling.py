@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from binary_checks.model.mangling import function_of, is_other_abi, names_old_abi, readable_name
+from binary_checks.model import function_of, is_other_abi, names_old_abi, readable_name
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from binary_checks import errors
-from binary_checks.model import Outcome
-from binary_checks.model.outcomes import (
+from binary_checks.model import (
     BROKE,
     GAPS,
     GOOD_OUTCOMES,
     JUDGED,
     VERDICTS,
     CellState,
+    Outcome,
     choose_cell_state,
     choose_exit_code,
 )

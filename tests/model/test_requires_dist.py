@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from binary_checks.model.requires_dist import applies, read_requirement
+from binary_checks.model import applies, read_requirement
 
 NEST = 3000
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 
-from binary_checks.model.linkage import Directories, directories
+from binary_checks.model import Directories, directories
 from fixtures.values import elf_file, member, wheel
 
 

@@ -9,8 +9,7 @@ from contextlib import closing
 import pytest
 
 from binary_checks import objects
-from binary_checks.model import ObjectFile
-from binary_checks.model.protocols import Plan
+from binary_checks.model import ObjectFile, Plan
 from binary_checks.objects.device import scanner as device_scanner
 from binary_checks.objects.device.containers import Ask, Walk
 from binary_checks.objects.device.scanner import DeviceScanner

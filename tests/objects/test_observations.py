@@ -8,8 +8,15 @@ from contextlib import closing
 import pytest
 
 from binary_checks import objects
-from binary_checks.model import MachOFile, MalformedObject, ObjectFile, UnreadObject
-from binary_checks.model.protocols import NOTHING_SEEN, ByteSource, Observations
+from binary_checks.model import (
+    NOTHING_SEEN,
+    ByteSource,
+    MachOFile,
+    MalformedObject,
+    ObjectFile,
+    Observations,
+    UnreadObject,
+)
 from binary_checks.objects.macho.signature import PageScanner
 from binary_checks.objects.strings import NameScanner
 from binary_checks.trees.kept_bytes import StreamedObject

@@ -20,10 +20,11 @@ from binary_checks.model import (
     Kind,
     MalformedObject,
     ObjectFile,
+    Observations,
+    Plan,
     UnreadObject,
+    object_kinds,
 )
-from binary_checks.model.objects import object_kinds
-from binary_checks.model.protocols import Observations, Plan
 from binary_checks.objects import LimitedSource, Readable
 from tests.objects.byte_sources import Bytes
 

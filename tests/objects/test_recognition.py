@@ -7,8 +7,7 @@ import struct
 import pytest
 
 from binary_checks import objects
-from binary_checks.model import ElfFile, Format, Kind, MalformedObject
-from binary_checks.model.protocols import ObjectReader
+from binary_checks.model import ElfFile, Format, Kind, MalformedObject, ObjectReader
 from binary_checks.objects.byte_source import complement
 from fixtures.build_elf import build_elf
 from tests.objects.byte_sources import Bytes

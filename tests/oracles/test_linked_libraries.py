@@ -18,7 +18,7 @@ import pytest
 
 from binary_checks import examine
 from binary_checks.knowledge.linked_libraries import library_of_file
-from binary_checks.model.binary_configuration import LinkedLibraries
+from binary_checks.model import LinkedLibraries
 from fixtures.sweep.fetch import FetchError, choose, fetch
 
 if sys.version_info >= (3, 11):

@@ -12,8 +12,16 @@ import pytest
 
 from binary_checks import examine, judge
 from binary_checks.checks.runtime import import_fails
-from binary_checks.model import Ending, ImportReport, Linkage, Outcome, Problem, Step, Wheel
-from binary_checks.model.run_results import CheckResult
+from binary_checks.model import (
+    CheckResult,
+    Ending,
+    ImportReport,
+    Linkage,
+    Outcome,
+    Problem,
+    Step,
+    Wheel,
+)
 from binary_checks.reports.faults import Fault, fault_line, fold
 from fixtures.build_wheel import build_wheel
 

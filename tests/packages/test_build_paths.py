@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from binary_checks.model.packages import BuildPath
+from binary_checks.model import BuildPath
 from binary_checks.packages.conda import BuildPathScan
 
 PREFIX = "/home/conda/feedstock_root/build_artifacts/x_1/_h_env_placehold_placehold_plac"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from binary_checks.model.packages import BuildFiles, PathRole
+from binary_checks.model import BuildFiles, PathRole
 from binary_checks.packages import cpp_archive_files
 from binary_checks.packages.cpp_archive_files import (
     TooManyMarks,

@@ -17,9 +17,7 @@ from binary_checks.checks.archive import (
 )
 from binary_checks.checks.contents import case_collision
 from binary_checks.errors import BinaryChecksError, GatherError, PackageError
-from binary_checks.model import Package
-from binary_checks.model.objects import object_kinds
-from binary_checks.model.packages import CondaPackage
+from binary_checks.model import CondaPackage, Package, object_kinds
 from binary_checks.packages import conda, open_package, preview
 from binary_checks.trees import decompression
 from fixtures.archive_entries import Entry

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from binary_checks import objects
-from binary_checks.model.protocols import ObjectReader, Visited, VisitRequest
+from binary_checks.model import ObjectReader, Visited, VisitRequest
 from binary_checks.packages import open_package
 from binary_checks.trees import TarTree
 from fixtures.build_conda import build_conda

@@ -9,8 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from binary_checks.errors import BinaryChecksError, PackageError
-from binary_checks.model import Format, Package
-from binary_checks.model.packages import CmakePackage, CppArchive, SystemClaim
+from binary_checks.model import CmakePackage, CppArchive, Format, Package, SystemClaim
 from binary_checks.packages import cpp_archive, open_package, preview, recognises
 from binary_checks.packages.conda import CondaPackage
 from binary_checks.trees import open_tree

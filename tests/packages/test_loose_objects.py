@@ -10,8 +10,7 @@ import pytest
 
 from binary_checks import objects, packages, trees
 from binary_checks.errors import PackageError
-from binary_checks.model import MachOFile, Package, UnpackedWheel
-from binary_checks.model.packages import ObjectFolder, SingleObject
+from binary_checks.model import MachOFile, ObjectFolder, Package, SingleObject, UnpackedWheel
 from fixtures.build_elf import ElfSymbol, build_elf
 from fixtures.build_wheel import build_wheel
 

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks.model import Ending
-from binary_checks.model.requests import Code, SnippetRequest
+from binary_checks.model import Code, Ending, SnippetRequest
 from binary_checks.places import limits
 from binary_checks.places.limits import Limits, choose_memory, format_bytes, takes_more_disk
 from binary_checks.places.processes import open_group

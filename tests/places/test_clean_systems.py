@@ -19,8 +19,7 @@ import pytest
 from binary_checks import examine, judge
 from binary_checks.errors import GatherError
 from binary_checks.examination.judging import Verdict
-from binary_checks.model import Ending, LoadReport, Outcome
-from binary_checks.model.places import read_place
+from binary_checks.model import Ending, LoadReport, Outcome, read_place
 from binary_checks.places import ImagePlace, Limits, PlaceSettings, Sandbox, installers
 from binary_checks.probes.import_name.reader import import_each
 from fixtures.build_wheel import build_wheel

@@ -10,9 +10,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks.errors import GatherError, NotApplicable, Unavailable
-from binary_checks.model import Ending
-from binary_checks.model.packages import CondaPackage
-from binary_checks.model.probes import EmbeddedTestReport
+from binary_checks.model import CondaPackage, EmbeddedTestReport, Ending
 from binary_checks.probes.conda_tests.reader import run_embedded_tests
 from binary_checks.probes.import_name.reader import import_each
 from binary_checks.sources.file import FileSource

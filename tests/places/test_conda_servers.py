@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from binary_checks.errors import GatherError
-from binary_checks.model import InstallReport
-from binary_checks.model.packages import CondaPackage
+from binary_checks.model import CondaPackage, InstallReport
 from binary_checks.places import PlaceSettings, choose_place
 from fixtures.environments import demand_sandbox
 from fixtures.package_index import Conduct, PackageIndex, serve_index

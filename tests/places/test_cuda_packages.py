@@ -19,7 +19,9 @@ from binary_checks.checks.gpu import gpu_result_differs
 from binary_checks.declaring import find_checks
 from binary_checks.errors import NotApplicable
 from binary_checks.model import (
+    Conditions,
     CudaReport,
+    CudaRequest,
     Distribution,
     Ending,
     GpuReport,
@@ -28,11 +30,9 @@ from binary_checks.model import (
     Problem,
     Step,
 )
-from binary_checks.model.places import Conditions
-from binary_checks.model.requests import CudaRequest
 from binary_checks.probes.ask_module.reader import ask_without_gpu, list_expressions
 from binary_checks.probes.gpu_host.reader import HIDDEN
-from binary_checks.profile.reading import load_profile, validate
+from binary_checks.profile import load_profile, validate
 from fixtures.environments import FilledPlace, install_fresh, read_wheel
 from tests.oracles.downloads import download
 from tests.places.published import ON_LINUX

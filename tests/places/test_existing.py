@@ -12,8 +12,7 @@ from binary_checks import objects
 from binary_checks.checks.expected import snippet_fails
 from binary_checks.documents.facts import record_sha256
 from binary_checks.errors import GatherError, Unavailable
-from binary_checks.model import Ending, InstalledPackage, Note
-from binary_checks.model.requests import Code, SnippetRequest
+from binary_checks.model import Code, Ending, InstalledPackage, Note, SnippetRequest
 from binary_checks.places import InstalledPlace, PlaceSettings, installers, list_folders
 from binary_checks.probes.import_name.reader import import_each
 from binary_checks.probes.run_snippet.reader import run_snippets

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks.errors import GatherError
-from binary_checks.model import Ending, SnippetRun
-from binary_checks.model.requests import Code, CudaRequest, SnippetRequest
+from binary_checks.model import Code, CudaRequest, Ending, SnippetRequest, SnippetRun
 from binary_checks.places.processes import Conversation
 from binary_checks.places.running import run_probe
 from binary_checks.probes.ask_module.reader import ask_without_gpu

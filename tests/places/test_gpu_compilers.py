@@ -14,9 +14,17 @@ import pytest
 
 from binary_checks import examine
 from binary_checks.checks.cuda.device_code import nvrtc_fails, ptx_assembly_fails
-from binary_checks.model import Answer, CudaReport, Note, Problem
-from binary_checks.model.probes import PtxLinkReport, PtxTexts
-from binary_checks.model.requests import Code, CudaRequest, PtxRequest
+from binary_checks.model import (
+    Answer,
+    Code,
+    CudaReport,
+    CudaRequest,
+    Note,
+    Problem,
+    PtxLinkReport,
+    PtxRequest,
+    PtxTexts,
+)
 from binary_checks.probes.nvrtc_kernels.reader import compile_kernels
 from binary_checks.probes.ptx_links.reader import link_ptx
 from fixtures.build_elf import build_elf

@@ -18,9 +18,16 @@ import pytest
 
 from binary_checks import objects
 from binary_checks.errors import GatherError, Unavailable
-from binary_checks.model import Ending, InstalledPackage, places
-from binary_checks.model.places import CleanSystem, Conditions, read_place
-from binary_checks.model.requires_dist import applies, read_requirement
+from binary_checks.model import (
+    CleanSystem,
+    Conditions,
+    Ending,
+    InstalledPackage,
+    applies,
+    places,
+    read_place,
+    read_requirement,
+)
 from binary_checks.packages import open_package
 from binary_checks.places import PlaceSettings, choose_place
 from binary_checks.places.image_place import (

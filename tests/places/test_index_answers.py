@@ -17,7 +17,7 @@ from binary_checks.errors import GatherError, ProfileError
 from binary_checks.examination.facts import Facts
 from binary_checks.examination.settings import RunSettings
 from binary_checks.gather.companions import Companions
-from binary_checks.model.requires_dist import RequiredWheels
+from binary_checks.model import RequiredWheels
 from binary_checks.places import installers
 from binary_checks.places.installers import find_fault, find_installer, find_uv, install
 from binary_checks.sources import Surroundings, parse

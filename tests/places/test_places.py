@@ -14,23 +14,29 @@ from binary_checks.errors import GatherError, NotApplicable, Unavailable
 from binary_checks.examination.facts import Facts
 from binary_checks.gather.companions import Companions
 from binary_checks.model import (
+    Code,
     CudaReport,
+    CudaRequest,
     Ending,
     ExtensionReport,
     GpuReport,
+    GpuRequest,
     ImportReport,
     InstallReport,
     Package,
+    Place,
+    ProbeAnswer,
+    Request,
     SnippetReport,
+    SnippetRequest,
+    TargetPython,
     Wheel,
 )
-from binary_checks.model.places import Place, ProbeAnswer, TargetPython
-from binary_checks.model.requests import Code, CudaRequest, GpuRequest, Request, SnippetRequest
 from binary_checks.places import HostPlace, PlaceSettings
 from binary_checks.probes.ask_module.reader import ask_without_gpu
 from binary_checks.probes.import_name.reader import import_names
 from binary_checks.probes.load_extensions.reader import load_extensions
-from binary_checks.profile.reading import Profile
+from binary_checks.profile import Profile
 from binary_checks.sources.file import FileSource
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE, PYTHON, running

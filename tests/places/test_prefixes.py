@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks.errors import GatherError, Unavailable
-from binary_checks.model import Ending, Package
-from binary_checks.model.places import InstalledFolders, read_place
+from binary_checks.model import Ending, InstalledFolders, Package, read_place
 from binary_checks.places import PlaceSettings, PrefixPlace, choose_place, find_python
 from binary_checks.probes.import_name.reader import import_each
 from fixtures.build_wheel import build_wheel

@@ -16,7 +16,7 @@ from shutil import which
 import pytest
 
 from binary_checks.declaring import find_checks
-from binary_checks.profile.reading import load_profile
+from binary_checks.profile import load_profile
 from tests.oracles.downloads import pip
 from tests.places.published import ON_LINUX
 

@@ -14,7 +14,7 @@ import pytest
 
 from binary_checks import objects, packages
 from binary_checks.errors import GatherError, Unavailable
-from binary_checks.model.packages import CppArchive
+from binary_checks.model import CppArchive
 from binary_checks.places import PlaceSettings, choose_place
 from binary_checks.places.unpacked import RefusedMember, UnpackedPlace, require_builds, unpack
 from binary_checks.trees import open_tree

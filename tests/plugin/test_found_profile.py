@@ -12,8 +12,8 @@ import pytest
 
 from binary_checks.declaring import find_checks
 from binary_checks.errors import ProfileError
-from binary_checks.model.requests import REQUESTS, GpuRequest, Request, SnippetRequest
-from binary_checks.profile.reading import (
+from binary_checks.model import REQUESTS, GpuRequest, Request, SnippetRequest
+from binary_checks.profile import (
     Profile,
     find_profile,
     find_requests,

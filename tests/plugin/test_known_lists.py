@@ -13,10 +13,9 @@ from typing import Any
 
 import pytest
 
-from binary_checks.model import Entry, Outcome, Problem
-from binary_checks.model.run_results import UNREADABLE
+from binary_checks.model import UNREADABLE, Entry, Outcome, Problem
 from binary_checks.plugin.session import are_in_doubt, find_cell, read_now
-from binary_checks.profile.known import FOLLOW_UP
+from binary_checks.profile import FOLLOW_UP
 from fixtures.package_index import PackageIndex
 from fixtures.runs import package_result
 from tests.plugin.conftest import TRY_AGAIN, Run, faulty, healthy

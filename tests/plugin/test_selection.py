@@ -15,8 +15,7 @@ from binary_checks.declaring import Check, find_checks
 from binary_checks.examination.run import Run
 from binary_checks.examination.settings import RunSettings
 from binary_checks.gather.companions import Companions
-from binary_checks.model import InstallReport, Outcome, Package
-from binary_checks.model.places import InstalledFolders
+from binary_checks.model import InstalledFolders, InstallReport, Outcome, Package
 from binary_checks.places import FreshPlace, PlaceSettings
 from binary_checks.sources.file import FileSource
 from fixtures.build_elf import ElfSymbol, build_elf

@@ -12,8 +12,15 @@ import pytest
 
 import binary_checks.plugin.collection  # noqa: F401 - else pytester forgets it, and loads it anew
 from binary_checks import places
-from binary_checks.model import InstallReport, Package, Wheel
-from binary_checks.model.places import CleanSystem, LoaderAnswer, ProbeAnswer, TargetPython
+from binary_checks.model import (
+    CleanSystem,
+    InstallReport,
+    LoaderAnswer,
+    Package,
+    ProbeAnswer,
+    TargetPython,
+    Wheel,
+)
 from binary_checks.places import HostPlace
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from binary_checks.model.places import ProbeAnswer
+from binary_checks.model import ProbeAnswer
 
 HOST = """{"stage": "", "library": "/usr/lib/libcuda.so.1", "status": 0, "cuda": 13000,
 "driver": "580.95.05", "devices": [{"name": "NVIDIA H200", "capability": "9.0", "memory": 1}]}"""

@@ -13,8 +13,16 @@ from dataclasses import replace
 import pytest
 
 from binary_checks.errors import NotApplicable, Unavailable
-from binary_checks.model import Answer, CudaReport, Ending, LibraryVersions, Step
-from binary_checks.model.requests import Code, CudaRequest, GpuRequest
+from binary_checks.model import (
+    Answer,
+    Code,
+    CudaReport,
+    CudaRequest,
+    Ending,
+    GpuRequest,
+    LibraryVersions,
+    Step,
+)
 from binary_checks.places import FreshPlace, PlaceSettings
 from binary_checks.places.processes import explain_missing_stack
 from binary_checks.probes.ask_module.reader import ask_without_gpu

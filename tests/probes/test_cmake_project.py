@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from binary_checks.errors import PackageError, ProfileError
-from binary_checks.model.probes import ImportedTarget
+from binary_checks.model import ImportedTarget
 from binary_checks.probes.consume_cpp.cmake_project import (
     BUILD,
     Project,

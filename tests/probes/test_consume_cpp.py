@@ -22,10 +22,17 @@ from binary_checks.checks.consumer import (
     reached_target_absent,
 )
 from binary_checks.errors import GatherError, Unavailable
-from binary_checks.model import Ending, Note, NotInspected
-from binary_checks.model.packages import CppArchive
-from binary_checks.model.probes import ConsumerReport, Stage
-from binary_checks.model.requests import Code, ConsumerRequest, TranslationUnit
+from binary_checks.model import (
+    Code,
+    ConsumerReport,
+    ConsumerRequest,
+    CppArchive,
+    Ending,
+    Note,
+    NotInspected,
+    Stage,
+    TranslationUnit,
+)
 from binary_checks.places import PlaceSettings, choose_sandbox, unpacked
 from binary_checks.places.unpacked import UnpackedPlace, find_programs
 from binary_checks.probes.consume_cpp.reader import build_consumers

@@ -23,7 +23,7 @@ from binary_checks.gather.companions import Companions
 from binary_checks.model import NotInspected, Outcome
 from binary_checks.places import running as run
 from binary_checks.places.processes import ProcessResult
-from binary_checks.profile.reading import load_profile, validate
+from binary_checks.profile import load_profile, validate
 from binary_checks.sources.installed import Installation
 from binary_checks.wording.problem_lines import finding_line, problem_lines
 from fixtures.build_wheel import build_wheel

@@ -11,8 +11,7 @@ import pytest
 
 from binary_checks.errors import HostUnfit, Unavailable
 from binary_checks.knowledge.cuda import list_promised
-from binary_checks.model import GpuDevice, GpuHost
-from binary_checks.model.places import ProbeAnswer
+from binary_checks.model import GpuDevice, GpuHost, ProbeAnswer
 from binary_checks.probes.gpu_host.reader import find_blame, read_host
 from binary_checks.probes.gpu_torch.reader import require_driver
 from fixtures.gpu.driver import make_driver, make_management

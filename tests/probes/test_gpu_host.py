@@ -14,9 +14,16 @@ from typing import Any
 
 import pytest
 
-from binary_checks.model import Ending, GpuDevice, GpuHost
-from binary_checks.model.places import Conditions, ProbeAnswer
-from binary_checks.model.requests import Code, CudaRequest, GpuRequest
+from binary_checks.model import (
+    Code,
+    Conditions,
+    CudaRequest,
+    Ending,
+    GpuDevice,
+    GpuHost,
+    GpuRequest,
+    ProbeAnswer,
+)
 from binary_checks.places import FreshPlace, PlaceSettings
 from binary_checks.probes.ask_module.reader import hide_driver
 from binary_checks.probes.gpu_host import reader

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks.errors import GatherError, ProfileError
-from binary_checks.model.places import ProbeAnswer
+from binary_checks.model import ProbeAnswer
 from binary_checks.places.running import run_probe
 from binary_checks.probes.gpu_torch.reader import GpuStep, choose_steps, read_steps
 

@@ -17,8 +17,7 @@ from typing import Any
 import pytest
 
 from binary_checks.checks.gpu import gpu_result_differs
-from binary_checks.model import Ending, GpuReport, Measurement, Note, Step
-from binary_checks.model.places import Conditions, ProbeAnswer
+from binary_checks.model import Conditions, Ending, GpuReport, Measurement, Note, ProbeAnswer, Step
 from binary_checks.places.running import run_probe
 from binary_checks.probes.gpu_torch.reader import GpuStep, choose_steps, read_steps, take_steps
 from fixtures.gpu.spoiling import VARIABLE, make_environment

@@ -19,9 +19,15 @@ from binary_checks.errors import (
     ProfileError,
     Unavailable,
 )
-from binary_checks.model import Ending, LibraryVersions, Measurement
-from binary_checks.model.places import ProbeAnswer
-from binary_checks.model.requests import Code, CudaRequest, GpuRequest
+from binary_checks.model import (
+    Code,
+    CudaRequest,
+    Ending,
+    GpuRequest,
+    LibraryVersions,
+    Measurement,
+    ProbeAnswer,
+)
 from binary_checks.places import host_place
 from binary_checks.probes.gpu_host.reader import read_host
 from binary_checks.probes.gpu_torch import reader as gpu_steps

@@ -21,9 +21,15 @@ from binary_checks.checks.consumer import (
     reached_target_absent,
 )
 from binary_checks.errors import Unavailable
-from binary_checks.model import Ending, Level, Note, Problem
-from binary_checks.model.packages import CppArchive
-from binary_checks.model.probes import ConsumerReport, ConsumerUnit
+from binary_checks.model import (
+    ConsumerReport,
+    ConsumerUnit,
+    CppArchive,
+    Ending,
+    Level,
+    Note,
+    Problem,
+)
 from binary_checks.probes.consume_cpp.tools import find_candidates
 from fixtures.libtorch_archive import assemble
 from tests.oracles.downloads import pip

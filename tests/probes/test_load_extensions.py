@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from binary_checks.model import Ending, ExtensionReport
-from binary_checks.model.places import ProbeAnswer
+from binary_checks.model import Ending, ExtensionReport, ProbeAnswer
 from binary_checks.places import host_place
 from binary_checks.probes.importable import find_extensions
 from binary_checks.probes.load_extensions.reader import load_each

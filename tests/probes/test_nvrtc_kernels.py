@@ -14,9 +14,18 @@ from typing import Any
 import pytest
 
 from binary_checks.errors import NotApplicable
-from binary_checks.model import Answer, CudaReport, DeviceCode, DeviceKind, Ending, Step
-from binary_checks.model.probes import Compilation, NvrtcReport
-from binary_checks.model.requests import Code, CudaRequest
+from binary_checks.model import (
+    Answer,
+    Code,
+    Compilation,
+    CudaReport,
+    CudaRequest,
+    DeviceCode,
+    DeviceKind,
+    Ending,
+    NvrtcReport,
+    Step,
+)
 from binary_checks.probes.compilation_rows import list_machine_targets, name_machine_code
 from binary_checks.probes.nvrtc_kernels.reader import compile_kernels
 from fixtures.build_wheel import build_wheel

@@ -12,10 +12,16 @@ from typing import Any
 import pytest
 
 from binary_checks.errors import NotApplicable
-from binary_checks.model import Ending
-from binary_checks.model.places import Conditions, ProbeAnswer
-from binary_checks.model.probes import PtxLink, PtxLinkReport, PtxText, PtxTexts
-from binary_checks.model.requests import PtxRequest
+from binary_checks.model import (
+    Conditions,
+    Ending,
+    ProbeAnswer,
+    PtxLink,
+    PtxLinkReport,
+    PtxRequest,
+    PtxText,
+    PtxTexts,
+)
 from binary_checks.places import HostPlace, PlaceSettings
 from binary_checks.probes.ptx_links.reader import find_kernel, link_all, link_ptx, read_link
 from fixtures.build_wheel import build_wheel

@@ -11,9 +11,7 @@ from typing import Any
 import pytest
 
 from binary_checks.errors import GatherError
-from binary_checks.model import Ending, SnippetRun
-from binary_checks.model.places import ProbeAnswer
-from binary_checks.model.requests import Code, SnippetRequest
+from binary_checks.model import Code, Ending, ProbeAnswer, SnippetRequest, SnippetRun
 from binary_checks.probes.run_snippet.reader import name_system, read_run, run_snippets
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE, FilledPlace, install_fresh, open_offline, read_wheel, within

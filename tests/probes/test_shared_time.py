@@ -16,8 +16,7 @@ from binary_checks.checks.runtime import (
     shadowed_import,
     version_disagrees,
 )
-from binary_checks.model import Ending, ImportReport, NotInspected
-from binary_checks.model.places import Place, ProbeAnswer, TargetPython
+from binary_checks.model import Ending, ImportReport, NotInspected, Place, ProbeAnswer, TargetPython
 from binary_checks.probes.import_name.reader import import_each
 from fixtures.values import wheel
 

@@ -14,9 +14,15 @@ from typing import Any
 import pytest
 
 from binary_checks.errors import NotApplicable, Unavailable
-from binary_checks.model import Answer, Ending, RefusedAnswers
-from binary_checks.model.places import ProbeAnswer, TargetPython
-from binary_checks.model.requests import Code, CudaRequest
+from binary_checks.model import (
+    Answer,
+    Code,
+    CudaRequest,
+    Ending,
+    ProbeAnswer,
+    RefusedAnswers,
+    TargetPython,
+)
 from binary_checks.places import unpacked
 from binary_checks.probes.stub_driver import reader
 from binary_checks.probes.stub_driver.reader import (

@@ -7,8 +7,15 @@ from collections.abc import Sequence
 import pytest
 
 from binary_checks.errors import NotApplicable
-from binary_checks.model import Dependency, Linkage, LoadFault, LoadFaultKind, Package
-from binary_checks.model.places import CleanSystem, LoaderAnswer
+from binary_checks.model import (
+    CleanSystem,
+    Dependency,
+    Linkage,
+    LoaderAnswer,
+    LoadFault,
+    LoadFaultKind,
+    Package,
+)
 from binary_checks.places import FreshPlace, HostPlace, PlaceSettings
 from binary_checks.probes.trace_loader.reader import choose_roots, read_answer, trace_loading
 from fixtures.environments import PYTHON

@@ -9,9 +9,17 @@ from typing import Any
 import pytest
 
 from binary_checks.errors import NotApplicable
-from binary_checks.model import Answer, Claims, CudaReport, Ending, Wheel
-from binary_checks.model.probes import Compilation, TritonReport
-from binary_checks.model.requests import Code, CudaRequest
+from binary_checks.model import (
+    Answer,
+    Claims,
+    Code,
+    Compilation,
+    CudaReport,
+    CudaRequest,
+    Ending,
+    TritonReport,
+    Wheel,
+)
 from binary_checks.probes.triton_kernels.reader import compile_with_triton
 from fixtures.values import wheel
 from tests.probes.test_nvrtc_kernels import head

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from binary_checks.errors import ProfileError
-from binary_checks.model.requests import Code, ConsumerRequest, TranslationUnit
-from binary_checks.profile.reading import Profile, leave_out_code, load_profile, validate
+from binary_checks.model import Code, ConsumerRequest, TranslationUnit
+from binary_checks.profile import Profile, leave_out_code, load_profile, validate
 
 
 def profile(folder: Path, text: str) -> Profile:

@@ -6,8 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from binary_checks.model import Level
-from binary_checks.profile.known import KnownProblem
-from binary_checks.profile.reading import Profile, identify_profile
+from binary_checks.profile import KnownProblem, Profile, identify_profile
 
 ONE, OTHER = KnownProblem(check="c", reason="r"), KnownProblem(check="d", reason="s")
 

@@ -12,8 +12,9 @@ import pytest
 
 from binary_checks.errors import ProfileError
 from binary_checks.model import Level, Problem
-from binary_checks.profile.known import (
+from binary_checks.profile import (
     KnownProblem,
+    Profile,
     accept,
     find_expired,
     find_identity,
@@ -23,8 +24,8 @@ from binary_checks.profile.known import (
     read_cell,
     read_condition,
     read_known_list,
+    validate,
 )
-from binary_checks.profile.reading import Profile, validate
 
 TODAY = date(2026, 11, 22)
 ONE = Problem(path="demo/a.so", sentence="needs liba.so.1", facts=("liba.so.1",))

@@ -9,7 +9,7 @@ import pytest
 from binary_checks.declaring import find_checks
 from binary_checks.errors import ProfileError
 from binary_checks.model import Level
-from binary_checks.profile.reading import Profile, load_profile, validate
+from binary_checks.profile import Profile, load_profile, validate
 
 CHECKS = {check.id: check for check in find_checks()}
 

@@ -11,15 +11,8 @@ import pytest
 from binary_checks.checks.expected import snippet_fails
 from binary_checks.declaring import check
 from binary_checks.errors import ProfileError
-from binary_checks.model import ElfFile, Problem, Wheel
-from binary_checks.model.requests import GpuRequest, SnippetRequest
-from binary_checks.profile.known import KnownProblem
-from binary_checks.profile.reading import (
-    Profile,
-    find_profile,
-    load_profile,
-    validate,
-)
+from binary_checks.model import ElfFile, GpuRequest, Problem, SnippetRequest, Wheel
+from binary_checks.profile import KnownProblem, Profile, find_profile, load_profile, validate
 
 
 @check

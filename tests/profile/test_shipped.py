@@ -9,8 +9,8 @@ import pytest
 
 import binary_checks
 from binary_checks.declaring import find_checks
-from binary_checks.model.requests import GpuRequest, SnippetRequest
-from binary_checks.profile.reading import Profile, load_profile, validate
+from binary_checks.model import GpuRequest, SnippetRequest
+from binary_checks.profile import Profile, load_profile, validate
 
 NAMES = sorted(
     path.stem for path in (Path(binary_checks.__file__).parent / "profile" / "shipped").iterdir()

@@ -9,8 +9,7 @@ import pytest
 
 from binary_checks import examine
 from binary_checks.checks.python_code.entry_points import missing_entry_point
-from binary_checks.model import Distribution, NotInspected
-from binary_checks.model.python_modules import PythonModules
+from binary_checks.model import Distribution, NotInspected, PythonModules
 from binary_checks.python_code import parsing
 from binary_checks.python_code import parsing as grammar
 from binary_checks.python_code.parsing import (

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from binary_checks.model import DeviceKind, DeviceTarget, Layout
-from binary_checks.model.device import (
+from binary_checks.model import (
     CubinGroup,
     DeviceDetails,
+    DeviceKind,
+    DeviceTarget,
+    Layout,
     ObjectDetails,
     PtxGroup,
     UnreadDeviceCode,

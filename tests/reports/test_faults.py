@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from binary_checks.model import Level, Outcome, Problem, sum_up
-from binary_checks.model.published import Provenance
-from binary_checks.model.run_results import CheckResult, PackageResult
+from binary_checks.model import (
+    CheckResult,
+    Level,
+    Outcome,
+    PackageResult,
+    Problem,
+    Provenance,
+    sum_up,
+)
 from binary_checks.reports.faults import fault_line, fold, shell_path
 from binary_checks.wording.problem_lines import group_problems, problem_lines
 

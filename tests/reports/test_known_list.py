@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from binary_checks.model import Entry, Outcome, PackageResult, Problem, RunResult
-from binary_checks.profile.known import FOLLOW_UP, KnownProblem, accept, read_known_problems
-from binary_checks.profile.toml_values import parse_toml
+from binary_checks.profile import FOLLOW_UP, KnownProblem, accept, parse_toml, read_known_problems
 from binary_checks.reports import known_list
 from fixtures.runs import PROFILE, package_result
 

@@ -11,8 +11,7 @@ import pytest
 
 from binary_checks import examine, objects
 from binary_checks.errors import GatherError, ProfileError
-from binary_checks.model import InstallReport
-from binary_checks.model.packages import CondaPackage
+from binary_checks.model import CondaPackage, InstallReport
 from binary_checks.sources import Surroundings, cut_check, is_published, parse
 from binary_checks.sources.conda_channel import NamedRecord
 from binary_checks.sources.remote import RemoteSource

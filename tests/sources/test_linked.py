@@ -12,7 +12,7 @@ import pytest
 
 from binary_checks import objects
 from binary_checks.errors import PackageError
-from binary_checks.model.packages import LinkedPackage
+from binary_checks.model import LinkedPackage
 from binary_checks.sources.installed import LinkedSource, find_linked
 from fixtures.build_elf import build_elf
 

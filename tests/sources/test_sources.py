@@ -13,8 +13,15 @@ import pytest
 from binary_checks import objects, packages
 from binary_checks.documents.facts import Statement
 from binary_checks.errors import BinaryChecksError, GatherError, ProfileError
-from binary_checks.model import Format, InstalledPackage, hash_record
-from binary_checks.model.protocols import ObjectReader, Preview, Progress, Tree
+from binary_checks.model import (
+    Format,
+    InstalledPackage,
+    ObjectReader,
+    Preview,
+    Progress,
+    Tree,
+    hash_record,
+)
 from binary_checks.packages import open_package
 from binary_checks.sources import Surroundings, parse
 from binary_checks.sources.file import FileSource

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks.errors import PackageError
-from binary_checks.model.protocols import Tree, Visited, VisitRequest
+from binary_checks.model import Tree, Visited, VisitRequest
 from binary_checks.trees import open_tree
 from binary_checks.trees.folder import FolderTree
 from binary_checks.trees.members import WHOLE

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from binary_checks.model.protocols import ContentRequest
+from binary_checks.model import ContentRequest
 from binary_checks.trees import kept_bytes
 from binary_checks.trees.kept_bytes import BoundedContentStore, ByteStore, Fragments
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks.model.protocols import ContentRequest, TreeEntry, VisitRequest
+from binary_checks.model import ContentRequest, TreeEntry, VisitRequest
 from binary_checks.trees import open_tree
 from binary_checks.trees.kept_bytes import BoundedContentStore
 from binary_checks.trees.members import WHOLE

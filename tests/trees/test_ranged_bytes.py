@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks.errors import GatherError, PackageError, Unavailable
-from binary_checks.model.protocols import VisitRequest
+from binary_checks.model import VisitRequest
 from binary_checks.trees import open_part
 from binary_checks.trees.file_bytes import RangedBytes
 from fixtures.build_wheel import build_wheel

@@ -11,6 +11,8 @@ from binary_checks.checks.linkage.search_paths import absolute_search_path
 from binary_checks.checks.macos import minimum_os_above_tag, needed_outside_system
 from binary_checks.checks.symbols import symbol_newer_than_tag
 from binary_checks.model import (
+    CheckResult,
+    Directories,
     Edge,
     Layout,
     Level,
@@ -23,8 +25,6 @@ from binary_checks.model import (
     UnresolvedSymbol,
     Wheel,
 )
-from binary_checks.model.linkage import Directories
-from binary_checks.model.run_results import CheckResult
 from binary_checks.reports.faults import Fault, fold
 from binary_checks.wording.problem_lines import of_need, of_refusal, of_symbols
 from fixtures.linking import dylib, link, macos, needs, system_library

@@ -29,20 +29,18 @@ from binary_checks.knowledge.device_code import (
 )
 from binary_checks.knowledge.loading import find_unread
 from binary_checks.model import (
+    Compilation,
+    CompilerReport,
+    DeviceDetails,
     DeviceKind,
     Ending,
     Finding,
     Level,
     Note,
     NotInspected,
+    NvrtcReport,
     Package,
     Problem,
-)
-from binary_checks.model.device import DeviceDetails
-from binary_checks.model.probes import (
-    Compilation,
-    CompilerReport,
-    NvrtcReport,
     PtxLink,
     PtxLinkReport,
     PtxText,

@@ -48,25 +48,27 @@ from binary_checks.knowledge.toolkit_claims import (
 )
 from binary_checks.model import (
     CudaReport,
+    CudaRequest,
     Distribution,
     Edge,
     ElfFile,
     Ending,
     Finding,
     Format,
+    ImportOpenings,
     Linkage,
     Note,
     NotInspected,
     ObjectFile,
     Package,
+    Platform,
     Problem,
     RefusedAnswers,
     RefusingDriverReport,
     Rule,
+    StatedToolkits,
+    ToolkitClaim,
 )
-from binary_checks.model.binary_configuration import Platform, StatedToolkits, ToolkitClaim
-from binary_checks.model.python_modules import ImportOpenings
-from binary_checks.model.requests import CudaRequest
 from binary_checks.wording.problem_lines import name_end, of_bundled
 from binary_checks.wording.sentences import describe_end, name_first, remove_need
 

@@ -68,33 +68,33 @@ from binary_checks.knowledge.toolkit_claims import (
 )
 from binary_checks.model import (
     CudaReport,
+    CudaRequest,
     DeviceContainers,
     DeviceKind,
+    DeviceToolkits,
     Distribution,
     Edge,
     Ending,
+    FamilyOpener,
     Finding,
     Format,
+    GivenFamilies,
     Level,
     Linkage,
     Note,
     NotInspected,
     ObjectFile,
     Package,
-    Problem,
-    TargetSystem,
-)
-from binary_checks.model.binary_configuration import (
     Platform,
+    Problem,
     StatedToolkits,
+    TargetSystem,
     ToolkitClaim,
+    ToolkitSample,
     ToolkitSource,
+    applicable,
+    read_numbers,
 )
-from binary_checks.model.device import DeviceToolkits, ToolkitSample
-from binary_checks.model.linkage import FamilyOpener, GivenFamilies
-from binary_checks.model.requests import CudaRequest
-from binary_checks.model.requires_dist import applicable
-from binary_checks.model.system import read_numbers
 from binary_checks.wording.problem_lines import name_end
 from binary_checks.wording.sentences import describe_end, name_first
 

@@ -22,6 +22,7 @@ from binary_checks.knowledge.library_names import (
 from binary_checks.knowledge.loading import downgrade, find_unloaded, is_for_others
 from binary_checks.knowledge.python_libraries import is_python_dll
 from binary_checks.model import (
+    Directories,
     Edge,
     ElfFile,
     Finding,
@@ -37,10 +38,13 @@ from binary_checks.model import (
     Rule,
     StaticArchive,
     TargetSystem,
+    directories,
+    expand,
+    format_of_name,
+    is_extension,
+    parse_extension_name,
+    shorten,
 )
-from binary_checks.model.linkage import Directories, directories, expand, shorten
-from binary_checks.model.objects import format_of_name
-from binary_checks.model.python_modules import is_extension, parse_extension_name
 from binary_checks.wording.problem_lines import of_library, of_need
 from binary_checks.wording.sentences import (
     Owners,

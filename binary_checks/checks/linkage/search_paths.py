@@ -19,8 +19,6 @@ from binary_checks.model import (
     Package,
     Problem,
     TargetSystem,
-)
-from binary_checks.model.linkage import (
     directories,
     expand,
     is_open_to_all,

@@ -10,9 +10,17 @@ from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.failed_imports import judge_loaded, names_file
 from binary_checks.knowledge.python_libraries import ModuleFiles
-from binary_checks.model import Distribution, Finding, Level, NotInspected, Problem
-from binary_checks.model.entry_points import EntryPoint, LoadedEntryPoints, read_entry_points
-from binary_checks.model.python_modules import PythonModules
+from binary_checks.model import (
+    Distribution,
+    EntryPoint,
+    Finding,
+    Level,
+    LoadedEntryPoints,
+    NotInspected,
+    Problem,
+    PythonModules,
+    read_entry_points,
+)
 
 _DEEPEST = 100  # folders, within which modules lie
 _LONGEST = 120  # characters of a value in a sentence

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from binary_checks.declaring import check
 from binary_checks.knowledge.python_libraries import SHARED_PACKAGES, ModuleFiles
-from binary_checks.model import Distribution, Finding, Level, NotInspected, Problem
-from binary_checks.model.python_modules import PythonModules
+from binary_checks.model import Distribution, Finding, Level, NotInspected, Problem, PythonModules
 from binary_checks.wording.sentences import name_first
 
 _SOURCE_FOLDER = "src"

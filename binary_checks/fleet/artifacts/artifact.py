@@ -11,7 +11,7 @@ from binary_checks.documents.json_schema import describe_document
 from binary_checks.documents.json_values import DocumentError, decode_fields, encode_fields
 from binary_checks.errors import RecordError
 from binary_checks.fleet.night import AXES
-from binary_checks.fleet.store.store_names import is_safe_part
+from binary_checks.fleet.store import is_safe_part
 from binary_checks.fleet.stored_nights import open_document, require_digest, write_document
 
 ARTIFACT_SCHEMA = "binary-checks/artifact/1"

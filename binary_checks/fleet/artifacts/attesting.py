@@ -29,14 +29,18 @@ from binary_checks.fleet.night import Attempt, Cell, PlannedCell
 from binary_checks.fleet.store import Store
 from binary_checks.fleet.stored_nights import NightAttempts, require_plan
 from binary_checks.knowledge.tags import read_claims
-from binary_checks.model import Outcome, Package, PackageResult, RunResult
-from binary_checks.model.binary_configuration import (
+from binary_checks.model import (
+    GOOD_OUTCOMES,
     Aspect,
     BinaryConfiguration,
+    CellState,
     ClaimSource,
+    Outcome,
+    Package,
+    PackageResult,
+    RunResult,
+    Wheel,
 )
-from binary_checks.model.outcomes import GOOD_OUTCOMES, CellState
-from binary_checks.model.packages import Wheel
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -11,7 +11,7 @@ from packaging.version import InvalidVersion
 
 from binary_checks.errors import ArtifactRefusedError, ProfileError
 from binary_checks.fleet.artifacts.artifact import FILE_AXES, Artifact
-from binary_checks.fleet.cells.matrix import family_of, require_value
+from binary_checks.fleet.cells import family_of, require_value
 from binary_checks.knowledge.configurations import (
     READERS,
     choose_stated,
@@ -19,23 +19,24 @@ from binary_checks.knowledge.configurations import (
     claim_by_file_name,
 )
 from binary_checks.knowledge.tags import read_claims
-from binary_checks.model import ElfFile, MachOFile, Package, PeFile
-from binary_checks.model.binary_configuration import (
+from binary_checks.model import (
+    ANY_SYSTEM,
     BinaryConfiguration,
     ClaimSource,
+    CondaPackage,
     ConfigurationClaim,
+    Distribution,
+    ElfFile,
+    MachOFile,
+    ObjectFile,
+    Package,
+    PeFile,
+    PythonClaim,
     StatedClaim,
     StatedConfiguration,
+    SystemClaim,
     agree,
     find_disputes,
-)
-from binary_checks.model.objects import ObjectFile
-from binary_checks.model.packages import (
-    ANY_SYSTEM,
-    CondaPackage,
-    Distribution,
-    PythonClaim,
-    SystemClaim,
 )
 from binary_checks.wording.sentences import format_claim
 

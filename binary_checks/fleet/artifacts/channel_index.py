@@ -29,8 +29,9 @@ from binary_checks.fleet.artifacts.derived_index import (
 )
 from binary_checks.fleet.artifacts.kept_artifacts import list_artifacts
 from binary_checks.fleet.page.site_folder import claim, write_site
-from binary_checks.fleet.store import Store, ask_at_once
-from binary_checks.fleet.store.store_names import (
+from binary_checks.fleet.store import (
+    Store,
+    ask_at_once,
     conda_prefix,
     index_prefix,
     metadata_name,

@@ -10,8 +10,10 @@ from binary_checks.documents.json_values import DocumentError, decode_fields, du
 from binary_checks.errors import ArtifactRefusedError, ProfileError, RecordError
 from binary_checks.fleet.artifacts.artifact import Artifact
 from binary_checks.fleet.artifacts.verdict import read_object
-from binary_checks.fleet.store import Store, Stored, ask_at_once
-from binary_checks.fleet.store.store_names import (
+from binary_checks.fleet.store import (
+    Store,
+    Stored,
+    ask_at_once,
     channel_prefix,
     is_safe_part,
     member_name,

@@ -21,7 +21,7 @@ from packaging.utils import (
 from packaging.version import InvalidVersion, Version
 
 from binary_checks.fleet.artifacts.artifact import Artifact
-from binary_checks.fleet.store.store_names import conda_prefix, index_prefix, package_name
+from binary_checks.fleet.store import conda_prefix, index_prefix, package_name
 
 _Indexed = TypeVar("_Indexed")
 REPODATA = "repodata.json"

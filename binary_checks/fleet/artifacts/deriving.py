@@ -42,11 +42,19 @@ from binary_checks.fleet.artifacts.axis_claims import (
 from binary_checks.fleet.artifacts.kept_artifacts import HashedFile, hash_content
 from binary_checks.knowledge.configurations import same_version
 from binary_checks.lines import cut, one_line
-from binary_checks.model import Distribution, Member, Package, UnknownSymbols
-from binary_checks.model.binary_configuration import BinaryConfiguration, LinkedLibraries
-from binary_checks.model.packages import CondaPackage, CppArchive, SingleObject
-from binary_checks.model.protocols import Tree
-from binary_checks.model.requests import ReleaseRequest
+from binary_checks.model import (
+    BinaryConfiguration,
+    CondaPackage,
+    CppArchive,
+    Distribution,
+    LinkedLibraries,
+    Member,
+    Package,
+    ReleaseRequest,
+    SingleObject,
+    Tree,
+    UnknownSymbols,
+)
 from binary_checks.processes import SAFE_PATH
 from binary_checks.trees import open_part, open_tree
 from binary_checks.trees.file_bytes import open_bytes

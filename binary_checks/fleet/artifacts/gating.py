@@ -26,9 +26,8 @@ from binary_checks.fleet.artifacts.verdict import (
 )
 from binary_checks.fleet.stored_nights import require_digest
 from binary_checks.lines import cut, one_line
-from binary_checks.model import Outcome
-from binary_checks.model.outcomes import GAPS
-from binary_checks.profile.known import read_condition
+from binary_checks.model import GAPS, Outcome
+from binary_checks.profile import read_condition
 
 AHEAD = timedelta(minutes=5)
 """How far the clocks of two hosts may differ."""

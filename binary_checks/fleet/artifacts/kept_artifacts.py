@@ -20,16 +20,17 @@ from binary_checks.fleet.artifacts.artifact import (
     require_sound,
     write_artifact,
 )
-from binary_checks.fleet.store import Store, ask_at_once
-from binary_checks.fleet.store.kept_facts import keep_facts
-from binary_checks.fleet.store.store_names import (
+from binary_checks.fleet.store import (
     PACKAGES,
+    Store,
     artifact_name,
+    ask_at_once,
     companion_name,
     metadata_name,
     package_name,
     split_artifact,
 )
+from binary_checks.fleet.store.kept_facts import keep_facts
 
 _LONGEST = 16 << 20  # bytes of a document
 _ONCE = ("file_name", "size", "kind", "project", "version", "subdir", *FILE_AXES)

@@ -26,9 +26,8 @@ from binary_checks.fleet.artifacts.verdict import (
     read_time,
     write_statement,
 )
-from binary_checks.fleet.store import Store, ask_at_once
-from binary_checks.fleet.store.store_names import verdict_name, verdict_prefix
-from binary_checks.model.outcomes import FAILING, PASSING, UNTESTED
+from binary_checks.fleet.store import Store, ask_at_once, verdict_name, verdict_prefix
+from binary_checks.model import FAILING, PASSING, UNTESTED
 
 _AT_ONCE = 64  # the most verdicts read at the same time
 _MOST_OF_ALL = 512 << 20  # bytes of all verdicts on one artifact

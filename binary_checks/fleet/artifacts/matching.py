@@ -31,9 +31,8 @@ from binary_checks.fleet.night import Cell
 from binary_checks.fleet.store import Store
 from binary_checks.knowledge.configurations import same_version
 from binary_checks.lines import cut, one_line
-from binary_checks.model.binary_configuration import agree
-from binary_checks.model.outcomes import LABELS
-from binary_checks.profile.known import read_condition
+from binary_checks.model import LABELS, agree
+from binary_checks.profile import read_condition
 
 FIELDS = ("project", "kind", *FILE_AXES, "version", "subdir")
 """The fields that artifacts are selected by, in the order in which they are shown."""

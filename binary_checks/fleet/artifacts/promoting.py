@@ -52,9 +52,10 @@ from binary_checks.fleet.artifacts.verdict import (
     read_time,
     seal,
 )
-from binary_checks.fleet.store import Store, ask_at_once
-from binary_checks.fleet.store.store_names import (
+from binary_checks.fleet.store import (
+    Store,
     artifact_name,
+    ask_at_once,
     package_name,
     policy_name,
     promotion_name,

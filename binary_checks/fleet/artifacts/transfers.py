@@ -46,16 +46,10 @@ from binary_checks.fleet.artifacts.kept_artifacts import (
     hash_pieces,
     keep_artifact,
 )
-from binary_checks.fleet.store import Store
+from binary_checks.fleet.store import Store, companion_name, facts_name, is_safe_part, package_name
 from binary_checks.fleet.store.kept_facts import find_facts, open_facts
-from binary_checks.fleet.store.store_names import (
-    companion_name,
-    facts_name,
-    is_safe_part,
-    package_name,
-)
 from binary_checks.lines import cut, one_line
-from binary_checks.model.binary_configuration import BinaryConfiguration
+from binary_checks.model import BinaryConfiguration
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -17,8 +17,16 @@ from binary_checks.documents.json_values import (
 from binary_checks.errors import EMPTY, MISUSED, RecordError
 from binary_checks.fleet.stored_nights import require_digest
 from binary_checks.lines import cut, one_line
-from binary_checks.model import GOOD_OUTCOMES, Entry, Outcome, PackageResult, RunResult, sum_up
-from binary_checks.model.outcomes import VERDICTS, Words
+from binary_checks.model import (
+    GOOD_OUTCOMES,
+    VERDICTS,
+    Entry,
+    Outcome,
+    PackageResult,
+    RunResult,
+    Words,
+    sum_up,
+)
 
 VERDICT_SCHEMA = "binary-checks/verdict/1"
 GOOD_WORDS = tuple(

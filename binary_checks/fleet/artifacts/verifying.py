@@ -63,13 +63,13 @@ from binary_checks.fleet.artifacts.signatures import (
 )
 from binary_checks.fleet.artifacts.verdict import LARGEST_STATEMENT, read_time
 from binary_checks.fleet.night import Cell
-from binary_checks.fleet.store import Store, ask_at_once
-from binary_checks.fleet.store.kept_facts import require_facts
-from binary_checks.fleet.store.store_names import (
+from binary_checks.fleet.store import (
     DERIVED,
     FACTS,
     PACKAGES,
+    Store,
     artifact_name,
+    ask_at_once,
     companion_name,
     expired_name,
     is_safe_part,
@@ -78,6 +78,7 @@ from binary_checks.fleet.store.store_names import (
     policy_name,
     promotion_prefix,
 )
+from binary_checks.fleet.store.kept_facts import require_facts
 from binary_checks.knowledge.configurations import same_version
 from binary_checks.lines import cut, one_line
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from binary_checks.errors import ProfileError
 from binary_checks.lines import cut
-from binary_checks.profile.toml_values import convert, parse_toml, reject_unknown
+from binary_checks.profile import convert, parse_toml, reject_unknown
 
 INFRA, PRODUCT, TOOL, UNKNOWN = "infra", "product", "tool", "unknown"
 """Kinds of causes: infra (the network, the disk or the host), product (the package), tool

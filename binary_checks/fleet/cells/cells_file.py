@@ -26,9 +26,8 @@ from binary_checks.fleet.cells.matrix import (
     require_value,
 )
 from binary_checks.fleet.night import AXES, Cell
-from binary_checks.model.places import read_place
-from binary_checks.profile.known import CellCondition, read_condition
-from binary_checks.profile.toml_values import convert, parse_toml, reject_unknown
+from binary_checks.model import read_place
+from binary_checks.profile import CellCondition, convert, parse_toml, read_condition, reject_unknown
 
 DEFAULT_FILE = "cells.toml"
 MOST_CELLS = 20_000

@@ -15,8 +15,7 @@ from binary_checks.errors import ProfileError
 from binary_checks.fleet.cells.cells_file import require_source
 from binary_checks.fleet.cells.matrix import Matrix
 from binary_checks.fleet.night import AXES, Cell
-from binary_checks.profile.known import CellCondition, read_condition
-from binary_checks.profile.toml_values import reject_unknown
+from binary_checks.profile import CellCondition, read_condition, reject_unknown
 
 # Tiers: few cells that cover all values of the axes, or all pairs of values.
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.cells.matrix import require_consistent
 from binary_checks.fleet.night import Cell
-from binary_checks.profile.toml_values import quote_toml
+from binary_checks.profile import quote_toml
 
 _IDENTIFIER = re.compile(r"([a-z]{2})(\d+)(?:_\d+)?(t?)-([a-z0-9]+)(?:_([a-z0-9_]+))?")
 _SYSTEMS = {"manylinux": "linux", "musllinux": "musllinux", "macosx": "macos"}

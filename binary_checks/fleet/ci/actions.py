@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from binary_checks.errors import GatherError, ProfileError
-from binary_checks.profile.toml_values import convert, reject_unknown
+from binary_checks.profile import convert, reject_unknown
 
 # Pins in ``[ci.actions]``: each names a commit and the tag that the commit had.
 

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from binary_checks.fleet.cells.choosing import ONLY
+from binary_checks.fleet.cells import ONLY
 from binary_checks.fleet.ci.ci_settings import RunsOn
 from binary_checks.fleet.ci.job_scripts import (
     ARTIFACTS,

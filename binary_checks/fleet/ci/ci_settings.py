@@ -11,12 +11,10 @@ from typing import Any
 
 from binary_checks import __version__
 from binary_checks.errors import ProfileError
-from binary_checks.fleet.cells.cells_file import read_rows, require_public
-from binary_checks.fleet.cells.matrix import PIPS_INDEX, Matrix, require_value
+from binary_checks.fleet.cells import PIPS_INDEX, Matrix, read_rows, require_public, require_value
 from binary_checks.fleet.ci.actions import ActionPin, read_pins
 from binary_checks.fleet.night import AXES, Cell
-from binary_checks.profile.known import CellCondition, read_condition
-from binary_checks.profile.toml_values import convert, parse_toml, reject_unknown
+from binary_checks.profile import CellCondition, convert, parse_toml, read_condition, reject_unknown
 
 # ``[[runners]]``: the machines of each CI system that run the stages of a cell.
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from binary_checks.errors import ProfileError
-from binary_checks.fleet.cells.choosing import ONLY, TIERS
+from binary_checks.fleet.cells import ONLY, TIERS
 from binary_checks.fleet.ci.ci_settings import RunsOn
 from binary_checks.fleet.ci.job_scripts import (
     FETCH_PYTHONS,

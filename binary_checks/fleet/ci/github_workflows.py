@@ -13,7 +13,7 @@ from itertools import product
 from typing import Any
 
 from binary_checks.errors import ProfileError
-from binary_checks.fleet.cells.choosing import ALSO, LABELS, ONLY
+from binary_checks.fleet.cells import ALSO, LABELS, ONLY
 from binary_checks.fleet.ci.actions import require_pin
 from binary_checks.fleet.ci.ci_settings import LISTING, OwnJob, OwnStep, OwnWorkflow, RunsOn
 from binary_checks.fleet.ci.job_scripts import (

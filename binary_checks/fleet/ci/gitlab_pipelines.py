@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from binary_checks.fleet.cells.choosing import LABELS
+from binary_checks.fleet.cells import LABELS
 from binary_checks.fleet.ci.ci_settings import RunsOn
 from binary_checks.fleet.ci.job_scripts import (
     FETCH_PYTHONS,

@@ -14,8 +14,7 @@ from typing import Any
 
 import yaml
 
-from binary_checks.fleet.cells.cells_file import DEFAULT_FILE
-from binary_checks.fleet.cells.matrix import family_of
+from binary_checks.fleet.cells import DEFAULT_FILE, family_of
 from binary_checks.fleet.ci.ci_settings import RunsOn
 from binary_checks.fleet.ci.generated_files import heading
 from binary_checks.fleet.ci.pipeline import Pipeline

@@ -6,8 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
-from binary_checks.fleet.cells.listing import GPU, name_values, tabulate_cells
-from binary_checks.fleet.cells.matrix import Matrix
+from binary_checks.fleet.cells import GPU, Matrix, name_values, tabulate_cells
 from binary_checks.fleet.ci.generated_files import heading
 from binary_checks.fleet.ci.pipeline import Pipeline
 from binary_checks.fleet.night import Cell

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from binary_checks.errors import ProfileError
-from binary_checks.fleet.cells.choosing import NIGHTLY, ONLY, TIERS
-from binary_checks.fleet.cells.matrix import Matrix
+from binary_checks.fleet.cells import NIGHTLY, ONLY, TIERS, Matrix
 from binary_checks.fleet.ci.ci_settings import (
     CPU,
     GPU,
@@ -27,8 +26,7 @@ from binary_checks.fleet.ci.ci_settings import (
     require_text,
 )
 from binary_checks.fleet.night import AXES, Cell
-from binary_checks.fleet.nights.cell_commands import options_of
-from binary_checks.fleet.nights.planning import is_shipped
+from binary_checks.fleet.nights import is_shipped, options_of
 from binary_checks.fleet.stored_nights import tonight
 from binary_checks.sources.known_problem_lists import is_url
 

@@ -20,13 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from binary_checks.errors import FIT, PROBLEMS, TRY_AGAIN, GatherError, ProfileError
-from binary_checks.fleet.cells.choosing import ALSO, LABELS, ONLY
-from binary_checks.fleet.cells.matrix import Matrix
+from binary_checks.fleet.cells import ALSO, LABELS, ONLY, Matrix
 from binary_checks.fleet.ci.ci_settings import CiSettings, read_ci
 from binary_checks.fleet.ci.pipeline import make_options, name_values
 from binary_checks.fleet.night import Cell
-from binary_checks.fleet.nights.attempt_process import open_lifeline
-from binary_checks.fleet.nights.cell_commands import choose_python, find_python, options_of_gpu
+from binary_checks.fleet.nights import choose_python, find_python, open_lifeline, options_of_gpu
 from binary_checks.fleet.stored_nights import read_date, tonight
 from binary_checks.processes import SAFE_PATH, user_environment
 

@@ -13,12 +13,12 @@ from typing import Any
 
 from packaging.utils import canonicalize_name
 
-from binary_checks.fleet.cells.matrix import family_of
+from binary_checks.fleet.cells import family_of
 from binary_checks.fleet.ci.generated_files import heading
 from binary_checks.fleet.ci.job_scripts import find_family, identify
 from binary_checks.fleet.ci.pipeline import Pipeline, PipelineCell, name_values
 from binary_checks.fleet.night import Cell
-from binary_checks.profile.toml_values import quote_toml
+from binary_checks.profile import quote_toml
 
 _FILE = "tox.toml"
 _DIST = "{env:DIST:dist}"

@@ -1,1 +1,100 @@
 """Nights: plan, run in two queues, resume, merge and close them."""
+
+from __future__ import annotations
+
+from binary_checks.fleet.nights.attempt_process import (
+    RunningProcesses,
+    StoppedError,
+    open_lifeline,
+    watch_lifeline,
+)
+from binary_checks.fleet.nights.attempting import (
+    AttemptTask,
+    NextAttempt,
+    ProcessOutput,
+    decide_state,
+    find_attempt,
+    may_end_otherwise,
+    plan_next,
+    run_attempt,
+)
+from binary_checks.fleet.nights.cell_commands import (
+    CellCommand,
+    choose_python,
+    command_of,
+    fetch_inputs,
+    find_python,
+    options_of,
+    options_of_gpu,
+    pin_place,
+    rerun_command,
+)
+from binary_checks.fleet.nights.coordinating import (
+    ALL,
+    PAUSE,
+    Coordinator,
+    NightOutcome,
+    NightScreen,
+    read_attempts,
+)
+from binary_checks.fleet.nights.engines import Engine, open_engine, open_folder, reserve_device
+from binary_checks.fleet.nights.merging import (
+    ChangedCell,
+    ClosedNight,
+    Merged,
+    close_night,
+    list_waiting,
+    merge_night,
+    read_closed,
+)
+from binary_checks.fleet.nights.planning import (
+    PreparedNight,
+    compare_serials,
+    is_shipped,
+    make_plan,
+)
+
+__all__ = [
+    "ALL",
+    "AttemptTask",
+    "CellCommand",
+    "ChangedCell",
+    "ClosedNight",
+    "Coordinator",
+    "Engine",
+    "Merged",
+    "NextAttempt",
+    "NightOutcome",
+    "NightScreen",
+    "PAUSE",
+    "PreparedNight",
+    "ProcessOutput",
+    "RunningProcesses",
+    "StoppedError",
+    "choose_python",
+    "close_night",
+    "command_of",
+    "compare_serials",
+    "decide_state",
+    "fetch_inputs",
+    "find_attempt",
+    "find_python",
+    "is_shipped",
+    "list_waiting",
+    "make_plan",
+    "may_end_otherwise",
+    "merge_night",
+    "open_engine",
+    "open_folder",
+    "open_lifeline",
+    "options_of",
+    "options_of_gpu",
+    "pin_place",
+    "plan_next",
+    "read_attempts",
+    "read_closed",
+    "rerun_command",
+    "reserve_device",
+    "run_attempt",
+    "watch_lifeline",
+]

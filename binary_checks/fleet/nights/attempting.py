@@ -45,14 +45,15 @@ from binary_checks.fleet.nights.attempt_process import (
     run_command,
 )
 from binary_checks.fleet.nights.cell_commands import command_of, fetch_inputs, options_of_gpu
-from binary_checks.fleet.store import Store, open_store
-from binary_checks.fleet.store.kept_facts import keep_facts, open_facts
-from binary_checks.fleet.store.store_names import (
+from binary_checks.fleet.store import (
+    Store,
     facts_name,
     frozen_name,
+    open_store,
     result_name,
     running_name,
 )
+from binary_checks.fleet.store.kept_facts import keep_facts, open_facts
 from binary_checks.fleet.stored_nights import (
     make_unreadable_attempt,
     name_log,
@@ -62,8 +63,7 @@ from binary_checks.fleet.stored_nights import (
     write_attempt,
 )
 from binary_checks.lines import cut, one_line
-from binary_checks.model import Outcome, PackageResult, RunResult
-from binary_checks.model.outcomes import CellState, choose_cell_state
+from binary_checks.model import CellState, Outcome, PackageResult, RunResult, choose_cell_state
 from binary_checks.processes import SAFE_PATH
 
 _RESULT, _FACTS, _GIVEN_FACTS, _LOG = "result.json", "facts.json", "given-facts.json", "log"

@@ -14,15 +14,14 @@ from functools import cache
 from pathlib import Path
 
 from binary_checks.errors import ProfileError, StoreError
-from binary_checks.fleet.cells.matrix import family_of
+from binary_checks.fleet.cells import family_of
 from binary_checks.fleet.night import Cell, NightPlan, PlannedCell
 from binary_checks.fleet.nights.planning import is_shipped
-from binary_checks.fleet.store import Store
-from binary_checks.fleet.store.store_names import frozen_name
+from binary_checks.fleet.store import Store, frozen_name
 from binary_checks.fleet.stored_nights import read_frozen
 from binary_checks.model import RunResult
 from binary_checks.options import Program
-from binary_checks.profile.known import format_cell
+from binary_checks.profile import format_cell
 
 # Finding interpreters on this host by version: on PATH, and where tools install them.
 

@@ -42,8 +42,9 @@ from binary_checks.fleet.nights.attempting import (
     record,
 )
 from binary_checks.fleet.nights.engines import Engine
-from binary_checks.fleet.store import Store, ask_at_once
-from binary_checks.fleet.store.store_names import (
+from binary_checks.fleet.store import (
+    Store,
+    ask_at_once,
     result_name,
     result_prefix,
     running_prefix,
@@ -51,7 +52,7 @@ from binary_checks.fleet.store.store_names import (
 )
 from binary_checks.fleet.stored_nights import make_unreadable_attempt, read_stored_attempt
 from binary_checks.lines import cut, one_line
-from binary_checks.model.outcomes import CellState
+from binary_checks.model import CellState
 from binary_checks.reports.verdict_texts import count
 
 PAUSE = 30.0  # seconds before the second attempt; the third waits four times as long

@@ -28,16 +28,17 @@ from binary_checks.fleet.night import (
     is_conclusive,
     rank,
 )
-from binary_checks.fleet.store import Store, open_store
-from binary_checks.fleet.store.kept_facts import find_facts, identify_facts, keep_facts, open_facts
-from binary_checks.fleet.store.store_names import (
+from binary_checks.fleet.store import (
     MARK,
+    Store,
     closed_name,
+    open_store,
     plan_name,
     result_name,
     result_prefix,
     split_attempt,
 )
+from binary_checks.fleet.store.kept_facts import find_facts, identify_facts, keep_facts, open_facts
 from binary_checks.fleet.stored_nights import (
     find_plan,
     name_log,

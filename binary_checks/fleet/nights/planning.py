@@ -18,17 +18,14 @@ from binary_checks import __version__
 from binary_checks.errors import ProfileError
 from binary_checks.files import read_named
 from binary_checks.fleet.causes.cause_rules import load_causes
-from binary_checks.fleet.cells.matrix import CellSource, Matrix
+from binary_checks.fleet.cells import CellSource, Matrix
 from binary_checks.fleet.night import NightPlan, PlannedCell
 from binary_checks.fleet.published import LookedUp, look_up
 from binary_checks.fleet.stored_nights import now, read_date
 from binary_checks.knowledge.configurations import find_day, judge_age
 from binary_checks.lines import one_line
-from binary_checks.model.outcomes import CellState
-from binary_checks.model.run_results import KnownListIdentity
-from binary_checks.profile.known import LIST
-from binary_checks.profile.reading import load_profile
-from binary_checks.profile.toml_values import read_toml
+from binary_checks.model import CellState, KnownListIdentity
+from binary_checks.profile import LIST, load_profile, read_toml
 from binary_checks.sources.known_problem_lists import LoadedList, is_url, load_list
 from binary_checks.sources.surroundings import Surroundings
 from binary_checks.web.addresses import show, take_credentials

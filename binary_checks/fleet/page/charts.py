@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from xml.etree import ElementTree
 
 from binary_checks.fleet.night import GOOD, WELL
-from binary_checks.model.outcomes import CellState
+from binary_checks.model import CellState
 
 _WIDTH, _TALL = 640.0, 120.0  # size of a chart
 _PARTS = ("native", "debug", "device", "python", "metadata", "other")

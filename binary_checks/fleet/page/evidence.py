@@ -18,14 +18,13 @@ from binary_checks.differences import compare
 from binary_checks.documents.builds import read_build
 from binary_checks.errors import BinaryChecksError
 from binary_checks.fleet.night import CPU, Attempt, NightPlan, PlannedCell, final_state
-from binary_checks.fleet.nights.cell_commands import rerun_command
+from binary_checks.fleet.nights import rerun_command
 from binary_checks.fleet.page.history import CellNight
 from binary_checks.fleet.store import Store
 from binary_checks.fleet.store.kept_facts import open_facts
 from binary_checks.fleet.stored_nights import NightAttempts
 from binary_checks.lines import cut, one_line
-from binary_checks.model import CheckText
-from binary_checks.model.run_results import Build, BuildComparison
+from binary_checks.model import Build, BuildComparison, CheckText
 from binary_checks.reports.explanation import abridge
 from binary_checks.reports.html.page import ShownCheck, show_checks
 from binary_checks.reports.verdict_texts import count

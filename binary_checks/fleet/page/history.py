@@ -8,7 +8,7 @@ from typing import Any
 
 from binary_checks.errors import StoreError
 from binary_checks.fleet.night import AXES, DECIDED, GOOD
-from binary_checks.model.outcomes import CellState
+from binary_checks.model import CellState
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -21,10 +21,9 @@ from binary_checks.fleet.known import (
     read_waived_night,
 )
 from binary_checks.fleet.night import NightPlan
-from binary_checks.fleet.nights.merging import ClosedNight, read_closed
+from binary_checks.fleet.nights import ClosedNight, read_closed
 from binary_checks.fleet.page.history import ASKED, History, read_history
-from binary_checks.fleet.store import Store, open_store
-from binary_checks.fleet.store.store_names import frozen_name, plan_name
+from binary_checks.fleet.store import Store, frozen_name, open_store, plan_name
 from binary_checks.fleet.stored_nights import (
     NightAttempts,
     closed_nights,
@@ -35,8 +34,8 @@ from binary_checks.fleet.stored_nights import (
 )
 from binary_checks.fleet.tables.views import open_tables
 from binary_checks.lines import cut, one_line
-from binary_checks.model.outcomes import CellState
-from binary_checks.profile.known import KnownList, KnownProblem, read_known_list
+from binary_checks.model import CellState
+from binary_checks.profile import KnownList, KnownProblem, read_known_list
 
 _MORE = 60  # earlier nights that are read, too, to find when trouble began and what is new
 _DAYS = range(1, 3661)

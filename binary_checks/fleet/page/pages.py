@@ -21,7 +21,7 @@ from binary_checks.fleet.page.naming import (
     name_cell_page,
     name_file,
 )
-from binary_checks.model.outcomes import CellState
+from binary_checks.model import CellState
 from binary_checks.reports.html.templating import format_size
 from binary_checks.reports.verdict_texts import count
 

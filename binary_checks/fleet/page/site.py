@@ -44,8 +44,7 @@ from binary_checks.fleet.page.pages import (
     link_cells,
 )
 from binary_checks.lines import one_line
-from binary_checks.model import CheckText
-from binary_checks.model.outcomes import CellState
+from binary_checks.model import CellState, CheckText
 from binary_checks.reports.verdict_texts import count
 
 INDEX = "index.html"

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from binary_checks.errors import ProfileError, PruneRefusedError, RecordError, StoreError
-from binary_checks.fleet.artifacts.channel_index import is_indexed, write_index
-from binary_checks.fleet.artifacts.channels import (
+from binary_checks.fleet.artifacts import (
+    is_indexed,
+    list_artifacts,
     list_channels,
     list_members,
     require_channel,
+    write_index,
 )
-from binary_checks.fleet.artifacts.kept_artifacts import list_artifacts
 from binary_checks.fleet.retention.rules import (
     Deletion,
     PastCell,
@@ -21,18 +22,20 @@ from binary_checks.fleet.retention.rules import (
     StoreHistory,
     digest_of,
 )
-from binary_checks.fleet.store import Store, Stored, ask_at_once
-from binary_checks.fleet.store.store_names import (
+from binary_checks.fleet.store import (
     ATTEMPT_FOLDERS,
     FACTS,
     PACKAGES,
+    Store,
+    Stored,
+    ask_at_once,
     expired_name,
     night_folder,
     result_prefix,
 )
 from binary_checks.fleet.stored_nights import closed_nights, list_nights, read_attempt, require_plan
 from binary_checks.fleet.tables.views import open_tables
-from binary_checks.model.outcomes import CellState
+from binary_checks.model import CellState
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

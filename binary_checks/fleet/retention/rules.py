@@ -12,22 +12,20 @@ from typing import Generic, TypeVar
 from packaging.version import Version
 
 from binary_checks.errors import PruneRefusedError
-from binary_checks.fleet.artifacts.artifact import FILE_AXES, Artifact
-from binary_checks.fleet.artifacts.channels import ChannelMember
-from binary_checks.fleet.artifacts.derived_index import parse_upload_time
+from binary_checks.fleet.artifacts import FILE_AXES, Artifact, ChannelMember, parse_upload_time
 from binary_checks.fleet.night import GOOD
-from binary_checks.fleet.store import Stored
-from binary_checks.fleet.store.store_names import (
+from binary_checks.fleet.store import (
     ATTEMPT_FOLDERS,
     FACTS,
     NIGHT,
     PACKAGES,
     RESULTS,
+    Stored,
     expired_name,
     split_artifact,
     split_attempt,
 )
-from binary_checks.model.outcomes import CellState
+from binary_checks.model import CellState
 
 _OF_NIGHT = re.compile(rf"{NIGHT.pattern}({'|'.join(ATTEMPT_FOLDERS)})/[^/]+")
 _FACTS = re.compile(rf"{FACTS}[0-9a-f]{{2}}/([0-9a-f]{{64}})\.[^/]+")

@@ -11,15 +11,16 @@ from tempfile import TemporaryDirectory
 
 from binary_checks.errors import RecordError, StoreError
 from binary_checks.fleet.night import Attempt, CellEnd, NightPlan, PlannedCell, final_state
-from binary_checks.fleet.store import Store, ask_at_once
-from binary_checks.fleet.store.kept_facts import find_facts
-from binary_checks.fleet.store.store_names import (
+from binary_checks.fleet.store import (
+    Store,
+    ask_at_once,
     closed_name,
     facts_name,
     result_prefix,
     split_attempt,
     table_name,
 )
+from binary_checks.fleet.store.kept_facts import find_facts
 from binary_checks.fleet.stored_nights import (
     make_unreadable_attempt,
     read_stored_attempt,
@@ -35,7 +36,7 @@ from binary_checks.fleet.tables.rows import (
     read_facts_rows,
 )
 from binary_checks.fleet.tables.views import TableWriter, connect, known_packages
-from binary_checks.model.outcomes import CellState
+from binary_checks.model import CellState
 
 _AT_ONCE = 16  # cells whose documents are in memory
 

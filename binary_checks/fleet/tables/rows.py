@@ -18,6 +18,8 @@ from binary_checks.fleet.stored_nights import name_log
 from binary_checks.knowledge.inventory import measure_parts
 from binary_checks.lines import cut
 from binary_checks.model import (
+    BROKE,
+    GOOD_OUTCOMES,
     DeviceCode,
     DeviceKind,
     DeviceLinking,
@@ -34,9 +36,8 @@ from binary_checks.model import (
     PackageResult,
     Problem,
     RunResult,
+    object_kinds,
 )
-from binary_checks.model.objects import object_kinds
-from binary_checks.model.outcomes import BROKE, GOOD_OUTCOMES
 
 # The columns of each Parquet table, with their types.
 

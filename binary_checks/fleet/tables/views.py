@@ -12,8 +12,7 @@ from typing import Any, TypeAlias
 
 from binary_checks.errors import GatherError, StoreError
 from binary_checks.fleet.night import LETTERS
-from binary_checks.fleet.store import Store, ask_at_once
-from binary_checks.fleet.store.store_names import table_name
+from binary_checks.fleet.store import Store, ask_at_once, table_name
 from binary_checks.fleet.stored_nights import closed_nights
 from binary_checks.fleet.tables.rows import TABLES, Row
 

@@ -17,9 +17,16 @@ from binary_checks.errors import (
     Unavailable,
 )
 from binary_checks.knowledge.device_code import EM_CUDA, Carrier, has_nvidia_code
-from binary_checks.model import DeviceKind, DeviceTarget
-from binary_checks.model.device import CubinGroup, ObjectDetails, PtxGroup, UnreadDeviceCode
-from binary_checks.model.protocols import ByteSource, ReadObject
+from binary_checks.model import (
+    ByteSource,
+    CubinGroup,
+    DeviceKind,
+    DeviceTarget,
+    ObjectDetails,
+    PtxGroup,
+    ReadObject,
+    UnreadDeviceCode,
+)
 from binary_checks.objects.byte_source import DeviceAllowance, LimitedSource
 from binary_checks.objects.device.containers import Rest
 from binary_checks.objects.device.entries import DeviceEntry, list_entries

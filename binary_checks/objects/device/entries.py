@@ -17,8 +17,7 @@ from binary_checks.errors import (
     Unavailable,
 )
 from binary_checks.knowledge.device_code import EM_CUDA
-from binary_checks.model import DeviceFault, DeviceKind
-from binary_checks.model.protocols import ByteSource
+from binary_checks.model import ByteSource, DeviceFault, DeviceKind
 from binary_checks.objects import archives
 from binary_checks.objects.byte_source import LimitedSource
 from binary_checks.objects.device.containers import (

@@ -19,8 +19,9 @@ from binary_checks.model import (
     DeviceKind,
     DeviceTarget,
     Kind,
+    Observations,
+    Plan,
 )
-from binary_checks.model.protocols import Observations, Plan
 from binary_checks.objects.byte_source import LimitedSource
 from binary_checks.objects.device.containers import (
     BUNDLE_MAGIC,

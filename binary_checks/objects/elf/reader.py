@@ -14,9 +14,16 @@ from typing import Final, NamedTuple
 
 from binary_checks.errors import MalformedError, TooLarge, Unavailable
 from binary_checks.knowledge.linked_libraries import names_compiler
-from binary_checks.model import ElfFile, Kind, OpenedNames, SymbolTable, UnreadObject
-from binary_checks.model.objects import make_dependency
-from binary_checks.model.protocols import Observations, Plan
+from binary_checks.model import (
+    ElfFile,
+    Kind,
+    Observations,
+    OpenedNames,
+    Plan,
+    SymbolTable,
+    UnreadObject,
+    make_dependency,
+)
 from binary_checks.objects.byte_source import Head, LimitedSource, complement
 from binary_checks.objects.device.reader import read_cubin
 from binary_checks.objects.device.scanner import DeviceScanner

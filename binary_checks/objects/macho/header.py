@@ -14,8 +14,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from binary_checks.errors import MalformedError
-from binary_checks.model import Dependency
-from binary_checks.model.objects import make_dependency
+from binary_checks.model import Dependency, make_dependency
 from binary_checks.objects.byte_source import LimitedSource
 
 # The Mach-O header, and the fat header, which states where the slices lie. Architectures have the

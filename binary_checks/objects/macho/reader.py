@@ -11,16 +11,18 @@ from dataclasses import replace
 
 from binary_checks.errors import MalformedError, TooLarge, Unavailable
 from binary_checks.model import (
+    NOTHING_SEEN,
     Dependency,
     Format,
     Kind,
     MachOFile,
+    Observations,
     OpenedNames,
+    Plan,
     StaticArchive,
     SymbolTable,
     UnreadObject,
 )
-from binary_checks.model.protocols import NOTHING_SEEN, Observations, Plan
 from binary_checks.objects.byte_source import Head, LimitedSource, merge
 from binary_checks.objects.macho.header import (
     FAT,

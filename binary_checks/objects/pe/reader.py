@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from binary_checks.errors import MalformedError, Unavailable
-from binary_checks.model import Kind, OpenedNames, PeFile, SymbolTable
-from binary_checks.model.protocols import Observations, Plan, Scanner
+from binary_checks.model import Kind, Observations, OpenedNames, PeFile, Plan, Scanner, SymbolTable
 from binary_checks.objects.byte_source import Head, LimitedSource, complement
 from binary_checks.objects.device.scanner import DeviceScanner
 from binary_checks.objects.device.sections import (

@@ -13,8 +13,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from binary_checks.errors import MalformedError, TooLarge
-from binary_checks.model import NO_SYMBOLS, Dependency, Symbol, SymbolTable
-from binary_checks.model.objects import make_dependency
+from binary_checks.model import NO_SYMBOLS, Dependency, Symbol, SymbolTable, make_dependency
 from binary_checks.objects.pe.header import (
     DELAY_IMPORT,
     EXPORT,

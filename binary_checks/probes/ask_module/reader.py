@@ -10,9 +10,18 @@ from typing import Any
 
 from binary_checks.declaring import gathers
 from binary_checks.errors import GatherError, NotApplicable
-from binary_checks.model import Answer, CudaReport, Ending, GpuHost, Package, Step
-from binary_checks.model.places import Conditions, Place, ProbeAnswer
-from binary_checks.model.requests import CudaRequest
+from binary_checks.model import (
+    Answer,
+    Conditions,
+    CudaReport,
+    CudaRequest,
+    Ending,
+    GpuHost,
+    Package,
+    Place,
+    ProbeAnswer,
+    Step,
+)
 from binary_checks.places.processes import explain_missing_stack
 from binary_checks.probes.gpu_host.reader import HIDDEN, describe_host
 from binary_checks.probes.import_name.reader import describe_end, last_lines, show_all

@@ -10,14 +10,18 @@ from binary_checks.declaring import gathers
 from binary_checks.errors import GatherError, NotApplicable
 from binary_checks.knowledge.python_libraries import ModuleFiles, is_for_tests
 from binary_checks.knowledge.tags import find_promised, states_lowest
-from binary_checks.model import Distribution, Ending
-from binary_checks.model.entry_points import EntryPoint, read_entry_points
-from binary_checks.model.places import Conditions, Place, ProbeAnswer
-from binary_checks.model.python_modules import (
+from binary_checks.model import (
     BrokenSource,
     CompiledModules,
+    Conditions,
+    Distribution,
+    Ending,
+    EntryPoint,
     Minor,
+    Place,
+    ProbeAnswer,
     UnparsedSource,
+    read_entry_points,
 )
 from binary_checks.probes.import_name.reader import describe_end
 

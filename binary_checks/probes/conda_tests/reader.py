@@ -10,10 +10,14 @@ from typing import Any
 
 from binary_checks.declaring import gathers
 from binary_checks.errors import NotApplicable, Unavailable
-from binary_checks.model.packages import CondaPackage
-from binary_checks.model.places import Conditions, Place
-from binary_checks.model.probes import EmbeddedTestReport, SnippetRun
-from binary_checks.model.protocols import Source
+from binary_checks.model import (
+    CondaPackage,
+    Conditions,
+    EmbeddedTestReport,
+    Place,
+    SnippetRun,
+    Source,
+)
 from binary_checks.probes.run_snippet.reader import read_run
 from binary_checks.probes.shared_time import SharedTime
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from binary_checks.errors import PackageError, ProfileError
-from binary_checks.model.probes import ImportedTarget
+from binary_checks.model import ImportedTarget
 from binary_checks.trees.file_bytes import open_bytes
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")

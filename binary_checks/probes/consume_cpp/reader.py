@@ -13,19 +13,24 @@ from pathlib import Path
 
 from binary_checks.declaring import gathers
 from binary_checks.errors import HostUnfit, NotApplicable, PackageError, Unavailable
-from binary_checks.model import ElfFile, Ending, Format, ObjectFile
-from binary_checks.model.packages import CppArchive
-from binary_checks.model.places import Conditions, Place
-from binary_checks.model.probes import (
+from binary_checks.model import (
     BuildStep,
+    Conditions,
     ConsumerReport,
+    ConsumerRequest,
     ConsumerUnit,
+    CppArchive,
+    ElfFile,
+    Ending,
+    Format,
+    ObjectFile,
+    ObjectReader,
     OtherAbi,
+    Place,
     ProgramBuild,
     Stage,
+    TranslationUnit,
 )
-from binary_checks.model.protocols import ObjectReader
-from binary_checks.model.requests import ConsumerRequest, TranslationUnit
 from binary_checks.places.unpacked import UnpackedPlace, find_programs, require_builds
 from binary_checks.probes.consume_cpp.cmake_project import (
     BUILD,

@@ -10,10 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from binary_checks.errors import GatherError, Unavailable
-from binary_checks.model import ElfFile, Ending
-from binary_checks.model.places import Conditions
-from binary_checks.model.probes import BuildTools
-from binary_checks.model.protocols import ObjectReader
+from binary_checks.model import BuildTools, Conditions, ElfFile, Ending, ObjectReader
 from binary_checks.places.unpacked import UnpackedPlace, find_named, find_programs
 from binary_checks.probes.run_commands.reader import Command, CommandEnd, run_jobs
 

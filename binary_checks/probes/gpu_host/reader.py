@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from binary_checks.knowledge.device_code import describe_unusable
-from binary_checks.model import Ending, GpuDevice, GpuHost
-from binary_checks.model.places import Conditions, Place, ProbeAnswer
+from binary_checks.model import Conditions, Ending, GpuDevice, GpuHost, Place, ProbeAnswer
 
 ABSENT = "no NVIDIA driver on this host"
 _LONGEST = 5  # digits of a major version; a package may report thousands

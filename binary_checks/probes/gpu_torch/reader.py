@@ -17,9 +17,19 @@ from binary_checks.knowledge.cuda import (
     require_trace_of_gpu,
 )
 from binary_checks.knowledge.device_code import BUILD, VERSIONS
-from binary_checks.model import Ending, GpuHost, GpuReport, LibraryVersions, Measurement, Package
-from binary_checks.model.places import Conditions, Place, ProbeAnswer
-from binary_checks.model.requests import CudaRequest, GpuRequest
+from binary_checks.model import (
+    Conditions,
+    CudaRequest,
+    Ending,
+    GpuHost,
+    GpuReport,
+    GpuRequest,
+    LibraryVersions,
+    Measurement,
+    Package,
+    Place,
+    ProbeAnswer,
+)
 from binary_checks.probes.ask_module.reader import read_step
 from binary_checks.probes.gpu_host.reader import (
     choose_devices,

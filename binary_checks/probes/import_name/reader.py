@@ -10,8 +10,7 @@ from typing import Any
 
 from binary_checks.declaring import gathers
 from binary_checks.errors import GatherError
-from binary_checks.model import Ending, ImportReport, Package, Step
-from binary_checks.model.places import Place, ProbeAnswer
+from binary_checks.model import Ending, ImportReport, Package, Place, ProbeAnswer, Step
 from binary_checks.probes.importable import find_import_names
 from binary_checks.probes.shared_time import SharedTime
 

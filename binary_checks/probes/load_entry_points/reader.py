@@ -9,16 +9,21 @@ from typing import Any
 
 from binary_checks.declaring import gathers
 from binary_checks.errors import NotApplicable
-from binary_checks.model import Distribution, Ending, Step
-from binary_checks.model.entry_points import (
+from binary_checks.model import (
+    Conditions,
+    Distribution,
+    Ending,
     EntryPoint,
     LoadedEntryPoint,
     LoadedEntryPoints,
+    Place,
+    ProbeAnswer,
+    Step,
+    applies,
     read_entry_points,
+    read_numbers,
+    read_requirement,
 )
-from binary_checks.model.places import Conditions, Place, ProbeAnswer
-from binary_checks.model.requires_dist import applies, read_requirement
-from binary_checks.model.system import read_numbers
 from binary_checks.probes.import_name.reader import describe_end, last_lines
 from binary_checks.probes.shared_time import SharedTime
 

@@ -8,9 +8,16 @@ from typing import Any
 
 from binary_checks.declaring import gathers
 from binary_checks.errors import GatherError
-from binary_checks.model import Ending, ExtensionReport, Package, Step
-from binary_checks.model.places import Place, ProbeAnswer
-from binary_checks.model.python_modules import init_function, parse_extension_name
+from binary_checks.model import (
+    Ending,
+    ExtensionReport,
+    Package,
+    Place,
+    ProbeAnswer,
+    Step,
+    init_function,
+    parse_extension_name,
+)
 from binary_checks.probes.import_name.reader import describe_end, last_lines, show_all
 from binary_checks.probes.importable import find_extensions
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from binary_checks.model import LibraryVersions
-from binary_checks.model.places import Conditions, Place, ProbeAnswer
+from binary_checks.model import Conditions, LibraryVersions, Place, ProbeAnswer
 
 _SOURCES = ("compiled", "loaded", "installed", "pinned")
 

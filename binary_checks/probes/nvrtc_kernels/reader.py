@@ -8,10 +8,7 @@ from binary_checks.knowledge.cuda import (
     require_cuda_build,
     require_gpu_build,
 )
-from binary_checks.model import CudaReport, Package
-from binary_checks.model.places import Place
-from binary_checks.model.probes import NvrtcReport
-from binary_checks.model.requests import CudaRequest
+from binary_checks.model import CudaReport, CudaRequest, NvrtcReport, Package, Place
 from binary_checks.probes.ask_module.reader import hide_driver, read_step
 from binary_checks.probes.compilation_rows import (
     list_machine_targets,

@@ -12,10 +12,18 @@ from typing import Any
 from binary_checks.declaring import gathers
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.device_code import choose_targets, find_reachable, limit_targets
-from binary_checks.model import Ending, Package
-from binary_checks.model.places import Conditions, Place, ProbeAnswer
-from binary_checks.model.probes import PtxLink, PtxLinkReport, PtxText, PtxTexts
-from binary_checks.model.requests import PtxRequest
+from binary_checks.model import (
+    Conditions,
+    Ending,
+    Package,
+    Place,
+    ProbeAnswer,
+    PtxLink,
+    PtxLinkReport,
+    PtxRequest,
+    PtxText,
+    PtxTexts,
+)
 from binary_checks.probes.ask_module.reader import read_step
 from binary_checks.probes.compilation_rows import list_texts, name_machine_code
 from binary_checks.wording.sentences import describe_end

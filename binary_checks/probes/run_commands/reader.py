@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from binary_checks.errors import GatherError
-from binary_checks.model import Ending
-from binary_checks.model.places import Conditions, Place, ProbeAnswer
+from binary_checks.model import Conditions, Ending, Place, ProbeAnswer
 from binary_checks.probes.import_name.reader import describe_end
 
 PARALLEL = 2  # commands that run at the same time

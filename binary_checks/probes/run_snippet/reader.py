@@ -6,10 +6,18 @@ from fnmatch import fnmatchcase
 
 from binary_checks.declaring import gathers
 from binary_checks.errors import GatherError
-from binary_checks.model import Ending, Package, Step
-from binary_checks.model.places import Conditions, Place, ProbeAnswer, TargetPython
-from binary_checks.model.probes import SnippetReport, SnippetRun
-from binary_checks.model.requests import SnippetRequest
+from binary_checks.model import (
+    Conditions,
+    Ending,
+    Package,
+    Place,
+    ProbeAnswer,
+    SnippetReport,
+    SnippetRequest,
+    SnippetRun,
+    Step,
+    TargetPython,
+)
 from binary_checks.probes.import_name.reader import describe_end, last_lines
 
 _STATES = {

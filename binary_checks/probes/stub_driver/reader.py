@@ -20,15 +20,16 @@ from binary_checks.knowledge.cuda import (
 )
 from binary_checks.knowledge.library_names import DRIVER_LIBRARIES, is_driver_function
 from binary_checks.model import (
+    Conditions,
+    CudaRequest,
     ElfFile,
     Ending,
     Package,
+    Place,
     RefusedAnswers,
     RefusingDriverReport,
     Step,
 )
-from binary_checks.model.places import Conditions, Place
-from binary_checks.model.requests import CudaRequest
 from binary_checks.places.unpacked import find_named, find_programs
 from binary_checks.probes.ask_module.reader import (
     is_without_cuda,

@@ -15,12 +15,13 @@ from binary_checks.model import (
     ElfFile,
     Kind,
     Linkage,
+    LoaderAnswer,
     LoadFault,
     LoadFaultKind,
     LoadReport,
     Package,
+    Place,
 )
-from binary_checks.model.places import LoaderAnswer, Place
 
 _MISSING = re.compile(r"^\t(?P<name>\S+) => not found$", re.MULTILINE)
 _VERSION = re.compile(

@@ -5,11 +5,15 @@ from __future__ import annotations
 from binary_checks.declaring import gathers
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.cuda import find_reported, require_cuda_build, require_gpu_build
-from binary_checks.model import CudaReport, Package
-from binary_checks.model.places import Place
-from binary_checks.model.probes import TritonReport
-from binary_checks.model.requests import CudaRequest
-from binary_checks.model.requires_dist import applies, read_requirement
+from binary_checks.model import (
+    CudaReport,
+    CudaRequest,
+    Package,
+    Place,
+    TritonReport,
+    applies,
+    read_requirement,
+)
 from binary_checks.probes.ask_module.reader import hide_driver, read_step
 from binary_checks.probes.compilation_rows import (
     list_machine_targets,

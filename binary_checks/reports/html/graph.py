@@ -13,8 +13,7 @@ from itertools import islice, pairwise, takewhile
 from statistics import fmean
 
 from binary_checks.lines import one_line
-from binary_checks.model import Edge, Kind, Package
-from binary_checks.model.linkage import Rule
+from binary_checks.model import Edge, Kind, Package, Rule
 from binary_checks.reports.html.templating import format_size, shorten
 from binary_checks.wording.sentences import name_first
 

@@ -12,8 +12,16 @@ import markupsafe
 from binary_checks.documents.facts import restore
 from binary_checks.errors import ProfileError
 from binary_checks.lines import MOST, MOST_OF_A_RUN, one_line
-from binary_checks.model import CheckText, Level, Outcome, PackageResult, Problem, RunResult
-from binary_checks.model.outcomes import BROKE, Fitness
+from binary_checks.model import (
+    BROKE,
+    CheckText,
+    Fitness,
+    Level,
+    Outcome,
+    PackageResult,
+    Problem,
+    RunResult,
+)
 from binary_checks.reports.explanation import find_page
 from binary_checks.reports.faults import Fault, fold, shell_path
 from binary_checks.reports.html.graph import Graph, draw_graph

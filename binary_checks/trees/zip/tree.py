@@ -10,15 +10,16 @@ from pathlib import Path
 from typing import TypeAlias
 
 from binary_checks.errors import Unavailable
-from binary_checks.model.objects import UnreadObject, format_of_name
-from binary_checks.model.packages import Member
-from binary_checks.model.protocols import (
+from binary_checks.model import (
+    Member,
     ObjectReader,
     Progress,
     ReadObject,
     TreeEntry,
+    UnreadObject,
     Visited,
     VisitRequest,
+    format_of_name,
 )
 from binary_checks.trees.batches import visit_all
 from binary_checks.trees.file_bytes import PackageBytes, open_bytes

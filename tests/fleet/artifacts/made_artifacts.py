@@ -6,9 +6,15 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from binary_checks.fleet.artifacts.artifact import Artifact, CompanionFile
-from binary_checks.fleet.artifacts.derived_index import DerivedIndex, IndexedMember, derive_index
-from binary_checks.fleet.artifacts.kept_artifacts import Incoming, hash_file
+from binary_checks.fleet.artifacts import (
+    Artifact,
+    CompanionFile,
+    DerivedIndex,
+    Incoming,
+    IndexedMember,
+    derive_index,
+    hash_file,
+)
 
 _TAGS = "-cp312-cp312-manylinux_2_28_x86_64.whl"
 _AXES = {"system": "linux", "architecture": "x86_64", "python": "3.12"}

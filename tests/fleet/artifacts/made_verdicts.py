@@ -16,15 +16,17 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from binary_checks.documents.result import write_results
-from binary_checks.fleet.artifacts.artifact import Artifact
-from binary_checks.fleet.artifacts.verdict import PackageVerdict, make_verdict
+from binary_checks.fleet.artifacts import Artifact, PackageVerdict, make_verdict
 from binary_checks.knowledge.configurations import READERS
-from binary_checks.model import Entry, Outcome, Problem, RunResult
-from binary_checks.model.binary_configuration import (
+from binary_checks.model import (
     Aspect,
     BinaryConfiguration,
     ClaimSource,
     ConfigurationClaim,
+    Entry,
+    Outcome,
+    Problem,
+    RunResult,
 )
 from fixtures.runs import PROFILE, package_result
 

@@ -12,9 +12,7 @@ from typing import Any
 
 from packaging.utils import canonicalize_name
 
-from binary_checks.fleet.artifacts.artifact import Artifact
-from binary_checks.fleet.artifacts.channels import join_channel
-from binary_checks.fleet.artifacts.kept_artifacts import Incoming, hash_file, keep_artifact
+from binary_checks.fleet.artifacts import Artifact, Incoming, hash_file, join_channel, keep_artifact
 from binary_checks.fleet.store import Store
 from binary_checks.trees import open_tree
 

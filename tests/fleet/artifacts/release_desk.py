@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 
 from binary_checks.command.actions import ARTIFACT
-from binary_checks.fleet.artifacts.artifact import Artifact
-from binary_checks.fleet.artifacts.channels import join_channel, list_members
-from binary_checks.fleet.artifacts.kept_artifacts import keep_artifact
+from binary_checks.fleet.artifacts import Artifact, join_channel, keep_artifact, list_members
 from binary_checks.fleet.store import Store
 from binary_checks.model import Entry, Outcome
 from tests.fleet.artifacts.made_artifacts import make_artifact

@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 from binary_checks.errors import RecordError
-from binary_checks.fleet.artifacts.artifact import (
+from binary_checks.fleet.artifacts import (
     Artifact,
     CompanionFile,
     LinkedAs,

@@ -11,18 +11,19 @@ from typing import Any
 import pytest
 
 from binary_checks.command.actions import ARTIFACT
-from binary_checks.fleet.artifacts.artifact import Artifact
-from binary_checks.fleet.artifacts.channels import join_channel, list_members
-from binary_checks.fleet.artifacts.kept_artifacts import keep_artifact
-from binary_checks.fleet.artifacts.kept_verdicts import keep_verdict, list_verdicts
-from binary_checks.fleet.artifacts.verdict import make_verdict
+from binary_checks.fleet.artifacts import (
+    Artifact,
+    join_channel,
+    keep_artifact,
+    keep_verdict,
+    list_members,
+    list_verdicts,
+    make_verdict,
+)
 from binary_checks.fleet.night import CPU, GPU, Attempt, Cell, NightPlan, PlannedCell
-from binary_checks.fleet.store import Store, open_store
-from binary_checks.fleet.store.store_names import plan_name, result_name, verdict_prefix
+from binary_checks.fleet.store import Store, open_store, plan_name, result_name, verdict_prefix
 from binary_checks.fleet.stored_nights import write_attempt, write_plan
-from binary_checks.model import Entry, NotInspected, Outcome
-from binary_checks.model.binary_configuration import BinaryConfiguration
-from binary_checks.model.outcomes import CellState
+from binary_checks.model import BinaryConfiguration, CellState, Entry, NotInspected, Outcome
 from tests.fleet.artifacts.made_artifacts import make_artifact
 from tests.fleet.artifacts.made_verdicts import ENDED, entry, make_key, make_run, write_run
 from tests.fleet.artifacts.release_desk import GATE, GOOD, Desk

@@ -8,14 +8,19 @@ from typing import Any
 import pytest
 
 from binary_checks.errors import ArtifactRefusedError, ProfileError
-from binary_checks.fleet.artifacts.axis_claims import StatedAxes, derive_axes, read_by_hand
+from binary_checks.fleet.artifacts import StatedAxes, derive_axes, read_by_hand
 from binary_checks.knowledge.configurations import read_variables
-from binary_checks.model import Claims, ObjectFile, Package, PythonClaim, SystemClaim, Wheel
-from binary_checks.model.binary_configuration import (
+from binary_checks.model import (
     Aspect,
     BinaryConfiguration,
+    Claims,
     ClaimSource,
     ConfigurationClaim,
+    ObjectFile,
+    Package,
+    PythonClaim,
+    SystemClaim,
+    Wheel,
 )
 from fixtures.values import macho_file, pe_file
 

@@ -13,16 +13,22 @@ import pytest
 
 from binary_checks.command.actions import ARTIFACT
 from binary_checks.errors import ProfileError, StoreError
-from binary_checks.fleet.artifacts.channel_index import (
+from binary_checks.fleet.artifacts import (
     find_differences,
+    join_channel,
+    keep_artifact,
     view_channel,
     write_index,
     write_static,
 )
-from binary_checks.fleet.artifacts.channels import join_channel
-from binary_checks.fleet.artifacts.kept_artifacts import keep_artifact
-from binary_checks.fleet.store import MOST_READ, Store, Stored, open_store
-from binary_checks.fleet.store.store_names import artifact_name, member_name
+from binary_checks.fleet.store import (
+    MOST_READ,
+    Store,
+    Stored,
+    artifact_name,
+    member_name,
+    open_store,
+)
 from fixtures.build_conda import build_conda
 from tests.fleet.artifacts.made_artifacts import make_artifact
 from tests.fleet.artifacts.publishing import publish

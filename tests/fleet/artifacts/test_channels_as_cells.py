@@ -9,14 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks.fleet.artifacts.artifact import Artifact
-from binary_checks.fleet.artifacts.channel_index import write_index
-from binary_checks.fleet.cells.cells_file import read_cells
+from binary_checks.fleet.artifacts import Artifact, write_index
+from binary_checks.fleet.cells import read_cells
 from binary_checks.fleet.night import PlannedCell
-from binary_checks.fleet.nights.planning import make_plan
-from binary_checks.fleet.store import Store, open_store
-from binary_checks.fleet.store.store_names import package_name
-from binary_checks.model.outcomes import CellState
+from binary_checks.fleet.nights import make_plan
+from binary_checks.fleet.store import Store, open_store, package_name
+from binary_checks.model import CellState
 from fixtures.build_conda import build_conda
 from fixtures.build_wheel import build_wheel
 from fixtures.fleet.index_front import serve_folder

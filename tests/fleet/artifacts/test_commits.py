@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks.errors import ArtifactRefusedError, ProfileError
-from binary_checks.fleet.artifacts.deriving import StatedCommit, choose_commit
+from binary_checks.fleet.artifacts import StatedCommit, choose_commit
 
 A, B = "a" * 40, "b" * 40
 STATED = "torch/version.py"

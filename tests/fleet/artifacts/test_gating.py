@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from binary_checks.declaring import FAMILIES, find_checks
-from binary_checks.fleet.artifacts.artifact import Artifact
-from binary_checks.fleet.artifacts.gating import (
+from binary_checks.fleet.artifacts import (
     PLACED_FAMILIES,
+    Artifact,
     Gate,
     GateDecision,
     GateWaiver,
     KeptVerdict,
+    PackageVerdict,
     decide,
 )
-from binary_checks.fleet.artifacts.verdict import PackageVerdict
 from binary_checks.model import Outcome
 from tests.fleet.artifacts.made_verdicts import SHA, entry, make
 

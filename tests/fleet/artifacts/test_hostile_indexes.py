@@ -10,8 +10,8 @@ from urllib.parse import unquote, urljoin
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from binary_checks.fleet.artifacts.artifact import Artifact
-from binary_checks.fleet.store.store_names import require_derived
+from binary_checks.fleet.artifacts import Artifact
+from binary_checks.fleet.store import require_derived
 from tests.fleet.artifacts.made_artifacts import index_members
 
 TOP = "https://example.org/a/b/"

@@ -13,9 +13,13 @@ from typing import Any
 
 import pytest
 
-from binary_checks.fleet.artifacts.channel_index import write_index, write_static
-from binary_checks.fleet.artifacts.channels import Withdrawal, withdraw
-from binary_checks.fleet.artifacts.kept_artifacts import list_artifacts
+from binary_checks.fleet.artifacts import (
+    Withdrawal,
+    list_artifacts,
+    withdraw,
+    write_index,
+    write_static,
+)
 from binary_checks.fleet.store import Store, open_store
 from fixtures.build_conda import build_conda
 from fixtures.build_wheel import build_wheel

@@ -9,18 +9,15 @@ from pathlib import Path
 import pytest
 
 from binary_checks.errors import ArtifactRefusedError, ProfileError, RecordError, StoreError
-from binary_checks.fleet.artifacts.channels import (
+from binary_checks.fleet.artifacts import (
+    find_artifact,
     join_channel,
+    keep_artifact,
+    list_artifacts,
     list_channels,
     list_members,
 )
-from binary_checks.fleet.artifacts.kept_artifacts import (
-    find_artifact,
-    keep_artifact,
-    list_artifacts,
-)
-from binary_checks.fleet.store import Store, open_store
-from binary_checks.fleet.store.store_names import artifact_name, companion_name, package_name
+from binary_checks.fleet.store import Store, artifact_name, companion_name, open_store, package_name
 from tests.fleet.artifacts.made_artifacts import WHEEL, make_artifact
 
 

@@ -9,9 +9,8 @@ import jsonschema
 import pytest
 
 from binary_checks.errors import ProfileError
-from binary_checks.fleet.artifacts.artifact import Artifact
-from binary_checks.fleet.artifacts.deriving import same_version
-from binary_checks.fleet.artifacts.matching import (
+from binary_checks.fleet.artifacts import (
+    Artifact,
     FoundArtifact,
     choose,
     format_differences,
@@ -21,6 +20,7 @@ from binary_checks.fleet.artifacts.matching import (
     tabulate_found,
     write_found,
 )
+from binary_checks.knowledge.configurations import same_version
 
 DOCS = Path(__file__).parents[3] / "docs"
 

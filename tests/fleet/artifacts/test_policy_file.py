@@ -10,9 +10,16 @@ from pathlib import Path
 import pytest
 
 from binary_checks.errors import ProfileError, RecordError
-from binary_checks.fleet.artifacts.artifact import Artifact
-from binary_checks.fleet.artifacts.gating import Gate, GateRule, apply_rules, read_gate, write_gate
-from binary_checks.fleet.artifacts.policy_file import GatePolicy, read_policy
+from binary_checks.fleet.artifacts import (
+    Artifact,
+    Gate,
+    GatePolicy,
+    GateRule,
+    apply_rules,
+    read_gate,
+    read_policy,
+    write_gate,
+)
 from tests.fleet.artifacts.made_verdicts import make_key
 
 TODAY = date(2026, 11, 20)

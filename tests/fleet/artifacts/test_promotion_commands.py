@@ -10,13 +10,9 @@ from typing import Any
 import pytest
 
 from binary_checks.errors import StoreError
-from binary_checks.fleet.artifacts.channels import join_channel
-from binary_checks.fleet.artifacts.kept_artifacts import keep_artifact
-from binary_checks.fleet.artifacts.kept_verdicts import list_verdicts
-from binary_checks.fleet.artifacts.matching import find_with_gpu
+from binary_checks.fleet.artifacts import find_with_gpu, join_channel, keep_artifact, list_verdicts
 from binary_checks.fleet.night import Cell
-from binary_checks.fleet.store import Store
-from binary_checks.fleet.store.store_names import artifact_name, promotion_prefix, verdict_prefix
+from binary_checks.fleet.store import Store, artifact_name, promotion_prefix, verdict_prefix
 from binary_checks.model import RunResult
 from fixtures.runs import PROFILE, package_result
 from tests.fleet.artifacts.made_artifacts import make_artifact

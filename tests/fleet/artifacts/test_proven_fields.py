@@ -11,15 +11,19 @@ from typing import Any
 
 import pytest
 
+from binary_checks.fleet.artifacts import (
+    Artifact,
+    PackageVerdict,
+    StatedField,
+    inspect_file,
+    keep_verdict,
+    list_artifacts,
+    list_verdicts,
+    load_signing_key,
+    write_artifact,
+)
 from binary_checks.fleet.artifacts import promoting as proven_fields
-from binary_checks.fleet.artifacts.artifact import Artifact, write_artifact
-from binary_checks.fleet.artifacts.deriving import inspect_file
-from binary_checks.fleet.artifacts.kept_artifacts import list_artifacts
-from binary_checks.fleet.artifacts.kept_verdicts import keep_verdict, list_verdicts
-from binary_checks.fleet.artifacts.signatures import load_signing_key
-from binary_checks.fleet.artifacts.verdict import PackageVerdict, StatedField
-from binary_checks.fleet.store import open_store
-from binary_checks.fleet.store.store_names import artifact_name, verdict_prefix
+from binary_checks.fleet.store import artifact_name, open_store, verdict_prefix
 from fixtures.build_conda import build_conda
 from fixtures.build_cpp_archive import build_cpp_archive
 from fixtures.build_elf import build_elf

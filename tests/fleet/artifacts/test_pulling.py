@@ -9,11 +9,8 @@ from pathlib import Path
 import pytest
 
 from binary_checks.errors import ArtifactRefusedError, GatherError, StoreError
-from binary_checks.fleet.artifacts.artifact import Artifact, LinkedAs, write_properties
-from binary_checks.fleet.artifacts.kept_artifacts import keep_artifact
-from binary_checks.fleet.artifacts.transfers import pull
-from binary_checks.fleet.store import Store, open_store
-from binary_checks.fleet.store.store_names import companion_name, package_name
+from binary_checks.fleet.artifacts import Artifact, LinkedAs, keep_artifact, pull, write_properties
+from binary_checks.fleet.store import Store, companion_name, open_store, package_name
 from tests.fleet.artifacts.made_artifacts import WHEEL, make_artifact
 
 

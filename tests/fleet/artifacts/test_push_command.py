@@ -15,14 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks.fleet.artifacts.channels import list_members
-from binary_checks.fleet.artifacts.kept_artifacts import (
-    find_artifact,
-    keep_artifact,
-    list_artifacts,
-)
-from binary_checks.fleet.store import Store, open_store
-from binary_checks.fleet.store.store_names import artifact_name, package_name
+from binary_checks.fleet.artifacts import find_artifact, keep_artifact, list_artifacts, list_members
+from binary_checks.fleet.store import Store, artifact_name, open_store, package_name
 from fixtures.build_wheel import build_wheel
 from fixtures.fleet.object_store import ObjectStore
 from tests.fleet.artifacts.made_artifacts import make_artifact

@@ -15,13 +15,17 @@ from binary_checks.errors import (
     PackageError,
     ProfileError,
 )
-from binary_checks.fleet.artifacts.axis_claims import StatedAxes
-from binary_checks.fleet.artifacts.channels import list_members
-from binary_checks.fleet.artifacts.deriving import StatedArtifact
-from binary_checks.fleet.artifacts.transfers import PushEnd, PushRequest, push_file, read_companions
-from binary_checks.fleet.store import Store, open_store
+from binary_checks.fleet.artifacts import (
+    PushEnd,
+    PushRequest,
+    StatedArtifact,
+    StatedAxes,
+    list_members,
+    push_file,
+    read_companions,
+)
+from binary_checks.fleet.store import Store, metadata_name, open_store
 from binary_checks.fleet.store.kept_facts import find_facts
-from binary_checks.fleet.store.store_names import metadata_name
 from fixtures.archive_entries import Entry
 from fixtures.build_conda import build_conda
 from fixtures.build_elf import build_elf

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from binary_checks.fleet.artifacts.artifact import Artifact
-from binary_checks.fleet.artifacts.derived_index import DerivedIndex
+from binary_checks.fleet.artifacts import Artifact, DerivedIndex
 from tests.fleet.artifacts.made_artifacts import index_members
 
 RECORD = {

@@ -21,16 +21,17 @@ from in_toto_attestation.v1 import statement_pb2
 from in_toto_attestation.v1.statement import Statement
 
 from binary_checks.errors import ProfileError, RecordError
-from binary_checks.fleet.artifacts.signatures import (
+from binary_checks.fleet.artifacts import (
     PublicKey,
     find_signers,
     load_signing_key,
     read_envelope,
     read_passphrase,
     read_public_key,
+    read_statement,
     write_envelope,
+    write_statement,
 )
-from binary_checks.fleet.artifacts.verdict import read_statement, write_statement
 from binary_checks.model import Accepted, Outcome
 from tests.fleet.artifacts.made_verdicts import MISSING, SHA, entry, make, make_key
 

@@ -10,8 +10,8 @@ from urllib.parse import unquote, urljoin
 
 import pytest
 
-from binary_checks.fleet.artifacts.artifact import Artifact
-from binary_checks.fleet.artifacts.derived_index import (
+from binary_checks.fleet.artifacts import (
+    Artifact,
     DerivedIndex,
     IndexedMember,
     derive_index,
@@ -125,7 +125,7 @@ def test_both_pages_say_the_same_to_our_own_reader() -> None:
 
 
 def test_metadata_is_reachable_beside_the_file() -> None:
-    from binary_checks.fleet.store.store_names import metadata_name
+    from binary_checks.fleet.store import metadata_name
     from binary_checks.indexes.simple_page import metadata_url
 
     demo = wheel("demo-1.0+cpu-py3-none-any.whl", metadata_sha256="b" * 64)

@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks.fleet.artifacts.artifact import Artifact, write_artifact
-from binary_checks.fleet.artifacts.axis_claims import find_contradiction_in_name
-from binary_checks.fleet.artifacts.kept_verdicts import hash_bytes
-from binary_checks.fleet.store.store_names import (
+from binary_checks.fleet.artifacts import (
+    Artifact,
+    find_contradiction_in_name,
+    hash_bytes,
+    write_artifact,
+)
+from binary_checks.fleet.store import (
     artifact_name,
     promotion_prefix,
     verdict_name,

@@ -11,19 +11,25 @@ from pathlib import Path
 import pytest
 
 from binary_checks.errors import RecordError
-from binary_checks.fleet.artifacts.artifact import Artifact
-from binary_checks.fleet.artifacts.channels import join_channel, list_members, list_withdrawn
-from binary_checks.fleet.artifacts.kept_verdicts import hash_bytes, label_artifacts, label_verdicts
-from binary_checks.fleet.artifacts.policy_file import read_policy
-from binary_checks.fleet.artifacts.promoting import read_promotion, write_promotion
-from binary_checks.fleet.artifacts.signatures import (
+from binary_checks.fleet.artifacts import (
+    Artifact,
+    Verifier,
+    hash_bytes,
+    join_channel,
+    label_artifacts,
+    label_verdicts,
+    list_members,
+    list_withdrawn,
     load_signing_key,
     read_envelope,
+    read_policy,
+    read_promotion,
+    verify_promotions,
     write_envelope,
+    write_promotion,
 )
-from binary_checks.fleet.artifacts.verifying import Verifier, verify_promotions
-from binary_checks.fleet.store import open_store
-from binary_checks.fleet.store.store_names import (
+from binary_checks.fleet.store import (
+    open_store,
     policy_name,
     promotion_name,
     promotion_prefix,

@@ -12,17 +12,21 @@ import pytest
 
 from binary_checks.command.actions import ARTIFACT
 from binary_checks.errors import StoreError
-from binary_checks.fleet.artifacts.artifact import Artifact
-from binary_checks.fleet.artifacts.channel_index import write_index
-from binary_checks.fleet.artifacts.channels import join_channel
-from binary_checks.fleet.artifacts.kept_artifacts import keep_artifact
-from binary_checks.fleet.artifacts.verifying import read_scope, verify
-from binary_checks.fleet.store import Store, open_store
-from binary_checks.fleet.store.store_names import (
+from binary_checks.fleet.artifacts import (
+    Artifact,
+    join_channel,
+    keep_artifact,
+    read_scope,
+    verify,
+    write_index,
+)
+from binary_checks.fleet.store import (
+    Store,
     artifact_name,
     companion_name,
     facts_name,
     metadata_name,
+    open_store,
     package_name,
     withdrawn_name,
 )

@@ -9,8 +9,7 @@ import pytest
 
 from binary_checks.command import main
 from binary_checks.errors import ProfileError
-from binary_checks.fleet.cells.cells_file import read_cells
-from binary_checks.fleet.cells.choosing import OneOff, choose_cells, read_one_off
+from binary_checks.fleet.cells import OneOff, choose_cells, read_cells, read_one_off
 from tests.fleet.cells.cells_command import listed, refusal
 
 FILE = """\

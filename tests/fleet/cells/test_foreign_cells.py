@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks.command import main
-from binary_checks.fleet.cells.cells_file import read_cells
+from binary_checks.fleet.cells import read_cells
 from tests.fleet.cells.cells_command import listed, refusal
 
 IDENTIFIERS = """\

@@ -18,9 +18,7 @@ import pytest
 
 from binary_checks.command import main
 from binary_checks.command.actions import CI
-from binary_checks.fleet.cells.cells_file import parse_cells, read_cells
-from binary_checks.fleet.cells.choosing import choose_tier
-from binary_checks.fleet.cells.matrix import Matrix
+from binary_checks.fleet.cells import Matrix, choose_tier, parse_cells, read_cells
 from binary_checks.fleet.night import Cell
 
 EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "pytorch" / "cells.toml"

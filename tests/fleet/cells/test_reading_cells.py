@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks.errors import ProfileError
-from binary_checks.fleet.cells.cells_file import read_cells
-from binary_checks.fleet.cells.matrix import Matrix
+from binary_checks.fleet.cells import Matrix, read_cells
 
 TODAY = date(2026, 11, 20)
 NUMPY = '[[cells]]\nproject = "numpy"\nsystem = "linux-x86_64"\npython = ["3.11", "3.12"]\n'

@@ -10,7 +10,7 @@ from pathlib import Path
 import packaging
 import pytest
 
-from binary_checks.fleet.nights.cell_commands import find_python
+from binary_checks.fleet.nights import find_python
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "docs" / "examples" / "pytorch" / "cells.toml"

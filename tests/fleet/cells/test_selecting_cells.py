@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from binary_checks.errors import ProfileError
-from binary_checks.fleet.cells.choosing import choose_cells, select, shard
+from binary_checks.fleet.cells import choose_cells, select, shard
 from binary_checks.fleet.night import Cell
 
 CELLS = [

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from binary_checks.errors import ProfileError
-from binary_checks.fleet.cells.choosing import TIERS, choose_tier
+from binary_checks.fleet.cells import TIERS, choose_tier
 from binary_checks.fleet.night import AXES, Cell
 
 PYTHONS = ("3.11", "3.12", "3.13", "3.13t")

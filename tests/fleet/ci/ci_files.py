@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from binary_checks.fleet.cells.cells_file import parse_cells
-from binary_checks.fleet.cells.choosing import NIGHTLY, choose_tier
+from binary_checks.fleet.cells import NIGHTLY, choose_tier, parse_cells
 from binary_checks.fleet.ci.generated_files import GENERATORS
 from binary_checks.fleet.ci.pipeline import WHOLE, CiRun, Pipeline, choose_jobs, make_pipeline
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks.errors import ProfileError
-from binary_checks.fleet.cells.cells_file import read_cells
+from binary_checks.fleet.cells import read_cells
 from binary_checks.fleet.ci.ci_settings import RunsOn
 from binary_checks.fleet.ci.generated_files import write_files
 from binary_checks.fleet.ci.pipeline import Pipeline, make_pipeline, name_values

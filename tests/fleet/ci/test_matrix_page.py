@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks.fleet.cells.cells_file import parse_cells
-from binary_checks.fleet.cells.matrix import Matrix
+from binary_checks.fleet.cells import Matrix, parse_cells
 from binary_checks.fleet.ci.matrix_page import describe_matrix
 
 TORCH = """

@@ -12,7 +12,7 @@ import pytest
 yaml = pytest.importorskip("yaml")
 
 from binary_checks.errors import ProfileError  # noqa: E402
-from binary_checks.fleet.cells.cells_file import read_cells  # noqa: E402
+from binary_checks.fleet.cells import read_cells  # noqa: E402
 from binary_checks.fleet.ci.generated_files import write_files  # noqa: E402
 from binary_checks.fleet.ci.github_workflows import (  # noqa: E402
     list_jobs,

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from binary_checks.fleet.cells.cells_file import parse_cells
+from binary_checks.fleet.cells import parse_cells
 from binary_checks.fleet.ci.pipeline import Pipeline, make_pipeline
 from fixtures.build_wheel import build_wheel
 from tests.fleet.ci.ci_files import demand_tool, list_jobs, load, read_outputs, write

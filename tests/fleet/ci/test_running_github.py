@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from binary_checks.fleet.cells.cells_file import read_cells
+from binary_checks.fleet.cells import read_cells
 from binary_checks.fleet.ci.generated_files import write_files
 from binary_checks.fleet.ci.pipeline import make_pipeline
 from fixtures.samples import FOLDER

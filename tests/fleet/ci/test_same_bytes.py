@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks.fleet.ci.generated_files import GENERATORS
-from binary_checks.fleet.nights.cell_commands import find_python
+from binary_checks.fleet.nights import find_python
 from tests.fleet.ci.ci_files import PROJECT
 
 yaml = pytest.importorskip("yaml")

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from binary_checks.fleet.cells.cells_file import parse_cells
+from binary_checks.fleet.cells import parse_cells
 from binary_checks.fleet.ci.pipeline import make_pipeline
 from binary_checks.fleet.ci.tox_environments import write
-from binary_checks.profile.toml_values import parse_toml
+from binary_checks.profile import parse_toml
 
 CELLS = """\
 [[cells]]

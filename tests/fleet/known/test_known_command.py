@@ -13,9 +13,9 @@ import pytest
 from binary_checks.command import main
 from binary_checks.fleet.known import LONG
 from binary_checks.fleet.page.night_reading import read_night
-from binary_checks.fleet.store.store_names import frozen_name, plan_name
+from binary_checks.fleet.store import frozen_name, plan_name
 from binary_checks.fleet.stored_nights import read_plan, write_plan
-from binary_checks.profile.known import read_known_list
+from binary_checks.profile import read_known_list
 from fixtures.fleet.nights import Nights, make_nights
 from fixtures.fleet.script_of_nights import ROLES
 

@@ -9,7 +9,7 @@ import pytest
 from binary_checks.fleet import known
 from binary_checks.fleet.known import LintRules, lint_list
 from binary_checks.fleet.night import Cell
-from binary_checks.profile.known import read_known_list
+from binary_checks.profile import read_known_list
 
 NOW = datetime(2026, 11, 22, tzinfo=timezone.utc)
 CELLS = (Cell(id="demo-3.13", project="demo", python="3.13"),)

@@ -11,7 +11,7 @@ import pytest
 from binary_checks.fleet.known import FailedProblem, narrow, propose
 from binary_checks.fleet.night import Cell
 from binary_checks.model import Problem
-from binary_checks.profile.known import KnownProblem
+from binary_checks.profile import KnownProblem
 
 MATRIX = [
     Cell(id=f"demo-{python}-{variant}", project="demo", python=python, variant=variant)

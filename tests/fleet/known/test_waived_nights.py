@@ -7,7 +7,7 @@ from datetime import date, timedelta
 from binary_checks.fleet.known import AcceptedProblem, WaivedNight, find_removable
 from binary_checks.fleet.night import Cell, PlannedCell
 from binary_checks.model import Problem
-from binary_checks.profile.known import KnownList, KnownProblem, read_condition
+from binary_checks.profile import KnownList, KnownProblem, read_condition
 
 LAST = date(2026, 11, 20)
 ENTRY = KnownProblem(check="missing-library", reason="issue 7", match="libfoo.so.1")

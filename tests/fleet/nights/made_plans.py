@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks.fleet.cells.cells_file import read_cells
+from binary_checks.fleet.cells import read_cells
 from binary_checks.fleet.night import PlannedCell
-from binary_checks.fleet.nights.planning import PreparedNight, make_plan
+from binary_checks.fleet.nights import PreparedNight, make_plan
 from binary_checks.places import index_settings
 from fixtures.build_wheel import build_wheel
 from fixtures.package_index import PackageIndex, serve_only_index

@@ -11,9 +11,8 @@ from pathlib import Path
 import fixtures
 from binary_checks.command.actions import NIGHTLY
 from binary_checks.fleet.night import Cell, NightPlan, PlannedCell
-from binary_checks.fleet.nights.coordinating import read_attempts
-from binary_checks.fleet.store import Store
-from binary_checks.fleet.store.store_names import plan_name
+from binary_checks.fleet.nights import read_attempts
+from binary_checks.fleet.store import Store, plan_name
 from binary_checks.fleet.stored_nights import read_plan, write_plan
 
 STAND_IN = (sys.executable, "-S", str(Path(fixtures.__file__).parent / "fleet" / "stand_in.py"))

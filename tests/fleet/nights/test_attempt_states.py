@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 
 from binary_checks.fleet.night import ProcessEnd
-from binary_checks.fleet.nights.attempting import ProcessOutput, decide_state
-from binary_checks.model import Outcome, PackageResult, ProfileIdentity, RunResult
-from binary_checks.model.outcomes import CellState
+from binary_checks.fleet.nights import ProcessOutput, decide_state
+from binary_checks.model import CellState, Outcome, PackageResult, ProfileIdentity, RunResult
 
 SHA256 = "1" * 64
 

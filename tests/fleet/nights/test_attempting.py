@@ -19,16 +19,16 @@ import pytest
 
 from binary_checks.errors import StoreError
 from binary_checks.fleet.night import GPU, Attempt, Cell, PlannedCell
-from binary_checks.fleet.nights.attempt_process import RunningProcesses, StoppedError
-from binary_checks.fleet.nights.attempting import (
+from binary_checks.fleet.nights import (
     AttemptTask,
+    RunningProcesses,
+    StoppedError,
     find_attempt,
     run_attempt,
 )
-from binary_checks.fleet.store import Store
-from binary_checks.fleet.store.store_names import frozen_name, result_name
+from binary_checks.fleet.store import Store, frozen_name, result_name
 from binary_checks.fleet.stored_nights import name_log
-from binary_checks.model.outcomes import CellState
+from binary_checks.model import CellState
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE
 from fixtures.gpu.driver import make_driver

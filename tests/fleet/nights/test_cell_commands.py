@@ -15,14 +15,14 @@ import pytest
 import binary_checks
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.night import Cell, NightPlan, PlannedCell
-from binary_checks.fleet.nights import cell_commands
-from binary_checks.fleet.nights.cell_commands import (
+from binary_checks.fleet.nights import (
     CellCommand,
+    cell_commands,
     command_of,
     find_python,
     options_of_gpu,
 )
-from binary_checks.model.outcomes import CellState
+from binary_checks.model import CellState
 from fixtures.build_wheel import build_wheel
 from fixtures.package_index import PackageIndex, serve_only_index
 

@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from binary_checks.command import main
-from binary_checks.fleet.nights.merging import read_closed
-from binary_checks.fleet.store import open_store
-from binary_checks.fleet.store.store_names import closed_name, plan_name, table_name
-from binary_checks.model.outcomes import CellState
+from binary_checks.fleet.nights import read_closed
+from binary_checks.fleet.store import closed_name, open_store, plan_name, table_name
+from binary_checks.model import CellState
 from fixtures.fleet.nights import make_nights
 from tests.fleet.nights.test_merging import NIGHT, PLAN, attempt, fill, job, plan_night
 

@@ -9,11 +9,16 @@ from typing import Any
 
 from binary_checks.errors import StoreError
 from binary_checks.fleet.night import CPU, Attempt, PlannedCell
-from binary_checks.fleet.nights.attempting import AttemptTask, NextAttempt, run_attempt
-from binary_checks.fleet.nights.coordinating import Coordinator, NightOutcome
-from binary_checks.fleet.nights.engines import Engine
+from binary_checks.fleet.nights import (
+    AttemptTask,
+    Coordinator,
+    Engine,
+    NextAttempt,
+    NightOutcome,
+    run_attempt,
+)
 from binary_checks.fleet.store import Store
-from binary_checks.model.outcomes import CellState
+from binary_checks.model import CellState
 from tests.fleet.nights.night_cells import (
     STAND_IN,
     keep_plan,

@@ -17,7 +17,7 @@ import pytest
 from binary_checks.command.actions import NIGHTLY
 from binary_checks.errors import GatherError
 from binary_checks.fleet.night import CPU, GPU
-from binary_checks.fleet.nights.coordinating import read_attempts
+from binary_checks.fleet.nights import read_attempts
 from binary_checks.fleet.store import Store, open_store
 from tests.fleet.nights.night_cells import NIGHT, STAND_IN, keep_plan, plan_cell, run_night, runs_of
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from binary_checks.fleet.night import Attempt, final_state
-from binary_checks.fleet.nights.merging import Merged, merge_night
+from binary_checks.fleet.nights import Merged, merge_night
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.stored_nights import NightAttempts
-from binary_checks.model.outcomes import CellState
+from binary_checks.model import CellState
 from tests.fleet.nights.test_merging import NIGHT, PLAN, attempt, fill, job, plan_night
 
 PASSED, FAILED = attempt(), attempt(state=CellState.FAILED, exit_status=1)

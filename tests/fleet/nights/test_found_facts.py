@@ -8,7 +8,7 @@ from binary_checks.command import main
 from binary_checks.errors import ProfileError, StoreError
 from binary_checks.fleet.store import open_store
 from binary_checks.fleet.stored_nights import find_cell_facts, read_found
-from binary_checks.model.outcomes import CellState
+from binary_checks.model import CellState
 from fixtures.fleet.nights import Nights, make_nights
 from fixtures.fleet.script_of_nights import ROLES
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from binary_checks.errors import ProfileError
-from binary_checks.fleet.cells.cells_file import read_cells
-from binary_checks.fleet.nights.planning import make_plan
+from binary_checks.fleet.cells import read_cells
+from binary_checks.fleet.nights import make_plan
 from binary_checks.fleet.stored_nights import write_plan
 from fixtures.package_index import PackageIndex
 from tests.fleet.nights.made_plans import (

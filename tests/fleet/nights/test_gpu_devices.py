@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks.fleet.nights.attempt_process import RunningProcesses, StoppedError
-from binary_checks.fleet.nights.engines import open_folder, reserve_device
+from binary_checks.fleet.nights import RunningProcesses, StoppedError, open_folder, reserve_device
 
 
 @pytest.fixture(autouse=True)

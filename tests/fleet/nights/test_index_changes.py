@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks.fleet.cells.cells_file import read_cells
-from binary_checks.fleet.nights.planning import PreparedNight, compare_serials
+from binary_checks.fleet.cells import read_cells
+from binary_checks.fleet.nights import PreparedNight, compare_serials
 from fixtures.package_index import Conduct, PackageIndex
 from tests.fleet.nights.made_plans import (
     CELLS,

@@ -14,10 +14,9 @@ from types import SimpleNamespace
 import pytest
 
 from binary_checks.fleet.night import Attempt, PlannedCell, final_state
-from binary_checks.fleet.nights import attempting
-from binary_checks.fleet.nights.coordinating import read_attempts
+from binary_checks.fleet.nights import attempting, read_attempts
 from binary_checks.fleet.store import Store, open_store
-from binary_checks.model.outcomes import CellState
+from binary_checks.model import CellState
 from fixtures.fleet.faulty_proxy import BUSY, put_before
 from fixtures.fleet.object_store import BUCKET, ObjectStore, find_program
 from tests.fleet.nights.night_cells import (

@@ -16,8 +16,7 @@ from typing import Any
 
 import pytest
 
-from binary_checks.fleet.store import Store
-from binary_checks.fleet.store.store_names import running_prefix
+from binary_checks.fleet.store import Store, running_prefix
 from fixtures.build_wheel import build_wheel
 from tests.fleet.nights.night_cells import is_running
 

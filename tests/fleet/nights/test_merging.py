@@ -12,16 +12,17 @@ import pytest
 
 from binary_checks.errors import ProfileError, StoreError
 from binary_checks.fleet.night import Attempt, Cell, NightPlan, PlannedCell
-from binary_checks.fleet.nights.merging import Merged, merge_night
-from binary_checks.fleet.store import Store, open_store
-from binary_checks.fleet.store.store_names import (
+from binary_checks.fleet.nights import Merged, merge_night
+from binary_checks.fleet.store import (
+    Store,
     facts_name,
     frozen_name,
+    open_store,
     plan_name,
     result_name,
 )
 from binary_checks.fleet.stored_nights import name_log, read_attempt, write_attempt, write_plan
-from binary_checks.model.outcomes import CellState
+from binary_checks.model import CellState
 from fixtures.fleet.short_results import fill_in
 
 NIGHT = "2026-11-20"

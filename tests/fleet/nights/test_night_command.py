@@ -14,10 +14,9 @@ import pytest
 
 from binary_checks.command.actions import NIGHTLY
 from binary_checks.fleet.night import PlannedCell
-from binary_checks.fleet.nights.engines import open_folder
-from binary_checks.fleet.store import Store
-from binary_checks.fleet.store.store_names import closed_name, result_name
-from binary_checks.model.outcomes import CellState
+from binary_checks.fleet.nights import open_folder
+from binary_checks.fleet.store import Store, closed_name, result_name
+from binary_checks.model import CellState
 from tests.fleet.nights.night_cells import (
     NIGHT,
     begin_night,

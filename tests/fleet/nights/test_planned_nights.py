@@ -11,11 +11,10 @@ import pytest
 
 from binary_checks.command.actions import NIGHTLY
 from binary_checks.fleet.night import NightPlan
-from binary_checks.fleet.nights.coordinating import read_attempts
-from binary_checks.fleet.store import Store
-from binary_checks.fleet.store.store_names import frozen_name
+from binary_checks.fleet.nights import read_attempts
+from binary_checks.fleet.store import Store, frozen_name
 from binary_checks.fleet.stored_nights import find_plan, keep_plan, name_log
-from binary_checks.model.outcomes import CellState
+from binary_checks.model import CellState
 from tests.fleet.nights.night_cells import NIGHT, plan_cell, plan_night, states_of
 
 WHEELS = Path(__file__).parents[3] / "fixtures" / "samples" / "wheels"

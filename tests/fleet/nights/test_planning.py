@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks.fleet.stored_nights import read_plan, write_plan
-from binary_checks.model.outcomes import CellState
+from binary_checks.model import CellState
 from binary_checks.sources.remote import find_stored
 from fixtures.build_wheel import build_wheel
 from fixtures.package_index import Conduct, PackageIndex

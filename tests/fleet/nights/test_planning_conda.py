@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks.fleet.cells.cells_file import read_cells
+from binary_checks.fleet.cells import read_cells
 from binary_checks.fleet.night import PlannedCell
-from binary_checks.fleet.nights.planning import make_plan
-from binary_checks.model.outcomes import CellState
+from binary_checks.fleet.nights import make_plan
+from binary_checks.model import CellState
 from fixtures.build_conda import build_conda
 from fixtures.conda.channel import index
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import io
 
 from binary_checks.fleet.night import Attempt, Cell, CellEnd, PlannedCell
-from binary_checks.fleet.nights.attempting import NextAttempt
-from binary_checks.fleet.nights.coordinating import NightScreen
-from binary_checks.model.outcomes import CellState
+from binary_checks.fleet.nights import NextAttempt, NightScreen
+from binary_checks.model import CellState
 from tests.fleet.nights.night_cells import NIGHT
 
 HOSTILE = "needs \x1b]0;owned\x07lib.so\n::error::and obeys"

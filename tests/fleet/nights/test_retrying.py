@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from binary_checks.fleet.night import Attempt
-from binary_checks.fleet.nights.attempting import NextAttempt, may_end_otherwise, plan_next
-from binary_checks.model import RunResult
-from binary_checks.model.outcomes import CellState
+from binary_checks.fleet.nights import NextAttempt, may_end_otherwise, plan_next
+from binary_checks.model import CellState, RunResult
 from fixtures.fleet.short_results import fill_in
 from tests.fleet.nights.night_cells import NIGHT
 

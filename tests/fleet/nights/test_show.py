@@ -12,12 +12,10 @@ import pytest
 from binary_checks.command import main
 from binary_checks.documents.result import read_results
 from binary_checks.fleet.causes.cause_rules import shipped_causes
-from binary_checks.fleet.nights.attempting import AttemptTask, run_attempt
-from binary_checks.fleet.nights.cell_commands import pin_place, rerun_command
-from binary_checks.fleet.store.store_names import closed_name, frozen_name
+from binary_checks.fleet.nights import AttemptTask, pin_place, rerun_command, run_attempt
+from binary_checks.fleet.store import closed_name, frozen_name
 from binary_checks.fleet.stored_nights import name_log
-from binary_checks.model import Problem, RunResult
-from binary_checks.model.outcomes import CellState
+from binary_checks.model import CellState, Problem, RunResult
 from binary_checks.processes import SAFE_PATH
 from fixtures.fleet.short_results import fill_in
 from tests.fleet.nights.test_merging import NIGHT, PLAN, attempt, fill, job

@@ -11,7 +11,7 @@ from binary_checks.fleet.page.charts import draw_badge, draw_cell_badge, draw_pr
 from binary_checks.fleet.page.history import History
 from binary_checks.fleet.page.morning import look_back
 from binary_checks.fleet.page.site import find_mornings, write_feed
-from binary_checks.model.outcomes import CellState
+from binary_checks.model import CellState
 from fixtures.contrast import contrast
 from fixtures.histories import history, nights
 

@@ -9,7 +9,7 @@ import pytest
 from binary_checks.errors import StoreError
 from binary_checks.fleet.page.history import read_history
 from binary_checks.fleet.tables.rows import TABLES
-from binary_checks.model.outcomes import CellState
+from binary_checks.model import CellState
 
 
 @pytest.fixture

@@ -16,15 +16,9 @@ import pytest
 from binary_checks.command import main
 from binary_checks.command.actions import NIGHTLY
 from binary_checks.fleet.page import evidence
-from binary_checks.fleet.store import open_store
-from binary_checks.fleet.store.store_names import (
-    closed_name,
-    plan_name,
-    result_name,
-    table_name,
-)
+from binary_checks.fleet.store import closed_name, open_store, plan_name, result_name, table_name
 from binary_checks.fleet.stored_nights import read_plan
-from binary_checks.model.outcomes import CellState
+from binary_checks.model import CellState
 from fixtures.fleet.nights import Nights, make_nights
 from fixtures.fleet.object_store import BUCKET, ObjectStore
 from fixtures.fleet.script_of_nights import ROLES

@@ -11,10 +11,9 @@ import pytest
 from binary_checks.fleet.night import NightPlan
 from binary_checks.fleet.page.history import CellNight
 from binary_checks.fleet.page.night_reading import Remarks, WaiverNews, review_waivers
-from binary_checks.fleet.store import Store, open_store
-from binary_checks.fleet.store.store_names import frozen_name, plan_name, result_name
+from binary_checks.fleet.store import Store, frozen_name, open_store, plan_name, result_name
 from binary_checks.fleet.stored_nights import read_attempt, read_plan, write_attempt
-from binary_checks.model.outcomes import CellState
+from binary_checks.model import CellState
 from fixtures.fleet.nights import Nights, make_nights
 from fixtures.fleet.script_of_nights import ROLES
 

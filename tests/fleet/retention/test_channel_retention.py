@@ -14,12 +14,18 @@ from hypothesis import strategies as st
 
 from binary_checks.command.actions import ARTIFACT
 from binary_checks.errors import PruneRefusedError, StoreError
-from binary_checks.fleet.artifacts.artifact import Artifact
-from binary_checks.fleet.artifacts.channel_index import write_index
-from binary_checks.fleet.artifacts.channels import ChannelMember, join_channel, list_members
-from binary_checks.fleet.artifacts.kept_artifacts import keep_artifact, list_artifacts
-from binary_checks.fleet.artifacts.kept_verdicts import keep_verdict
-from binary_checks.fleet.artifacts.verifying import read_scope, verify
+from binary_checks.fleet.artifacts import (
+    Artifact,
+    ChannelMember,
+    join_channel,
+    keep_artifact,
+    keep_verdict,
+    list_artifacts,
+    list_members,
+    read_scope,
+    verify,
+    write_index,
+)
 from binary_checks.fleet.retention.pruning import carry_out, read_prune_view
 from binary_checks.fleet.retention.rules import (
     ExpiryRule,
@@ -28,12 +34,14 @@ from binary_checks.fleet.retention.rules import (
     digest_of,
     expire,
 )
-from binary_checks.fleet.store import Store, Stored, open_store
-from binary_checks.fleet.store.store_names import (
+from binary_checks.fleet.store import (
+    Store,
+    Stored,
     artifact_name,
     expired_name,
     facts_name,
     member_name,
+    open_store,
     package_name,
     verdict_name,
 )

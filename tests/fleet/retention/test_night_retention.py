@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from binary_checks.errors import PruneRefusedError
-from binary_checks.fleet.artifacts.channels import ChannelMember
+from binary_checks.fleet.artifacts import ChannelMember
 from binary_checks.fleet.retention import rules
 from binary_checks.fleet.retention.rules import (
     PastCell,
@@ -20,8 +20,8 @@ from binary_checks.fleet.retention.rules import (
     digest_of,
     retain,
 )
-from binary_checks.fleet.store import Stored
-from binary_checks.fleet.store.store_names import (
+from binary_checks.fleet.store import (
+    Stored,
     artifact_name,
     companion_name,
     facts_name,
@@ -32,7 +32,7 @@ from binary_checks.fleet.store.store_names import (
     result_name,
     verdict_name,
 )
-from binary_checks.model.outcomes import CellState
+from binary_checks.model import CellState
 
 PASSED, FAILED, MISSING = CellState.PASSED, CellState.FAILED, CellState.MISSING
 LETTERS = {"·": PASSED, "X": FAILED, "k": CellState.KNOWN, "~": CellState.FLAKY, "-": MISSING}

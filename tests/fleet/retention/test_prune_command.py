@@ -17,21 +17,28 @@ pytest.importorskip("duckdb", reason="the extra fleet is not installed")
 from binary_checks.command.actions import NIGHTLY
 from binary_checks.errors import PruneRefusedError, StoreError
 from binary_checks.fleet import store as store_room
-from binary_checks.fleet.artifacts.artifact import Artifact, write_artifact
-from binary_checks.fleet.artifacts.channel_index import write_index
-from binary_checks.fleet.artifacts.channels import join_channel, list_members
+from binary_checks.fleet.artifacts import (
+    Artifact,
+    join_channel,
+    list_members,
+    write_artifact,
+    write_index,
+)
 from binary_checks.fleet.night import NightPlan
 from binary_checks.fleet.retention.pruning import carry_out, read_prune_view
 from binary_checks.fleet.retention.rules import retain
-from binary_checks.fleet.store import MOST_READ, Store, Stored, open_store
-from binary_checks.fleet.store.store_names import (
+from binary_checks.fleet.store import (
+    MOST_READ,
+    Store,
+    Stored,
     artifact_name,
+    open_store,
     package_name,
     plan_name,
     verdict_name,
 )
 from binary_checks.fleet.stored_nights import read_plan, write_plan
-from binary_checks.model.outcomes import CellState
+from binary_checks.model import CellState
 from fixtures.fleet.nights import Nights, make_nights
 
 NIGHTS, KEEP = 4, 2

@@ -11,14 +11,13 @@ import pytest
 from binary_checks import __version__
 from binary_checks.documents.facts import write_facts
 from binary_checks.errors import RecordError, StoreError
-from binary_checks.fleet.store import Store, open_store
+from binary_checks.fleet.store import Store, facts_name, open_store
 from binary_checks.fleet.store.kept_facts import (
     find_facts,
     keep_facts,
     open_facts,
     require_facts,
 )
-from binary_checks.fleet.store.store_names import facts_name
 from fixtures.values import wheel
 
 SHA256 = hashlib.sha256(b"a wheel").hexdigest()

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from binary_checks.errors import ProfileError, StoreError
-from binary_checks.fleet.store import bucket_store, open_store
+from binary_checks.fleet.store import bucket_store, open_store, package_name
 from binary_checks.fleet.store.bucket_settings import read_settings
-from binary_checks.fleet.store.store_names import package_name
 from fixtures.fleet.azure_store import ACCOUNT
 from fixtures.fleet.faulty_proxy import BUSY, LOST, SAFE_PATH, FaultyProxy, put_before
 

@@ -10,8 +10,7 @@ import pytest
 pytest.importorskip("duckdb", reason="the extra fleet is not installed")
 
 from binary_checks.command import main
-from binary_checks.fleet.store import Store, open_store
-from binary_checks.fleet.store.store_names import closed_name, plan_name
+from binary_checks.fleet.store import Store, closed_name, open_store, plan_name
 from binary_checks.fleet.tables.collecting import keep_tables, make_tables
 from fixtures.fleet.nights import Nights, make_nights
 from fixtures.fleet.object_store import BUCKET, ObjectStore

@@ -13,13 +13,19 @@ pytest.importorskip("duckdb", reason="the extra fleet is not installed")
 
 from binary_checks.errors import StoreError
 from binary_checks.fleet.night import Attempt
-from binary_checks.fleet.store import Store, open_store
-from binary_checks.fleet.store.store_names import closed_name, facts_name, result_name, table_name
+from binary_checks.fleet.store import (
+    Store,
+    closed_name,
+    facts_name,
+    open_store,
+    result_name,
+    table_name,
+)
 from binary_checks.fleet.stored_nights import read_attempt, write_attempt
 from binary_checks.fleet.tables.collecting import NightTables, keep_tables, make_tables
 from binary_checks.fleet.tables.rows import TABLES
 from binary_checks.fleet.tables.views import open_tables
-from binary_checks.model.outcomes import CellState
+from binary_checks.model import CellState
 from fixtures.fleet.nights import Nights, make_nights
 from fixtures.fleet.script_of_nights import ROLES
 

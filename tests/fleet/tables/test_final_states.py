@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from binary_checks.fleet.night import CPU, GPU, Attempt, Cell, PlannedCell, final_state
-from binary_checks.model.outcomes import CellState
+from binary_checks.model import CellState
 
 
 def planned(*, gpu: bool = False, **fields: Any) -> PlannedCell:

@@ -11,8 +11,7 @@ import pytest
 pytest.importorskip("duckdb", reason="the extra fleet is not installed")
 
 from binary_checks.command import main
-from binary_checks.fleet.store import open_store
-from binary_checks.fleet.store.store_names import closed_name, result_name, table_name
+from binary_checks.fleet.store import closed_name, open_store, result_name, table_name
 from binary_checks.fleet.stored_nights import read_attempt, write_attempt
 from binary_checks.fleet.tables.rows import TABLES
 from binary_checks.model import Problem

@@ -8,8 +8,7 @@ import pytest
 
 pytest.importorskip("duckdb", reason="the extra fleet is not installed")
 
-from binary_checks.fleet.store import open_store
-from binary_checks.fleet.store.store_names import closed_name, result_name, table_name
+from binary_checks.fleet.store import closed_name, open_store, result_name, table_name
 from binary_checks.fleet.tables.rows import TABLES
 from binary_checks.fleet.tables.table_questions import ask, shipped_queries
 from binary_checks.fleet.tables.views import open_tables

@@ -10,8 +10,7 @@ import pytest
 pytest.importorskip("duckdb", reason="the extra fleet is not installed")
 
 from binary_checks.errors import ProfileError, StoreError
-from binary_checks.fleet.store import Store, open_store
-from binary_checks.fleet.store.store_names import closed_name, table_name
+from binary_checks.fleet.store import Store, closed_name, open_store, table_name
 from binary_checks.fleet.stored_nights import closed_nights
 from binary_checks.fleet.tables.rows import TABLES
 from binary_checks.fleet.tables.table_questions import ask

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from binary_checks.declaring import gathers
-from binary_checks.model import ProbeReport
-from binary_checks.model.places import Place
+from binary_checks.model import Place, ProbeReport
 from tests.growth.box_kind import Boxed
 from tests.growth.box_place import BoxPlace
 
