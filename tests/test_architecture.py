@@ -57,7 +57,11 @@ SCRIPTS = sorted(
     [*(PACKAGE / "probes").glob("*/script.py"), PACKAGE / "probes" / "process.py"]
     + [path for path in (PACKAGE / "places" / "scripts").glob("*.py") if path.name != "__init__.py"]
 )
-FACTS = [item for item in vars(model).values() if dataclasses.is_dataclass(item)]
+FACTS = [
+    item
+    for item in vars(model).values()
+    if isinstance(item, type) and dataclasses.is_dataclass(item)
+]
 
 
 def named(path: Path) -> str:
@@ -190,16 +194,8 @@ def test_a_probe_is_one_self_contained_script() -> None:
     assert [] == [named(path) for path in SCRIPTS if not ours.isdisjoint(imported(path))]
 
 
-def is_frozen(kind: type) -> bool:
-    try:
-        setattr(kind.__new__(kind), dataclasses.fields(kind)[0].name, None)
-    except dataclasses.FrozenInstanceError:
-        return True
-    return False
-
-
 def test_facts_are_frozen() -> None:
-    assert [] == [kind.__name__ for kind in FACTS if not is_frozen(kind)]
+    assert [] == [kind.__name__ for kind in FACTS if not kind.__dataclass_params__.frozen]
     assert [] == [kind.__name__ for kind in FACTS if "__slots__" not in vars(kind)]
     by_position = (
         f"{kind.__name__}.{field.name}"

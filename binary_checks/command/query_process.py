@@ -15,7 +15,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
-from itertools import islice
+from itertools import chain, islice
 from typing import IO, Any
 
 from binary_checks.command.query import READY, guard_query
@@ -106,8 +106,9 @@ def write_table(answer: QueryAnswer) -> Iterator[str]:
 
 def write_csv(answer: QueryAnswer) -> Iterator[str]:
     """Yield comma-separated values; text that a spreadsheet would evaluate begins with a quote."""
-    yield _csv_line(map(_format_csv, answer.columns))
-    for row in answer.rows:
+    rows = iter(answer.rows)
+    first = [*islice(rows, 1)]  # before the header: a question that fails answers nothing
+    for row in chain((answer.columns,), first, rows):
         yield _csv_line(map(_format_csv, row))
 
 

@@ -52,7 +52,7 @@ class Plan:
     scanners: tuple[Scanner, ...] = ()  # scanners to which every piece is passed, in order
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Observations:
     """The scanners of a plan, after the complete file was streamed."""
 

@@ -296,7 +296,7 @@ class StreamedObject:
 
     def read(self, path: str) -> tuple[ObjectFile | MalformedObject | UnreadObject, ...]:
         """Return all objects in the file, after all of it was streamed."""
-        return self._reader.read_objects(path, self._source, Observations(self._scanners))
+        return self._reader.read_objects(path, self._source, Observations(scanners=self._scanners))
 
     def close(self) -> None:
         """Release the bytes."""

@@ -28,7 +28,7 @@ def scan(content: bytes) -> Observations:
     scanners = objects.plan(content, len(content)).scanners
     for scanner in scanners:
         assert list(scanner.see(content)) == []
-    return Observations(scanners)
+    return Observations(scanners=scanners)
 
 
 def test_a_scanner_is_found_by_its_class() -> None:
