@@ -30,9 +30,10 @@ _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 _HEXADECIMAL = len("sha256=") + 64
 """The length of a SHA-256 in hexadecimal instead of the required base64, with its prefix."""
 _SCHEMES = frozenset({"purelib", "platlib", "headers", "scripts", "data"})
-_LONGEST_NAME = 255  # bytes on Linux (NAME_MAX), UTF-16 units on Windows and macOS: never more
+# the most anywhere: bytes on Linux (NAME_MAX), UTF-16 units on Windows and macOS
+_LONGEST_NAME = 255
 _LONGEST_PATH = 4095  # bytes on Linux (PATH_MAX without its NUL); on macOS 1,023
-_NO_NAMES = frozenset({"", ".", ".."})  # that are components of a path and no names
+_NO_NAMES = frozenset({"", ".", ".."})  # components of a path that are not names
 
 
 @check
@@ -64,7 +65,8 @@ def unreadable_member(package: Package) -> Iterator[Finding]:
     Why: tools unpack it differently, or refuse to; a package index rejects it.
     Fix: write the archive again with a sound tool; look for a broken upload or download.
     Level: an index or an installer refuses the archive, or users get another file than the one that
-    was built. A link that leads out of a folder on disk is not a fault: it is not inspected.
+    was built. If the package is a folder on disk, a link that leads out of it is not a fault; it is
+    not inspected.
     """
     for fault in package.archive_faults:
         yield Problem(sentence=fault)
@@ -298,8 +300,8 @@ def _judge_row(
 
 def _encode_all(digests: list[str]) -> Iterator[str]:
     """Yield hexadecimal digests as RECORD spells them; an unknown digest is treated as zeros."""
-    # One more byte behind each makes 33 bytes, which are 44 letters, of which the last says
-    # nothing.
+    # A zero byte after each digest makes 33 bytes, which are exactly 44 base64 letters; the last
+    # letter only encodes zeros.
     filled = "".join(f"{digest:0<64.64}00" for digest in digests)
     encoded = binascii.b2a_base64(bytes.fromhex(filled), newline=False).translate(_URL_SAFE)
     text = encoded.decode("ascii")

@@ -34,12 +34,13 @@ def forbidden_bundled_library(
     allowed in a folder ``stubs`` under the name that the linker looks for (``libcuda.so``), as
     nothing loads it.
 
-    Why: libc must match the loader of the running process, and the driver's library the kernel.
+    Why: libc must match the loader of the running process, and the driver's library must match the
+    kernel.
     Fix: exclude it from bundling (``auditwheel repair --exclude``), and build on an older system.
     Level: a second libc crashes the process, and another driver fails at its first call. It is a
-    warning in a folder, which may itself be a system's folder of libraries; a file judged alone is
-    not bundled with anything. A loader that a repair tool renamed is a warning, too: the system's
-    own is loaded before it.
+    warning if a folder is judged, as that may be a system's own folder of libraries. A file that is
+    judged alone is not bundled and passes. A loader that a repair tool renamed is a warning, too:
+    the system's own loader is loaded before it.
     """
     partial = package.claims.partial
     if library.kind is not Kind.SHARED or _is_stub(library):
@@ -53,7 +54,7 @@ def forbidden_bundled_library(
             sentence = f"is {name}, which must come from the user's system"
             level = Level.WARNING if partial else Level.ERROR
             if _is_second_loader(library):
-                sentence += "; the system's own is loaded before it, and works"
+                sentence += "; the system's own loader is loaded before it, and works"
                 level = Level.WARNING
             cause = of_bundled(library.path)
             yield Problem(
@@ -63,7 +64,7 @@ def forbidden_bundled_library(
 
 
 def _is_second_loader(library: ElfFile | PeFile) -> bool:
-    """Whether it is ld.so under a name that a repair tool made up.
+    """Whether the library is ld.so under a name that a repair tool made up.
 
     In torchvision for aarch64 four libraries need ld-linux-aarch64.5cbc5e90.so.1. All of them load,
     and get its symbols from the process's own loader, which comes first.
@@ -72,7 +73,7 @@ def _is_second_loader(library: ElfFile | PeFile) -> bool:
 
 
 def _is_stub(library: ElfFile | PeFile) -> bool:
-    """Whether only a linker finds it: the loader searches for the soname, libcuda.so.1."""
+    """Whether only a linker finds the library: the loader searches for the soname, libcuda.so.1."""
     linked = library.file_name.endswith(".so") and library.file_name != library.name
     return linked and "stubs" in library.directory.split("/")
 

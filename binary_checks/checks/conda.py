@@ -45,7 +45,7 @@ from binary_checks.wording.sentences import describe_end
 
 # Whether a package depends on what its objects need, and on the Python that its files are for.
 
-_GIVEN = "wheel:"  # with which a linkage begins to name a library of another package
+_GIVEN = "wheel:"  # the beginning of a linkage's names for libraries of other packages
 _SITE_PACKAGES = re.compile(r"lib/python(3\.\d{1,3})t?/site-packages\Z")
 _PINS = ("python_abi", "_python_abi3_support", "cpython")
 
@@ -65,18 +65,20 @@ def overlinking(
     globs on them, that may come from elsewhere; ``*`` alone has no effect. Libraries that nothing
     provides are reported by missing-library.
 
-    Why: another package brings the library as long as it depends on that one. When it no longer
-    does, or brings another version of it, the object does not load.
+    Why: the library is there only because another dependency requires its package. When that
+    dependency no longer does, or requires another version, the object does not load.
     Fix: add the package to the ``host`` requirements, so that its run_exports come into ``run``.
-    Level: if no dependency brings the package, users do not have the library. If one of the given
-    dependencies does, it is a warning: users have it today.
+    Level: if no dependency requires the library's package, users do not have the library. If a
+    given dependency requires it, this is a warning: users have the library today.
     """
     if not given.packages:
         names = ", ".join(linkage.requirements[:3])
         if not names:
-            raise NotApplicable("it depends on no package with libraries of its own")
+            raise NotApplicable("none of its dependencies has libraries")
         advice = f"give what it depends on with --binary-with ({names})"
-        yield NotInspected(sentence=f"whose the needed libraries are is not known: {advice}")
+        yield NotInspected(
+            sentence=f"it is not known which packages the needed libraries belong to: {advice}"
+        )
         return
     brought, direct = _find_brought(package, given), direct_names(package)
     for (owner, needed), edges in _group(linkage).items():
@@ -106,8 +108,8 @@ def overlinking_in_prefix(
     ``allowed`` lists names of libraries, or globs on them, that may come from elsewhere; ``*``
     alone has no effect.
 
-    Why: another package brings the library as long as it depends on that one. When it no longer
-    does, or brings another version of it, the object does not load.
+    Why: the library is there only because another dependency requires its package. When that
+    dependency no longer does, or requires another version, the object does not load.
     Fix: add the package to the ``host`` requirements, so that its run_exports come into ``run``.
     Level: users have the library today.
     """
@@ -141,7 +143,7 @@ def is_allowed(name: str, allowed: tuple[str, ...]) -> bool:
 
 
 def _group(linkage: Linkage) -> dict[tuple[str, str], list[Edge]]:
-    """Group the needs that other packages meet, by package and needed name."""
+    """Group the needs that other packages meet, by the package and the needed name."""
     found: dict[tuple[str, str], list[Edge]] = {}
     for edge in linkage.edges:
         if edge.resolved is not None and edge.resolved.startswith(_GIVEN):
@@ -151,7 +153,7 @@ def _group(linkage: Linkage) -> dict[tuple[str, str], list[Edge]]:
 
 
 def _find_brought(package: CondaPackage, given: GivenPackages) -> frozenset[str]:
-    """Return the names of dependencies, and of theirs in turn, as far as they were given."""
+    """Return the names of all dependencies, and of the dependencies of given packages in turn."""
     known = {each.name.lower(): each for each in given.packages}
     queue = sorted(direct_names(package))
     found = set(queue)
@@ -183,7 +185,8 @@ def overdepending(
     objects and without files for Python. Off by default: code may open a library, or call a
     program, by itself.
 
-    Why: users download what they do not need, and its versions keep others from being solved.
+    Why: users download what they do not need, and its version limits make some environments
+    unsolvable.
     Fix: remove it from the recipe, or list it in ``ignore_run_exports``.
     Level: the package works.
     """
@@ -197,7 +200,7 @@ def overdepending(
         python = any(other.layout.inside(member.path) for member in other.members)
         if other.objects and not python:
             yield Problem(
-                sentence=f"depends on {other.name}, of which no object needs a library",
+                sentence=f"depends on {other.name}, but no object needs a library of it",
                 facts=(other.name,),
             )
 
@@ -216,7 +219,7 @@ def unpinned_python(package: CondaPackage) -> Iterator[Finding]:
     Level: users of another Python cannot import it.
     """
     if package.name == "python":
-        raise NotApplicable("it is the Python itself")
+        raise NotApplicable("the package is Python itself")
     match = _SITE_PACKAGES.match(package.layout.site_packages)
     inside = any(package.layout.inside(member.path) for member in package.members)
     if package.noarch or match is None or not inside:
@@ -226,7 +229,7 @@ def unpinned_python(package: CondaPackage) -> Iterator[Finding]:
     if bound or names & set(_PINS):
         return
     specs = [each for each in package.depends if name_of(each) == "python"]
-    reason = f"{specs[0]!r} allows others" if specs else "no requirement on Python excludes others"
+    reason = f"{specs[0]!r} allows others" if specs else "no requirement excludes other Pythons"
     sentence = f"its files are for Python {match[1]}, and {reason}"
     yield Problem(sentence=sentence)
 
@@ -466,8 +469,8 @@ def placeholder_without_room(package: CondaPackage) -> Iterator[Finding]:
     Installers replace it by the prefix and fill the rest of the text up with NUL. Data that state
     the lengths of their texts (pickles, archives, databases) have no NUL at the end.
 
-    Why: conda leaves such a place as it is, and the path leads nowhere; others shift what follows,
-    and the file is damaged.
+    Why: conda leaves such a placeholder unchanged, so its path leads nowhere; other installers move
+    the bytes after it, which damages the file.
     Fix: leave the path out of the data, or make it relative; list the file in
     ``ignore_prefix_files`` if nothing opens the path.
     Level: users get a damaged file, or one that names a folder of the build machine.
@@ -476,9 +479,9 @@ def placeholder_without_room(package: CondaPackage) -> Iterator[Finding]:
     for row in _demand_rows(package):
         there = found.get((row.path, row.placeholder))
         if row.mode == "binary" and there is not None and there.cramped:
-            places = f"{there.cramped} of {there.count} places of {_shorten(there.text)} do"
+            places = f"{there.cramped} of {there.count} occurrences of {_shorten(there.text)} do"
             if there.count == 1:
-                places = f"the only place of {_shorten(there.text)} does"
+                places = f"the only occurrence of {_shorten(there.text)} does"
             sentence = f"{places} not end in NUL: no prefix can be put there"
             yield Problem(path=row.path, sentence=sentence)
 
@@ -534,8 +537,8 @@ def unlisted_placeholder(package: CondaPackage) -> Iterator[Finding]:
     against the package do not find it, programs do not find their data.
     Fix: build with ``detect_binary_files_with_prefix: true`` (conda-build), or have the code find
     its prefix when it runs.
-    Level: a script whose interpreter (``#!``) lies there does not start. Elsewhere it is a warning:
-    whether anything opens the path is not known.
+    Level: a script whose interpreter (``#!``) lies below that prefix does not start. Elsewhere it
+    is a warning: whether anything opens the path is not known.
     """
     rows = {(row.path, row.placeholder) for row in package.rows}
     windows = package.subdir.startswith("win-")
@@ -600,8 +603,8 @@ def embedded_test_fails(report: EmbeddedTestReport) -> Iterator[Finding]:
     folder, with the packages that the tests require. A test that fails because there is no network
     is not inspected.
 
-    Why: its own makers say that this must work; conda's own tools ran it in the environment of the
-    build, which has more packages than users have.
+    Why: the project itself says that this must work; conda's tools ran the test in the environment
+    of the build, which has more packages than users have.
     Fix: see the last line of the test's output, and run it in a fresh environment (``conda build
     --test PACKAGE``, ``rattler-build test --package-file PACKAGE``).
     Level: users cannot use what the project itself tests.

@@ -76,7 +76,7 @@ def configuration_contradiction(
 
 
 def _list_accelerators(configuration: BinaryConfiguration) -> list[ConfigurationClaim]:
-    """Return claims of an accelerator from outside of the bytes, if the bytes do not name one."""
+    """Return the claims of an accelerator by the other sources, if the bytes do not name one."""
     claims = configuration.accelerator.claims
     if any(each.source is ClaimSource.BYTES and not each.by_absence for each in claims):
         return []
@@ -88,7 +88,8 @@ def _list_accelerators(configuration: BinaryConfiguration) -> list[Configuration
 def _expects(requests: _Requests, package: Package) -> bool:
     """Whether the profile expects builds of this package for an accelerator.
 
-    It does if it asks a module of the package about one, or lists builds for some archives alone.
+    A profile does so if it names the package's module in ``[probes.cuda]`` or ``[probes.gpu]``, or
+    has a unit for only some builds of a C++ archive.
     """
     cuda, gpu, consumer = requests
     if isinstance(package, CppArchive):
@@ -101,7 +102,7 @@ def _expects(requests: _Requests, package: Package) -> bool:
 def _judge_absence(
     configuration: BinaryConfiguration, package: Package, requests: _Requests
 ) -> Iterator[Finding]:
-    """Report once that the bytes hold nothing of the accelerator that other sources state.
+    """Report once that the bytes have nothing to do with the accelerator that other sources state.
 
     Without native code a wrong label cannot be proven: the package may be a part of a larger one.
     """
@@ -132,12 +133,14 @@ def _judge_absence(
             cause=_name_cause("accelerator", found[0]),
         )
     elif not labels:
-        why = "neither its label nor the profile says that it has builds for one"
+        why = (
+            "neither the package's label nor the profile says that it has builds for an accelerator"
+        )
         yield Note(sentence=f"{subject}: {claimed}, but {lack}, and {why}")
 
 
 def _may_hold(package: Package, expected: bool, outright: bool) -> bool:
-    """Whether it may need an accelerator although no object needs a library of one.
+    """Whether the package may need an accelerator although no object needs a library of one.
 
     Requirements prove nothing if the package is known to have builds for an accelerator.
     """
@@ -149,7 +152,7 @@ def _may_hold(package: Package, expected: bool, outright: bool) -> bool:
 
 
 def _find_contradictions(name: str, aspect: Aspect) -> Iterator[Problem]:
-    """Compare each claim with all more trustworthy ones, in one problem."""
+    """Yield one problem for each claim that more trustworthy claims contradict."""
     against: dict[ConfigurationClaim, list[ConfigurationClaim]] = {}
     for one, other in find_disputes(name, aspect.claims):
         if not _is_judged_elsewhere(name, one, other):
@@ -181,6 +184,6 @@ def _is_judged_elsewhere(name: str, one: ConfigurationClaim, other: Configuratio
 
 
 def _name_cause(name: str, claim: ConfigurationClaim) -> str:
-    """Return the variable as a cause: it is one fault for all packages of a run."""
+    """Return a CI variable as the cause, which all packages of a run share; "" for other claims."""
     is_variable = claim.source is ClaimSource.VARIABLE
     return f"{name} of {claim.evidence}" if is_variable else ""

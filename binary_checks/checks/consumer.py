@@ -47,17 +47,17 @@ _NEWER = re.compile(r"(?:@|version [`'])(?P<version>(?:GLIBC|GLIBCXX|CXXABI|GCC)
 def consumer_configuration_fails(report: ConsumerReport, package: CppArchive) -> Iterator[Finding]:
     """CMake's ``find_package`` does not find the archive's package, or ends with an error.
 
-    The archive is unpacked, moved to another folder, and found there by ``CMAKE_PREFIX_PATH``
-    alone: for a small example for each of its packages, and for the units of the profile's table
-    ``[probes.consumer]``. The archive's pkg-config files are queried, too. A unit that needs a
-    library which this host lacks is not inspected, in this check and the next ones, unless the
-    archive's name says that it comes with its dependencies; nor is a unit that needs a newer C or
-    C++ runtime.
+    The archive is unpacked and moved to another folder, which only ``CMAKE_PREFIX_PATH`` names.
+    CMake then configures a small example for each of the archive's packages, and the units of the
+    profile's table ``[probes.consumer]``. The archive's pkg-config files are queried, too. A unit
+    that needs a library which this host lacks is not inspected, in this check and the next ones,
+    unless the archive's name says that it comes with its dependencies; nor is a unit that needs a
+    newer C or C++ runtime.
 
     Why: nobody who builds with CMake can use the package.
 
     Fix: see the message. If an exported target refers to a file that is not in the archive, the
-    file was mostly left out of the package; an absolute path is one of the build machine.
+    file was usually left out of the package; an absolute path belongs to the build machine.
 
     Level: users cannot build anything.
     """
@@ -107,14 +107,14 @@ def consumer_linking_fails(report: ConsumerReport, package: CppArchive) -> Itera
 def consumer_run_fails(report: ConsumerReport, package: CppArchive) -> Iterator[Finding]:
     """A program that was built against the archive does not run, or prints something else.
 
-    ``prints`` in a unit of the profile's table ``[probes.consumer.units]`` is what it must write to
-    standard output. A unit with ``gpu = true`` is linked everywhere, and run where a GPU can be
-    used.
+    ``prints`` in a unit of the profile's table ``[probes.consumer.units]`` is the text that the
+    program must write to standard output. A unit with ``gpu = true`` is always linked, but run only
+    if the host has a GPU that can be used.
 
-    Why: users can build their programs, and not use them.
+    Why: users can build their programs but not use them.
 
-    Fix: run the unit's source by hand. A library that is not found at run time is one without its
-    place in the search path of the library that needs it.
+    Fix: run the unit's source by hand. If a library is not found at run time, its folder is missing
+    from the search path of the library that needs it.
 
     Level: programs of users do not work.
     """
@@ -122,7 +122,7 @@ def consumer_run_fails(report: ConsumerReport, package: CppArchive) -> Iterator[
     yield from _report_failures(report, Stage.RUN, ("does not run", "do not run"), package)
     for unit in report.units:
         if unit.not_run and unit.builds:
-            sentence = f"{unit.name}: linked, and not run: {unit.not_run}"
+            sentence = f"{unit.name}: linked, but not run: {unit.not_run}"
             yield NotInspected(sentence=sentence, by_host=True)
         for build in unit.builds:
             if build.links and build.last.outcome is Ending.OK:
@@ -197,7 +197,7 @@ def other_cxx_abi_links(report: ConsumerReport) -> Iterator[Finding]:
     Fix: build all objects of the package with one ABI, and export functions that take or return
     ``std::string`` from headers under their own names.
 
-    Level: users get programs that crash, where the linker would have told them.
+    Level: users get programs that crash, instead of an error of the linker.
     """
     asked = [unit for unit in report.units if unit.refuses]
     if not asked:
@@ -262,7 +262,7 @@ def _has_succeeded(unit: ConsumerUnit) -> bool:
 
 
 def _list_steps(report: ConsumerReport) -> Iterator[tuple[ConsumerUnit, str, BuildStep]]:
-    """Yield each unit, for each way in which it was built, with its last step."""
+    """Yield the last step of each build of each unit, with the unit and the way it was built."""
     for unit in report.units:
         if unit.configured is not None and not _has_succeeded(unit):
             yield unit, "", unit.configured
@@ -302,7 +302,7 @@ def _find_lacking(message: str, step: BuildStep, package: CppArchive | None) -> 
     if package is None:
         return ""
     if step.undefined and all(map(_OF_PYTHON.match, step.undefined)):
-        return f"{step.undefined[0]} is a symbol of Python, which an extension module finds"
+        return f"{step.undefined[0]} is a symbol of Python, which only an extension module finds"
     if newer := _NEWER.search(message):
         return f"{newer['version']} is newer than what this host has"
     found = _NOWHERE.search(message)
@@ -317,7 +317,7 @@ def _find_lacking(message: str, step: BuildStep, package: CppArchive | None) -> 
 
 
 def _find_earlier(report: ConsumerReport, stage: Stage) -> Iterator[NotInspected]:
-    """Report as not inspected what stopped before that stage."""
+    """Report the units whose build stopped before that stage as not inspected."""
     later = _STAGES.index(stage)
     stopped = [
         unit.name

@@ -66,7 +66,7 @@ def bytecode_in_wheel(package: WheelLike) -> Iterator[Finding]:
 def version_control_litter(package: Package) -> Iterator[Finding]:
     """A package contains files that only a working copy or a desktop needs.
 
-    Why: they were packed by accident, and so may private files have been.
+    Why: they were packed by accident, and private files may have been packed with them.
     Fix: list the files that belong in the package, instead of packing a whole folder.
     Level: nothing reads these files once they are installed.
     """
@@ -139,7 +139,7 @@ def case_collision(package: Package) -> Iterator[Finding]:
 
 
 def _is_for_linux(package: Package) -> bool:
-    """Whether nobody installs it on macOS or Windows: kernel headers need such names.
+    """Whether nobody installs the package on macOS or Windows: Linux's headers need such names.
 
     A folder with programs for Linux lies on a disk that keeps both names, even if it has tools for
     Windows.
@@ -152,8 +152,10 @@ def _is_for_linux(package: Package) -> bool:
 def name_invalid_on_windows(package: Package) -> Iterator[Finding]:
     """A package that promises Windows contains a name that Windows does not allow.
 
-    Such are the name of a device (``aux.py``, ``con``), and a name with one of the characters ``< >
-    " | ? *``, a control character, a colon, or a dot or space at its end.
+    Windows does not allow the name of a device (``aux.py``, ``con``), a name that contains a
+    control character, a colon or one of ``< > "
+
+    ? *``, or a name that ends in a dot or a space.
 
     Why: pip on Windows aborts at such a file, or writes it under another name than RECORD lists.
     Fix: rename the file; a wheel tagged ``any`` promises Windows as well.
@@ -223,8 +225,8 @@ def wheel_too_large(
 ) -> Iterator[Finding]:
     """A package file is larger than the profile allows.
 
-    The option ``limit`` is in bytes; a package index has one too (PyPI: 100 MB a file unless
-    the project was granted more). ``limits`` sets other limits by globs on the file name; the
+    The option ``limit`` is in bytes; a package index has a limit, too (PyPI: 100 MB for a file,
+    unless it granted the project more). ``limits`` sets other limits by globs on the file name; the
     first that matches decides.
 
     Why: the upload fails on the day of the release, or users cancel the download.

@@ -70,13 +70,14 @@ def missing_target_file(package: CppArchive) -> Iterator[Finding]:
 def absolute_path_in_build_file(package: CppArchive) -> Iterator[Finding]:
     """A file for CMake or pkg-config names an absolute path, or a path outside of the archive.
 
-    Checked are places of headers and libraries of targets, and variables with such names. Default
-    places in ``Find*.cmake``, and values under a condition, do not count.
+    Checked are the paths of targets' headers and libraries, and variables whose names say that they
+    hold such paths. Default paths in ``Find*.cmake``, and values under a condition, do not count.
 
     Why: the path belongs to the build machine; on the user's it does not exist, or holds another
     version.
-    Fix: let paths count from the file itself (``${CMAKE_CURRENT_LIST_DIR}``, ``${_IMPORT_PREFIX}``,
-    pkg-config's ``${pcfiledir}``), and find dependencies by ``find_dependency``.
+    Fix: make paths relative to the file itself (``${CMAKE_CURRENT_LIST_DIR}``,
+    ``${_IMPORT_PREFIX}``, pkg-config's ``${pcfiledir}``), and find dependencies by
+    ``find_dependency``.
     Level: not every user's build reaches the line; the family ``consumer`` has CMake decide.
     """
     _demand_files(package)
@@ -111,7 +112,7 @@ def _is_harmless(named: NamedPath, *, is_windows: bool) -> bool:
 
 @check
 def cxx_abi_misreported(package: CppArchive) -> Iterator[Finding]:
-    """The C++ ABI that an archive's name or its CMake files state is not that of its libraries.
+    """The name or the CMake files of an archive state another C++ ABI than its libraries have.
 
     A name states it by ``cxx11-abi`` or ``pre-cxx11-abi``, a file by _GLIBCXX_USE_CXX11_ABI. The
     names of the libraries' functions contain std::__cxx11, or the older std::string.
@@ -360,8 +361,8 @@ def missing_prefix_part(package: CppArchive) -> Iterator[Finding]:
     Why: the first ``#include`` or ``find_package`` of a user's project fails.
     Fix: install the missing part into the prefix before it is packed.
     Level: users cannot build with it. It is a warning if ``build-version`` or ``build-hash`` is
-    missing, as users then only cannot tell what they have, and for any other archive than libtorch,
-    which may be meant for running alone.
+    missing: users can build, but cannot tell what they have. It is also a warning for all archives
+    but libtorch, as they may be meant only for running programs.
     """
     files = [each for each in package.members if not each.is_directory]
     if not any(_is_header(each) for each in files):
@@ -448,7 +449,7 @@ def python_in_cpp_archive(package: CppArchive) -> Iterator[Finding]:
     ``libtorch_python``; and Python code and extension modules in ``lib`` and ``include``.
 
     Why: a program that is linked with such a library needs a Python of exactly that version, or
-    does not link at all; the rest is dead weight.
+    does not link at all; C++ users never use the other parts.
     Fix: leave out what was built for the wheel.
     Level: programs of C++ users have no Python. It is a warning for a library whose name says that
     it is for Python (``libboost_python311.so``), and for files that no program is linked with.
@@ -461,7 +462,7 @@ def python_in_cpp_archive(package: CppArchive) -> Iterator[Finding]:
         linked = item.directory in {"lib", "lib64", "bin"} and "py" not in item.file_name.lower()
         level = Level.ERROR if linked else Level.WARNING
         if item.format == Format.ELF and any(_LIBPYTHON.fullmatch(n.name) for n in item.needed):
-            continue  # libpython-linked says it
+            continue  # libpython-linked reports it
         if needed := [need.name for need in item.needed if _LIBPYTHON.fullmatch(need.name)]:
             sentence = f"needs {name_first(needed)}, which C++ users do not have"
             yield Problem(path=item.path, sentence=sentence, facts=(needed[0],), level=level)

@@ -102,13 +102,13 @@ def unexpected_cxx_abi(
 
 
 def _own_objects(package: Package) -> tuple[ObjectFile, ...]:
-    """Return the objects that are loaded and not grafted in; all formats share one mangling."""
+    """Return the loadable objects that no repair tool added; all formats share one mangling."""
     loaded = (i for i in package.objects if i.kind in (Kind.SHARED, Kind.EXECUTABLE))
     return tuple(item for item in loaded if _is_own(package.layout.shorten(item.path)))
 
 
 def _is_own(path: str) -> bool:
-    """Whether it lies outside of the folders into which repair tools put libraries."""
+    """Whether the path lies outside of the folders into which repair tools put libraries."""
     top, slash, _ = path.partition("/")
     return not ((slash and top[1:].endswith(".libs")) or "/.libs/" in path or "/.dylibs/" in path)
 
@@ -123,7 +123,7 @@ def _find_unread(package: Package) -> Iterator[NotInspected]:
 
 
 def _has_one_string(item: ObjectFile) -> bool:
-    """Whether it was compiled with a C++ library other than libstdc++: they have one std::string.
+    """Whether it was compiled with another C++ library than libstdc++, with only one std::string.
 
     Its needed libraries show that. macOS has no libstdc++ of its own: an object that does not need
     GNU's has libc++, or no C++ at all (shellcheck, whose 160,000 symbols are Haskell's).

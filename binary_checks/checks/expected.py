@@ -102,8 +102,8 @@ def absent_library(
 ) -> Iterator[Finding]:
     """A package does not ship a required library, or ships it more than once.
 
-    ``required`` gives globs on paths for each format, ``ELF``, ``Mach-O`` or ``PE``; one file must
-    match each.
+    ``required`` gives globs on paths for each format, ``ELF``, ``Mach-O`` or ``PE``; exactly one
+    file must match each glob.
 
     Why: without it the user's own copy is loaded, if there is one; with two, one process loads
     both.
@@ -211,9 +211,10 @@ def snippet_fails(
     writes to ``sys.stdout`` anything but the text of the option ``prints``. It may call
     ``unavailable("why")`` if something that it needs is missing: it is then not inspected. ``only``
     in that table limits snippets to some systems, as globs on ``linux-x86_64``, ``macos-aarch64``,
-    ``windows-x86_64``. ``requires`` lists requirements in addition to the package's: with any, the
-    snippets get an environment of their own; for an installed package, they use the distributions
-    installed there. A profile that extends another one removes a snippet by setting its code to "".
+    ``windows-x86_64``. ``requires`` lists requirements in addition to the package's: if there are
+    any, the snippets run in a separate environment; for an installed package, they use the
+    distributions that are installed with it. A profile that extends another one removes a snippet
+    by setting its code to "".
 
     Why: a build that lost its BLAS, its threads or its version imports like a good one.
     Fix: run the quoted line where the package is installed; the build's configuration says what was
@@ -266,8 +267,8 @@ def stale_nightly(package: Wheel, *, days: int = 3) -> Iterator[Finding]:
     passes, an older one fails, and so does one dated later than tomorrow. A version without
     ``.dev`` is not a nightly.
 
-    Why: the nightly build has been failing for days, and users and tests get the last one that did
-    not.
+    Why: the nightly build has been failing for days, and users and tests get the last build that
+    succeeded.
     Fix: find out why newer builds are missing; a date in the future is a wrong clock on a build
     host.
     Level: users and tests get an old build under a new date.
@@ -288,7 +289,7 @@ def unexpected_version_label(
 ) -> Iterator[Finding]:
     """The local label of the version (``+cpu``, ``+cu132``) is not the channel's.
 
-    ``expected`` is a regular expression on the whole label, "" where there must be none.
+    ``expected`` is a regular expression on the whole label; "" means that there must be none.
 
     Why: an index serves CPU and GPU builds side by side, and only this label tells users and
     installers which is which.

@@ -54,13 +54,13 @@ def gpu_work_fails(report: GpuReport) -> Iterator[Finding]:
     those in ``leave_out``: first_kernel, memory, every_device, absent_device, library_exception,
     device_assertion, matmul, magma, svd, cudnn, convolution, autocast, cnn, rnn, attention, nccl,
     compilation. ``--binary-thorough``, or ``thorough = true`` there, adds gds, max_autotune,
-    torchvision and torchaudio; ``requires`` are then installed, too. One process runs many steps,
-    each within its own limit in seconds; after a failure the other steps continue in a new process.
-    After first_kernel hangs, or any two steps, nothing more is tried. ``snippets`` are the
-    profile's own steps, Python code by name. Each runs after the import in a process of its own,
-    within the profile's ``timeout``. A snippet that sets ``measured`` to a dict of relative errors
-    by dtype is judged by gpu-result-differs; one that sets ``unavailable`` to a reason is not
-    inspected.
+    torchvision and torchaudio; the distributions in ``requires`` are then installed, too. One
+    process runs many steps, each within its own limit in seconds; after a failure the other steps
+    continue in a new process. If first_kernel hangs, or any two steps hang, no more steps are
+    tried. ``snippets`` are the profile's own steps, Python code by name. Each runs after the import
+    in a process of its own, within the profile's ``timeout``. A snippet that sets ``measured`` to a
+    dict of relative errors by dtype is judged by gpu-result-differs; one that sets ``unavailable``
+    to a reason is not inspected.
 
     Why: work on a GPU is the purpose of the package.
 
@@ -199,7 +199,8 @@ def gpu_memory_kept(report: GpuReport) -> Iterator[Finding]:
     A tensor of 1 GiB is allocated and dropped, and the package's cache is emptied. Nine tenths must
     then return to the driver, and the package must keep none. The driver reports the memory of the
     whole device: if other processes allocate or free memory meanwhile, or the GPU has no memory of
-    its own, only the package's own count is judged, and the rest is not inspected.
+    its own, only the package's own count is judged, and what returns to the driver is not
+    inspected.
 
     Why: other processes on the device run out of memory.
 
@@ -220,7 +221,7 @@ def gpu_memory_kept(report: GpuReport) -> Iterator[Finding]:
 
 
 def _find_sharing(report: GpuReport) -> str:
-    """Return what else uses the device's memory; "" if nothing was seen to."""
+    """Return what else uses the device's memory; "" if nothing was seen to use it."""
     if read_figure(report, "memory", "integrated"):
         return "the GPU shares its memory with all programs of the host"
     drifted = read_figure(report, "memory", "bytes drifted") or 0

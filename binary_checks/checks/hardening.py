@@ -29,11 +29,9 @@ _LOADED = (Kind.SHARED, Kind.EXECUTABLE)
 # since Windows 10 the system's own, whatever lies next to a program
 _OF_WINDOWS = ("ucrtbase.dll", "api-ms-win-")
 _LARGEST_PAGE = {"aarch64": 0x10000, "ppc64le": 0x10000, "ppc64": 0x10000, "loongarch64": 0x4000}
-"""Largest page size, in bytes, of kernels for these architectures: built so by some, or by
-default.
-"""
+"""Largest page size, in bytes, of kernels for these architectures, by default or in some builds."""
 _LARGEST_PAGE_OF_ANDROID = {"aarch64": 0x4000, "x86_64": 0x4000}
-"""Libraries with segments aligned to so many bytes load on Android."""
+"""The alignment of segments, in bytes, with which libraries load on Android."""
 _STATIC_TLS = 1664
 """Bytes that glibc before 2.32 keeps for libraries that are opened later; 1.5 KiB since."""
 
@@ -126,7 +124,7 @@ def no_relro(library: ElfFile) -> Iterator[Finding]:
 def segment_alignment(library: ElfFile, package: Package) -> Iterator[Finding]:
     """An object's segments are aligned to pages smaller than those of some kernels.
 
-    Only Linux is judged: Android has pages of up to 16 KiB since its version 15, and ways to load
+    Only Linux is judged: Android, whose pages have up to 16 KiB since its version 15, can also load
     libraries that are aligned to less.
 
     Why: on a kernel with larger pages the loader refuses it: "ELF load command alignment not

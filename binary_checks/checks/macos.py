@@ -66,8 +66,8 @@ def minimum_os_above_tag(
 ) -> Iterator[Finding]:
     """An object is built for a newer macOS than the wheel's platform tags promise.
 
-    Each slice is held to the lowest tag for its architecture; for arm64 no tag promises less than
-    macOS 11. Since macOS 11, tags only use major versions, and delocate rounds 12.3 down to
+    Each slice is compared with the lowest tag for its architecture; for arm64 no tag promises less
+    than macOS 11. Since macOS 11, tags only use major versions, and delocate rounds 12.3 down to
     ``macosx_12_0``: that is a note, unless ``exact`` is set.
 
     Why: the wheel installs on the older macOS. There dyld loads the object all the same, and fails
@@ -238,8 +238,8 @@ def shared_install_name(library: MachOFile, package: Package) -> Iterator[Findin
 def _find_twins(package: Package) -> dict[tuple[str, str, Kind], list[MachOFile]]:
     """Return the libraries by install name, architecture and kind, in the order of their paths.
 
-    Only the first of several copies of one library is listed: all copies differ from the same
-    others.
+    Only the first of several copies of one library is listed: all copies differ from the same other
+    libraries.
     """
     found: dict[tuple[str, str, Kind], list[MachOFile]] = {}
     contents = package.derive(_find_contents)
@@ -305,7 +305,7 @@ def needed_outside_system(
 def unsigned_arm64_code(library: MachOFile, package: Package) -> Iterator[Finding]:
     """An object for Apple silicon has no code signature.
 
-    In a wheel for iOS it is not judged: there it is signed as part of an app.
+    Objects in a wheel for iOS are not judged: they are signed as part of an app.
 
     Why: macOS refuses arm64 code without at least an ad-hoc signature: "code has to be at least
     ad-hoc signed". Intel code needs none.

@@ -404,9 +404,9 @@ def root_is_purelib_is_wrong(package: WheelLike) -> Iterator[Finding]:
 def foreign_data_folder(package: WheelLike) -> Iterator[Finding]:
     """A ``.data`` folder has another name or version than the wheel.
 
-    Why: pip installs from every top-level folder whose name ends in ``.data``; uv, and others that
-    follow the specification, copy the folder to site-packages as it is, where nothing finds its
-    modules and scripts.
+    Why: pip installs from every top-level folder whose name ends in ``.data``; uv, and other
+    installers that follow the specification, copy the folder to site-packages as it is, where
+    nothing finds its modules and scripts.
     Fix: build the wheel with a build backend; after a change of its version unpack it and pack it
     with ``wheel pack``, or build it again.
     Level: with uv, users miss modules and scripts.

@@ -34,7 +34,7 @@ from binary_checks.model import (
     decode_hash,
 )
 
-# Whether a published file is what its name and index promise, as far as ranges of it show.
+# Whether a published file is what its name and index promise, as far as the ranges read show.
 
 
 @check
@@ -53,7 +53,7 @@ def broken_published_archive(file: PublishedFile) -> Iterator[Finding]:
     yield from archive.duplicate_member_name(file.package)
     yield from archive.escaping_member_name(file.package)
     amount = f"{file.transferred} of {file.package.size} bytes"
-    anew = ", begun anew once as it changed" if file.began_anew else ""
+    anew = ", and reading began again as the file changed" if file.began_anew else ""
     ranges = "1 range" if file.requests == 1 else f"{file.requests} ranges"
     yield Note(sentence=f"{amount} were read by {ranges}{anew}")
 
@@ -124,7 +124,7 @@ def published_record_differs(file: PublishedWheel) -> Iterator[Finding]:
     This is the check record-is-wrong without the hashes, which need the download.
 
     Why: files were lost, added or replaced after the wheel was built.
-    Fix: have the last tool that changes the wheel write RECORD anew; upload what it wrote.
+    Fix: have the last tool that changes the wheel rewrite RECORD; upload the wheel that it wrote.
     Level: uv refuses files that do not match their row, and an index refuses the upload.
     """
     yield from archive.record_is_wrong(_trust_hashes(file.package))
@@ -146,7 +146,7 @@ def _read_hash(signature: str) -> str:
 
 
 def _trust_hashes(package: Wheel) -> Wheel:
-    """Return the wheel with the hashes of RECORD instead of those that need all of the file."""
+    """Return the wheel with the hashes of RECORD, as computing them needs the whole file."""
     rows = {row.path.replace("\\", "/"): _read_hash(row.hash) for row in package.record or ()}
     members = (
         member if member.sha256 else replace(member, sha256=rows.get(member.archive_name, ""))
@@ -183,8 +183,8 @@ def stale_publication(publication: Publication, *, days: int = 3) -> Iterator[Fi
     Its date is taken from its version (``.devYYYYMMDD``), else from the upload time that the index
     states, else from the answer's Last-Modified. It may be ``days`` days old.
 
-    Why: the nightly build has been failing for days, and users and tests get the last one that did
-    not.
+    Why: the nightly build has been failing for days, and users and tests get the last build that
+    succeeded.
     Fix: find out why newer builds are missing; a day in the future is a wrong clock.
     Level: the project itself set the limit.
     """
@@ -265,7 +265,7 @@ def index_metadata_differs(file: PublishedWheel, publication: Publication) -> It
     Level: users get an environment in which the package does not work, or pip refuses the wheel.
     """
     if publication.metadata is None:
-        raise NotApplicable("the index serves no METADATA beside the file")
+        raise NotApplicable("the index serves no METADATA for the file")
     served, own = map(_pick_resolved, (publication.metadata, file.package.metadata))
     path = f"{file.package.dist_info}/METADATA"
     if only := served - own:

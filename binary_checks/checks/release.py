@@ -80,7 +80,8 @@ def requirements_differ_in_release(
     option ``allowed`` lists globs on the names of requirements that may differ.
 
     Why: resolvers that lock for all platforms (uv, Poetry, PDM) read the metadata of one wheel and
-    assume that all wheels have the same: users of the others miss a requirement, or get too many.
+    assume that all wheels have the same: users of the other wheels miss a requirement, or get too
+    many.
     Fix: write the same requirements into all wheels, with environment markers where they differ.
     Level: pip reads the wheel that it installs; only locked environments are affected.
     """

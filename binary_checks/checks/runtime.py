@@ -71,7 +71,8 @@ def unrecorded_files(report: InstallReport, package: Distribution) -> Iterator[F
 
     Level: the package works; the files are only left behind when it is removed.
     """
-    del package  # it keeps conda packages out: conda links exactly the files that a package lists
+    # the parameter excludes conda packages: conda links exactly the files that they list
+    del package
     if report.error:
         yield NotInspected(sentence=f"it could not be installed: {report.error}")
     for path in report.unrecorded:
@@ -169,7 +170,7 @@ def _find_unfollowed(paths: Sequence[str], compiled: CompiledModules) -> Iterato
 
 
 def _may_be_for_later(broken: BrokenSource) -> bool:
-    """Whether it may be for a later Python, as ``_typing_312.py`` of whenever."""
+    """Whether the file may be for a later Python, as ``_typing_312.py`` in the project whenever."""
     newer = _MAY_BE_NEWER.search(broken.text) and not _NEVER.search(broken.reason)
     return bool(newer) and not broken.reached_from
 

@@ -171,7 +171,7 @@ def unbundled_runtime(package: Package, linkage: Linkage) -> Iterator[Finding]:
         paths = sorted(users, key=lambda path: (_rank(path, linkage), path in programs))
         need = _format_need(name, paths)
         if foreign:
-            sentence = f"{need}, which the wheel with {foreign} may ship: give that"
+            sentence = f"{need}, which the wheel with {foreign} may ship: give that wheel"
             yield NotInspected(path=paths[0], sentence=f"{sentence} with --binary-with")
         else:
             starts = programs.issuperset(paths)
@@ -190,7 +190,7 @@ def _judge_copies(
     """Report a needed DLL of which the package has a copy that no search leads to.
 
     libigl has bin/msvcp140.dll next to igl in site-packages. A DLL that one module finds is loaded
-    for others of the same process, too; one that a program finds helps no other process.
+    for the other modules of the process, too; one that a program finds helps no other process.
     """
     own = {item.path for item in package.objects}
     found: set[str] = set()
@@ -228,12 +228,12 @@ def _format_need(name: str, paths: Collection[str]) -> str:
 
 
 def _format_effect(path: str, linkage: Linkage) -> str:
-    """Return what happens to the object, the first of those that need the DLL."""
+    """Return the effect of a missing DLL: the import fails, or only this file does not load."""
     return "this file does not load" if linkage.find_dispensable(path) else "the import fails"
 
 
 def _judge_programs(linkage: Linkage) -> Iterator[Finding]:
-    """Report DLLs next to python.exe that a program needs: its own process does not find them."""
+    """Report DLLs that lie next to python.exe: a program that needs one does not find it there."""
     for edge in linkage.edges:
         if not is_beside_python(edge.needed) or edge.resolved is not None or edge.elsewhere:
             continue
@@ -242,9 +242,9 @@ def _judge_programs(linkage: Linkage) -> Iterator[Finding]:
             yield NotInspected(path=edge.path, sentence=f"{need}: give that with --binary-with")
         else:
             sentence = (
-                f"needs {edge.needed}, which a program does not find where Python has it: it does "
-                "not start where the Visual C++ redistributable is not installed; link it "
-                "statically (/MT)"
+                f"needs {edge.needed}, which lies next to python.exe, where a program does not "
+                "find it: the program starts only if the Visual C++ redistributable is installed; "
+                "link the runtime statically (/MT)"
             )
             problem = Problem(
                 path=edge.path,
@@ -262,7 +262,10 @@ def _rank(path: str, linkage: Linkage) -> int:
 
 
 def _needs_of_runtime(libraries: Iterable[PeFile]) -> Mapping[str, list[str]]:
-    """Return, by DLL, the libraries that need it, except the runtime's own (msvcp140 concrt140)."""
+    """Return, by DLL of the runtime, the libraries that need it.
+
+    A need does not count if one runtime DLL delays loading another (msvcp140 delays concrt140).
+    """
     needs: dict[str, list[str]] = {}
     for library in libraries:
         own = is_redistributable(original_name(library.file_name))
@@ -273,7 +276,7 @@ def _needs_of_runtime(libraries: Iterable[PeFile]) -> Mapping[str, list[str]]:
 
 
 def _find_foreign(linkage: Linkage, present: Collection[str]) -> str:
-    """Return a library that a distribution, not given, may ship; "" if there is none.
+    """Return a library that a distribution which was not given may ship; "" if there is none.
 
     missing-library does not report such a library either; libraries that no distribution ships are
     judged here.

@@ -127,7 +127,7 @@ def test_overlinking_in_prefix_is_not_inspected_where_nothing_was_installed() ->
 def test_overdepending_fires_on_a_library_that_nothing_needs() -> None:
     given = GivenPackages(packages=(package("other", objects=(elf_file("lib/libother.so.1"),)),))
     assert told(overdepending(given, linkage(), package("demo", "other"))) == [
-        ("depends on other, of which no object needs a library", Level.ERROR)
+        ("depends on other, but no object needs a library of it", Level.ERROR)
     ]
 
 
@@ -156,7 +156,7 @@ def test_unpinned_python_is_quiet_on_what_is_pinned() -> None:
     assert told(unpinned_python(package("demo", "python_abi 3.11.*", members=MODULE))) == []
     with pytest.raises(NotApplicable):
         list(unpinned_python(package("demo", members=MODULE, noarch="python")))
-    with pytest.raises(NotApplicable, match="it is the Python itself"):
+    with pytest.raises(NotApplicable, match="the package is Python itself"):
         list(unpinned_python(package("python", members=MODULE)))
 
 

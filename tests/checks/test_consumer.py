@@ -250,7 +250,7 @@ def test_a_program_that_was_only_linked_is_not_inspected() -> None:
     linked = unit(step(Stage.LINK), name="cuda", not_run="no NVIDIA driver on this host")
     assert list(consumer_run_fails(report(linked), ARCHIVE)) == [
         NotInspected(
-            sentence="cuda: linked, and not run: no NVIDIA driver on this host", by_host=True
+            sentence="cuda: linked, but not run: no NVIDIA driver on this host", by_host=True
         )
     ]
 

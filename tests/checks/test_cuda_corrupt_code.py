@@ -52,7 +52,7 @@ def test_code_that_does_not_decompress_is_a_problem() -> None:
     assert judge_inside(UnreadDeviceCode(offset=64, count=1, reason=cut, broken=True)) == [
         Problem(
             path=PATH,
-            sentence="has 1 entry of device code, at offset 64, that the GPU driver cannot load: "
+            sentence="has 1 entry of device code, at offset 64, which the GPU driver cannot load: "
             + cut,
         )
     ]

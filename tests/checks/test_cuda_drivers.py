@@ -88,7 +88,7 @@ def test_modules_that_load_the_same_library_are_counted() -> None:
         extension("libinner.so", path="demo/_native.abi3.so", runpath=("$ORIGIN",)),
         library("demo/libinner.so", "libcuda.so.1"),
     )
-    assert "(so does that of 1 more)" in found.sentence
+    assert "(so does importing 1 more)" in found.sentence
 
 
 def test_the_way_may_lead_through_a_wheel_beside() -> None:
@@ -144,7 +144,7 @@ def test_a_library_that_the_package_opens_while_it_is_imported_counts() -> None:
         (ImportOpenings(), "no import loads it; opening it requires a driver"),
         (
             ImportOpenings(tried=OPENED),
-            "the package's own code opens it, and goes on where there is no driver",
+            "the package's own code opens it, and continues if there is no driver",
         ),
     ],
     ids=["later", "tried"],
@@ -160,8 +160,8 @@ def test_one_that_code_names_which_is_not_followed_is_not_inspected() -> None:
     (found,) = judge(extension(), HELPER, openings=ImportOpenings(unfollowed=OPENED))
     assert found == NotInspected(
         path=HELPER.path,
-        sentence="needs libcuda.so.1: the package's own code names it, and was not followed to "
-        "where it opens it",
+        sentence="needs libcuda.so.1: the package's own code names it, but it is "
+        "not known where the code opens it",
     )
 
 

@@ -285,4 +285,4 @@ def test_how_much_was_read_is_noted() -> None:
     (note,) = broken_published_archive(file)
     assert isinstance(note, Note)
     read = "700 of 5000 bytes were read by 3 ranges"
-    assert note.sentence == f"{read}, begun anew once as it changed"
+    assert note.sentence == f"{read}, and reading began again as the file changed"

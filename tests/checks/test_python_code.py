@@ -101,7 +101,7 @@ def test_a_name_is_there_wherever_the_module_binds_it(judge: Judge, code: str) -
     [
         ("def __getattr__(name): ...\n", "__getattr__ makes it"),
         ("globals()['main'] = 1\n", "globals() makes it"),
-        ("from click import *\n", "it comes with all of click"),
+        ("from click import *\n", "a star import of click may bind it"),
     ],
 )
 def test_a_name_that_only_running_the_module_shows(judge: Judge, code: str, doubt: str) -> None:

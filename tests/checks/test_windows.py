@@ -240,7 +240,7 @@ def test_a_distribution_may_bring_the_runtime() -> None:
         NotInspected(
             path="demo/a.pyd",
             sentence="needs msvcp140.dll, which the wheel with Qt6Core.dll may ship: "
-            "give that with --binary-with",
+            "give that wheel with --binary-with",
         )
     ]
     for met in ({"resolved": "demo/Qt6Core.dll"}, {"delayed": True}):  # nothing to wait for
@@ -368,7 +368,7 @@ def test_a_program_does_not_find_the_runtime_beside_python() -> None:
     (found,) = windows.unbundled_runtime(package, linkage)
     assert isinstance(found, Problem)
     assert found.path == program.path
-    assert found.sentence.startswith("needs VCRUNTIME140.dll, which a program does not find")
+    assert found.sentence.startswith("needs VCRUNTIME140.dll, which lies next to python.exe")
     assert list(missing_library(linkage, package)) == []
     alone = _wheel(module)
     assert list(windows.unbundled_runtime(alone, link(module, on=on_windows()))) == []

@@ -82,7 +82,7 @@ def test_a_built_wheel_that_lost_cuda_fails_and_a_pure_one_beside_it_gets_a_note
             f"configuration-contradiction: {NAME}: the accelerator: no object contains device code "
             "or needs a library of an accelerator (cpu), but DESIRED_CUDA=cu126 says cuda 12.6",
             f"note: {pure.name}: the accelerator: DESIRED_CUDA=cu126 says cuda 12.6, but it has no "
-            "native code, and neither its label nor the profile *",
+            "native code, and neither the package's label nor the profile *",
         ]
     )
     result = run(*asked)  # no profile says that demo has builds for CUDA

@@ -63,8 +63,8 @@ def missing_gpu_architecture(
     of that number with any suffix, ``sm_90a`` only with that suffix, and ``compute_90`` is PTX; if
     a file does not record the suffix, it is assumed to be right. Not judged are containers without
     NVIDIA code that a driver accepts, loose cubins, and files whose path matches a glob of
-    ``exempt``: FlashAttention's kernels are built for fewer architectures on purpose. Of
-    relocatable code (``-rdc=true``) the linked container is judged, by its own architectures and by
+    ``exempt``: FlashAttention's kernels are built for fewer architectures on purpose. If code is
+    relocatable (``-rdc=true``), the linked container is judged, by its own architectures and by
     those for which every source file has machine code or PTX that the driver can link.
 
     Why: on such a GPU the code of that one source file fails with "no kernel image is available for
@@ -229,7 +229,7 @@ def corrupt_device_code(package: Package, details: DeviceDetails) -> Iterator[Fi
             plural = "entry" if group.count == 1 else "entries"
             place = f"{group.count:,} {plural} of device code, {first}at offset {group.offset}"
             if group.broken:
-                sentence = f"has {place}, that the GPU driver cannot load: {group.reason}"
+                sentence = f"has {place}, which the GPU driver cannot load: {group.reason}"
                 yield Problem(path=item.path, sentence=sentence)
             # in the same words as other checks that read it, so that it is reported once
             elif group.lacking:
@@ -306,9 +306,9 @@ def ptx_assembly_fails(report: PtxLinkReport, sample: PtxTexts) -> Iterator[Find
     """PTX that a package ships does not compile for a GPU that it is meant for.
 
     The nvJitLink that is installed with the package links its PTX into machine code, for which it
-    needs neither a GPU nor a driver. The target is the newest GPU that this nvJitLink knows of each
-    major version from the text's own on; ``a`` code is linked for its own GPU, ``f`` code for its
-    family. The smallest and the largest texts are taken until ``bytes`` in the profile's table
+    needs neither a GPU nor a driver. For each major version from the text's own on, the target is
+    the newest GPU that this nvJitLink knows; ``a`` code is linked for its own GPU, ``f`` code for
+    its family. The smallest and the largest texts are taken until ``bytes`` in the profile's table
     ``[probes.ptx]`` is used up, each byte counted once for every target; a text that is too large
     for all targets is linked for the newest alone. ``targets`` there names other targets, and
     ``requires`` a distribution that has nvJitLink (``nvidia-nvjitlink``) if the package requires
@@ -452,9 +452,9 @@ def triton_fails(report: TritonReport) -> Iterator[Finding]:
 
     Triton and the assembler in it compile a small kernel to machine code, for which they need
     neither a GPU nor a driver: for each architecture that the expression ``architectures`` in the
-    profile's table ``[probes.cuda]`` reports, else for those that the package has code for. It
-    does not apply to a package that does not require ``triton``, or without ``module`` in that
-    table. An architecture that this Triton does not know is not a problem.
+    profile's table ``[probes.cuda]`` reports, else for those that the package has code for. The
+    check does not apply if the package does not require ``triton``, or if that table has no
+    ``module``. An architecture that this Triton does not know is not a problem.
 
     Why: torch.compile and packages with kernels of their own compile with Triton when they are
     first used; a Triton without its assembler or libdevice can still be imported.

@@ -91,16 +91,16 @@ def driver_library_needed(
     Every extension module may be imported. Libraries that the package's own code opens by path
     count, too (ctypes, ``torch.ops.load_library``, ``spec_from_file_location``), outside of
     functions and in functions that are called there by name; ``opened_at_import`` lists, as globs,
-    libraries that it opens in ways that are not recognised. It is only noted if a library needs the
-    driver that is opened later, under a condition or with its failure caught, or that nothing needs
-    by name. Libraries named by code that is too large to follow are not inspected.
+    libraries that it opens in ways that are not recognised. A library that needs the driver is only
+    noted if code opens it later, under a condition, or catches the failure to open it, or if
+    nothing needs it by name. Libraries named by code that is too large to follow are not inspected.
 
     Why: without a driver, as on CPU-only machines, on build hosts and in containers started without
     ``--gpus``, the loader refuses the module, and the import fails before any code can check.
     Fix: leave out ``-lcuda`` and ``-lnvidia-ml``: get the entry points with
     ``cudaGetDriverEntryPoint`` or ``dlopen``; on Windows link with ``/DELAYLOAD:nvcuda.dll``; or
     move the code that needs them into a library that is opened when a device is requested. If the
-    object uses no function of the library, which the line says, link with ``-Wl,--as-needed``
+    problem says that the object uses no function of the library, link with ``-Wl,--as-needed``
     before ``-lcuda``.
     Level: users without an NVIDIA driver cannot import the package.
     """
@@ -125,18 +125,18 @@ def _note_later(
     needer: str, name: str, through: list[Loading], openings: ImportOpenings
 ) -> Note | NotInspected:
     if any(loading.root in openings.unfollowed for loading in through):
-        how = "the package's own code names it, and was not followed to where it opens it"
+        how = "the package's own code names it, but it is not known where the code opens it"
         return NotInspected(path=needer, sentence=f"needs {name}: {how}")
     how = "no import loads it; opening it requires a driver"
     if needer in openings.tried:
-        how = "the package's own code opens it, and goes on where there is no driver"
+        how = "the package's own code opens it, and continues if there is no driver"
     return Note(path=needer, sentence=f"needs {name}: {how}")
 
 
 def _by_need(
     loadings: Iterable[Loading], drivers: tuple[str, ...]
 ) -> dict[tuple[str, str], list[Loading]]:
-    """Group loadings by object and library of the driver that the object needs."""
+    """Group loadings by each object that needs a library of the driver, and by that library."""
     found: dict[tuple[str, str], list[Loading]] = {}
     for loading in loadings:
         for edge in loading.edges():
@@ -146,7 +146,7 @@ def _by_need(
 
 
 def _is_in_layout(edge: Edge) -> bool:
-    """Whether a package provides it: driver-library-in-layout reports that."""
+    """Whether a package provides the library, which driver-library-in-layout reports."""
     return edge.resolved is not None and not edge.resolved.startswith(_OUTSIDE[1:])
 
 
@@ -160,7 +160,7 @@ def _accuse(
     first = min(through, key=lambda loading: (len(loading.chain(needer)), loading.root))
     way = first.chain(needer)
     steps = f", through {' -> '.join(map(show, way))}" if len(way) > 1 else ""
-    others = f" (so does that of {len(through) - 1} more)" if len(through) > 1 else ""
+    others = f" (so does importing {len(through) - 1} more)" if len(through) > 1 else ""
     doing = "opening" if first.root in opened else "importing"
     which = f"{doing} it" if len(way) == 1 else f"{doing} {show(first.root)}"
     if first.root in opened:
@@ -218,7 +218,7 @@ def driver_library_in_layout(
     It may be a stub for linking, or the driver of the build machine, in the package itself or in
     one given with it. A file that nothing needs counts, too, under any name that a repair tool gave
     it: code opens the driver by name. A stub is recognised by its content: it exports nothing but
-    the driver's functions, of some hundred bytes each, and cannot open the user's driver. A stub
+    the driver's functions, each a few hundred bytes long, and cannot open the user's driver. A stub
     for linkers, ``stubs/libcuda.so``, is only noted, unless code opens it or an object that opens
     ``libcuda.so`` searches its folder.
 
@@ -340,7 +340,7 @@ def _find_open_doors(
     runpaths: set[str],
     before: set[str],
 ) -> Iterator[Edge]:
-    """Yield needs that a process must search for, and finds only after LD_LIBRARY_PATH."""
+    """Yield needs of libraries that the loader searches for only after LD_LIBRARY_PATH."""
     loaded = {*before, loading.root}
     for edge in loading.edges():
         found = loading.find(edge)
@@ -359,7 +359,7 @@ def _fits(name: str, libraries: tuple[str, ...]) -> bool:
 
 
 def _is_to_come(edge: Edge) -> bool:
-    """Whether a required wheel that was not given may provide it."""
+    """Whether a required wheel that was not given may provide the library."""
     return edge.resolved is None and bool(edge.may_come_with and edge.searched)
 
 
@@ -396,7 +396,7 @@ def driver_refusal_fatal(report: RefusingDriverReport) -> Iterator[Finding]:
     not inspected.
 
     Why: containers often have the driver's libraries without a GPU, and drivers are updated under
-    running systems. A package runs other code then than without a driver.
+    running systems. With such a driver, a package runs other code than without a driver.
 
     Fix: treat every error of ``cuInit`` and of the CUDA runtime as "no GPU", and ignore the results
     of a function that failed.
@@ -433,7 +433,7 @@ def driver_refusal_misreported(
     As in `driver-refusal-fatal`, under each of three drivers: ``available`` in the profile's table
     ``[probes.cuda]`` must be false, ``devices`` 0, and neither may raise an exception. ``use`` must
     raise an error; the option ``expected`` has a list of texts for each of ``no-device``,
-    ``driver-mismatch`` and ``old-driver``, one of which the error must contain.
+    ``driver-mismatch`` and ``old-driver``; the error must contain one of them.
 
     Why: programs choose between the GPU and the CPU by these answers, and the error is all that
     users learn about a driver that needs an update.
@@ -501,7 +501,7 @@ def unusable_without_gpu(report: CudaReport) -> Iterator[Finding]:
     """A CUDA build fails, hangs or crashes on a machine without a driver.
 
     ``module`` in the profile's table ``[probes.cuda]`` names the module to import, in a process
-    from which the driver and the toolkit are hidden; without it no check of this kind runs.
+    from which the driver and the toolkit are hidden; without ``module`` no check of this kind runs.
     ``snippet`` there is CPU code that runs after the import and can use the module by its name. All
     of it must end within the profile's ``timeout``; if a process hangs, its innermost Python calls
     are reported.

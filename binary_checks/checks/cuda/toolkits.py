@@ -117,13 +117,13 @@ def cuda_versions_differ(
     (``torch/version.py``; the profile's table ``[probes.builds]`` names them, and none of them is
     run), the NVIDIA wheels that it requires and the libraries that its objects need may each state
     a version. All are compared, and each problem names two of them. Minor versions are compared if
-    both sources state one. A package may ship libraries for several versions on purpose and name
-    none: each process must then load those of one version, and a library with a version in its own
-    name (``libdemo_cuda118.so``) must keep to that.
+    both sources state one. A package that names no version may ship libraries for several versions
+    on purpose: each process must then load libraries of only one version, and a library with a
+    version in its own name (``libdemo_cuda118.so``) must need libraries of that version.
 
     Why: the toolkit's libraries work only with those of their own major version; a process that
     loads two has two runtimes that share neither streams nor memory; and a requirement of the other
-    version installs gigabytes that nothing loads, and not the needed libraries. Users compile
+    version installs gigabytes that nothing loads instead of the needed libraries. Users compile
     extensions for the version that a package reports.
     Fix: build everything against one toolkit, from a clean build folder, and derive label,
     requirements and generated files from it.
@@ -401,16 +401,16 @@ def device_code_of_other_cuda(
 
     Each cubin records the toolkit that assembled it, and each text of PTX the version of the
     language that its toolkit writes. Up to 16 of each kind are decompressed, spread over the whole
-    object. They are compared with the version label, the name, the files that the build generated,
-    the requirements and the libraries that the object needs, or with the version in the object's
-    own name (``libdemo_cuda118.so``). A different minor version contradicts only labels and
-    generated files. An object is a problem if none of its code fits; code of several toolkits, such
-    as that of a vendor's static archive, is noted. NVIDIA's own libraries and loose cubins are not
-    judged. If the sources contradict each other, the version that most of them state counts;
+    object. These versions are compared with the version label, the name, the files that the build
+    generated, the requirements and the libraries that the object needs, or with the version in the
+    object's own name (``libdemo_cuda118.so``). A different minor version contradicts only labels
+    and generated files. An object is a problem if none of its code fits; code of several toolkits,
+    such as that of a vendor's static archive, is noted. NVIDIA's own libraries and loose cubins are
+    not judged. If the sources contradict each other, the version that most of them state counts;
     cuda-versions-differ reports the others.
 
     Why: the build found another toolkit than the one it was named after. Its code needs the drivers
-    of that one, and users who chose the package for an older driver cannot run it.
+    of that toolkit, and users who chose the package for an older driver cannot run it.
     Fix: build from a clean folder, with CUDA_HOME and nvcc of the toolkit that the label names.
     Level: the code fails with the drivers that the label promises. It is a warning if only the
     minor version in a generated file differs.
@@ -487,7 +487,7 @@ def _claim(version: str, sample: ToolkitSample) -> ToolkitClaim:
 
 
 def _differs(made: ToolkitClaim, claim: ToolkitClaim) -> bool:
-    """Whether they contradict; the version that a requirement installs may have a newer minor."""
+    """Whether the claims contradict each other; a requirement may install a newer minor version."""
     if claim.source in (ToolkitSource.LABEL, ToolkitSource.NAME, ToolkitSource.FILE):
         return contradicts(made, claim)
     return made.version.partition(".")[0] != claim.version.partition(".")[0]
@@ -521,11 +521,11 @@ def ptx_needs_newer_driver(
     every toolkit of its major version: PTX 9.1, as CUDA 13.1 writes it, needs driver 590.44.01,
     machine code of CUDA 13 only 580. A note names the oldest driver for PTX and for machine code.
     The option ``driver`` is the oldest driver that the project promises ("580.65.06"): newer PTX is
-    then a problem. Without it, only containers that hold nothing but such PTX are reported, as a
-    warning.
+    then a problem. Without the option, a warning reports containers that hold nothing but PTX, if
+    the oldest driver for machine code of the same toolkit cannot compile that PTX.
 
-    Why: on such a driver "the provided PTX was compiled with an unsupported toolchain"; a GPU for
-    which there is no machine code fails.
+    Why: on such a driver "the provided PTX was compiled with an unsupported toolchain"; code fails
+    on each GPU for which there is no machine code.
     Fix: build with an older toolkit, or add machine code for every GPU that is supported.
     Level: the code fails with drivers that the project itself promises.
     """
@@ -609,7 +609,7 @@ _MOST = 8  # names in a sentence
 
 @check
 def family_member_missing(
-    linkage: Linkage, package: Package, beside: GivenFamilies, target: TargetSystem
+    linkage: Linkage, package: Package, given: GivenFamilies, target: TargetSystem
 ) -> Iterator[Finding]:
     """A library of NVIDIA opens another one of its family at run time, and nothing provides it.
 
@@ -630,7 +630,7 @@ def family_member_missing(
     and for libcudnn.so.9 alone, which a package may ship for users who have installed the rest.
     """
     layout = _Layout(linkage=linkage, package=package, target=target)
-    openers = list(_find_openers(layout, beside))
+    openers = list(_find_openers(layout, given))
     unknown = sorted(
         {edge.needed for edge in linkage.edges if edge.resolved is None and edge.may_come_with}
     )
@@ -648,14 +648,14 @@ def family_member_missing(
 
 
 def _find_openers(
-    layout: _Layout, beside: GivenFamilies
+    layout: _Layout, given: GivenFamilies
 ) -> Iterator[tuple[FamilyOpener, OpenerRow]]:
     """Yield the package's openers, and those of given packages that it needs or opens."""
     linkage = layout.linkage
     own = [item for item in layout.package.objects if item.format == linkage.format]
     found = [FamilyOpener(label=item.path, item=item) for item in own if _row_of(item)]
     needed = {edge.resolved for edge in (*linkage.edges, *linkage.given_edges)}
-    rest = list(beside.openers)
+    rest = list(given.openers)
     queue = [*found, *(each for each in rest if each.label in needed)]
     for each in queue:
         rest = [other for other in rest if other is not each]

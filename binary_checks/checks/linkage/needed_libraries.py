@@ -84,16 +84,17 @@ def missing_library(linkage: Linkage, package: Package) -> Iterator[Finding]:
 
     If a required distribution may have the library, by its name or by the folder that is searched,
     its wheel must be given (``--binary-with``). An executable lacks every library that no search
-    path leads to, as nothing can have been loaded before it. So does every object if a repair tool
-    put the library into the package and nothing there finds it, as after a search path was dropped.
+    path leads to, as nothing can have been loaded before it. If a repair tool put the library into
+    the package and no object there finds it, as after a search path was dropped, every object that
+    needs it lacks it.
 
-    It is a warning if users may never meet it, which the sentence says: no import reaches the
-    object (a plugin that native code opens by a computed name, a program that nothing starts, a
-    helper that another program loads), the package's code starts it with LD_LIBRARY_PATH, or the
-    code that imports or opens it continues without it and the library was never in the package.
-    Plugins of this kind that need the libraries of X stay errors, such as Qt's
-    platforms/libqxcb.so. The libraries of torch and tensorflow are a warning if the package does
-    not require these.
+    It is a warning, whose sentence states the reason, if users may never be affected: no import
+    reaches the object (a plugin that native code opens by a computed name, a program that nothing
+    starts, a helper that another program loads), the package's code starts the program with
+    LD_LIBRARY_PATH, or the code that imports or opens the object continues without it and the
+    library was never in the package. Plugins of this kind that need libraries of the X Window
+    System, such as Qt's platforms/libqxcb.so, stay errors. The libraries of torch and tensorflow
+    are a warning if the package does not require these.
 
     Other checks cover paths of the build machine (needed-name-with-slash, needed-outside-system),
     the libraries of NVIDIA's driver (driver-library-needed) and, on Windows, Python's DLLs and
@@ -149,9 +150,9 @@ def _share_causes(
 ) -> Iterator[tuple[str, list[Edge]]]:
     """Yield the needs of each object grouped by cause; needs that cannot be decided are alone.
 
-    Needs that wheels not given may meet are one group: nobody gives torch for libc10.so alone.
-    Needs that something loads before and needs that nothing loads are separate groups, as their
-    levels differ.
+    Needs that a wheel which was not given may meet are one group: nobody gives torch for libc10.so
+    alone. Needs that something loads before and needs that nothing loads are separate groups, as
+    their levels differ.
     """
     known = cache(partial(directories, package))
     shared: dict[tuple[str, ...], list[Edge]] = {}
@@ -185,7 +186,7 @@ def _is_of_driver(name: str) -> bool:
 
 
 def _is_anothers(edge: Edge) -> bool:
-    """Whether a required wheel rather than the package has it, under exactly that name.
+    """Whether a required wheel, not the package, has the library under exactly that name.
 
     torchvision's libcudart.faf08d9a.so.13 has the soname libcudart.so.13, too, which torch
     provides.

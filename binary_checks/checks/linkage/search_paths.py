@@ -52,7 +52,7 @@ def absolute_search_path(
     with ``patchelf`` or ``install_name_tool -delete_rpath``.
     Level: anyone who can write to a directory such as /tmp runs code as the user. A directory that
     only an administrator can fill is a warning: most users do not have it, and nothing is found
-    there. So is any directory in a library that no import reaches (see missing-library).
+    there. It is also a warning if no import reaches the library (see missing-library).
     """
     elements = [e for e in path_elements(library) if e.startswith("/") and e not in allowed]
     if isinstance(library, MachOFile):
@@ -88,7 +88,7 @@ def _accuse(
     sentence: str,
     elements: Collection[str],
 ) -> Finding:
-    """Return an error: other people's code can be loaded. Return a warning if nothing loads it."""
+    """Return an error, as other people's code can be loaded; a warning if nothing loads it."""
     command = drop_elements(library, elements)
     problem = Problem(path=library.path, sentence=sentence, facts=tuple(elements), command=command)
     return problem if library.kind is Kind.EXECUTABLE else downgrade(problem, linkage)
@@ -123,8 +123,8 @@ def empty_search_path(
 
     Why: anyone who can put a file in the user's current directory runs code as that user.
     Fix: remove the element; write ``$ORIGIN`` for the library's own directory.
-    Level: anyone who can put a file into the current directory runs code as the user. Only a
-    warning for a library that no import reaches (see missing-library).
+    Level: anyone who can put a file into the current directory runs code as the user. It is a
+    warning if no import reaches the library (see missing-library).
     """
     elements = path_elements(library)
     danger = "the current directory: anyone who can write there runs code as the user"
@@ -188,7 +188,7 @@ def dead_search_directory(package: Package) -> Iterator[Finding]:
 
 @check(enabled=False)
 def rpath_instead_of_runpath(library: ElfFile) -> Iterator[Finding]:
-    """A library has a DT_RPATH, where the profile wants DT_RUNPATH.
+    """A library has a DT_RPATH, but the profile asks for DT_RUNPATH.
 
     Why: RPATH takes precedence over LD_LIBRARY_PATH, so users cannot replace a library, and it
     also applies to everything that the library loads.
@@ -201,7 +201,7 @@ def rpath_instead_of_runpath(library: ElfFile) -> Iterator[Finding]:
 
 @check(enabled=False)
 def runpath_instead_of_rpath(library: ElfFile) -> Iterator[Finding]:
-    """A library has a DT_RUNPATH, where the profile wants DT_RPATH.
+    """A library has a DT_RUNPATH, but the profile asks for DT_RPATH.
 
     Why: LD_LIBRARY_PATH takes precedence over RUNPATH, so a user's CUDA can replace the package's;
     and RUNPATH is not inherited.

@@ -22,7 +22,7 @@ from binary_checks.model import (
     read_entry_points,
 )
 
-_DEEPEST = 100  # folders, within which modules lie
+_DEEPEST = 100  # nested packages, of a module's name
 _LONGEST = 120  # characters of a value in a sentence
 
 
@@ -46,8 +46,8 @@ def missing_entry_point(
     Fix: correct the entry point, or include the module; if the module belongs to another project,
     ``Requires-Dist`` lacks that project.
     Level: an error for commands, and for pytest's plugins, which break every run; a warning for
-    other groups, whose readers may skip entry points that do not load, and for exceptions that
-    another host or setting may spare users (an OSError, a KeyError).
+    other groups, whose readers may skip entry points that do not load, and for exceptions that may
+    not occur on another host or with other settings (an OSError, a KeyError).
     """
     if not package.entry_points:
         raise NotApplicable("no entry points")
@@ -77,7 +77,7 @@ class _Lack(NamedTuple):
 
 
 class _Content:
-    """Looks up in a package's modules what entry points name."""
+    """The modules of a package, with the names that entry points may refer to."""
 
     def __init__(self, package: Distribution, modules: PythonModules, path: str) -> None:
         self._package, self._path = package, path
@@ -113,7 +113,8 @@ class _Content:
             return None
         outer, _, last = module.rpartition(".")
         if not attribute and not self._files.has(module) and not point.is_always_loaded:
-            module, attribute = outer, last  # fsspec.specs names a class so (huggingface_hub)
+            # in the group fsspec.specs, "module.Class" names a class (huggingface_hub)
+            module, attribute = outer, last
         if not module or not self._files.has(module):
             return _Lack(f"there is no module {point.module}", self._find_provider(point.module))
         if not attribute or self._files.has(f"{module}.{attribute}"):
@@ -135,7 +136,7 @@ class _Content:
             return None
         doubt = f"{found.opaque} makes it" if found.opaque else ""
         if found.stars:
-            doubt = f"it comes with all of {found.stars[0]}"
+            doubt = f"a star import of {found.stars[0]} may bind it"
         return _Lack(f"{module} binds no {attribute}", doubt)
 
     def _find_provider(self, module: str) -> str:
