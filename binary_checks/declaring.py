@@ -89,7 +89,7 @@ class Option:
 
 
 class _Declared:
-    """A function whose parameters' types tell which facts it needs."""
+    """A declared function; the types of its parameters name the facts that it needs."""
 
     function: Any
 
@@ -201,7 +201,7 @@ class Check(_Declared, Generic[_P]):
 
     @property
     def subjects(self) -> tuple[type, ...]:
-        """The classes of subjects, from the first parameter; others are not judged."""
+        """The classes of the subjects that the check judges, taken from its first parameter."""
         return self.facts[0]
 
     @property

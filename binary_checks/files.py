@@ -154,7 +154,7 @@ def make_private(folder: Path) -> None:
 def remove_oldest(kept: Iterable[Path], most: int) -> None:
     """Remove the least recently used files and folders until at most ``most`` bytes are left.
 
-    Set a file's time with `os.utime` whenever the file is used.
+    The caller must set a file's time with `os.utime` whenever it uses the file.
     """
     found: list[tuple[float, int, Path]] = []
     for path in kept:

@@ -42,7 +42,7 @@ Without a subcommand, packages are checked.
 UNREADABLE, INTERRUPTED = errors.PROBLEMS, errors.INTERRUPTED
 MISUSED, TRY_AGAIN = errors.MISUSED, errors.TRY_AGAIN
 _LIFELINE = "BINARY_CHECKS_LIFELINE"
-"""Set in the environment of a night's attempts."""
+"""The variable that a night sets in the environment of its attempts."""
 _OF_DISKS = frozenset({errno.ENOSPC, errno.EFBIG, errno.EIO, getattr(errno, "EDQUOT", errno.EIO)})
 _LONGEST = 4096
 """Largest number of characters of an argument: PATH_MAX of Linux."""
@@ -97,7 +97,10 @@ def report_lost_output(error: OSError) -> int:
 
 
 def _explain(error: Exception) -> str:
-    """Return the reason, even for a full or broken disk, for which Python names no file."""
+    """Return the reason for an error.
+
+    For a full or broken disk Python names no file, so the reason says which output failed.
+    """
     if isinstance(error, OSError) and error.filename is None and error.errno in _OF_DISKS:
         return f"standard output or a temporary file cannot be written: {error.strerror}"
     return str(error)
@@ -207,9 +210,10 @@ def status_of(error: Exception) -> int:
 
 
 def guard(act: Callable[[], int], *further: type[OSError]) -> int:
-    """Call ``act``; print an error of ours, or one in ``further``, and return its exit status.
+    """Call ``act`` and return its exit status.
 
-    A closed pipe, as with ``| head``, is left to `main`, which prints nothing.
+    For an error of ours, or of a class in ``further``, print the error and return the status for
+    it. A closed pipe, as with ``| head``, is left to `main`, which prints nothing.
     """
     caught: tuple[type[Exception], ...] = (BinaryChecksError, *further)
     try:

@@ -167,7 +167,7 @@ def _iter_results(rows: Iterable[tuple[PromotionCandidate, str, list[str]]]) -> 
 def _describe(
     settings: PromotionSettings, rows: Iterable[tuple[PromotionCandidate, str, list[str]]]
 ) -> dict[str, Any]:
-    """Return the document of a promotion, for programs."""
+    """Return the results of a promotion as a JSON document."""
     return {
         "schema": _REPORT,
         "from": settings.source,
@@ -190,7 +190,7 @@ def _describe(
 
 
 def _read_matrix(options: argparse.Namespace) -> Matrix | None:
-    """Return the named matrix, or, if no policy is named, the one in this folder; else None."""
+    """Return the named matrix, else cells.toml of this folder if no policy is named, else None."""
     if options.cells:
         return read_cells(Path(options.cells))
     usual = Path("cells.toml")

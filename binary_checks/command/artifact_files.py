@@ -105,7 +105,7 @@ def _read_request(options: argparse.Namespace) -> PushRequest:
 def _push(
     store: Store, request: PushRequest, options: argparse.Namespace
 ) -> Iterator[tuple[Path, PushEnd | BinaryChecksError]]:
-    """Push several files at once, since each is read in a process; yield the results in order."""
+    """Push several files at once, each read in a separate process; yield the results in order."""
 
     def push(path: Path) -> PushEnd | BinaryChecksError:
         try:

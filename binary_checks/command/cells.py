@@ -48,9 +48,9 @@ _RUN = {"place": "", "profile": "", "options": (), "timeout": Cell(id="", projec
 
 
 def read_matrix(path: Path) -> Matrix:
-    """Read a matrix whose cells can run. Raises ProfileError, even for a mistyped option of ours.
+    """Read a matrix, and require that all options for its cells exist. Raises ProfileError.
 
-    Otherwise every cell of a night would report the option.
+    Otherwise a mistyped option would only be reported by every cell of a night.
     """
     matrix = read_cells(path)
     for option in dict.fromkeys(each for cell in matrix.cells for each in cell.options):
@@ -205,7 +205,10 @@ def _describe(matrix: Matrix, cells: Sequence[Cell]) -> Iterator[str]:
 
 
 def _describe_project(project: str, cells: Sequence[Cell], used: Sequence[str]) -> Iterator[str]:
-    """Yield the values that all cells of a project share, then rows of cells that differ in one."""
+    """Yield the values that all cells of a project share, then a table of the values that differ.
+
+    Each row lists the values of the last axis for one combination of the other axes.
+    """
     table = tabulate_cells(cells, used)
     same = " ".join(f"{axis}={value}" for axis, value in table.same.items())
     yield from _wrap(f"{project}: ", f"{count(len(cells), 'cell')}  {same}")

@@ -25,8 +25,8 @@ _XDIST = (
     *("-n", "--num", "-d", "--dist", "--max", "--loadscope", "--no-loadscope", "--testrun"),
     *("--tx", "--px", "--rsync", "-h", "--help"),
 )
-"""Beginnings of pytest-xdist's options; it is imported only for these, since importing takes
-time.
+"""The beginnings of pytest-xdist's options. Importing xdist takes time, so it is imported only if
+one of these options is given.
 """
 _PYTESTS = (
     *("--capture", "--collect-only", "--color", "--deselect", "--dist", "--durations"),
@@ -82,7 +82,7 @@ def print_all_options() -> int:
 
 
 class _LostOutput:
-    """Stores, at the end of the run, the error that lost output."""
+    """A plugin that stores, at the end of the run, the error because of which output was lost."""
 
     lost: OSError | None = None
 

@@ -265,7 +265,10 @@ def _read_list_options(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _choose(options: argparse.Namespace) -> tuple[Profile, tuple[Check[Any], ...]]:
-    """Return the profile and the requested checks; do not run a found profile's code."""
+    """Return the profile and the requested checks.
+
+    If the profile was found rather than named, run none of its code.
+    """
     named = options.profile
     profile = find_profile(Path.cwd()) if named is None else load_profile(named)
     every, gatherers = find_declared(map(load_own_checks, profile.checks if named else ()))

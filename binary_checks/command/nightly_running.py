@@ -155,7 +155,10 @@ def _make_parser() -> SubcommandParser:
 
 
 def _report_open_night(store: Store, night: str, screen: NightScreen) -> None:
-    """When a new night begins, report that the previous one is open: it may be past midnight."""
+    """Report that the previous night is still open when a new one begins.
+
+    The user may want to continue the previous night after midnight.
+    """
     nights = [each for each in list_nights(store) if each <= night]
     if nights and nights[-1] != night and store.read(closed_name(nights[-1])) is None:
         screen.say(f"{nights[-1]} is not closed; to go on with it: --date {nights[-1]}")
@@ -291,7 +294,7 @@ def _print_outcome(outcome: NightOutcome, store: Store, night: str) -> None:
 
 
 def _is_refused(end: CellEnd) -> bool:
-    """Return whether the cell was not judged although its profile requires this."""
+    """Return whether the cell was not judged although its profile requires a verdict."""
     statuses = (attempt.exit_status for attempt in end.last.values())
     return end.state is CellState.NOT_JUDGED and any(statuses)
 
@@ -368,7 +371,7 @@ def _collect(store: Store, night: str, merged: Merged, options: argparse.Namespa
 
 
 def _ask_again(plan: NightPlan, cells: Path) -> tuple[tuple[ChangedCell, ...], str]:
-    """Return the cells whose packages have changed, and the reason if this is unknown."""
+    """Return the cells whose packages have changed, and why they are not known, or ""."""
     content = cells.read_bytes() if cells.is_file() else b""
     if hashlib.sha256(content).hexdigest() != plan.cells_sha256:
         said = f"{cells}: not the file that the night was planned from"

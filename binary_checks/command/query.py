@@ -155,7 +155,7 @@ def _list_queries(queries: Iterable[ShippedQuery]) -> Iterator[str]:
 # The process that answers: the parent copies its output, and ends it at the time limit.
 
 LONGEST = 60.0
-"""Seconds to wait for an answer; time in which the user does not read it does not count."""
+"""Seconds to wait for an answer; the time in which output waits for its reader does not count."""
 READY = b"."
 """The first byte of an answer: the tables are open, and the time limit starts."""
 _PIECE = 1 << 16  # bytes

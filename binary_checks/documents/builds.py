@@ -103,13 +103,13 @@ class StatedSymbols(SymbolTable):
 
     @property
     def names(self) -> frozenset[str]:
-        """Every name once."""
+        """The names of all symbols, without duplicates."""
         if self._set is None:
             self._set = frozenset(self._names)
         return self._set
 
     def each_name(self) -> Iterator[str]:
-        """Yield every name."""
+        """Yield the name of each symbol; a name with several versions is repeated."""
         return iter(self._names)
 
     def find(self, name: str) -> tuple[Symbol, ...]:

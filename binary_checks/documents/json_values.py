@@ -51,7 +51,7 @@ def encode_fields(fact: Any, left_out: Collection[str] = ()) -> dict[str, Any]:
 
 @cache
 def _encoder(kind: Any) -> Callable[[Any], Any]:
-    """Return the function that encodes values of a class; there may be 100,000 of one class."""
+    """Return the function that encodes values of a class; a document may have 100,000 of them."""
     if issubclass(kind, Enum):
         return lambda value: value.value
     if issubclass(kind, (str, int, float, bool, type(None))):

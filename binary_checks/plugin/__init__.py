@@ -20,7 +20,7 @@ __all__ = [
 def pytest_load_initial_conftests(
     parser: pytest.Parser, args: list[str]
 ) -> Generator[None, None, None]:
-    """Refuse an unknown option that resembles ours, once conftests have declared theirs."""
+    """Refuse an unknown option that resembles ours, after conftests have declared their options."""
     yield
     if explain_unknown(args):
         complaint = explain_unknown(parser.parse_known_and_unknown_args(args)[1])

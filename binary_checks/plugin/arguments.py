@@ -61,7 +61,7 @@ class Named:
 
 
 def read_arguments(config: pytest.Config) -> Named:
-    """Separate packages from other arguments, which pytest collects; the command refuses those.
+    """Separate packages from other arguments, which pytest collects and our command refuses.
 
     If only installed packages are named, pytest has nothing else to collect.
     """
@@ -217,7 +217,7 @@ def _make_surroundings(
 
 
 def share_index_findings(config: pytest.Config) -> str:
-    """Return the controller's findings for a worker: an index may change in the meantime."""
+    """Return the controller's findings for a worker, since an index may change in the meantime."""
     surroundings = config.stash.get(SURROUNDINGS, None)
     return json.dumps(surroundings.shared_results if surroundings else {})
 
@@ -350,7 +350,10 @@ HIDDEN_VARIABLES = "binary_checks_hidden_variables"
 
 
 class MayRestart:
-    """Registered if the process belongs to the command, which may restart without variables."""
+    """A plugin without hooks, which marks a process of the command.
+
+    Such a process may restart without the variables that packages must not see.
+    """
 
 
 def _is_ours(config: pytest.Config) -> bool:

@@ -1,4 +1,4 @@
-"""Differences when pytest runs for the ``binary-checks`` command, also in xdist workers.
+"""Changes to pytest when it runs for the ``binary-checks`` command, also in xdist workers.
 
 The command passes this module to pytest with ``-p``, and xdist passes it on to workers.
 """
@@ -48,7 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Start to print: the named packages are known from here on."""
+    """Start the output, since the named packages are now known."""
     config = session.config
     state, screen = config.stash.get(SESSION, None), config.stash.get(SCREEN, None)
     if state is not None and screen is not None and state.examinations:
@@ -66,10 +66,10 @@ def pytest_collection(session: pytest.Session) -> None:
 
 
 def pytest_cmdline_main(config: pytest.Config) -> None:
-    """Start xdist's workers with the safe path of this process, or none if packages are small.
+    """Start xdist's workers with this process's safe path; start none if the packages are small.
 
-    Without it, ``python -c`` would import json and execnet from the current folder. xdist has
-    already set the number of workers.
+    Without the safe path, ``python -c`` would import json and execnet from the current folder.
+    xdist has already set the number of workers.
     """
     specs = config.getoption("tx", None)
     if specs and is_worth_sharing(config):
@@ -111,7 +111,7 @@ _DEFAULTS = {"reportchars": "fE", "tbstyle": "auto"}
 
 
 def is_quiet(config: pytest.Config) -> bool:
-    """Return whether no option requests output that only pytest's own report shows."""
+    """Return False if an option requests output that only pytest's own report shows, else True."""
     option = vars(config.option)
     own = any(option.get(name) for name in _PYTESTS_OWN)
     own = own or any(option.get(name, usual) != usual for name, usual in _DEFAULTS.items())
@@ -227,7 +227,7 @@ _ASKED = ("--dist", "-d", "--tx")
 
 
 def is_worth_sharing(config: pytest.Config) -> bool:
-    """Return whether workers would save time, or options other than their number request them.
+    """Return whether workers would save time, or an option other than their number requests them.
 
     Installing and running takes seconds, whatever the size of the package.
     """

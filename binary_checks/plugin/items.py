@@ -120,9 +120,9 @@ class PackageItem(pytest.Item):
     def explain_unjudged(self, known: str) -> str:
         """Return why none of the package's native code could be judged, or "".
 
-        ``known`` is the reason that an earlier check found, or "". Only a check that judges native
-        code can find one first. Other checks may request a loader, too, but a run that checks only
-        metadata promises nothing about native code.
+        ``known`` is the reason that an earlier check found, or "". If there is none, only a check
+        that judges native code looks for a reason. Other checks may request a loader, too, but a
+        run that checks only metadata promises nothing about native code.
         """
         looked = known or self.family in NATIVE_FAMILIES
         return self.package.examination.unjudged if looked else ""

@@ -129,7 +129,7 @@ def _describe_places(places: Sequence[PlaceSettings]) -> str:
 
 
 def iter_remarks_before(config: pytest.Config, session: Session) -> Iterator[str]:
-    """Yield lines that precede the verdicts: on a found profile, stated values and lists."""
+    """Yield the lines before the verdicts: on a found profile, stated values and lists."""
     profile = session.profile
     lines: list[str] = []
     if config.option.binary_profile is None and config.getini(COMMAND_INI):
@@ -320,7 +320,7 @@ def _assemble(
 
 
 def _explain_doubt(state: Session) -> list[str]:
-    """Return why no problem counts: an unavailable list may accept all of them."""
+    """Return why no problem counts: all may be accepted by a list that is unavailable."""
     lines = [*list_unavailable(state.known_lists)]
     return lines if lines and are_in_doubt(state.ledger.results()) else []
 
@@ -375,7 +375,7 @@ def _choose_exit_code(
 
 
 def _stopped(session: pytest.Session, exitstatus: int) -> bool:
-    """Return whether the run stopped early; checks that did not run are no fault then."""
+    """Return whether the run stopped early; then checks that did not run are not a fault."""
     return exitstatus not in _ENDED or bool(session.shouldfail or session.shouldstop)
 
 
@@ -627,7 +627,7 @@ class KeptFacts:
             self._own.cleanup()
 
     def keep(self, node: str, facts: Facts, sha256: str) -> None:
-        """Write the document; if this fails, the report that needs it says that it is missing."""
+        """Write the document. If this fails, the report that needs it says that it is missing."""
         path = self._place(node)
         try:
             package = facts.get(Package)

@@ -71,7 +71,7 @@ SCREEN = pytest.StashKey[Screen]()
 
 
 def _open() -> tuple[TextIO, bool]:
-    """Return a copy of standard output that pytest does not capture; also if it is a terminal.
+    """Return a copy of standard output that pytest does not capture, and whether it is a terminal.
 
     The C locale and PYTHONIOENCODING may allow few characters; other characters are escaped.
     """

@@ -428,7 +428,7 @@ def _to(
 
 
 def _identify(examination: Examination) -> PackageIdentity:
-    """Return a package's identity before it is read; any bytes of its name fit in its URI."""
+    """Return a package's identity before it is read; its URI can represent any file name."""
     path, uri = examination.source.path, quote(os.fsencode(examination.spelled))
     is_file = path.is_file() and not examination.source.parts()
     remote = examination.source.remote()

@@ -126,7 +126,10 @@ class DllLoading(NamedTuple):
     preloaded: tuple[str, ...] = ()
 
     def placed(self, place: Callable[[str], str]) -> DllLoading:
-        """Return a copy with other paths; the present paths are relative to site-packages."""
+        """Return a copy in which ``place`` has converted the paths.
+
+        The original paths are relative to site-packages.
+        """
         return DllLoading(*(tuple(map(place, paths)) for paths in self))
 
 
@@ -270,7 +273,10 @@ def _read(source: SourceFile) -> bytes:
 
 
 def _list_loads(names: BoundNames, folder: Folder) -> Iterator[tuple[str, Texts, ast.Call | None]]:
-    """Yield each call that loads a file, and its argument, which is unknown for other uses."""
+    """Yield the name, argument and node of each call that loads a file.
+
+    If code uses such a function in another way, yield an unknown argument and no node.
+    """
     for node, scope in names.calls:
         name = folder.full_name(node.func, scope).rpartition(".")[2]
         given = (*node.args, *(each.value for each in node.keywords))
@@ -387,8 +393,8 @@ def _find_called(
 def _goes_on(handler: ast.ExceptHandler, budget: ParsingBudget) -> bool:
     """Return whether a handler catches a failed load, and neither raises nor loads another library.
 
-    The exception may be one of the package: xformers raises xFormersInvalidLibException, and
-    catches it.
+    The package may define the exception: xformers raises xFormersInvalidLibException, and catches
+    it.
     """
     kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
     names = {_name_of(kind) for kind in kinds if kind is not None}
@@ -396,7 +402,7 @@ def _goes_on(handler: ast.ExceptHandler, budget: ParsingBudget) -> bool:
     if handler.type is not None and not own and _CAUGHT.isdisjoint(names):
         return False
     for node in ast.walk(handler):
-        budget.pay(_STEP)  # each enclosing handler pays again
+        budget.pay(_STEP)  # the handlers around this one count the cost again
         if _tries_again(node):
             return False
     return True

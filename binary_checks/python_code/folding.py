@@ -94,7 +94,10 @@ SOMETHING: Texts = frozenset({UNKNOWN})
 
 
 def one(text: str) -> Texts:
-    """Return the set of one text in code; a text that is not printable cannot be a path."""
+    """Return a set of one text, or an unknown value if the text is too long or not printable.
+
+    A text that is not printable cannot be a path.
+    """
     return frozenset({text}) if len(text) <= _LONGEST and text.isprintable() else SOMETHING
 
 

@@ -1,7 +1,7 @@
-"""The process that parses a large file before this process does: source in, JSON out.
+"""A separate process that parses a large file first, within limits: source in, JSON out.
 
-The module imports nothing of the package, and Python starts it isolated, so that only the start of
-the interpreter takes time.
+If the file would take too much memory, only this process ends. The module imports nothing of the
+package, and Python starts it isolated, so that only the start of the interpreter takes time.
 """
 
 from __future__ import annotations

@@ -74,8 +74,9 @@ class FileNames:
         return any(name in content for name in self._few) if self._few else bool(self.stems)
 
     def complete(self, pattern: str, folders: Collection[str]) -> Iterator[str]:
-        """Yield the files whose names code completes, in folders that the code names or is in.
+        """Yield the files that match a name completed by code.
 
+        ``folders`` are the folders that the code names or is in; files elsewhere do not match.
         Raises TooLarge.
         """
         self.pay(sum(map(len, self.whole.values())))

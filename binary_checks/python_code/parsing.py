@@ -77,7 +77,7 @@ class ParsingBudget:
         self.left = left
 
     def pay(self, cost: int) -> None:
-        """Pay for the next step.
+        """Subtract the cost of the next step.
 
         Raises LeftAloneError if the budget is exceeded, and again for every later step.
         """
@@ -137,7 +137,10 @@ def _leave_out_strings(content: bytes) -> bytes:
 
 
 def admit(content: bytes, budget: ParsingBudget) -> CodeSize:
-    """Measure a file that was read and paid for, and pay for parsing it. Raises LeftAloneError."""
+    """Measure source code, and subtract the cost of parsing it from the budget.
+
+    The caller has already subtracted the cost of reading it. Raises LeftAloneError.
+    """
     size = measure(content)
     if len(content) * content.count(b".") > _MOST_BEGINNINGS and _LONG_NAME.search(content):
         raise LeftAloneError("it has a name of more than 32 parts")
@@ -318,7 +321,10 @@ def _list_bound(table: symtable.SymbolTable, budget: ParsingBudget) -> Iterator[
 
 
 def _list_symbols(table: symtable.SymbolTable, budget: ParsingBudget) -> list[symtable.Symbol]:
-    """Return the symbols of a scope; for each symbol, symtable visits all nested scopes."""
+    """Return the symbols of a scope, and subtract the cost from the budget.
+
+    For each symbol, symtable visits all nested scopes.
+    """
     budget.pay(len(table.get_identifiers()) * (_SYMBOL + len(table.get_children())))
     return table.get_symbols()
 
