@@ -247,7 +247,7 @@ _VERSIONS = rf"{_VERSION}(?:,{_VERSION})*"
 
 
 def _format_requirement(match_spec: str) -> str:
-    """Return the requirement as in PEP 508, or "" if all libraries of the package are known."""
+    """Return the requirement as in PEP 508; "" if the required package's libraries are known."""
     name = name_of(match_spec)
     if not name or name in _BRINGS or name.startswith("__"):
         return ""

@@ -385,7 +385,7 @@ class TooManyMarks(Exception):
 
 
 def condense(content: bytes) -> bytes:
-    """Return a header's includes and conditions, one directive a line.
+    """Return a header's includes and conditions, one directive per line.
 
     Raises TooManyMarks.
     """

@@ -38,7 +38,7 @@ _WINDOWS = frozenset({"win32", "win_amd64", "win_arm64"})
 
 
 class InstallTarget(NamedTuple):
-    """The layout of the prefix that a distribution is installed to, and its tags."""
+    """The tags of a distribution, and the layout of the prefix in which it is installed."""
 
     layout: Layout
     tags: tuple[Tag, ...]
@@ -292,7 +292,10 @@ def _read_groups(text: str) -> list[tuple[str, str, str]]:
 
 
 def _begin_value(value: str, group: dict[str, list[str]] | None, number: int) -> list[str]:
-    """Parse a line with a name; return the list that collects its lines. Raises _GroupError."""
+    """Parse a line that begins a value; return the list that collects the value's lines.
+
+    Raises _GroupError.
+    """
     name, equals, reference = value.partition("=")
     name = name.rstrip()
     if group is None:

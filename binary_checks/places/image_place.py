@@ -99,7 +99,7 @@ class ImageEntry:
 
     @property
     def reservation(self) -> str:
-        """A sentence on what a pass in this image does not prove; "" for a clean image."""
+        """A sentence on the limits of a pass in this image; "" for a clean image."""
         if self.clean:
             return ""
         return (
@@ -541,7 +541,7 @@ class Prefix:
     site: str  # path of site-packages in the prefix: "lib/python3.13/site-packages"
 
     def place(self, package: Package, path: str) -> str:
-        """Return the path in this prefix of a path in the package.
+        """Convert a path in the package to the path in this prefix.
 
         The version of Python in the two paths may differ.
         """
@@ -549,7 +549,7 @@ class Prefix:
         return path if inside is None else f"{self.site}/{inside}"
 
     def find(self, package: Package, place: str) -> str:
-        """Return the path in the package of a path in this prefix: the inverse of `place`."""
+        """Convert a path in this prefix to the path in the package: the inverse of `place`."""
         if place.startswith(f"{self.site}/"):
             return package.layout.place(place.removeprefix(f"{self.site}/"))
         return place
@@ -565,12 +565,12 @@ class UnpackedFiles:
     paths: Mapping[str, str]  # paths in the package by names of members
 
     def place(self, package: Package, path: str) -> str:
-        """Return the path in the folder of an object of the package."""
+        """Convert an object's path in the package to its path in the folder."""
         del package
         return self.names.get(path, path)
 
     def find(self, package: Package, place: str) -> str:
-        """Return the path in the package of an object in the folder."""
+        """Convert an object's path in the folder to its path in the package."""
         del package
         return self.paths.get(place, place)
 
@@ -664,7 +664,7 @@ def _install_required(held: tuple[str, ...], cargo: WheelInstallation) -> str:
 
 
 def _find_uv(cargo: WheelInstallation, cwd: Path) -> Installer:
-    """Return uv, set to resolve for a Python that is not on this host, which pip cannot do."""
+    """Return uv with options for a Python that is not on this host; pip has no such options."""
     settings, target = cargo.settings, cargo.target
     if find_uv() is None or target.free_threaded:
         what = "a free-threaded Python" if target.free_threaded else "another Python without uv"
@@ -677,7 +677,7 @@ def _find_uv(cargo: WheelInstallation, cwd: Path) -> Installer:
 
 
 def _name_platform(system: CleanSystem) -> str:
-    """Return the newest ``--python-platform`` of uv that the system's libc can run."""
+    """Return the newest ``--python-platform`` of uv whose wheels run with the system's libc."""
     libc, version = system.libc.partition(" ")[0], system.libc_version
     if libc == "musl":
         return f"{system.architecture}-unknown-linux-musl"

@@ -137,8 +137,9 @@ class Watcher:
 def count_files(pid: int, path: Path) -> int:
     """Count the files of a file system that only the process's mount namespace has at that path.
 
-    Return 0 if the file system cannot be read, or is this host's: on a busy host, a sandbox is slow
-    to mount its own file system, and the thousands of files on the host's are not the package's.
+    Return 0 if the file system cannot be read. Also return 0 if it is this host's: on a busy host a
+    sandbox is slow to mount its own file system, and until then the path leads to thousands of
+    files of the host, which must not count.
     """
     seen = Path(f"/proc/{pid}/root") / str(path).lstrip("/")
     try:

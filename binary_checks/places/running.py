@@ -44,7 +44,7 @@ def run_probe(  # noqa: PLR0913 - what is run, and under what
     """Run a probe's script with a request, in a clean environment and an empty folder.
 
     A script that is named by its path gets the path of our ``process.py`` as its argument. The
-    sandbox's limits apply even if there is no sandbox.
+    limits in ``sandbox`` apply even if this host has no sandbox.
 
     If the process ends badly, the answer says how. Raises GatherError if the process could not be
     started.
@@ -234,7 +234,7 @@ def _list(value: object) -> list[object]:
 
 
 def _guess_tags(version: str) -> Iterator[Tag]:
-    """Yield tags, for this host's platform, of a CPython that is too old for this packaging."""
+    """Yield tags, for this host's platform, of a CPython that is too old for ``packaging``."""
     python = tuple(int(part) for part in version.split(".")[:2])
     platforms = list(platform_tags())
     flags = "m" if python < (3, 8) else ""

@@ -46,7 +46,7 @@ class Sandbox:
     limits: Limits = field(default_factory=Limits)  # limits for commands, with or without a sandbox
 
     def describe(self) -> str:
-        """Return the line on the sandbox for the header of a report."""
+        """Return the line about the sandbox for the header of a report."""
         network = " with the network" * self.limits.network
         if self.contained:
             return f"in containers{network}"
@@ -57,7 +57,7 @@ class Sandbox:
 
     @property
     def holds(self) -> bool:
-        """Whether there is a sandbox, which works on this host."""
+        """Whether there is a sandbox that works on this host."""
         return bool(self.program)
 
     def start(self, command: tuple[str, ...], limits: Limits) -> tuple[tuple[str, ...], Watch]:
@@ -273,7 +273,7 @@ _STANDARD_LIBRARY = re.compile(r"(?:python|pypy)\d")
 
 
 def find_visible(python: Path) -> tuple[Path, ...]:
-    """Return the folders that an interpreter needs in addition to the system's, and links to it.
+    """Return the folders and links that an interpreter needs in addition to the system's folders.
 
     Raises GatherError if the interpreter does not start.
     """

@@ -131,7 +131,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class RefusedMember(Exception):
-    """A member that no valid archive needs. Because of it, nothing is unpacked."""
+    """The package has a member that no valid archive needs; nothing of it is unpacked."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,9 +1,9 @@
 """Probes, which run a package: a folder for each, with a script and the reader of its answer.
 
-``script.py`` runs in the target interpreter: ``python -I script.py``. It talks to the parent over
-its standard input and output (``process.py``; ``places/processes.py`` is the parent's side). It
-imports only the standard library, and as few modules as possible: a package that forgot to import a
-module would find it imported. Scripts run on Python 3.8 and later.
+``script.py`` runs in the target interpreter: ``python -I script.py``. It communicates with the
+parent over its standard input and output (``process.py``; ``places/processes.py`` is the parent's
+side). It imports only the standard library, and as few modules as possible: a package that forgot
+to import a module would find it imported. Scripts run on Python 3.8 and later.
 
 A new probe is a folder and a line in `PROBES`; its reader declares facts with `@gathers`.
 """

@@ -312,7 +312,7 @@ def follow_blame(error: BaseException | None) -> list[BaseException]:
 
 
 def follow_causes(error: BaseException | None) -> list[BaseException]:
-    """Return the exception and all those in whose handling it was raised, the earliest last."""
+    """Return an exception and its chain of causes and contexts, the earliest exception last."""
     chain: list[BaseException] = []
     while error is not None and not any(error is each for each in chain):
         chain.append(error)

@@ -54,7 +54,7 @@ def explain_family(family: str, checks: Iterable[Check[Any]]) -> str:
 
 
 def abridge(check: Check[Any], program: Program = Program.COMMAND) -> CheckText:
-    """Return the texts of a check for reports, with options named as the program's users do."""
+    """Return the texts of a check for reports, with options named as in the program's help."""
     text = check.documentation
     return CheckText(
         id=check.id,

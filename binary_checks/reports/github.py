@@ -26,7 +26,7 @@ _TOOL = "binary_checks"
 
 
 def write(run: RunResult, out: TextIO) -> None:
-    """Write one command a line: errors, then warnings, then the number of those left out."""
+    """Write one command per line: errors, then warnings, then the number of those left out."""
     texts = {check.id: check for check in run.checks}
     found = [(package, fault) for package in run.packages for fault in fold(package.entries)]
     errors = [

@@ -24,7 +24,7 @@ _SEVERITIES = {Level.ERROR: "major", Level.WARNING: "minor"}
 
 
 def write(run: RunResult, out: TextIO) -> None:
-    """Write the report, one problem a line; equal problems give an equal report."""
+    """Write the report, one problem per line; equal problems give an equal report."""
     separator = "[\n"
     for row in _make_unique(_list_rows(run)):
         out.write(f"{separator}{json.dumps(row, sort_keys=True)}")
@@ -64,7 +64,7 @@ def _row(
 
 
 def _make_unique(rows: Iterator[_Row]) -> Iterator[dict[str, Any]]:
-    """Add unique fingerprints; of problems with equal fingerprints GitLab shows only one."""
+    """Add unique fingerprints: if several problems have the same one, GitLab shows only one."""
     seen: dict[str, int] = {}
     for row, identity in rows:
         text = json.dumps(identity)

@@ -1,4 +1,4 @@
-"""A run's problems as a list of known problems, which accepts exactly these until it expires."""
+"""A run's problems as a list of known problems, which accepts only these until it expires."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def list_known(
 
 
 def describe_written(packages: Iterable[PackageResult], file: str) -> str:
-    """Return a text on what was written to that file, and what the user must do with it."""
+    """Return a sentence about the entries written, and about what the user must do with them."""
     entries = [*list_known(packages, date.today())]
     if not entries:
         return f"{file}: no new problem to accept"

@@ -92,7 +92,7 @@ class Ledger:
                 yield Complaint(line=line, excused=_broke(ours))
 
     def _is_judged_together(self, node: str) -> bool:
-        """Return whether it is a single package, or checks of several packages were selected."""
+        """Return whether the node is a release, or a package in a run that has judged a release."""
         if self._packages[node].parts:
             return True
         together = (name for name, package in self._packages.items() if package.parts)

@@ -53,7 +53,7 @@ def _list_broken(run: RunResult) -> Iterator[str]:
 
 
 def _rows(name: str, rows: Iterable[dict[str, Any]]) -> Iterator[str]:
-    """Yield an array with one row a line."""
+    """Yield an array with one row per line."""
     yield f"{_dump(name)}: ["
     separator = "\n"
     for row in rows:

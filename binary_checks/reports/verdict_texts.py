@@ -36,7 +36,7 @@ def format_verdict(package: PackageResult, checks: Iterable[CheckText]) -> tuple
 
 
 def _explain_too_few(package: PackageResult) -> str:
-    """Return a text on too few object files in the package, or "" if it has enough."""
+    """Return a text about too few object files in the package, or "" if it has enough."""
     if not package.lacks_objects:
         return ""
     found = count(package.objects or 0, "object file")
@@ -105,7 +105,7 @@ def find_unrun(package: PackageResult, checks: Iterable[CheckText]) -> str:
 def find_gaps(package: PackageResult, checks: Iterable[CheckText]) -> Iterator[Entry]:
     """Yield the entries with gaps.
 
-    If the package did not run, the checks that run it are left out: `find_unrun` says so once.
+    If the package did not run, leave out the checks that run it: `find_unrun` reports this once.
     """
     running = {check.id for check in checks if check.runs_package}
     for entry in package.entries:

@@ -177,7 +177,10 @@ def _find(named: NamedRecord, channel: str, surroundings: Surroundings) -> dict[
 
 
 def _name_subdir(target: str) -> str:
-    """Return conda's name of the system of ``cp312-win_amd64``; "" for this host."""
+    """Return conda's name of a target's system: ``win-64`` for ``cp312-win_amd64``.
+
+    Return "" for this host.
+    """
     platform = target.partition("-")[2]
     for pattern, subdir in _SUBDIRS:
         if match := re.fullmatch(pattern, platform):

@@ -204,7 +204,7 @@ def _describe_unknown(_: str) -> str:
 
 
 def _explain_archive(name: str, path: Path) -> str:
-    """Describe an archive: a source distribution must be built, other archives are no packages."""
+    """Describe an archive: a source distribution must be built, other archives are not packages."""
     try:
         with closing(open_tree(path)) as tree:
             names = [entry.name for entry in islice(tree.each_entry(), _MOST_NAMES)]

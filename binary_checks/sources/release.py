@@ -1,4 +1,4 @@
-"""The packages of one run as a release; results of checks on several packages have this name."""
+"""The packages of one run as a release: results of checks on several packages belong to it."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _read_title(label: str) -> tuple[str, str] | None:
 
 
 def read_expected_set(path: Path, written: str) -> ExpectedSet:
-    """Read a list of patterns, one a line; ``#`` starts a comment. Raises ProfileError."""
+    """Read a list of patterns, one per line; ``#`` starts a comment. Raises ProfileError."""
     try:
         text = read_named(path, _LARGEST, f"{written}: cannot be read").decode("utf-8-sig")
     except UnicodeDecodeError as error:

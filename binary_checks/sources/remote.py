@@ -60,12 +60,12 @@ class Found:
     pinned: bool = False  # whether nothing may be read until the complete file is verified
 
     def spell(self) -> dict[str, Any]:
-        """Return it as simple values."""
+        """Return the fields as simple values."""
         return asdict(self)
 
     @staticmethod
     def read(said: Mapping[str, Any]) -> Found:
-        """Read the values of `spell`."""
+        """Return the object with the values that `spell` returned."""
         return Found(**{**said, "siblings": tuple(said["siblings"])})
 
 

@@ -144,7 +144,7 @@ class Surroundings:
 
     @cached_property
     def folders_by_code(self) -> Folders | None:
-        """The folders that an import searches, or None if no code may run or would add folders."""
+        """The folders that an import searches; None if code may not run, or adds no folders."""
         from binary_checks import places
 
         if self.static or not self.folders.unread:

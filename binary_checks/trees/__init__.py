@@ -1,6 +1,7 @@
-"""Containers of a package's members: one pass over them, each verified, in bounded memory.
+"""Containers of a package's members: all members are read in one pass, and verified.
 
-There is one module for each form, with ``recognises(path, head)`` and ``open_tree(path)``.
+Memory is bounded. There is one module for each form, with ``recognises(path, head)`` and
+``open_tree(path)``.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ def open_part(
 ) -> PartialTree | TarTree:
     """Open the parts of a package that can be read without all of its bytes.
 
-    Of a zip archive, read the list of members, and call ``look`` with the first bytes of each
-    library; of a ``.conda`` file, read only the archive ``info-*``. ``files`` are closed with the
+    For a zip archive, read the list of members, and call ``look`` with the first bytes of each
+    library; for a ``.conda`` file, read only the archive ``info-*``. ``files`` are closed with the
     tree. Raises Unavailable for a form without a directory of members, PackageError if the file's
     content does not match its suffix.
     """

@@ -46,7 +46,7 @@ def visit_all(
 
 
 def make_batches(entries: Sequence[TreeEntry]) -> Iterator[Batch]:
-    """Yield batches of indexes, those of the largest members first.
+    """Yield batches of indexes, beginning with the largest members.
 
     Otherwise a large member could be started last, and be read while the other threads are idle.
     """

@@ -146,7 +146,7 @@ class RangedBytes:
             return self._join(start, end)
 
     def expect(self, spans: Spans) -> None:
-        """Fetch those of these ranges that were not fetched yet; join ranges near each other."""
+        """Fetch all parts of these ranges that were not fetched yet; join parts near each other."""
         with self._lock:
             self._fetch(spans)
 

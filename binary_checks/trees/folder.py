@@ -62,7 +62,7 @@ class FolderTree:
     ) -> None:
         """Provide the files below ``root``, or elsewhere below ``within``.
 
-        ``listed_by`` says in messages which file lists them.
+        ``listed_by`` names, in messages, the file that lists these files.
         """
         self.path = path
         self.label = label or path.name
@@ -212,7 +212,7 @@ def _describe_link(visited: Visited, target: str) -> Visited:
 
 
 def _own(entry: TreeEntry) -> FileEntry:
-    """Return the entry as a FileEntry; this tree has listed no others."""
+    """Return the entry as a FileEntry; this tree lists only entries of this class."""
     assert isinstance(entry, FileEntry)
     return entry
 

@@ -192,7 +192,7 @@ def spell_found(newest: Any) -> dict[str, Any]:
 
 
 def fits_python(record: Any, python: str) -> bool:
-    """Return whether a build is for that Python, or names none.
+    """Return whether a build is for that Python, or for no particular Python.
 
     "3.13t" is free-threaded; "" accepts any build.
     """
@@ -230,7 +230,7 @@ def list_packages(given: Path) -> Iterator[Path]:
 async def solve(
     request: dict[str, Any], own: Any, others: list[Any], more: list[str], virtual: list[Any]
 ) -> list[Any]:
-    """Choose the packages; a given package takes precedence over the same one in a channel."""
+    """Choose the packages; a given package takes precedence over the same package in a channel."""
     import rattler
     from rattler import exceptions
 

@@ -49,7 +49,7 @@ def require_module(request: CudaRequest) -> None:
 def list_expressions(request: CudaRequest) -> tuple[str, ...]:
     """Return the expressions to evaluate, without repetitions.
 
-    The use of a GPU comes last, as it may break the process.
+    The expression that uses a GPU comes last, as it may break the process.
     """
     told = (request.available, request.devices, request.version, request.rocm)
     more = (request.architectures, *request.parts.values(), request.use)

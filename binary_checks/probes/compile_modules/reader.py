@@ -131,10 +131,10 @@ def _describe_death(result: ProbeAnswer, place: Place) -> str:
 def _follow(
     place: Place, package: Distribution, broken: Sequence[BrokenSource]
 ) -> tuple[Mapping[str, str], str]:
-    """Return each broken file that is imported whenever a module of the package is imported.
+    """Find the broken files that are imported whenever some module of the package is imported.
 
-    The values are these modules. Also return why the search may be incomplete, or "" if it is
-    complete.
+    Return the name of such a module for each of these files. Also return why the search may be
+    incomplete, or "" if it is complete.
     """
     files = package.derive(ModuleFiles)
     modules = {name: package.layout.inside(path) for name, path in files.sources.items()}

@@ -110,7 +110,11 @@ class _Wanted:
 def _choose(
     package: CppArchive, request: ConsumerRequest, system: str
 ) -> tuple[list[_Wanted], tuple[tuple[str, str], ...]]:
-    """Return the units that apply to the archive, and for each other unit what it applies to."""
+    """Return the units that apply to the archive.
+
+    Also return the name of each other unit, with the systems or variants to which that unit
+    applies.
+    """
     names = [each.name for each in package.cmake_packages if NAME.fullmatch(each.name)]
     first = request.package or next(iter(names), "")
     shown = [request.package] if request.package else names
@@ -222,7 +226,7 @@ class _Bench:
         return Path(os.path.realpath(path)).is_relative_to(self.place.prefix.resolve())
 
     def _own(self, paths: Sequence[str]) -> Iterator[str]:
-        """Yield those of the paths that are below the prefix, relative to it."""
+        """Yield the paths below the prefix, relative to the prefix."""
         beginning = f"{self.place.prefix}{os.sep}"
         return (path.removeprefix(beginning) for path in paths if path.startswith(beginning))
 
@@ -344,7 +348,7 @@ def _make_project(wanted: _Wanted, request: ConsumerRequest) -> Project:
 
 @dataclass(frozen=True, kw_only=True)
 class _Jobs:
-    """The commands that build a configured unit in each of the ways."""
+    """The commands that build a configured unit: with and without CMake, and for the other ABI."""
 
     tools: Tools
     folder: Path
@@ -369,7 +373,7 @@ class _Jobs:
         return abi.other.spell() if abi else ""
 
     def compile_other_abi(self) -> list[Command] | None:
-        """Return the commands that build the unit for the other ABI, or None if there is none."""
+        """Return the commands that build the unit for the other ABI; None if there is only one."""
         if not (flag := self.other_abi):
             return None
         return self._compile(_OTHER, (flag,), ("-Wl,--no-demangle",))

@@ -1,4 +1,4 @@
-"""Build tools of the host: of each kind, the first that works in the place."""
+"""Build tools of the host: the first program of each kind that works in the place."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class _Candidates:
     compilers: tuple[Path, ...]
 
     def require_all(self) -> None:
-        """Raise Unavailable with all programs that are missing."""
+        """Raise Unavailable if programs are missing; the message lists all of them."""
         lacks = []
         if not self.compilers:
             lacks.append(f"no C++ compiler ({', '.join(_COMPILERS)}); install g++ or clang++")

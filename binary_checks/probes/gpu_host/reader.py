@@ -35,7 +35,7 @@ _CONTEXT = re.compile(r"the context of device (\d{1,4})")
 def describe_host(place: Place, conditions: Conditions) -> GpuHost:
     """Ask the driver in a process of the place's interpreter, without any package.
 
-    A device that ends or hangs the process is excluded from the next one.
+    A device that ends or hangs the process is left out when the next process asks again.
     """
     # A driver reserves address space as large as the memory of its devices.
     conditions = replace(conditions, memory=0)
@@ -77,7 +77,7 @@ def choose_devices(variables: Mapping[str, str], host: GpuHost) -> Mapping[str, 
 
 
 def choose_variables(environ: Mapping[str, str], place: Place) -> dict[str, str]:
-    """Return the variables of the user that work on a GPU needs, for devices and driver."""
+    """Return the user's variables for devices and driver, which work on a GPU needs."""
     chosen = {name: environ[name] for name in _PASSED_ON if name in environ}
     return {**chosen, **place.driver_variables(environ)}
 

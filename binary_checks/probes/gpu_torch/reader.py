@@ -385,7 +385,7 @@ def _split(result: ProbeAnswer, names: Sequence[str]) -> Iterator[tuple[str, Pro
 
 
 def _end_at(result: ProbeAnswer, answer: Mapping[str, Any]) -> ProbeAnswer:
-    """Return the result with another answer."""
+    """Return a copy of the result with another answer."""
     return ProbeAnswer(
         answer=answer,
         outcome=result.outcome,

@@ -75,9 +75,11 @@ def load_by_path(name: str, failure: dict[str, Any], point: dict[str, Any]) -> d
 
 
 def look_up(module: ModuleType, point: dict[str, Any], below: str, describe: Any) -> dict[str, Any]:
-    """Look up the attribute. For a command, import it with ``from MODULE import NAME``.
+    """Look up the attribute that an entry point names in its module.
 
-    An entry point of another group may name a module that is imported elsewhere (pandas).
+    If the module lacks the attribute, import it as a submodule: ``from MODULE import NAME``. For a
+    command, do so only for the first part of the attribute; entry points of other groups may name
+    modules in later parts, too (pandas).
     """
     found: Any = module
     try:

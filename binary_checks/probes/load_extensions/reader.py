@@ -53,7 +53,7 @@ def load_extensions(place: Place, package: Package) -> ExtensionReport:
 
 
 def load_each(place: Place, extensions: Iterable[str]) -> ExtensionReport:
-    """Load all in one process; if a module kills it, continue after that module in a new process.
+    """Load all modules in one process; continue in a new process after a module that kills it.
 
     That module is then loaded again on its own, so that no other module can be the cause. If
     importing a parent package kills the process, its modules are skipped: the report on imports

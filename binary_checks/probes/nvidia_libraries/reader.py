@@ -13,8 +13,9 @@ _SOURCES = ("compiled", "loaded", "installed", "pinned")
 def ask_versions(
     place: Place, module: str, compiled: Mapping[str, str], conditions: Conditions
 ) -> tuple[tuple[LibraryVersions, ...], ProbeAnswer]:
-    """Ask in a process that imports the module; ``compiled`` are expressions by library.
+    """Ask for the versions of NVIDIA's libraries in a process that imports the module.
 
+    ``compiled`` maps libraries to expressions for the versions that they were compiled against.
     Also return how the process ended, with its answer.
     """
     request = {"module": module, "compiled": compiled}

@@ -110,7 +110,7 @@ def ask_version(path: str, stem: str) -> str:
 
 
 def list_installed() -> dict[str, dict[str, str]]:
-    """Return the versions of NVIDIA's distributions by library, and what pins them."""
+    """Return the installed versions of NVIDIA's distributions, and the pinned ones, by library."""
     from importlib.metadata import distributions
 
     found: dict[str, dict[str, str]] = {}

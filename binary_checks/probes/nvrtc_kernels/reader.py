@@ -22,7 +22,7 @@ from binary_checks.probes.import_name.reader import show_all
 def compile_kernels(
     place: Place, package: Package, request: CudaRequest, answers: CudaReport
 ) -> NvrtcReport:
-    """Compile in one process for the architectures that the package reports, or has code for.
+    """Compile in one process for each architecture that the package reports or has code for.
 
     Raises NotApplicable for a build without CUDA, Unavailable if the package cannot be imported.
     """

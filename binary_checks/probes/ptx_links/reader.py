@@ -63,7 +63,7 @@ def link_ptx(
 
 
 def link_all(place: Place, request: PtxRequest, sample: PtxTexts) -> PtxLinkReport:
-    """Find the library, then link in as few processes as crashes allow."""
+    """Find the library, then link all texts, in a new process after each crash."""
     result = _run(place, {})
     answer = result.answer
     step = read_step("nvJitLink", result, place)
@@ -159,7 +159,7 @@ def _read_links(result: ProbeAnswer, tasks: Sequence[_Task]) -> Iterator[PtxLink
 def read_link(text: PtxText, row: Mapping[str, Any]) -> PtxLink:
     """Read the result for a text: a cubin for the target, an error of the assembler, or neither.
 
-    A later link resolves names that other texts define: the assembler has already succeeded.
+    If only names are missing that other texts define, the text counts as assembled.
     """
     target, stage, log = (str(row.get(key, "")) for key in ("target", "stage", "log"))
     made = name_machine_code(str(row.get("head", "")))

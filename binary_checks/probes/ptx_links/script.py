@@ -91,7 +91,10 @@ class Linker:
         self.version = self.find_version(os.path.basename(path))
 
     def find_version(self, name: str) -> tuple[int, int]:
-        """Return the newest version of nvJitLink's functions; its file's name has the major one."""
+        """Return the newest version of nvJitLink's functions.
+
+        The file's name states the major version.
+        """
         match = FILE_NAME.fullmatch(name)
         number = (match.group(1) or match.group(2)) if match else "0"
         major = int(number[:2])

@@ -66,7 +66,10 @@ def run_jobs(
 def _read_job(
     rows: list[Any], job: Sequence[Command], result: ProbeAnswer, place: Place
 ) -> tuple[CommandEnd, ...]:
-    """Read the results of a job's commands; if the probe died, this counts for the next command."""
+    """Read the results of a job's commands.
+
+    If the probe died, the next command without a result gets the end of the probe as its result.
+    """
     found = [_read_end(row, place.timeout) for row in rows[: len(job)] if isinstance(row, dict)]
     done = len(found) == len(job) or (found and found[-1].outcome is not Ending.OK)
     if not done:

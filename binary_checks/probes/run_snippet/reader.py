@@ -34,7 +34,7 @@ def run_snippets(place: Place, package: Package, request: SnippetRequest) -> Sni
     """Run every snippet that is for this system and has code.
 
     Snippets with additional requirements get a separate place, since imports of the package must
-    not find these. Raises Unavailable if the package could not be installed.
+    not find these requirements. Raises Unavailable if the package could not be installed.
     """
     place.require_installed(package)
     if not request.requires:

@@ -58,7 +58,7 @@ def run_and_record(
 def run_snippet(
     code: str, below: str, describe: Callable[[BaseException, str], str]
 ) -> dict[str, Any]:
-    """Run the snippet as a program, and distinguish four results."""
+    """Run the snippet as a program; return whether it ran, raised, exited, or was unavailable."""
     lines = code.splitlines(True)
     linecache.cache[FILE] = (len(code), None, lines, FILE)  # for inspect, and for tracebacks
     try:

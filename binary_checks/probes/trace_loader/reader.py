@@ -57,7 +57,7 @@ def trace_loading(place: Place, package: Package, linkage: Linkage | Package) ->
     """Load every object that is loaded directly, with all libraries that it needs.
 
     Raises NotApplicable if packages run on this host's system, or the package has no object for the
-    clean one; Unavailable if there is no clean system or the package cannot be copied to it.
+    clean system; Unavailable if there is no clean system or the package cannot be copied to it.
     """
     image = place.system
     if image is None:

@@ -164,7 +164,7 @@ def _stack(
 ) -> dict[int, float]:
     """Return the top of each node, as near to the middle of its neighbours as possible.
 
-    No column becomes higher than the highest column is when its boxes are close together.
+    The drawing becomes no higher than its highest column, with the boxes stacked closely.
     """
     heights = {node: _height(node, count) for row in order for node in row}
     ends = [sum(heights[node] + _BETWEEN for node in row) - _BETWEEN for row in order]
@@ -226,7 +226,9 @@ MOST_ROWS = 200  # rows of the table below the graph
 _TITLED = 20  # names in a box's tooltip
 _ROUNDS = 4
 _DEEPEST, _SHALLOWEST = 9, 0
-"""Number of leading folders by which objects are joined if there are too many, first to last."""
+"""If there are too many objects, those in one folder are joined: first by nine leading folders of
+their paths, then by fewer.
+"""
 _LABEL, _DETAIL = 27, 29  # characters that fit into a box
 _PROVIDED = ("system", "python", "wheel")
 

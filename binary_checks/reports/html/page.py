@@ -217,7 +217,7 @@ def _show(
 
 
 def _sum_up(package: PackageResult, fitness: Fitness, texts: Mapping[str, CheckText]) -> str:
-    """Return the basis of the verdict, after the verdict itself if it has more than one word."""
+    """Return the basis of the verdict; begin with the verdict if it has more than one word."""
     parts = format_verdict(package, texts.values())
     return one_line(" · ".join(parts[parts[0] == fitness.value :]))
 

@@ -96,7 +96,7 @@ def locate(
 
 
 def _is_plain(entry: ZipEntry) -> bool:
-    """Return whether an entry needs no further check, as nearly all entries do not."""
+    """Return whether an entry needs no further check; this is true for nearly all entries."""
     _, _, flags, method, _, packed, size, *_ = entry
     common = method == DEFLATED and not flags & (_ENCRYPTED | DESCRIPTOR)
     return common and packed < FULL and size < FULL and size <= packed * _MAXIMUM_RATIO

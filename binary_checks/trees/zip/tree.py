@@ -148,7 +148,7 @@ class ZipTree:
 
 
 def _own(entry: TreeEntry) -> ZipEntry:
-    """Return the entry as a ZipEntry; this tree has listed no others."""
+    """Return the entry as a ZipEntry; this tree lists only entries of this class."""
     assert isinstance(entry, ZipEntry)
     return entry
 
