@@ -75,9 +75,9 @@ class WaivedNight:
     unjudged: Sequence[PlannedCell]
 
     def matched(self, entry: KnownProblem) -> bool | None:
-        """Return whether the entry accepted a problem, or None if the night does not tell.
+        """Return whether the entry accepted a problem in this night, or None if that is unknown.
 
-        A night does not tell if the entry had expired, or may apply to a cell that was not judged.
+        It is unknown if the entry had expired, or if it may apply to a cell that was not judged.
         """
         of_check = self.accepted.get(entry.check, {})
         for facts in of_check if entry.facts is None else (entry.facts,):

@@ -118,7 +118,7 @@ class Attempt:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProcessEnd:
-    """How the process of an attempt ended, and what it used."""
+    """How the process of an attempt ended, and the time and memory that it used."""
 
     exit_status: int | None  # None: a signal ended it, or it never started
     signal: int = 0

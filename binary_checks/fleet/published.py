@@ -108,7 +108,7 @@ def _name_project(cell: Cell) -> str:
 
 
 class _Asking:
-    """The sender of all questions; it gives up an index that fails for a few projects."""
+    """The sender of all questions; it stops asking an index that failed for several projects."""
 
     def __init__(self, folder: Path, surroundings: Surroundings) -> None:
         self._folder, self._surroundings = folder, surroundings
@@ -181,7 +181,7 @@ def _needs_date(found: LookedUp, source: CellSource) -> bool:
 
 
 def _join(found: LookedUp, settled: LookedUp) -> LookedUp:
-    """Return the answer with hash and date of the same file."""
+    """Return the answer with the hash and the date that ``settled`` has for the same file."""
     if settled.state is not None:
         return replace(settled, cell=found.cell)
     return replace(found, hashes=settled.hashes, size=settled.size, modified=settled.modified)
@@ -321,7 +321,7 @@ _BUILD = re.compile(r"(?:^|_)(?:py|cp)3(\d{1,2})(?=[_ht]|$)")
 def look_up_in_folder(
     folder: Path, cells: Sequence[Cell], surroundings: Surroundings, *, prereleases: bool
 ) -> list[LookedUp]:
-    """Return each cell's file in a folder, by file name; all cells have one kind and name."""
+    """Return each cell's file in a folder, by file name; all cells have the same kind and name."""
     if not folder.is_dir():
         return fail(cells, f"{folder}: no such folder", str(folder))
     if cells[0].kind == "wheel":

@@ -81,22 +81,24 @@ def read_listing(files: Iterable[ListedFile], project: str) -> Listing:
     )
 
 
-def choose(files: Iterable[ListedFile], wish: WheelRequest, where: str) -> ListedFile:
+def choose(files: Iterable[ListedFile], request: WheelRequest, where: str) -> ListedFile:
     """Return the file that pip would install. Raises ProfileError if there is none."""
-    return choose_listed(read_listing(files, wish.project), wish, where).file
+    return choose_listed(read_listing(files, request.project), request, where).file
 
 
-def choose_listed(listing: Listing, wish: WheelRequest, where: str) -> Candidate:
+def choose_listed(listing: Listing, request: WheelRequest, where: str) -> Candidate:
     """Return the wheel of a parsed listing that pip would install. Raises ProfileError."""
     files, wheels = listing.files, listing.wheels
-    fitting = [each for each in wheels if _fits(each, wish)]
-    wanted = _filter(fitting, wish)
-    ranked = sorted(wanted, key=lambda each: _rank(each, wish))
+    fitting = [each for each in wheels if _fits(each, request)]
+    wanted = _filter(fitting, request)
+    ranked = sorted(wanted, key=lambda each: _rank(each, request))
     taken_back = all(each.file.yanked is not None for each in ranked)
     for each in reversed(ranked):
-        if each.file.yanked is None or (taken_back and wish.is_pinned):
+        if each.file.yanked is None or (taken_back and request.is_pinned):
             return each
-    raise ProfileError(f"{wish.asked}: {_explain(files, wheels, ranked, wish)} (asked: {where})")
+    raise ProfileError(
+        f"{request.asked}: {_explain(files, wheels, ranked, request)} (asked: {where})"
+    )
 
 
 def _read(file: ListedFile, project: str) -> Candidate | None:
@@ -111,23 +113,23 @@ def _read(file: ListedFile, project: str) -> Candidate | None:
     return Candidate(file=file, version=version, build=build, tags=tags)
 
 
-def _fits(candidate: Candidate, wish: WheelRequest) -> bool:
-    ranks = wish.ranks
+def _fits(candidate: Candidate, request: WheelRequest) -> bool:
+    ranks = request.ranks
     fits = any(tag in ranks for tag in candidate.tags)
-    return fits and wish.allows_python(candidate.file.requires_python)
+    return fits and request.allows_python(candidate.file.requires_python)
 
 
-def _filter(candidates: Sequence[Candidate], wish: WheelRequest) -> list[Candidate]:
+def _filter(candidates: Sequence[Candidate], request: WheelRequest) -> list[Candidate]:
     """Return candidates of the requested versions; the specifier decides about pre-releases."""
     versions = {str(each.version) for each in candidates}
-    kept = {*wish.specifier.filter(versions, prereleases=True if wish.prereleases else None)}
+    kept = {*request.specifier.filter(versions, prereleases=True if request.prereleases else None)}
     return [each for each in candidates if str(each.version) in kept]
 
 
 def _rank(
-    candidate: Candidate, wish: WheelRequest
+    candidate: Candidate, request: WheelRequest
 ) -> tuple[bool, Version, int, tuple[int, str] | tuple[()]]:
-    best = min(wish.ranks[tag] for tag in candidate.tags if tag in wish.ranks)
+    best = min(request.ranks[tag] for tag in candidate.tags if tag in request.ranks)
     return candidate.file.yanked is None, candidate.version, -best, candidate.build
 
 
@@ -135,23 +137,23 @@ def _explain(
     files: Sequence[ListedFile],
     wheels: Sequence[Candidate],
     ranked: Sequence[Candidate],
-    wish: WheelRequest,
+    request: WheelRequest,
 ) -> str:
     if ranked:
         reasons = {each.file.yanked or "" for each in ranked} - {""}
         why = f" ({sorted(reasons)[0]:.200})" if reasons else ""
         return f"the matching version was yanked{why}; name it with == to judge it anyway"
-    versions = _filter(wheels, wish)
-    sources = [*_list_sources(files, wish)]
+    versions = _filter(wheels, request)
+    sources = [*_list_sources(files, request)]
     if versions:
         best = max(each.version for each in versions)
-        others = _describe_available(versions, best, wish)
+        others = _describe_available(versions, best, request)
         built = f"; pip would build {sources[-1]}" if sources else ""
-        return f"no wheel for {wish.label}; {others}{built}"
+        return f"no wheel for {request.label}; {others}{built}"
     if sources:
         return (
             f"there is only a source distribution ({sources[-1]}): build a wheel from it, "
-            f"pip wheel --no-deps '{wish.asked}'"
+            f"pip wheel --no-deps '{request.asked}'"
         )
     known = sorted({each.version for each in wheels}, reverse=True)
     if not known:
@@ -160,10 +162,10 @@ def _explain(
     return f"no such version; the available ones are {shown}"
 
 
-def _describe_available(versions: Sequence[Candidate], best: Version, wish: WheelRequest) -> str:
+def _describe_available(versions: Sequence[Candidate], best: Version, request: WheelRequest) -> str:
     """Describe the systems or Pythons for which the newest version has wheels."""
     newest = [each for each in versions if each.version == best]
-    right = [each for each in newest if any(tag in wish.ranks for tag in each.tags)]
+    right = [each for each in newest if any(tag in request.ranks for tag in each.tags)]
     if right:
         return f"{best} requires Python {right[0].file.requires_python}"
     labels = sorted({_label(each) for each in newest})
@@ -174,13 +176,13 @@ def _label(candidate: Candidate) -> str:
     return "-".join(candidate.file.file_name.removesuffix(".whl").split("-")[-3:])
 
 
-def _list_sources(files: Sequence[ListedFile], wish: WheelRequest) -> Iterator[str]:
+def _list_sources(files: Sequence[ListedFile], request: WheelRequest) -> Iterator[str]:
     for file in files:
         try:
             name, version = parse_sdist_filename(file.file_name)
         except (InvalidSdistFilename, InvalidVersion, ValueError):
             continue
-        if canonicalize_name(name) == wish.project and wish.specifier.contains(
+        if canonicalize_name(name) == request.project and request.specifier.contains(
             version, prereleases=True
         ):
             yield file.file_name

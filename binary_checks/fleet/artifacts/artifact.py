@@ -132,7 +132,7 @@ def require_sound(artifact: Artifact) -> None:
 
 
 def require_part(name: str, value: str) -> None:
-    """Raise DocumentError if the value cannot stand between two "/" of an object's name."""
+    """Raise DocumentError if the value contains characters that an object's name cannot have."""
     if not is_safe_part(value):
         raise DocumentError(
             f"{name}: {value!r:.120} cannot name an object of a store: only letters, digits and "
@@ -179,7 +179,10 @@ def _list_properties(artifact: Artifact) -> Mapping[str, str]:
 
 
 def _list_linked(artifact: Artifact) -> Iterator[tuple[str, str]]:
-    """Yield a property for each library; objects of one package may link it both ways."""
+    """Yield a property for each library.
+
+    Two objects of one package may link the same library in different ways, static and dynamic.
+    """
     told: dict[str, list[str]] = {}
     for each in artifact.linked:
         version = f" {each.version}" if each.version else ""

@@ -91,7 +91,7 @@ def take_results(
 def take_night(store: Store, night: str) -> FoundVerdicts:
     """Return the verdicts of all attempts of a night whose packages are in the store.
 
-    An attempt that was lost, or that failed because of the network or the host, gives none.
+    An attempt that was lost, or that failed because of the network or the host, gives no verdict.
     """
     plan = require_plan(store, night)
     attempts = NightAttempts(store, night)
@@ -142,7 +142,7 @@ def _is_undecided(run: RunResult, package: PackageResult) -> bool:
 
 
 def _find_other_name(store: Store, verdict: PackageVerdict, artifact: Artifact) -> str:
-    """Return a line if the store has the bytes under a name other than the judged one, else "".
+    """Return a message if the store has the judged bytes under another file name, else "".
 
     A file name states tags and variants, so only the name that was judged may be signed.
     """
@@ -210,9 +210,10 @@ def _take_attempt(
 
 
 def _confirm(cell: Cell, artifact: Artifact, run: RunResult) -> dict[str, str]:
-    """Return the axes that were set by hand at the push, with the values of the planned cell.
+    """Return the axes that were set by hand at the push, and that the planned cell confirms.
 
-    A cell alone states nothing, because a file without a variant may serve a cell that has one.
+    An axis counts only if the push set its value, because a cell's value alone proves nothing: a
+    file without a variant may serve a cell that has one.
     """
     known = {each.name: each.value for package in run.packages for each in state_fields(package)}
     return {

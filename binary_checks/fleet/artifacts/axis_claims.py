@@ -67,7 +67,7 @@ _ARCHITECTURES: Mapping[str, Mapping[str, str]] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StatedAxes:
-    """The statements of a push about all its files, in addition to the files' own statements."""
+    """The values that a push states for all its files, in addition to the files' own claims."""
 
     by_hand: Mapping[str, str] = field(default_factory=dict)  # axis -> value
     variables: tuple[StatedClaim, ...] = ()
@@ -130,7 +130,7 @@ def derive_axes(
 
 
 def _carries_others(package: Package) -> bool:
-    """Return whether the package has objects for the one system in its tags, and for others.
+    """Return whether the package has objects for other systems than the one in its tags.
 
     sounddevice's wheels for macOS contain its library for Windows, too.
     """
@@ -142,7 +142,7 @@ def _carries_others(package: Package) -> bool:
 def _correct_systems(
     package: Package, claims: Sequence[ConfigurationClaim]
 ) -> Iterator[ConfigurationClaim]:
-    """Correct the systems of objects whose format is that of a better known system.
+    """Correct the systems of objects whose file format is also that of a better known system.
 
     iOS shares Mach-O with macOS, and Android shares ELF with Linux; the file's name or the platform
     in the Mach-O header tells them apart.
@@ -188,7 +188,10 @@ def require_agreement(
 
 
 def _is_harmless(aspect: str, one: ConfigurationClaim, other: ConfigurationClaim) -> bool:
-    """Return whether a CPU build only needs an accelerator's library, as some do on purpose."""
+    """Return whether two claims differ only because a CPU build needs an accelerator's library.
+
+    Some packages have such CPU builds on purpose.
+    """
     if aspect != "accelerator":
         return False
     values = {each.source: each for each in (one, other)}
@@ -222,10 +225,10 @@ def format_variant(value: str) -> str:
 def _read_promises(
     package: Package, configuration: BinaryConfiguration
 ) -> Iterator[tuple[str, AxisValue]]:
-    """Yield values that installers rely on and no object contradicts: wheel tags, conda's noarch.
+    """Yield values that installers rely on and that no object contradicts.
 
-    A package for every system may contain programs for some of them (distlib has launchers for
-    Windows), but no extension modules.
+    They are the tags of wheels, and noarch of conda packages. A package for every system may
+    contain programs for some systems (distlib has launchers for Windows), but no extension modules.
     """
     extensions = [each for each in configuration.python.claims if each.source is ClaimSource.BYTES]
     everywhere = [each for each in package.claims.systems if each.system == ANY_SYSTEM]

@@ -1,8 +1,8 @@
 """Update a channel's index in its store, while other processes may do the same.
 
-Each writer reads the members once more after it has written. Members that joined before that are in
-its index; a process that adds a member later writes the index again. The last index written is
-therefore right, in whatever order the processes wrote.
+Each writer reads the members again after it has written the index. Members that joined before this
+second reading are in its index; a process that adds a member later writes the index again. The last
+index written is therefore right, in whatever order the processes wrote.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ from binary_checks.fleet.store import (
     package_name,
 )
 
-_ROUNDS = 20  # times that members may change meanwhile; a round takes a few requests a project
+# times that members may change while an index is written; each takes a few requests per project
+_ROUNDS = 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -181,7 +182,10 @@ def _find_changed(store: Store, pages: Mapping[str, bytes], stored: Mapping[str,
 
 
 def _find_uncopied(store: Store, index: DerivedIndex, stored: Mapping[str, int]) -> list[str]:
-    """Return packages missing next to their index, or listed in it with another hash."""
+    """Return the names of packages to copy next to their index.
+
+    They are missing there, or the index lists them with another hash.
+    """
     if not index.files:
         return []
     said: dict[str, str] = {}

@@ -136,7 +136,7 @@ def _name(member: IndexedMember) -> str:
 
 
 def _join_names(project: str, subdir: str, file_name: str) -> str:
-    """Join the parts as names of members do."""
+    """Join the parts with slashes, as in the names of members' objects."""
     return "/".join(filter(None, (project, subdir, file_name)))
 
 
@@ -307,7 +307,7 @@ def _describe_further(artifact: Artifact) -> Iterator[tuple[str, str]]:
 
 
 def _read_requirement(artifact: Artifact) -> str:
-    """Return Requires-Python, or "" if it is invalid, which is how pip treats it, too."""
+    """Return Requires-Python, or "" if it is invalid; pip, too, ignores an invalid one."""
     asked = " ".join(artifact.requires_python.split())
     try:
         SpecifierSet(asked)

@@ -1,4 +1,4 @@
-"""Derive an artifact's record from its bytes, its name, and what its push states."""
+"""Derive an artifact's record from its bytes, its name, and the values that its push states."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _LIBRARY, _LIBTORCH = "library", "libtorch"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StatedArtifact:
-    """The statements of a push about a file, which its bytes do not make."""
+    """The values that a push states for a file and that cannot be read from its bytes."""
 
     axes: StatedAxes = field(default_factory=StatedAxes)
     project: str = ""
@@ -145,7 +145,7 @@ def _name_kind(package: Package) -> str:
 
 
 def _require_kind(package: Package, configuration: BinaryConfiguration, stated: StatedAxes) -> None:
-    """Compare kind and version, which are not axes, with the values of variables."""
+    """Raise ArtifactRefusedError if sources disagree on kind or version, which are not axes."""
     for aspect in ("kind", "version"):
         claims = list(getattr(configuration, aspect).claims)
         if len(stated.file_names) == 1:  # a job may push files that several of its steps built
@@ -154,7 +154,7 @@ def _require_kind(package: Package, configuration: BinaryConfiguration, stated: 
 
 
 def _require_own_name(package: Package, record: Mapping[str, Any]) -> None:
-    """Compare the file's name with the package's own metadata: it may have been renamed."""
+    """Compare the file's name with the package's own metadata: the file may have been renamed."""
     if isinstance(package, Distribution):
         inside = package.header("Name"), package.header("Version")
         alike = canonicalize_name(inside[0]) == canonicalize_name(package.name)
@@ -235,7 +235,8 @@ class InspectedFile:
     """The facts of a file as `inspect` reports them."""
 
     statement: Statement
-    facts: Path | None  # the document, to be stored; None if it describes a stand-in
+    # the document, to be stored; None if it describes an archive around the file
+    facts: Path | None
 
 
 @contextmanager
@@ -261,9 +262,10 @@ def read_statement(document: Path, file_name: str) -> Statement:
 
 
 def _wrap(path: Path, folder: Path) -> Path:
-    """Put a library for linkers into a zip, because such files are only read in C++ archives.
+    """Put a library for linkers into a zip archive.
 
-    A symbolic link would do as well, but not on every system.
+    `inspect` reads such libraries only in C++ archives. A symbolic link with another suffix would
+    do as well, but not every system has symbolic links.
     """
     wrapped = folder / f"{path.stem}.zip"
     try:
@@ -532,7 +534,10 @@ def _read_given(given: str) -> list[StatedCommit]:
 
 
 def _read_variables(environment: Mapping[str, str]) -> list[StatedCommit]:
-    """Return the variables that hold a commit; some hold the revision of another system."""
+    """Return the variables that hold a commit of git.
+
+    Other version control systems put their revisions into some of these variables.
+    """
     texts = ((name, environment.get(name, "").strip().lower()) for name in VARIABLES)
     return [StatedCommit(text, name) for name, text in texts if _FULL.fullmatch(text)]
 

@@ -81,10 +81,11 @@ def decide(
     *,
     promoted: datetime | None = None,
 ) -> GateDecision:
-    """Decide from the verdicts on a file whether the gate, already narrowed to it, lets it in.
+    """Decide from the verdicts on a file whether a gate lets the file in.
 
-    ``promoted`` is the time at which the file was let in, or None for now; ages and waivers are
-    compared with that time. See `apply_rules`.
+    ``gate`` contains the conditions for this file, as `apply_rules` returns them. ``promoted`` is
+    the time at which the file was let in, or None for now; ages and waivers are compared with that
+    time.
     """
     case = _GateEvaluation(gate, artifact, now, promoted or now)
     counted = [each for each in kept if case.counts(each)]
@@ -176,19 +177,21 @@ class _GateEvaluation:
     def judge(self, family: str, place: str, counted: Sequence[KeptVerdict]) -> None:
         """Let the newest verdict that judged the family in the place decide."""
         where = f"{family} at {place}" if place else family
-        about = [(each, said) for each in counted for said in _find(each.verdict, family, place)]
-        judged = [(each, said) for each, said in about if said.outcome not in GAPS]
+        about = [
+            (each, result) for each in counted for result in _find(each.verdict, family, place)
+        ]
+        judged = [(each, result) for each, result in about if result.outcome not in GAPS]
         if not judged:
-            self._refuse_unjudged(where, family, [said for _, said in about])
+            self._refuse_unjudged(where, family, [result for _, result in about])
             return
-        kept, said = max(judged, key=lambda pair: _rank(pair[0].verdict, pair[1]))
+        kept, result = max(judged, key=lambda pair: _rank(pair[0].verdict, pair[1]))
         self._deciding.update(dict.fromkeys(kept.digests))
-        self._check_deciding(where, kept.verdict, said, place)
+        self._check_deciding(where, kept.verdict, result, place)
 
     def _refuse_unjudged(self, where: str, family: str, about: Sequence[FamilyVerdict]) -> None:
         if self._waives(family):
             return
-        gaps = [said.gap for said in about if said.gap]
+        gaps = [result.gap for result in about if result.gap]
         if gaps:
             self._refuse(
                 where, f"not inspected: {gaps[0]}", "run the check on a host that can inspect it"
@@ -202,7 +205,7 @@ class _GateEvaluation:
             )
 
     def _check_deciding(
-        self, where: str, verdict: PackageVerdict, said: FamilyVerdict, place: str
+        self, where: str, verdict: PackageVerdict, result: FamilyVerdict, place: str
     ) -> None:
         told = _name_run(verdict)
         if self._is_too_old(verdict):
@@ -215,12 +218,12 @@ class _GateEvaluation:
                 else "fix the package, or waive the check"
             )
             self._refuse("", f"{verdict.word} ({told}): {verdict.format_reason()}", advice)
-        ungapped = [check for check in said.gapped if not self._waives(check)]
-        wanted = said.gap and ungapped and place not in self._gate.gaps
-        if wanted and not self._waives(said.family):
+        ungapped = [check for check in result.gapped if not self._waives(check)]
+        wanted = result.gap and ungapped and place not in self._gate.gaps
+        if wanted and not self._waives(result.family):
             advice = "run the check on a host that can inspect it"
             advice += f", or name {place} under gaps" if place else ""
-            self._refuse(where, f"not inspected: {said.gap}", advice)
+            self._refuse(where, f"not inspected: {result.gap}", advice)
 
     def _is_too_old(self, verdict: PackageVerdict) -> bool:
         age = self._gate.max_age
@@ -253,17 +256,17 @@ def _find(verdict: PackageVerdict, family: str, place: str) -> Iterator[FamilyVe
     An entry names no place if the run had only one, or if its checks run nothing; it then holds for
     each place of the run.
     """
-    for said in verdict.families:
-        if said.family != family:
+    for result in verdict.families:
+        if result.family != family:
             continue
-        if not place or said.place == place or (not said.place and place in verdict.places):
-            yield said
+        if not place or result.place == place or (not result.place and place in verdict.places):
+            yield result
 
 
-def _rank(verdict: PackageVerdict, said: FamilyVerdict) -> tuple[datetime, int, int, bool]:
-    """Return a sort key: the newest verdict is last; of two at the same time, the worse one."""
-    worse = -_SEVERITY.index(verdict.outcome), -_SEVERITY.index(said.outcome)
-    return read_time(verdict.ended), *worse, bool(said.gap)
+def _rank(verdict: PackageVerdict, result: FamilyVerdict) -> tuple[datetime, int, int, bool]:
+    """Return a sort key: the newest verdict is last; of equally new verdicts, the worse one."""
+    worse = -_SEVERITY.index(verdict.outcome), -_SEVERITY.index(result.outcome)
+    return read_time(verdict.ended), *worse, bool(result.gap)
 
 
 def _merge(refusals: Iterable[GateRefusal]) -> Iterator[GateRefusal]:
@@ -317,9 +320,10 @@ class GateRule:
         return read_condition(self.when, "when", dict.fromkeys(FIELDS, str)).globs
 
     def meets(self, artifact: Artifact) -> bool:
-        """Return whether the file's own fields match, not every value that the file would serve.
+        """Return whether the file's own fields match; other values that it serves do not count.
 
-        A rule for Windows that asks for less therefore does not apply to a wheel for any system.
+        A wheel for any system, for example, does not match a rule for Windows, which may ask for
+        less.
         """
         return all(is_itself(artifact, field, glob) for field, glob in self.globs)
 
@@ -335,7 +339,7 @@ class GateWaiver:
     package: str = "*"  # glob on the file's name
 
     def covers(self, named: str, file_name: str) -> bool:
-        """Return whether the waiver is for that check or family of that file, on any day."""
+        """Return whether the waiver applies to that check or family of that file, on any day."""
         return self.despite == named and fnmatchcase(file_name, self.package)
 
     def has_expired(self, today: date) -> bool:
@@ -345,11 +349,11 @@ class GateWaiver:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Gate:
-    """The conditions of one channel. Keys are part of it, so that its digest covers everything."""
+    """The conditions of one channel, including the keys, so that the digest covers everything."""
 
     channel: str
     families: tuple[str, ...]  # the families that must have been judged
-    # in each of which the families that run the package must have been judged
+    # places where each family that runs the package must have been judged
     places: tuple[str, ...] = ()
     gaps: tuple[str, ...] = ()  # places where some checks of a family may be incomplete
     sources: tuple[str, ...] = ()  # channels that files may come from; empty: any
@@ -357,9 +361,9 @@ class Gate:
     profile: str = ""  # the profile's name, or the SHA-256 of its content; "" for any
     known_problems_sha256: str = ""
     max_age: float | None = None  # greatest age of a verdict in days
-    threshold: int = 0  # how many keys must have signed a verdict; 0: none
+    threshold: int = 0  # how many keys must have signed a verdict; 0: it need not be signed
     keys: tuple[PublicKey, ...] = ()
-    promoters: tuple[PublicKey, ...] = ()  # of which one must sign a promotion
+    promoters: tuple[PublicKey, ...] = ()  # keys; one of them must sign a promotion
     rules: tuple[GateRule, ...] = ()
     waivers: tuple[GateWaiver, ...] = ()
 
@@ -383,12 +387,12 @@ def apply_rules(gate: Gate, artifact: Artifact, *, has_gpu_cell: bool = False) -
     gpu = True if has_gpu_cell else None
     for rule in gate.rules:
         if rule.meets(artifact):
-            said = {
+            changes = {
                 name: value
                 for name in ("families", "places", "gaps", "accept", "max_age")
                 if (value := getattr(rule, name)) is not None
             }
-            gate = replace(gate, **said, profile=rule.profile or gate.profile)
+            gate = replace(gate, **changes, profile=rule.profile or gate.profile)
             gpu = gpu if rule.gpu is None else rule.gpu
     if gpu is None:
         return gate

@@ -84,7 +84,7 @@ def find_artifact(store: Store, sha256: str) -> Artifact | None:
 def list_artifacts(
     store: Store, digests: Iterable[str] | None = None, broken: list[str] | None = None
 ) -> Iterator[Artifact]:
-    """Yield all stored artifacts, or those with the given SHA-256 in that order.
+    """Yield all stored artifacts, or those with the given SHA-256, in the given order.
 
     An invalid document adds a line to ``broken``; without ``broken`` it raises RecordError.
     """

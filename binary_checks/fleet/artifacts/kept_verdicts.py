@@ -104,7 +104,7 @@ def open_verdict(store: Store, name: str, sha256: str) -> _OpenedVerdict:
 
 
 def _add(found: dict[str, KeptVerdict], opened: _OpenedVerdict, names: frozenset[str]) -> None:
-    """Add a verdict; add only signers and digest if another object has the same statement."""
+    """Add a verdict; if the same statement was added before, add only its signers and digest."""
     key = hash_bytes(opened.signed.payload)
     known = found.get(key, KeptVerdict(verdict=opened.verdict, digests=()))
     digests = tuple(sorted((*known.digests, opened.digest)))
@@ -156,5 +156,5 @@ def label_verdicts(verdicts: Iterable[PackageVerdict]) -> str:
 
 
 def _rank(verdict: PackageVerdict) -> tuple[datetime, bool]:
-    """Return a sort key: the newest verdict is last; of two at the same time, the failed one."""
+    """Return a sort key: the newest verdict is last; of equally new verdicts, the failed one."""
     return read_time(verdict.ended), verdict.label == FAILING

@@ -50,7 +50,7 @@ class ArtifactWish:
     sha256: str = ""  # its first digits, at least seven
 
     def unmet(self, artifact: Artifact) -> list[str]:
-        """Return how an artifact differs ("python 3.11 and not 3.12"); [] if it matches."""
+        """Return the conditions that an artifact does not meet: ["python 3.11 and not 3.12"]."""
         wrong = [
             f"{name} {_shown(artifact, name)} and not {glob}"
             for name, glob in self.globs
@@ -160,13 +160,16 @@ def _meets(artifact: Artifact, name: str, glob: str) -> bool:
 
 
 def is_itself(artifact: Artifact, name: str, glob: str) -> bool:
-    """Return whether the file's own value matches the glob, whatever it would also serve."""
+    """Return whether the file's own value matches the glob.
+
+    Other values that the file also serves do not count.
+    """
     value: str = getattr(artifact, name)
     return fnmatchcase(value, glob) or (name == "system" and fnmatchcase(libc_of(value), glob))
 
 
 def stands_for(cell: Cell, artifact: Artifact) -> bool:
-    """Return whether an artifact may be the file of a cell: no axis that both state differs."""
+    """Return whether an artifact may be the file of a cell: all axes that both state agree."""
     if cell.kind != artifact.kind or canonicalize_name(cell.project) != canonicalize_name(
         artifact.project
     ):
@@ -182,7 +185,10 @@ def _agree(axis: str, given: str, found: str) -> bool:
 
 
 def _runs(artifact: Artifact, value: str, python: str) -> bool:
-    """Return whether a file runs on a Python: built for it, for an earlier one on, or for any."""
+    """Return whether a file built for ``value`` runs on a Python version.
+
+    It does if ``value`` is this version, any version, or an earlier version "and later" (3.9+).
+    """
     if value == python:
         return True
     open_ended = value == ANY or (value.endswith("+") and agree("python", python, value))

@@ -133,14 +133,14 @@ class _PolicyReader:
 
     def _read_keys(self) -> dict[str, PublicKey]:
         found: dict[str, PublicKey] = {}
-        for said, where in self._rows(self._tables, "keys", _KEY):
-            name = _require_text(said, "name", where)
-            if ("file" in said) == ("public" in said):
+        for table, where in self._rows(self._tables, "keys", _KEY):
+            name = _require_text(table, "name", where)
+            if ("file" in table) == ("public" in table):
                 raise ProfileError(f"{where}: give either file or public")
-            text, told = said.get("public", ""), f"{where}: public"
-            if "file" in said:
-                told = f"{where}: file {one_line(said['file'])}"
-                content = read_named(self._folder / said["file"], _LARGEST_KEY, told)
+            text, told = table.get("public", ""), f"{where}: public"
+            if "file" in table:
+                told = f"{where}: file {one_line(table['file'])}"
+                content = read_named(self._folder / table["file"], _LARGEST_KEY, told)
                 text = content.decode("utf-8", "replace")
             key = read_public_key(name, text, told)
             same = [each.name for each in found.values() if each.public == key.public]
@@ -157,68 +157,72 @@ class _PolicyReader:
             raise ProfileError(f"{where}: not a table; write [{header}]")
         reject_unknown(row, _GATE, where, "key")
         tables = ("cells", "waivers")
-        said = {
+        table = {
             key: convert(row[key], _GATE[key], f"{where}: {key}")
             for key in row
             if key not in tables
         }
-        if "families" not in said:
+        if "families" not in table:
             raise ProfileError(
                 f"{where}: 'families' is missing: name the families that must have been judged"
             )
-        self._require_asked(said, where)
-        trusted = self._choose_keys(said, keys, where)
+        self._require_asked(table, where)
+        trusted = self._choose_keys(table, keys, where)
         gate = Gate(
             channel=name,
-            families=said["families"],
-            places=said.get("places", ()),
-            gaps=said.get("gaps", ()),
-            sources=_require_sources(said, name, where),
-            accept=said.get("accept", GOOD_WORDS),
-            profile=said.get("profile", ""),
-            known_problems_sha256=said.get("known_problems_sha256", ""),
-            max_age=said.get("max_age"),
-            threshold=said.get("threshold", 1) if trusted else 0,
+            families=table["families"],
+            places=table.get("places", ()),
+            gaps=table.get("gaps", ()),
+            sources=_require_sources(table, name, where),
+            accept=table.get("accept", GOOD_WORDS),
+            profile=table.get("profile", ""),
+            known_problems_sha256=table.get("known_problems_sha256", ""),
+            max_age=table.get("max_age"),
+            threshold=table.get("threshold", 1) if trusted else 0,
             keys=trusted,
-            promoters=_pick(said.get("promoters", ()), keys, f"{where}: promoters"),
-            rules=tuple(self._read_rules(row, f"{header}.cells", said)),
+            promoters=_pick(table.get("promoters", ()), keys, f"{where}: promoters"),
+            rules=tuple(self._read_rules(row, f"{header}.cells", table)),
             waivers=tuple(self._read_waivers(row, f"{header}.waivers")),
         )
         _require_places(gate.places, gate.families, where)
         reject_unknown(gate.gaps, dict.fromkeys(gate.places), f"{where}: gaps", "place")
         return gate
 
-    def _require_asked(self, said: Mapping[str, Any], where: str) -> None:
+    def _require_asked(self, table: Mapping[str, Any], where: str) -> None:
         """Raise ProfileError for conditions that no file can meet, or that every file meets."""
-        if "families" in said:
-            if not said["families"]:
+        if "families" in table:
+            if not table["families"]:
                 raise ProfileError(f"{where}: families: without any, everything would pass")
-            reject_unknown(said["families"], self._families, f"{where}: families", "family")
+            reject_unknown(table["families"], self._families, f"{where}: families", "family")
         words = {word: word for word in GOOD_WORDS}
-        if "accept" in said:
-            reject_unknown(said["accept"], words, f"{where}: accept", "verdict")
-            if "passed" not in said["accept"]:
+        if "accept" in table:
+            reject_unknown(table["accept"], words, f"{where}: accept", "verdict")
+            if "passed" not in table["accept"]:
                 raise ProfileError(
                     f"{where}: accept: without 'passed', packages without problems are refused"
                 )
-        if "max_age" in said and not 0 < said["max_age"] <= MOST_DAYS:
-            reason = "the age must be more than 0" if said["max_age"] <= 0 else "more than 10 years"
-            raise ProfileError(f"{where}: max_age: {said['max_age']:g} days: {reason}")
-        digest = said.get("known_problems_sha256", "0" * 64)
+        if "max_age" in table and not 0 < table["max_age"] <= MOST_DAYS:
+            reason = (
+                "the age must be more than 0" if table["max_age"] <= 0 else "more than 10 years"
+            )
+            raise ProfileError(f"{where}: max_age: {table['max_age']:g} days: {reason}")
+        digest = table.get("known_problems_sha256", "0" * 64)
         if not _DIGEST.fullmatch(digest):
             raise ProfileError(f"{where}: known_problems_sha256: not 64 hexadecimal digits")
 
     def _choose_keys(
-        self, said: Mapping[str, Any], keys: Mapping[str, PublicKey], where: str
+        self, table: Mapping[str, Any], keys: Mapping[str, PublicKey], where: str
     ) -> tuple[PublicKey, ...]:
         """Return the keys that count, or none if verdicts need not be signed."""
-        asked = "keys" in said or "threshold" in said
-        if not said.get("signed", asked or bool(keys)):
+        asked = "keys" in table or "threshold" in table
+        if not table.get("signed", asked or bool(keys)):
             if asked:
                 raise ProfileError(f"{where}: signed = false contradicts the keys that are given")
             return ()
-        found = _pick(said["keys"], keys, f"{where}: keys") if "keys" in said else (*keys.values(),)
-        threshold = said.get("threshold", 1)
+        found = (
+            _pick(table["keys"], keys, f"{where}: keys") if "keys" in table else (*keys.values(),)
+        )
+        threshold = table.get("threshold", 1)
         if not found:
             raise ProfileError(f"{where}: signed without [[keys]]: nothing could pass")
         if not 0 < threshold <= len(found):
@@ -229,46 +233,46 @@ class _PolicyReader:
     def _read_rules(
         self, row: Mapping[str, Any], header: str, gate: Mapping[str, Any]
     ) -> Iterator[GateRule]:
-        for said, where in self._rows(row, header, _RULE):
-            when = _require_text(said, "when", where)
+        for table, where in self._rows(row, header, _RULE):
+            when = _require_text(table, "when", where)
             condition = read_condition(when, f"{where}: when", dict.fromkeys(FIELDS, str))
-            self._require_asked(said, where)
-            families = said.get("families", gate["families"])
-            if "places" in said:
-                _require_places(said["places"], families, where)
-            there = dict.fromkeys(said.get("places", gate.get("places", ())))
-            reject_unknown(said.get("gaps", ()), there, f"{where}: gaps", "place")
+            self._require_asked(table, where)
+            families = table.get("families", gate["families"])
+            if "places" in table:
+                _require_places(table["places"], families, where)
+            there = dict.fromkeys(table.get("places", gate.get("places", ())))
+            reject_unknown(table.get("gaps", ()), there, f"{where}: gaps", "place")
             less = set(gate["families"]) - set(families)
-            if (less or said.get("gpu") is False) and not said.get("reason", "").strip():
+            if (less or table.get("gpu") is False) and not table.get("reason", "").strip():
                 lacking = ", ".join(sorted(less)) or "gpu"
                 raise ProfileError(
                     f"{where}: 'reason' is missing: state why these files need no {lacking}"
                 )
-            yield GateRule(**{**said, "when": condition.written})
+            yield GateRule(**{**table, "when": condition.written})
 
     def _read_waivers(self, row: Mapping[str, Any], header: str) -> Iterator[GateWaiver]:
-        for said, where in self._rows(row, header, _WAIVER):
+        for table, where in self._rows(row, header, _WAIVER):
             for name in ("despite", "reason", "owner"):
-                _require_text(said, name, where)
-            if "expires" not in said:
+                _require_text(table, name, where)
+            if "expires" not in table:
                 raise ProfileError(f"{where}: 'expires' is missing: every waiver needs an end")
-            expires = said["expires"].isoformat()
-            waiver = GateWaiver(**{**said, "expires": expires})
+            expires = table["expires"].isoformat()
+            waiver = GateWaiver(**{**table, "expires": expires})
             if waiver.has_expired(self._today):
                 self._warnings.append(f"{where}: {waiver.despite}: expired on {expires}")
             yield waiver
 
 
-def _require_text(said: Mapping[str, Any], name: str, where: str) -> str:
-    text: str = said.get(name, "")
+def _require_text(table: Mapping[str, Any], name: str, where: str) -> str:
+    text: str = table.get(name, "")
     if not text.strip():
         raise ProfileError(f"{where}: {name!r} is missing")
     return text
 
 
-def _require_sources(said: Mapping[str, Any], channel: str, where: str) -> tuple[str, ...]:
-    sources: tuple[str, ...] = said.get("from", ())
-    if "from" in said and not set(sources) - {channel}:
+def _require_sources(table: Mapping[str, Any], channel: str, where: str) -> tuple[str, ...]:
+    sources: tuple[str, ...] = table.get("from", ())
+    if "from" in table and not set(sources) - {channel}:
         raise ProfileError(f"{where}: from: without another channel nothing can be promoted")
     return sources
 
@@ -282,8 +286,8 @@ def _require_places(places: Iterable[str], families: Iterable[str], where: str) 
             raise ProfileError(f"{where}: places: {error}") from None
         if not set(families) & set(PLACED_FAMILIES):
             known = ", ".join(PLACED_FAMILIES)
-            said = f"{each}, and none of the families runs the package there ({known})"
-            raise ProfileError(f"{where}: places: {said}")
+            fault = f"{each}, and none of the families runs the package there ({known})"
+            raise ProfileError(f"{where}: places: {fault}")
 
 
 def _pick(names: Iterable[str], keys: Mapping[str, PublicKey], where: str) -> tuple[PublicKey, ...]:

@@ -1,7 +1,7 @@
 """Promote artifacts from channel to channel, each through the gate of its new channel.
 
-Gate and record are written first, and a file is a member once a single object exists. A promotion
-that is killed therefore leaves no channel half-changed.
+The gate and the record are written first. The last object written makes the file a member of the
+channel, so that a promotion that is killed leaves no channel half-changed.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class PromotionSettings:
     now: datetime
     by: str = ""
     keys: Sequence[SigningKey] = ()
-    # of artifact.json that decide whether the matrix has a GPU stage for a file
+    # fields of artifact.json that decide whether the matrix has a GPU stage for a file
     fields: frozenset[str] = frozenset()
 
 

@@ -158,7 +158,7 @@ def read_host_system() -> AxisValue:
 def _find_facts(
     store: Store, file: HashedFile, timeout: float
 ) -> Iterator[tuple[Statement, Path | None]]:
-    """Yield the facts of the bytes, and if the store did not have them, the document."""
+    """Yield the facts of a file, and their document, or None if the store has it already."""
     if find_facts(store, file.sha256) == facts_name(file.sha256):
         with open_facts(store, file.sha256) as path:
             statement = read_statement(path, file.path.name)
@@ -170,7 +170,7 @@ def _find_facts(
 
 
 def _remark(kept: Artifact, pushed: Artifact, statement: Statement) -> Iterator[str]:
-    """Yield remarks about differences that are not contradictions, but worth knowing."""
+    """Yield remarks about differences that do not prevent the push, but that users should know."""
     configuration = statement.configuration or BinaryConfiguration()
     evidence = pushed.evidence.get("variant", "")
     if pushed.variant not in ("", "cpu"):
@@ -283,7 +283,10 @@ def _fetch(store: Store, folder: Path, file: PulledFile) -> None:
 
 
 def _name(part: Path, path: Path) -> None:
-    """Give the file its final name. Raises ArtifactRefusedError if that name exists meanwhile."""
+    """Give the file its final name.
+
+    Raises ArtifactRefusedError if another process has created a file of that name meanwhile.
+    """
     try:
         os.link(part, path)
     except FileExistsError:

@@ -93,8 +93,8 @@ class PackageVerdict:
     def is_decisive(self) -> bool:
         """Whether the verdict is about the package, and not about the host or the network.
 
-        A package whose native code cannot be judged is decided, too: an older pass of the same
-        bytes, by a version that did not notice the gap, no longer counts.
+        A verdict on a package whose native code cannot be judged is decisive, too. It replaces an
+        older pass of the same bytes, made by a version that did not notice the gap.
         """
         if self.outcome is Outcome.FAILED:
             return True
@@ -181,7 +181,10 @@ def _judge_families(entries: Sequence[Entry]) -> Iterator[FamilyVerdict]:
 
 
 def _sum_up_family(entries: Iterable[Entry]) -> Outcome:
-    """Sum up as for a package, but do not count a family without applicable checks as a gap."""
+    """Return the outcome of a family, summed up as for a package.
+
+    A family without applicable checks is not applicable; a package without them is not judged.
+    """
     found = {entry.outcome for entry in entries}
     return Outcome.NOT_APPLICABLE if found == {Outcome.NOT_APPLICABLE} else sum_up(found)
 

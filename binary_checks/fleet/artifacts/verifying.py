@@ -136,7 +136,7 @@ def open_promotion(store: Store, name: str, sha256: str) -> tuple[SignedStatemen
 
 
 class _ChannelVerifier:
-    """The verifier of one channel, with the verifying person's own gate and keys, if any."""
+    """The verifier of one channel, with the gate and the keys in the verifying person's policy."""
 
     def __init__(self, store: Store, channel: str, by: Verifier) -> None:
         self._store, self._channel, self._own = store, channel, by.find_gate(channel)
@@ -193,8 +193,8 @@ class _ChannelVerifier:
                 raise RecordError(f"{named}: {reason}")
         self._require_passes(gate, artifact, record, "its gate refuses it", recorded=True)
         if self._own and self._own.digest != record.gate and not promoters:
-            said = "it was admitted by another policy, and yours refuses it"
-            self._require_passes(self._own, artifact, record, said, recorded=False)
+            refusal = "it was admitted by another policy, and yours refuses it"
+            self._require_passes(self._own, artifact, record, refusal, recorded=False)
 
     def _read_gate(self, record: Promotion) -> Gate:
         name = policy_name(record.gate)
@@ -208,7 +208,7 @@ class _ChannelVerifier:
         return gate
 
     def _require_passes(
-        self, gate: Gate, artifact: Artifact, record: Promotion, said: str, *, recorded: bool
+        self, gate: Gate, artifact: Artifact, record: Promotion, refusal: str, *, recorded: bool
     ) -> None:
         """Raise RecordError unless the gate lets the file in by the newest verdicts in the store.
 
@@ -230,11 +230,11 @@ class _ChannelVerifier:
         believed = select_believed(gate, artifact, kept, self._now)
         names = gate.read_fields | self._gpu_fields
         if unproven := find_unproven_field(self._store, artifact, believed, names):
-            raise RecordError(f"{said}: {unproven.format()}")
+            raise RecordError(f"{refusal}: {unproven.format()}")
         for decision in decisions:
             if not decision.passes:
                 why = next(iter(faults), "") or decision.refusals[0].format()
-                raise RecordError(f"{said}: {why}")
+                raise RecordError(f"{refusal}: {why}")
 
 
 # Comparing one artifact's document with its bytes: hash, size and the package's own metadata.
@@ -415,7 +415,7 @@ _AT_ONCE = 4  # files at the same time; two cores hash faster than most disks an
 _FEW = 3  # pages that a line lists
 _DIGEST = re.compile(rf"{PACKAGES}[0-9a-f]{{2}}/([0-9a-f]{{64}})/(.+)")
 _APPENDED = ("verdicts/", "promotions/")
-"""Objects that may lie next to an artifact although its document, being older, lacks them."""
+"""Objects that are added next to an artifact after its document, which does not list them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -486,7 +486,10 @@ def read_scope(store: Store, channels: Sequence[str]) -> VerifyScope:
 
 
 def _list_known(store: Store) -> list[str]:
-    """Return every channel with members or an index; an index alone serves unknown files."""
+    """Return every channel that has members or an index.
+
+    An index without members is included, because it may still list files.
+    """
     folders = (name for prefix in DERIVED for name in store.folders(prefix))
     indexed = {name.split("/")[1] for name in folders}
     return sorted({*list_channels(store), *(each for each in indexed if is_safe_part(each))})
@@ -584,7 +587,7 @@ def _list_own(artifact: Artifact) -> Iterator[str]:
 
 
 def verify_gates(scope: VerifyScope) -> Iterator[Remark]:
-    """Verify that verdicts that are still valid admit each member of a gated channel."""
+    """Verify that each member of a gated channel still passes its gate."""
     for channel, view in scope.channels.items():
         for text in verify_promotions(scope.store, channel, view.members, scope.by):
             yield Remark(about=channel, text=text)

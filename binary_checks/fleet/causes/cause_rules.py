@@ -158,7 +158,7 @@ def _agree(causes: Causes) -> Causes:
 # Regular expressions with bounded time: patterns with unlimited backtracking are rejected.
 
 LONGEST_LINE = 500
-"""Most characters of a line; the slowest allowed pattern takes the square of it in steps."""
+"""Most characters of a line; the slowest allowed pattern takes the square of this in steps."""
 _LONGEST_PATTERN = 500
 _MOST_OPTIONAL = 8  # each may double the ways to match
 _TOKEN = re.compile(

@@ -53,7 +53,7 @@ _OF_PACKAGE = re.compile(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cause:
-    """The cause for which an attempt did not pass; all fields are empty if the attempt passed."""
+    """The reason why an attempt did not pass; all fields are empty if the attempt passed."""
 
     name: str = ""  # from causes.toml, or the first failed check, or "unknown"
     kind: str = ""  # infra, product, tool, unknown
@@ -72,8 +72,9 @@ def name_cause(
     """Return the cause, found in the result, by a rule in the log, or from how the process ended.
 
     ``log_tail`` is from `read_tail`, ``reason`` says why a result without a problem does not count.
-    A result counts only if the process ended by itself with the result's exit code. The log is read
-    only if there is no result, for otherwise it quotes packages.
+    A result counts only if the process ended by itself with the result's exit code. The log is
+    searched only if there is no such result: the log of a run with a result quotes lines of
+    packages.
     """
     causes = causes or shipped_causes()
     told = None
@@ -83,7 +84,7 @@ def name_cause(
 
 
 def read_tail(log: Path) -> bytes:
-    """Return as much of a log's end as is searched. Raises OSError."""
+    """Return the end of a log, which is the part that rules are searched in. Raises OSError."""
     with open_regular(log) as file:
         file.seek(max(0, file.seek(0, 2) - _MOST_BYTES))
         return file.read(_MOST_BYTES)
@@ -131,7 +132,7 @@ def _name_failed(package: PackageResult, entry: Entry) -> Cause:
     """Return the failed check as the cause."""
     problem = next(iter(entry.problems), None)
     parts = (problem.path, problem.sentence) if problem else ()
-    # For an unreadable package, it is the check that read the package first.
+    # For an unreadable package, the entry is of the check that read the package first.
     line = ": ".join(filter(None, (entry.shown_check, package.file_name, *parts)))
     return Cause(name=entry.shown_check, kind=PRODUCT, evidence=_show(line))
 

@@ -169,8 +169,8 @@ class _Reader:
             )
         return tuple(left)
 
-    def _warn(self, where: str, condition: CellCondition, said: str) -> None:
-        self._warnings.append(f"{where}: when = {condition.written!r} {said}")
+    def _warn(self, where: str, condition: CellCondition, fault: str) -> None:
+        self._warnings.append(f"{where}: when = {condition.written!r} {fault}")
 
     def _apply(
         self,
@@ -194,8 +194,8 @@ class _Reader:
         return self._apply(cells, "gpu", _GPU, lambda cell, _: replace(cell, gpu=True))
 
     def _apply_runs(self, cells: Iterable[Cell]) -> tuple[Cell, ...]:
-        def change(cell: Cell, said: dict[str, Any]) -> Cell:
-            return replace(cell, **{key: said[key] for key in said if key != "when"})
+        def change(cell: Cell, row: dict[str, Any]) -> Cell:
+            return replace(cell, **{key: row[key] for key in row if key != "when"})
 
         return self._apply(cells, "run", _RUN, change)
 
@@ -263,13 +263,13 @@ def _require_unique(pairs: Iterable[tuple[Cell, str]]) -> None:
         seen[key] = where
 
 
-def _require_run(said: Mapping[str, Any], where: str) -> None:
-    if place := said.get("place", ""):
+def _require_run(row: Mapping[str, Any], where: str) -> None:
+    if place := row.get("place", ""):
         try:
             read_place(place)
         except ProfileError as error:
             raise ProfileError(f"{where}: place: {error}") from None
-    timeout = said.get("timeout", 1.0)
+    timeout = row.get("timeout", 1.0)
     if not 0 < timeout <= _MOST_SECONDS:
         raise ProfileError(f"{where}: timeout: {timeout:g} s is not between 0 and 7 days")
 
@@ -305,7 +305,7 @@ def put_lists(row: Mapping[str, Any], lists: ValueLists, where: str) -> dict[str
 
 
 def listed(value: Any) -> list[Any]:
-    """Return the values of an axis as a list; a single value need not be one."""
+    """Return the values of an axis as a list; a single value may be written without brackets."""
     return [*value] if isinstance(value, (list, tuple)) else [value]
 
 
@@ -369,7 +369,7 @@ def _require_template(template: str, where: str) -> None:
 
 
 def require_public(text: str, where: str) -> None:
-    """Raise ProfileError for an address with a secret, for anyone may read the file."""
+    """Raise ProfileError for an address with a secret, because anyone may read the file."""
     from binary_checks.web.addresses import show
 
     bare = text.partition("#")[0]

@@ -54,8 +54,8 @@ def choose_tier(cells: Sequence[Cell], tier: str) -> tuple[Cell, ...]:
 def _cover(cells: Sequence[Cell], size: int) -> list[int]:
     """Return the positions of cells that together have every trait.
 
-    Repeatedly choose the cell with most uncovered traits (of equals one without a GPU stage, then
-    the first), and finally drop cells that became redundant.
+    Repeatedly choose the cell with most uncovered traits. Of equal cells, prefer those without a
+    GPU stage, then the first. Finally drop cells that became redundant.
     """
     traits = _find_traits(cells, size)
     holders: dict[Trait, list[int]] = defaultdict(list)

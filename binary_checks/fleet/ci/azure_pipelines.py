@@ -169,7 +169,10 @@ def _list_variables(pipeline: Pipeline, stage: str, values: Mapping[str, str]) -
 
 
 def _begin(pipeline: Pipeline, *, own_python: bool = False) -> Iterator[Json]:
-    """Yield checkout and the job's Python; UsePythonVersion has no free-threaded ones."""
+    """Yield the steps that check out the repository and install the job's Python.
+
+    The task UsePythonVersion cannot install a free-threaded Python.
+    """
     version = f"$({JOB_PYTHON})" if own_python else pipeline.settings.python
     # Self-hosted agents keep their folder: files of another cell must not be judged.
     yield {"checkout": "self", "clean": "true", "persistCredentials": "false"}

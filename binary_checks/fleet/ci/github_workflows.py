@@ -53,7 +53,7 @@ def format_expression(expression: str) -> str:
 
 
 def list_variables(pipeline: Pipeline, **values: str) -> Json:
-    """Return the variables of every job and the given ones, which installing may need, too."""
+    """Return the variables of every job and the given ones; installing may need them, too."""
     found = {**pipeline.settings.environment, **values}
     return {"env": found} if found else {}
 
@@ -390,7 +390,7 @@ def _stage_job(stage: str, pipeline: Pipeline) -> Json:
 
 
 def _steps(stage: str, pipeline: Pipeline, python: str, cell: str = "") -> Iterator[Json]:
-    """Yield checkout, Python, files of earlier stages, the stage, and the files that it leaves."""
+    """Yield the steps of a stage: get files of earlier stages, run it, and keep its own files."""
     yield from _begin(pipeline, python, TAKES.get(stage, ()), cell)
     script: Json = {"run": stage_line(pipeline, stage).strip()}
     if secrets := secrets_of(pipeline, stage):
@@ -517,7 +517,7 @@ def _smoke_job(stage: str, pipeline: Pipeline) -> Json:
 
 
 def list_jobs(jobs: ChosenJobs) -> str:
-    """Return what the planning job writes to GITHUB_OUTPUT. Raises ProfileError."""
+    """Return the text that the planning job writes to GITHUB_OUTPUT. Raises ProfileError."""
     pipeline = jobs.pipeline
     rows = [_cell_row(each) for each in jobs.cells]
     chunks = [

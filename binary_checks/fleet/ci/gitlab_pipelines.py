@@ -54,7 +54,10 @@ Json = dict[str, Any]
 
 
 def write(pipeline: Pipeline) -> Mapping[str, str]:
-    """Return path -> text of the file that `.gitlab-ci.yml` includes, which no cell changes."""
+    """Return path -> text of the file that `.gitlab-ci.yml` includes.
+
+    The text does not depend on the cells.
+    """
     source = "$CI_PIPELINE_SOURCE =="
     events = [f'{source} "schedule" || {source} "web"']
     if pipeline.stages:
@@ -66,7 +69,7 @@ def write(pipeline: Pipeline) -> Mapping[str, str]:
 
 
 def _plan_jobs(pipeline: Pipeline, name: str, options: str, rules: Sequence[Json]) -> Json:
-    """Return a job that writes the chosen cells' pipeline, and one that runs it as a child."""
+    """Return a job that writes the chosen cells' pipeline, and a job that runs it as a child."""
     machine = pipeline.find_office("gitlab")
     kind = "" if has_python(machine, pipeline.settings.python) else "-machine"
     line = plan_line(pipeline, "gitlab").strip()
@@ -180,7 +183,10 @@ def _cell_job(stage: str, cell: PipelineCell, there: Sequence[str], pipeline: Pi
 
 
 def _kind(python: str, family: str, machine: RunsOn) -> str:
-    """Return how a job gets its Python: its container has it, or it makes an environment."""
+    """Return the suffix of a template, by how its jobs get their Python.
+
+    The container of a job has the Python, or the job makes an environment with it.
+    """
     if family == "windows":
         return "-windows"
     return "" if family == "linux" and has_python(machine, python) else "-machine"

@@ -61,9 +61,9 @@ FETCH_PYTHONS = f"""\
 python -m pip install --quiet uv
 uv python install --quiet ${SMOKE_PYTHONS}
 """
-"""Install the Pythons of a smoke job with uv, where the night looks for them."""
+"""Install the Pythons of a smoke job with uv, into a folder in which the night looks for them."""
 OWN_PATH = 'PATH="$PWD/.python/bin:$PWD/.python/Scripts:$PATH"\n'
-"""Written before a script, so that the script runs in the environment that was made."""
+"""Precedes a script, so that the script runs in the environment that was made before."""
 _LONGEST_SLUG = 60
 
 
@@ -73,7 +73,7 @@ def install_line(pipeline: Pipeline) -> str:
 
 
 def stage_line(pipeline: Pipeline, stage: str) -> str:
-    """Return the line that runs a stage for the cells in CELL, which needs no quoting there."""
+    """Return the line that runs a stage for the cells in the variable CELL."""
     return f"binary-checks ci stage {stage}{_name_matrix(pipeline, '--cells ')}\n"
 
 
@@ -112,7 +112,7 @@ def find_family(cell: Cell) -> str:
 def has_python(machine: RunsOn, python: str) -> bool:
     """Return whether a machine is a container with the cell's Python.
 
-    An image named after Python has a free-threaded one only if its name says so.
+    An image whose name contains "python" has a free-threaded Python only if its name says so.
     """
     named = python if python.endswith("t") else "python"
     return not machine.pool and named in machine.image
@@ -188,6 +188,6 @@ def write_yaml(document: Mapping[str, Any], pipeline: Pipeline) -> str:
 
 
 def dump_yaml(document: Mapping[str, Any]) -> str:
-    """Return the document as YAML, with its keys in their own order."""
+    """Return the document as YAML, with its keys in the document's order."""
     text: str = yaml.dump(dict(document), Dumper=_Dumper, sort_keys=False, width=_WIDE)
     return text

@@ -101,7 +101,8 @@ def escape(text: str) -> str:
 def draw_cells(matrix: Matrix) -> Iterator[str]:
     """Yield a Mermaid flowchart: projects, groups of cells, the GPU stage, and sources.
 
-    Nodes have names of ours. Boxes contain values of axes: only letters, digits and ._+-.
+    The names of nodes are a letter and a number. Boxes contain values of axes: only letters, digits
+    and ._+-.
     """
     yield "flowchart LR"
     groups, project_of = _group(matrix.cells)
@@ -129,7 +130,10 @@ def _number(letter: str, names: Iterable[str]) -> dict[str, str]:
 
 
 def _group(cells: Sequence[Cell]) -> tuple[list[list[Cell]], Callable[[Cell], str]]:
-    """Return groups of cells that share a box, and a function that names the box before it."""
+    """Return the groups of cells that share a box, and a function that names a cell's project.
+
+    If there are too many groups, all cells have one common project, such as "12 projects".
+    """
     axes: tuple[str, ...] = ()
     found: dict[tuple[str, ...], list[Cell]] = {}
     for axes in _GROUPINGS:

@@ -1,7 +1,7 @@
 """The pipeline of a matrix, independent of CI systems: cells with machines, and groups of cells.
 
-A cell has a chain of stages: build, test, GPU, publish. The night of a store has one, too: plan,
-judge groups of cells on the CPU and on the GPU, collect.
+A cell has a chain of stages: build, test, GPU, publish. The night of a store has a chain, too:
+plan, judge groups of cells on the CPU and on the GPU, collect.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class MachineError(ProfileError):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PipelineCell:
-    """A cell with what its jobs need."""
+    """A cell with the settings of its jobs."""
 
     cell: Cell
     python: str  # for its jobs: the cell's own Python, if the tool runs on it
@@ -288,7 +288,7 @@ PR, MERGE = "pr", "merge"
 TIER, TRIGGER = "BINARY_CHECKS_TIER", "BINARY_CHECKS_TRIGGER"
 """Variables: the requested tier, and what started a pipeline of CircleCI."""
 EVENT = "BINARY_CHECKS_EVENT"
-"""The variable that tells a child pipeline of GitLab what started its parent."""
+"""The variable in which a child pipeline of GitLab finds the event that started its parent."""
 GITLAB_LABELS = "CI_MERGE_REQUEST_LABELS"
 WHOLE = "1/1"
 MOST_ROWS = 256  # jobs that GitHub and Azure allow in one matrix
@@ -346,7 +346,10 @@ class ChosenJobs:
 def choose_jobs(
     pipeline: Pipeline, system: str, chosen: Sequence[str], run: CiRun, shard: str = WHOLE
 ) -> ChosenJobs:
-    """Return a run's jobs for the cells with these ids. Raises ProfileError without a machine."""
+    """Return a run's jobs for the cells with these ids.
+
+    Raises ProfileError if the CI system has no machine for a job.
+    """
     pipeline.require_machines(system)
     ids = set(chosen)
     cells = pipeline.cells if pipeline.settings.build else ()

@@ -1,4 +1,4 @@
-"""Run a stage of a cell or of a night: the one command of a CI job, also usable on a desk.
+"""Run a stage of a cell or of a night: the one command of a CI job, also for use by hand.
 
 A stage starts in the repository's folder and finds the files that earlier stages left: packages in
 dist/, results in results/cpu and results/gpu. Foreign programs see no secrets: the project's build

@@ -96,7 +96,7 @@ _OOM_KILLS = re.compile(rb"^oom_kill (\d+)$", re.MULTILINE)
 
 
 class StoppedError(BinaryChecksError):
-    """The end of an attempt by the person who runs the night; such an attempt does not count."""
+    """Raised for an attempt that the person who runs the night stopped; it does not count."""
 
 
 class RunningProcesses:
@@ -186,7 +186,10 @@ class Leader:
                 send()
 
     def reap(self) -> tuple[int, float, int]:
-        """Wait for the end; return status, CPU seconds and peak memory of a process in bytes."""
+        """Wait until the process ends; return its status, CPU seconds and peak memory in bytes.
+
+        The peak memory is that of the largest process. Windows reports neither time nor memory.
+        """
         if sys.platform == "win32":
             status = self._process.wait()
             with self._lock:
@@ -258,7 +261,7 @@ def run_command(  # noqa: PLR0913 - what the process is given, and under what
 
 
 class _TimeLimit:
-    """Asks a process to end when its time is over."""
+    """A timer that asks a process to end at its time limit."""
 
     def __init__(self, process: Leader, seconds: float) -> None:
         self.reached = False
@@ -365,7 +368,7 @@ class LogDrain(threading.Thread):
             self._left_out += extra
 
     def finish(self, seconds: float) -> None:
-        """Wait up to so many seconds for the end of the pipe, and write the output's end."""
+        """Wait for the end of the pipe, at most ``seconds``, and write the end of the output."""
         self.join(seconds)
         with self._lock:
             self._finished = True

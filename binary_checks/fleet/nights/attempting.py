@@ -77,7 +77,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AttemptTask:
-    """The description of an attempt, which is sufficient on any host."""
+    """The description of an attempt, with everything that any host needs to make it."""
 
     store: str  # URL
     plan: NightPlan  # without its cells, of which there may be hundreds
@@ -250,7 +250,7 @@ def _lacks_facts(store: Store, task: AttemptTask) -> bool:
 
 
 def _complete(task: AttemptTask, arguments: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the arguments of the cell and its stage, and the reports to write."""
+    """Return the arguments of the cell and its stage, with options for facts and reports."""
     stage = options_of_gpu(arguments) if task.stage == GPU else arguments
     given = ("--facts", _GIVEN_FACTS) if task.facts else ()
     kept = ("--report", f"facts:{_FACTS}") if task.keeps_facts else ()
@@ -298,7 +298,7 @@ def _describe(task: AttemptTask, folder: Path, end: ProcessEnd, causes: Causes |
         cause = name_cause(run, log, end, causes, reason=reason)
     undecided = state in (CellState.FAILED, CellState.NOT_JUDGED) and reason
     if undecided and cause.kind == INFRA:
-        # the run found no problem, and what is missing is this host's fault
+        # The run found no problem, and the checks that are missing failed because of this host.
         state = CellState.INFRA
     if state is CellState.FAILED and task.plan.known_complaint:
         # Its problems may be known. Without the list, the attempt is neither good nor failed.
@@ -345,7 +345,7 @@ def _read_result(path: Path) -> tuple[RunResult | None, str]:
 
 
 def _read_end(log: Path) -> bytes:
-    """Return the end of a log; b"" if none was begun."""
+    """Return the end of a log; b"" if there is no log."""
     try:
         return read_tail(log)
     except OSError:
@@ -371,7 +371,7 @@ Decided = tuple[CellState, str]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProcessOutput:
-    """What a process left in its folder."""
+    """The output that a process left in its folder."""
 
     run: RunResult | None = None  # its result; None if missing or unreadable
     complaint: str = ""  # why there is no result, in one line
@@ -408,7 +408,10 @@ def _name_death(end: ProcessEnd) -> str:
 
 
 def _without_result(status: int, left: ProcessOutput) -> Decided:
-    """Decide from only the exit status, which shows whose fault a failure is, but never a pass."""
+    """Decide from only the exit status.
+
+    It may show whose fault a failure is, but it is never enough for a pass.
+    """
     if status == TRY_AGAIN:
         return _INFRA, left.last_line or left.complaint
     if status in _NEEDS_A_PERSON:

@@ -159,7 +159,10 @@ def options_of(cell: Cell, *, python: Sequence[str], profile: str, known: str) -
 
 
 def _name_options(options: Sequence[str]) -> tuple[str, ...]:
-    """Return a cell's options as the command names them; a cells file may name them in full."""
+    """Return a cell's options with the names that the command's help uses.
+
+    A cells file may also use pytest's longer names of these options.
+    """
     return tuple(map(Program.COMMAND.name_options, options))
 
 
@@ -180,7 +183,8 @@ def _list_inputs(plan: NightPlan, cell: Cell) -> Iterator[tuple[str, str]]:
     if plan.known_sha256:
         yield KNOWN, frozen_name(plan.night, plan.known_sha256)
     if cell.profile and not is_shipped(cell.profile):
-        for path, digest in plan.profiles.items():  # all of them, for one may extend any other
+        # all of them, because any profile may extend another
+        for path, digest in plan.profiles.items():
             yield f"{_PROFILES}/{path}", frozen_name(plan.night, digest)
 
 
@@ -190,7 +194,7 @@ def choose_python(cell: Cell, find_python: Callable[[str], str], *, portable: bo
     A wheel for any system (``portable``) would run here as well, but that says nothing about the
     cell's system.
     """
-    if cell.place or cell.kind != "wheel":  # it runs elsewhere, or needs no interpreter
+    if cell.place or cell.kind != "wheel":  # the cell runs elsewhere, or needs no interpreter
         return []
     own = {option.partition("=")[0] for option in _name_options(cell.options)}
     if {"--python", "--static"} & own:

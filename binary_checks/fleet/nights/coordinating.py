@@ -160,7 +160,7 @@ class Coordinator:
         tried = (self._tried.get((planned.cell.id, stage), ()) for stage in stages or (CPU, GPU))
         return [each for row in tried for each in row]
 
-    # What a cell needs next
+    # The next attempts of a cell
 
     def _advance(self, planned: PlannedCell) -> None:
         """Queue the next attempt of the cell's first stage, then of its second."""
@@ -219,10 +219,10 @@ class Coordinator:
         )
         try:
             self._remember(record(self._store, task, blocked))
-        except StoreError as error:  # nothing is lost with this record
+        except StoreError as error:  # the record only informs people
             self._progress.say(f"{task.name}: {error}")
 
-    # What runs
+    # Running attempts
 
     def _loop(self) -> None:
         while self._due or self._running:
@@ -319,7 +319,7 @@ class Coordinator:
         if not self._stopped and count < MOST:
             self._push(key, NextAttempt(number=task.number, pause=self._pause * count))
 
-    # How a cell ended
+    # The end of a cell
 
     def _waits(self, planned: PlannedCell) -> bool:
         """Return whether the cell's second stage could begin on a host with a GPU."""

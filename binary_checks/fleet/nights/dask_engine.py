@@ -30,8 +30,9 @@ from binary_checks.fleet.nights.engines import Engine, open_folder, reserve_devi
 from binary_checks.fleet.store import open_store
 
 RESOURCES = {CPU: "CPU", GPU: "GPU"}
-"""Stage -> resource that workers declare for it. If none declares CPU, all run CPU stages."""
-PATIENCE = 60.0  # seconds to wait for a scheduler, or for a worker that can run what waits
+"""Stage -> resource that workers declare for it. If no worker declares CPU, all run CPU stages."""
+# seconds to wait for a scheduler, or for a worker that can run the waiting attempts
+PATIENCE = 60.0
 _CONNECT = 10.0  # seconds that the scheduler and the workers may take to answer
 
 
@@ -44,7 +45,7 @@ class WorkerState:
 
 
 class _Client(Client):  # type: ignore[misc] # distributed has no types
-    """A client that does not close itself at exit, where it would wait for a missing scheduler."""
+    """A client that does not close itself at exit: it would wait for a missing scheduler."""
 
     def __del__(self) -> None:
         """Do nothing."""
@@ -100,8 +101,8 @@ def _look(store: str) -> WorkerState:
 def open_dask(address: str, store: str) -> Iterator[Engine]:
     """Yield the engine of a Dask scheduler, for the store at a URL.
 
-    Raises GatherError if the scheduler or its workers do not answer or do not fit, and ProfileError
-    for an invalid address.
+    Raises GatherError if the scheduler or its workers do not answer or cannot run attempts, and
+    ProfileError for an invalid address.
     """
     # this engine itself reports lost attempts
     logging.getLogger("distributed").setLevel(logging.CRITICAL)

@@ -30,7 +30,7 @@ _DASK = "dask:"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Engine:
-    """A runner of attempts in queues. Only what is then in the store counts, not return values."""
+    """A runner of attempts in queues. Return values do not count, only documents in the store."""
 
     name: str  # as recorded in attempts
     queues: Mapping[str, Executor]  # stage -> executor; no entry for GPU work that other hosts do
@@ -108,7 +108,7 @@ def count_gpus() -> int:
 
 @contextlib.contextmanager
 def reserve_device(count: int, running: RunningProcesses) -> Iterator[str]:
-    """Yield a free device as CUDA names it, or "" for any, and wait until there is one.
+    """Wait for a free device, and yield its name for CUDA, or "" for any device.
 
     A lock file on this host reserves it, also from attempts of other coordinators. If ``count``
     exceeds the number of devices, attempts share them. Raises StoppedError if attempts are ended

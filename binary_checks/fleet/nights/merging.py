@@ -48,9 +48,10 @@ from binary_checks.fleet.stored_nights import (
     write_document,
 )
 
-_DEPTH = 2  # levels of folders to search for stores: one folder an artifact, and one in it
+_DEPTH = 2  # levels of folders to search for stores: a folder for each artifact, and folders in it
 _MOST_ATTEMPTS = 100  # of one stage of a cell; a night makes three, and each job may make its own
-_LARGEST_LOG = 4 << 20  # bytes; an attempt keeps 1 MiB of either end of its output
+# bytes; an attempt keeps 1 MiB of its output's beginning and 1 MiB of its end
+_LARGEST_LOG = 4 << 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -260,7 +261,10 @@ class _Stage:
         return sum(each.digest in there for each in history)
 
     def _agrees(self, history: Sequence[_Found], new: Sequence[_Found]) -> bool:
-        """Return whether the stage ends no better with these attempts than without the history."""
+        """Return whether these attempts may be added: the stage does not end better with them.
+
+        The attempts of ``history`` that the stage has already are left out of the comparison.
+        """
         own = {each.digest for each in history}
         others = [each for each in self._all if each.digest not in own]
         if not others:
@@ -335,7 +339,10 @@ def _take_facts_of(
 
 
 def _take(store: Store, found: _Found, number: int, *, has_facts: bool) -> None:
-    """Copy one attempt, its log before its document, whose presence means that all is stored."""
+    """Copy one attempt.
+
+    Its log is copied before its document: the document shows that all is stored.
+    """
     attempt = read_stored_attempt(found.store.read(found.name) or b"", found.name, found.store.url)
     if _identify(attempt) != found.digest:
         raise StoreError(f"{found.store.url}: {found.name}: changed meanwhile")

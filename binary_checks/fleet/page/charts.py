@@ -195,18 +195,18 @@ def draw_cell_badge(cell: str, state: CellState) -> str:
     return draw_badge(cell, state.value, tone)
 
 
-def draw_badge(label: str, said: str, tone: str) -> str:
+def draw_badge(label: str, value: str, tone: str) -> str:
     """Return a badge with a label and a value."""
-    left, right = (round(len(text) * _CHARACTER + 2 * _PAD) for text in (label, said))
+    left, right = (round(len(text) * _CHARACTER + 2 * _PAD) for text in (label, value))
     svg = ElementTree.Element(
         "svg", xmlns=_SPACE, width=str(left + right), height=str(_HIGH), role="img"
     )
-    ElementTree.SubElement(svg, "title").text = f"{label}: {said}"
+    ElementTree.SubElement(svg, "title").text = f"{label}: {value}"
     for x, width, colour in ((0, left, _LABEL), (left, right, _COLOURS[tone])):
         ElementTree.SubElement(
             svg, "rect", x=str(x), width=str(width), height=str(_HIGH), fill=colour
         )
-    for x, width, text in ((0, left, label), (left, right, said)):
+    for x, width, text in ((0, left, label), (left, right, value)):
         each = ElementTree.SubElement(
             svg,
             "text",

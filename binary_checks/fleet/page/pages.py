@@ -354,7 +354,7 @@ def _axes(row: CellNight) -> Iterator[tuple[str, str]]:
 
 
 def _is_check(history: History, row: CellNight) -> bool:
-    """Return whether the cause is a failed check, whose problems say everything."""
+    """Return whether the cause is a failed check, whose problems the page shows anyway."""
     return row.cause in {each.check for each in history.failures.get((row.cell, row.night), ())}
 
 
@@ -514,22 +514,22 @@ def _draw(project: str, rows: Iterable[CellNight], nights: Iterable[str]) -> Pro
 def _add_up(
     by_night: Mapping[str, Iterable[CellNight]],
     measure: Callable[[CellNight], float],
-    spelled: Callable[[float], str],
+    format_number: Callable[[float], str],
     *,
     titled: bool,
 ) -> Chart | None:
     """Draw the sum of each night, leaving out nights in which nothing was measured."""
     sums = [(night, sum(map(measure, rows))) for night, rows in by_night.items()]
-    return draw_line([each for each in sums if each[1]], spelled, titled=titled)
+    return draw_line([each for each in sums if each[1]], format_number, titled=titled)
 
 
 def _rank(
     rows: Iterable[CellNight],
     measure: Callable[[CellNight], float],
-    spelled: Callable[[float], str],
+    format_number: Callable[[float], str],
 ) -> tuple[tuple[str, str, str], ...]:
     found = sorted((row for row in rows if measure(row)), key=lambda row: (-measure(row), row.cell))
     return tuple(
-        (format_text(row.cell), name_cell_page(row.cell), spelled(measure(row)))
+        (format_text(row.cell), name_cell_page(row.cell), format_number(measure(row)))
         for row in found[:_NAMED]
     )

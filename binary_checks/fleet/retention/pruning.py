@@ -59,7 +59,7 @@ def read_prune_view(store: Store, channel: str = "") -> PruneView:
     """Read the history on which the pruning of nights, or of a channel, depends.
 
     Raises ProfileError for an unknown channel, and PruneRefusedError if anything cannot be read, or
-    tonight's listing failed: what is not known to be superfluous stays.
+    tonight's listing failed: an object is deleted only if it is known to be superfluous.
     """
     if channel:
         require_channel(channel)
