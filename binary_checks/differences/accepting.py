@@ -1,4 +1,4 @@
-"""Differences that a project has accepted, and for how long: the entries that problems have too."""
+"""Differences that a project has accepted until a date, by entries like those for problems."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from binary_checks.model import (
 def bundled_libraries(old: Build, new: Build) -> Iterator[Change]:
     """The libraries of other projects that a build contains, by their file names.
 
-    Libraries whose own texts tell their version are compared by `linked-versions`.
+    Libraries whose own texts state their version are compared by `linked-versions`.
     """
     before, after = _find_grafted(old.package), _find_grafted(new.package)
     told = _versions_of(old).keys() & _versions_of(new).keys()
@@ -134,12 +134,12 @@ def cxx_abi(old: ElfFile | StaticArchive, new: ElfFile | StaticArchive) -> Itera
 
 
 def _has_init_function(item: ElfFile | StaticArchive) -> bool:
-    """Whether Python imports it; a module's name alone is not enough to exempt it."""
+    """Whether Python imports the object; a module's name alone is not enough to exempt it."""
     return any(name.startswith("PyInit_") for name in item.exports.names)
 
 
 def _find_abi(item: ElfFile | StaticArchive) -> str:
-    """Return which of the two std::string types it uses; "" for neither or both."""
+    """Return which of the two std::string types an object uses; "" for neither or both."""
     if isinstance(item, StaticArchive):
         new, old = bool(item.strings.new), bool(item.strings.old)
     else:

@@ -33,7 +33,7 @@ from binary_checks.profile import KnownProblem
 from binary_checks.wording.sentences import name_first
 
 _WIDTH = 180
-"""Characters that a line spends on naming subjects."""
+"""The most characters of a line that name subjects."""
 _Found = Change | NotCompared
 
 

@@ -32,8 +32,7 @@ _NOBODYS = re.compile(
     r"_ZGV|_ZZ|_ZTS|^_Z(?:nw|na|dl|da)|\?\$TSS\d|@\?\d+\?\?|^\?\?_C@|_GLOBAL__(?:N_|sub_I_)|\?A0x[0-9a-f]{8}@|Ul\w*E\d*_|\.(?:part|cold|constprop|isra|llvm)\b"
 )
 """Anonymous namespaces, variables of functions and their guards, lambdas, names of types, operators
-new and delete, and pieces that compilers split off: no source code can name them, or not as its
-own.
+new and delete, and pieces that compilers split off: no other library's code can refer to them.
 """
 
 
@@ -43,7 +42,7 @@ def exports(old: ObjectFile, new: ObjectFile) -> Iterator[Change]:
 
     An extension module is called through its PyInit function alone. Nobody links with a grafted
     library, or with instances of the standard library's templates. Weak symbols are not compared:
-    they come from inline functions and templates, of which every user has its own.
+    they come from inline functions and templates, of which each object that uses them has a copy.
     """
     if not _is_library(old):
         return
@@ -71,9 +70,9 @@ def exports(old: ObjectFile, new: ObjectFile) -> Iterator[Change]:
 def imported_exports(old: Package, new: Package) -> Iterator[Change]:
     """Weak exports of ELF libraries that are gone although objects of the old build import them.
 
-    Code that includes an inline function or a template has its own weak symbol of it and needs no
-    library's. A weak symbol that is imported is an explicit instantiation, which users import as
-    well.
+    Code that includes an inline function or a template has its own weak symbol of it, and does not
+    need that of a library. A weak symbol that objects import comes from an explicit instantiation,
+    which users' code imports, too.
     """
     for pair in pair_objects(old, new).pairs:
         if not (isinstance(pair.old, ElfFile) and _is_library(pair.old)):
@@ -108,7 +107,7 @@ def _is_library(item: ObjectFile) -> bool:
 
 
 def _is_renamed(old: ObjectFile, new: ObjectFile) -> bool:
-    """Whether it has another soname or install name now, so that loaders look for another file."""
+    """Whether the soname or install name has changed, so that loaders look for another file."""
     one, other = (strip_graft(item.name.rpartition("/")[2]) for item in (old, new))
     return bool(one and other) and one.lower() != other.lower()
 

@@ -74,7 +74,7 @@ def system_versions(old: Package, new: Package) -> Iterator[Change]:
 
 
 def _newest_nodes(package: Package) -> dict[str, tuple[tuple[int, ...], list[str]]]:
-    """Return the newest version needed from the system by prefix, and who needs it."""
+    """Return, by prefix, the newest version needed from the system, and the objects needing it."""
     own = {name for item in package.objects for name in (item.file_name, item.name)}
     found: dict[str, tuple[tuple[int, ...], list[str]]] = {}
     for item in package.objects_of(ElfFile):
@@ -156,7 +156,7 @@ def _newest_toolset(package: Package) -> tuple[int, int] | None:
 
 
 def _needs_runtime(package: Package) -> bool:
-    """Whether it needs a part of the runtime that neither the package nor Python has."""
+    """Whether a package needs a part of the runtime that neither the package nor Python has."""
     own = {item.file_name.lower() for item in package.objects}
     needed = {need.name.lower() for item in package.objects_of(PeFile) for need in item.needed}
     return any(is_redistributable(n) and not is_beside_python(n) for n in needed - own)
@@ -207,7 +207,7 @@ def _oldest(build: NumpyBuild) -> str:
 
 
 def _numpy_required(package: Distribution, version: tuple[int, ...]) -> bool:
-    """Whether it requires at least that version of NumPy."""
+    """Whether a package requires at least that version of NumPy."""
     found = filter(None, map(read_requirement, package.requires_dist))
     return any(
         read_numbers(each.version) >= version
@@ -235,7 +235,7 @@ def cpu_level(old: ElfFile, new: ElfFile) -> Iterator[Change]:
 
 @difference
 def accelerator(old: BinaryConfiguration, new: BinaryConfiguration) -> Iterator[Change]:
-    """The accelerator a build was made for: the CPU alone, a CUDA, a ROCm."""
+    """The accelerator that a build was made for: only the CPU, or a version of CUDA or of ROCm."""
     was, now = old.accelerator.value, new.accelerator.value
     if was != now and was and now:
         major = was.split(".")[0] != now.split(".")[0]
@@ -249,8 +249,8 @@ def accelerator(old: BinaryConfiguration, new: BinaryConfiguration) -> Iterator[
 def nvidia_driver(old: Build, new: Build) -> Iterator[Change]:
     """The oldest NVIDIA driver that runs a CUDA build, by NVIDIA's table of CUDA's versions.
 
-    A build for several CUDAs runs with the driver of the oldest. PTX needs the driver of the
-    toolkit that made it, which no file records: drivers for PTX are not compared.
+    A build for several versions of CUDA runs with the driver of the oldest. PTX needs the driver of
+    the toolkit that made it, which no file records: drivers for PTX are not compared.
     """
     if not (_is_for_cuda(old) and _is_for_cuda(new)):
         return
@@ -276,7 +276,7 @@ def _oldest_cuda(build: Build) -> str:
     known = cudas_of(build.configuration.accelerator.value) if build.configuration else ()
     found = known or cudas_of_files(item.path for item in build.package.objects)
     if not found:
-        raise Unavailable(f"neither the CUDA nor the driver that {build.label} is for is known")
+        raise Unavailable(f"the CUDA version and driver of {build.label} are not known")
     return found[0]
 
 

@@ -24,8 +24,8 @@ _NOT_FOUND = "which is not found"
 def needed_libraries(old: Build, new: Build) -> Iterator[Change]:
     """The libraries that a build needs from the system, from Python and from other packages.
 
-    A library that no object needed before is a change, and so is another version of a library; one
-    that the promised systems have is only noted.
+    A library that no object needed before is a change, and so is another version of a library; a
+    library that the promised systems have is only noted.
     """
     before, after = _needs_of_others(old.package), _needs_of_others(new.package)
     replaced = {loose_name(name): name for name in before.keys() - after.keys()}
@@ -102,7 +102,9 @@ def unresolved_libraries(old: Build, new: Build) -> Iterator[Change]:
     idle = {each.path for each in new.package.objects if is_grafted(each)} - loaded
     own = {name for each in new.package.objects for name in (each.file_name, each.name)}
     for name in sorted(after.keys() - before.keys()):
-        why = "which is in it, but no search path leads there" if name in own else _NOT_FOUND
+        why = (
+            "which is in the package, but no search path leads there" if name in own else _NOT_FOUND
+        )
         for edge in after[name]:
             yield Change(
                 severity=Severity.CHANGE if edge.path in idle else Severity.BREAK,

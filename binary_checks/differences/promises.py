@@ -101,20 +101,20 @@ def promised_pythons(old: Package, new: Package) -> Iterator[Change]:
         text = (
             f"is bound to no Python, previously to {names}"
             if before
-            else f"is bound to {names} now"
+            else f"is bound to {names}, previously to no Python"
         )
         severity = Severity.INFO if before else Severity.BREAK
         yield Change(severity=severity, sentence=text)
 
 
 def _is_bound(claim: PythonClaim) -> bool:
-    """Whether it is for one version alone: cp312-none is; py312-none is for all later ones, too."""
+    """Whether a claim is for only one version, as cp312-none; py312-none is also for later ones."""
     bound = claim.version is not None and bool(claim.implementation or claim.abi)
     return bound and not claim.abi.startswith("abi3")
 
 
 def _covers(claim: PythonClaim, other: PythonClaim) -> bool:
-    """Whether it covers every Python that the other claim covers."""
+    """Whether a claim covers every Python that the other claim covers."""
     if claim.implementation not in ("", other.implementation):
         return False
     if _is_bound(claim):
@@ -130,7 +130,7 @@ def _covers(claim: PythonClaim, other: PythonClaim) -> bool:
 
 
 def _is_for_any_gil(claim: PythonClaim) -> bool:
-    """Whether it covers free-threaded Python, too, as cp313-none does; 3.12 has no such build."""
+    """Whether a claim also covers free-threaded Python, as cp313-none does; cp312-none does not."""
     bound = _is_bound(claim) and claim.implementation == "cpython" and not claim.abi
     return bound and (claim.version or (0, 0)) >= _FIRST_FREE_THREADED
 

@@ -31,7 +31,7 @@ _TOGETHER = {
     (True, False): "are no longer constrained",
     (False, True): "are constrained now",
 }
-"""Phrases for packages that a build constrains, by whether the old and the new build do."""
+"""Phrases about several packages, by whether the old and the new build constrain them."""
 _OTHER = "are required in other versions"
 _OF_DEVELOPERS = re.compile(
     r"test|doc|dev|lint|bench|typ(?:e|ing)|nox|mypy|sdist|^ci$|cover|style|quality"
@@ -108,7 +108,7 @@ def _group(package: Distribution) -> dict[str, dict[str, str]]:
 
 
 def _named_in(item: Requirement) -> set[str]:
-    """Return the texts in its marker, among them names of extras: no other extra can select it.
+    """Return the texts in the marker; no extra but those among them can select the requirement.
 
     A package may have hundreds of extras, each with dozens of environments.
     """

@@ -108,5 +108,5 @@ def authenticode(old: PeFile, new: PeFile) -> Iterator[Change]:
         said = "an Authenticode signature now"
         yield Change(severity=Severity.INFO, sentence=f"has {said}", together=f"have {said}")
     if old.signature_matches and new.signature_matches is False:
-        said = "an Authenticode signature of other bytes"
+        said = "an Authenticode signature that does not match its bytes"
         yield Change(severity=Severity.BREAK, sentence=f"has {said}", together=f"have {said}")

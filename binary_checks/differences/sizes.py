@@ -11,7 +11,7 @@ from binary_checks.model import Change, Package, Severity
 _SHARE, _LEAST = 0.05, 64 << 10
 """A change of a part below this share, or below so many bytes, is not reported."""
 _OF_ALL = 0.01
-"""Nor is one below this share of the whole size."""
+"""A change below this share of the whole size is not reported either."""
 _JUMP = 0.25
 
 
@@ -29,7 +29,7 @@ def sizes(old: Package, new: Package) -> Iterator[Change]:
 
 
 def _is_folder(package: Package) -> bool:
-    """Whether it is unpacked or installed: its size is that of uncompressed files."""
+    """Whether a package is unpacked or installed: its size is then the sum of its files."""
     return package.size == sum(item.size for item in package.members)
 
 

@@ -12,8 +12,8 @@ from binary_checks.model import GAPS, Change, Outcome, PackageResult, Severity
 def check_outcomes(old: PackageResult, new: PackageResult) -> Iterator[Change]:
     """The checks that fail, or could not inspect the package, in only one of two runs.
 
-    A check that ran in several places is compared place by place. One that fails now is a break if
-    the old run saw it pass.
+    A check that ran in several places is compared place by place. A check that fails now is a break
+    if it passed in the old run.
     """
     before = {entry.item: entry.outcome for entry in old.entries}
     for entry in new.entries:

@@ -1,4 +1,4 @@
-"""Finding the checks and gatherers of a run, and validating a project's own."""
+"""Finding the checks and gatherers of a run, and validating those of a project."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def find_declared(
 
 
 def demand_sound(check: Check[Any], is_gathered: Callable[[type], bool] = _is_gathered) -> None:
-    """Raise ProfileError unless the signature names what to judge, by classes of facts.
+    """Raise ProfileError unless the check's signature names the facts to judge, by their classes.
 
     The tests also apply this to the checks of this project.
     """

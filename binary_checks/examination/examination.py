@@ -30,10 +30,10 @@ _Fact = TypeVar("_Fact")
 
 
 class ReadingAhead:
-    """Counts the packages of a run that are read while their checks are collected.
+    """A count of the packages of a run that are read while their checks are collected.
 
     Facts of these packages stay in memory until the packages are judged, so the number is small.
-    The first package is always admitted, as the facts of one package are in memory at any time.
+    The first package may always be read, as the facts of one package are in memory at any time.
     """
 
     def __init__(self, packages: int = 32) -> None:
@@ -136,7 +136,7 @@ class Examination:
         return self.source.preview(objects)
 
     def _may_judge(self, check: Check[Any]) -> bool:
-        """Return whether the source can have the facts of a survey; True for any other check."""
+        """Return whether the source has the facts that a survey judges; True for other checks."""
         if not surveys(check):
             return not self.source.parts()
         of_release = surveys(check, Release)

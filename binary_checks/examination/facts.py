@@ -262,13 +262,13 @@ class Facts:
 
     @property
     def unrun(self) -> str:
-        """Return why the package did not run as requested; the user's request cannot be met."""
+        """Return why the package could not run although the user requested it; else ""."""
         every = (fact for each in self.everywhere for fact in each._remembered.values())
         return next((str(fact) for fact in every if isinstance(fact, NothingNamed)), "")
 
     @property
     def system(self) -> str:
-        """Return the name of the system in one of several places; "" if it was not determined."""
+        """Return the name of this place's system, if there are several places; "" if unknown."""
         place = self._remembered.get(Place) if self.place else None
         if place is None or isinstance(place, BinaryChecksError):
             return ""
@@ -299,7 +299,7 @@ class Facts:
 
     @property
     def install_seconds(self) -> float:
-        """Return the seconds of the installation, which the first check that needs it must wait."""
+        """Return how many seconds the installation took; the first check that needs it waits."""
         place = self._remembered.get(Place)
         if place is None or isinstance(place, BinaryChecksError):
             return 0.0
@@ -321,7 +321,7 @@ def _format_kind(kind: type) -> str:
 
 
 def _list_wants(own: _Gatherers) -> Iterator[ContentRequest]:
-    """Yield the contents that facts of most runs request, each once."""
+    """Yield the contents that the facts of most runs request, each request once."""
     every = {**_import_gatherers(BEFORE_READING), **own}
     yield from dict.fromkeys(want for each in every.values() for want in each.wants)
 

@@ -328,8 +328,8 @@ def _judge_findings(case: Case, profile: Profile, settings: RunSettings) -> Verd
 def _number_equal_facts(problems: Set[Problem]) -> set[Problem]:
     """Return the problems; if facts do not distinguish two of them, add a number to their facts.
 
-    An entry of a list thus accepts one problem, and not a second one with the same facts. Sentences
-    would also distinguish the problems, but only until they are reworded.
+    An entry in a list of known problems thus accepts one problem, and not a second one with the
+    same facts. Sentences would also distinguish the problems, but only until they are reworded.
     """
     counted: dict[Identity, list[str]] = {}
     told_apart = set()
@@ -360,7 +360,7 @@ def _sum_up(verdict: Verdict) -> Outcome:
 
 
 class _Shown:
-    """Shows findings with the paths that users know, which are relative to site-packages.
+    """Findings with the paths that users know, which are relative to site-packages.
 
     Checks name paths in the package as facts do; any other text, such as a name inside an archive,
     is left unchanged.
@@ -394,7 +394,7 @@ class _Shown:
 def _set_levels(
     problems: Iterable[Problem], check: Check[Any], profile: Profile
 ) -> Iterator[Problem]:
-    """Yield each problem with the profile's level, or the lower of its own and its check's."""
+    """Yield each problem with the profile's level, else the lower of its own and its check's."""
     for problem in problems:
         own = check.level.less_severe(problem.level)
         level = profile.level_of(check.id, problem.path, own)
@@ -402,7 +402,7 @@ def _set_levels(
 
 
 def _too_large(hidden: NotInspected) -> Problem:
-    """Return a problem for a part that a limit hides: ten million symbols once hid four faults."""
+    """Return a problem for a part beyond a limit: ten million symbols once hid four faults."""
     sentence = f"too large to inspect: {hidden.sentence}; {_RAISE}"
     return Problem(path=hidden.path, sentence=sentence, facts=("too large",))
 
@@ -450,7 +450,7 @@ def _encodable(text: str) -> str:
 
 
 def _texts(finding: Finding) -> Iterator[bool]:
-    """Yield whether each part of a finding has its type, and whether the sentence is not empty."""
+    """Yield whether each part of a finding has the right type, and the sentence has text."""
     if isinstance(finding, str):
         yield bool(finding)
     else:

@@ -1,4 +1,4 @@
-"""One run: the packages that the user named, the expectations of them, and their companions."""
+"""One run: the packages that the user named, what is expected of them, and their companions."""
 
 from __future__ import annotations
 
@@ -144,15 +144,15 @@ def examine(  # noqa: PLR0913 - each is an option of the command, too
     profile: the name of a shipped profile or the path of a TOML file; a `Profile` is taken as it
     is, and its own files of checks are not run. Without it nothing is expected; the current folder
     is not searched. companions: required packages, or folders of packages; ``downloads`` fetches
-    the others. channels: conda channels by name, URL or folder, which provide what a conda package
-    requires. checks: your own, in addition to ours and the profile's. run: install and run the
-    package, with your rights if there is no sandbox. Without it no code of the package runs.
-    python: interpreter for which the package is installed, or that has ``installed:NAME``; by
-    default this one. place: where it runs, as with ``--place``: ``venv``, a fresh environment of
-    python; ``existing:PYTHON`` or ``prefix:PATH``, an environment that has it; ``image:REFERENCE``.
-    configuration: what the package is stated to be, as ``python=3.11`` or ``cuda=12.6``; variables
-    of CI systems are never read here. target: another Python and system for which ``numpy==2.4.6``
-    is chosen, ``cp312-win_amd64``.
+    required packages that were not given. channels: conda channels by name, URL or folder, which
+    provide what a conda package requires. checks: your own, in addition to ours and the profile's.
+    run: install and run the package, with your rights if there is no sandbox. Without it no code of
+    the package runs. python: interpreter for which the package is installed, or that has
+    ``installed:NAME``; by default this one. place: where it runs, as with ``--place``: ``venv``, a
+    fresh environment of python; ``existing:PYTHON`` or ``prefix:PATH``, an environment that has it;
+    ``image:REFERENCE``. configuration: what the package is stated to be, as ``python=3.11`` or
+    ``cuda=12.6``; variables of CI systems are never read here. target: another Python and system
+    for which ``numpy==2.4.6`` is chosen, ``cp312-win_amd64``.
 
     Raises ProfileError for a profile that cannot be followed and for a missing package. A package
     that cannot be read raises when it is judged, or when one of its facts is asked for.
@@ -201,7 +201,8 @@ def _choose_python(name: PlaceName, python: str | os.PathLike[str] | None) -> Pa
     """Return the interpreter of the place. Raises ProfileError if the user named two."""
     if python is not None and name.is_there:
         raise ProfileError(
-            f"{name.label}: this place makes no venv from {python}; give one of the two"
+            f"{name.label}: this place does not create an environment from {python}; give only one "
+            "of the two"
         )
     if not name.is_there:
         return Path(python or sys.executable)

@@ -107,7 +107,7 @@ def _format_accelerator(match: re.Match[str]) -> str:
 
 
 def _put_dot(digits: str) -> str:
-    """Insert the dot into a version of digits: 126 is 12.6, 92 is 9.2; 11 and 12 have none."""
+    """Insert the dot into a version of digits only: 126 is 12.6, 92 is 9.2; 11 and 12 have none."""
     if "." in digits or (len(digits) == 2 and digits.startswith("1")):
         return digits
     return f"{digits[:-1]}.{digits[-1]}"
@@ -701,7 +701,7 @@ def _find_subjects_of(
 
 
 def _fits(stated: StatedClaim, claims: Iterable[StatedClaim]) -> bool | None:
-    """Return whether a file name's claims agree with a statement; None without such a claim."""
+    """Return whether a file name's claims agree with a statement; None if none is about it."""
     values = [each.claim.value for each in claims if each.aspect == stated.aspect]
     return any(agree(stated.aspect, v, stated.claim.value) for v in values) if values else None
 

@@ -178,8 +178,8 @@ _OF_TOOLKITS = {
     "12.7": ("565", "565"),  # a driver without a toolkit; from the manual of PTX
     "12.8": ("570.26", "570.65"),
     "12.9": ("575.51.03", "576.02"),
-    # From this version on, the notes state none for Windows, where the toolkit no longer contains a
-    # driver.
+    # From this version on, the notes state no driver for Windows, where the toolkit no longer
+    # contains one.
     "13.0": ("580.65.06", "580"),
     "13.1": ("590.44.01", "590"),
     "13.2": ("595.45.04", "595"),
@@ -194,7 +194,7 @@ _CUDA_OF_PTX = {
     "6.4": "10.1",
     "6.5": "10.2",
     **{f"7.{minor}": f"11.{minor}" for minor in range(9)},
-    **{f"8.{minor}": f"12.{minor}" for minor in range(6)},  # 8.5 is 12.6's, too
+    **{f"8.{minor}": f"12.{minor}" for minor in range(6)},  # CUDA 12.6 also has 8.5
     **{f"8.{minor}": f"12.{minor + 1}" for minor in range(6, 9)},
     **{f"9.{minor}": f"13.{minor}" for minor in range(6)},
 }
@@ -432,7 +432,7 @@ def _find_copy(item: ObjectFile, drivers: tuple[str, ...]) -> DriverCopy | None:
 
 
 def _read_exports(item: ObjectFile) -> tuple[str, int, int]:
-    """Return the driver library of the exports, and the number of its and other exports."""
+    """Return the driver library with these exports, and the numbers of its and of other exports."""
     try:
         first = min(item.exports.among(_FIRST_CALLS), default="")
         names = item.exports.names if first else frozenset[str]()
@@ -647,7 +647,7 @@ def find_pins(package: Package) -> dict[str, str]:
 def compare_expected(
     known: tuple[LibraryVersions, ...], expected: Mapping[str, str]
 ) -> Iterator[Finding]:
-    """Compare libraries, as loaded or else as installed, with the versions a profile expects."""
+    """Compare loaded libraries, else installed ones, with the versions that a profile expects."""
     by_name = {each.name: each for each in known}
     for name, version in sorted(expected.items()):
         each = by_name.get(name, LibraryVersions(name=name))

@@ -94,7 +94,7 @@ def _read_version(name: re.Match[str]) -> tuple[int, int]:
 def _runs_on_amd(code: str, gpu: str) -> bool:
     """Return whether code runs on a GPU of AMD.
 
-    The code must be for that GPU, for any of its features, or for its family.
+    The code must be for that GPU with the same or any features, or for its family.
     """
     name, plain = code.partition(":")[0], gpu.partition(":")[0]
     return code in (gpu, plain) or re.fullmatch(_GENERIC.get(name, "(?!)"), plain) is not None
@@ -214,7 +214,9 @@ def is_never_linked(group: DeviceContainers) -> bool:
 def find_unlinked_units(
     item: Carrier,
 ) -> Iterator[tuple[DeviceTarget, list[DeviceContainers], list[DeviceContainers]]]:
-    """Find targets that were linked without some of the units, which have no code for them.
+    """Yield targets whose linked code lacks units, as these have no code for the target.
+
+    A unit is the relocatable code of one source file.
 
     Yields the target, the relocatable containers without code for it, and all relocatable
     containers. Units for the device linker only (LTO) do not count, because the linker compiles
@@ -421,7 +423,7 @@ def read_flags(abi: int, flags: int) -> CubinFlags | None:
 # Figures measured by steps on a GPU, and why some figures are missing.
 
 BUILD, VERSIONS = "the question for its build", "versions"
-"""Questions to a package on a GPU before its steps."""
+"""Questions that a package answers on a GPU before its steps run."""
 
 
 def read_figure(report: GpuReport, step: str, name: str) -> float | None:
@@ -458,7 +460,7 @@ def describe_unusable(devices: Iterable[GpuDevice]) -> Iterator[str]:
     """Yield a message for each device that cannot be used."""
     for index, each in enumerate(devices):
         if each.problem:
-            yield f"device {index} ({each.name}) is there and cannot be used: {each.problem}"
+            yield f"device {index} ({each.name}) is present but cannot be used: {each.problem}"
 
 
 def has_failed_before_steps(report: GpuReport) -> bool:

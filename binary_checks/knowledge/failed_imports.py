@@ -115,8 +115,9 @@ def _read_requirements(package: Distribution) -> _Requirements:
 def find_lacking_requirement(step: Step, package: Package) -> str:
     """Return a reason if no Requires-Dist provides a missing module of another project, else "".
 
-    Valid only if all requirements of the package were installed: a module that is still missing is
-    in none of them, whatever their names. Requirements of extras were not installed.
+    The reason is valid only if all requirements of the package were installed: a module that is
+    still missing is in none of them, whatever their names. Requirements of extras were not
+    installed.
     """
     top = step.missing_module
     if not top or "." in top or top in sys.stdlib_module_names:
@@ -215,7 +216,7 @@ def _is_absent(each: LoadedEntryPoint) -> bool:
 
 
 class _Failure:
-    """Decide whose fault it is that an entry point cannot be loaded."""
+    """The facts that decide whose fault it is that an entry point cannot be loaded."""
 
     def __init__(self, package: Distribution, path: str, loaded: LoadedEntryPoints) -> None:
         self._package, self._path, self._loaded = package, path, loaded

@@ -59,7 +59,7 @@ _MICROSOFT = 14
 """Major version of Microsoft's linkers since 2015; MinGW's have 2."""
 
 
-@functools.lru_cache(maxsize=4096)  # the objects of a package need the same few
+@functools.lru_cache(maxsize=4096)  # the objects of a package need the same few libraries
 def is_debug_runtime(name: str) -> bool:
     """Return whether a DLL comes only with Visual Studio."""
     return re.fullmatch(_DEBUG, name.lower()) is not None

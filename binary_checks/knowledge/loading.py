@@ -146,9 +146,9 @@ def find_imported(package: Package, opened_at_import: tuple[str, ...]) -> frozen
 # Turning faults of objects that the package can do without into warnings.
 
 _WINDOWING = re.compile(r"lib(?:X\w+|xcb|xkbcommon|SM|ICE)[-.\w]*\.so")
-"""The libraries of X. A plugin that needs them shows windows; Qt's platforms/libqxcb.so, which
-QtGui opens by a name computed at run time, fails on servers and minimal images: "could not load the
-Qt platform plugin".
+"""The libraries of the X Window System. A plugin that needs them shows windows; Qt's
+platforms/libqxcb.so, which QtGui opens by a name computed at run time, fails on servers and minimal
+images: "could not load the Qt platform plugin".
 """
 
 _CUDA = re.compile(r"lib(?:cu\w+|nv\w+|nccl)\.so")
@@ -159,10 +159,11 @@ def downgrade(finding: Finding, linkage: Linkage | Package, edge: Edge | None = 
     """Return the finding, as a warning if the package can do without the object.
 
     ``edge`` is the unsatisfied need if a library is missing. The level stays if that library was
-    once in the package, or is a library of X. If only the import of the object may fail, missing
-    libraries of other packages become warnings, but other findings do not. A missing library of a
-    framework that the package does not require is a warning for every object. If ``linkage`` is a
-    package, because its loader is not simulated, the finding is returned unchanged.
+    once in the package, or belongs to the X Window System. If only the import of the object may
+    fail, missing libraries of other packages become warnings, but other findings do not. A missing
+    library of a framework that the package does not require is a warning for every object. If
+    ``linkage`` is a package, because its loader is not simulated, the finding is returned
+    unchanged.
     """
     if isinstance(linkage, Package) or not isinstance(finding, Problem):
         return finding

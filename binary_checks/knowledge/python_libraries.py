@@ -27,7 +27,7 @@ _PYTHON = r"(?:lib)?python[23]\.?\d*t?(?:_d)?\.dll|libpypy\d\.\d+-c\.dll|python-
 _STABLE = ("python3.dll", "python3t.dll")
 
 
-@functools.lru_cache(maxsize=4096)  # the objects of a package need the same few
+@functools.lru_cache(maxsize=4096)  # the objects of a package need the same few libraries
 def is_python_dll(name: str) -> bool:
     """Return whether a DLL name is the name of an interpreter.
 

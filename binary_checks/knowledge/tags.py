@@ -636,7 +636,7 @@ def _date(item: MachOFile) -> Iterator[tuple[tuple[int, int], TagReason]]:
                 yield version, TagReason(path=item.path, need=f"{found[0]} of {library}")
 
 
-@functools.lru_cache(maxsize=256)  # the objects of a package need the same few
+@functools.lru_cache(maxsize=256)  # the objects of a package need the same few libraries
 def _newer_exports(library: str) -> tuple[tuple[tuple[int, int], frozenset[str]], ...]:
     known = macos_exports(library, (10, 0)) or {}
     return tuple((first, frozenset(names)) for first, names in known.items() if first)

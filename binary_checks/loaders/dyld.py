@@ -69,7 +69,7 @@ class Dyld:
         self._paths = SearchPaths(self.layout, self.steps)
 
     def begin(self, root: MachOFile) -> SearchPath:
-        """Return the program's directory (``@executable_path``); no package contains Python's."""
+        """Return the program's directory (``@executable_path``); Python's is in no package."""
         programs = root.directory if root.kind is Kind.EXECUTABLE else self.layout.prefix.python
         return self._paths.make((), program=programs)
 
@@ -106,7 +106,7 @@ class Dyld:
         return self._ask_system(name)
 
     def called(self, name: str) -> str:
-        """Return the name; "" for a name relative to a place, which dyld compares only by path."""
+        """Return the name; "" for a name relative to a folder, which dyld compares only by path."""
         return "" if name.startswith(("@loader_path/", "@executable_path/")) else name
 
     def answers_to(self, library: MachOFile, requested: str) -> tuple[str, ...]:
@@ -159,7 +159,7 @@ class Dyld:
     ) -> SearchResult[MachOFile]:
         """Return the result for a name that no package has.
 
-        The library may be Python's, or the system's by an old default.
+        The library may be Python's, or a system library that dyld finds by an old default.
         """
         python = self._python(name)
         if python is not None:

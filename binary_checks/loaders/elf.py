@@ -167,7 +167,7 @@ class ElfLoader:
     def _ask_system(
         self, library: ElfFile, name: str, searched: tuple[str, ...]
     ) -> SearchResult[ElfFile]:
-        """Return the result for a name that no package has, but perhaps the platform or Python."""
+        """Return the result for a name that no package has; the platform or Python may have it."""
         if name in self.target.libraries and not library.no_default_libraries:
             return SearchResult(resolved=f"system:{name}", rule=Rule.SYSTEM, searched=searched)
         if _is_interpreters(name, python_of(library, self.target)):
@@ -282,7 +282,7 @@ def _lacks(provider: _Versions, needs: _Versions, need: NeededVersion) -> bool:
 
 
 def _system_lacks(resolved: str, version: str, target: TargetSystem) -> bool:
-    """Return whether no release of a system library has a version that the policy would allow."""
+    """Return whether a system library lacks, in every release, a version that the policy allows."""
     data = target.library_data.get(resolved.removeprefix("system:"))
     if data is None or not data.versions or version in data.versions:
         return False

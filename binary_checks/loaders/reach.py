@@ -44,7 +44,7 @@ libarcher and libiomp5_db of Intel's OpenMP, libtbbmalloc_proxy of tbb.
 _PLUGINS = frozenset({"plugin", "plugins", "qml"})
 _MOST = 2  # names in a sentence
 UNREACHED = "no import of the package reaches it"
-GOES_ON = "the package goes on without it"
+GOES_ON = "the package continues without it"
 
 
 def find_dispensable_objects(
@@ -157,7 +157,7 @@ def _follow(beginning: Iterable[str], needs: dict[str, set[str]]) -> set[str]:
 def _find_replaced(
     objects: Mapping[str, ObjectFile], linkage: Linkage, code: CodeNames
 ) -> Iterator[tuple[str, str]]:
-    """Yield objects that code names together with another file of that name that lacks nothing.
+    """Yield objects that code names, with a file of the same name that finds all its libraries.
 
     tables tries libblosc2.dll in tables.libs, and the file next to the module, which needs DLLs
     that delvewheel renamed when it repaired the first file. Windows uses the loaded file for all
@@ -186,13 +186,13 @@ def _identify(item: ObjectFile) -> tuple[str, str]:
     return item.file_name.lower(), item.architecture
 
 
-def _find_demanded(package: Package, code: CodeNames, spared: Collection[str]) -> set[str]:
+def _find_demanded(package: Package, code: CodeNames, replaced: Collection[str]) -> set[str]:
     """Return the paths of the objects without which the package fails.
 
-    Code that names an object in ``spared`` does not demand it: a twin works in its place.
+    Code that names an object in ``replaced`` does not need it: another file of its name works.
     """
     objects = [item for item in package.objects if item.kind in _LOADED]
-    known = code.named.difference(spared)
+    known = code.named.difference(replaced)
     begun = {item.path for item in objects if is_extension(item) or item.path in known}
     begun |= set(_find_completed(code))
     offered = {item.path for item in objects if package.layout.inside(item.path) is None}
@@ -229,7 +229,7 @@ def _find_optional(objects: Collection[ObjectFile]) -> Iterator[str]:
 
 
 def _find_opened(objects: dict[str, ObjectFile], demanded: set[str]) -> Iterator[tuple[str, str]]:
-    """Yield objects whose names are strings of objects that must work, with the reason."""
+    """Yield objects that demanded objects name in their strings, with the reason."""
     names = {
         name: item.file_name
         for path, item in objects.items()

@@ -269,7 +269,7 @@ def find_providers(
     missing: tuple[str, ...],
     target: TargetSystem,
 ) -> tuple[Edge, ...]:
-    """Return the edges; unresolved ones with missing requirements that may provide the library."""
+    """Return the edges, with missing requirements that may provide unresolved libraries."""
     if all(map(_is_settled, edges)):
         return edges
     if package.claims.partial:
@@ -663,7 +663,7 @@ def _may_load(edge: Edge, words: LoadingWords) -> bool:
 
 
 def leave_open(linkage: Linkage, doubtful: frozenset[str]) -> Linkage:
-    """Return the linkage in which libraries that only own code may load are not found."""
+    """Return the linkage, with libraries that only the package's own code may load as not found."""
     return replace(linkage, edges=tuple(_leave_open(edge, doubtful) for edge in linkage.edges))
 
 

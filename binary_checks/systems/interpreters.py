@@ -23,7 +23,7 @@ _NOT_ON_WINDOWS = frozenset(
 """Functions of the stable ABI that python3.dll lacks, because Windows has no fork."""
 _FIRST_FREE_THREADED = (3, 13)
 _NOT_IN_32_BITS = "vcruntime140_1.dll"
-"""Unwinds the stack by tables, which x86 does not have: no 32-bit Python contains this DLL."""
+"""A DLL that unwinds the stack by tables, which x86 does not have: no 32-bit Python contains it."""
 
 
 def interpreter_library(version: Version | None, *, free_threaded: bool) -> str:

@@ -78,7 +78,7 @@ def of_need(edge: Edge, known: Known, layout: Layout) -> str:
 
 
 def of_missing_file(path: str, known: Known, layout: Layout) -> str:
-    """Return why a file is missing that RECORD lists; its place counts from the prefix."""
+    """Return the cause for a missing file that RECORD lists; ``path`` is relative to the prefix."""
     folder, _, name = path.rpartition("/")
     return _find_missing_folder((folder,), known, layout) or of_library(name)
 
@@ -90,7 +90,7 @@ def _find_missing_folder(folders: tuple[str, ...], known: Known, layout: Layout)
 
 @lru_cache(maxsize=1024)
 def _find_grafted(folders: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the folders that repair tools make; thousands of needs may search the same."""
+    """Return the folders that repair tools create; cached, as thousands of needs share them."""
     return tuple(each for each in folders if each.endswith(_GRAFTED))
 
 
@@ -136,10 +136,10 @@ def read_refusal(message: str) -> str:
 
 
 def name_end(step: Step) -> str:
-    """Return the name of what a step failed for, whatever words surround it.
+    """Return the name of what a step failed for, whatever its message says about it.
 
-    That is the module, file, library or symbol that was not found; without one, the class of the
-    exception, and without that the kind of ending, as ``crashed``.
+    It is the name of the module, file, library or symbol that was not found; else the class of the
+    exception; else the kind of ending, such as ``crashed``.
     """
     if lacking := step.missing_module or step.missing_file or step.broken_file:
         return lacking
@@ -266,7 +266,7 @@ def _join_parts(*parts: str) -> str:
 
 
 def summarise_gap(not_inspected: tuple[NotInspected, ...]) -> str:
-    """Return in one line what a check that ran could not see; "" if it saw everything."""
+    """Return one line on what a check could not inspect; "" if it inspected everything."""
     if not not_inspected:
         return ""
     first = not_inspected[0]

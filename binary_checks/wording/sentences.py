@@ -103,7 +103,7 @@ def remove_need(name: str) -> str:
 def add_to_search_path(folder: str, path: str, needed: str, form: str) -> str:
     """Return the command that adds a folder to an object's search path; "" if none does.
 
-    Both paths count from the prefix.
+    Both paths are relative to the prefix.
     """
     way = posixpath.relpath(folder or ".", posixpath.dirname(path) or ".")
     if form == Format.ELF:
@@ -160,7 +160,7 @@ def owners(package: Package) -> Owners:
 
 
 def is_executable(edge: Edge, found: Owners) -> bool:
-    """Whether the object is a program: nothing can have been loaded before it."""
+    """Whether the object with the need is a program, before which nothing can have been loaded."""
     owner = found.get((edge.path, edge.architecture))
     return owner is not None and owner.kind is Kind.EXECUTABLE
 
@@ -206,7 +206,7 @@ def format_empty_elements(library: ObjectFile) -> str:
 def report_missing_libraries(
     edges: Sequence[Edge], linkage: Linkage, searched: str, cause: str
 ) -> Finding:
-    """Report libraries that no known place provides, unless a required wheel may.
+    """Report libraries that no known place provides, unless a required wheel may provide them.
 
     ``edges`` are needs of one object with the same cause; a need that has a special sentence comes
     alone.
@@ -258,7 +258,7 @@ def name_needed(edges: Iterable[Edge]) -> str:
 
 
 def name_places(edges: Iterable[Edge], linkage: Linkage) -> str:
-    """Return where the needed libraries lie, each place once, though no search path leads there."""
+    """Return the places of needed libraries to which no search path leads, each place once."""
     places = (linkage.show(edge.resolved or edge.elsewhere[0]) for edge in edges)
     return name_first(tuple(dict.fromkeys(places)), _MOST_NEEDED)
 
@@ -279,7 +279,7 @@ def format_found_by_load_order(edges: Sequence[Edge], linkage: Linkage, searched
 
 
 def format_own_loading(edge: Edge, linkage: Linkage) -> str:
-    """Return a clause that the package's own code may load the library; "" if irrelevant."""
+    """Return a clause saying that the package's own code may load the library; "" if irrelevant."""
     code, find_dispensable = linkage.loading_code, linkage.find_dispensable(edge.path)
     if not code or (find_dispensable is not None and find_dispensable.complete):
         return ""
@@ -362,7 +362,7 @@ def format_undefined_symbols(
     if first.provider:
         if first.provider.startswith(_SYSTEM):
             name = first.provider.removeprefix(_SYSTEM)
-            return f"{sentence}{name} never had {them} in that version; rebuild it"
+            return f"{sentence}{name} never had {them} in that version; rebuild this file"
         advice = "bundle the library that it was linked with"
         return f"{sentence}{show(first.provider)} has {them} in another version only; {advice}"
     if first.other_abi:
@@ -375,7 +375,9 @@ def format_undefined_symbols(
     if not first.elsewhere:
         lacks = f"nothing that {who} loads defines {them}; link it with the library that does"
         if given:
-            lacks = f"the {given} that was given does not have {them}; build it for that one"
+            lacks = (
+                f"the {given} that was given does not have {them}; build this file for that {given}"
+            )
         return f"{sentence}{lacks}"
     other = show(first.elsewhere)
     if expected:
@@ -384,7 +386,7 @@ def format_undefined_symbols(
 
 
 def format_symbols_of_requirements(items: list[UnresolvedSymbol], linkage: Linkage) -> str:
-    """Return the sentence for symbols that a required package may define; it was not given."""
+    """Return the sentence for symbols that a required package, which was not given, may define."""
     names = list_symbols([item.name for item in items])
     whose = name_first(linkage.requirements)
     return (
@@ -407,7 +409,7 @@ def list_symbols(names: list[str], most: int = 3) -> str:
     return name_first([*shown, *names[most:]], most)
 
 
-# What a step of a probe left behind: how it ended, what it found, which lines of stderr count.
+# The results of a probe's step: how it ended, what it found, and which lines of stderr count.
 
 # What the loader, the C library or the interpreter itself writes when something is badly wrong. A
 # package's own "cannot open shared object file" is not such a text: optional plug-ins print it.
@@ -467,7 +469,7 @@ def find_gil_modules(stderr: str) -> tuple[str, ...]:
 
 
 def find_unfinished(steps: Iterable[Step]) -> Iterator[NotInspected]:
-    """Report imports that failed: what an import does after it succeeds was not seen for them."""
+    """Report imports that failed: it is unknown what they would do after they succeed."""
     for step in steps:
         if step.outcome is not Ending.OK and not step.finished:
             yield NotInspected(sentence=f"import {step.name} did not succeed")
@@ -481,7 +483,7 @@ def find_untried(report: ImportReport) -> Iterator[NotInspected]:
 
 
 def find_remark(stderr: str) -> str:
-    """Return the last line that no check counts, and the number of other such lines; "" if none.
+    """Return the last line of stderr that no check judges, and the number of others; "" if none.
 
     An indented line belongs to the line above it: Python shows source below a warning.
     """
@@ -607,7 +609,7 @@ def _list_origin(provenance: Provenance) -> Iterator[str]:
         checked = "" if provenance.sha256 else ", which nobody states"
         yield f"sha256 {provenance.sha256_taken}{checked}"
     elif provenance.sha256:
-        yield f"not downloaded, sha256 {provenance.sha256} by the index"
+        yield f"not downloaded, the index states sha256 {provenance.sha256}"
     if provenance.metadata in ("PEP 658", "ranges"):
         yield f"metadata by {provenance.metadata}"
     if provenance.attestation:

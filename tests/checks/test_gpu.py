@@ -121,7 +121,7 @@ def test_a_device_that_cannot_be_used_is_a_gap_and_expected_of_no_package() -> N
     assert list(gpu_left_out(replace(measured("every_device", devices=1), host=host))) == []
     (line,) = (each for each in gpu_work_fails(report(host=host)) if "device 1" in str(each))
     assert line == NotInspected(
-        sentence="device 1 (NVIDIA H200) is there and cannot be used: "
+        sentence="device 1 (NVIDIA H200) is present but cannot be used: "
         "its context gives CUDA_ERROR_DEVICE_UNAVAILABLE (46)",
         by_host=True,
     )

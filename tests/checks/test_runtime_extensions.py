@@ -118,7 +118,7 @@ def test_what_a_library_of_a_requirement_needs_is_promised_too() -> None:
 def test_a_module_that_the_package_can_do_without_warns_where_it_does_not_load() -> None:
     """numba's tbbpool loads where libtbb happens to be."""
     without = (
-        DispensableObject(path=PATH, reason="the package goes on without it", complete=False),
+        DispensableObject(path=PATH, reason="the package continues without it", complete=False),
     )
     linkage = needing("libtbb.so.12", None, dispensable=without)
     (found,) = judge(refused("libtbb.so.12"), linkage=linkage)

@@ -95,7 +95,7 @@ def test_a_library_that_is_in_it_where_no_search_leads_is_not_said_to_be_missing
     )
     assert found == [
         "break unresolved-libraries: demo/libdemo.so: needs libx.so.1, "
-        "which is in it, but no search path leads there"
+        "which is in the package, but no search path leads there"
     ]
 
 

@@ -217,7 +217,7 @@ def test_with_torch_alone_its_symbols_are_judged_without_cuda_s_wheels(
     lines = judge_lines(extension(tmp_path / "dist", requires=requires), cuda_torch(tmp_path))
     assert [line for line in lines if "_native" in line and "has 1 undefined" in line] == [
         f"{NATIVE}: has 1 undefined symbol (_ZN3c104lostEv): the torch that was "
-        "given does not have it; build it for that one"
+        "given does not have it; build this file for that torch"
     ]
     assert ": 2 undefined symbols of 2 files could not be looked up: " in "".join(
         line for line in lines if "could not" in line

@@ -55,7 +55,7 @@ def test_what_code_opens_is_reached_and_what_only_tests_name_is_not(tmp_path: Pa
 
 def test_an_extension_module_may_be_tried(tmp_path: Path) -> None:
     code = "try:\n    from demo import _native\nexcept ImportError:\n    pass\n"
-    reason = "the package goes on without it"
+    reason = "the package continues without it"
     assert idle(build(tmp_path, code, "libtbb.so.12")).get(MODULE) == reason
     assert MODULE not in idle(build(tmp_path / "b", code, "libc.so.6"))
     assert MODULE not in idle(build(tmp_path / "c", "import demo._native", "libtbb.so.12"))

@@ -166,7 +166,7 @@ def test_so_may_a_plugin_that_code_names_to_such_a_program() -> None:
 def test_a_module_whose_import_may_fail_may_lack_what_was_never_in_the_package() -> None:
     core = library("demo/_core.abi3.so", exports=symbols("PyInit__core"))
     found = idle(MODULE, core, tried=(MODULE.path,))
-    assert found == {MODULE.path: "the package goes on without it"}
+    assert found == {MODULE.path: "the package continues without it"}
 
 
 def test_a_package_cannot_do_without_its_only_module_though_its_import_may_fail() -> None:

@@ -190,7 +190,7 @@ def test_one_device_of_several_that_is_broken_is_the_hosts_fault(
     assert result.ret == TRY_AGAIN
     assert result.parseoutcomes()["errors"] == 1
     result.stdout.fnmatch_lines(
-        ["error: device 1 (NVIDIA H200) is there and cannot be used: its context gives *(214)*"]
+        ["error: device 1 (NVIDIA H200) is present but cannot be used: its context gives *(214)*"]
     )
     wrong.append((["svd"], {"state": "finished", "unavailable": "no LAPACK here"}))
     monkeypatch.setenv("WRONG", json.dumps(wrong))

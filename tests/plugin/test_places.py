@@ -140,7 +140,7 @@ def test_a_place_of_the_api_is_spelled_as_the_option_is(tmp_path: Path) -> None:
         Path(sys.executable),
     )
     with (
-        pytest.raises(ProfileError, match="makes no venv from python3"),
+        pytest.raises(ProfileError, match="does not create an environment from python3"),
         examine(wheel, place="prefix:/usr", python="python3"),
     ):
         pass

@@ -70,7 +70,7 @@ LOST = replace(FINE, problem="cuInit gives 999", devices=())
         (replace(LOST, library="site-packages/demo/libcuda.so.1"), ""),  # the package's own
         (
             replace(FINE, devices=(FREE, replace(FREE, problem="it is busy"))),
-            "device 1 (H200) is there and cannot be used: it is busy",
+            "device 1 (H200) is present but cannot be used: it is busy",
         ),
         (replace(FINE, devices=(FREE,)), "the NVIDIA driver finds 1 of 2 GPUs"),
         (

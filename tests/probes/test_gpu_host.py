@@ -143,9 +143,9 @@ def test_after_two_devices_that_hang_no_other_is_waited_for(
 def test_a_host_whose_devices_all_give_no_context_is_told_with_each(tmp_path: Path) -> None:
     host = describe_host(make_driver(tmp_path, context="return device ? 214 : 46;"))
     assert host.problem == (
-        "device 0 (NVIDIA H200) is there and cannot be used: "
+        "device 0 (NVIDIA H200) is present but cannot be used: "
         "its context gives CUDA_ERROR_OF_TEST (46); "
-        "device 1 (NVIDIA H200) is there and cannot be used: "
+        "device 1 (NVIDIA H200) is present but cannot be used: "
         "its context gives CUDA_ERROR_OF_TEST (214)"
     )
 
