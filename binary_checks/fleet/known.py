@@ -367,9 +367,9 @@ def lint_list(listed: KnownList, rules: LintRules) -> Iterator[tuple[int | None,
 
 def _lint_head(listed: KnownList, rules: LintRules) -> Iterator[str]:
     if not listed.issued:
-        yield "no issued: replacing the list by an older one would not be noticed"
+        yield "'issued' is missing: nobody would notice if an older list replaced this one"
     if not listed.valid_until:
-        yield "no valid_until: a copy of the list cannot be used while its server is down"
+        yield "'valid_until' is missing: a copy of the list cannot be used while its server is down"
     if fault := listed.find_fault(rules.now):
         yield fault
 
@@ -429,13 +429,13 @@ def _find_shadowed(entries: Sequence[KnownProblem]) -> Iterator[tuple[int | None
         if left < 0:
             yield (
                 None,
-                f"too many entries: redundant ones were only looked for before entry {number:,}",
+                f"too many entries: only those before entry {number:,} were compared",
             )
             return
         found = next((each for each in likely if _shadows(entries, each, number)), None)
         if found is not None:
             same = _accepts_all_of(entry, entries[found])
-            said = "says the same" if same else "accepts every problem of this entry"
+            said = "accepts the same problems" if same else "accepts all problems of this entry"
             yield number, f"entry {found} {said}: remove one"
 
 

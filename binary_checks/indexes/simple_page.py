@@ -170,7 +170,9 @@ def _read_json(answer: WebAnswer, index: str, serial: str) -> Iterator[ListedFil
 
 def _require_version(version: str, where: str) -> None:
     if version.strip().partition(".")[0] != "1":
-        raise GatherError(f"{where}: the API of an index in version {version!r:.20}, not 1")
+        raise GatherError(
+            f"{where}: version {version!r:.20} of the index API; only version 1 is supported"
+        )
 
 
 def _read_row(base: str, row: Mapping[str, Any], index: str, serial: str) -> ListedFile | None:

@@ -310,7 +310,9 @@ class Reply:
         Raises Transient if the body is cut off, GatherError if it is too long.
         """
         if self.length is not None and self.length > most:
-            raise GatherError(f"{show(self.url)}: {self.length:,} bytes, of at most {most:,}")
+            raise GatherError(
+                f"{show(self.url)}: {self.length:,} bytes; at most {most:,} are allowed"
+            )
         started, seen, marked = time.monotonic(), 0, 0
         while True:
             piece = self._next()

@@ -77,7 +77,7 @@ def take_results(
         for verdict in found:
             artifact = find_artifact(store, verdict.sha256)
             if artifact is None:
-                said = f"{store.url} does not keep these bytes ({verdict.sha256}): push them first"
+                said = f"{store.url} does not contain this file ({verdict.sha256}): push it first"
                 refusals.append(f"{path}: {verdict.file_name}: {said}")
             elif renamed := _find_other_name(store, verdict, artifact):
                 refusals.append(f"{path}: {renamed}")
@@ -149,7 +149,7 @@ def _find_other_name(store: Store, verdict: PackageVerdict, artifact: Artifact) 
     if verdict.file_name == artifact.file_name:
         return ""
     return (
-        f"{verdict.file_name}: {store.url} keeps these bytes as {artifact.file_name}: judge them "
+        f"{verdict.file_name}: {store.url} stores this file as {artifact.file_name}: judge it "
         "under that name"
     )
 

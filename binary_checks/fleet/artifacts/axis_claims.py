@@ -91,7 +91,7 @@ def read_by_hand(texts: Sequence[str], names: Sequence[str] = FILE_AXES) -> dict
             raise ProfileError(f"{where}: not AXIS=VALUE, AXIS of {', '.join(names)}")
         if axis in found and found[axis] != value:
             raise ProfileError(
-                f"{where}: {axis}={found[axis]} is given, too, but an axis has one value"
+                f"{where}: {axis}={found[axis]} is given, too, but an axis has only one value"
             )
         found[axis] = require_value(axis, value, where)
     return found
@@ -240,7 +240,7 @@ def _read_promises(
         told = ", ".join(each.name for each in pythons[:3])
         yield "python", AxisValue(format_pythons(pythons), f"the tag {told}")
     elif isinstance(package, CondaPackage) and not pythons:
-        yield "python", AxisValue(ANY, "it depends on no Python")
+        yield "python", AxisValue(ANY, "it does not depend on Python")
 
 
 def format_pythons(pythons: Iterable[PythonClaim]) -> str:
@@ -297,8 +297,7 @@ def _set(file_name: str, axis: str, text: str, known: AxisValue | None) -> AxisV
         return AxisValue(text, known.evidence)
     if not is_compatible(axis, text, known.value):
         raise ArtifactRefusedError(
-            f"{file_name}: {axis}: {known.evidence} says {known.value}, but it is {BY_HAND} to "
-            f"{text}"
+            f"{file_name}: {axis}: {text} is {BY_HAND}, but {known.evidence} says {known.value}"
         )
     return AxisValue(text, f"{BY_HAND}; {known.evidence} says {known.value}")
 
@@ -346,7 +345,7 @@ def find_contradiction_in_name(artifact: Artifact) -> str:
             each in known or is_compatible(axis, each, ", ".join(known)) for each in _split(value)
         ):
             said = f"{axis} {value}" if value else f"no {axis}"
-            return f"artifact.json says {said}, but its name {', '.join(known)}"
+            return f"artifact.json says {said}, but its file name says {', '.join(known)}"
     return ""
 
 

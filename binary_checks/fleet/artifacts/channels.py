@@ -73,8 +73,8 @@ def _require_same_bytes(store: Store, channel: str, artifact: Artifact) -> None:
     if content is not None and (found := _read_member(store, name, content)) != artifact.sha256:
         raise ArtifactRefusedError(
             f"{artifact.file_name}: the channel {channel} has other bytes under that name: "
-            f"sha256 {found}, and these are {artifact.sha256}; a rebuilt file needs a version or a "
-            "build number of its own"
+            f"sha256 {found}, but this file has {artifact.sha256}; a rebuilt file needs a new "
+            "version or build number"
         )
 
 
@@ -145,7 +145,7 @@ def _make_member(store: Store, stored: Stored, content: bytes) -> ChannelMember:
 def _read_member(store: Store, name: str, content: bytes) -> str:
     found = _CONTENT.fullmatch(content)
     if found is None:
-        raise RecordError(f"{store.url}: {name}: does not state which package it contains")
+        raise RecordError(f"{store.url}: {name}: it does not state the SHA-256 of its package")
     return found[1].decode("ascii")
 
 

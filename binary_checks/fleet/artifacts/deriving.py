@@ -294,7 +294,7 @@ def _run(subject: Path, name: str, document: Path, timeout: float) -> None:
             _limit(process.pid)
             status = process.wait(timeout)
         except subprocess.TimeoutExpired:
-            raise GatherError(f"{name}: not read within {timeout:g} s") from None
+            raise GatherError(f"{name}: reading it takes longer than {timeout:g} s") from None
         finally:
             _end(process)
     if status:

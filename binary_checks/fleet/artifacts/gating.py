@@ -124,7 +124,7 @@ def _find_doubts(
         )
     if len(kept.signers) < gate.threshold:
         found = _count(len(kept.signers), "trusted signature")
-        yield f"{found}, and {gate.threshold} wanted", _SIGN
+        yield f"{found}, but the gate requires {gate.threshold}", _SIGN
 
 
 _AGAIN = "judge it again"
@@ -166,7 +166,7 @@ class _GateEvaluation:
         gate, verdict = self._gate, kept.verdict
         yield from _find_doubts(gate, self._artifact, kept, self._now)
         if gate.profile and gate.profile not in (verdict.profile, verdict.profile_sha256):
-            yield f"it used the profile {verdict.profile}, and not {gate.profile}", _AGAIN
+            yield f"it used the profile {verdict.profile} instead of {gate.profile}", _AGAIN
         wanted = gate.known_problems_sha256
         if wanted and wanted != verdict.known_problems_sha256:
             yield "it used another list of known problems", _AGAIN
@@ -213,7 +213,7 @@ class _GateEvaluation:
             self._refuse(where, f"the verdict of {told} is older than {limit}", _AGAIN)
         if verdict.word not in self._gate.accept and not self._waives_all(verdict):
             advice = (
-                "no gate admits a file that cannot be judged"
+                "no gate accepts a file that cannot be judged"
                 if verdict.unjudged
                 else "fix the package, or waive the check"
             )

@@ -192,14 +192,17 @@ class _PolicyReader:
         """Raise ProfileError for conditions that no file can meet, or that every file meets."""
         if "families" in table:
             if not table["families"]:
-                raise ProfileError(f"{where}: families: without any, everything would pass")
+                raise ProfileError(
+                    f"{where}: families: name at least one; otherwise every file would pass"
+                )
             reject_unknown(table["families"], self._families, f"{where}: families", "family")
         words = {word: word for word in GOOD_WORDS}
         if "accept" in table:
             reject_unknown(table["accept"], words, f"{where}: accept", "verdict")
             if "passed" not in table["accept"]:
                 raise ProfileError(
-                    f"{where}: accept: without 'passed', packages without problems are refused"
+                    f"{where}: accept: add 'passed'; otherwise packages without problems are "
+                    "refused"
                 )
         if "max_age" in table and not 0 < table["max_age"] <= MOST_DAYS:
             reason = (
@@ -224,7 +227,9 @@ class _PolicyReader:
         )
         threshold = table.get("threshold", 1)
         if not found:
-            raise ProfileError(f"{where}: signed without [[keys]]: nothing could pass")
+            raise ProfileError(
+                f"{where}: signatures are required, but there are no [[keys]]: no file could pass"
+            )
         if not 0 < threshold <= len(found):
             there = f"there {'is 1 key' if len(found) == 1 else f'are {len(found)} keys'}"
             raise ProfileError(f"{where}: threshold: {threshold}, and {there}")
@@ -273,7 +278,9 @@ def _require_text(table: Mapping[str, Any], name: str, where: str) -> str:
 def _require_sources(table: Mapping[str, Any], channel: str, where: str) -> tuple[str, ...]:
     sources: tuple[str, ...] = table.get("from", ())
     if "from" in table and not set(sources) - {channel}:
-        raise ProfileError(f"{where}: from: without another channel nothing can be promoted")
+        raise ProfileError(
+            f"{where}: from: name another channel; otherwise nothing can be promoted"
+        )
     return sources
 
 
@@ -286,7 +293,7 @@ def _require_places(places: Iterable[str], families: Iterable[str], where: str) 
             raise ProfileError(f"{where}: places: {error}") from None
         if not set(families) & set(PLACED_FAMILIES):
             known = ", ".join(PLACED_FAMILIES)
-            fault = f"{each}, and none of the families runs the package there ({known})"
+            fault = f"{each}: none of the families runs the package there; add one of: {known}"
             raise ProfileError(f"{where}: places: {fault}")
 
 

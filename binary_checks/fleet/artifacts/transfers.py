@@ -144,11 +144,11 @@ def read_host_system() -> AxisValue:
     """Return the system of this host, used for files that do not state their own."""
     system = {"Linux": "linux", "Darwin": "macos", "Windows": "windows"}.get(platform.system(), "")
     if system != "linux":
-        return AxisValue(system, "it was pushed from there")
+        return AxisValue(system, "the system of the host that pushed it")
     try:
         said = platform.freedesktop_os_release()
     except OSError:
-        return AxisValue(system, "it was pushed from there")
+        return AxisValue(system, "the system of the host that pushed it")
     name = f"{said.get('ID', 'linux')} {said.get('VERSION_ID', '')}".strip()
     value = "musllinux" if said.get("ID") == "alpine" else system
     return AxisValue(value, f"os-release of the host that pushed it: {cut(one_line(name), 80)}")
@@ -178,8 +178,8 @@ def _remark(kept: Artifact, pushed: Artifact, statement: Statement) -> Iterator[
             if claim.by_absence:
                 yield f"its variant is {pushed.variant} ({evidence}), but {claim.evidence}"
     if kept.commit != pushed.commit:
-        now = f"although the same bytes were now built from {pushed.commit}"
-        yield f"stored as built from {kept.commit}, {now}"
+        now = f"this push states {pushed.commit} for the same bytes"
+        yield f"the store still names the commit {kept.commit}, although {now}"
 
 
 # Pulling artifacts into a folder: each file completely or not at all, verified by its hash.
@@ -246,7 +246,7 @@ def _is_there(folder: Path, file: PulledFile) -> bool:
     with contextlib.suppress(ProfileError):
         if not path.is_symlink() and hash_file(path).sha256 == file.sha256:
             return True
-    raise ArtifactRefusedError(f"{path}: another file is there and is not overwritten")
+    raise ArtifactRefusedError(f"{path}: another file exists there, and is not overwritten")
 
 
 def _place(folder: Path, below: str) -> Path:

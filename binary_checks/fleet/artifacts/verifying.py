@@ -193,7 +193,7 @@ class _ChannelVerifier:
                 raise RecordError(f"{named}: {reason}")
         self._require_passes(gate, artifact, record, "its gate refuses it", recorded=True)
         if self._own and self._own.digest != record.gate and not promoters:
-            refusal = "it was admitted by another policy, and yours refuses it"
+            refusal = "another policy let it in, and yours refuses it"
             self._require_passes(self._own, artifact, record, refusal, recorded=False)
 
     def _read_gate(self, record: Promotion) -> Gate:

@@ -123,7 +123,7 @@ def _read_rule(row: object, where: str) -> CauseRule:
     for source in values.get("reads", ()):
         _require(source, (REASON, LOG), f"{where}: reads")
     if values.get("reads") == ():
-        raise ProfileError(f"{where}: reads: it is empty")
+        raise ProfileError(f"{where}: reads: the list is empty")
     try:
         values["patterns"] = tuple(map(compile_pattern, values["patterns"]))
     except SlowPattern as error:

@@ -351,7 +351,7 @@ def _read_source(name: str, row: object, where: str) -> CellSource:
     said = {key: convert(row[key], _KEYS[key], f"{where}: {key}") for key in row}
     given = [key for key in _PLACES if key in said]
     if len(given) > 1:
-        raise ProfileError(f"{where}: {given[0]} and {given[1]}: name one of them")
+        raise ProfileError(f"{where}: {given[0]} and {given[1]}: give only one of them")
     for key in given:
         require_public(said[key], f"{where}: {key}")
         _require_template(said[key], f"{where}: {key}")
@@ -395,7 +395,7 @@ def require_source(cell: Cell, sources: Mapping[str, CellSource], where: str) ->
     for key in _PLACES:
         fill(getattr(source, key), cell, f"{where}: sources.{source.name}: {key}")
     if cell.kind == "conda" and not (source.conda or source.folder or source.url):
-        raise ProfileError(f"{where}: kind is 'conda', but its source is no conda channel")
+        raise ProfileError(f"{where}: kind is 'conda', but its source is not a conda channel")
     if cell.kind != "conda" and source.conda:
         raise ProfileError(f"{where}: kind is {cell.kind!r}, but its source is a conda channel")
     if cell.kind == "libtorch" and not (source.url or source.folder):

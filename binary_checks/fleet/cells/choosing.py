@@ -269,6 +269,8 @@ def choose_cells(
     if where and not found:
         raise ProfileError(f"--where {where!r:.200} matches no cell")
     if found and not (found := once.narrow(found, of=cells)):
-        raise ProfileError(f"{once.only[0][0]} leaves none of the cells of --cell and --where")
+        raise ProfileError(
+            f"{once.only[0][0]} matches none of the cells that --cell and --where choose"
+        )
     chosen = once.extend(choose_tier(found, once.tier), cells)
     return shard(chosen, part) if part else chosen

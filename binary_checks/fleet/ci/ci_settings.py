@@ -250,7 +250,7 @@ def _read_when(row: Mapping[str, Any], where: str) -> CellCondition | None:
     for key in ("runner", "python"):
         if key in row:
             raise ProfileError(
-                f"{where}: {key} and 'when' exclude each other: each cell has its own"
+                f"{where}: {key} and 'when' exclude each other: each cell has its own {key}"
             )
     return read_condition(convert(row["when"], str, f"{where}: when"), f"{where}: when")
 
@@ -412,7 +412,7 @@ def read_ci(matrix: Matrix) -> CiSettings:
     source = matrix.sources.get(settings.published, PIPS_INDEX)
     if settings.published and not settings.policy and not source.gate:
         raise ProfileError(
-            f"{where}: published without policy: give policy = FILE, or "
+            f"{where}: 'published' is set, but there is no policy: give policy = FILE, or "
             f"[sources.{settings.published}] with gate = FILE"
         )
     return settings
@@ -467,11 +467,13 @@ def _require_consistent(settings: CiSettings, where: str) -> None:
     ]
     for has, needs in lacking:
         if getattr(settings, has) and not getattr(settings, needs):
-            raise ProfileError(f"{where}: {has} without {needs}, which it needs")
+            raise ProfileError(
+                f"{where}: {has!r} is set, but {needs!r}, which it needs, is missing"
+            )
     if settings.built and settings.built == settings.published:
         raise ProfileError(
             f"{where}: built and published are one channel, {settings.built!r:.40}; name a "
-            "separate channel for builds, of which the policy admits some to the published one"
+            "separate channel for builds; the policy decides which of them are published"
         )
 
 
@@ -487,8 +489,9 @@ def _require_texts(settings: CiSettings, where: str) -> None:
     for text in settings.install:
         if "://" in text and not _PINNED.search(text):
             raise ProfileError(
-                f"{where}: install: {text!r:.120} could change, in jobs that have "
-                "secrets; append #sha256=HASH of the wheel, or name a git repository as .git@COMMIT"
+                f"{where}: install: the file at {text!r:.120} could change, and the jobs that "
+                "install it have secrets; append #sha256=HASH of the wheel, or name a git "
+                "repository as .git@COMMIT"
             )
     listed += [
         *lines,

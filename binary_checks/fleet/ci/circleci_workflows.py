@@ -144,7 +144,8 @@ def list_jobs(jobs: ChosenJobs) -> str:
     if len(text.encode()) > _LARGEST:
         raise ProfileError(
             f"{jobs.pipeline.source}: ci: circleci: {len(jobs.cells):,} cells come to "
-            f"{len(text) / 1e6:.1f} MB, but CircleCI accepts {_LARGEST / 1e6:.0f}; narrow it"
+            f"{len(text) / 1e6:.1f} MB, but CircleCI accepts {_LARGEST / 1e6:.0f}; choose fewer "
+            "cells"
         )
     return text
 

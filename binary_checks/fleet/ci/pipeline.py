@@ -188,8 +188,8 @@ def _list_lost(settings: CiSettings, source: str) -> Iterator[str]:
     """Yield a warning if builds are not stored although there is a store."""
     if settings.build and settings.store and not settings.built:
         yield (
-            f"{source}: ci: build and store without built: builds are tested but not stored; "
-            "built = CHANNEL stores them"
+            f"{source}: ci: 'built' is missing: builds are tested, but not stored; built = CHANNEL "
+            "stores them"
         )
 
 
@@ -200,7 +200,7 @@ def _find_source(matrix: Matrix, folder: Path) -> str:
         return path.relative_to(folder.absolute()).as_posix()
     except ValueError:
         raise ProfileError(
-            f"{matrix.source}: not below {folder}, in which its jobs begin; see --folder"
+            f"{matrix.source}: not below {folder}, the folder in which jobs begin; see --folder"
         ) from None
 
 
@@ -367,7 +367,7 @@ def require_rows(rows: Sequence[object], system: str, what: str) -> None:
     if len(rows) > MOST_ROWS:
         raise ProfileError(
             f"cells --ci {system}: {len(rows):,} jobs of {what}, but {system} allows "
-            f"{MOST_ROWS}; narrow it"
+            f"{MOST_ROWS}; choose fewer cells"
         )
 
 

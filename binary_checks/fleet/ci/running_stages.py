@@ -71,7 +71,7 @@ class StageRun:
         if stage in NIGHT:
             return self._run_night(stage, ids)
         if len(ids) != 1:
-            raise ProfileError(f"ci stage {stage}: it takes one cell, and not {len(ids)}")
+            raise ProfileError(f"ci stage {stage}: give one cell instead of {len(ids)}")
         known = {cell.id: cell for cell in self.matrix.product}
         if ids[0] not in known:
             raise ProfileError(f"ci stage {stage}: {self.matrix.source} has no cell {ids[0]:.200}")
@@ -97,7 +97,7 @@ class StageRun:
             [shell, *options, "-c", script], environment, timeout=self.settings.build_timeout
         )
         if status == 0 and not _list_dist():
-            self.complain("ci stage build: it wrote nothing to dist/")
+            self.complain("ci stage build: the build wrote nothing to dist/")
             return PROBLEMS
         return status and PROBLEMS
 

@@ -147,7 +147,9 @@ def _require_workers(client: Client, address: str, store: str) -> None:
         where = f"dask:{address}: worker {worker}"
         if not isinstance(state, WorkerState):
             said = f"{type(state).__name__}: {state}"
-            raise GatherError(f"{where}: binary-checks[dask,fleet] does not run there: {said}")
+            raise GatherError(
+                f"{where}: binary-checks[dask,fleet] cannot run on this worker: {said}"
+            )
         if state.version != __version__:
             raise GatherError(f"{where}: it has binary_checks {state.version}, not {__version__}")
         if state.complaint:

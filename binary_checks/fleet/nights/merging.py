@@ -142,8 +142,8 @@ def _has_plan(
         complaints.append(f"{other.url}: no results of the night {night}")
     elif theirs != planned:
         raise StoreError(
-            f"{other.url}: {plan_name(night)}: is not the plan of {store.url}: its results may be "
-            "for other bytes; give all jobs of a night the same plan"
+            f"{other.url}: {plan_name(night)}: this plan differs from that of {store.url}, so that "
+            "results may be for other bytes; give all jobs of a night the same plan"
         )
     return theirs is not None
 

@@ -300,7 +300,7 @@ def _compare(planned: PlannedCell, now: PlannedCell) -> str:
         return f"could not be asked again: {now.reason}"
     serials = _format_serials(planned, now)
     if now.state is CellState.MISSING:
-        gone = f"{planned.file_name or 'the former file'} is no longer there"
+        gone = f"{planned.file_name or 'the former file'} is no longer published"
         return f"{gone}{serials}: {now.reason}"
     return _compare_files(planned, now, serials)
 

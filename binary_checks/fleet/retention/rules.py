@@ -132,7 +132,7 @@ def _keep_nights(
         for each in newest_first:
             if each.sha256 in holding and each.sha256 not in seen:
                 seen.add(each.sha256)
-                why = f"held by the channel {holding[each.sha256]}"
+                why = f"in the channel {holding[each.sha256]}"
                 kept.setdefault((cell, each.night), []).append(why)
     return kept
 
@@ -250,7 +250,7 @@ def expire(history: StoreHistory, rule: ExpiryRule, now: datetime) -> Retention[
 
 def _list_packages(history: StoreHistory, superfluous: set[str]) -> Iterator[tuple[Deletion, ...]]:
     """Yield the steps: delete facts, documents, the objects next to them, and last the marks."""
-    why = "no channel holds it, and no night refers to it"
+    why = "no channel contains it, and no night refers to it"
 
     def choose(objects: Iterable[Stored]) -> list[Deletion]:
         return [

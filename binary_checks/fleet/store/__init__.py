@@ -219,10 +219,10 @@ def _connect(url: str) -> Store:
 def _read_file_url(url: str) -> Path:
     parts = urlsplit(url)
     if parts.netloc not in ("", "localhost") or parts.query or parts.fragment:
-        raise ProfileError("--store: a file: URL with a host, a query or a fragment")
+        raise ProfileError("--store: a file: URL must not have a host, a query or a fragment")
     path = Path(url2pathname(parts.path))
     if not path.is_absolute() or "\0" in unquote(parts.path):
-        raise ProfileError("--store: a file: URL without an absolute path")
+        raise ProfileError("--store: a file: URL needs an absolute path")
     return path
 
 

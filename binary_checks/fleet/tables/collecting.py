@@ -103,7 +103,9 @@ def keep_tables(store: Store, made: NightTables) -> None:
         if store.create(name, path) or store.read(name) == path.read_bytes():
             continue
         if store.read(closed_name(made.night)) is not None:
-            raise StoreError(f"{store.url}: {name}: differs, and the night is closed")
+            raise StoreError(
+                f"{store.url}: {name}: the new table differs from this one, but the night is closed"
+            )
         store.delete(name)
         store.create(name, path)
 

@@ -294,7 +294,7 @@ def test_one_of_several_signers_may_sign_later(desk: Desk) -> None:
     result = desk.result(artifact, *GOOD)
     desk.attest(result, "--key", first)
     assert (
-        "1 trusted signature, and 2 wanted"
+        "1 trusted signature, but the gate requires 2"
         in desk.promote(policy=f"{keys}{GATE}threshold = 2\n")[1]
     )
     desk.attest(result, "--key", second)

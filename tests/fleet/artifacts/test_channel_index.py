@@ -225,7 +225,7 @@ def test_what_is_broken_is_named_and_takes_nobody_with_it(
     assert listed(folder_store) == [sound]
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 3
-    for said in ("does not state which package", "not JSON", "nothing is known about it"):
+    for said in ("does not state the SHA-256", "not JSON", "nothing is known about it"):
         assert any(said in line for line in lines), said
 
 

@@ -191,7 +191,7 @@ def test_a_verdict_is_too_old_some_day() -> None:
 def test_only_the_profile_counts_that_is_asked_for() -> None:
     gate = replace(STATIC, profile="torch")
     (reason,) = reasons(gate, passing())
-    assert "it used the profile default, and not torch" in reason
+    assert "it used the profile default instead of torch" in reason
     assert gate_says(replace(STATIC, profile="default"), passing()).passes
     assert gate_says(replace(STATIC, profile="0" * 64), passing()).passes
     assert not gate_says(replace(STATIC, known_problems_sha256="2" * 64), passing()).passes
@@ -200,9 +200,12 @@ def test_only_the_profile_counts_that_is_asked_for() -> None:
 def test_unsigned_verdicts_do_not_count_where_signatures_are_asked_for() -> None:
     gate = replace(STATIC, threshold=2)
     assert gate_says(gate, passing(), signers=("a", "b")).passes
-    assert "1 trusted signature, and 2 wanted" in reasons(gate, passing(), signers=("a",))[0]
+    assert (
+        "1 trusted signature, but the gate requires 2"
+        in reasons(gate, passing(), signers=("a",))[0]
+    )
     unsigned = reasons(gate, passing())[0]
-    assert "no trusted signatures, and 2 wanted; sign it with a key that the policy" in unsigned
+    assert "no trusted signatures, but the gate requires 2; sign it with a key that the" in unsigned
 
 
 def test_only_words_that_are_accepted_pass() -> None:
@@ -225,7 +228,7 @@ def test_what_cannot_be_judged_passes_no_gate_and_ends_an_older_pass(status: int
     blind = passing(known=BLIND, exit_code=status, ended=hours(1))
     assert blind.word == "not judged"
     reason = f"not judged ({hours(1)}): the loader of iOS is not simulated"
-    expected = f"{reason}; no gate admits a file that cannot be judged"
+    expected = f"{reason}; no gate accepts a file that cannot be judged"
     assert reasons(STATIC, blind) == [expected]
     assert reasons(STATIC, passing(ended=hours(2)), blind) == [expected]
     waived = replace(STATIC, waivers=(replace(WAIVER, despite="linkage"),))

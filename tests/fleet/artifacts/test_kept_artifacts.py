@@ -169,7 +169,7 @@ def test_other_bytes_under_a_name_are_refused_within_a_channel(
 
 def test_a_member_that_says_nothing_is_an_error_and_not_nothing(folder_store: Store) -> None:
     folder_store.create("channels/test/demo/a.whl", b"")
-    with pytest.raises(RecordError, match="does not state which package it contains"):
+    with pytest.raises(RecordError, match="it does not state the SHA-256 of its package"):
         list_members(folder_store, "test")
 
 

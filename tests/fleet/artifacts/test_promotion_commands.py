@@ -162,7 +162,7 @@ def test_signed_verdicts_alone_pass_where_the_policy_wants_them(desk: Desk) -> N
     artifact = desk.push("1.0", *GOOD)
     status, out, _ = desk.promote(policy=policy)
     assert status == 1
-    assert "no trusted signatures, and 1 wanted" in out
+    assert "no trusted signatures, but the gate requires 1" in out
     desk.attest(desk.result(artifact, *GOOD), "--key", stranger)
     status, out, _ = desk.promote(policy=policy)
     assert status == 1
@@ -291,7 +291,7 @@ def test_results_that_cannot_be_kept_are_one_line_each_and_keep_nothing(desk: De
     documents = {
         "two verdicts on the same bytes": write_run(desk.folder / "twice.json", twice),
         "no sha256": write_run(desk.folder / "none.json", make_run(*GOOD, sha256="")),
-        "does not keep these bytes": write_run(desk.folder / "other.json", make_run(*GOOD)),
+        "does not contain this file": write_run(desk.folder / "other.json", make_run(*GOOD)),
         "it does not state when it ended": write_run(
             desk.folder / "old.json", replace(good, ended="")
         ),

@@ -263,14 +263,14 @@ def test_nobody_attests_an_axis_that_the_file_contradicts(signing: SigningDesk) 
     status, out, err = signing.sign("wheel", "--set", "variant=cpu")
     assert (status, out) == (1, "")
     assert err.count("\n") == 1
-    assert "variant: the label cu130 says cu130, but it is set by hand to cpu" in err
+    assert "variant: cpu is set by hand, but the label cu130 says cu130" in err
     signing.sign("wheel")
     signing.change_verdict("wheel", stated=(StatedField(name="variant", value="cpu"),))
     said = signing.try_promoting("wheel", LESS.format("variant=cu130"))
     assert "artifact.json says variant cu130, but its verdict states variant cpu" in said
     signing.lie("wheel", variant="cpu")
     said = signing.try_promoting("wheel", LESS.format("variant=cpu"))
-    assert "artifact.json says variant cpu, but its name cu130" in said
+    assert "artifact.json says variant cpu, but its file name says cu130" in said
 
 
 def test_verdicts_of_one_time_that_contradict_each_other_prove_nothing(
@@ -295,7 +295,7 @@ def test_the_name_that_was_judged_is_the_name_that_is_signed(signing: SigningDes
     signing.lie("libtorch", file_name="libtorch-shared-with-deps-2.5.0+cpu.zip")
     status, out, err = signing.sign("libtorch")
     assert (status, out) == (1, "")
-    assert "keeps these bytes as libtorch-shared-with-deps-2.5.0+cpu.zip: judge them under" in err
+    assert "stores this file as libtorch-shared-with-deps-2.5.0+cpu.zip: judge it under" in err
 
 
 def test_a_matrix_finds_its_gpu_files_by_what_is_proven(signing: SigningDesk) -> None:

@@ -67,7 +67,7 @@ def test_other_bytes_are_not_overwritten_and_nothing_is_written(
     artifact = keep(folder_store, tmp_path)
     (folder / there).parent.mkdir(parents=True)
     (folder / there).write_bytes(b"mine")
-    with pytest.raises(ArtifactRefusedError, match="another file is there"):
+    with pytest.raises(ArtifactRefusedError, match="another file exists there"):
         pull(folder_store, [artifact], folder)
     assert listed(folder) == {there: b"mine"}
 
@@ -120,7 +120,7 @@ def test_a_link_in_the_place_of_a_file_is_not_followed(
     (tmp_path / "mine").write_bytes(WHEEL.encode())
     folder.mkdir()
     (folder / WHEEL).symlink_to(tmp_path / "mine")
-    with pytest.raises(ArtifactRefusedError, match="another file is there"):
+    with pytest.raises(ArtifactRefusedError, match="another file exists there"):
         pull(folder_store, [artifact], folder)
 
 

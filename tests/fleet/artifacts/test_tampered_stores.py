@@ -69,7 +69,7 @@ def test_a_document_that_speaks_of_another_system_passes_no_gate_that_asks_less_
     rewrite(desk, replace(artifact, system="windows"))
     status, out, _ = desk.promote(policy=policy)
     assert status == 1
-    assert "artifact.json says system windows, but its name linux" in out
+    assert "artifact.json says system windows, but its file name says linux" in out
     assert desk.released() == []
     assert any("artifact.json says system windows" in line for line in verify(desk))
 
@@ -79,7 +79,9 @@ def test_a_member_whose_document_was_changed_after_its_promotion_is_found(desk: 
     assert desk.promote()[0] == 0
     rewrite(desk, replace(artifact, python="3.9"))
     said = verify(desk, "--channel", "release")
-    assert any("artifact.json says python 3.9, but its name 3.12" in line for line in said)
+    assert any(
+        "artifact.json says python 3.9, but its file name says 3.12" in line for line in said
+    )
 
 
 @pytest.mark.parametrize(
@@ -103,12 +105,15 @@ def test_axes_as_a_push_records_them_are_no_lie(tags: str, axes: tuple[str, str,
 @pytest.mark.parametrize(
     ("axes", "said"),
     [
-        (("musllinux", "x86_64", "3.12"), "system musllinux, but its name linux"),
-        (("linux, windows", "x86_64", "3.12"), "system linux, windows, but its name linux"),
-        (("", "x86_64", "3.12"), "no system, but its name linux"),
-        (("linux", "aarch64", "3.12"), "architecture aarch64, but its name x86_64"),
-        (("linux", "x86_64", "3.12t"), "python 3.12t, but its name 3.12"),
-        (("linux", "x86_64", "any"), "python any, but its name 3.12"),
+        (("musllinux", "x86_64", "3.12"), "system musllinux, but its file name says linux"),
+        (
+            ("linux, windows", "x86_64", "3.12"),
+            "system linux, windows, but its file name says linux",
+        ),
+        (("", "x86_64", "3.12"), "no system, but its file name says linux"),
+        (("linux", "aarch64", "3.12"), "architecture aarch64, but its file name says x86_64"),
+        (("linux", "x86_64", "3.12t"), "python 3.12t, but its file name says 3.12"),
+        (("linux", "x86_64", "any"), "python any, but its file name says 3.12"),
     ],
 )
 def test_axes_that_the_name_contradicts_are_one(axes: tuple[str, str, str], said: str) -> None:

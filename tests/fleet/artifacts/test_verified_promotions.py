@@ -97,7 +97,7 @@ def test_keys_that_the_store_names_and_the_verifier_does_not_count_for_nothing(d
     _, other = signed_policy(desk, "other")
     (line,) = gates(desk, other)
     assert "its gate refuses it: linkage: no verdict counts" in line
-    assert "no trusted signatures, and 1 wanted" in line
+    assert "no trusted signatures, but the gate requires 1" in line
     assert gates(desk, policy) == []
 
 
@@ -105,7 +105,7 @@ def test_another_policy_than_mine_let_it_in_and_mine_would_not(desk: Desk) -> No
     release(desk, GATE)
     stricter = GATE.replace('["linkage"]', '["linkage", "runtime"]')
     (line,) = gates(desk, stricter)
-    assert "it was admitted by another policy, and yours refuses it: runtime: no verdict" in line
+    assert "another policy let it in, and yours refuses it: runtime: no verdict" in line
     assert gates(desk, GATE + "max_age = 3650\n") == []
 
 
@@ -115,8 +115,8 @@ def test_a_thief_who_brings_a_lax_policy_and_forged_verdicts_is_found_out(desk: 
     assert desk.promote(policy=GATE)[0] == 0
     assert desk.released() == [forged.file_name]
     (line,) = gates(desk, policy)
-    assert "it was admitted by another policy, and yours refuses it: linkage: no verdict" in line
-    assert "no trusted signatures, and 1 wanted" in line
+    assert "another policy let it in, and yours refuses it: linkage: no verdict" in line
+    assert "no trusted signatures, but the gate requires 1" in line
 
 
 def test_a_promotion_that_nobody_whom_i_trust_signed_does_not_count(desk: Desk) -> None:

@@ -294,12 +294,12 @@ REFUSED = {
     ),
     "a source in two places": (
         NUMPY + '[sources.n]\nindex = "https://x.example"\nfolder = "dist"\n',
-        "sources.n: index and folder: name one of them",
+        "sources.n: index and folder: give only one of them",
     ),
     "conda from an index": (
         NUMPY + 'kind = "conda"\n',
         "cells[0] (line 1): numpy-conda-linux-x86_64-3.11: kind is 'conda', but its source is "
-        "no conda channel",
+        "not a conda channel",
     ),
     "a Python of no system": (
         '[[cells]]\nproject = "x"\npython = "3.12"\n',

@@ -167,7 +167,7 @@ def test_builds_that_no_channel_keeps_are_warned_of(make: Make) -> None:
         text = text.replace(line, "")
     (warning,) = make(CELLS + text + GPU_RUNNER).warnings
     assert warning.startswith(
-        "cells.toml: ci: build and store without built: builds are tested but not"
+        "cells.toml: ci: 'built' is missing: builds are tested, but not stored"
     )
 
 
@@ -253,8 +253,14 @@ def test_a_matrix_in_a_folder_names_its_files_from_the_repository(make: Make) ->
             CELLS + CI + '[[runners]]\nwhen = "id=*"\ngithub = "x\\n- evil"\n',
             "is not the name of a machine or an image",
         ),
-        (CELLS + CI.replace('built = "test"\n', ""), "ci: published without built"),
-        (CELLS + CI.replace('policy = "policy.toml"\n', ""), "ci: published without policy"),
+        (
+            CELLS + CI.replace('built = "test"\n', ""),
+            "ci: 'published' is set, but 'built', which it",
+        ),
+        (
+            CELLS + CI.replace('policy = "policy.toml"\n', ""),
+            "ci: 'published' is set, but there is no policy",
+        ),
         (CELLS + CI.replace('"SIGNING_KEY"', '"hunter2 "'), "ci: key: not a name for a variable"),
         (
             CELLS + CI.replace('"AWS_ACCESS_KEY_ID"', '"AKIAIOSFODNN7EXAMPLE"'),
@@ -265,7 +271,7 @@ def test_a_matrix_in_a_folder_names_its_files_from_the_repository(make: Make) ->
         (CELLS + CI.replace(TOOL, ""), "install: it has an empty line"),
         (
             CELLS + CI.replace(TOOL, "binary-checks @ https://example.org/tool.whl#sha256=ab"),
-            "tool.whl#sha256=ab' could change, in jobs that have secrets; append #sha256",
+            "tool.whl#sha256=ab' could change, and the jobs that install it have secrets",
         ),
         (
             CELLS + CI.replace(TOOL, "binary-checks @ git+https://example.org/tool.git@main"),

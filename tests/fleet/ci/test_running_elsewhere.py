@@ -241,7 +241,7 @@ def await_until(holds: Callable[[], bool]) -> None:
     ("arguments", "said"),
     [
         (["test", "demo"], "ci stage test: cells.toml has no cell demo"),
-        (["test"], "ci stage test: it takes one cell, and not 0"),
+        (["test"], "ci stage test: give one cell instead of 0"),
         (["publish", CELL], "cells.toml: ci: it has no 'built' channel"),
         (["plan"], "cells.toml: ci: it has no 'store'"),
     ],

@@ -78,8 +78,8 @@ def test_a_reason_may_begin_with_a_word_of_placeholders() -> None:
 @pytest.mark.parametrize(
     ("head", "said"),
     [
-        ("valid_until = 2026-12-20\n", "no issued: "),
-        ("issued = 2026-11-20\n", "no valid_until: "),
+        ("valid_until = 2026-12-20\n", "'issued' is missing: "),
+        ("issued = 2026-11-20\n", "'valid_until' is missing: "),
         ("issued = 2026-11-20\nvalid_until = 2026-11-21\n", "it was valid until 2026-11-21"),
         (HEAD.replace("11-20", "11-30"), "its issue date is 2026-11-30, which is in"),
     ],
@@ -92,24 +92,24 @@ def test_a_list_that_does_not_hold_is_said(head: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({}, "1: entry 0 says the same: remove one"),
-        ({"comes with": "ships with"}, "1: entry 0 says the same: remove one"),
-        ({"libfoo.so.1": "libfoo"}, "0: entry 1 accepts every problem of this entry: remove one"),
+        ({}, "1: entry 0 accepts the same problems: remove one"),
+        ({"comes with": "ships with"}, "1: entry 0 accepts the same problems: remove one"),
+        ({"libfoo.so.1": "libfoo"}, "0: entry 1 accepts all problems of this entry: remove one"),
         (
             {"python=3.1*": "python=3.13"},
-            "1: entry 0 accepts every problem of this entry: remove one",
+            "1: entry 0 accepts all problems of this entry: remove one",
         ),
         (
             {"2026-12-15": "2026-12-16"},
-            "0: entry 1 accepts every problem of this entry: remove one",
+            "0: entry 1 accepts all problems of this entry: remove one",
         ),
         (
             {"reason": 'path = "demo/*"\nreason'},
-            "1: entry 0 accepts every problem of this entry: remove one",
+            "1: entry 0 accepts all problems of this entry: remove one",
         ),
         (
             {"reason": 'package = "a*"\nreason'},
-            "1: entry 0 accepts every problem of this entry: remove one",
+            "1: entry 0 accepts all problems of this entry: remove one",
         ),
     ],
 )
@@ -140,4 +140,4 @@ def test_entries_that_each_accept_something_else_are_fine(changes: dict[str, str
 def test_too_many_entries_to_compare_are_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(known, "_MOST_PAIRS", 100)
     many = "".join(FINE.replace("libfoo.so.1", f"lib{n}q") for n in range(15))
-    assert lint(many) == ["too many entries: redundant ones were only looked for before entry 6"]
+    assert lint(many) == ["too many entries: only those before entry 6 were compared"]

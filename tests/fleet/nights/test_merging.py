@@ -250,7 +250,7 @@ def test_another_plan_of_the_night_is_refused_before_anything_is_taken(
     fill(job(artifacts, "a"), attempt("one"))
     fill(job(artifacts, "b"), attempt("two"), plan=replace(PLAN, made="2026-11-20T02:00:00Z"))
     before = names(store)
-    with pytest.raises(StoreError, match=r"is not the plan of .*; give all jobs of a night"):
+    with pytest.raises(StoreError, match=r"this plan differs from .*; give all jobs of a night"):
         merge_night(store, NIGHT, [artifacts])
     assert names(store) == before
 

@@ -142,7 +142,7 @@ def test_each_kept_night_says_why() -> None:
     history = history_of({"a": "X·XX"})
     history = replace(history, members=(member("release", digest(0)),))
     assert retain(history, keep=1).kept == {
-        ("a", day(0)): ("held by the channel release",),
+        ("a", day(0)): ("in the channel release",),
         ("a", day(1)): ("the last night that passed",),
         ("a", day(3)): ("of the last 1",),
     }

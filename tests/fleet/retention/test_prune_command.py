@@ -180,7 +180,7 @@ def test_nothing_is_deleted_where_a_listing_failed_tonight(
         ("night={0}/plan.json", b'{"schema": "binary-che', "not JSON"),
         ("night={1}/cells.parquet", None, "cells.parquet"),
         ("night={1}/cells.parquet", b"PAR1", "cells.parquet"),
-        ("channels/release/demo/surprise", b"", "does not state which package it contains"),
+        ("channels/release/demo/surprise", b"", "it does not state the SHA-256 of its package"),
         ("night=2027-01-01/results/a.cpu1.json", b"", "the night has no plan"),
     ],
 )
