@@ -57,7 +57,7 @@ FAMILIES = {  # families of our own checks, which are pytest markers
     "conda": "what only conda packages promise: dependencies, virtual packages, prefixes",
     "expected": "expectations of the profile: releases, libraries, search paths, snippets",
     "cpp_archive": "archives of C++ libraries: headers, files for CMake, static libraries",
-    "gpu": "work on a GPU; requires one",
+    "gpu": "work on a GPU, which the host must have",
     "runtime": "installation, import and load in a clean environment",
     "consumer": "C++ programs, built against the package, linked and run",
     "crosscheck": "the same object files, read by other libraries",
@@ -354,7 +354,7 @@ def find_gatherers(modules: Iterable[types.ModuleType]) -> dict[type, Gatherer[.
         for value in vars(module).values():
             if isinstance(value, Gatherer) and found.setdefault(value.fact, value) is not value:
                 raise ProfileError(
-                    f"{module.__name__}: another function gathers it, too: {value!r}"
+                    f"{module.__name__}: a second function gathers the same fact: {value!r}"
                 )
     return found
 

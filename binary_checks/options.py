@@ -42,9 +42,9 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "configuration": {
         **_REPEATABLE,
         "metavar": "KEY=VALUE",
-        "help": "what the packages are stated to be, as python=3.11,cuda=12.6, or some of them, as "
-        "torch-*:cuda=12.6; or whether variables like DESIRED_CUDA count, too: under CI "
-        "(auto), always (variables), never (off) (repeatable)",
+        "help": "the configuration of the packages, as python=3.11,cuda=12.6, or of those that "
+        "match, as torch-*:cuda=12.6; or when to read it from variables such as DESIRED_CUDA: "
+        "under CI (auto), always (variables), never (off) (repeatable)",
     },
     "thorough": {
         "action": "store_true",
@@ -120,8 +120,8 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     },
     "expect-set": {
         "metavar": "FILE",
-        "help": "a list of globs, one a line: the file names that all packages of the run, together"
-        " with those on their index, must have",
+        "help": "a list of globs, one per line: the files of the release, in the run or on the "
+        "index, must match them, and each glob must match a file",
     },
     "sandbox": {
         "choices": ("auto", "off", "require"),

@@ -124,7 +124,8 @@ def _prepare_streams() -> None:
 def _refuse(argument: str) -> str:
     """Return why an argument is refused that pytest would print unescaped, or ""."""
     if len(argument) > _LONGEST:
-        return f"an argument of {len(argument):,} characters, of at most {_LONGEST:,}: {argument}"
+        most = f"at most {_LONGEST:,} are allowed"
+        return f"an argument of {len(argument):,} characters; {most}: {argument}"
     if one_line(argument) == argument or _is_package(argument.split("::", 1)[0]):
         return ""
     return f"an argument with control characters or commands to a build service: {argument}"
@@ -242,7 +243,7 @@ class SubcommandParser(argparse.ArgumentParser):
 
     def add_store(self, more: str = "", *, required: bool = True) -> None:
         """Add ``--store``, which nearly every subcommand of the fleet needs."""
-        meant = f"a folder, or s3://bucket/prefix (gs://, az:// alike){more}"
+        meant = f"a folder, or s3://bucket/prefix (or gs://, az://){more}"
         self.add_argument("--store", metavar="URL", required=required, help=meant)
 
     def add_where(self, what: str = "cells") -> None:

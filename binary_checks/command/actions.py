@@ -55,7 +55,7 @@ usage: binary-checks artifact ACTION --store URL ...
 Keep built packages and libraries by their bytes, and publish those that are fit to ship.
 
   push FILE...     store files, and add them to a channel: --channel test
-  attest RESULT... store the verdicts of a run beside the packages; --key signs them
+  attest RESULT... store the verdicts of a run next to the packages; --key signs them
   find             list the packages that match: --where "variant=cu130 python=3.12"
   pull FOLDER      fetch packages with their licenses, dependencies and metadata
   promote NAME...  add packages to another channel, if its policy accepts them
@@ -64,7 +64,7 @@ Keep built packages and libraries by their bytes, and publish those that are fit
   verify           check everything against its hashes, policies and signatures
   prune            show what a channel would lose by number and age; --do-it deletes it
 
-The store is a folder or s3://bucket/prefix (gs://, az:// alike), that of the nights.
+The store is a folder or s3://bucket/prefix (or gs://, az://); nights can use it, too.
 Exit code: 0 done, 1 refused, wrong or not found, 4 usage, 6 a store or network failed: try again.
 `binary-checks artifact ACTION --help` has the options.
 """,
@@ -143,7 +143,7 @@ Judge every cell of a matrix (cells.toml) once a day, and keep the results in a 
   rerun CELL         judge on this host the same bytes as the night
   prune              show what retention would delete; --do-it deletes it
 
-The store is a folder or s3://bucket/prefix (gs://, az:// alike).
+The store is a folder or s3://bucket/prefix (or gs://, az://).
 `binary-checks nightly ACTION --help` has the options;
 `binary-checks cells` lists the matrix, hud writes the page, query answers questions.
 """,

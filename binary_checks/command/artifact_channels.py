@@ -98,7 +98,7 @@ def run_promote(arguments: Sequence[str]) -> int:
     for line in (*policy.warnings, *broken):
         complain(f"artifact promote: {line}")
     if broken and options.all_or_nothing:
-        raise StoreError("artifact promote: --all-or-nothing: not all of them can be read")
+        raise StoreError("artifact promote: --all-or-nothing: not all files can be read")
     return _carry_out(store, settings, candidates, options) or (UNREADABLE if broken else 0)
 
 
@@ -268,7 +268,7 @@ def _make_promote_parser() -> argparse.ArgumentParser:
     parser.add_where("files")
     add("--all-or-nothing", action="store_true", help="promote nothing if anything is refused")
     add("--dry-run", action="store_true", help="show what would be done, but do nothing")
-    add("--json", action="store_true", help="print a document instead of lines")
+    add("--json", action="store_true", help="print a JSON document instead of lines")
     add_member_options(parser, least="*")
     add_signing_options(parser, "the records of promotions")
     return parser
@@ -285,7 +285,9 @@ def run_withdraw(arguments: Sequence[str]) -> int:
     channel = require_channel(options.channel)
     reason = cut(one_line(options.reason.strip()))
     if not reason:
-        raise ProfileError("artifact withdraw: --reason is empty: users of the files read it")
+        raise ProfileError(
+            "artifact withdraw: --reason is empty: installers show the reason to users"
+        )
     store = open_store(options.store)
     chosen = choose_members(store, channel, MemberWish(names=options.names, digests=options.sha256))
     for artifact in chosen:
@@ -406,7 +408,9 @@ def run_attest(arguments: Sequence[str]) -> int:
     if bool(options.results) == (options.night is not None):
         raise ProfileError("artifact attest: give result documents, or --night DATE")
     if options.set and options.night is not None:
-        raise ProfileError("artifact attest: --set: the cells of a night have their own axes")
+        raise ProfileError(
+            "artifact attest: --set does not go with --night: the cells of a night have axes"
+        )
     _require_time(options.ended)
     keys = read_signing_keys(options)
     store = open_store(options.store)
@@ -421,7 +425,11 @@ def run_attest(arguments: Sequence[str]) -> int:
     if found.unknown_cells:
         count, first = len(found.unknown_cells), found.unknown_cells[0]
         more = f" and {count - 1:,} more" if count > 1 else ""
-        print(one_line(f"left out: {first}{more}: {store.url} does not keep their files"))
+        print(
+            one_line(
+                f"left out: {first}{more}: {store.url} does not contain the files of these cells"
+            )
+        )
     for line in found.undecided:
         print(cut(one_line(f"not attested, try again: {line}")))
     if found.refusals:
@@ -479,7 +487,7 @@ def _make_attest_parser() -> argparse.ArgumentParser:
 # ``binary-checks artifact verify``: compare a store's content with the store's records.
 
 _VERIFY = (
-    "Check every file, document and index of a store against its hashes, from the store alone."
+    "Check every file, document and index of a store against the hashes that the store states."
 )
 
 
@@ -518,7 +526,7 @@ def _format_scope(scope: VerifyScope) -> str:
     )
     line = f"{scope.store.url}: verified {files}; channels: {', '.join(channels) or 'none'}"
     if scope.whole and scope.unfinished:
-        line += f"; {len(scope.unfinished):,} that a push did not finish, which are ignored"
+        line += f"; ignored {count(len(scope.unfinished), 'file')} of unfinished pushes"
     promoted = any("/promotions/" in name for name in scope.names)
     policy = scope.by.policy
     if policy is None:

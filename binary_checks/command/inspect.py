@@ -313,7 +313,7 @@ def _judge(check: Check[Any], facts: Examination, profile: Profile, *, fits: boo
         return f"not applicable: {_explain_kind(check)}"
     if check.runs_package:
         table = _find_unasked(check, profile)
-        unasked = f"not applicable: the profile asks nothing of it ([probes.{table}] module)"
+        unasked = f"not applicable: the profile names no module for it ([probes.{table}] module)"
         return unasked if table else "runs the package"
     verdict = facts.judge(facts.prepare(check))
     if verdict.outcome in (Outcome.NOT_APPLICABLE, Outcome.NOT_INSPECTED):

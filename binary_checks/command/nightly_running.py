@@ -98,7 +98,9 @@ def run_night(arguments: Sequence[str]) -> int:
         return 0
     with open_engine(options.engine, store, options.jobs, options.gpus) as engine:
         if options.queue == GPU and GPU not in engine.queues:
-            raise ProfileError("--queue gpu: no GPU here; give their number with --gpus N")
+            raise ProfileError(
+                "--queue gpu: no GPU was found on this host; give the number of GPUs with --gpus N"
+            )
         try:
             program = tuple(options.program)
             tasks = _Tasks(
@@ -191,8 +193,8 @@ def _take_plan(
         return keep_plan(store, made.plan, made.frozen)
     if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() != plan.cells_sha256:
         screen.say(
-            f"{path.name} is another than {night} was planned with: the plan stands; "
-            "the next night has it"
+            f"{path.name} differs from the matrix with which {night} was planned: the plan stays; "
+            "the next night uses the new matrix"
         )
     return plan
 

@@ -54,7 +54,7 @@ def finish(store: Store, retention: Retention[Any], view: PruneView, *, do_it: b
     done = carry_out(store, retention, view)
     print(f"deleted {count(done.deleted, 'object')}, {size}")
     for name in done.refilled:
-        complain(f"{name}: it joined while its bytes were deleted: push it again")
+        complain(f"{name}: it was added while its bytes were deleted: push it again")
     return UNREADABLE if done.refilled else 0
 
 
@@ -117,7 +117,7 @@ def _make_prune_nights_parser() -> argparse.ArgumentParser:
 
 _MOST_DAYS = 36_500  # the resulting date is still valid
 _PRUNE_CHANNELS = (
-    "Show which members a channel would lose by number and age, and which files go with them."
+    "Show which members a channel would lose by number and age, and which files would be deleted."
 )
 
 

@@ -87,7 +87,7 @@ def decode_run(document: Any) -> RunResult:
         raise DocumentError(f"its schema is {schema!r:.80}, not {RESULT_SCHEMA!r}")
     run = RunResult(**decode_fields(RunResult, fields, NOT_WRITTEN))
     if run.exit_code not in EXIT_CODES:
-        raise DocumentError(f"{run.exit_code} is not one of 0 to {EXIT_CODES[-1]}").within(
+        raise DocumentError(f"{run.exit_code} is not a number from 0 to {EXIT_CODES[-1]}").within(
             "exit_code"
         )
     for index, package in enumerate(run.packages):

@@ -144,8 +144,8 @@ def _require_most(tree: Tree, entries: Sequence[TreeEntry]) -> None:
     gone = [entry for entry in entries if entry.faults]
     if len(gone) * 2 > len(entries):
         raise PackageError(
-            f"{tree.label}: of {len(entries):,} files that conda-meta names {len(gone):,} are not "
-            f"there (the first is {gone[0].name}): the prefix is damaged, install it anew"
+            f"{tree.label}: {len(gone):,} of {len(entries):,} files that conda-meta names are "
+            f"missing (the first is {gone[0].name}): the prefix is damaged, create it again"
         )
 
 

@@ -92,7 +92,7 @@ class CondaPlace(HostPlace):
         if said.startswith("it is for "):
             raise Unavailable(said)
         if lacking := _VIRTUAL.search(said):
-            override = "variables such as CONDA_OVERRIDE_CUDA override that"
+            override = "a variable such as CONDA_OVERRIDE_CUDA can state it"
             raise Unavailable(f"this host does not have {lacking[0].strip()} ({override})")
         if not self.settings.channels:
             raise NothingNamed(f"{said.rstrip('.')}; {_ADVICE}")

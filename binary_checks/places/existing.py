@@ -257,6 +257,6 @@ def require_same(wheel: Wheel, target: TargetPython, site: Path, label: str) -> 
     if names:
         more = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
         raise NothingNamed(
-            f"{label}: the {wheel.name} {wheel.version} installed there is not this wheel's: "
+            f"{label}: the installed {wheel.name} {wheel.version} is not from this wheel: "
             f"{names[0]}{more}"
         )

@@ -147,7 +147,8 @@ def _find_python(wheel: WheelLike) -> tuple[tuple[int, int], bool]:
     if any(tag.interpreter.startswith("py") for tag in wheel.tags):
         return _find_allowed(wheel, sys.version_info[:2]), False
     raise Unavailable(
-        "its tags name no CPython to fetch requirements for: give them with --binary-with"
+        "its tags name no CPython for which to fetch requirements: give the requirements "
+        "with --binary-with"
     )
 
 

@@ -137,10 +137,10 @@ def choose_image(name: str, claims: Claims) -> ImageEntry:
     machine = find_host_architecture()
     found = next(rank(name, claims, entries, machine), None)
     if found is None:
-        promised = ", ".join(claim.name for claim in claims.systems) or "no system"
+        promised = ", ".join(claim.name for claim in claims.systems) or "none"
         raise NothingNamed(
-            f"no image that this host ({machine}) runs is one that {promised} promises "
-            f"(image:{name})"
+            f"no image that this host ({machine}) runs has a system that the package claims: "
+            f"{promised} (image:{name})"
         )
     return found
 
@@ -321,7 +321,7 @@ class ImagePlace(HostPlace):
         require_movable(package)
         require_system(package.claims, self.system)
         if not isinstance(package, Wheel):
-            raise Unavailable(f"an image only loads the objects of {package.noun}")
+            raise Unavailable(f"in an image, the objects of {package.noun} are only loaded")
         refusals = []
         try:
             for python in self._list_pythons():

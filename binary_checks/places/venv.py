@@ -95,7 +95,7 @@ def require_wheels(wheel: Wheel, given: tuple[Path, ...], target: TargetPython) 
         for item in others
         if any(applies(item, {**target.markers, "extra": extra}) for extra in extras)
     ]
-    require_names(held, "only --binary-allow-builds follows it, and builds what is there")
+    require_names(held, "only --binary-allow-builds follows the URL, and builds the package there")
 
 
 def _read_all(texts: Iterable[str]) -> list[Requirement]:

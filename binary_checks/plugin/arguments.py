@@ -303,11 +303,12 @@ def _require_one_meaning(
     there = [name.label for name in names if name.is_there]
     kinds = {name.kind for name in names}
     if python is not None and names and kinds.isdisjoint({"venv", "image"}):
-        said = f"{_OPTION} {names[0].label} makes no venv from it; give one of the two"
+        said = f"{_OPTION} {names[0].label} has an interpreter; give only one of the two"
         raise usage_error(f"--binary-python {python}: {said}")
     if len(there) > 1:
         raise usage_error(
-            f"{_OPTION} {there[1]}: {there[0]} is given already, and a run has only one such place"
+            f"{_OPTION} {there[1]}: {there[0]} is given already, "
+            "and only one existing environment can be given"
         )
     if installed and "venv" in kinds:
         said = (

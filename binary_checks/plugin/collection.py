@@ -42,7 +42,7 @@ def pytest_configure(config: pytest.Config) -> None:
         session.keeper = KeptFacts(config, symbols=any(each.of_facts for each in reports))
         config.pluginmanager.register(session.keeper)
     for family in sorted({check.family for check in session.settings.checks} - set(FAMILIES)):
-        config.addinivalue_line("markers", f"{family}: checks of the project's own")
+        config.addinivalue_line("markers", f"{family}: the project's own checks")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

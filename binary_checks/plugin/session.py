@@ -408,13 +408,16 @@ def _read_destinations(config: pytest.Config, names: Sequence[str]) -> Iterator[
         yield _to(add_to_known, "--binary-write-known", known, folder)
     for argument in option.binary_report:
         found = _to(read_destination, "--binary-report", argument, folder)
-        wanted = f"--binary-report {argument}: it holds the facts of one package"
+        wanted = f"--binary-report {argument}"
         if found.report.of_facts and len(names) > 1 and not found.folder:
             raise usage_error(
-                f"{wanted}, but there are {len(names)}: name a folder, with / at its end"
+                f"{wanted}: it contains the facts of one package, but there are {len(names)}: "
+                "name a folder, with / at its end"
             )
         if found.folder and len(set(names)) < len(names):
-            raise usage_error(f"{wanted} a file, and two packages have one file name")
+            raise usage_error(
+                f"{wanted}: two packages have the same file name, and so would their reports"
+            )
         yield found
 
 

@@ -37,7 +37,7 @@ def find_import_names(wheel: Package, suffixes: Collection[str]) -> tuple[str, .
     names = set(_find_names(paths, tuple(suffixes)))
     names = {name for name in names if name not in _ASIDE} or names
     if not names:
-        raise NotApplicable("the wheel holds no Python module")
+        raise NotApplicable("the wheel contains no Python module")
     return tuple(sorted(names))
 
 

@@ -83,7 +83,7 @@ class ParsingBudget:
         """
         self.left -= cost
         if self.left < 0:
-            raise LeftAloneError("all sources of the package take too much to parse")
+            raise LeftAloneError("parsing all sources of the package would cost too much")
 
 
 class CodeSize(NamedTuple):
@@ -108,7 +108,7 @@ def measure(content: bytes) -> CodeSize:
     if size is None and not (_FORMATTED.search(content) or re.search(rb"\\[\r\n]", content)):
         size = _count(_leave_out_strings(content), scopes)
     if size is None:
-        reason = f"it has more than {MOST_TOKENS} words and signs, the most that are parsed"
+        reason = f"it has more than {MOST_TOKENS} words and signs; longer files are not parsed"
         raise LeftAloneError(reason)
     return size
 
@@ -187,7 +187,7 @@ def decode(content: bytes) -> str:
     """
     encoding = tokenize.detect_encoding(BytesIO(content).readline)[0].lower()
     if encoding not in _ENCODINGS:
-        raise LeftAloneError(f"its encoding {encoding} is not read")
+        raise LeftAloneError(f"its encoding {encoding} is not supported")
     text = content.decode(encoding)
     for found in () if content.isascii() else _FOREIGN.finditer(text):
         marks = 0

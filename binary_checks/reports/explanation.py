@@ -47,7 +47,7 @@ def explain(check: Check[Any]) -> str:
 
 def explain_family(family: str, checks: Iterable[Check[Any]]) -> str:
     """Return the family's description, and the fault that each of its checks finds."""
-    subject = FAMILIES.get(family, "checks of the project's own")
+    subject = FAMILIES.get(family, "the project's own checks")
     ours = sorted((check for check in checks if check.family == family), key=lambda each: each.id)
     lines = (f"- {check.id}: {check.documentation.title}" for check in ours)
     return "\n".join((f"## {family}: {subject}", "", *lines, ""))

@@ -195,7 +195,7 @@ def explain_folder(written: str, path: Path) -> str:
     if pattern:
         return f"a folder; name its packages: {written.rstrip('/')}/{pattern}"
     if (path / "pyproject.toml").is_file() or (path / "setup.py").is_file():
-        return "a folder with a project; build a wheel from it, and name that"
+        return "a folder with a project; build a wheel from it, and name the wheel"
     return ""
 
 
@@ -213,7 +213,7 @@ def _explain_archive(name: str, path: Path) -> str:
     if any(re.fullmatch(r"(?:\./)?[^/]+/PKG-INFO", each) for each in names):
         return (
             "a source distribution: nothing in it is built; build a wheel from it, which runs its "
-            f"code, and name that: pip wheel --no-deps {name}"
+            f"code, and name the wheel: pip wheel --no-deps {name}"
         )
     return "an archive, but not a known package: neither a wheel, a conda package nor C++ libraries"
 

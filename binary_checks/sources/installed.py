@@ -64,7 +64,7 @@ def _explain_unread(unread: tuple[str, ...]) -> str:
     if not unread:
         return ""
     few = ", ".join(unread[:3]) + ", …" * (len(unread) > 3)
-    return f", unless code of {few} adds its folder, which static mode does not run"
+    return f", unless code in {few} adds its folder; static mode does not run this code"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -245,7 +245,9 @@ def _require_no_rollback(read: KnownList, kept: StoredList) -> None:
     has = read.issued_at()
     if had is not None and (has is None or has < had):
         said = f"issued on {read.issued}" if read.issued else "without a date of issue"
-        raise GatherError(f"refused: a list {said}, older than the one of {before} that it had")
+        raise GatherError(
+            f"refused: a list {said}, older than the one of {before} that it sent before"
+        )
 
 
 def _fall_back(

@@ -206,7 +206,9 @@ class MemberReader:
             return self._describe(entry, outcome, watch.source.read(path))
         # The error is the temporary file's; errors of the package itself are PackageErrors.
         except OSError as error:
-            reason = f"what {path} needs cannot be kept in a temporary file: {error.strerror}"
+            reason = (
+                f"the needed parts of {path} cannot be kept in a temporary file: {error.strerror}"
+            )
             raise GatherError(f"{self._label}: {reason}") from None
         finally:
             if watch.source is not None:

@@ -314,7 +314,7 @@ def _judge_links(visited: list[Visited]) -> list[Visited]:
         beginning = f"{member.archive_name}/"
         place = bisect_left(names, (beginning, -1))
         while place < len(names) and names[place][0].startswith(beginning):
-            behind = f"it lies behind {member.archive_name}, which is a symbolic link"
+            behind = f"its path leads through {member.archive_name}, which is a symbolic link"
             faults.setdefault(names[place][1], behind)
             place += 1
     return [

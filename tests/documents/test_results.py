@@ -149,7 +149,7 @@ def test_the_document_is_ascii_and_commands_no_build(tmp_path: Path) -> None:
         ("[]", "not a result document"),
         (changed(schema="binary-checks/result/2"), "its schema is 'binary-checks/result/2', not"),
         (changed(novelty=1), 'unknown field "novelty"'),
-        (changed(exit_code=7), "exit_code: 7 is not one of 0 to 6"),
+        (changed(exit_code=7), "exit_code: 7 is not a number from 0 to 6"),
         (changed(exit_code=True), "exit_code: true is not a 64-bit integer"),
         (changed(packages=[{}]), "$.packages[0]: no field 'node'"),
         (changed(complaints=[1]), "$.complaints[0]: 1 is not a string"),

@@ -151,7 +151,9 @@ def test_two_gatherers_of_one_fact_are_refused() -> None:
     module = ModuleType("mine")
     module.one = gathers(Colour)(lambda: Colour(name="red"))  # type: ignore[attr-defined]
     module.two = gathers(Colour)(lambda: Colour(name="blue"))  # type: ignore[attr-defined]
-    with pytest.raises(ProfileError, match="mine: another function gathers it, too: <gatherer of"):
+    with pytest.raises(
+        ProfileError, match="mine: a second function gathers the same fact: <gatherer of"
+    ):
         find_gatherers([module])
 
 

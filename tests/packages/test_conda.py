@@ -210,7 +210,7 @@ def test_links_that_lead_out_and_devices_are_problems(
 def test_a_file_behind_a_symbolic_link_is_a_problem(tmp_path: Path) -> None:
     link = TarMember(kind=b"2", target="../share")
     path = build_conda(tmp_path, members={"lib/a": link, "lib/a/b": "x"})
-    assert problems(path) == ["lib/a/b: it lies behind lib/a, which is a symbolic link"]
+    assert problems(path) == ["lib/a/b: its path leads through lib/a, which is a symbolic link"]
 
 
 def test_a_hard_link_has_what_the_file_has(tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ def test_what_the_package_requires_by_url_is_not_followed(
     url = place.format(tree=tree.as_uri(), index=index.url)
     with pytest.raises(Unavailable) as raised:
         install(tmp_path, f"evil @ {url}")
-    advice = "only --binary-allow-builds follows it, and builds what is there"
+    advice = "only --binary-allow-builds follows the URL, and builds the package there"
     assert str(raised.value) == f"evil is required by URL ({url}); {advice}"
     assert (mark.exists(), index.asked) == (False, [])
 

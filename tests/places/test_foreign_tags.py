@@ -77,5 +77,7 @@ def test_a_wheel_for_every_python_gets_the_one_that_runs() -> None:
 
 def test_a_wheel_for_pypy_alone_is_not_fetched_for() -> None:
     subject = wheel("demo-1.0-pp310-pypy310_pp73-manylinux_2_17_x86_64.whl")
-    with pytest.raises(Unavailable, match="its tags name no CPython to fetch requirements for"):
+    with pytest.raises(
+        Unavailable, match="its tags name no CPython for which to fetch requirements"
+    ):
         describe_python(subject, TargetSystem(name="any"))

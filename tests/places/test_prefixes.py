@@ -41,7 +41,7 @@ def test_it_runs_where_it_is_installed_and_nothing_is_changed_there(tmp_path: Pa
         place.close()
         assert sorted(prefix.rglob("*")) == before
         for wheel, said in (
-            (other, "the demo 1.0 installed there is not this wheel's: demo.py differs"),
+            (other, "the installed demo 1.0 is not from this wheel: demo.py differs"),
             (newer, "demo 1.0 is installed there, not 2.0"),
         ):
             with pytest.raises(Unavailable) as caught:

@@ -147,9 +147,9 @@ MISNAMED = {
     "empty": "a folder without packages or object files",
     "dist/": "a folder; name its packages: dist/*.whl",
     ".": "a folder; name its packages: ./*/*.whl",
-    "project": "a folder with a project; build a wheel from it, and name that",
+    "project": "a folder with a project; build a wheel from it, and name the wheel",
     "demo-1.0.tar.gz": "a source distribution: nothing in it is built; build a wheel from it, "
-    "which runs its code, and name that: pip wheel --no-deps demo-1.0.tar.gz",
+    "which runs its code, and name the wheel: pip wheel --no-deps demo-1.0.tar.gz",
     "demo.tgz": "an archive that cannot be read: truncated: its compressed data end too early",
     "texts.zip": "an archive, but not a known package: neither a wheel, a conda package nor C++ "
     "libraries",
@@ -214,7 +214,7 @@ def test_the_list_says_why_a_check_does_not_apply(
     assert said["missing-mitigation"] == "not applicable: no PE object in the package"
     assert said["import-fails"] == "runs the package"
     assert said["unexpected-tag"] == "off: a profile may enable it"
-    table = "the profile asks nothing of it ([probes.gpu] module)"
+    table = "the profile names no module for it ([probes.gpu] module)"
     assert said["gpu-work-fails"] == f"not applicable: {table}"
 
 

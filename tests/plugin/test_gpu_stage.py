@@ -146,14 +146,14 @@ def test_a_wrong_answer_fails_it_and_a_gap_too(
         (
             "",
             [(["gpu_host", "devices"], []), (["gpu_host", "status"], 100)],
-            "CUDA_VISIBLE_DEVICES='' leaves none of the host's GPUs to be used",
+            "CUDA_VISIBLE_DEVICES='' leaves no GPU of the host visible",
             TRY_AGAIN,
         ),
         (
             "0",
             [(["gpu_host", "cuda"], 12080)],
             "the NVIDIA driver 580.95.05 serves CUDA 12.8, and the package runs CUDA 13.2: "
-            "update it",
+            "update the driver",
             TRY_AGAIN,
         ),
         (

@@ -113,8 +113,10 @@ def test_what_only_code_adds_is_lost_and_said(
     named = ("--binary-installed", "other", "--binary-python", python, "--collect-only")
     result = run(*named)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    said = f"not installed for {python}, unless code of finder.pth adds its folder, which static"
-    result.stderr.fnmatch_lines(f"ERROR: --binary-installed other: {said} mode does not run")
+    said = f"not installed for {python}, unless code in finder.pth adds its folder; static"
+    result.stderr.fnmatch_lines(
+        f"ERROR: --binary-installed other: {said} mode does not run this code"
+    )
     assert run(*named, static=False).ret != pytest.ExitCode.USAGE_ERROR
 
 

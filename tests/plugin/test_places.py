@@ -37,13 +37,13 @@ from tests.plugin.conftest import TRY_AGAIN, run_command
         (["--binary-place", "existing:gone"], "no such file or folder: gone"),
         (
             ["--binary-place", "existing:python", "--binary-python", "python"],
-            "--binary-python python: --binary-place existing:python makes no venv from it; "
-            "give one of the two",
+            "--binary-python python: --binary-place existing:python has an interpreter; "
+            "give only one of the two",
         ),
         (
             ["--binary-place", "existing:python", "--binary-place", "prefix:."],
             "--binary-place prefix:.: existing:python is given already, "
-            "and a run has only one such place",
+            "and only one existing environment can be given",
         ),
         (
             ["--binary-place", "image:oldest", "--binary-static"],

@@ -135,7 +135,7 @@ def test_after_two_devices_that_hang_no_other_is_waited_for(
     assert asked == [[], [0], list(range(8))]
     assert [each.problem for each in host.devices] == [
         *["its context does not end within 60 s"] * 2,
-        *["2 others hung before it, and it was not tried"] * 6,
+        *["2 other devices hung before it, and it was not tried"] * 6,
     ]
 
 
@@ -185,14 +185,14 @@ def test_a_driver_of_an_older_major_version_is_too_old(
     served: str, runtime: str, said: str
 ) -> None:
     found = find_old_driver(GpuHost(driver="1.2", cuda=served), runtime)
-    assert found == (said and f"{said}: update it")
+    assert found == (said and f"{said}: update the driver")
 
 
 @compiled
 @bare
 def test_hidden_gpus_are_told_from_none(tmp_path: Path) -> None:
     variables = {**make_driver(tmp_path, init="return 100;"), "CUDA_VISIBLE_DEVICES": ""}
-    problem = "CUDA_VISIBLE_DEVICES='' leaves none of the host's GPUs to be used"
+    problem = "CUDA_VISIBLE_DEVICES='' leaves no GPU of the host visible"
     assert describe_host(variables).problem == problem
 
 

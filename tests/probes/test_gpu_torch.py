@@ -205,7 +205,10 @@ def test_a_driver_that_does_not_start_has_nothing_done(
     assert probes.asked == ["gpu_host"]
 
 
-OLD = "the NVIDIA driver 580.95.05 serves CUDA 13.0, and the package runs CUDA 14.1: update it"
+OLD = (
+    "the NVIDIA driver 580.95.05 serves CUDA 13.0, and the package runs CUDA 14.1: "
+    "update the driver"
+)
 
 
 @pytest.mark.parametrize("from_package", [True, False])

@@ -251,7 +251,7 @@ def test_a_library_that_crashes_at_its_start_links_nothing() -> None:
 
 
 def test_without_the_library_nothing_is_asked() -> None:
-    with pytest.raises(NotApplicable, match="no nvJitLink in its environment"):
+    with pytest.raises(NotApplicable, match="its environment has no nvJitLink"):
         link(Answering(answer(library="")), text())
 
 

@@ -109,7 +109,9 @@ NATIVE = elf_file("demo/a.so", needed=NEEDED)
 def test_an_answer_of_something_else_is_none(printed: str, complaints: str, lack: str) -> None:
     package = wheel(objects=(NATIVE,))
     report = trace_loading(Answering(printed, complaints), package, package)
-    assert report.untried == (("demo/a.so", f"its loader does not name what it needs{lack}"),)
+    assert report.untried == (
+        ("demo/a.so", f"its loader does not list the libraries that it needs{lack}"),
+    )
 
 
 def test_each_object_is_loaded_and_what_lacks_is_attributed() -> None:

@@ -41,7 +41,7 @@ def left_alone(code: str) -> str:
         (text_rows.conjunction, 700_000, "more than 650000 words and signs"),
         (text_rows.commas, 350_000, "more than 650000 words and signs"),
         (text_rows.late_error, 350_000, "more than 650000 words and signs"),
-        (text_rows.lambdas_in_function, 20_000, "take too much to parse"),
+        (text_rows.lambdas_in_function, 20_000, "would cost too much"),
         (text_rows.long_name, 20_000, "a name of more than 32 parts"),
         (text_rows.combining_marks, 40, "more than 30 combining marks in a row"),
     ],

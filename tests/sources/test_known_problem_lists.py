@@ -194,7 +194,8 @@ def test_a_list_older_than_the_one_that_was_there_is_refused(index: PackageIndex
     held = fetch(index)
     assert held.identity.sha256 == digest(LIST)
     assert held.identity.remark.startswith(
-        "refused: a list issued on 2026-11-19, older than the one of 2026-11-20 that it had; the "
+        "refused: a list issued on 2026-11-19, older than the one of 2026-11-20 "
+        "that it sent before; the "
     )
     serve(index, ENTRY)
     assert "refused: a list without a date of issue" in fetch(index).identity.remark

@@ -107,8 +107,8 @@ def test_a_prefix_half_deleted_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(PackageError) as caught:
         read(source)
     assert str(caught.value) == (
-        "installed:libx: of 2 files that conda-meta names 2 are not there (the first is "
-        "lib/libx.so.1): the prefix is damaged, install it anew"
+        "installed:libx: 2 of 2 files that conda-meta names are missing (the first is "
+        "lib/libx.so.1): the prefix is damaged, create it again"
     )
 
 

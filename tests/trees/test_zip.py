@@ -208,7 +208,7 @@ def test_other_compression_is_a_fact(tmp_path: Path) -> None:
     with zipfile.ZipFile(path, "a", zipfile.ZIP_LZMA) as built:
         built.writestr("demo/x", b"abc")
     assert faults_of(path, "demo/x") == [
-        ("its compression method 14 is none that installers read",)
+        ("its compression method 14 is not one that installers read",)
     ]
 
 

@@ -198,7 +198,7 @@ def test_bytes_of_no_member(tmp_path: Path) -> None:
 def test_data_that_reach_into_the_next_member(tmp_path: Path) -> None:
     path = build_wheel(tmp_path, members={"demo/a.txt": b"text"}, compression="stored")
     patched(path, LOCAL, 28, 3)  # the length of the extra field
-    assert "its bytes reach 3 into what follows it" in faults(path)
+    assert "its last 3 bytes overlap the data after it" in faults(path)
 
 
 def test_bytes_before_the_first_member(tmp_path: Path) -> None:

@@ -89,7 +89,9 @@ class _Compilation:
             died = f"compiling it {_describe_death(result, self._place)}"
             self._leave(paths[culprit : culprit + 1], died)
             paths = paths[culprit + 1 :]
-        self._leave(paths, "not compiled, because too many others crashed or hung")
+        self._leave(
+            paths, "not compiled, because the compiler crashed or hung on too many other files"
+        )
 
     def _run(self, paths: Sequence[str]) -> ProbeAnswer:
         inside = [self._package.layout.inside(path) for path in paths]

@@ -145,12 +145,12 @@ def _require_native(package: CppArchive, place: Place) -> None:
         theirs = objects[0]
         raise Unavailable(
             f"its libraries are {theirs.format} for {theirs.architecture}, "
-            f"and programs are built for {name} on {architecture} here"
+            f"but this host builds programs for {name} on {architecture}"
         )
     for claim in package.claims.systems:
         if claim.libc and place.target.libc and not place.target.libc.startswith(claim.libc):
             raise Unavailable(
-                f"its libraries are for {claim.libc}, and here is {place.target.libc}"
+                f"its libraries are for {claim.libc}, but this host has {place.target.libc}"
             )
 
 
@@ -182,7 +182,11 @@ class _Bench:
         for number, each in enumerate(wanted):
             reason = f"find_package({each.package}) hung for {hung.get(each.package)} before"
             if hangs >= _MOST_HANGS or number >= _MOST_UNITS:
-                reason = "not tried, as too many others hung" if not hangs else "others hung before"
+                reason = (
+                    "not tried, as too many other programs hung"
+                    if not hangs
+                    else "others hung before"
+                )
             elif each.package not in hung:
                 unit = self._build(each, self.place.make_folder(f"unit{number}"))
                 steps = (unit.configured, *(build.last for build in unit.builds))

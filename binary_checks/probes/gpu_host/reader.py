@@ -53,7 +53,9 @@ def describe_host(place: Place, conditions: Conditions) -> GpuHost:
         if hung >= _MOST_HUNG:
             rows = result.answer.get("devices")
             left = range(int(killer[1]) + 1, len(rows) if isinstance(rows, list) else 0)
-            dead.update(dict.fromkeys(left, f"{hung} others hung before it, and it was not tried"))
+            dead.update(
+                dict.fromkeys(left, f"{hung} other devices hung before it, and it was not tried")
+            )
 
 
 def find_services(environ: Mapping[str, str]) -> tuple[Path, ...]:
@@ -181,7 +183,7 @@ def _describe_refusal(answer: Mapping[str, Any], variables: Mapping[str, str]) -
     if status not in (0, 100):  # CUDA_SUCCESS, CUDA_ERROR_NO_DEVICE
         return f"the NVIDIA driver does not start: cuInit gives {name} ({status})"
     if visible is not None:
-        return f"CUDA_VISIBLE_DEVICES={visible!r} leaves none of the host's GPUs to be used"
+        return f"CUDA_VISIBLE_DEVICES={visible!r} leaves no GPU of the host visible"
     if present:
         there = "1 GPU is" if present == 1 else f"{present} GPUs are"
         return f"{there} there, but CUDA cannot use one: cuInit gives {name} ({status})"
@@ -222,7 +224,9 @@ def find_old_driver(host: GpuHost, runtime: str) -> str:
     if not told or int(served) >= int(wanted):
         return ""
     driver = f"the NVIDIA driver{host.driver and ' ' + host.driver}"
-    return f"{driver} serves CUDA {host.cuda}, and the package runs CUDA {runtime}: update it"
+    return (
+        f"{driver} serves CUDA {host.cuda}, and the package runs CUDA {runtime}: update the driver"
+    )
 
 
 def _capability(text: str) -> str:

@@ -69,7 +69,7 @@ def link_all(place: Place, request: PtxRequest, sample: PtxTexts) -> PtxLinkRepo
     step = read_step("nvJitLink", result, place)
     if not answer.get("library") and step.outcome is Ending.OK:
         raise NotApplicable(
-            "no nvJitLink in its environment, which links PTX ([probes.ptx] requires names one)"
+            "its environment has no nvJitLink, which links PTX (name one in [probes.ptx] requires)"
         )
     library, known = str(answer.get("library", "")), list_texts(answer, "known")
     tasks = [_Task(text=text, targets=_choose(text, request, known)) for text in sample.texts]

@@ -110,7 +110,9 @@ def _require_answer(answer: LoaderAnswer, library: ElfFile, libc: str) -> Loader
     if answer.lack or not needed or any(name in said for name in needed):
         return answer
     last = answer.complaints.strip().rpartition("\n")[2][:_LONGEST]
-    return replace(answer, lack=f"its loader does not name what it needs{last and f': {last}'}")
+    return replace(
+        answer, lack=f"its loader does not list the libraries that it needs{last and f': {last}'}"
+    )
 
 
 def read_answer(answer: LoaderAnswer) -> Iterator[LoadFault]:

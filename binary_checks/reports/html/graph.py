@@ -558,6 +558,6 @@ def _leave_out(count: int, groups: _Groups, drawn: Iterable[_Key]) -> Iterator[s
         objects = sum(len(groups.members[key]) for key in lost)
         yield f"{objects:,} more objects, with fewer links, are not drawn."
     if count > MOST_EDGES:
-        yield f"Of {count:,} needs the drawing has {MOST_EDGES:,}."
+        yield f"The drawing has {MOST_EDGES:,} of {count:,} needs."
     if count > MOST_ROWS:
         yield f"The table has {MOST_ROWS:,} of {count:,} needs; `inspect --json` has all."

@@ -356,8 +356,8 @@ def _explain(run: RunResult) -> str:
         draws = run.program.name_options("--binary-report html:FILE")
         return (
             "This page was made from a result document, which has no facts of packages: "
-            f"{draws} draws who needs whom and what takes the bytes, and so does "
-            "the command `report` with --facts FILE."
+            f"{draws} draws which libraries are needed and which files are large, and so "
+            "does the command `report` with --facts FILE."
         )
     return "The package was not read, so there are no facts to draw."
 

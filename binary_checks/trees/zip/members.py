@@ -121,7 +121,7 @@ def _judge_end(
     ``wide`` states that the local header has a ZIP64 field.
     """
     if end > limit:
-        yield f"its bytes reach {end - limit} into what follows it"
+        yield f"its last {end - limit} bytes overlap the data after it"
         return
     if entry.flags & DESCRIPTOR:
         sums = (entry.crc, entry.compressed_size, entry.size)
@@ -179,7 +179,7 @@ def _refuse(entry: ZipEntry) -> Iterator[str]:
     if entry.flags & _ENCRYPTED:
         yield "it is encrypted"
     if entry.method not in {STORED, DEFLATED}:
-        yield f"its compression method {entry.method} is none that installers read"
+        yield f"its compression method {entry.method} is not one that installers read"
     elif entry.method == STORED and entry.size != entry.compressed_size:
         yield f"it is stored in {entry.compressed_size} bytes and claims {entry.size}"
     elif entry.size > entry.compressed_size * _MAXIMUM_RATIO:

@@ -246,7 +246,7 @@ def test_a_push_that_did_not_end_is_no_fault(
 ) -> None:
     kept.create(package_name("a" * 64, "demo-2.0-py3-none-any.whl"), b"half")
     assert ARTIFACT.run(["verify", "--store", kept.url]) == 0
-    assert "1 that a push did not finish, which are ignored" in capsys.readouterr().out
+    assert "ignored 1 file of unfinished pushes" in capsys.readouterr().out
 
 
 def test_what_cannot_be_read_never_passes(

@@ -104,7 +104,10 @@ def test_the_plan_stands_whatever_becomes_of_the_matrix(
     before = find_plan(store, NIGHT)
     matrix.write_text(MATRIX.replace("absent", "other"), encoding="utf-8")
     assert nightly(matrix, store, "--plan-only") == 0
-    assert f"cells.toml is another than {NIGHT} was planned with" in capsys.readouterr().out
+    assert (
+        f"cells.toml differs from the matrix with which {NIGHT} was planned"
+        in capsys.readouterr().out
+    )
     assert find_plan(store, NIGHT) == before
 
 

@@ -354,7 +354,7 @@ def test_a_package_that_joins_while_its_bytes_go_is_named(
     monkeypatch.setattr(type(store), "delete", delete)
     assert prune(store, "--keep", "1", "--do-it") == 1
     said = capsys.readouterr().err
-    assert "it joined while its bytes were deleted: push it again" in said
+    assert "it was added while its bytes were deleted: push it again" in said
 
 
 @pytest.mark.parametrize(
