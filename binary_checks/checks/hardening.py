@@ -283,5 +283,5 @@ def malformed_object(package: Package) -> Iterator[Finding]:
         place = f"{item.reason} (at byte {item.offset:#x})"
         sentence = f"is a malformed {item.format} file: {place}"
         if item.instead:
-            sentence = f"is no {item.format} file ({item.instead}): no loader accepts it"
+            sentence = f"is not in {item.format} format ({item.instead}): no loader accepts it"
         yield Problem(path=item.path, sentence=sentence)

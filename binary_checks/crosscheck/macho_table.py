@@ -213,7 +213,7 @@ def _look_at_header(item: Any) -> MachOView:
 
 
 def _read_name(offset: Any, row: Any, data: bytes) -> str:
-    """Return the string of a command; its offset counts from the command's start."""
+    """Return the string of a command; the string's offset is relative to the command."""
     start = int(offset) - 8 - row._size_  # 8 bytes are cmd and cmdsize
     return text(data[start:].partition(b"\0")[0])
 

@@ -100,7 +100,7 @@ def _format_exports(exports: Iterable[_Export]) -> list[str]:
 
 FACTS = (
     Fact(
-        "architecture", "the machine; ARM64EC and ARM64X are distinguished from the header's",
+        "architecture", "the architecture; it can be ARM64EC or ARM64X, unlike the header's",
         theirs=_name_architecture, kinds=_HEADERS,
     ),
     Fact(
@@ -141,7 +141,7 @@ FACTS = (
     ),
     Fact("signed", "an Authenticode signature"),
     Fact(
-        "signature_matches", "whether its digest is the file's",
+        "signature_matches", "whether the signature's digest matches the file",
         lambda item: "" if item.signature_matches is None else str(item.signature_matches),
     ),
 )  # fmt: skip

@@ -36,7 +36,7 @@ from binary_checks.python_code.parsing import (
 )
 
 _LEAST_COST, _COST = 32_000_000, 128
-"""The cost that parsing may cause: a constant, and a factor for each byte of the package."""
+"""The limit on the cost of parsing: a constant, plus a factor for each byte of the package."""
 _MOST_STARS = 300  # modules read only because other modules star-import their names
 _STAR, _NAME = 64, 64  # cost of finding a module, and of taking a name from it
 _TOP_LEVEL = "top_level.txt"
@@ -73,7 +73,7 @@ def read_modules(package: Distribution, contents: MemberContents) -> PythonModul
 
 
 class _ModuleReader:
-    """Reads the few files whose names matter, and the modules that these files star-import.
+    """A reader of the few files whose names matter, and of the modules that they star-import.
 
     The cost of parsing the files is limited.
     """
@@ -104,24 +104,24 @@ class _ModuleReader:
 
     def _read_all(self, chosen: Collection[str]) -> Iterator[tuple[str, bytes]]:
         """Yield the contents of the files at these paths; skip files that cannot be read."""
-        admitted: list[Member] = []
+        allowed: list[Member] = []
         for name, path in self._files.sources.items():
             if path not in chosen or is_for_tests(name.split(".")):
                 continue  # users do not import tests
             member = self._members[path]
             try:
-                self._pay(member)
-                admitted.append(member)
+                self._charge(member)
+                allowed.append(member)
             except (LeftAloneError, Unavailable) as error:
                 self._leave(path, str(error))
-        for member, content in self._contents.each(admitted):
+        for member, content in self._contents.each(allowed):
             if isinstance(content, Unavailable):
                 self._leave(member.path, str(content))
             else:
                 yield member.path, content
 
-    def _pay(self, member: Member) -> None:
-        """Pay for the bytes of a file. Raises LeftAloneError, Unavailable for a broken member."""
+    def _charge(self, member: Member) -> None:
+        """Charge parsing a file to the budget. Raises LeftAloneError, or Unavailable."""
         if member.faults:
             raise Unavailable("it cannot be read")
         if member.size > LONGEST:
@@ -129,7 +129,7 @@ class _ModuleReader:
         self._budget.pay(member.size)
 
     def _read(self, member: Member) -> bytes:
-        self._pay(member)
+        self._charge(member)
         return self._contents.read(member)
 
     def _leave(self, path: str, reason: str) -> None:

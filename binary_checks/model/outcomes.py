@@ -86,7 +86,7 @@ class NotInspected:
 
 @dataclass(frozen=True, kw_only=True, slots=True, order=True)
 class Note:
-    """Something that is worth knowing, but in order: never a problem, never a gap."""
+    """Information about the package that is neither a problem nor a gap."""
 
     path: str = ""
     sentence: str

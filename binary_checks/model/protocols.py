@@ -35,7 +35,7 @@ class ByteSource(Protocol):
 
 
 class Scanner(Protocol):
-    """Scan a file while it is streamed, for facts that its first bytes do not show."""
+    """A search of a file while it is streamed, for facts that its first bytes do not show."""
 
     def see(self, piece: bytes) -> Iterable[tuple[int, bytes]]:
         """Take the next piece; yield offsets and bytes to keep, in rising order."""
@@ -68,7 +68,7 @@ NOTHING_SEEN: Final = Observations()
 
 
 class ObjectReader(Protocol):
-    """Read object files from a byte source (implemented by ``binary_checks.objects``)."""
+    """A reader of object files from byte sources (implemented by ``binary_checks.objects``)."""
 
     def recognise(self, head: bytes) -> Format | None:
         """Return the format that the first bytes (64 are enough) show, or None."""

@@ -24,7 +24,7 @@ from binary_checks.model.published import Provenance
 from binary_checks.options import Program
 
 UNREADABLE = "unreadable-package"
-"""Stands in place of a check's id, and is the reason, if a package cannot be read."""
+"""The name of the check, and the reason, in the result for a package that cannot be read."""
 
 
 NATIVE_FAMILIES = frozenset({"linkage", "symbols"})

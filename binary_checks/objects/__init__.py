@@ -284,9 +284,11 @@ def refuse(path: str, expected: Format, head: bytes, size: int) -> MalformedObje
     """
     for beginning, what in _OF_OTHER_SYSTEMS.items():
         if head.startswith(beginning):
-            return UnreadObject(path=path, format=expected, reason=f"it is {what}, not read here")
+            return UnreadObject(
+                path=path, format=expected, reason=f"it is {what}, which is not read"
+            )
     instead = f"{size} bytes{_describe(head)}" if size else "it is empty"
-    reason = f"it is no {expected} file ({instead})"
+    reason = f"it is not in {expected} format ({instead})"
     return MalformedObject(path=path, format=expected, offset=0, reason=reason, instead=instead)
 
 

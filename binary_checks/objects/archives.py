@@ -395,7 +395,7 @@ def _find_members(source: LimitedSource, *, thin: bool = False) -> Iterator[_Mem
         if thin and not head.startswith((b"// ", b"/ ", b"/SYM64/ ")):
             size = 0
         if start + size > source.size:
-            reason = f"a member of {size} bytes begins where {source.size - start} are left"
+            reason = f"a member of {size} bytes begins, but only {source.size - start} are left"
             raise MalformedError(reason, at)
         at = start + size + size % 2  # headers begin at even offsets
         name = head[:16].rstrip()

@@ -48,7 +48,7 @@ def judge_inside(*unread: UnreadDeviceCode) -> list[Finding]:
 
 
 def test_code_that_does_not_decompress_is_a_problem() -> None:
-    cut = "it unpacks to 0 bytes where its head claims 27"
+    cut = "it unpacks to 0 bytes, but its head claims 27"
     assert judge_inside(UnreadDeviceCode(offset=64, count=1, reason=cut, broken=True)) == [
         Problem(
             path=PATH,

@@ -34,7 +34,7 @@ def test_healthy_seeds_have_no_problems_and_each_has_fields() -> None:
     ("name", "field", "value", "said"),
     [
         ("one.fatbin", "entry unpacked size", 5, "it unpacks to more than the 5 bytes"),
-        ("one.fatbin", "entry packed size", 5, "it unpacks to 0 bytes where its head claims 3440"),
+        ("one.fatbin", "entry packed size", 5, "it unpacks to 0 bytes, but its head claims 3440"),
         ("one.fatbin", "entry data", 0, "its Zstandard frame is broken"),
         ("sm_90.0.fatbin", "e_shoff", 1 << 60, "the section headers end at byte"),
         ("sm_90.0.fatbin", "e_machine", 62, "for machine 62, not for a GPU"),

@@ -117,7 +117,7 @@ def test_what_is_broken_hides_nothing_that_is_not(tmp_path: Path) -> None:
     assert [(each.version, each.count) for each in found.ptx] == [("8.4", 1)]
     assert [(each.reason, each.broken) for each in found.unread] == [
         ("it unpacks to more than the 20 bytes that its head claims", True),
-        ("it unpacks to 25 bytes where its head claims 27", True),
+        ("it unpacks to 25 bytes, but its head claims 27", True),
         ("it is not a cubin: it begins with b'no c'", True),
     ]
 
@@ -126,7 +126,7 @@ def test_a_head_that_names_another_architecture_than_its_cubin_is_broken(tmp_pat
     cubin = read_fatbin_sample("12.4_sm_90a.cubin")
     found = read_library(tmp_path, container(entry(CUBIN, 87, cubin), entry(CUBIN, 90, cubin)))
     assert [(each.reason, each.broken, each.count) for each in found.unread] == [
-        ("its head says sm_87, its cubin sm_90a", True, 1)
+        ("its head says sm_87, but its cubin says sm_90a", True, 1)
     ]
     assert [(each.target, each.count) for each in found.cubins] == [(sass("sm_90a"), 2)]
 

@@ -151,7 +151,7 @@ def test_a_name_beyond_the_chained_fixups_is_malformed() -> None:
     ("offset", "layout", "value", "reason"),
     [
         (16, "I", 0xFFFFFFFF, "load commands in"),
-        (16, "I", 60, "past the end of them all"),
+        (16, "I", 60, "past the end of all load commands"),
         (20, "I", 0x7FFFFFFF, "load commands end at byte"),
         (20, "I", 16, "the file claims"),
         (36, "I", 0, "claims 0x0 bytes"),

@@ -98,7 +98,7 @@ def test_what_is_compressed_otherwise_is_counted_and_no_fault(content: bytes, re
     "content", [compressed_bundle(b"no bundle"), compressed_bundle(PLAIN)[:24] + b"no zlib stream"]
 )
 def test_what_zlib_did_not_make_is_a_fault(content: bytes) -> None:
-    assert "does not unpack to one" in faults(content)[-1].reason
+    assert "does not unpack to a bundle" in faults(content)[-1].reason
 
 
 def test_a_table_that_leads_out_of_the_file_is_a_fault() -> None:
@@ -111,7 +111,8 @@ def test_a_table_of_impossible_length_is_a_fault() -> None:
     (fault,) = faults(PLAIN[:24] + b"\xff" * 8 + PLAIN[32:])
     size = len(PLAIN) - 32
     assert (
-        fault.reason == f"a bundle claims {(1 << 64) - 1} code objects where {size} bytes are left"
+        fault.reason
+        == f"a bundle claims {(1 << 64) - 1} code objects, but only {size} bytes are left"
     )
 
 
@@ -127,4 +128,4 @@ def test_a_table_that_is_too_long_for_us_is_no_fault(monkeypatch: pytest.MonkeyP
 def test_what_only_begins_as_a_bundle_is_a_fault() -> None:
     content = build_elf(sections={".hip_fatbin": b"__CLANG_OTHER_KIND_OF_THING___".ljust(64)})
     (fault,) = faults(content)
-    assert fault.reason == "what begins like a bundle is none"
+    assert fault.reason == "bytes that begin like a bundle are not a bundle"

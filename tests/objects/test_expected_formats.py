@@ -24,9 +24,9 @@ SCRIPT = b"/* GNU ld script */\nGROUP ( /lib/libc.so.6 AS_NEEDED ( ld.so ) )\n"
     [
         ("demo/a.dll", DOS, Format.PE, "(200 bytes that begin with b'MZ"),
         ("demo/a.pyd", b"", Format.PE, "it is empty"),
-        ("demo/A.DLL", POINTER, Format.PE, "it is no PE file (56 bytes, a git-lfs pointer)"),
+        ("demo/A.DLL", POINTER, Format.PE, "it is not in PE format (56 bytes, a git-lfs pointer)"),
         ("demo/liba.so.1", POINTER, Format.ELF, "(56 bytes, a git-lfs pointer)"),
-        ("demo/liba.so.1", b"", Format.ELF, "it is no ELF file (it is empty)"),
+        ("demo/liba.so.1", b"", Format.ELF, "it is not in ELF format (it is empty)"),
         ("demo/liba.dylib", b"text", Format.MACHO, "(4 bytes of text that begin with b'text')"),
         ("demo/liba.dylib", b"\0" * 9, Format.MACHO, "(9 bytes that begin with zeros)"),
         ("demo/liba.so", b"\x80\2\n", Format.ELF, "(3 bytes that begin with b'\\x80"),
@@ -66,7 +66,9 @@ def test_a_wheel_with_such_a_file_is_not_fit(tmp_path: Path) -> None:
     (problem,) = malformed_object(open_package(wheel, objects))
     assert isinstance(problem, Problem)
     assert problem.path == "lib/python3.11/site-packages/demo/a.pyd"
-    assert problem.sentence.startswith("is no PE file (56 bytes, a git-lfs pointer): no loader")
+    assert problem.sentence.startswith(
+        "is not in PE format (56 bytes, a git-lfs pointer): no loader"
+    )
     fit = build_wheel(tmp_path, members={"demo/a.txt": POINTER})
     assert list(malformed_object(open_package(fit, objects))) == []
 
@@ -82,5 +84,5 @@ def test_a_wheel_with_such_a_file_is_not_fit(tmp_path: Path) -> None:
 def test_what_another_system_loads_is_not_inspected(head: bytes, what: str) -> None:
     path = "demo/_native.cpython-313-wasm32-emscripten.so"
     assert objects.read_objects(path, Bytes(head + bytes(60))) == (
-        UnreadObject(path=path, format=Format.ELF, reason=f"it is {what}, not read here"),
+        UnreadObject(path=path, format=Format.ELF, reason=f"it is {what}, which is not read"),
     )

@@ -77,7 +77,7 @@ def test_no_sample_is_refused(name: str) -> None:
         (segment(WEAK, b"__DATA") + 40, 0x0, "and __DATA that overlap in the file"),
         (segment(WEAK, b"__DATA") + 28, 0xFFFFFFFF, "not in __DATA"),
         (segment(WEAK, b"__DATA") + 32, 0x7, "segment __DATA is larger in the file"),
-        (segment(WEAK, b"__DATA") + 48, 0x0, "beyond what __DATA has in the file"),
+        (segment(WEAK, b"__DATA") + 48, 0x0, "beyond the bytes of __DATA in the file"),
         (segment(WEAK, b"__DATA") + 72 + 16, 0x41414141, "in __DATA"),
         (segment(WEAK, b"__DATA") + 72 + 40, 0x11, "that overlap in __DATA"),
         (segment(WEAK, b"__DATA") + 72 + 48, 0x1800, "not at 0x1000"),

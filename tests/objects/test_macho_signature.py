@@ -111,9 +111,9 @@ def test_a_signature_that_contradicts_itself_is_a_fault(
 @pytest.mark.parametrize(
     ("offset", "value", "fault"),
     [
-        (0, 0, "no complete SuperBlob"),
-        (4, 1 << 30, "no complete SuperBlob"),
-        (8, 1 << 30, "no complete SuperBlob"),
+        (0, 0, "not a complete SuperBlob"),
+        (4, 1 << 30, "not a complete SuperBlob"),
+        (8, 1 << 30, "not a complete SuperBlob"),
         (12, 5, "no code directory of a known hash type"),
         (16, 1 << 30, "lies outside of it"),
     ],

@@ -156,7 +156,7 @@ def test_a_wrapper_of_a_new_version_leaves_it_open_what_is_linked() -> None:
 def test_a_wrapper_that_points_at_the_wrappers_is_a_fault() -> None:
     found = read_device(image((1, "__nv_rel", 8), (2, ".nv_fatb", 0)))
     (fault,) = found.device_faults
-    assert fault.reason == "a wrapper points to bytes that are no container of device code"
+    assert fault.reason == "a wrapper points to bytes that are not a container of device code"
 
 
 def test_what_is_no_wrapper_is_a_fault() -> None:

@@ -114,7 +114,9 @@ def test_files_that_nothing_here_reads_are_not_judged_unless_another_one_is(
     verdict = "passed" if others else "not judged"
     assert (package["verdict"], document["exit_code"]) == (verdict, int(not others))
     if not others:
-        assert package["unjudged"] == "demo/_native.so: it is a WebAssembly module, not read here"
+        assert (
+            package["unjudged"] == "demo/_native.so: it is a WebAssembly module, which is not read"
+        )
 
 
 @pytest.mark.parametrize(("families", "status"), [("metadata", 0), ("symbols", 1), ("linkage", 1)])

@@ -189,7 +189,8 @@ def walk_fatbin(start: int, end: int) -> ContainerWalk:
     if stop > end:
         left = max(end - first, 0)
         yield DeviceFault(
-            offset=start, reason=f"a container of {size_of_all} bytes begins where {left} are left"
+            offset=start,
+            reason=f"a container of {size_of_all} bytes begins, but only {left} are left",
         )
         stop = end
     tally = Tally()
@@ -203,8 +204,8 @@ def walk_fatbin(start: int, end: int) -> ContainerWalk:
         size = entry.head_size + entry.size
         if entry.head_size < _ENTRY.size or size > stop - at:
             reason = (
-                f"an entry claims {entry.head_size} + {entry.size} bytes where"
-                f" {stop - at} are left of its container"
+                f"an entry claims {entry.head_size} + {entry.size} bytes, but"
+                f" only {stop - at} are left of its container"
             )
             yield DeviceFault(offset=at, reason=reason)
             break
@@ -340,10 +341,10 @@ def walk_bundle(start: int, end: int) -> ContainerWalk:
         return end, False
     magic, count = _COUNT.unpack_from((yield Ask(start, min(NEAR, end - start))))
     if magic != BUNDLE_MAGIC:
-        yield DeviceFault(offset=start, reason="what begins like a bundle is none")
+        yield DeviceFault(offset=start, reason="bytes that begin like a bundle are not a bundle")
         return start + len(BUNDLE_MAGIC), False
     if count * _ROW.size > end - at:
-        reason = f"a bundle claims {count} code objects where {end - at} bytes are left"
+        reason = f"a bundle claims {count} code objects, but only {end - at} bytes are left"
         yield DeviceFault(offset=start, reason=reason)
         return at, False
     if count > _MOST_ROWS:
@@ -392,14 +393,16 @@ def walk_compressed(start: int, end: int) -> ContainerWalk:
         return end, False
     stop = start + layout.unpack_from(head)[0] if sized else end
     if not at <= stop <= end:
-        reason = f"a compressed bundle of {stop - start} bytes begins where {end - start} are left"
+        reason = (
+            f"a compressed bundle of {stop - start} bytes begins, but only {end - start} are left"
+        )
         yield DeviceFault(offset=start, reason=reason)
         stop = end
     rows: list[_Row] = []
     if method == _ZLIB and stop > at:
         unpacked = _unpack((yield Ask(at, min(stop - at, _FETCHED))))
         if not unpacked.startswith(BUNDLE_MAGIC):
-            reason = "a bundle marked as compressed by zlib does not unpack to one"
+            reason = "a bundle marked as compressed by zlib does not unpack to a bundle"
             yield DeviceFault(offset=start, reason=reason)
         rows = _read_table(unpacked)
     if not sized:

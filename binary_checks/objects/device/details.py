@@ -384,7 +384,7 @@ def _compare_architectures(entry: DeviceEntry, stated: str) -> None:
     if not stated:
         raise Unavailable("a cubin of an unknown ABI")
     if entry.architecture and entry.architecture.rstrip("af?") != stated.rstrip("af?"):
-        raise MalformedError(f"its head says {entry.architecture}, its cubin {stated}")
+        raise MalformedError(f"its head says {entry.architecture}, but its cubin says {stated}")
 
 
 class _Refusals:

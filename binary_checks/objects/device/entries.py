@@ -65,7 +65,7 @@ def unpack(packed: bytes, flags: int, claimed: int | None, factor: int = 1) -> b
     if len(found) > claimed:
         raise BrokenDataError(f"it unpacks to more than the {claimed} bytes that its head claims")
     if len(found) < claimed:
-        raise BrokenDataError(f"it unpacks to {len(found)} bytes where its head claims {claimed}")
+        raise BrokenDataError(f"it unpacks to {len(found)} bytes, but its head claims {claimed}")
     return found
 
 

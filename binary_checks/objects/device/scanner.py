@@ -1,4 +1,4 @@
-"""Keep heads and a sample of device code while a file is streamed, before its place is known.
+"""Keep heads and a sample of device code while a file is streamed, before its sections are known.
 
 The section headers of an ELF file come last. The first container is therefore found by its magic,
 and from then on each head states where the next one is. Bytes kept in vain only cost memory; if

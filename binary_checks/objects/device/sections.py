@@ -200,7 +200,7 @@ class Relinkable(NamedTuple):
     unknown: str = ""  # why the targets are unknown
 
     def uses(self, target: Target) -> bool:
-        """Return whether code for a target is used in linking for any of these targets."""
+        """Return whether linking for any of these targets uses code for the given target."""
         code = _make_target(target)
         return any(serves(code, _make_target(each)) for each in self.targets | self.partly)
 
@@ -401,7 +401,7 @@ class _Reading:
         if any(group[2] or not count for group, (count, *_) in self._sets.items()):
             return
         for offset in sorted(self._not_found)[: _MOST_FAULTS - len(self._faults)]:
-            reason = "a wrapper points to bytes that are no container of device code"
+            reason = "a wrapper points to bytes that are not a container of device code"
             yield DeviceFault(offset=offset, reason=reason)
 
     def _iter_code(self, relinkable: Relinkable) -> Iterator[DeviceCode]:

@@ -437,7 +437,7 @@ class MappedImage:
 
 
 def _join(loads: Iterable[tuple[int, int, int]]) -> Iterator[tuple[int, int, int]]:
-    """Join (address, size, offset) with the next one if it continues it in memory and in the file.
+    """Join each (address, size, offset) with the next if both are contiguous in memory and file.
 
     The first segment that patchelf adds ends inside the string table that patchelf moved
     (``semgrep-core`` of semgrep 1.185.0, which runs). A loader does not compare tables with

@@ -351,7 +351,8 @@ def _judge_thread(segment: Segment, memory: Memory) -> Iterator[str]:
     if step & (step - 1) or step > _LARGEST_TLS_ALIGNMENT:
         yield f"has a PT_TLS with p_align {step:#x}, which no loader can serve"
     elif segment.file_size > segment.memory_size:
-        yield f"has a PT_TLS that is larger in the file than in memory, {segment.memory_size:#x}"
+        memory_size = f"{segment.memory_size:#x} bytes in memory"
+        yield f"has a PT_TLS that is larger in the file than its {memory_size}"
     elif segment.memory_size > _LARGEST_TLS:
         yield f"has a PT_TLS of {segment.memory_size:#x} bytes, for each thread"
     elif segment.file_size and not holds(memory.readable, segment.address, segment.file_size):
@@ -448,7 +449,7 @@ def judge_sizes(
     if DT_PLTREL in dynamic and dynamic.value(DT_PLTREL) != kind:
         yield (
             f"has DT_PLTREL {dynamic.value(DT_PLTREL)}, not {kind} "
-            f"({'DT_RELA' if types.addends else 'DT_REL'}), and loaders read other records"
+            f"({'DT_RELA' if types.addends else 'DT_REL'}), so loaders misread the records"
         )
     own = (
         ("DT_RELA", DT_RELA, DT_RELASZ, DT_RELAENT)
@@ -462,7 +463,7 @@ def judge_sizes(
         asserted = not for_musl and table in dynamic and each in dynamic
         if asserted and dynamic.value(each) != wanted:
             yield (
-                f"has {name}ENT {dynamic.value(each)}, and records have {wanted} bytes: glibc's "
+                f"has {name}ENT {dynamic.value(each)}, but records have {wanted} bytes: glibc's "
                 "loader ends the process"
             )
         if table in dynamic and dynamic.value(length) % wanted:
@@ -512,7 +513,7 @@ def judge_symbols(symbols: SymbolColumns, strings: bytes, *, is_program: bool) -
         index = join(symbols.undefined, mask).find(1)
         if index >= 0:
             name = name_at(strings, symbols.names[index]).decode("utf-8", "backslashreplace")
-            yield f"imports {name}, and its entry in DT_SYMTAB {fault}"
+            yield f"imports {name}, but its entry in DT_SYMTAB {fault}"
 
 
 def _find_undefined(symbols: SymbolColumns, *, is_program: bool) -> Iterator[tuple[bytes, str]]:

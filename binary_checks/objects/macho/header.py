@@ -334,7 +334,9 @@ def _split(table: bytes, header: MachHeader) -> Iterator[Command]:
     for number in range(header.command_count):
         at = header.commands_offset + place
         if place + head.size > len(table):
-            raise MalformedError(f"load command {number} lies past the end of them all", at)
+            raise MalformedError(
+                f"load command {number} lies past the end of all load commands", at
+            )
         kind, size = head.unpack_from(table, place)
         if size < head.size or place + size > len(table):
             raise MalformedError(f"load command {number} claims {size:#x} bytes", at)
@@ -471,7 +473,7 @@ def read_needed(commands: Commands) -> tuple[Dependency, ...]:
 
 
 def _read_dylib(command: Command) -> Dependency:
-    """Return the dependency in a load command; a name's offset counts from the command's start."""
+    """Return the dependency in a load command; a name's offset is relative to the command."""
     name, marker, _, _ = command.unpack("4I")
     flags = 0
     if marker == _USE_MARKER and name == _USE_SIZE:

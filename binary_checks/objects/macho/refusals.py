@@ -252,7 +252,7 @@ def _judge_sections(segment: Segment) -> Iterator[str]:
         elif section.size and section.is_filled:
             wanted = segment.offset + section.address - segment.address
             if section.offset + section.size > segment.offset + segment.size:
-                yield f"has section {section.name} beyond what {segment.name} has in the file"
+                yield f"has section {section.name} beyond the bytes of {segment.name} in the file"
             elif section.offset != wanted:
                 place = f"at byte {section.offset:#x} of the file, not at {wanted:#x}"
                 yield f"has section {section.name} of {segment.name} {place}"

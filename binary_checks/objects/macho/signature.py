@@ -135,7 +135,7 @@ def _read_directories(source: Slice, signature: bytes) -> Iterator[CodeDirectory
     magic, length = _BLOB.unpack_from(signature)
     count = int.from_bytes(signature[8:12], "big")
     if magic != _SUPER_BLOB or length > len(signature) or 12 + 8 * count > length:
-        raise MalformedError("the code signature is no complete SuperBlob")
+        raise MalformedError("the code signature is not a complete SuperBlob")
     source.require_at_most(count, _MOST_BLOBS, "parts in its code signature")
     for kind, place in _INDEX.iter_unpack(signature[12 : 12 + 8 * count]):
         if kind == _SLOT or _FIRST_ALTERNATE <= kind <= _LAST_ALTERNATE:
