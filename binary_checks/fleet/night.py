@@ -88,7 +88,7 @@ CPU, GPU = "cpu", "gpu"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Attempt:
-    """How a `binary-checks` process ended, and its result."""
+    """An attempt at a cell: the end of its `binary-checks` process, and the result."""
 
     night: str
     cell: str  # id
@@ -118,7 +118,7 @@ class Attempt:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProcessEnd:
-    """How the process of an attempt ended, and the time and memory that it used."""
+    """The end of an attempt's process, with the time and the memory that it used."""
 
     exit_status: int | None  # None: a signal ended it, or it never started
     signal: int = 0
@@ -180,12 +180,12 @@ class CellEnd:
     cause: str = ""
     cause_kind: str = ""
     evidence: str = ""
-    attempts: tuple[Attempt, ...] = ()  # those that count, by stage and number
+    attempts: tuple[Attempt, ...] = ()  # attempts that count, by stage and number
     last: Mapping[str, Attempt] = field(default_factory=dict)  # stage -> the attempt that decides
 
     @property
     def unrun(self) -> bool:
-        """Whether the cell is lost without any attempt; in an open night, it may still get one."""
+        """Whether the cell is lost without an attempt; an open night may still make one."""
         return self.state is CellState.LOST and not self.attempts
 
 

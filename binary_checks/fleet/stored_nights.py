@@ -366,7 +366,7 @@ def choose_night(store: Store, named: str = "") -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FoundFacts:
-    """Where the facts of a cell are."""
+    """The place of a cell's facts in the store."""
 
     night: str
     planned: PlannedCell
@@ -398,7 +398,7 @@ def find_cell_facts(store: Store, cell: str, night: str = "", before: str = "") 
     if not known and not before:
         raise ProfileError(f"{store.url}: no night has a cell {cell}")
     when = f" before {before}" if before else ""
-    raise StoreError(f"{store.url}: no good night of {cell}{when} that has facts")
+    raise StoreError(f"{store.url}: no good night of {cell}{when} has facts")
 
 
 def _look(store: Store, cell: str, night: str) -> tuple[PlannedCell | None, CellEnd | None]:

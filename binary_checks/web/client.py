@@ -89,7 +89,7 @@ class Client:
     ) -> WebAnswer | None:
         """Return the complete answer, or None if the file still has the known state.
 
-        Raises NotThere, or GatherError if there is no answer within so many seconds.
+        Raises NotThere, or GatherError if there is no answer in ``within`` seconds.
         """
         asked = {"If-None-Match": known.etag, "If-Modified-Since": known.last_modified}
         headers = {name: value for name, value in asked.items() if value}
@@ -171,7 +171,10 @@ class Client:
             self._known[origin_of(bare)] = given
 
     def retry(self, url: str, ask: Callable[[], _T]) -> _T:
-        """Repeat a request with growing pauses while a repetition may help. Raises no Transient."""
+        """Send a request; while it fails and a repetition may help, repeat it after a pause.
+
+        The pauses grow. Raises GatherError instead of Transient.
+        """
         for pause in self._pauses():
             try:
                 return ask()
@@ -373,7 +376,7 @@ _LARGEST = 64 << 20  # bytes of one part
 
 
 class WebFile:
-    """A remote file. The end is read at the start, any other part by one request."""
+    """A remote file. Its end is read when it is opened, any other part by one request."""
 
     def __init__(self, client: Client, url: str, reply: Reply) -> None:
         self._client = client
@@ -442,8 +445,8 @@ class WebFile:
     def read(self, offset: int, length: int) -> bytes:
         """Return exactly these bytes; send one request unless the bytes were read before.
 
-        Raises MalformedError if the file ends before, RemoteChanged if the file has changed,
-        Unavailable if the server supports no ranges, GatherError if the network failed.
+        Raises MalformedError if the file ends before these bytes, RemoteChanged if the file has
+        changed, Unavailable if the server supports no ranges, GatherError if the network failed.
         """
         if not self.ranges:
             raise Unavailable("the server does not support range requests")
@@ -504,7 +507,7 @@ class WebFile:
 
 
 class _NoSuffix(Exception):
-    """The server does not support ranges that count from the end."""
+    """Raised if the server does not support ranges that count from the end."""
 
 
 def require_file(reply: Reply, head: bytes) -> None:
@@ -580,7 +583,7 @@ class DiskFile:
         return ""
 
     def read(self, offset: int, length: int) -> bytes:
-        """Return exactly these bytes. Raises MalformedError if the file ends before."""
+        """Return exactly these bytes. Raises MalformedError if the file ends before them."""
         with self._lock:
             self._file.seek(offset)
             content = self._file.read(length)

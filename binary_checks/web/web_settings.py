@@ -83,7 +83,10 @@ def _read_number(text: str | None, usual: float, least: float, most: float) -> f
 
 
 def _read_proxies(given: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return proxies by scheme; lower-case names win, as CGI sets HTTP_PROXY from a header."""
+    """Return proxies by scheme.
+
+    Lower-case names win, because CGI sets HTTP_PROXY from a header of the request.
+    """
     found = {"no": environ.get("no_proxy") or environ.get("NO_PROXY", "")}
     for scheme in ("http", "https"):
         names = (f"{scheme}_proxy", f"{scheme.upper()}_PROXY", "all_proxy", "ALL_PROXY")

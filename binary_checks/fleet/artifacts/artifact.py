@@ -27,7 +27,7 @@ RESERVED_NAMES = frozenset(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LinkedAs:
-    """How a file is linked with one library, and the evidence for it."""
+    """The way in which a file is linked with one library, and the evidence."""
 
     library: str  # openblas, cudart
     how: str  # static, dynamic

@@ -421,8 +421,9 @@ def write_repodata(
     removed: Iterable[str] = (),
     base: str = "",
 ) -> str:
-    """Return a subdir's repodata.json from records by file name and the names of withdrawn files.
+    """Return a subdir's repodata.json.
 
+    ``records`` are pairs of a file name and its record, ``removed`` the names of withdrawn files.
     The files lie below the URL ``base``; without it, next to the index.
     """
     tables: dict[str, dict[str, Any]] = {"packages": {}, "packages.conda": {}}

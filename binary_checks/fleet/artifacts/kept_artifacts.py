@@ -128,7 +128,7 @@ def _is_kept(store: Store, artifact: Artifact) -> bool:
     known = find_artifact(store, artifact.sha256)
     if known is None:
         return False
-    where = f"{artifact.file_name}: {store.url} keeps the same bytes"
+    where = f"{artifact.file_name}: {store.url} contains the same bytes"
     for name in _ONCE:
         kept, given = str(getattr(known, name)), str(getattr(artifact, name))
         if given and kept != given:

@@ -239,7 +239,7 @@ def _list_own(artifact: Artifact) -> Iterator[PulledFile]:
 
 
 def _is_there(folder: Path, file: PulledFile) -> bool:
-    """Return whether the file has these bytes. Raises ArtifactRefusedError if it has others."""
+    """Return whether the file exists. Raises ArtifactRefusedError if it has other bytes."""
     path = _place(folder, file.path)
     if not os.path.lexists(path):
         return False

@@ -352,7 +352,10 @@ def _verify_metadata(
         yield f"its METADATA has the sha256 {digest}, but its document states another"
     if name in names:
         if names[name] != len(own) or store.read(name) != own:
-            yield "the separate METADATA, which installers read first, differs from its own"
+            yield (
+                "the separate METADATA, which installers read first, differs from the METADATA in "
+                "the wheel"
+            )
     elif artifact.metadata_sha256:
         yield "the separate METADATA, which its document names, is missing"
 

@@ -228,7 +228,9 @@ def _read_value(
         return ((axis, require_value(axis, value, where)),)
     system, _, architecture = value.partition("-")
     if "architecture" in row:
-        raise ProfileError(f"{where}: {value!r} names an architecture, but so does the block")
+        raise ProfileError(
+            f"{where}: {value!r} names an architecture, but the block also names one"
+        )
     parts = ("system", system), ("architecture", architecture)
     return tuple((name, require_value(name, part, where)) for name, part in parts)
 
@@ -245,7 +247,7 @@ def _make_cells(
         bare = Cell(id="", package=asked or values["project"], **values)
         own = "-".join(filter(None, (getattr(bare, axis) for axis in used)))
         if len(own) > _LONGEST_ID:
-            raise ProfileError(f"{where}: {own}: an id of more than {_LONGEST_ID} characters")
+            raise ProfileError(f"{where}: {own}: the id has more than {_LONGEST_ID} characters")
         cell = replace(bare, id=own)
         require_consistent(cell, f"{where}: {own}")
         yield cell

@@ -141,9 +141,9 @@ def family_of(system: str) -> str:
 def require_consistent(cell: Cell, where: str) -> None:
     """Raise ProfileError if axes of a cell contradict each other."""
     if cell.architecture and not cell.system:
-        raise ProfileError(f"{where}: architecture {cell.architecture!r} without a system")
+        raise ProfileError(f"{where}: architecture {cell.architecture!r} needs a system")
     if cell.system and not cell.architecture:
-        raise ProfileError(f"{where}: system {cell.system!r} without an architecture")
+        raise ProfileError(f"{where}: system {cell.system!r} needs an architecture")
     known = _ARCHITECTURES[family_of(cell.system)] if cell.system else ()
     if cell.system and cell.architecture not in known:
         raise ProfileError(
@@ -156,7 +156,7 @@ def require_consistent(cell: Cell, where: str) -> None:
         raise ProfileError(f"{where}: libtorch = {cell.libtorch!r}, but kind is {cell.kind!r}")
     if cell.kind == "libtorch" and cell.python:
         raise ProfileError(
-            f"{where}: a libtorch archive has no python, but {cell.python!r} is named"
+            f"{where}: remove python = {cell.python!r}: a libtorch archive has no Python"
         )
 
 

@@ -43,7 +43,7 @@ class FileChanges:
 
 def heading(pipeline: Pipeline) -> str:
     """Return the text of a generated file's first line, without comment marks."""
-    return f"Generated from {pipeline.source} {_MARK}; change that file, and write it again."
+    return f"Generated from {pipeline.source} {_MARK}; change that file and run the command again."
 
 
 def _made_from(text: str) -> str:
@@ -117,7 +117,7 @@ def write_all(
 
 
 def _require_ours(target: Path, before: str, folder: Path, source: str) -> None:
-    """Raise ProfileError for a file that was not generated, or from another matrix."""
+    """Raise ProfileError for a file that was not generated from this matrix."""
     origin = _made_from(before)
     if not origin:
         raise ProfileError(
@@ -132,7 +132,7 @@ def _require_ours(target: Path, before: str, folder: Path, source: str) -> None:
 
 
 def _replace_all(texts: Mapping[Path, str]) -> None:
-    """Write all texts to temporary files before the first file is replaced."""
+    """Write all texts to temporary files, and only then replace the files."""
     with contextlib.ExitStack() as waiting:
         for target, text in texts.items():
             with _naming(target):

@@ -79,7 +79,7 @@ def set_up_python(pipeline: Pipeline, version: str) -> Json:
 
 
 def write_workflow(workflow: OwnWorkflow, pipeline: Pipeline) -> Json:
-    """Return one workflow. Raises ProfileError."""
+    """Return a workflow of the project's own jobs. Raises ProfileError."""
     jobs = [job for job in pipeline.settings.jobs if job.workflow == workflow.name]
     if not jobs:
         raise ProfileError(

@@ -240,12 +240,12 @@ def name_values(cell: Cell, used: Sequence[str]) -> dict[str, str]:
 
 
 def _place(path: str, source: Path) -> str:
-    """Return a path in the matrix's file relative to the folder in which jobs begin."""
+    """Return a path that the matrix's file states, but relative to the folder of the jobs."""
     return (source.parent / path).as_posix() if path else ""
 
 
 def choose_job_python(cell: Cell, settings: CiSettings) -> str:
-    """Return the Python of a cell if the tool runs on it, else that of the settings."""
+    """Return the Python of a cell if the tool runs on it, else the settings' Python."""
     if not cell.python:
         return settings.python
     major, minor = map(int, cell.python.rstrip("t").split("."))
@@ -257,7 +257,7 @@ def _minutes(seconds: float) -> int:
 
 
 def _find_machines(cell: Cell, stage: str, settings: CiSettings) -> dict[str, RunsOn]:
-    """Return CI system -> machine."""
+    """Return CI system -> machine, for all systems that have a machine for the stage."""
     python = choose_job_python(cell, settings)
     chosen = {
         system: choose_machine(settings.runners, cell, stage=stage, system=system, python=python)
@@ -295,7 +295,7 @@ MOST_ROWS = 256  # jobs that GitHub and Azure allow in one matrix
 
 
 class _Events(NamedTuple):
-    """How a CI system states what started a run."""
+    """The variable by which a CI system states what started a run, and its values."""
 
     variable: str
     named: Mapping[str, str]

@@ -54,7 +54,7 @@ class StageRun:
 
     @classmethod
     def of(cls, matrix: Matrix, complain: Callable[[str], None]) -> StageRun:
-        """Return the stages of a matrix. Raises ProfileError."""
+        """Return the runner for a matrix. Raises ProfileError."""
         settings = read_ci(matrix)
         environment = {**user_environment(), **settings.environment}
         source = Path(matrix.source)
@@ -194,7 +194,7 @@ class StageRun:
             )
             return max(self._command(each, secrets) for each in commands)
         if not ids:
-            raise ProfileError(f"ci stage {stage}: it takes the ids of cells")
+            raise ProfileError(f"ci stage {stage}: give the ids of cells")
         queue = ["--queue", "gpu" if stage == "smoke-gpu" else "cpu"]
         chosen = [word for each in ids for word in ("--cell", each)]
         return self._command(["nightly", "run", cells, *store, *date, *queue, *chosen], secrets)
@@ -270,7 +270,7 @@ _PROGRAM = (sys.executable, SAFE_PATH, "-m", "binary_checks")
 
 
 def _find_shell() -> tuple[str, tuple[str, ...]]:
-    """Return a POSIX shell and its options; on Windows, Git's bash, because others may be WSL's."""
+    """Return a POSIX shell and its options; on Windows, Git's bash: another bash may be WSL's."""
     programs = os.environ.get("PROGRAMFILES", "")
     of_git = Path(programs, "Git", "bin", "bash.exe")
     bash = str(of_git) if programs and of_git.is_file() else shutil.which("bash")

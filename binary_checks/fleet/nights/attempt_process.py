@@ -122,7 +122,7 @@ class RunningProcesses:
                 self._running.discard(process)
 
     def stop(self, *, at_once: bool = False) -> None:
-        """Ask all processes to end, or kill them; those that start later are ended, too."""
+        """Ask all processes to end, or kill them; processes that start later are ended, too."""
         with self._lock:
             self.stopped = True
             for process in self._running:

@@ -57,7 +57,7 @@ from binary_checks.reports.verdict_texts import count
 
 PAUSE = 30.0  # seconds before the second attempt; the third waits four times as long
 ALL = "all"
-_TICK = 1.0  # seconds between two checks of what runs, if nothing happens
+_TICK = 1.0  # seconds between two checks of the running attempts, if nothing happens
 _Key = tuple[str, str]  # a cell's id and a stage
 MakeTask = Callable[[PlannedCell, str, NextAttempt, str], AttemptTask]
 """Makes a task from a cell, a stage, the number of the attempt, and the SHA-256 of facts to use."""
@@ -65,7 +65,7 @@ MakeTask = Callable[[PlannedCell, str, NextAttempt, str], AttemptTask]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NightOutcome:
-    """How a run of a night ended; the night may continue elsewhere."""
+    """The end of one run of a night; the night may continue elsewhere."""
 
     ends: Mapping[str, CellEnd]  # cell id -> its end, without stages that other hosts run
     waiting: tuple[str, ...] = ()  # cells whose GPU stage needs another host
@@ -255,7 +255,7 @@ class Coordinator:
         future.add_done_callback(lambda done: self._events.put((task, done)))
 
     def _seconds_to_look(self) -> float:
-        """Return the seconds until the next attempt is due, at most a tick."""
+        """Return the seconds until the next attempt is due, at most one second."""
         if not self._due:
             return _TICK
         return min(_TICK, max(0.0, self._due[0].when - time.monotonic()))

@@ -38,7 +38,7 @@ _CONNECT = 10.0  # seconds that the scheduler and the workers may take to answer
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkerState:
-    """What a worker reports about itself before it gets work."""
+    """A worker's report about itself, made before the worker gets work."""
 
     version: str  # of binary_checks
     complaint: str = ""  # why it cannot use the store

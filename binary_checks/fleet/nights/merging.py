@@ -240,9 +240,9 @@ class _Stage:
         self._all.sort(key=lambda each: each.attempt.number)
 
     def add(self, history: Sequence[_Found]) -> int:
-        """Add one store's attempts; return how many of them the stage has already.
+        """Add the attempts of one store; return how many of them the stage had before.
 
-        They are not added if they would hide a worse result that the stage has already.
+        Attempts that would hide a worse result of the stage are not added.
         """
         there = {each.digest for each in self._all}
         new = [each for each in history if each.digest not in there]
@@ -327,9 +327,9 @@ def _take_facts_of(
             continue
         other = first.setdefault(version, (digest, each))
         if other[0] != digest:
-            stay = "those stay" if other[1] is store else "neither are copied"
+            stay = "those stay" if other[1] is store else "neither facts are copied"
             complaints.append(
-                f"{each.url}: its facts of {sha256} are not those of {other[1].url}: {stay}"
+                f"{each.url}: its facts of {sha256} differ from those in {other[1].url}: {stay}"
             )
             return
     for _, each in first.values():

@@ -297,7 +297,7 @@ def _compare(planned: PlannedCell, now: PlannedCell) -> str:
     if now.state is planned.state and now.state in (CellState.INFRA, CellState.MISSING):
         return ""
     if now.state is CellState.INFRA:
-        return f"could not be asked again: {now.reason}"
+        return f"the source could not be asked again: {now.reason}"
     serials = _format_serials(planned, now)
     if now.state is CellState.MISSING:
         gone = f"{planned.file_name or 'the former file'} is no longer published"

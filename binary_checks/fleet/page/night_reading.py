@@ -130,7 +130,7 @@ def _try_plan(store: Store, night: str, notices: list[str]) -> NightPlan | None:
         notices.append(str(error))
         return None
     if plan is None:
-        notices.append(f"{plan_name(night)} is gone: known problems and commands are not shown.")
+        notices.append(f"{plan_name(night)} is missing: known problems and commands are not shown.")
     return plan
 
 

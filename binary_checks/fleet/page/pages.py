@@ -143,7 +143,7 @@ def _label_all(history: History) -> dict[str, str]:
 
 
 def format_change(cell: TroubledCell) -> str:
-    """Return how the file changed since the last pass, in words."""
+    """Return in words how the file has changed since the cell last passed."""
     good, row = cell.last_good, cell.row
     if good is None:
         return "" if cell.known_before else "no earlier night passed"

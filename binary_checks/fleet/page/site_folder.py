@@ -101,7 +101,7 @@ def _name_schema(maker: str) -> str:
 
 
 def _read_list(text: bytes, folder: Path, maker: str) -> Iterator[str]:
-    """Yield the names in the list, except for names that lead elsewhere."""
+    """Yield the names in the list, except for names that lead out of the folder."""
     try:
         found: Any = json.loads(text)
         names = found["files"] if found["schema"] == _name_schema(maker) else None

@@ -154,7 +154,7 @@ def _read_past(store: Store) -> tuple[PastCell, ...]:
             for cell, night, state, sha256, facts in rows
         )
     except ValueError:
-        raise RecordError(f"{store.url}: cells: a state of a newer version") from None
+        raise RecordError(f"{store.url}: cells: a state that only a newer version knows") from None
 
 
 def _read_open(
@@ -164,7 +164,7 @@ def _read_open(
 
 
 def _read_held(store: Store, night: str) -> frozenset[str]:
-    """Return the SHA-256 of everything that a night which may still run refers to."""
+    """Return the SHA-256 of everything to which a night refers; the night may still run."""
     found = {each.sha256 for each in require_plan(store, night).cells}
     names = [stored.name for stored in store.names(result_prefix(night))]
     for name, content in zip(names, ask_at_once(store.read, names), strict=True):

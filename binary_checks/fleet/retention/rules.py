@@ -222,8 +222,8 @@ class ExpiryRule:
 def expire(history: StoreHistory, rule: ExpiryRule, now: datetime) -> Retention[str]:
     """Remove older members from a channel, and packages that nothing refers to afterwards.
 
-    A package is deleted if it was in the channel or an earlier run marked it, but never if another
-    member or a night refers to it, or if it was never in a channel.
+    A package is deleted if it was in the channel, or if an earlier run marked it. It is kept if
+    another member or a night refers to it. A package that was never in a channel is kept, too.
     """
     kept = {name: (why,) for name, why in _keep_members(history, rule, now)}
     going = [

@@ -128,7 +128,7 @@ class Stored:
 
 
 class Store(Protocol):
-    """What every store offers. Failures raise StoreError, which names the URL and the object."""
+    """The operations of every store. Failures raise StoreError, with the URL and the object."""
 
     @property
     def url(self) -> str:

@@ -351,7 +351,7 @@ _METADATA = re.compile(r"169\.254\.169\.254|metadata\.google\.internal|http://me
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Refusal:
-    """Why a request failed."""
+    """The reason why a request failed."""
 
     reason: str
     again: bool = False  # whether a retry may succeed

@@ -214,7 +214,7 @@ class FolderStore:
             return True
         # the disk may have been unmounted: this is not an empty store
         if not (self._folder / MARK).exists():
-            raise OSError("the store is gone")
+            raise OSError("the store no longer exists")
         return not folder
 
     def _walk(self, folder: str, rest: str) -> Iterator[Stored]:

@@ -17,7 +17,10 @@ _ID = re.compile("[0-9a-f]{32}")
 
 
 def require_mark(store: Store, *, make: bool) -> str:
-    """Return the id in the store's mark. Raises StoreError without a mark; ``make`` writes one."""
+    """Return the id in the store's mark. With ``make``, write a missing mark.
+
+    Raises StoreError if there is no mark.
+    """
     content = store.read(MARK)
     if content is None:
         if not make:
@@ -31,7 +34,7 @@ def require_mark(store: Store, *, make: bool) -> str:
 
 def _guess(store: Store) -> str:
     if store.top():
-        return "; the files in it are something else, or an incomplete store"
+        return "; it contains other files, or an incomplete store"
     return "; `binary-checks nightly run --store URL` makes one"
 
 

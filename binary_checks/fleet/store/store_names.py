@@ -46,7 +46,9 @@ def require_prefix(prefix: str) -> str:
     if slash:
         require_name(folder)
     if rest and not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._+=!@,~-]*", rest):
-        raise StoreError(f"{cut(one_line(repr(prefix)), 120)}: no name in a store begins with it")
+        raise StoreError(
+            f"{cut(one_line(repr(prefix)), 120)}: no name in a store begins with this text"
+        )
     return prefix
 
 
@@ -178,7 +180,7 @@ def companion_name(sha256: str, digest: str, path: str) -> str:
 
 
 def expired_name(sha256: str) -> str:
-    """Return the name of the mark for an artifact that is in no channel; it is deleted last."""
+    """Return the name of the mark for an artifact in no channel; the mark is deleted last."""
     return f"{package_folder(sha256)}expired"
 
 

@@ -297,7 +297,7 @@ def read_facts_rows(path: Path, night: str, sha256: str, named: str) -> FactsRow
 
 def _read(document: Any, night: str, sha256: str) -> FactsRows:
     if not str(document["schema"]).startswith(_FACTS):
-        raise DocumentError("not the facts of a package, but another schema")
+        raise DocumentError("not the facts of a package: the document has another schema")
     objects = [
         {"night": night, "sha256": sha256, **_object_row(row)} for row in document["object_files"]
     ]

@@ -200,7 +200,7 @@ def _copy(path: Path, name: str, folder: Path) -> Path:
 
 
 def _is_pattern(path: Path) -> bool:
-    """Return whether DuckDB would read the path as a glob, and so list forbidden folders."""
+    """Return whether DuckDB would take the path for a glob, and list folders to find matches."""
     return any(char in str(path) for char in "*?[")
 
 

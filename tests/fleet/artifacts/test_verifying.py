@@ -116,7 +116,7 @@ def test_a_package_beside_its_index_with_other_bytes_is_found(kept: Store) -> No
     [
         (
             b"Metadata-Version: 2.1\nName: demo\nVersion: 1.0\nRequires-Dist: evil\n",
-            "differs from its own",
+            "differs from the METADATA in the wheel",
         ),
         (None, "is missing"),
     ],

@@ -69,6 +69,6 @@ def test_an_index_that_cannot_be_asked_again_is_no_answer(
     made = plan(tmp_path, CELLS)
     index.conduct["/simple/demo/"] = Conduct(failures=[500])
     assert all(
-        reason.startswith("could not be asked again: ") and "answers 500" in reason
+        reason.startswith("the source could not be asked again: ") and "answers 500" in reason
         for reason in changes(tmp_path, made).values()
     )

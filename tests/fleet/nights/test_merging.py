@@ -218,7 +218,9 @@ def test_of_different_facts_in_two_folders_neither_are_taken_over(
     merged = merge_night(store, NIGHT, [artifacts])
     assert merged.attempts == 2
     (line,) = merged.complaints
-    assert f"{artifacts / 'b'}: its facts of {SHA256} are not those of {artifacts / 'a'}" in line
+    assert (
+        f"{artifacts / 'b'}: its facts of {SHA256} differ from those in {artifacts / 'a'}" in line
+    )
     assert not [*store.names("facts/")]
     kept = read_attempt(store.read(result_name(NIGHT, "one", "cpu", 1)) or b"", "kept")
     assert kept.facts == ""
@@ -229,7 +231,7 @@ def test_facts_that_the_store_has_stay_and_others_are_named(store: Store, artifa
     other = facts_of(SHA256).replace(b'"members": [', b'"members": [ ')
     with_facts(job(artifacts, "a"), "one", other)
     merged = merge_night(store, NIGHT, [artifacts])
-    assert merged.complaints[0].endswith(f"not those of {store.url}: those stay")
+    assert merged.complaints[0].endswith(f"differ from those in {store.url}: those stay")
     assert gzip.decompress(store.read(facts_name(SHA256)) or b"") == facts_of(SHA256)
 
 

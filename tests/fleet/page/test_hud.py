@@ -167,7 +167,7 @@ def test_a_night_without_its_plan_is_shown_without_what_the_plan_tells(tmp_path:
     found = make_nights(tmp_path / "store", cells=8, nights=3)
     (found.folder / plan_name(found.tonight)).unlink()
     assert hud(found.folder, tmp_path / "site") == 0
-    assert "plan.json is gone" in read(tmp_path / "site" / "index.html")
+    assert "plan.json is missing" in read(tmp_path / "site" / "index.html")
 
 
 def test_a_night_that_is_not_over_is_named_and_not_shown(tmp_path: Path) -> None:

@@ -122,7 +122,7 @@ def test_a_file_that_cannot_be_linked_is_renamed(
 
 def test_a_folder_of_other_things_is_no_store(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("chapter 1")
-    with pytest.raises(StoreError, match="the files in it are something else"):
+    with pytest.raises(StoreError, match="it contains other files"):
         open_store(str(tmp_path))
     with pytest.raises(StoreError, match=r"not empty: it contains thesis\.tex"):
         open_store(str(tmp_path), make=True)
@@ -151,7 +151,7 @@ def test_a_store_whose_disk_is_gone_is_not_empty(folder: Path, store: Store) -> 
     folder.rename(folder.with_name("elsewhere"))
     folder.mkdir()
     for ask in (store.names, store.folders):
-        with pytest.raises(StoreError, match="cannot be listed: the store is gone"):
+        with pytest.raises(StoreError, match="cannot be listed: the store no longer exists"):
             list(ask("channels/"))
 
 
