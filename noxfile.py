@@ -14,7 +14,7 @@ from nox.command import CommandFailed
 
 nox.needs_version = ">=2025.5.1"
 nox.options.default_venv_backend = "uv|virtualenv"
-nox.options.sessions = ["tests", "lint", "typing", "docs"]
+nox.options.sessions = ["tests", "lint", "typing"]
 nox.options.error_on_missing_interpreters = False
 nox.options.download_python = "never"
 
@@ -49,20 +49,14 @@ def run_tests(session: nox.Session, *arguments: str) -> None:
 
 
 def run_linters(session: nox.Session) -> None:
-    """Check style, format and layers."""
+    """Check style and format; tests/test_architecture.py checks the layers."""
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
-    session.run("lint-imports", "--no-cache")
 
 
 def run_mypy(session: nox.Session) -> None:
     """Check the types, as the oldest Python that we support sees them."""
     session.run("mypy")
-
-
-def check_docs(session: nox.Session) -> None:
-    """Fail if a generated list in docs/ is stale."""
-    session.run("python", "-m", "fixtures.documentation", "--check")
 
 
 @nox.session(python=PYTHONS)
@@ -77,11 +71,11 @@ def tests(session: nox.Session) -> None:
 
 @nox.session
 def gate(session: nox.Session) -> None:
-    """Run tests, lint, typing and docs in one environment, all of them, whichever fails."""
+    """Run linters, type checks and tests in one environment, all of them, whichever fails."""
     others = {*group("lint"), *group("typing")}
     session.install("-e", ".[fast,test]", *sorted(others - {".[fast,test]"}))
     failed = []
-    for run in (run_linters, check_docs, run_mypy, run_tests):
+    for run in (run_linters, run_mypy, run_tests):
         try:
             run(session)
         except CommandFailed:
@@ -92,8 +86,8 @@ def gate(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check style, format and layers."""
-    session.install("-e", ".", *group("lint"))
+    """Check style and format."""
+    session.install(*group("lint"))
     run_linters(session)
 
 

@@ -110,6 +110,36 @@ def test_only_the_plugin_and_the_command_know_pytest_and_of_it_what_is_public() 
     assert rooms == {"command", "plugin"}
 
 
+def find_doors() -> Iterator[tuple[str, Path, frozenset[str]]]:
+    """Yield each room that exports names: its module, its folder, and these names."""
+    for path in OURS:
+        exported = [
+            node.value
+            for node in parse(path).body
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+        ]
+        if path.name == "__init__.py" and path.parent != PACKAGE and exported:
+            room = named(path.parent).replace("/", ".")
+            yield room, path.parent, frozenset(ast.literal_eval(exported[0]))
+
+
+def test_names_that_a_room_exports_are_imported_from_the_room() -> None:
+    """So that files of the room can be merged and split without changing others."""
+    doors = list(find_doors())
+    assert doors
+    past = {
+        f"{named(path)}: {node.module}.{alias.name}"
+        for path in FILES
+        for node in ast.walk(parse(path))
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("binary_checks.")
+        for room, folder, names in doors
+        if str(node.module).startswith(f"{room}.") and folder not in path.parents
+        for alias in node.names
+        if alias.name in names
+    }
+    assert past == set()
+
+
 def test_a_file_has_a_docstring_and_a_name() -> None:
     assert [] == [
         named(path)

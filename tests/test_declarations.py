@@ -77,6 +77,7 @@ GAPS = {"image-newer-than-tag"}
 """Checks that never find a problem: they only report gaps."""
 
 
+@pytest.mark.slow
 def test_every_check_fires_in_one_test_and_is_quiet_in_another(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "fixtures.check_calls", str(tmp_path / "calls.json")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -31,7 +31,7 @@ from binary_checks.model import (
     read_numbers,
     read_requirement,
 )
-from binary_checks.systems.libraries import policies
+from binary_checks.systems import policies
 from binary_checks.wording.sentences import name_first
 
 _NODE = re.compile(

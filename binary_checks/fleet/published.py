@@ -24,6 +24,7 @@ from binary_checks.indexes.index_places import IndexPlaces, list_files
 from binary_checks.knowledge.configurations import find_day
 from binary_checks.model import CellState
 from binary_checks.packages.cpp_archive import SUFFIXES, parse_name
+from binary_checks.sources import Surroundings
 from binary_checks.sources.conda_channel import RecordRequest, find_records
 from binary_checks.sources.remote import (
     FileRequest,
@@ -33,7 +34,6 @@ from binary_checks.sources.remote import (
     read_hashes,
     store_by_hash,
 )
-from binary_checks.sources.surroundings import Surroundings
 from binary_checks.web.addresses import file_name, show
 from binary_checks.web.client import Client
 

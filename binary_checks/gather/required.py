@@ -29,10 +29,10 @@ from binary_checks.model import (
     read_requirement,
     require_names,
 )
+from binary_checks.places import Sandbox
 from binary_checks.places.channels import ask_channels
 from binary_checks.places.foreign_tags import ForeignPython, describe_python
 from binary_checks.places.installers import download
-from binary_checks.places.sandbox import Sandbox
 
 _MOST_ROUNDS = 50
 _LONGEST_REQUIREMENT = 200  # characters of a requirement in a sentence

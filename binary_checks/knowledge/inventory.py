@@ -26,7 +26,7 @@ from binary_checks.model import (
     parse_extension_name,
     read_numbers,
 )
-from binary_checks.systems.interpreters import stable_abi
+from binary_checks.systems import stable_abi
 
 # Libraries that a package needs from elsewhere, and libraries that it contains.
 

@@ -33,7 +33,8 @@ from binary_checks.model import (
     parse_extension_name,
     read_numbers,
 )
-from binary_checks.systems.libraries import macos_exports, macos_library_versions, policies
+from binary_checks.systems import policies
+from binary_checks.systems.libraries import macos_exports, macos_library_versions
 from binary_checks.wording.sentences import list_symbols
 
 # The claims in the tags, the version and the METADATA of a wheel.

@@ -327,7 +327,7 @@ def find_interpreter(folder: Path, name: PlaceName) -> Path:
         return require_program(folder, name.argument, f"{_OPTION} {name.label}")
     if not path.is_dir():
         raise usage_error(f"{_OPTION} {name.label}: no such folder")
-    from binary_checks.places.existing import find_python  # few runs need it
+    from binary_checks.places import find_python
 
     return find_python(path) or path / "bin" / "python"
 

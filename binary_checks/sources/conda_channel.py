@@ -143,8 +143,8 @@ def _ask(
 ) -> list[dict[str, Any]]:
     import tempfile
 
+    from binary_checks.places import Sandbox
     from binary_checks.places.channels import ask_channels
-    from binary_checks.places.sandbox import Sandbox
 
     task = {
         "task": "find",

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from binary_checks.indexes.index_places import IndexPlaces
     from binary_checks.model import Progress
+    from binary_checks.places import Sandbox
     from binary_checks.places.existing import Folders
-    from binary_checks.places.sandbox import Sandbox
     from binary_checks.web.client import Client
 
 _PATIENCE = 60.0  # seconds for an interpreter to start

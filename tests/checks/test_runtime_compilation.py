@@ -162,6 +162,7 @@ def test_what_the_compiler_cannot_take_is_not_inspected_and_the_rest_is(judge: J
     assert (shorten(broken.path), broken.level) == ("demo/b.py", Level.WARNING)
 
 
+@pytest.mark.slow
 def test_compilation_goes_on_behind_a_file_that_takes_too_long(tmp_path: Path) -> None:
     members = {"demo/a.py": BROKEN, "demo/b.py": "", "demo/c.py": BROKEN}
     path = build_wheel(tmp_path, members=members, tags=PURE, root_is_purelib=True)

@@ -64,6 +64,7 @@ def test_a_crash_is_named_and_the_next_question_is_answered(ask: Ask) -> None:
     assert ask("return [View()]").reading == {"": {}}
 
 
+@pytest.mark.slow
 def test_what_never_answers_is_ended(ask: Ask, libraries: Libraries) -> None:
     assert ask("return [View()]").reading == {"": {}}
     libraries.patience = 1

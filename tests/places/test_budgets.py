@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from binary_checks.model import Code, Ending, SnippetRequest
-from binary_checks.places import limits
-from binary_checks.places.limits import Limits, choose_memory, format_bytes, takes_more_disk
+from binary_checks.places import Limits, limits
+from binary_checks.places.limits import choose_memory, format_bytes, takes_more_disk
 from binary_checks.places.processes import open_group
 from binary_checks.probes.import_name.reader import import_each
 from binary_checks.probes.run_snippet.reader import run_snippets

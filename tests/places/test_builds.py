@@ -13,6 +13,7 @@ from binary_checks.places import installers
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE, FilledPlace, install_fresh, read_wheel
 from fixtures.package_index import PackageIndex, pack_source, serve_index, write_source
+from fixtures.slow import slow
 
 
 @pytest.fixture(params=["uv", "pip", pytest.param("ensurepip", marks=pytest.mark.slow)])
@@ -61,7 +62,7 @@ def install(folder: Path, *requires: str, builds: bool = False, **more: object) 
     return install_fresh(judged, builds=builds, **more)
 
 
-@pytest.mark.parametrize("required", ["evil", "half>=2"])
+@pytest.mark.parametrize("required", ["half>=2", *slow("evil")])
 def test_what_has_no_wheel_is_not_built(
     index: PackageIndex, tmp_path: Path, tree: Path, mark: Path, required: str
 ) -> None:
@@ -74,7 +75,7 @@ def test_what_has_no_wheel_is_not_built(
     assert not mark.exists()
 
 
-@pytest.mark.parametrize("required", ["absent", "half>=9"])
+@pytest.mark.parametrize("required", ["half>=9", *slow("absent")])
 def test_what_no_build_would_give_is_the_packages_fault(
     index: PackageIndex, tmp_path: Path, tree: Path, mark: Path, required: str
 ) -> None:
@@ -131,7 +132,7 @@ def test_nor_is_what_a_package_of_the_index_requires_by_url(
     assert not any(path.endswith(".tar.gz") for path in index.asked)
 
 
-@pytest.mark.parametrize("as_folder", [True, False])
+@pytest.mark.parametrize("as_folder", [True, *slow(False)])
 def test_nor_is_what_a_given_wheel_requires_by_url(
     index: PackageIndex, tmp_path: Path, tree: Path, mark: Path, as_folder: bool
 ) -> None:
@@ -151,7 +152,7 @@ def test_a_url_behind_a_marker_that_is_false_does_not_matter(
         assert environment.install_report.error == ""
 
 
-@pytest.mark.parametrize("setting", ["PIP_FIND_LINKS", "UV_FIND_LINKS"])
+@pytest.mark.parametrize("setting", ["PIP_FIND_LINKS", *slow("UV_FIND_LINKS")])
 def test_relative_settings_are_of_the_users_folder(
     index: PackageIndex, tmp_path: Path, setting: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,7 +168,7 @@ def test_relative_settings_are_of_the_users_folder(
         assert environment.install_report.error == ""
 
 
-@pytest.mark.parametrize("required", ["evil", "evil @ {tree}"])
+@pytest.mark.parametrize("required", ["evil", *slow("evil @ {tree}")])
 def test_where_the_user_allows_it_it_is_built(
     index: PackageIndex, tmp_path: Path, tree: Path, mark: Path, required: str
 ) -> None:

@@ -178,6 +178,7 @@ def test_what_the_engine_did_not_run_is_its_fault(programs: Path) -> None:
     container.close()
 
 
+@pytest.mark.slow
 def test_a_command_that_hangs_ends_with_its_container(programs: Path) -> None:
     container = Container(find_engine(), PulledImage(id="image"), Limits())
     begun = time.monotonic()

@@ -19,6 +19,7 @@ from binary_checks.probes.run_snippet.reader import run_snippets
 from binary_checks.sources.installed import find_installation
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE, open_offline, read_wheel
+from fixtures.slow import slow
 
 
 @pytest.fixture(params=["uv", "pip"])
@@ -88,7 +89,7 @@ def test_what_is_installed_beside_it_is_taken(python: Path) -> None:
     [
         ("numpy>=2", "numpy>=2 is not installed alongside the package; install it there"),
         ("demo>=2", "demo 1.0 is installed, demo>=2 is required"),
-        ("demo demo", "'demo demo' is not a requirement"),
+        *slow(("demo demo", "'demo demo' is not a requirement")),
     ],
 )
 def test_nothing_is_installed_beside_it(python: Path, required: str, said: str) -> None:

@@ -25,6 +25,7 @@ from fixtures.environments import (
     list_sandbox_modes,
     open_offline,
 )
+from fixtures.slow import slow
 
 posix = pytest.mark.skipif(
     os.name != "posix", reason="Windows neither forks nor replaces a process"
@@ -167,9 +168,11 @@ def test_what_a_package_prints_is_no_answer(environment: FilledPlace) -> None:
 @pytest.mark.parametrize(
     "code",
     [
-        "print('hello', end='', flush=True)",
         "import os; os.write(1, b'{}\\n' * 10000)",
-        "import sys; sys.stdout.write('x' * 20_000_000)",
+        *slow(
+            "print('hello', end='', flush=True)",
+            "import sys; sys.stdout.write('x' * 20_000_000)",
+        ),
     ],
 )
 def test_what_is_printed_as_the_interpreter_starts_does_not_disturb_the_probe(

@@ -240,6 +240,7 @@ def test_a_bad_end_after_a_good_import_is_told_apart(environment: FilledPlace) -
     assert step.origin == "dies_later.py"
 
 
+@pytest.mark.slow
 def test_a_process_that_never_ends_is_told_apart(environment: FilledPlace) -> None:
     step = import_one(environment, "never_ends", timeout=2 if os.name == "posix" else 6)
     assert (step.outcome, step.finished) == (Ending.HUNG, True)

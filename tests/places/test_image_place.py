@@ -247,6 +247,7 @@ def test_a_wheel_is_imported_by_a_python_of_the_container(
     )
 
 
+@pytest.mark.slow
 def test_after_an_import_that_hangs_the_next_one_has_a_container_again(
     place: ImagePlace, tmp_path: Path
 ) -> None:

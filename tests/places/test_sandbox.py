@@ -16,17 +16,11 @@ import pytest
 
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.model import Ending, Step
-from binary_checks.places import Limits, sandbox
+from binary_checks.places import Limits, Sandbox, choose_sandbox, sandbox
 from binary_checks.places import sandbox as confinement
 from binary_checks.places.existing import find_sources
 from binary_checks.places.running import identify
-from binary_checks.places.sandbox import (
-    Sandbox,
-    choose_sandbox,
-    confine,
-    find_devices,
-    find_visible,
-)
+from binary_checks.places.sandbox import confine, find_devices, find_visible
 from binary_checks.probes.import_name.reader import import_each
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import (
@@ -34,7 +28,7 @@ from fixtures.environments import (
     PYTHON,
     FilledPlace,
     demand_sandbox,
-    find_interpreters,
+    list_interpreters,
     open_offline,
 )
 
@@ -166,7 +160,7 @@ def test_an_interpreter_starts_wherever_it_lies(tmp_path: Path, kind: str) -> No
     assert inside == outside
 
 
-@pytest.mark.parametrize("python", find_interpreters(), ids=lambda path: str(path.parts[-3]))
+@pytest.mark.parametrize("python", list_interpreters(), ids=lambda path: str(path.parts[-3]))
 def test_every_interpreter_at_hand_starts_and_is_the_same(python: Path) -> None:
     chosen = demand_sandbox("auto")
     outside, inside = (identify(python, timeout=60, sandbox=each) for each in (None, chosen))

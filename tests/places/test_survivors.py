@@ -23,6 +23,7 @@ from fixtures.environments import (
     open_offline,
     within,
 )
+from fixtures.slow import slow
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="Linux shows who descends from whom"
@@ -79,8 +80,10 @@ def find_marked() -> list[int]:
     ("name", "outcome"),
     [
         ("leaves_a_daemon", Ending.OK),
-        ("leaves_a_daemon_and_crashes", Ending.CRASHED),
-        ("leaves_a_daemon_and_hangs", Ending.HUNG),
+        *slow(
+            ("leaves_a_daemon_and_crashes", Ending.CRASHED),
+            ("leaves_a_daemon_and_hangs", Ending.HUNG),
+        ),
     ],
 )
 def test_a_daemon_in_a_session_and_an_environment_of_its_own_is_ended(

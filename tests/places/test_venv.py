@@ -14,6 +14,7 @@ from binary_checks.places import installers
 from binary_checks.probes.import_name.reader import import_each, import_names
 from fixtures.build_wheel import OMIT, Entry, build_wheel
 from fixtures.environments import PURE, PYTHON, install_fresh, open_offline, read_wheel
+from fixtures.slow import slow
 
 
 @pytest.fixture(params=["uv", "pip"])
@@ -48,7 +49,7 @@ def test_a_closed_environment_is_gone(tmp_path: Path) -> None:
     assert not folder.exists()
 
 
-@pytest.mark.parametrize("as_folder", [True, False])
+@pytest.mark.parametrize("as_folder", [True, *slow(False)])
 def test_requirements_come_from_what_is_given(
     tmp_path: Path, installer: str, as_folder: bool
 ) -> None:
@@ -65,7 +66,7 @@ def test_a_requirement_that_was_not_given_is_nobodys_fault(tmp_path: Path, insta
         open_offline(build(tmp_path, requires=["absent"]))
 
 
-@pytest.mark.parametrize("setting", ["PIP_NO_INDEX", "UV_NO_INDEX", "UV_OFFLINE"])
+@pytest.mark.parametrize("setting", ["PIP_NO_INDEX", *slow("UV_NO_INDEX", "UV_OFFLINE")])
 def test_a_user_without_an_index_cannot_blame_the_package(
     tmp_path: Path, installer: str, setting: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

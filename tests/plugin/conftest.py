@@ -12,16 +12,24 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
+from importlib import import_module
 from pathlib import Path
 from unittest import mock
 
 import pytest
 
 from binary_checks.command import main
-from binary_checks.plugin import collection, command_mode, reporting  # noqa: F401 - or forgotten
+from binary_checks.declaring import find_checks
 from fixtures.build_elf import ElfSymbol, build_elf
 from fixtures.build_wheel import build_wheel
 from fixtures.package_index import PackageIndex, serve_only_index
+
+for name in (
+    *("plugin.collection", "plugin.command_mode", "plugin.reporting", "plugin.scheduling"),
+    *("command.report", "loaders.elf", "objects.elf.reader"),
+):
+    import_module(f"binary_checks.{name}")  # or pytester forgets it after each run
+find_checks()
 
 Run = Callable[..., pytest.RunResult]
 IN_A_WORKER = pytest.param(("-n", "1"), marks=pytest.mark.slow, id="workers")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.slow import slow
 from tests.plugin.conftest import Run, faulty, healthy
 
 NAME = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
@@ -89,7 +90,7 @@ def test_a_package_stays_on_one_worker(pytester: pytest.Pytester, run: Run) -> N
     assert len(workers) == 2
 
 
-@pytest.mark.parametrize("workers", [[], ["-n", "1"]], ids=["alone", "xdist"])
+@pytest.mark.parametrize("workers", [[], *slow(["-n", "1"])], ids=["alone", "xdist"])
 @pytest.mark.parametrize("selection", [["-k", "no_such_check"], ["-m", "runtime"]])
 def test_nothing_inspected_is_never_green(
     pytester: pytest.Pytester, run: Run, selection: list[str], workers: list[str]

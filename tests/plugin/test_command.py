@@ -17,6 +17,7 @@ from binary_checks.plugin.command_mode import FEW
 from fixtures.build_elf import build_elf
 from fixtures.build_wheel import Entry, build_wheel
 from fixtures.samples import read_macho_sample
+from fixtures.slow import slow
 from tests.plugin.conftest import EXTENSION, command, faulty, healthy, start_command
 from tests.test_lines import assert_harmless
 
@@ -46,6 +47,7 @@ def test_it_is_deaf_to_the_folder(tmp_path: Path) -> None:
         ),
     ],
 )
+@pytest.mark.slow
 def test_options_of_xdist_bring_it(tmp_path: Path, workers: list[str]) -> None:
     large = os.urandom(FEW // 2)
     packages = [
@@ -251,7 +253,7 @@ def _heed_interrupts() -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are POSIX")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGTERM, *slow(signal.SIGINT)])
 def test_a_cancelled_run_leaves_nothing_behind(tmp_path: Path, number: int) -> None:
     started = tmp_path / "started"
     text = f"import time\nopen({str(started)!r}, 'w').close()\ntime.sleep(600)\n"
@@ -284,13 +286,15 @@ def test_a_cancelled_run_leaves_nothing_behind(tmp_path: Path, number: int) -> N
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["inspect"],
         ["inspect", "--json"],
         ["--static"],
-        ["--static", "-v"],
-        ["--list"],
-        ["--explain", "missing-library"],
-        ["diff", "--json", "PACKAGE"],
+        *slow(
+            ["inspect"],
+            ["--static", "-v"],
+            ["--list"],
+            ["--explain", "missing-library"],
+            ["diff", "--json", "PACKAGE"],
+        ),
     ],
 )
 def test_an_output_that_takes_nothing_is_one_line(tmp_path: Path, arguments: list[str]) -> None:
@@ -314,7 +318,7 @@ def test_an_output_that_takes_nothing_is_one_line(tmp_path: Path, arguments: lis
 
 
 @pytest.mark.skipif(os.name != "posix", reason="the shell closes them")
-@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+@pytest.mark.parametrize("closed", [*slow(">&-", "2>&-"), ">&- 2>&-"])
 def test_streams_that_the_caller_closed_change_no_verdict(tmp_path: Path, closed: str) -> None:
     for status, path in ((0, healthy(tmp_path / "a")), (1, faulty(tmp_path / "b"))):
         words = [sys.executable, "-m", "binary_checks", "--static", str(path)]

@@ -180,6 +180,7 @@ def test_a_channel_that_does_not_answer_is_tried_again(pytester: pytest.Pytester
     assert found["verdict"] == "error"
 
 
+@pytest.mark.slow
 def test_without_zstandard_nothing_passes(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,7 @@ from binary_checks.places import index_settings, installers
 from binary_checks.places import index_settings as pip_command
 from binary_checks.processes import SAFE_PATH
 from fixtures.package_index import serve_index
+from fixtures.slow import slow
 from tests.plugin.conftest import healthy
 
 SHADOWS = (
@@ -64,14 +65,13 @@ def test_the_marks_would_show(hostile: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "workers",
     [
-        *([], ["-n", "2"], ["-n", "2", "--dist", "load"]),
-        *(
-            pytest.param(words, marks=pytest.mark.slow)
-            for words in (
-                ["-n1", "-d"],
-                ["--tx", "popen", "--dist", "load"],
-                ["--tx=2*popen", "-d"],
-            )
+        ["-n", "2"],
+        *slow(
+            [],
+            ["-n", "2", "--dist", "load"],
+            ["-n1", "-d"],
+            ["--tx", "popen", "--dist", "load"],
+            ["--tx=2*popen", "-d"],
         ),
     ],
     ids=" ".join,
@@ -126,6 +126,7 @@ def test_an_installer_in_the_folder_is_not_found(
 
 
 @pytest.mark.skipif(os.name != "posix", reason="scripts are POSIX")
+@pytest.mark.slow
 def test_no_program_is_looked_for_in_the_folder(hostile: Path, tmp_path: Path) -> None:
     """pip says to the index which rustc and which system it has."""
     pytest.importorskip("pip", reason="no pip here")

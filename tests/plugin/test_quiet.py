@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.build_elf import ElfSymbol, build_elf
+from fixtures.slow import slow
 from tests.plugin.conftest import EXTENSION, TRY_AGAIN, command, faulty, healthy, start_command
 
 pty = pytest.importorskip("pty", reason="no pseudo-terminals here")
@@ -222,7 +223,7 @@ def test_what_pytest_says_of_its_own_usage_is_not_lost(tmp_path: Path) -> None:
     assert ended.stdout == ""
 
 
-@pytest.mark.parametrize("columns", [20, 40, 80, 120])
+@pytest.mark.parametrize("columns", [20, *slow(40, 80, 120)])
 def test_a_terminal_has_lines_that_fit(tmp_path: Path, columns: int) -> None:
     status, shown = on_terminal(tmp_path, columns, faulty(tmp_path), NO_COLOR="1")
     assert status == 1
@@ -250,7 +251,7 @@ def test_a_pipe_has_colours_where_it_wants_them(tmp_path: Path) -> None:
     assert line.startswith(f"absolute-search-path: {NAME}: demo/")
 
 
-@pytest.mark.parametrize("variables", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C"}])
+@pytest.mark.parametrize("variables", [{"PYTHONIOENCODING": "ascii"}, *slow({"LC_ALL": "C"})])
 def test_a_terminal_of_few_characters_loses_nothing(
     tmp_path: Path, variables: dict[str, str]
 ) -> None:
@@ -313,6 +314,7 @@ def test_a_command_is_given_once_and_names_the_package_as_it_lies(tmp_path: Path
     assert f"  run: auditwheel repair '{path}'\n" in shown
 
 
+@pytest.mark.slow
 def test_documentation_is_there_without_docstrings(tmp_path: Path) -> None:
     path = faulty(tmp_path)
     for words in (["--explain", "missing-library"], ["--list"], ["--static", path.name]):

@@ -20,6 +20,7 @@ from fixtures.build_elf import build_elf
 from fixtures.build_wheel import build_wheel
 from fixtures.package_index import PackageIndex
 from fixtures.runs import PROFILE
+from fixtures.slow import slow
 from tests.plugin.conftest import IN_A_WORKER, TRY_AGAIN, Run, command, faulty, healthy, run_command
 
 FORMATS = ("terminal", "json", "sarif", "junit", "markdown")
@@ -204,7 +205,9 @@ on_linux = pytest.mark.skipif(not Path("/proc").is_dir(), reason="only Linux has
 
 @on_linux
 @pytest.mark.parametrize(
-    "options", [(), ("-n", "1"), ("-x",), ("--maxfail=3",)], ids=["", "-n", "-x", "--maxfail"]
+    "options",
+    [(), ("-x",), *slow((("-n", "1"),), (("--maxfail=3",),))],
+    ids=["", "-x", "-n", "--maxfail"],
 )
 def test_a_report_that_is_lost_ends_a_run_without_problems_with_6(
     pytester: pytest.Pytester, run: Run, options: tuple[str, ...]

@@ -10,6 +10,7 @@ import pytest
 
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE, demand_sandbox, forbid_namespaces
+from fixtures.slow import slow
 from tests.plugin.conftest import TRY_AGAIN
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="namespaces and /proc are Linux's")
@@ -54,7 +55,7 @@ def test_the_header_names_the_sandbox_and_the_package_finds_nothing(
     result.stdout.fnmatch_lines([f"binary_checks: *, {chosen.describe()}", "*1 passed*"])
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "1", "--dist", "load")])
+@pytest.mark.parametrize("workers", [(), *slow((("-n", "1", "--dist", "load"),))])
 def test_without_one_the_environment_is_withheld(
     pytester: pytest.Pytester, spy: Path, workers: tuple[str, ...]
 ) -> None:

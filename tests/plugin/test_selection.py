@@ -116,6 +116,7 @@ def test_what_is_installed_answers_linkage_without_a_check_that_runs_the_package
     assert "x_lost" in installed[2][0]
 
 
+@pytest.mark.slow
 def test_workers_give_the_verdicts_of_one_process(run: RunPytest, tmp_path: Path) -> None:
     wheel = make_wheel(tmp_path)
 

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pytest
+
 from binary_checks.options import Program
 from tests.plugin.conftest import command, faulty, healthy
 
@@ -23,6 +25,7 @@ def test_small_packages_stay_in_one_process_and_it_says_so(tmp_path: Path) -> No
     )
 
 
+@pytest.mark.slow
 def test_small_packages_are_shared_where_it_is_asked_for(tmp_path: Path) -> None:
     packages = [healthy(tmp_path / name) for name in "abcdef"]
     packages.append(faulty(tmp_path / "g"))

@@ -21,6 +21,7 @@ from binary_checks.processes import SAFE_PATH
 from fixtures import audited
 from fixtures.build_wheel import build_wheel
 from fixtures.package_index import PackageIndex, serve_index
+from fixtures.slow import slow
 from tests.plugin.conftest import EXTENSION, healthy
 
 HOSTILE = "import os\nos.system('true')\nraise SystemExit('it ran')\n"
@@ -232,7 +233,9 @@ PROGRAM = str(Path(sys.executable))
 
 
 @needs_strace
-@pytest.mark.parametrize("workers", [[], ["-n", "2", "--dist", "load"]], ids=["alone", "xdist"])
+@pytest.mark.parametrize(
+    "workers", [[], *slow(["-n", "2", "--dist", "load"])], ids=["alone", "xdist"]
+)
 def test_nor_does_any_child_of_it(place: Place, workers: list[str]) -> None:
     wheels = [hostile(place.here), healthy(place.here / "more")]
     calls = trace(place, "--binary-static", *workers, *wheels)

@@ -127,6 +127,7 @@ def test_only_a_run_that_is_to_judge_native_code_fails_for_want_of_it(
     assert run(wheel, "-m", families).ret == status
 
 
+@pytest.mark.slow
 def test_every_worker_says_the_same(pytester: pytest.Pytester, run: Run) -> None:
     wheels = [make_wheel(pytester.path / tag, tag, NATIVE) for tag in TAGS.values()]
     assert run(*wheels, "-n", "2", *reporting("json")).ret == pytest.ExitCode.TESTS_FAILED

@@ -153,6 +153,7 @@ def test_a_hang_is_told_with_the_calls_that_led_there(environment: FilledPlace) 
 
 @linux
 @pytest.mark.skipif(not shutil.which("gdb"), reason="needs a debugger")
+@pytest.mark.slow
 def test_a_hang_in_native_code_is_told_with_both_stacks(environment: FilledPlace) -> None:
     detail = ask(environment, "hangs_below", timeout=4).step.detail
     python, _, native = detail.partition(", in native code at ")
@@ -161,6 +162,7 @@ def test_a_hang_in_native_code_is_told_with_both_stacks(environment: FilledPlace
 
 
 @linux
+@pytest.mark.slow
 def test_without_a_debugger_a_hang_is_told_with_what_to_install(
     environment: FilledPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

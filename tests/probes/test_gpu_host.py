@@ -40,6 +40,7 @@ from binary_checks.probes.gpu_torch.reader import use_gpu
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE, PYTHON, demand_sandbox, open_offline
 from fixtures.gpu.driver import make_driver
+from fixtures.slow import slow
 
 LINUX = sys.platform == "linux"
 compiled = pytest.mark.skipif(
@@ -83,7 +84,12 @@ def test_a_driver_that_starts_tells_its_version_and_devices(tmp_path: Path) -> N
         ("return 100;", "the NVIDIA driver finds no GPU"),
         ("abort();", "the NVIDIA driver crashes with SIGABRT at its start (cuInit)"),
         ("_exit(0);", "the NVIDIA driver ends the process: exit status 0 at its start (cuInit)"),
-        ("for (;;) sleep(1);", "the NVIDIA driver does not end within 2 s at its start (cuInit)"),
+        *slow(
+            (
+                "for (;;) sleep(1);",
+                "the NVIDIA driver does not end within 2 s at its start (cuInit)",
+            )
+        ),
     ],
 )
 def test_a_driver_that_does_not_start_is_no_driver(

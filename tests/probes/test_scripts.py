@@ -16,7 +16,7 @@ import pytest
 from binary_checks.declaring import load_checks
 from binary_checks.model import Ending
 from binary_checks.places.running import identify, run_probe
-from fixtures.environments import find_interpreters
+from fixtures.environments import list_interpreters
 
 FOLDER = Path(str(resources.files("binary_checks.probes")))
 STARTERS = Path(str(resources.files("binary_checks.places.scripts")))
@@ -65,7 +65,7 @@ def test_a_probe_leaves_the_import_of_typing_to_the_package(path: Path) -> None:
     subprocess.run((sys.executable, "-I", "-S", "-c", command, path), check=True)
 
 
-@pytest.mark.parametrize("python", find_interpreters(), ids=lambda path: str(path.parts[-3]))
+@pytest.mark.parametrize("python", list_interpreters(), ids=lambda path: str(path.parts[-3]))
 def test_every_interpreter_at_hand_says_who_it_is(python: Path) -> None:
     version = subprocess.run(
         (python, "-c", "import platform; print(platform.python_version())"),
@@ -100,7 +100,7 @@ def test_each_new_grammar_has_a_hint(
     assert any(hint.search(code.encode()) for version, hint in hints if version == since)
 
 
-@pytest.mark.parametrize("python", find_interpreters(), ids=lambda path: str(path.parts[-3]))
+@pytest.mark.parametrize("python", list_interpreters(), ids=lambda path: str(path.parts[-3]))
 def test_new_grammar_is_told_by_every_interpreter_that_knows_it(
     tmp_path: Path, python: Path
 ) -> None:
@@ -116,7 +116,7 @@ def test_new_grammar_is_told_by_every_interpreter_that_knows_it(
             assert len(answer["broken"]) == count, (code, lowest)
 
 
-@pytest.mark.parametrize("python", find_interpreters(), ids=lambda path: str(path.parts[-3]))
+@pytest.mark.parametrize("python", list_interpreters(), ids=lambda path: str(path.parts[-3]))
 @pytest.mark.parametrize(
     ("script", "asked", "expected"),
     [

@@ -110,6 +110,7 @@ def test_five_thousand_folders_of_libraries_are_bounded_too() -> None:
     assert len(graph.boxes) <= MOST_BOXES
 
 
+@pytest.mark.slow
 def test_five_thousand_missing_libraries_are_bounded_too() -> None:
     graph = draw(*(need(f"d{n}/x.so", f"g{n}.so") for n in range(5_000)))
     assert len(graph.boxes) <= MOST_BOXES

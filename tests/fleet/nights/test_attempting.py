@@ -32,6 +32,7 @@ from binary_checks.model import CellState
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE
 from fixtures.gpu.driver import make_driver
+from fixtures.slow import slow
 from tests.fleet.nights.night_cells import NIGHT, STAND_IN, plan_cell, plan_night, runs_of
 
 
@@ -57,10 +58,12 @@ def names(store: Store) -> list[str]:
 @pytest.mark.parametrize(
     "case",
     [
-        (None, "pass", CellState.INFRA, "gpu-unusable"),
         ({"init": "return 802;"}, "pass", CellState.INFRA, "gpu-unusable"),
-        ({"version": "12000"}, "pass", CellState.INFRA, "driver-too-old"),
         ({}, "raise RuntimeError('no kernel image')", CellState.FAILED, "gpu-work-fails"),
+        *slow(
+            ((None, "pass", CellState.INFRA, "gpu-unusable"),),
+            (({"version": "12000"}, "pass", CellState.INFRA, "driver-too-old"),),
+        ),
     ],
 )
 def test_a_gpu_host_that_is_broken_is_infrastructure_and_tried_again(

@@ -12,6 +12,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="finds its victi
 
 
 @pytest.mark.parametrize("seed", [7])
+@pytest.mark.slow
 def test_thirty_kills_lose_no_cell_and_none_counts_twice(seed: int) -> None:
     pytest.importorskip("duckdb", reason="makes the tables of each night")
     nights = [*harm(30, seed)]  # each verified, else it raises
