@@ -134,7 +134,7 @@ def cxx_abi_misreported(package: CppArchive) -> Iterator[Finding]:
         yield NotInspected(sentence=f"the ABI of its libraries is not clear: {counts}")
     elif stated is not None and stated is not found:
         name = "cxx11-abi" if stated else "pre-cxx11-abi"
-        sentence = f"its name says {name}, its libraries have the {_format_abi(found)}"
+        sentence = f"its name says {name}, but its libraries have the {_format_abi(found)}"
         yield Problem(sentence=sentence)
     for flag in flags:
         if found is not None and flag.value is not found:
@@ -236,7 +236,7 @@ def foreign_archive_member(package: CppArchive) -> Iterator[Finding]:
     formats = {name for each in systems for name in _FORMATS.get(each.system, ())}
     architectures = {name for each in systems for name in each.architectures}
     if not (formats and architectures):
-        raise NotApplicable("it is not known for which system and architecture it is")
+        raise NotApplicable("the system and architecture that it is for are not known")
     fitting = {
         item.path
         for item in package.objects_of(StaticArchive)
@@ -428,7 +428,7 @@ def _judge_linking(package: CppArchive) -> Iterator[Finding]:
         if linking != sort or found:
             continue
         if unread:
-            lack = f"whether it has {sort} libraries is not known: some files were not read"
+            lack = f"it is not known whether it has {sort} libraries: some files were not read"
             yield NotInspected(sentence=lack)
         else:
             yield Problem(

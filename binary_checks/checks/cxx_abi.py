@@ -135,14 +135,14 @@ def _has_one_string(item: ObjectFile) -> bool:
 
 
 def _may_have_new(item: ObjectFile) -> bool:
-    """Whether a symbol may have the new ABI; otherwise no names need to be decoded."""
+    """Whether any symbol of the object may have the new ABI; if not, decoding names is useless."""
     return not _has_one_string(item) and (
         item.exports.may_mention("cxx11") or item.imports.may_mention("cxx11")
     )
 
 
 def _names_by_path(package: Package) -> dict[str, set[str]]:
-    """Return the symbols of each object by its shown path, those of all slices together."""
+    """Return the symbols of each object by its shown path, with those of all its slices."""
     names: dict[str, set[str]] = {}
     for item in _own_objects(package):
         if _has_one_string(item):

@@ -228,7 +228,7 @@ def snippet_fails(
     elif not report.runs:
         raise NotApplicable(f"no snippet of the profile is for {report.system}")
     for each in report.preinstalled:
-        yield Note(sentence=f"the snippets run with {each}, as it is installed")
+        yield Note(sentence=f"the snippets run with the {each} that is already installed")
     for name in report.elsewhere:
         yield Note(sentence=f"snippet {name} is for {' and '.join(asked.only.get(name, ()))} only")
     for run in report.runs:

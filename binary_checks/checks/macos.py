@@ -166,7 +166,7 @@ def dead_macos_tag(wheel: Wheel) -> Iterator[Finding]:
     for tag in tags:
         if tag.is_looked_for:
             continue
-        sentence = f"no installer looks for {tag.platform}: pip knows no such macOS version"
+        sentence = f"no installer looks for {tag.platform}: pip does not know this macOS version"
         if alive.issuperset(tag.architectures):
             yield Note(sentence=sentence)
         else:

@@ -293,7 +293,9 @@ def foreign_extension_suffix(package: WheelLike) -> Iterator[Finding]:
     """
     unknown = [name for name in package.platforms if not are_suffixes_known(name)]
     for platform in unknown:
-        yield NotInspected(sentence=f"which suffixes a Python on {platform} imports is not known")
+        yield NotInspected(
+            sentence=f"it is not known which suffixes a Python on {platform} imports"
+        )
     if unknown:
         return
     stems = _find_importable(package)
@@ -669,14 +671,14 @@ def description_type_refused(package: WheelLike) -> Iterator[Finding]:
     if stated == "UNKNOWN":
         return  # until 2017 setuptools wrote this for no description (numpy 1.13.3)
     if stated and base.strip().lower() not in _TYPES:
-        fault = "PyPI takes text/plain, text/x-rst and text/markdown"
+        fault = "PyPI accepts only text/plain, text/x-rst and text/markdown"
     for part in filter(str.strip, rest.split(";")):
         match = _PARAMETER.fullmatch(part)
         key, value = (match[1].lower(), match[2]) if match else ("", "")
         if key == "charset" and value.lower() != "utf-8":
-            fault = "PyPI takes UTF-8 alone"
+            fault = "PyPI accepts only UTF-8"
         elif key == "variant" and value not in _VARIANTS:
-            fault = "PyPI takes the variants GFM and CommonMark"
+            fault = "PyPI accepts only the variants GFM and CommonMark"
     if fault:
         sentence = f"the description's type is {stated[:_LONGEST_TYPE]!r}: {fault}"
         yield Problem(path=f"{package.dist_info}/METADATA", sentence=sentence)

@@ -249,7 +249,9 @@ def index_size_differs(file: PublishedFile, publication: Publication) -> Iterato
     if stated is None:
         raise NotApplicable("the index states no size")
     if stated != file.package.size:
-        yield Problem(sentence=f"the index states {stated} bytes, the file has {file.package.size}")
+        yield Problem(
+            sentence=f"the index states {stated} bytes, but the file has {file.package.size}"
+        )
 
 
 @check

@@ -354,7 +354,7 @@ def version_disagrees(report: ImportReport, package: Package) -> Iterator[Findin
 
 
 def _is_same_release(stated: str, meant: str) -> bool:
-    """Whether they are the same version; one without a local label matches any label."""
+    """Whether both are the same version; a version without a local label matches any label."""
     try:
         mine, theirs = Version(stated), Version(meant)
     except ValueError:  # not a version, or one of thousands of digits

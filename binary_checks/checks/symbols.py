@@ -98,7 +98,7 @@ def _find_unpromised(target: TargetSystem) -> Iterator[NotInspected]:
     tag = target.name.partition(",")[0]
     if target.policy is None and tag.startswith("linux"):
         if not target.unjudged:
-            raise NotApplicable(f"{tag} promises no version of anything")
+            raise NotApplicable(f"{tag} does not promise any versions")
     elif target.policy is None:
         yield NotInspected(sentence=f"there is no data on what {tag} promises")
     yield from find_unjudged(target)

@@ -156,7 +156,7 @@ def unbundled_runtime(package: Package, linkage: Linkage) -> Iterator[Finding]:
     if any(re.match(_BRINGS_RUNTIME, requirement) for requirement in package.claims.requirements):
         return
     if package.claims.partial:
-        sentence = "whether the Visual C++ runtime ships with it is not known: name the package"
+        sentence = "it is not known whether the Visual C++ runtime ships with it: name the package"
         yield NotInspected(sentence=sentence)
         return
     present = {item.file_name.lower() for item in package.objects}
@@ -276,7 +276,7 @@ def _needs_of_runtime(libraries: Iterable[PeFile]) -> Mapping[str, list[str]]:
 
 
 def _find_foreign(linkage: Linkage, present: Collection[str]) -> str:
-    """Return a library that a distribution which was not given may ship; "" if there is none.
+    """Return a missing library that a distribution that was not given may ship; "" for none.
 
     missing-library does not report such a library either; libraries that no distribution ships are
     judged here.

@@ -70,7 +70,10 @@ class Table:
     libraries: tuple[Library, ...]
 
     def list_facts(self, view: View, unknown: Collection[str]) -> dict[str, Any]:
-        """Return the facts of a view by name, or why one cannot be known; leave out ``unknown``."""
+        """Return the facts of a view by name, without ``unknown`` ones.
+
+        The value of a fact that cannot be known for this file is a table with the reason.
+        """
         return {
             fact.name: (
                 {"silent": view.silent[fact.name]}

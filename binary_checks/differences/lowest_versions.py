@@ -285,5 +285,5 @@ def _driver_of(build: Build, cuda: str) -> str:
     systems = sorted({claim.system for claim in build.package.claims.systems})
     found = next(filter(None, (lowest_driver(cuda, each) for each in systems)), "")
     if not found:
-        raise Unavailable(f"the lowest driver for CUDA {cuda}, of {build.label}, is not known")
+        raise Unavailable(f"the lowest driver of {build.label}, for CUDA {cuda}, is not known")
     return found

@@ -106,7 +106,7 @@ def speaks_of_accelerator(package: Package) -> bool:
 
 
 def requires_framework(package: Package) -> bool:
-    """Return whether the package requires another one that may work on a GPU on its behalf."""
+    """Return whether the package requires a package that may use a GPU for it, such as torch."""
     return any(map(_FRAMEWORKS.match, package.claims.requirements))
 
 
@@ -317,7 +317,7 @@ def find_unhidden(report: CudaReport) -> Iterator[NotInspected]:
     for path in report.step.libraries or ():
         if re.match("/|[A-Za-z]:", path) and is_cuda_library(path.rpartition("/")[2]):
             yield NotInspected(
-                sentence=f"{path} is this host's own: the package was not tested without it"
+                sentence=f"{path} belongs to this host: the package was not tested without it"
             )
 
 

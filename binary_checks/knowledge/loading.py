@@ -211,7 +211,10 @@ def _was_grafted(edge: Edge) -> bool:
 
 
 def _find_framework(edge: Edge, linkage: Linkage) -> str:
-    """Return the framework that contains a missing library, or that loads it, too."""
+    """Return the framework with a missing library if no library of its core is loaded; else "".
+
+    A library of CUDA counts as the framework's if the object also lacks the framework's libraries.
+    """
     if edge.elsewhere:
         return ""
     found = _match(edge.needed)
@@ -227,7 +230,7 @@ def _match(needed: str) -> str:
 
 
 def _find_frameworks(linkage: Linkage) -> dict[tuple[str, str], str]:
-    """Map (path, architecture) of objects to the framework whose library they lack."""
+    """Map (path, architecture) of each object that lacks a framework's library to the framework."""
     found: dict[tuple[str, str], set[str]] = {}
     for edge in linkage.edges:
         if edge.resolved is None and (framework := _match(edge.needed)):

@@ -87,7 +87,9 @@ def find_dispensable_objects(
         elif path in demanded:
             continue
         elif path in replaced:
-            reason = f"{linkage.show(replaced[path])} has the same name, and lacks nothing"
+            reason = (
+                f"{linkage.show(replaced[path])} has the same name, and finds all its libraries"
+            )
             yield DispensableObject(path=path, reason=reason, complete=False)
         elif path in attempted:
             reason = reasons.get(path, "only libraries that are opened by name need it")
@@ -157,7 +159,7 @@ def _follow(beginning: Iterable[str], needs: dict[str, set[str]]) -> set[str]:
 def _find_replaced(
     objects: Mapping[str, ObjectFile], linkage: Linkage, code: CodeNames
 ) -> Iterator[tuple[str, str]]:
-    """Yield objects that code names, with a file of the same name that finds all its libraries.
+    """Yield each object that code names and that lacks libraries, with a sound file of its name.
 
     tables tries libblosc2.dll in tables.libs, and the file next to the module, which needs DLLs
     that delvewheel renamed when it repaired the first file. Windows uses the loaded file for all

@@ -254,7 +254,7 @@ _NOBODYS = frozenset({"bin", "lib", "lib64"})
 """Folders of site-packages that are not importable packages, and belong to no distribution. open3d,
 which requires dash and flask, searches for libEGL.so.1 in site-packages/lib.
 """
-_NOT_HERE = "not here, and no system promises it: add the package or the folder that has it"
+_NOT_HERE = "not given, and no system promises it: give the package or the folder that contains it"
 _HOSTS = "the program that loads the file may define them"
 # Limit on pairs of needs and requirements; the largest packages have some ten thousand.
 _MOST_PAIRS = 4_000_000

@@ -127,7 +127,7 @@ class TestAbi:
         }
         found = package(tmp_path, members, name="demo-cxx11-abi-linux-x64.zip")
         assert said(cxx_abi_misreported(found)) == [
-            ": its name says cxx11-abi, its libraries have the old std::string",
+            ": its name says cxx11-abi, but its libraries have the old std::string",
             f"{CONFIGURED}: line 2 states _GLIBCXX_USE_CXX11_ABI=1; "
             "its libraries have the old std::string",
         ]

@@ -201,7 +201,7 @@ def test_a_generated_file_that_all_others_contradict() -> None:
     assert told(found) == [
         "demo/version.py: says CUDA 12.6 (cuda = '12.6'), while the requirement "
         "nvidia-cublas-cu13==13.2.1.1 says CUDA 13 (so does 1 more): users and build tools choose "
-        "other packages, and compile extensions, by it"
+        "other packages, and compile extensions, for the version that the file states"
     ]
 
 

@@ -41,7 +41,7 @@ def test_a_content_type_that_pypi_refuses(content_type: str) -> None:
     (problem,) = description_type_refused(of_type(content_type))
     assert isinstance(problem, Problem)
     assert problem.path == METADATA
-    assert problem.sentence.startswith(f"the description's type is {content_type!r}: PyPI takes ")
+    assert problem.sentence.startswith(f"the description's type is {content_type!r}: PyPI accepts ")
 
 
 @pytest.mark.parametrize(

@@ -165,7 +165,7 @@ def test_code_for_macos_is_quiet(platforms: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("platform", ["macosx_11_1_x86_64", "macosx_10_9_arm64"])
 def test_a_tag_that_no_installer_looks_for_is_told(platform: str) -> None:
-    sentence = f"no installer looks for {platform}: pip knows no such macOS version"
+    sentence = f"no installer looks for {platform}: pip does not know this macOS version"
     assert list(macos.dead_macos_tag(_wheel(platform))) == [Problem(sentence=sentence)]
 
 

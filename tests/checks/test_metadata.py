@@ -294,7 +294,7 @@ def test_the_suffixes_of_pythons_that_are_not_known_are_not_judged(tag: str, suf
     platform = tag.split("-", 2)[2]
     package = wheel(f"demo-1.0-{tag}.whl", objects=[extension(f"demo/a{suffix}")])
     assert list(foreign_extension_suffix(package)) == [
-        NotInspected(sentence=f"which suffixes a Python on {platform} imports is not known")
+        NotInspected(sentence=f"it is not known which suffixes a Python on {platform} imports")
     ]
 
 

@@ -152,7 +152,7 @@ def test_a_file_larger_than_allowed_is_found_before_it_is_downloaded() -> None:
 def test_a_size_that_is_not_the_stated_one_is_found() -> None:
     file = published(wheel(size=2000))
     found = sentences(index_size_differs(file, publication(size=1000)))
-    assert found == ["the index states 1000 bytes, the file has 2000"]
+    assert found == ["the index states 1000 bytes, but the file has 2000"]
     with pytest.raises(NotApplicable):
         list(index_size_differs(file, publication()))
 

@@ -118,7 +118,7 @@ def test_a_driver_a_gpu_or_a_toolkit_that_cannot_be_hidden_leaves_a_gap() -> Non
     assert [type(gap) for gap in gaps] == [NotInspected] * 3
     assert "/usr/lib/libcuda.so.1 cannot be hidden" in repr(gaps[0])
     assert "hides none of 1 GPUs" in repr(gaps[1])
-    assert "/usr/local/cuda/lib64/libcudart.so.12 is this host's own" in repr(gaps[2])
+    assert "/usr/local/cuda/lib64/libcudart.so.12 belongs to this host" in repr(gaps[2])
 
 
 @pytest.mark.parametrize(

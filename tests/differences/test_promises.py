@@ -263,9 +263,9 @@ def test_nvidias_own_libraries_tell_their_cuda_by_their_names() -> None:
 
 def test_a_driver_that_nobody_knows_is_not_compared() -> None:
     for one, other, reason in (
-        ("12.6", "14.0", "the lowest driver for CUDA 14.0, of demo.whl, is not known"),
+        ("12.6", "14.0", "the lowest driver of demo.whl, for CUDA 14.0, is not known"),
         ("", "12.6", "the CUDA version and driver of demo.whl are not known"),
-        ("10", "11", "the lowest driver for CUDA 10, of demo.whl, is not known"),
+        ("10", "11", "the lowest driver of demo.whl, for CUDA 10, is not known"),
     ):
         (gap,) = compared(for_cuda(one), for_cuda(other)).not_compared
         assert (gap.difference, gap.reason) == ("nvidia-driver", reason)

@@ -211,7 +211,7 @@ def test_a_library_is_not_needed_where_another_file_of_its_name_lacks_nothing() 
     broken, copy = dll("demo/libb.dll", "lz4.dll"), dll("demo.libs/libb.dll")
     named = [broken.path, copy.path]
     (found,) = _find(module, broken, copy, on=windows(), named=named)
-    reason = "demo.libs/libb.dll has the same name, and lacks nothing"
+    reason = "demo.libs/libb.dll has the same name, and finds all its libraries"
     assert found == DispensableObject(path=broken.path, reason=reason, complete=False)
     assert _find(module, broken, on=windows(), named=named) == []
     lacking = replace(copy, needed=broken.needed)

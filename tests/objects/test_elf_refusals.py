@@ -150,7 +150,7 @@ VERSIONED = build_elf(
         (within(VERDEF, 28 + 8, "I"), 1, "defines version DEMO_1 under a wrong hash"),
         (within(VERNEED, 4, "I"), 0, "needs versions of , which is not among its DT_NEEDED"),
         (within(VERSYM, 2, "H"), 2, "imports memcpy in a version that only it defines"),
-        (tag(VERSYM), UNUSED, "has tables of versions and no DT_VERSYM"),
+        (tag(VERSYM), UNUSED, "has tables of versions but no DT_VERSYM"),
     ],
 )
 def test_versions_that_no_loader_finds(field: Field, new: int, reason: str) -> None:
@@ -174,7 +174,9 @@ def test_a_hash_table_of_the_old_kind_needs_buckets() -> None:
 def test_functions_to_call_that_lie_behind_the_end_of_their_segment() -> None:
     listed = put(put(EXTENSION, tag(PLTGOT), INIT_ARRAY), tag(RELACOUNT), INIT_ARRAYSZ)
     (sentence, *_) = _refusals(put(listed, value(INIT_ARRAYSZ), 1 << 20))
-    assert sentence.startswith("cannot be loaded: DT_INIT_ARRAY has 0x100000 bytes, its segment")
+    assert sentence.startswith(
+        "cannot be loaded: DT_INIT_ARRAY has 0x100000 bytes, but its segment"
+    )
 
 
 def test_a_program_under_the_name_of_a_library_cannot_be_opened() -> None:

@@ -93,10 +93,10 @@ def test_no_sample_is_refused(name: str) -> None:
         (FILE_ALIGNMENT, 0, "FileAlignment 0x0, which is not a power of 2"),
         (FILE_ALIGNMENT, 0x100, "below its minimum (0x1000 and 0x200) they must be equal"),
         (FILE_ALIGNMENT, 0x201, "FileAlignment 0x201, which is not a power of 2"),
-        (HEADERS_SIZE, 0x100, "SizeOfHeaders 0x100, its section headers end at byte"),
+        (HEADERS_SIZE, 0x100, "SizeOfHeaders 0x100, but its section headers end at byte"),
         (HEADERS_SIZE, 0x2000, "its section '.text' at address 0x1000, not at 0x2000"),
         (HEADERS_SIZE, 0x7FFFFFFF, "SizeOfHeaders 0x7fffffff in an image of"),
-        (IMAGE_SIZE, 0x3000, "SizeOfImage 0x3000, its sections end at"),
+        (IMAGE_SIZE, 0x3000, "SizeOfImage 0x3000, but its sections end at"),
         (IMAGE_SIZE, 0x7FFFFFFF, "SizeOfImage 0x7fffffff, more than Windows maps"),
         (section(0, 8), 0x5000, "its section '.rdata' at address 0x2000, not at 0x6000"),
         (section(2, 12), 0x9000, "at address 0x9000, not at"),
@@ -142,7 +142,7 @@ def test_small_alignments_are_fine_where_the_file_lies_as_memory_does() -> None:
         (3, 0x10, "imports from a library named"),
         (4, 0x7FFF0000, "has no table of addresses for what it imports from 'KERNEL32.dll'"),
         (4, 0x2147, "at address 0x2147, which is not a multiple of 4"),
-        (5, 0x3000, "import addresses, its tables name"),
+        (5, 0x3000, "import addresses, but its tables name"),
     ],
 )
 def test_descriptors_of_imports(word: int, value: int, fault: str) -> None:
@@ -151,7 +151,7 @@ def test_descriptors_of_imports(word: int, value: int, fault: str) -> None:
 
 def test_imports_that_are_gone_leave_their_addresses() -> None:
     content = patched("delayed.dll", (directory(IMPORT), 0))
-    assert "its tables name 0: nothing fills in the others" in refusals(content)
+    assert "its tables name only 0: nothing fills in the others" in refusals(content)
 
 
 def test_addresses_that_are_filled_in_already_need_no_import() -> None:
@@ -195,7 +195,7 @@ def test_an_export_beyond_the_image() -> None:
     (functions,) = struct.unpack_from("<I", content, offset_of(content, address) + 28)
     changed = bytearray(content)
     struct.pack_into("<I", changed, offset_of(content, functions), 0x7FFF0000)
-    assert "exports address 0x7fff0000, its image has" in refusals(bytes(changed))
+    assert "exports address 0x7fff0000, but its image has" in refusals(bytes(changed))
 
 
 BASE = 0x180000000

@@ -79,7 +79,7 @@ def test_what_is_installed_beside_it_is_taken(python: Path) -> None:
     assert report.preinstalled == ("Demo 1.0",)
     (run,) = report.runs
     assert run.step.outcome is Ending.OK
-    assert Note(sentence="the snippets run with Demo 1.0, as it is installed") in list(
+    assert Note(sentence="the snippets run with the Demo 1.0 that is already installed") in list(
         snippet_fails(report, asked)
     )
 

@@ -32,7 +32,7 @@ def test_one_file_is_fit_and_what_it_needs_from_elsewhere_is_not_inspected(tmp_p
     result = judge(tmp_path, build(tmp_path, "libfoo.so.1"))
     assert result.returncode == 0, result.stderr
     assert result.stdout.startswith(f"{EXTENSION}: fit")
-    assert "needs libfoo.so.1: not here, and no system promises it" in result.stdout
+    assert "needs libfoo.so.1: not given, and no system promises it" in result.stdout
 
 
 def test_one_file_with_a_fault_fails(tmp_path: Path) -> None:

@@ -187,7 +187,7 @@ def _judge_platform(
 
 
 def _contradict(found: Contradiction) -> Problem:
-    """Return a problem of the needed library, of the file with the claim, or of the package."""
+    """Return the problem of a contradiction, with a sentence that depends on the claim's source."""
     claim, other = found.claim, found.against
     against = f"{other.evidence} says {other.statement}{_count_others(found)}"
     if claim.source is ToolkitSource.LIBRARY:
@@ -198,7 +198,7 @@ def _contradict(found: Contradiction) -> Problem:
     elif claim.source is ToolkitSource.FILE:
         sentence = (
             f"says {claim.statement} ({claim.detail}), while {against}: users and build tools "
-            "choose other packages, and compile extensions, by it"
+            "choose other packages, and compile extensions, for the version that the file states"
         )
     else:
         alike = f" (and {found.alike} more)" if found.alike else ""

@@ -177,7 +177,8 @@ def _verify_extent(header: ElfHeader, source: LimitedSource) -> None:
     for noun, end in (("program", header.segments_end), ("section", header.sections_end)):
         if end > (size := source.size):
             raise MalformedError(
-                f"the {noun} headers end at byte {end:#x}, the file has {size:#x} bytes", size
+                f"the {noun} headers end at byte {end:#x}, but the file has only {size:#x} bytes",
+                size,
             )
     source.require_at_most(header.segment_count, _MOST_SEGMENTS, "program headers")
     source.require_at_most(header.section_count, _MOST_SECTIONS, "section headers")
@@ -193,7 +194,7 @@ def architecture_of(header: ElfHeader) -> str:
 
 
 def runs_on_a_host(header: ElfHeader) -> bool:
-    """Return whether a CPU with a platform tag runs the file; otherwise it is device code."""
+    """Return whether the file is for a CPU that platform tags name; otherwise it is device code."""
     return (header.machine, header.bits, header.byte_order) in _ARCHITECTURES
 
 
@@ -409,7 +410,8 @@ class MappedImage:
         offset, available = self.locate(address, what)
         if length > available:
             raise MalformedError(
-                f"{what} has {length:#x} bytes, its segment only {available:#x} more", offset
+                f"{what} has {length:#x} bytes, but its segment has only {available:#x} more",
+                offset,
             )
         return offset
 

@@ -178,7 +178,8 @@ def verify_extent(segments: Iterable[Segment], size: int) -> None:
         end = segment.offset + segment.file_size
         if segment.file_size and end > size:
             raise MalformedError(
-                f"program header {number} ends at byte {end:#x}, the file has {size:#x} bytes",
+                f"program header {number} ends at byte {end:#x}, but the file has only "
+                f"{size:#x} bytes",
                 size,
             )
         if segment.type == PT_LOAD and segment.file_size > segment.memory_size:
@@ -193,7 +194,8 @@ def verify_contents(sections: tuple[Section, ...], size: int) -> None:
         end = section.offset + section.size
         if section.type not in (0, SHT_NOBITS) and end > size:
             raise MalformedError(
-                f"section {section.name!r} ends at byte {end:#x}, the file has {size:#x} bytes",
+                f"section {section.name!r} ends at byte {end:#x}, but the file has only "
+                f"{size:#x} bytes",
                 size,
             )
 
@@ -413,7 +415,7 @@ def judge_entries(dynamic: Dynamic, memory: Memory) -> Iterator[str]:
             fault = f"has {there} and no {missing[0]}"
             yield f"{fault}, which loaders read unchecked: the process crashes"
     if DT_VERSYM not in dynamic and (DT_VERNEED in dynamic or DT_VERDEF in dynamic):
-        yield "has tables of versions and no DT_VERSYM, which glibc reads unchecked: it crashes"
+        yield "has tables of versions but no DT_VERSYM, which glibc reads unchecked, and crashes"
     for name, tag in _TABLES.items():
         address = dynamic.value(tag)
         if tag in dynamic and not holds(memory.readable, address, 1) and _counts(dynamic, tag):

@@ -152,7 +152,9 @@ def _from_gnu_hash(image: MappedImage, dynamic: Dynamic) -> int:
     if last == 0:
         return 0
     if last < first:
-        raise MalformedError(f"DT_GNU_HASH has a bucket at symbol {last}, its first is {first}")
+        raise MalformedError(
+            f"DT_GNU_HASH has a bucket at symbol {last}, but its first symbol is {first}"
+        )
     return last + 1 + _find_chain_end(image, chains + (last - first) * word)
 
 
@@ -188,7 +190,9 @@ def _from_sysv_hash(image: MappedImage, dynamic: Dynamic) -> int:
     _, available = image.locate(dynamic.value(DT_HASH), "DT_HASH")
     length = layout.size + (buckets + chains) * layout.size // 2
     if length > available:
-        raise MalformedError(f"DT_HASH has {length:#x} bytes, its segment only {available:#x} more")
+        raise MalformedError(
+            f"DT_HASH has {length:#x} bytes, but its segment has only {available:#x} more"
+        )
     return int(chains)
 
 

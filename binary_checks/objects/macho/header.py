@@ -104,7 +104,9 @@ class Slice(LimitedSource):
     def read(self, offset: int, length: int) -> bytes:
         """Return exactly ``length`` bytes from ``offset`` of the slice. Raises MalformedError."""
         if offset < 0 or length < 0 or offset + length > self.size:
-            raise MalformedError(f"{length} bytes are asked for, the slice has {self.size}", offset)
+            raise MalformedError(
+                f"{length} bytes are requested, but the slice has only {self.size}", offset
+            )
         return self._source.read(self.start + offset, length)
 
 
@@ -144,7 +146,7 @@ def _read_fat(source: LimitedSource, layout: Struct) -> Iterator[Slice]:
         if start + size > source.size or start < 8 + count * layout.size:
             place = f"from byte {start:#x} to {start + size:#x}"
             raise MalformedError(
-                f"the slice for {name} lies {place}, the file has {source.size:#x} bytes",
+                f"the slice for {name} lies {place}, but the file has only {source.size:#x} bytes",
                 8 + number * layout.size,
             )
         if alignment > _HIGHEST_ALIGNMENT:
@@ -182,7 +184,7 @@ def read_header(source: Slice) -> MachHeader:
     end = header.commands_offset + header.commands_size
     if end > source.size:
         raise MalformedError(
-            f"the load commands end at byte {end:#x}, the file has {source.size:#x} bytes",
+            f"the load commands end at byte {end:#x}, but the file has only {source.size:#x} bytes",
             source.size,
         )
     found = architecture_of(header.cpu_type, header.cpu_subtype)

@@ -115,7 +115,8 @@ def verify_extent(commands: Commands, bits: int, size: int) -> None:
     for what, start, length in _list_extents(commands, bits):
         if length and start + length > size:
             raise MalformedError(
-                f"{what} ends at byte {start + length:#x}, the file has {size:#x} bytes", size
+                f"{what} ends at byte {start + length:#x}, but the file has only {size:#x} bytes",
+                size,
             )
 
 
@@ -216,9 +217,9 @@ def _judge_counts(header: MachHeader, commands: Commands) -> Iterator[str]:
     """Yield commands that occur twice, or in a file of the wrong type."""
     for kind, name in _ONCE.items():
         if (count := len(commands.find(kind))) > 1:
-            yield f"has {count} load commands {name}, and may have only one"
+            yield f"has {count} load commands {name}, but may have only one"
     if (count := len(commands.find(*VERSIONS))) > 1:
-        yield f"has {count} load commands LC_VERSION_MIN, and may have only one"
+        yield f"has {count} load commands LC_VERSION_MIN, but may have only one"
     if (header.type == MH_DYLIB) != bool(commands.find(LC_ID_DYLIB)):
         yield (
             "is a dylib without LC_ID_DYLIB"

@@ -160,7 +160,9 @@ def read_header(source: LimitedSource, signature: int) -> PeHeader:
 def verify_end(end: int, size: int, what: str) -> None:
     """Raise MalformedError if ``what`` ends after the end of the file."""
     if end > size:
-        raise MalformedError(f"{what} ends at byte {end:#x}, the file has {size:#x} bytes", size)
+        raise MalformedError(
+            f"{what} ends at byte {end:#x}, but the file has only {size:#x} bytes", size
+        )
 
 
 def _read_directories(table: bytes, count: int) -> tuple[tuple[int, int], ...]:
@@ -356,7 +358,7 @@ class MappedImage:
         offset, available, memory = self.locate(address, what)
         if length > memory:
             raise MalformedError(
-                f"{what} has {length:#x} bytes, its section only {memory:#x} more", offset
+                f"{what} has {length:#x} bytes, but its section has only {memory:#x} more", offset
             )
         if length > available + _PAGE:  # zeros that are in no file; no table consists of them
             raise MalformedError(f"{what} lies in memory that the file does not fill", offset)
@@ -545,5 +547,5 @@ def verify_directories(image: MappedImage) -> None:
             _, _, memory = image.locate(start, what)
             if size > memory:
                 raise MalformedError(
-                    f"{what} has {size:#x} bytes, its section only {memory:#x} more"
+                    f"{what} has {size:#x} bytes, but its section has only {memory:#x} more"
                 )

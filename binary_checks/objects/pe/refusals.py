@@ -222,7 +222,7 @@ def _judge_sizes(header: PeHeader) -> Iterator[str]:
         yield f"has SizeOfHeaders {headers:#x} in an image of {image:#x} bytes"
     if headers < header.sections_end:
         end = header.sections_end
-        yield f"has SizeOfHeaders {headers:#x}, its section headers end at byte {end:#x}"
+        yield f"has SizeOfHeaders {headers:#x}, but its section headers end at byte {end:#x}"
 
 
 def _judge_unaligned(sections: Sequence[Section]) -> Iterator[str]:
@@ -250,7 +250,7 @@ def _judge_places(header: PeHeader, sections: Sequence[Section]) -> Iterator[str
             yield f"has its section {section.name!r} {start}"
         place = _round_up(place + size, step)
     if place > _round_up(header.image_size, step):
-        yield f"has SizeOfImage {header.image_size:#x}, its sections end at {place:#x}"
+        yield f"has SizeOfImage {header.image_size:#x}, but its sections end at {place:#x}"
 
 
 def _round_up(size: int, step: int) -> int:
@@ -306,7 +306,7 @@ def _find_import_faults(
     eager = sum(n for each, n in zip(libraries, counts, strict=True) if not each.delayed)
     start, size = image.header.directories[ADDRESSES]
     if start and size and not hybrid and (count := _count_pointers(image, start, size)) > eager:
-        listed = f"has {count} import addresses, its tables name {eager}"
+        listed = f"has {count} import addresses, but its tables name only {eager}"
         yield f"{listed}: nothing fills in the others"
 
 

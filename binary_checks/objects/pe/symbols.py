@@ -536,7 +536,7 @@ def find_export_faults(exports: SymbolTable, header: PeHeader) -> Iterator[str]:
     if not isinstance(exports, PeExports):
         return
     if (highest := exports.highest_address) >= header.image_size:
-        yield f"exports address {highest:#x}, its image has {header.image_size:#x} bytes"
+        yield f"exports address {highest:#x}, but its image has only {header.image_size:#x} bytes"
     if (lowest := exports.lowest_name) < header.headers_size:
         yield f"has the name of an export at address {lowest:#x}, in its headers"
 
