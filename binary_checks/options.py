@@ -59,7 +59,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         **_REPEATABLE,
         "metavar": "PLACE",
         "help": "where packages run: venv (a fresh environment; the default), existing:PYTHON or "
-        "prefix:PATH (an environment that has them), image:REFERENCE (a container of podman"
+        "prefix:PATH (an environment that contains them), image:REFERENCE (a container of podman"
         " or docker; image:oldest and image:newest choose one by the package's tag) "
         "(repeatable)",
     },
@@ -100,8 +100,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "published": {
         **_REPEATABLE,
         "metavar": "REQUIREMENT",
-        "help": "judge what an index offers users, as numpy==2.4.6, or the file behind a URL "
-        "(repeatable)",
+        "help": "judge a package on an index, as numpy==2.4.6, or the file at a URL (repeatable)",
     },
     "for": {
         "metavar": "TARGET",
@@ -126,8 +125,8 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "sandbox": {
         "choices": ("auto", "off", "require"),
         "default": "auto",
-        "help": "run packages in a sandbox: if one works (auto), never (off), or only in one "
-        "(require)",
+        "help": "run packages in a sandbox: if one works (auto), never (off), or end the run if "
+        "none works (require)",
     },
     "crosscheck": {
         "action": "store_true",

@@ -62,7 +62,7 @@ Keep built packages and libraries by their bytes, and publish those that are fit
   withdraw NAME... mark packages of a channel as not to be installed, with a reason
   index            write the index of a channel, from which pip, uv and conda install
   verify           check everything against its hashes, policies and signatures
-  prune            show what a channel would lose by number and age; --do-it deletes it
+  prune            show old members that a channel would lose; --do-it deletes them
 
 The store is a folder or s3://bucket/prefix (or gs://, az://); nights can use it, too.
 Exit code: 0 done, 1 refused, wrong or not found, 4 usage, 6 a store or network failed: try again.
@@ -83,11 +83,11 @@ CI = ActionGroup(
     help="""\
 usage: binary-checks ci ACTION [CELLS.toml] ...
 
-Run a matrix (cells.toml) in CI, by small files that do not change when its cells do.
+Run a matrix (cells.toml) in CI. The files for this do not change when its cells change.
 
   init    append a first [ci] table to the matrix, and write the files
   write   write them: GitHub Actions, GitLab, CircleCI, Azure Pipelines, tox, docs
-  check   show every difference from what write would write
+  check   show how the files differ from the output of write
   pin     pin actions to the commits of their tags, or report pinned tags that have moved
   stage   build, test or publish one cell: the command of a job, also on your machine
 
@@ -136,9 +136,9 @@ usage: binary-checks nightly ACTION --store URL ...
 
 Judge every cell of a matrix (cells.toml) once a day, and keep the results in a store.
 
-  run [CELLS.toml]   plan tonight, or continue it, and run the cells that have no result yet
+  run [CELLS.toml]   plan a night, or continue it, and run the cells that have no result yet
   collect            make the night's tables, and close it
-  summary            how it ended, for the morning mail
+  summary            how the night ended, for a mail
   show CELL          how a cell ended, why, and the command that runs it again
   rerun CELL         judge on this host the same bytes as the night
   prune              show what retention would delete; --do-it deletes it

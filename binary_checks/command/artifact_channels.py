@@ -160,7 +160,7 @@ def _iter_results(rows: Iterable[tuple[PromotionCandidate, str, list[str]]]) -> 
         faults = candidate.faults if state == _REFUSED else ()
         yield from (f"  {fault}" for fault in faults[:MOST])
         if len(faults) > MOST:
-            yield f"  and {len(faults) - MOST:,} more without effect: --json lists them"
+            yield f"  and {len(faults) - MOST:,} more invalid verdicts: --json lists them"
     yield ", ".join(f"{count:,} {state}" for state, count in counts.items())
 
 
@@ -264,7 +264,11 @@ def _make_promote_parser() -> argparse.ArgumentParser:
     )
     add("--to", metavar="CHANNEL", required=True, help="the channel to which the files are added")
     add("--policy", metavar="FILE", help="the policy (default: the channel's gate in cells.toml)")
-    add("--cells", metavar="FILE", help="the matrix: cells with a GPU stage need its verdict")
+    add(
+        "--cells",
+        metavar="FILE",
+        help="the matrix: files of cells with a GPU stage need its verdict",
+    )
     parser.add_where("files")
     add("--all-or-nothing", action="store_true", help="promote nothing if anything is refused")
     add("--dry-run", action="store_true", help="show what would be done, but do nothing")
@@ -559,7 +563,8 @@ def _make_verify_parser() -> argparse.ArgumentParser:
     add(
         "--cells",
         metavar="FILE",
-        help="the matrix: files with a GPU stage need its verdict even if their records lack it",
+        help="the matrix: files of cells with a GPU stage need its verdict, even if their "
+        "records lack the stage",
     )
     return parser
 

@@ -209,7 +209,13 @@ def _make_push_parser() -> argparse.ArgumentParser:
         default=[],
         help="a library that the files need, stored and pulled with them (repeatable)",
     )
-    add("-j", "--jobs", metavar="N", type=read_count, help="files at once (default: processors)")
+    add(
+        "-j",
+        "--jobs",
+        metavar="N",
+        type=read_count,
+        help="files at a time (default: the number of processors)",
+    )
     add(
         "--timeout",
         metavar="SECONDS",

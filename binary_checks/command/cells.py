@@ -174,7 +174,7 @@ def _read_options(arguments: Sequence[str]) -> argparse.Namespace:
     form.add_argument(
         "--ci",
         choices=HOSTED,
-        help="print the jobs of this run for a CI system, as generated files do",
+        help="print the jobs of this run in the form that a CI system reads",
     )
     form.add_argument(
         "--toml", action="store_true", help="with --from: print the equivalent cells.toml"

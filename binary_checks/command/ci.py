@@ -145,8 +145,8 @@ def run_check(arguments: Sequence[str]) -> int:
 # ``binary-checks ci init``: add a first [ci] table to a matrix, and write its files.
 
 _INIT = (
-    "Append a [ci] table to a matrix, and write the files of its CI systems. They do not change "
-    "when cells do; after a change of [ci] or [[runners]], `ci write` writes them again."
+    "Append a [ci] table to a matrix, and write the files of its CI systems. A change of cells "
+    "does not change these files; after a change of [ci] or [[runners]], run `ci write`."
 )
 _MANY: Mapping[str, str] = {
     "system": "a CI system, repeatable: " + ", ".join(SYSTEMS),

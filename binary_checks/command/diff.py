@@ -135,7 +135,7 @@ def _options() -> argparse.ArgumentParser:
     parser = SubcommandParser(
         prog="binary-checks diff",
         description=_PURPOSE,
-        epilog="exit code: 0; 1 what --fail-on names, or a package that cannot be read; "
+        epilog="exit code: 0; 1 a difference that --fail-on names, or an unreadable package; "
         "4 wrong usage; 6 a network or a store, try again",
     )
     add = parser.add_argument
@@ -147,9 +147,13 @@ def _options() -> argparse.ArgumentParser:
     add(
         "--fail-on",
         choices=[Severity.BREAK.value, Severity.CHANGE.value],
-        help="exit with 1 for a difference at least this severe, or an undetermined one",
+        help="exit with 1 if a difference is at least this severe, or cannot be determined",
     )
-    add("--known", metavar="FILE", help="accepted differences: known problems by difference")
+    add(
+        "--known",
+        metavar="FILE",
+        help="a file of accepted differences, in the format of known problems",
+    )
     add("--store", metavar="URL", help="the store for store:CELL")
     add(
         "--with",

@@ -337,7 +337,7 @@ def _explain_kind(check: Check[Any]) -> str:
     formats = applicable_formats(check)
     if formats is None:
         nouns = sorted({getattr(kind, "noun", kind.__name__.lower()) for kind in check.subjects})
-        return f"it is for another kind of package ({' or '.join(nouns)})"
+        return f"the check is for another kind of package ({' or '.join(nouns)})"
     return f"no {' or '.join(sorted(formats))} object in the package"
 
 

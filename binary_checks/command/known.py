@@ -98,7 +98,7 @@ def _read_expire_options(arguments: Sequence[str]) -> Namespace:
     parser = SubcommandParser(prog="binary-checks known expire", description=_EXPIRE)
     add = parser.add_argument
     add("list", metavar="LIST", help="a file of [[known_problems]]")
-    parser.add_store(": entries that its nights do not match are removed", required=False)
+    parser.add_store(": entries that match no problem of its nights are removed", required=False)
     add("--write", action="store_true", help="replace the file instead of printing it")
     return parser.parse_args(arguments)
 
@@ -196,7 +196,7 @@ def _read_lint_options(arguments: Sequence[str]) -> Namespace:
     add(
         "--profile",
         metavar="NAME_OR_TOML",
-        help="a profile whose own checks are known, too; this runs their code",
+        help="a profile whose own checks the list may name; this runs their code",
     )
     return parser.parse_args(arguments)
 

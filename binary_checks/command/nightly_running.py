@@ -132,7 +132,7 @@ def _make_parser() -> SubcommandParser:
         "--jobs",
         metavar="N",
         type=read_count,
-        help="attempts at a time (default: processors)",
+        help="attempts at a time (default: the number of processors)",
     )
     add("--cell", metavar="ID", action="append", default=[], help="only this cell (repeatable)")
     parser.add_where()
@@ -141,7 +141,10 @@ def _make_parser() -> SubcommandParser:
     add("--engine", metavar="ENGINE", default="local", help="local (default), or dask:ADDRESS")
     add("--queue", choices=(CPU, GPU, ALL), default=ALL, help="the stages to run (default: all)")
     add(
-        "--gpus", metavar="N", type=read_count, help="GPU attempts at a time (default: NVIDIA GPUs)"
+        "--gpus",
+        metavar="N",
+        type=read_count,
+        help="GPU attempts at a time (default: the number of NVIDIA GPUs)",
     )
     add(
         "--known",
@@ -163,7 +166,7 @@ def _report_open_night(store: Store, night: str, screen: NightScreen) -> None:
     """
     nights = [each for each in list_nights(store) if each <= night]
     if nights and nights[-1] != night and store.read(closed_name(nights[-1])) is None:
-        screen.say(f"{nights[-1]} is not closed; to go on with it: --date {nights[-1]}")
+        screen.say(f"{nights[-1]} is not closed; to continue it: --date {nights[-1]}")
 
 
 def _warn_of_future(night: str) -> None:
@@ -464,7 +467,7 @@ def _make_rerun_parser() -> argparse.ArgumentParser:
         epilog="Further options go to binary-checks: -m linkage, --report html:x.html",
     )
     add = parser.add_argument
-    add("cell", metavar="CELL", help="its id, as `binary-checks cells` prints it")
+    add("cell", metavar="CELL", help="the cell's id, as `binary-checks cells` prints it")
     parser.add_store()
     parser.add_date()
     return parser

@@ -135,7 +135,7 @@ def _show_log(store: Store, attempt: Attempt) -> Iterator[str]:
 def _make_show_parser() -> argparse.ArgumentParser:
     parser = SubcommandParser(prog="binary-checks nightly show", description=_SHOW)
     add = parser.add_argument
-    add("cell", metavar="CELL", help="its id, as `binary-checks cells` prints it")
+    add("cell", metavar="CELL", help="the cell's id, as `binary-checks cells` prints it")
     parser.add_store()
     parser.add_date()
     return parser

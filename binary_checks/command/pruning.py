@@ -106,7 +106,8 @@ def _make_prune_nights_parser() -> argparse.ArgumentParser:
         metavar="CHANNEL",
         action="append",
         default=[],
-        help="channel whose packages may be deleted (repeatable); those in other channels are kept",
+        help="channel whose packages may be deleted (repeatable); packages in other channels are "
+        "kept",
     )
     add("--names", action="store_true", help="list every object that would be deleted")
     add("--do-it", action="store_true", help="really delete; nothing is deleted without it")
@@ -141,7 +142,12 @@ def _make_prune_channels_parser() -> argparse.ArgumentParser:
     parser = SubcommandParser(prog="binary-checks artifact prune", description=_PRUNE_CHANNELS)
     add = parser.add_argument
     parser.add_store()
-    add("--channel", metavar="CHANNEL", required=True, help="the channel that loses members")
+    add(
+        "--channel",
+        metavar="CHANNEL",
+        required=True,
+        help="the channel from which members are removed",
+    )
     add(
         "--keep",
         metavar="N",

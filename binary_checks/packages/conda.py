@@ -242,14 +242,14 @@ def _compare(member: Member, row: _Row) -> Iterator[str]:
     if member.is_symlink or row.kind == "softlink":
         if not member.is_symlink or row.kind != "softlink":
             found = "a symbolic link" if member.is_symlink else "a file"
-            yield f"{_PATHS} says {_shorten(row.kind)!r}, and it is {found}"
+            yield f"it is {found}, but {_PATHS} says {_shorten(row.kind)!r}"
         return  # the target of a link may be in another package
     if not row.sha256:
         yield f"{_PATHS} states no hash"
     elif member.sha256 and row.sha256 != member.sha256:
-        yield f"{_PATHS} states sha256 {_shorten(row.sha256)}, it has {member.sha256}"
+        yield f"its SHA-256 is {member.sha256}, but {_PATHS} states {_shorten(row.sha256)}"
     if row.size is not None and row.size != member.size:
-        yield f"{_PATHS} states {row.size} bytes, it has {member.size}"
+        yield f"it has {member.size} bytes, but {_PATHS} states {row.size}"
 
 
 def _find_missing(rows: _Rows, members: Iterable[Member]) -> Iterator[str]:

@@ -511,5 +511,5 @@ def require_fitting(
         first = said.partition("\n")[0] or f"it ends with {ended.status}"
         raise Unavailable(
             f"{title} has no suitable Python, and this host's does not run there ({first}): "
-            "name a self-contained one with --binary-python, such as uv's"
+            "name a self-contained Python with --binary-python, such as uv's"
         )

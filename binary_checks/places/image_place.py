@@ -104,7 +104,7 @@ class ImageEntry:
             return ""
         return (
             f"image {self.name} contains libraries that no platform tag promises, such as libssl "
-            "and libcurl: a package that forgot one of them passes there"
+            "and libcurl: a package that should contain one of them passes there without it"
         )
 
 
@@ -321,7 +321,9 @@ class ImagePlace(HostPlace):
         require_movable(package)
         require_system(package.claims, self.system)
         if not isinstance(package, Wheel):
-            raise Unavailable(f"in an image, the objects of {package.noun} are only loaded")
+            raise Unavailable(
+                f"in an image, {package.noun} is not installed: only its objects are loaded"
+            )
         refusals = []
         try:
             for python in self._list_pythons():

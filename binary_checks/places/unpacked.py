@@ -184,7 +184,7 @@ def _require_room(folder: Path, size: int) -> None:
     free = shutil.disk_usage(folder).free
     if size + _MARGIN > free:
         mib = 1 << 20
-        needs = f"unpacked it takes {size // mib:,} MiB, and {free // mib:,} MiB are free"
+        needs = f"it takes {size // mib:,} MiB when unpacked, but only {free // mib:,} MiB are free"
         raise GatherError(f"{needs} for temporary files (set TMPDIR)")
 
 

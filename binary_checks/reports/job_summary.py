@@ -24,7 +24,8 @@ _KEY = (
     f"{_NONE} does not apply"
 )
 _LEFT_OUT = (
-    "**The list ends here: GitHub accepts 1 MiB from a step. `--binary-report` writes all.**"
+    "**The list ends here: GitHub accepts 1 MiB from a step. "
+    "`--binary-report` writes the complete list.**"
 )
 
 

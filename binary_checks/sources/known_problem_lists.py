@@ -246,7 +246,7 @@ def _require_no_rollback(read: KnownList, kept: StoredList) -> None:
     if had is not None and (has is None or has < had):
         said = f"issued on {read.issued}" if read.issued else "without a date of issue"
         raise GatherError(
-            f"refused: a list {said}, older than the one of {before} that it sent before"
+            f"refused: a list {said}, older than the one of {before} that the server sent before"
         )
 
 

@@ -78,7 +78,7 @@ class NamedRequirement:
 
 def _read(text: str) -> Requirement:
     if not text:
-        raise ProfileError(f"{LABEL} a name must follow, as in {LABEL}numpy")
+        raise ProfileError(f"a name must follow {LABEL}, as in {LABEL}numpy")
     try:
         wanted = Requirement(text)
     except (InvalidRequirement, ValueError):

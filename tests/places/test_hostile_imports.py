@@ -215,7 +215,7 @@ def test_a_change_of_directory_is_told(environment: FilledPlace) -> None:
 
 @posix
 def test_a_directory_that_is_gone_is_told(environment: FilledPlace) -> None:
-    assert import_one(environment, "lost").directory_changed == "a folder that is gone"
+    assert import_one(environment, "lost").directory_changed == "a folder that no longer exists"
 
 
 @pytest.mark.parametrize(("name", "missing"), [("needs", "absent"), ("wraps", "absent")])

@@ -124,7 +124,9 @@ def test_the_images_of_the_table_are_pinned_or_say_which_tag_they_follow() -> No
         assert re.fullmatch("[0-9a-f]{64}", digest) or ":" in name, entry
     (unclean, _) = [entry for entry in list_images() if not entry.clean]
     assert unclean.libc == "glibc 2.17"
-    assert "a package that forgot one of them passes there" in unclean.reservation
+    assert (
+        "a package that should contain one of them passes there without it" in unclean.reservation
+    )
 
 
 def test_a_wheel_is_unpacked_where_an_installer_of_that_python_puts_it(tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ DAMAGED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "changed": (
         {"path_changes": {EXTENSION: {"sha256": "0" * 64}}},
-        "unreadable-member: {name}: *_native*: info/paths.json states sha256 0000*",
+        "unreadable-member: {name}: *_native*: its SHA-256 is *, but info/paths.json states 0000*",
     ),
     "lost": (
         {"path_changes": {"lib/gone.so": {"sha256": "0" * 64}}},

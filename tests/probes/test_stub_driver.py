@@ -167,7 +167,7 @@ def test_after_a_hang_no_other_driver_is_tried(ask: Any) -> None:
     place = StandIn(answer={"stage": "import fake"}, outcome=Ending.HUNG, detail="300 s")
     first, *others = ask(place)
     assert (first.step.outcome, first.lack, len(place.under)) == (Ending.HUNG, "", 1)
-    assert [each.lack for each in others] == ["the package hung under no-device"] * 2
+    assert [each.lack for each in others] == ["the package hung with the stub no-device"] * 2
 
 
 @linux

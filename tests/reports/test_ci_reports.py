@@ -154,7 +154,7 @@ def test_the_job_summary_is_no_larger_than_github_takes() -> None:
     )
     text = written(job_summary, entry(Outcome.FAILED, problems=many))
     assert 900_000 < len(text.encode()) <= 1 << 20
-    assert text.endswith("`--report` writes all.**\n")
+    assert text.endswith("`--report` writes the complete list.**\n")
 
 
 def test_gitlab_gets_what_its_format_asks_for() -> None:

@@ -304,7 +304,7 @@ def test_a_library_that_lies_where_nobody_looks_is_drawn_as_loaded_before(tmp_pa
     package = wheel(objects=(elf_file("demo/a.so"), elf_file("demo/lib/libb.so")))
     page = read(entry(inspected=1), facts=keep(tmp_path, package, (need("demo/a.so", "libb.so"),)))
     assert "curve loaded" in page.having("class")
-    assert "found by no search, but already loaded at that time" in page.text
+    assert "not found by any search, but already loaded at that time" in page.text
 
 
 def test_a_command_that_mends_a_problem_has_the_file_in_it() -> None:

@@ -85,7 +85,7 @@ def test_of_a_list_that_did_not_change_only_its_head_is_sent(index: PackageIndex
         ({"body": b"\xff\xfe"}, "not TOML: 'utf-8' codec can't decode"),
         ({"body": b"known_problems = 1\n"}, "known_problems: 1 is not an array of tables"),
         ({"body": b"a = " + b"[" * 100_000}, "not TOML: too deeply nested"),
-        ({"body": b"#" * (5 << 20)}, "of at most 4,194,304"),
+        ({"body": b"#" * (5 << 20)}, "at most 4,194,304 are allowed"),
         (
             {"body": b"#" * (5 << 20), "encoding": "gzip"},
             "decompresses to more than 4,194,304 bytes",
@@ -195,7 +195,7 @@ def test_a_list_older_than_the_one_that_was_there_is_refused(index: PackageIndex
     assert held.identity.sha256 == digest(LIST)
     assert held.identity.remark.startswith(
         "refused: a list issued on 2026-11-19, older than the one of 2026-11-20 "
-        "that it sent before; the "
+        "that the server sent before; the "
     )
     serve(index, ENTRY)
     assert "refused: a list without a date of issue" in fetch(index).identity.remark

@@ -249,7 +249,7 @@ def test_a_place_of_links_is_one_of_indexes(
         ("absent==1", "absent==1: no such project (asked: {index})"),
         ("demo==1 ; python_version<'3'", "a marker has no effect here: remove it"),
         ("index:demo @ https://h/x.whl", "give only the URL, without the name"),
-        ("index:", "index: a name must follow, as in index:numpy"),
+        ("index:", "a name must follow index:, as in index:numpy"),
         ("demo==one", "demo==one: not a requirement such as numpy==2.4.6"),
         ("{url}/files/gone.whl", "{url}/files/gone.whl: not there (answers 404)"),
         ("{url}/", "{url}/: names no file"),

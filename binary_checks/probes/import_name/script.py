@@ -73,7 +73,7 @@ def find_changed_directory(before: str) -> str:
     try:
         after = os.getcwd()
     except OSError:
-        return "a folder that is gone"
+        return "a folder that no longer exists"
     return "" if after == before else after
 
 

@@ -68,7 +68,9 @@ def ask_with_refusing_driver(
     for refusal in REFUSALS:
         hung = [each.state for each in refused if each.step.outcome is Ending.HUNG]
         if hung:  # each import may take as long as the profile allows
-            refused.append(_leave_out(refusal, request, f"the package hung under {hung[0]}"))
+            refused.append(
+                _leave_out(refusal, request, f"the package hung with the stub {hung[0]}")
+            )
             continue
         library = _compile(compiler, write_source(refusal, needed))
         refused.append(_ask(place, request, refusal, library))

@@ -288,7 +288,7 @@ _LEGEND = {
     "missing": "missing: nothing provides it",
     "open": "not found, but no check reports this as a problem of the package",
     "own": "found in the package (RPATH, RUNPATH, loader path, same folder)",
-    "loaded": "found by no search, but already loaded at that time",
+    "loaded": "not found by any search, but already loaded at that time",
     "outside": "provided by the system, Python or another package",
 }
 

@@ -232,7 +232,7 @@ def _judge_locator(end: _End, shift: int) -> Iterator[str]:
     if end.locator is not None and end.locator != end.place - shift:
         yield (
             f"its ZIP64 locator says that its ZIP64 end is at byte {end.locator:#x},"
-            f" and it is at {end.place:#x}"
+            f" but it is at {end.place:#x}"
         )
 
 
@@ -306,7 +306,9 @@ def _find_end64(file: PackageBytes, place: int, common: list[int]) -> _End | Non
     if any(it not in {that, most} for it, that, most in zip(common, wide, _WIDE, strict=True)):
         ambiguities.append("its end and its ZIP64 end disagree on where the directory is")
     if length != _END64.size - _UNCOUNTED:
-        claimed = f"its ZIP64 end claims {length + _UNCOUNTED} bytes, and takes {_END64.size}"
+        claimed = (
+            f"its ZIP64 end states a length of {length + _UNCOUNTED} bytes, but has {_END64.size}"
+        )
         ambiguities.append(claimed)
     if disk or first_disk or first_of_all or files > 1 or here != count:
         ambiguities.append("its ZIP64 end says that the archive spans several files")

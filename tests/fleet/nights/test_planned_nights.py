@@ -118,7 +118,7 @@ def test_a_night_that_midnight_left_open_is_named_when_the_next_begins(
     capsys.readouterr()
     assert NIGHTLY.run(["run", str(matrix), "--store", store.url, "--plan-only"]) == 0
     said = capsys.readouterr().out.splitlines()
-    assert said[0] == f"{NIGHT} is not closed; to go on with it: --date {NIGHT}"
+    assert said[0] == f"{NIGHT} is not closed; to continue it: --date {NIGHT}"
 
 
 def test_a_night_without_its_known_problems_says_so(

@@ -22,7 +22,7 @@ def first_kernel(bench: Any) -> dict[str, Any]:
 def memory(bench: Any) -> dict[str, Any]:
     """Check that freed tensors and an emptied cache return memory to the device."""
     if bench.on_cpu:
-        return {"inapplicable": "torch counts no memory of the CPU"}
+        return {"inapplicable": "torch does not count the memory of the CPU"}
     cuda = bench.torch.cuda
     before = cuda.memory_allocated()
     returned = max(return_block(bench) for _ in range(TRIES))
@@ -73,7 +73,7 @@ def absent_device(bench: Any) -> dict[str, Any]:
     """Check that using a device beyond the last one raises a Python exception."""
     torch = bench.torch
     if bench.on_cpu:
-        return {"inapplicable": "the CPU has no number"}
+        return {"inapplicable": "the CPU has no device number"}
     absent = "cuda:%d" % torch._C._cuda_getDeviceCount()
     bench.expect(RuntimeError, "invalid device ordinal", lambda: torch.eye(7, device=absent))
     return first_kernel(bench)

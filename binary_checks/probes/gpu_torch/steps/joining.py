@@ -41,7 +41,7 @@ def gds(bench: Any) -> dict[str, Any]:
     if not getattr(torch._C, "_has_gds", False):
         return {"inapplicable": "torch is built without cuFile here"}
     if bench.on_cpu:
-        return {"inapplicable": "cuFile takes no tensor of the CPU"}
+        return {"inapplicable": "cuFile accepts no tensor of the CPU"}
     written = torch.arange(1 << 16, dtype=torch.float64, device=bench.device)
     read = torch.zeros_like(written)
     try:

@@ -20,7 +20,7 @@ def cudnn(bench: Any) -> dict[str, Any]:
     """Check that cuDNN is present, is new enough, and accepts a convolution."""
     torch = bench.torch
     if bench.on_cpu:
-        return {"inapplicable": "cuDNN takes no tensor of the CPU"}
+        return {"inapplicable": "cuDNN accepts no tensor of the CPU"}
     assert torch.backends.cudnn.is_available(), "torch.backends.cudnn.is_available() is False"
     taken = torch.backends.cudnn.is_acceptable(torch.ones(2, 3, 16, 16, device=bench.device))
     assert taken, "cuDNN does not take a tensor of the device"
