@@ -54,7 +54,7 @@ class Question:
 
 
 def look_up(matrix: Matrix, surroundings: Surroundings) -> list[LookedUp]:
-    """Return the answer for each cell, by id, with the SHA-256 of each file."""
+    """Return the answer for each cell, sorted by id, with the SHA-256 of each file."""
     questions: dict[Question, list[Cell]] = {}
     for cell in matrix.cells:
         questions.setdefault(_ask_for(cell, matrix), []).append(cell)
@@ -473,7 +473,7 @@ def settle(found: LookedUp, client: Client, *, dated: bool) -> LookedUp:
 
 
 def as_address(text: str, folder: Path) -> str:
-    """Return a URL unchanged, and a path, which is relative to the folder, as a URL."""
+    """Return a URL unchanged; return a path, which is relative to the folder, as a URL."""
     return text if "://" in text else (folder / text).absolute().as_uri()
 
 

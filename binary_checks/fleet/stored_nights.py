@@ -411,7 +411,7 @@ def _look(store: Store, cell: str, night: str) -> tuple[PlannedCell | None, Cell
 
 
 def _facts_of(end: CellEnd | None) -> str:
-    """Return the facts of the last attempt with facts at the first stage, or ""."""
+    """Return the facts of the first stage's last attempt that has facts, or ""."""
     attempts = end.attempts if end is not None else ()
     found = [each.facts for each in attempts if each.stage == CPU and each.facts]
     return found[-1] if found else ""

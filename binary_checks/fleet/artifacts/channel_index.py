@@ -221,7 +221,7 @@ def write_static(
     """Make the folder hold the indexes of these channels, and nothing else.
 
     With ``base``, the URL where the store is served, all links lead there and no package is copied.
-    Raises ProfileError for an unknown channel, or if the folder holds something else.
+    Raises ProfileError for an unknown channel, or if the folder contains other files.
     """
     claim(folder, _MAKER)  # first, because checking the folder is cheaper than reading the store
     views = [view_known_channel(store, each) for each in channels]

@@ -124,7 +124,7 @@ def derive(
 
 
 def add_companions(artifact: Artifact, companions: Mapping[str, HashedFile]) -> Artifact:
-    """Return the record with the files stored along with it, by their paths when pulled."""
+    """Return the record with companions added; the keys are their paths when pulled."""
     listed = tuple(
         CompanionFile(path=path, sha256=file.sha256, size=file.size)
         for path, file in sorted(companions.items())
@@ -278,7 +278,7 @@ def _wrap(path: Path, folder: Path) -> Path:
 
 
 def _run(subject: Path, name: str, document: Path, timeout: float) -> None:
-    """Write the document. Raises the errors of `inspect_file`."""
+    """Run `inspect` and write its document. Raises the errors of `inspect_file`."""
     complaint = document.with_name("complaint")
     with document.open("xb") as output, complaint.open("xb") as errors:
         process = subprocess.Popen(

@@ -170,7 +170,7 @@ class HashedFile:
     stamp: tuple[int, ...]  # device, inode, size and times, which change with its bytes
 
     def is_unchanged(self) -> bool:
-        """Return whether the file was neither written to nor replaced since."""
+        """Return whether nobody has written to the file or replaced it since it was hashed."""
         try:
             return _stamp(self.path.stat()) == self.stamp
         except OSError:

@@ -1,4 +1,4 @@
-"""Verify a repository only from the store: bytes, documents, channels and their indexes.
+"""Verify a repository, using only its store: bytes, documents, channels and their indexes.
 
 Anything that cannot be read is reported, and never counts as verified.
 """

@@ -1,1 +1,1 @@
-"""Causes: why an attempt failed, by rules for reasons and logs and by how its process ended."""
+"""Causes of failed attempts, found by rules for reasons and logs, or by how a process ended."""

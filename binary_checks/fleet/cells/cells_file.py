@@ -201,7 +201,7 @@ class _Reader:
 
 
 def _split_system(rows: Iterable[Mapping[str, Any]]) -> set[str]:
-    """Return the axis that ``system = "linux-x86_64"`` sets in addition to the system."""
+    """Return {"architecture"} if a system such as ``linux-x86_64`` names one, else set()."""
     named = (value for row in rows for value in listed(row.get("system", ())))
     return {"architecture"} if any("-" in str(value) for value in named) else set()
 

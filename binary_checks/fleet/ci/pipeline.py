@@ -38,7 +38,7 @@ _OFFICE = Cell(id="office", project="", system="linux", architecture="x86_64")
 
 
 class MachineError(ProfileError):
-    """A CI system has no machine for a job; other systems are not affected."""
+    """Raised if a CI system has no machine for a job; other systems are not affected."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,7 +72,7 @@ class SmokeGroup:
 
     @property
     def ids(self) -> str:
-        """The ids of its cells, in the form of `ci stage`."""
+        """The ids of its cells, as arguments of `ci stage`."""
         return " ".join(each.id for each in self.cells)
 
 
@@ -240,7 +240,7 @@ def name_values(cell: Cell, used: Sequence[str]) -> dict[str, str]:
 
 
 def _place(path: str, source: Path) -> str:
-    """Return a path that the matrix's file states, but relative to the folder of the jobs."""
+    """Convert a path in the matrix's file to a path relative to the folder of the jobs."""
     return (source.parent / path).as_posix() if path else ""
 
 

@@ -161,7 +161,7 @@ class StageRun:
 
     @contextlib.contextmanager
     def _write_key(self) -> Iterator[list[str]]:
-        """Yield the option for a file with the private key, which is then deleted."""
+        """Yield the option that names a file with the private key; delete the file afterwards."""
         if not self.settings.key:
             yield []
             return

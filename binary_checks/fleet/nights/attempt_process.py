@@ -165,7 +165,7 @@ class Leader:
         timer.start()
 
     def kill(self) -> None:
-        """Kill the process and the rest of its process group, or of its job."""
+        """Kill the process and the rest of its process group (on Windows, of its job)."""
         self._signal(self._kill)
 
     def _kill(self) -> None:
@@ -302,7 +302,7 @@ def _find_memory() -> int:
 
 
 def kill_carriers(folder: str) -> None:
-    """Kill every process that was started in the folder or has its path in the environment.
+    """Kill every process that was started in the folder, or whose environment names the folder.
 
     A probe has a session of its own, so that it outlives a `binary-checks` that was killed.
     """

@@ -238,7 +238,7 @@ class Coordinator:
                 self._take(*event)
 
     def _submit_due(self) -> None:
-        """Submit the attempts that are due to the executors, which queue them."""
+        """Submit each attempt whose time has come to its executor, which queues the attempt."""
         while self._due and self._due[0].when <= time.monotonic():
             self._submit(heapq.heappop(self._due))
 
@@ -329,7 +329,7 @@ class Coordinator:
         )
 
     def _end_of(self, planned: PlannedCell) -> CellEnd:
-        """Return how the cell ended, without a stage that another host runs and has not begun."""
+        """Return how the cell ended, ignoring a stage that another host has yet to begin."""
         elsewhere = not self._runs_gpu and not self._attempts(planned, GPU)
         if planned.cell.gpu and (elsewhere or self._queue == CPU):
             planned = replace(planned, cell=replace(planned.cell, gpu=False))
@@ -398,7 +398,7 @@ class NightScreen:
         self.say(f"{count(cells, 'cell')}{resumed}")
 
     def show(self, running: Sequence[str]) -> None:
-        """Show what runs, and the time."""
+        """Show the running attempts, and the time."""
         self._running = running
         self._redraw()
 

@@ -188,7 +188,7 @@ class Cluster:
         return workers
 
     def find_fault(self, stages: Collection[str]) -> str:
-        """Return the reason if no worker could take waiting attempts for too long, else ""."""
+        """Return a message if too much time passed without a worker for waiting attempts, or ""."""
         now, connected = time.monotonic(), self._client.status == "running"
         for stage in self.queues:
             if stage not in stages or (connected and self._has_worker(stage)):
@@ -200,7 +200,7 @@ class Cluster:
         return ""
 
     def _has_worker(self, stage: str) -> bool:
-        """Return whether a worker runs the stage; one that died may have been replaced."""
+        """Return whether any worker can run the stage now; a dead worker may be replaced later."""
         return self._declares(RESOURCES[stage]) if self._demand(stage) else bool(self._workers())
 
     def stop(self, at_once: bool) -> None:

@@ -136,7 +136,7 @@ def _find_marked(real: Path, shown: Path, depth: int, complaints: list[str]) -> 
 def _has_plan(
     store: Store, other: Store, night: str, planned: bytes, complaints: list[str]
 ) -> bool:
-    """Return whether the other store has the night's plan. Raises StoreError if it has another."""
+    """Return whether the other store has the night's plan. Raises StoreError for another plan."""
     theirs = other.read(plan_name(night))
     if theirs is None:
         complaints.append(f"{other.url}: no results of the night {night}")
@@ -261,9 +261,9 @@ class _Stage:
         return sum(each.digest in there for each in history)
 
     def _agrees(self, history: Sequence[_Found], new: Sequence[_Found]) -> bool:
-        """Return whether these attempts may be added: the stage does not end better with them.
+        """Return whether the stage ends no better with these attempts, so that they may be added.
 
-        The attempts of ``history`` that the stage has already are left out of the comparison.
+        They are compared with the stage's attempts that are not in ``history``.
         """
         own = {each.digest for each in history}
         others = [each for each in self._all if each.digest not in own]
@@ -296,7 +296,7 @@ class _Stage:
 def _take_facts(store: Store, wanted: Iterable[_Found], complaints: list[str]) -> frozenset[str]:
     """Copy the facts of these attempts; return the SHA-256 of packages with facts in the store.
 
-    If two folders have different facts of one package, neither are copied.
+    If two folders have different facts of one package, neither document is copied.
     """
     sources: dict[str, dict[str, Store]] = {}
     for each in wanted:

@@ -83,7 +83,7 @@ def read_day(night: str) -> date:
 def plan_cells(
     matrix: Matrix, today: date, inputs: FrozenInputs, surroundings: Surroundings | None = None
 ) -> tuple[PlannedCell, ...]:
-    """Return each cell of the matrix with its current file, by id."""
+    """Return each cell of the matrix with its current file, sorted by id."""
     surroundings = surroundings or Surroundings(python=Path(sys.executable), static=True)
     try:
         found = look_up(matrix, surroundings)

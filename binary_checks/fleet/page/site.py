@@ -107,7 +107,10 @@ def make_site(
 
 
 def _rank(row: CellNight, history: History) -> tuple[bool, str]:
-    """Return a sort key: latest trouble first, because only few builds are compared."""
+    """Return a sort key; in descending order, cells with the latest trouble come first.
+
+    Only the builds of the first cells are compared, because comparing all would take too long.
+    """
     return row.state not in GOOD, history.find_since(row)[0]
 
 

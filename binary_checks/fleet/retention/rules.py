@@ -48,7 +48,7 @@ class PastCell:
 
     @property
     def digests(self) -> frozenset[str]:
-        """The SHA-256 of everything that it refers to."""
+        """The SHA-256 of the package and the facts, if there are any."""
         return frozenset({self.sha256, self.facts}) - {""}
 
 
@@ -106,8 +106,8 @@ def retain(
 ) -> Retention[Entry]:
     """Keep the last nights of each cell, its last pass, and all that a channel contains.
 
-    ``expiring`` channels protect nothing. Raises PruneRefusedError if a cell would lose its last
-    good package.
+    Packages may be deleted if only ``expiring`` channels contain them. Raises PruneRefusedError if
+    a cell would lose its last good package.
     """
     holding = {
         each.sha256: each.channel for each in history.members if each.channel not in expiring
@@ -178,7 +178,7 @@ def _list_steps(
 def _list_attempts(
     history: StoreHistory, kept: Mapping[Entry, object], folder: str
 ) -> Iterator[Deletion]:
-    """Yield results of nights that are not kept, or if ``folder`` is "", their logs."""
+    """Yield the results of nights that are not kept; if ``folder`` is "", yield their logs."""
     past = {(each.cell, each.night) for each in history.past}
     for stored in history.attempts:
         found, attempt = _OF_NIGHT.fullmatch(stored.name), split_attempt(stored.name)

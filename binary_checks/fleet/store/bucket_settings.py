@@ -112,7 +112,7 @@ class BucketSettings:
 
     @property
     def provider(self) -> Provider:
-        """The provider of the URL's scheme, whose protocol the server may only imitate."""
+        """The provider of the URL's scheme; other servers may speak the same protocol."""
         return PROVIDERS[self.scheme]
 
 

@@ -205,7 +205,7 @@ def promotion_name(sha256: str, digest: str) -> str:
 
 
 def policy_name(digest: str) -> str:
-    """Return the name of a gate that admitted an artifact, with the SHA-256 of its bytes."""
+    """Return the name of a gate that let an artifact in, with the SHA-256 of its bytes."""
     return f"{POLICIES}{digest}.json"
 
 

@@ -179,7 +179,7 @@ def _explained(store: Store, paths: Mapping[Path, str]) -> Iterator[None]:
 
 
 def _fetch(store: Store, names: Sequence[str]) -> None:
-    """Fetch the objects in parallel, so that many take about as long as one from a bucket."""
+    """Fetch the objects in parallel: from a bucket, many then take about as long as one."""
 
     def fetch(name: str) -> None:
         with store.local(name):
@@ -255,7 +255,7 @@ def _find_damaged(connection: Connection, columns: str, paths: Mapping[Path, str
 
 
 def _narrow(connection: Connection, tables: Collection[str], project: str) -> None:
-    """Make the views for queries: of one project, and each package's objects once."""
+    """Make the views for queries, which have one project, and each package's objects only once."""
     rows = ", ".join(f"('{state.value}', '{letter}')" for state, letter in LETTERS.items())
     connection.execute(f"CREATE TABLE letters AS FROM (VALUES {rows}) AS letters(state, letter)")
     chosen = f" WHERE project = {quote_text(project)}" if project else ""
