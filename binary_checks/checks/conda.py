@@ -223,7 +223,7 @@ def unpinned_python(package: CondaPackage) -> Iterator[Finding]:
     match = _SITE_PACKAGES.match(package.layout.site_packages)
     inside = any(package.layout.inside(member.path) for member in package.members)
     if package.noarch or match is None or not inside:
-        raise NotApplicable("no file of it is for one Python")
+        raise NotApplicable("none of its files is for only one Python")
     names = {name_of(each) for each in package.depends}
     bound = [claim for claim in package.claims.pythons if claim.version and claim.abi]
     if bound or names & set(_PINS):
@@ -244,7 +244,7 @@ def python_changed(report: InstallReport, package: CondaPackage) -> Iterator[Fin
     """
     match = _SITE_PACKAGES.match(package.layout.site_packages)
     if package.noarch or match is None:
-        raise NotApplicable("no file of it is for one Python")
+        raise NotApplicable("none of its files is for only one Python")
     if report.error:
         yield NotInspected(sentence=f"it could not be installed: {report.error}")
         return

@@ -541,7 +541,7 @@ def requirement_by_url(package: WheelLike) -> Iterator[Finding]:
             yield Problem(
                 path=f"{package.dist_info}/METADATA",
                 sentence=f"requires {requirement.name} by the address {_shorten(requirement.url)}: "
-                "PyPI accepts no such wheel",
+                "PyPI does not accept such a wheel",
                 facts=(requirement.name,),
             )
 
@@ -588,7 +588,11 @@ def python_is_excluded(package: WheelLike) -> Iterator[Finding]:
     excluded = [each for each in pythons or package.claims.pythons if not allows_any(wanted, each)]
     if excluded:
         whole = len(excluded) == len(pythons or package.claims.pythons)
-        end = "nobody can install this wheel" if whole else "no installer offers it for them"
+        end = (
+            "nobody can install this wheel"
+            if whole
+            else "no installer offers the wheel for these Pythons"
+        )
         yield Problem(
             path=f"{package.dist_info}/METADATA",
             sentence=f"Requires-Python {_shorten(wanted)!r} excludes every Python of "

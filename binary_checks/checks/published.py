@@ -210,7 +210,7 @@ def unexpected_publication(publication: Publication, *, expected: str = "") -> I
     if not expected:
         yield NotInspected(sentence="no version to compare with: the option expected is not set")
     elif not publication.version:
-        yield NotInspected(sentence=f"{publication.file_name} has no version that is known here")
+        yield NotInspected(sentence=f"the version of {publication.file_name} is not known")
     elif not same_version(expected, publication.version):
         yield Problem(sentence=f"its version is {publication.version}, not {expected} as expected")
 

@@ -208,7 +208,7 @@ def _judge_copies(
             copy = linkage.show(edges[paths[0]].elsewhere[0])
             sentence = (
                 f"{_format_need(name, paths)}, and the search does not lead to {copy}: "
-                f"{_format_effect(paths[0], linkage)} where the Visual C++ redistributable is not "
+                f"{_format_effect(paths[0], linkage)} if the Visual C++ redistributable is not "
                 "installed; bundle it where it is found (delvewheel repair)"
             )
             problem = Problem(
@@ -296,7 +296,7 @@ def _format_lack(name: str, effect: str) -> str:
     if name.startswith("libomp140"):
         return "which no Visual C++ redistributable installs: bundle it"
     return (
-        f"which neither CPython nor the wheel ships: {effect} where the Visual C++ "
+        f"which neither CPython nor the wheel ships: {effect} if the Visual C++ "
         "redistributable is not installed; bundle it (delvewheel repair)"
     )
 

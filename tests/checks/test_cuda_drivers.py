@@ -225,7 +225,7 @@ def test_a_driver_that_a_search_path_finds_hides_the_users() -> None:
         Problem(
             path=EXTENSION,
             sentence="needs libcuda.so.1 and finds demo/lib/libcuda.so.1 (rpath): it hides the "
-            "user's driver, and only that matches the kernel module",
+            "user's driver, the only one that matches the kernel module",
         )
     ]
     assert judge(*objects) == []

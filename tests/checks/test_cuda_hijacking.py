@@ -11,7 +11,7 @@ from fixtures.values import symbols, wheel
 
 RUNTIME = library("nvidia/lib/libcudart.so.12")
 RUNPATH = (
-    "finds {} by a RUNPATH: a directory in LD_LIBRARY_PATH precedes that, and a library of "
+    "finds {} by a RUNPATH: directories in LD_LIBRARY_PATH come first, and a library of "
     "another CUDA there replaces it; use patchelf --force-rpath"
 )
 

@@ -102,7 +102,7 @@ def test_a_given_wheel_of_another_version_is_told() -> None:
     assert list(missing_library(subject, NONE)) == [
         NotInspected(
             sentence="was given numpy 1.26, where numpy>=2 is required: it was left out; "
-            "give one that fits with --binary-with"
+            "give --binary-with a version that fits"
         )
     ]
 

@@ -145,8 +145,8 @@ def test_the_import_does_not_fail_for_what_the_package_goes_on_without() -> None
     (found,) = unbundled_runtime(package, linkage)
     assert isinstance(found, Problem)
     assert found.level is Level.WARNING
-    assert "ships: this file does not load where the Visual C++" in found.sentence
+    assert "ships: this file does not load if the Visual C++" in found.sentence
     (needed,) = unbundled_runtime(package, simulate(package, windows()))
     assert isinstance(needed, Problem)
     assert needed.level is Level.ERROR
-    assert "ships: the import fails where the Visual C++" in needed.sentence
+    assert "ships: the import fails if the Visual C++" in needed.sentence

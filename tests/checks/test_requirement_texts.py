@@ -107,7 +107,7 @@ def test_one_excluded_tag_of_several_is_a_warning() -> None:
     (problem,) = python_is_excluded(with_headers(("Requires-Python", ">=3.10"), tags=tags))
     assert isinstance(problem, Problem)
     assert problem.level is Level.WARNING
-    assert "excludes every Python of cp39-none: no installer offers it" in problem.sentence
+    assert "excludes every Python of cp39-none: no installer offers the wheel" in problem.sentence
 
 
 @pytest.mark.parametrize(

@@ -127,7 +127,7 @@ def test_a_runtime_that_nobody_brings_is_told_once_with_its_users() -> None:
         Problem(
             path="demo/a.pyd",
             sentence="needs msvcp140.dll (so does 1 more), which neither CPython nor the wheel "
-            "ships: the import fails where the Visual C++ redistributable is not installed; "
+            "ships: the import fails if the Visual C++ redistributable is not installed; "
             "bundle it (delvewheel repair)",
             cause="library msvcp140.dll",
         ),
@@ -145,12 +145,12 @@ def test_a_program_without_its_runtime_does_not_start_and_a_module_beside_it_say
     (alone,) = windows.unbundled_runtime(_wheel(program), WINDOWS)
     assert isinstance(alone, Problem)
     assert alone.path == "demo/a.exe"
-    assert "ships: it does not start where the Visual C++" in alone.sentence
+    assert "ships: it does not start if the Visual C++" in alone.sentence
     module = pe_file("demo/b.pyd", needed=_needs("MSVCP140.dll"))
     (both,) = windows.unbundled_runtime(_wheel(program, module), WINDOWS)
     assert isinstance(both, Problem)
     assert both.path == "demo/b.pyd"
-    assert "ships: the import fails where the Visual C++" in both.sentence
+    assert "ships: the import fails if the Visual C++" in both.sentence
 
 
 def test_what_a_missing_runtime_does_is_told_of_the_object_that_something_reaches() -> None:
@@ -187,7 +187,7 @@ def test_a_copy_of_the_runtime_where_nothing_searches_helps_no_import() -> None:
         Problem(
             path="demo/_core.pyd",
             sentence="needs msvcp140.dll (so does 1 more), and the search does not lead to "
-            "tools/msvcp140.dll: the import fails where the Visual C++ redistributable is not "
+            "tools/msvcp140.dll: the import fails if the Visual C++ redistributable is not "
             "installed; bundle it where it is found (delvewheel repair)",
             cause="library msvcp140.dll",
         )

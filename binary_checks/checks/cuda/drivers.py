@@ -241,7 +241,7 @@ def driver_library_in_layout(
             yield Problem(
                 path=edge.path,
                 sentence=f"needs {edge.needed} and finds {found} ({edge.rule.value}): it "
-                "hides the user's driver, and only that matches the kernel module",
+                "hides the user's driver, the only one that matches the kernel module",
                 facts=(edge.needed,),
             )
     opened = openings.demanded | openings.tried | openings.later
@@ -366,8 +366,8 @@ def _is_to_come(edge: Edge) -> bool:
 def _accuse_edge(edge: Edge) -> Problem | Note:
     by = "only the system" if edge.rule is Rule.SYSTEM else "a RUNPATH"
     sentence = (
-        f"finds {edge.needed} by {by}: a directory in LD_LIBRARY_PATH precedes that, and a "
-        "library of another CUDA there replaces it; use patchelf --force-rpath"
+        f"finds {edge.needed} by {by}: directories in LD_LIBRARY_PATH come first, and a library "
+        "of another CUDA there replaces it; use patchelf --force-rpath"
     )
     if edge.path.startswith("wheel:"):
         return Note(path=edge.path, sentence=sentence)

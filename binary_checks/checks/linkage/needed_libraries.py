@@ -111,7 +111,7 @@ def missing_library(linkage: Linkage, package: Package) -> Iterator[Finding]:
     """
     yield from find_unloaded(linkage, package)
     for other in linkage.refused:
-        why = "it was left out; give one that fits with --binary-with"
+        why = "it was left out; give --binary-with a version that fits"
         yield NotInspected(sentence=f"was given {other}: {why}")
     found = owners(package)
     lacking = [edge for edge in linkage.edges if not edge.delayed and _lacks(edge, linkage)]
