@@ -112,7 +112,10 @@ def _require_safe(index: str, places: IndexPlaces) -> None:
 
 
 def _look_into(client: Client, link: str) -> tuple[list[ListedFile], list[ListedFile]]:
-    """Return the files in a folder, and the files that its pages list; none if it is missing."""
+    """Return the files in a folder, and the files that its pages list.
+
+    Both lists are empty if the folder is missing.
+    """
     if not link.startswith("file:"):
         return [], _ask(client, link, link)
     path = path_of(link)

@@ -484,7 +484,7 @@ class WebFile:
         return content
 
     def _open(self, headers: dict[str, str]) -> Reply:
-        """Open the target of the first request's redirects, or the original URL if that expired."""
+        """Open the target of the first request's redirects; if it expired, the original URL."""
         if self._url == self._asked:
             return self._client.open(self._asked, headers)
         try:

@@ -176,7 +176,7 @@ def _make_context(settings: WebSettings, *, trusted: bool) -> ssl.SSLContext:
 
 
 def explain(url: str, error: BaseException) -> Transient | GatherError:
-    """Return the most specific reason why there was no answer, or an incomplete one."""
+    """Return the most specific reason why no answer arrived, or only a part of it."""
     chain = list(_causes(error))
     for each in chain:
         if isinstance(each, ssl.SSLCertVerificationError):
@@ -323,7 +323,9 @@ class Reply:
                 raise GatherError(f"{show(self.url)}: more than {most:,} bytes")
             if (now := time.monotonic()) - started >= _WINDOW:
                 if seen - marked < _SLOWEST * _WINDOW:
-                    raise GatherError(f"{show(self.url)}: sends {seen - marked:,} bytes a minute")
+                    raise GatherError(
+                        f"{show(self.url)}: sends only {seen - marked:,} bytes a minute"
+                    )
                 started, marked = now, seen
             yield piece
 

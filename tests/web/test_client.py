@@ -231,9 +231,9 @@ def test_a_server_that_sends_a_body_a_bit_at_a_time_is_left(
     monkeypatch.setattr(answers, "_WINDOW", 0.05)
     monkeypatch.setattr(answers, "_SLOWEST", 1 << 30)
     index.conduct["/dl/x.whl"].pause = 0.02
-    with pytest.raises(GatherError, match=r"x\.whl: sends [\d,]+ bytes a minute"):
+    with pytest.raises(GatherError, match=r"x\.whl: sends only [\d,]+ bytes a minute"):
         client.get(f"{index.url}/dl/x.whl")
-    with pytest.raises(GatherError, match=r"x\.whl: sends [\d,]+ bytes a minute"):
+    with pytest.raises(GatherError, match=r"x\.whl: sends only [\d,]+ bytes a minute"):
         client.download(f"{index.url}/dl/x.whl", tmp_path / "y")
 
 

@@ -132,11 +132,11 @@ def require_sound(artifact: Artifact) -> None:
 
 
 def require_part(name: str, value: str) -> None:
-    """Raise DocumentError if the value contains characters that an object's name cannot have."""
+    """Raise DocumentError if the value cannot be a part of an object's name."""
     if not is_safe_part(value):
         raise DocumentError(
             f"{name}: {value!r:.120} cannot name an object of a store: only letters, digits and "
-            "._+=!@,~- are allowed, at most 200"
+            "._+=!@,~- are allowed, at most 200 characters"
         )
 
 

@@ -162,7 +162,9 @@ def _take_run(
     Raises ProfileError for a package without a hash or listed twice, or if no time is known.
     """
     if not (run.ended or ended):
-        lacking = "it does not state when it ended (an older binary-checks wrote it): give --ended"
+        lacking = (
+            "it does not state when the run ended (an older binary-checks wrote it): give --ended"
+        )
         raise ProfileError(f"{named}: {lacking}")
     packages = [each for each in run.packages if not each.parts]
     if not packages:

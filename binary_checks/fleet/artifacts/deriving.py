@@ -420,7 +420,7 @@ def _read_members(path: Path, wanted: list[Member], *, in_part: bool = False) ->
 
 
 def open_texts(path: Path, files: ExitStack, *, in_part: bool) -> Tree:
-    """Open the whole tree, or only the metadata part of a ``.conda``."""
+    """Open all files of a package or, with ``in_part``, only the metadata of a ``.conda``."""
     if in_part:
         try:
             return open_part(files.enter_context(open_bytes(path)), files)

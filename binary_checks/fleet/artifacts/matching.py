@@ -295,7 +295,9 @@ def _match(members: Iterable[ChannelMember], name: str, channel: str) -> list[Ch
     if bare != name and path.is_file():
         digest = hash_file(path).sha256
         if digest not in {each.sha256 for each in found}:
-            raise ProfileError(f"{_show(name)}: the channel {channel} has other bytes: {digest}")
+            raise ProfileError(
+                f"{_show(name)}: the channel {channel} has no file with its SHA-256, {digest}"
+            )
     return found
 
 

@@ -95,7 +95,7 @@ def read_envelope(content: bytes, named: str) -> SignedStatement:
 
 def _open_envelope(row: Mapping[str, Any]) -> SignedStatement:
     if row.keys() != {"payload", "payloadType", "signatures"}:
-        raise DocumentError("not a DSSE envelope: payload, payloadType and signatures")
+        raise DocumentError("not a DSSE envelope: expected payload, payloadType and signatures")
     if row["payloadType"] != PAYLOAD_TYPE:
         raise DocumentError(f"its payload is {row['payloadType']!r:.80}, not {PAYLOAD_TYPE}")
     listed = row["signatures"]

@@ -563,7 +563,7 @@ def _verify_index(store: Store, index: DerivedIndex, differing: Sequence[str]) -
     for name in sorted(index.files.keys() - {*differing}):
         file = index.files[name]
         if hash_object(store, name, most=file.size) != (file.sha256, file.size):
-            yield f"{name}: does not have the bytes of the package that it copies"
+            yield f"{name}: its bytes differ from those of the package that it copies"
 
 
 def verify_leftovers(scope: VerifyScope) -> Iterator[Remark]:

@@ -144,7 +144,7 @@ def _name_by_end(ended: ProcessEnd) -> Cause | None:
         return Cause(name="timed-out", kind=UNKNOWN, evidence=told, again=True)
     name = _name_signal(ended.signal)
     if ended.signal == signal.SIGKILL.value and _ran_out(ended):
-        told = f"{name} with {ended.peak_memory:,} of {ended.memory:,} bytes of memory"
+        told = f"{name} when it used {ended.peak_memory:,} of {ended.memory:,} bytes of memory"
         if ended.oom_kills:
             told = f"{name}; processes killed by the kernel for lack of memory: {ended.oom_kills}"
         return Cause(name="out-of-memory", kind=UNKNOWN, evidence=told, again=True)

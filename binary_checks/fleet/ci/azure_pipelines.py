@@ -70,7 +70,7 @@ def _events(pipeline: Pipeline) -> Json:
     schedule = {"cron": pipeline.settings.schedule, "displayName": "night", **branches}
     only = {
         "name": "only",
-        "displayName": "only such cells: variant=cu*",
+        "displayName": "run only the cells that match: variant=cu*",
         "type": "string",
         "default": " ",  # an empty default would make the parameter required
     }

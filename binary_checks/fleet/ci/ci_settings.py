@@ -42,7 +42,7 @@ class RunsOn:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunnerRule:
-    """One entry: its condition for cells and its stage, and the machine in each system."""
+    """One entry: the cells and the stage to which it applies, and the machine in each CI system."""
 
     condition: CellCondition
     stage: str  # cpu, gpu

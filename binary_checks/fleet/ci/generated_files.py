@@ -126,8 +126,8 @@ def _require_ours(target: Path, before: str, folder: Path, source: str) -> None:
         )
     if origin != source and (folder / origin).is_file():
         raise ProfileError(
-            f"{target}: generated from {origin}and would be overwritten; a repository has one "
-            "matrix (or use --force)"
+            f"{target}: generated from {origin} and would be overwritten; a repository should have "
+            "only one matrix (or use --force)"
         )
 
 
@@ -145,7 +145,7 @@ def _replace_all(texts: Mapping[Path, str]) -> None:
 
 @contextlib.contextmanager
 def _naming(target: Path) -> Iterator[None]:
-    """Raise GatherError with the file's name if it cannot be written."""
+    """Raise GatherError, with the file's name, if the block cannot write the file."""
     try:
         yield
     except OSError as error:

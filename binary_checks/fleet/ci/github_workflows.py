@@ -227,8 +227,8 @@ _CELL = f"{FOLDER}/binary-checks-cell.yml"
 _NIGHT = f"{FOLDER}/binary-checks-night.yml"
 _DAYS = 7  # for which artifacts between jobs are kept
 _ASKED: Mapping[str, str] = {
-    "only": "only such cells: variant=cu* python=3.13",
-    "also": "also such cells, even if cells.toml leaves them out",
+    "only": "run only the cells that match: variant=cu* python=3.13",
+    "also": "also run the cells that match, even if cells.toml leaves them out",
 }
 
 

@@ -149,7 +149,7 @@ def _group(cells: Sequence[Cell]) -> tuple[list[list[Cell]], Callable[[Cell], st
 
 
 def _name_sources(cells: Sequence[Cell]) -> Callable[[Cell], str]:
-    """Return a function for the text of a cell's source; one text for all if there are many."""
+    """Return a function that names a cell's source; if there are many, all get one name."""
     names = {cell.source for cell in cells}
     if len(names) <= _MOST_SOURCES:
         return lambda cell: f"source {cell.source}" if cell.source else "index of pip"

@@ -385,7 +385,7 @@ def decide_state(end: ProcessEnd, left: ProcessOutput, sha256: str) -> Decided:
     lost. It is also lost if the process and its result contradict each other.
     """
     if end.timed_out:
-        return _LOST, f"still running after {end.seconds:,.0f} seconds, and ended"
+        return _LOST, f"ended because it was still running after {end.seconds:,.0f} seconds"
     if end.exit_status is None or end.exit_status not in EXIT_CODES:
         return _LOST, _name_death(end)
     if left.run is None:

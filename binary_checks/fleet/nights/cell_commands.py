@@ -55,7 +55,10 @@ def is_here(system: str, architecture: str) -> bool:
 
 
 def _list_candidates(version: str) -> Iterator[str]:
-    """Yield paths that may be such an interpreter; shims of version managers may not start."""
+    """Yield paths where an interpreter of the version may be.
+
+    Not every path is one: the shim of a version manager, for example, may not start.
+    """
     yield sys.executable
     name = f"python{version}"
     if found := shutil.which(name):

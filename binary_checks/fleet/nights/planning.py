@@ -313,7 +313,7 @@ def _compare_files(planned: PlannedCell, now: PlannedCell, serials: str) -> str:
         return f"{name} is published now, but {planned.file_name} was planned{serials}"
     if planned.sha256 != now.sha256:
         hashes = f"sha256 {planned.sha256[:12]}… was planned, {now.sha256[:12]}… is published now"
-        return f"{name} was replaced under its name: {hashes}{serials}"
+        return f"{name} was replaced by another file of that name: {hashes}{serials}"
     if planned.url != now.url:
         return f"{name} is now at another URL, with the same bytes: {now.url}"
     return ""

@@ -482,7 +482,7 @@ def lay_out_trends(history: History, shown: int) -> TrendsPage:
     charts = (
         ("Cells that were not well", whole.states),
         ("Size of all files", whole.size),
-        ("Time of all cells", whole.time),
+        ("Time that all cells took", whole.time),
     )
     ranked = (
         ("Slowest tonight", _rank(last, lambda row: row.seconds, format_seconds)),

@@ -186,7 +186,7 @@ class BucketStore:
 
     @contextmanager
     def local(self, name: str) -> Iterator[Path]:
-        """Open a copy of the object, which is cached for all runs of this host."""
+        """Open a copy of the object; the copy is cached for all runs on this host."""
         require_name(name)
         if self._mirror is None:
             self._mirror = Mirror(self.url, self._identify())

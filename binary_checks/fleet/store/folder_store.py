@@ -149,7 +149,7 @@ class FolderStore:
         """Return an object's path. Raises StoreError if a symbolic link leads to it."""
         path = self._folder.joinpath(*require_name(name).split("/"))
         if os.path.realpath(path.parent) != str(path.parent):
-            raise StoreError(f"{self._url}: {name}: it is behind a symbolic link")
+            raise StoreError(f"{self._url}: {name}: a symbolic link leads to it")
         return path
 
     def _open(self, path: Path) -> IO[bytes]:
@@ -163,7 +163,7 @@ class FolderStore:
         except (FileNotFoundError, NotADirectoryError):
             return False
         if not stat.S_ISREG(found.st_mode):
-            raise OSError("something that is not a file has its name")
+            raise OSError("a folder, a link or a special file has its name")
         return True
 
     def _write(self, path: Path, content: bytes | Path) -> bool:

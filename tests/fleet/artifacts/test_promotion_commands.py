@@ -110,7 +110,7 @@ def test_other_bytes_under_a_path_are_not_those_of_the_channel(desk: Desk) -> No
     (desk.folder / good.file_name).write_bytes(b"rebuilt")
     status, _, err = desk.promote(desk.folder / good.file_name)
     assert status == 4
-    assert "the channel test has other bytes" in err
+    assert "the channel test has no file with its SHA-256" in err
 
 
 def test_nothing_comes_from_a_channel_that_the_policy_does_not_name(desk: Desk) -> None:
@@ -292,7 +292,7 @@ def test_results_that_cannot_be_kept_are_one_line_each_and_keep_nothing(desk: De
         "two verdicts on the same bytes": write_run(desk.folder / "twice.json", twice),
         "no sha256": write_run(desk.folder / "none.json", make_run(*GOOD, sha256="")),
         "does not contain this file": write_run(desk.folder / "other.json", make_run(*GOOD)),
-        "it does not state when it ended": write_run(
+        "it does not state when the run ended": write_run(
             desk.folder / "old.json", replace(good, ended="")
         ),
         "is not a time in UTC": write_run(desk.folder / "odd.json", replace(good, ended="noon")),

@@ -108,7 +108,7 @@ def test_a_package_beside_its_index_with_other_bytes_is_found(kept: Store) -> No
     content[50] ^= 1
     kept.replace(name, bytes(content))
     (fault,) = find(kept)
-    assert f"{name}: does not have the bytes of the package that it copies" in fault
+    assert f"{name}: its bytes differ from those of the package that it copies" in fault
 
 
 @pytest.mark.parametrize(

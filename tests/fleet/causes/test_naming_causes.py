@@ -219,7 +219,7 @@ def test_only_the_last_lines_of_a_log_are_read(tmp_path: Path) -> None:
     [
         (
             ProcessEnd(exit_status=None, signal=9, peak_memory=900, memory=1000),
-            "out-of-memory", "unknown", "SIGKILL with 900 of 1,000 bytes of memory",
+            "out-of-memory", "unknown", "SIGKILL when it used 900 of 1,000 bytes of memory",
         ),
         (
             ProcessEnd(exit_status=None, signal=9, peak_memory=9, memory=1000, oom_kills=1),

@@ -155,7 +155,7 @@ def test_files_of_another_matrix_are_left_alone(capsys: pytest.CaptureFixture[st
     Path("other/cells.toml").write_text(PROJECT.replace('"torch"', '"vision"'), encoding="utf-8")
     assert main(["ci", "write", "other/cells.toml"]) == 4
     said = capsys.readouterr().err.splitlines()[-1]
-    assert "generated from cells.tomland would be overwritten; a repository has one matrix" in said
+    assert "generated from cells.toml and would be overwritten; a repository should have" in said
     assert CELL.read_bytes() == before
     Path("cells.toml").unlink()  # a matrix that was moved takes its files with it
     assert main(["ci", "write", "other/cells.toml"]) == 0

@@ -143,7 +143,7 @@ def test_other_bytes_than_the_plan_has_are_no_verdict(store: Store, tmp_path: Pa
 def test_the_time_limit_ends_it_with_all_that_it_started(store: Store, tmp_path: Path) -> None:
     attempt = run_attempt(make_task(store, tmp_path, "sleep 60", timeout=0.5))
     assert attempt.state is CellState.LOST
-    assert attempt.reason == "still running after 1 seconds, and ended"
+    assert attempt.reason == "ended because it was still running after 1 seconds"
     assert not is_running(int(runs_of(make_task(store, tmp_path, "").planned)[0].split()[0]))
 
 

@@ -52,9 +52,9 @@ def test_a_new_version_a_replaced_file_and_a_removed_one_are_told_apart(
         f"demo-1.0-cp311-cp311-{LINUX}.whl was planned (serial 1, then 2)",
         "demo-macos-arm64-3.11": "demo-1.0-cp311-cp311-macosx_11_0_arm64.whl is no longer "
         "published (serial 1, then 2)",
-        "demo-windows-amd64-3.11": f"demo-1.0-cp311-cp311-{WINDOWS}.whl was replaced under its "
-        f"name: sha256 {made_hash(made, 'demo-windows-amd64-3.11')}… was planned, 000000000000… is "
-        "published now (serial 1, then 2)",
+        "demo-windows-amd64-3.11": f"demo-1.0-cp311-cp311-{WINDOWS}.whl was replaced by another "
+        f"file of that name: sha256 {made_hash(made, 'demo-windows-amd64-3.11')}… was planned, "
+        "000000000000… is published now (serial 1, then 2)",
     }
 
 
