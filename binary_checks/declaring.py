@@ -315,7 +315,7 @@ def check(
 ) -> Check[_P] | Callable[[Callable[_P, Iterator[Finding]]], Check[_P]]:
     """Declare a check; with ``enabled=False`` it runs only if a profile asks for it.
 
-    Problems of level warning are reported and fail nothing.
+    Problems of level warning are reported, but do not make the check fail.
     """
     if function is not None:
         return Check(function, enabled=enabled, level=level)

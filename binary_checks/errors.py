@@ -43,7 +43,7 @@ class Unavailable(BinaryChecksError):
 
 
 class TooLarge(Unavailable):
-    """A limit of ours was exceeded, so that part of the package was not judged; a failure.
+    """Part of the package was not judged, because a limit of ours was exceeded; a failure.
 
     Otherwise a package could hide its faults behind ten million symbols.
     """

@@ -122,7 +122,7 @@ def _prepare_streams() -> None:
 
 
 def _refuse(argument: str) -> str:
-    """Return why an argument is refused that pytest would print unescaped, or ""."""
+    """Return why an argument is refused, because pytest would print it unescaped, or ""."""
     if len(argument) > _LONGEST:
         most = f"at most {_LONGEST:,} are allowed"
         return f"an argument of {len(argument):,} characters; {most}: {argument}"
@@ -234,7 +234,7 @@ def read_count(text: str) -> int:
 
 
 class SubcommandParser(argparse.ArgumentParser):
-    """Raises ProfileError for a wrong option; accepts the long names of pytest's options, too."""
+    """A parser that raises ProfileError for a wrong option, and accepts pytest's names, too."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse arguments; ``--binary-with`` means ``--with``."""

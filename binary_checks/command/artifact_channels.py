@@ -69,7 +69,7 @@ _ACTORS = ("GITHUB_ACTOR", "GITLAB_USER_LOGIN", "CIRCLE_USERNAME", "BUILD_REQUES
 
 
 def run_promote(arguments: Sequence[str]) -> int:
-    """Promote; return the exit status."""
+    """Promote files; return the exit status."""
     options = _make_promote_parser().parse_args(arguments)
     require_channel(options.source)
     require_channel(options.to)

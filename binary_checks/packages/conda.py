@@ -136,7 +136,7 @@ def _find_odd(tree: Tree, reader: ObjectReader, rows: _Rows) -> Iterator[BuildPa
 
 
 def _is_for_windows(name: str) -> bool:
-    """Return whether Windows runs this Python code: code adds folders for DLLs only on Windows."""
+    """Return whether a file is Python code for Windows, where code may add folders for DLLs."""
     return name.startswith("Lib/site-packages/") and mentions.is_source(name)
 
 

@@ -123,7 +123,7 @@ class Index(NamedTuple):
 
 
 def _read_noarch(stated: Mapping[str, Any], subdir: str) -> str:
-    """Return "python", "generic" or "". Only for "python" are files installed at other paths."""
+    """Return "python", "generic" or "". Files are installed at other paths only for "python"."""
     said = stated.get("noarch")
     if said == "python" or (said is True and stated.get("noarch_python")):
         return "python"

@@ -25,8 +25,8 @@ PLACES: tuple[type[HostPlace], ...] = (
 def choose_place(package: Package, settings: PlaceSettings) -> Place:
     """Return the place with the requested name for a package.
 
-    If no place with this name can hold the package, return a `NoPlace`: it raises the reason when
-    something is to run.
+    If no place with this name can hold the package, return a `NoPlace`, which raises
+    Unavailable with the reason when it is used.
     """
     spellings = {settings.name.kind, settings.name.label}
     named = (place for place in PLACES if not spellings.isdisjoint(place.spelled))

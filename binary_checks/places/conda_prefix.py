@@ -44,7 +44,7 @@ class CondaPlace(HostPlace):
         return self.folder.resolve() / "prefix"
 
     def _install(self, package: Package) -> InstallReport:
-        """Solve, link the packages, and identify the prefix's Python if it has one."""
+        """Choose and link the packages, and identify the prefix's Python if it has one."""
         assert isinstance(package, CondaPackage)
         require_undamaged(package)
         answer = self._ask(package)

@@ -503,7 +503,7 @@ def mount_python(python: Path) -> MountedPython:
 def require_fitting(
     python: MountedPython, container: Container, title: str, timeout: float
 ) -> None:
-    """Raise Unavailable unless the interpreter, with its whole library, runs in a container."""
+    """Raise Unavailable unless the interpreter, with its standard library, runs in a container."""
     command = (python.program, "-I", "-S", "-c", _FITS)
     ended = container.run(command, timeout=timeout, variables=python.variables)
     said = (ended.stdout if ended.status == 0 else ended.stderr).strip()

@@ -121,7 +121,7 @@ class HostPlace:
         return type(self)(self.settings, requires)
 
     def install(self, package: Package) -> InstallReport | None:
-        """Install at the first call, and remember the outcome, even a failure."""
+        """Install the package at the first call, and remember the outcome, even a failure."""
         if not self._outcome:
             start = time.monotonic()
             try:
@@ -318,7 +318,7 @@ def map_installed_paths(wheel: Wheel, target: TargetPython) -> dict[str, Path]:
 
 
 def _is_rewritten(archive_name: str) -> bool:
-    """Return whether installers change the content: of RECORD, and of the first line of scripts."""
+    """Return whether installers change the file, as they do with RECORD and scripts."""
     parts = archive_name.split("/")
     own = len(parts) == 2 and parts[0].endswith(".dist-info") and parts[1] in WRITTEN_BY_INSTALLERS
     return own or (parts[0].endswith(".data") and parts[1] == "scripts")

@@ -628,32 +628,34 @@ class WheelInstallation:
     requires: tuple[str, ...] = ()  # additional requirements, which the wheel does not state
 
 
-def fill(cargo: WheelInstallation) -> str:
+def fill(installation: WheelInstallation) -> str:
     """Install the wheel and its requirements in the prefix; return "" or why uv refused.
 
     Raises Unavailable for requirements that cannot be resolved or a wheel that cannot be unpacked,
     GatherError if the network or the machine failed.
     """
-    wheel, target = cargo.wheel, cargo.target
-    require_wheels(wheel, cargo.settings.given, target)
-    items = ((text, read_requirement(text)) for text in (*wheel.requires_dist, *cargo.requires))
+    wheel, target = installation.wheel, installation.target
+    require_wheels(wheel, installation.settings.given, target)
+    items = (
+        (text, read_requirement(text)) for text in (*wheel.requires_dist, *installation.requires)
+    )
     held = tuple(text for text, item in items if item is None or applies(item, target.markers))
-    refused = _install_required(held, cargo) if held or cargo.settings.given else ""
-    (cargo.prefix.folder / cargo.prefix.site).mkdir(parents=True, exist_ok=True)
-    unpack_wheel(wheel, cargo.prefix)
+    refused = _install_required(held, installation) if held or installation.settings.given else ""
+    (installation.prefix.folder / installation.prefix.site).mkdir(parents=True, exist_ok=True)
+    unpack_wheel(wheel, installation.prefix)
     return refused
 
 
-def _install_required(held: tuple[str, ...], cargo: WheelInstallation) -> str:
-    prefix, settings = cargo.prefix, cargo.settings
+def _install_required(held: tuple[str, ...], installation: WheelInstallation) -> str:
+    prefix, settings = installation.prefix, installation.settings
     root = prefix.folder.parent
     cwd = root / "empty"
     cwd.mkdir(exist_ok=True)
     # otherwise a requirement that requires the wheel would install another version of the wheel
     left_out = root / "left-out.txt"
-    left_out.write_text(f"{cargo.wheel.name}; sys_platform == 'never'\n", encoding="utf-8")
-    installer = _find_uv(cargo, cwd)
-    given = describe_given(settings.given, cargo.target.tags, root / "constraints.txt")
+    left_out.write_text(f"{installation.wheel.name}; sys_platform == 'never'\n", encoding="utf-8")
+    installer = _find_uv(installation, cwd)
+    given = describe_given(settings.given, installation.target.tags, root / "constraints.txt")
     requirements = (*given, "--override", str(left_out), *held)
     refused = install(
         installer, requirements, index=settings.index, cwd=cwd, timeout=settings.timeout
@@ -665,16 +667,16 @@ def _install_required(held: tuple[str, ...], cargo: WheelInstallation) -> str:
     return refused
 
 
-def _find_uv(cargo: WheelInstallation, cwd: Path) -> Installer:
+def _find_uv(installation: WheelInstallation, cwd: Path) -> Installer:
     """Return uv with options for a Python that is not on this host; pip has no such options."""
-    settings, target = cargo.settings, cargo.target
+    settings, target = installation.settings, installation.target
     if find_uv() is None or target.free_threaded:
         what = "a free-threaded Python" if target.free_threaded else "another Python without uv"
         raise Unavailable(f"its requirements cannot be resolved for {what}")
     installer = find_installer(settings.python, cwd=cwd, timeout=settings.timeout)
-    platform = _name_platform(cargo.system)
+    platform = _name_platform(installation.system)
     options = ("--python-version", target.version, "--python-platform", platform)
-    command = (*installer.command, "--prefix", str(cargo.prefix.folder), *options)
+    command = (*installer.command, "--prefix", str(installation.prefix.folder), *options)
     return replace(installer, command=command)
 
 

@@ -537,7 +537,7 @@ def _name_of_machine(text: str) -> str:
 
 
 def _format_chain(statements: list[_Statement], place: int) -> str:
-    """Return the statement; of a chain of causes, return the first and the last statement."""
+    """Return the statement; for a chain of causes, return its first and its last statement."""
     if " " not in statements[place].text and place + 1 < len(statements):
         place += 1  # the statement is pip's identifier for the error; the text follows
     first = last = place

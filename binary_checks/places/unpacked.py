@@ -200,7 +200,7 @@ def _require_safe(entry: TreeEntry) -> str:
 
 
 def _require_all_apart(entries: Iterable[TreeEntry]) -> None:
-    """Raise RefusedMember for a repeated name, and for a member below one that is not a folder."""
+    """Raise RefusedMember for a repeated name, and for a member below a file or a link."""
     # names until now with their parent folders; the value is whether it is a folder
     folders: dict[str, bool] = {}
     for entry in entries:

@@ -24,7 +24,7 @@ from binary_checks.plugin.session import SESSION, open_session, share_known_list
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Find the named packages, and read what the profile says about them."""
+    """Find the named packages, and read the profile."""
     for family, subject in FAMILIES.items():
         config.addinivalue_line("markers", f"{family}: {subject}")
     if config.getini(COMMAND_INI):

@@ -181,7 +181,7 @@ def _take_installation(item: PackageItem) -> float:
 
 
 def _update_identity(item: PackageItem) -> PackageIdentity | None:
-    """Return the package's identity if more is known of it than in the ledger, else None."""
+    """Return the package's identity if it has more facts than in the ledger, else None."""
     ledger, facts = item.state.ledger, item.package.examination.facts
     ran_on = item.package.ran_on
     known = ledger.package(item.package_node)
@@ -405,7 +405,8 @@ def _remark(config: pytest.Config, state: Session, lost: tuple[str, ...]) -> Ite
 def _complain_in_junit(session: pytest.Session, complaints: Iterable[str]) -> None:
     """Add a failed test case for each complaint: a suite without results must not appear to pass.
 
-    All plugins that process reports receive it, except those that would count or show it again.
+    All plugins that process reports receive the test case, except those that would count or show
+    the complaint again.
     """
     plugins = session.config.pluginmanager
     if not session.config.getoption("xmlpath", None):
@@ -450,7 +451,7 @@ WARNED = "binary_checks_warned"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ItemResult:
-    """An item's entry, and the package's identity if more of it is known than before."""
+    """An item's entry, and the package's identity if it has new facts."""
 
     node: str  # id of the package
     entry: Entry
@@ -496,7 +497,7 @@ class ResultCollector:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
-        """Count the check as ended, before other plugins ask."""
+        """Count the check as ended, before other plugins call `is_over`."""
         if examination := self._config.stash[SESSION].find(nodeid):
             self._awaited[examination.node] -= 1
 

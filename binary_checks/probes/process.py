@@ -297,7 +297,7 @@ def name_below(path: object, below: str) -> str:
 def follow_blame(error: BaseException | None) -> list[BaseException]:
     """Return the exception and the exceptions that it wraps, the original one last.
 
-    An exception that was handled before an unrelated exception is raised is not its cause. Only an
+    An exception that was being handled when another one was raised is not always its cause. Only an
     ImportError without a module name is taken to wrap the exception that was being handled.
     """
     chain: list[BaseException] = []

@@ -211,7 +211,7 @@ END: Position = (1 << 62, 0)
 
 
 class Parameter(NamedTuple):
-    """A parameter of a function in the file, which its callers bind."""
+    """A parameter of a function in the file; the callers of the function bind it."""
 
     function: Function
     name: str

@@ -161,7 +161,9 @@ class _Found(NamedTuple):
 
 
 def find_loading(sources: Iterable[SourceFile], paths: Iterable[str]) -> DllLoading:
-    """Follow the sources within the budget; begin with those of the outermost packages.
+    """Find the folders and DLLs that sources make Windows load, within the budget.
+
+    Begin with the sources of the outermost packages.
 
     ``paths`` are the paths of all files in the package.
     """
@@ -330,7 +332,9 @@ class _Around(NamedTuple):
 def find_spared_calls(
     tree: ast.Module, budget: ParsingBudget, called: Iterable[str] = ()
 ) -> SparedCalls:
-    """Walk over a file once. Raises LeftAloneError if the walk would cost too much.
+    """Find the calls in a file that may fail without stopping an import.
+
+    Raises LeftAloneError if the walk over the file would cost too much.
 
     ``called`` are names of functions that other modules call when they are imported.
     """

@@ -102,9 +102,9 @@ def one(text: str) -> Texts:
 
 
 def combine(budget: ParsingBudget, function: Callable[..., str], *parts: Texts) -> Texts:
-    """Apply a function whose result is not much longer than its arguments.
+    """Apply a function to all combinations of values, and return the set of results.
 
-    The function may add one character for each argument.
+    A result may be longer than its arguments together, by one character for each argument.
     """
     count, length = 1, len(parts)
     for part in parts:

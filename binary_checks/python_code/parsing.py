@@ -1,4 +1,4 @@
-"""The only access to Python's parser for files of packages: the cost of each is limited first.
+"""The only access to Python's parser for files of packages: each file's cost is limited first.
 
 The parser is not made for files from strangers. It takes up to 930 bytes of memory for each token,
 and 1,550 if there is an error, since the parser then reads the file again. Some files take more

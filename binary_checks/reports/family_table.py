@@ -1,4 +1,4 @@
-"""A table of each family's checks in a run, followed by everything except problems."""
+"""A table of each family's checks in a run, followed by all other results except problems."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def list_known(
     """Yield entries that accept all errors of these packages, each with the problem's sentence.
 
     The entries accept no other problems. Only problems that a check found in a package can be
-    accepted, not unreadable packages, gaps of required families, and complaints about entries.
+    accepted. Unreadable packages, gaps of required families and complaints about entries cannot.
     """
     packages = tuple(packages)
     names = [package.file_name for package in packages]

@@ -49,7 +49,7 @@ def cut_check(argument: str) -> tuple[str, str, str]:
 
 
 def _split(text: str) -> tuple[str, str]:
-    """Split the text at ``::``, or at the last colon, which test ids contain instead."""
+    """Split the text at ``::``, or at its last colon: test ids contain ``:`` instead of ``::``."""
     channel, colons, spec = text.partition("::")
     if not colons:
         channel, colons, spec = text.rpartition(":")
@@ -125,7 +125,7 @@ class RecordRequest:
 
 
 def find_records(
-    channel: str, folder: Path, wishes: Sequence[RecordRequest], surroundings: Surroundings
+    channel: str, folder: Path, requests: Sequence[RecordRequest], surroundings: Surroundings
 ) -> list[dict[str, Any]]:
     """Return the channel's newest record for each request, or the reason under ``unsolved``.
 
@@ -135,11 +135,11 @@ def find_records(
     from binary_checks.places.channels import format_channel
 
     shown = NamedRecord(channel=channel, spec="", folder=folder).shown
-    return _ask(format_channel(channel, folder), wishes, f"{LABEL}{shown}", surroundings)
+    return _ask(format_channel(channel, folder), requests, f"{LABEL}{shown}", surroundings)
 
 
 def _ask(
-    channel: str, wishes: Sequence[RecordRequest], what: str, surroundings: Surroundings
+    channel: str, requests: Sequence[RecordRequest], what: str, surroundings: Surroundings
 ) -> list[dict[str, Any]]:
     import tempfile
 
@@ -149,7 +149,7 @@ def _ask(
     task = {
         "task": "find",
         "channels": [channel],
-        "wishes": [asdict(wish) for wish in wishes],
+        "wanted": [asdict(each) for each in requests],
     }
     sandbox = surroundings.sandbox or Sandbox()
     with tempfile.TemporaryDirectory(prefix="binary_checks-", ignore_cleanup_errors=True) as root:
@@ -157,20 +157,20 @@ def _ask(
             answer = ask_channels(task, Path(root).resolve(), timeout=_PATIENCE, sandbox=sandbox)
         except Unavailable as error:
             raise ProfileError(f"{what}: {error}") from None
-    if len(answer.records) != len(wishes):
+    if len(answer.records) != len(requests):
         raise GatherError(f"{what}: {answer.unsolved or 'py-rattler answered in part'}")
     return [dict(record) for record in answer.records]
 
 
 def _find(named: NamedRecord, channel: str, surroundings: Surroundings) -> dict[str, Any]:
-    wish = RecordRequest(
+    request = RecordRequest(
         spec=named.spec,
         subdir=_name_subdir(surroundings.target),
         python=".".join(surroundings.tagged_python.version.split(".")[:2]),
         strict=False,
     )
     what = f"{LABEL}{named.shown}::{named.spec}"
-    record = _ask(channel, [wish], what, surroundings)[0]
+    record = _ask(channel, [request], what, surroundings)[0]
     if unsolved := record.get("unsolved"):
         raise ProfileError(f"{what}: {unsolved}")
     return record

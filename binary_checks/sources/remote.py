@@ -64,9 +64,9 @@ class Found:
         return asdict(self)
 
     @staticmethod
-    def read(said: Mapping[str, Any]) -> Found:
+    def read(values: Mapping[str, Any]) -> Found:
         """Return the object with the values that `spell` returned."""
-        return Found(**{**said, "siblings": tuple(said["siblings"])})
+        return Found(**{**values, "siblings": tuple(values["siblings"])})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -54,7 +54,7 @@ def open_tree(path: Path) -> FolderTree:
 class FolderTree:
     """Files with names relative to a root; files outside of ``within`` are refused.
 
-    Links are followed: a list that names a link means the file.
+    Links are followed: if a list names a link, the linked file is read.
     """
 
     def __init__(

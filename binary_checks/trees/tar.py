@@ -104,14 +104,14 @@ class TarStream:
 
     def _read_entry(self) -> TarEntry | None:
         """Return the next member, or None at the end of the archive."""
-        said: dict[str, str] = {}  # records of the extended headers that precede the member
+        extended: dict[str, str] = {}  # records of the extended headers that precede the member
         for _ in range(_MOST_HEADERS + 1):
             place = self._bytes.offset
             block = self._bytes.take(_BLOCK)
             # POSIX.1 (pax, "ustar Interchange Format") ends an archive with two blocks of zeros.
             # tarfile stops at the first, and so do we; `_finish` reports anything else after it.
             if block in {_EMPTY, b""}:
-                if said:
+                if extended:
                     raise BrokenDataError(
                         "truncated: it ends before a member that a header announces"
                     )
@@ -124,13 +124,13 @@ class TarStream:
                 text, end, _ = self._read_text(header).partition(b"\0")
                 if not end:  # tools disagree on how a name without a NUL ends
                     raise BrokenDataError(f"the long name at byte {place:#x} has no end")
-                _add(said, {key: _decode(text)}, place)
+                _add(extended, {key: _decode(text)}, place)
             elif header.kind in _PAX:
-                _add(said, dict(_read_pax(self._read_text(header), place)), place)
+                _add(extended, dict(_read_pax(self._read_text(header), place)), place)
             elif header.kind in _PAX_GLOBAL:
                 _refuse_global(_read_pax(self._read_text(header), place))
             else:
-                return _make_entry(header, said, place)
+                return _make_entry(header, extended, place)
         raise BrokenDataError(f"more than {_MOST_HEADERS} headers stand before one member")
 
     def _read_text(self, header: _Header) -> bytes:
@@ -270,16 +270,16 @@ def _read_pax(text: bytes, place: int) -> Iterator[tuple[str, str]]:
         at += length
 
 
-def _add(said: dict[str, str], more: Mapping[str, str], place: int) -> None:
+def _add(extended: dict[str, str], more: Mapping[str, str], place: int) -> None:
     """Add a header's records to those of the headers before it.
 
     Raises BrokenDataError if both headers set the same value: some tools use the first, some the
     last.
     """
     for key in {"path", "linkpath", "size"} & more.keys():
-        if key in said or not more[key]:
+        if key in extended or not more[key]:
             raise BrokenDataError(f"the header at byte {place:#x} contradicts the one before it")
-    said.update(more)
+    extended.update(more)
 
 
 def _refuse_global(records: Iterable[tuple[str, str]]) -> None:
@@ -292,8 +292,8 @@ def _refuse_global(records: Iterable[tuple[str, str]]) -> None:
             raise BrokenDataError(f"a global header in it sets the {key} of every member")
 
 
-def _make_entry(header: _Header, said: Mapping[str, str], place: int) -> TarEntry:
-    name = said.get("path", _decode(header.name))
+def _make_entry(header: _Header, extended: Mapping[str, str], place: int) -> TarEntry:
+    name = extended.get("path", _decode(header.name))
     if header.kind == _SPARSE:
         raise BrokenDataError(f"{name}: a sparse file, which tools read differently")
     # Before there was a typeflag for folders, a slash at the end of the name marked one.
@@ -301,28 +301,28 @@ def _make_entry(header: _Header, said: Mapping[str, str], place: int) -> TarEntr
     kind = _DIRECTORY if directory else header.kind
     if kind not in _MODES and kind not in _FILES:
         raise BrokenDataError(f"{name}: its type {kind!r} is not one that every tool knows")
-    size = _agree_on_size(header, said, name, place)
+    size = _agree_on_size(header, extended, name, place)
     if size and kind in _MODES:
         raise BrokenDataError(f"{name}: {size} bytes of data follow it, but only files have data")
-    link = said.get("linkpath", _decode(header.link)) if kind in {_HARD_LINK, _SYMLINK} else ""
+    link = extended.get("linkpath", _decode(header.link)) if kind in {_HARD_LINK, _SYMLINK} else ""
     spelled = _escape_surrogates(name)
     return TarEntry(
         name=f"{spelled}/" if directory and not name.endswith("/") else spelled,
         size=size,
         mode=_MODES.get(kind, 0o100000) | header.mode,
         target=_escape_surrogates(link),
-        faults=tuple(_judge(kind, name, link, said)),
+        faults=tuple(_judge(kind, name, link, extended)),
     )
 
 
-def _agree_on_size(header: _Header, said: Mapping[str, str], name: str, place: int) -> int:
+def _agree_on_size(header: _Header, extended: Mapping[str, str], name: str, place: int) -> int:
     """Return the size in the header and the pax records. Raises BrokenDataError if they disagree.
 
     Tools that believe different sizes would see different members.
     """
-    if "size" not in said:
+    if "size" not in extended:
         return header.size
-    digits = said["size"]
+    digits = extended["size"]
     if not (digits.isascii() and digits.isdigit() and len(digits) < 20):
         raise BrokenDataError(f"the pax header at byte {place:#x} has an invalid number")
     if header.size not in {0, int(digits)}:
@@ -334,7 +334,7 @@ def _is_text(name: str) -> bool:
     return name == _escape_surrogates(name)
 
 
-def _judge(kind: bytes, name: str, link: str, said: Mapping[str, str]) -> Iterator[str]:
+def _judge(kind: bytes, name: str, link: str, extended: Mapping[str, str]) -> Iterator[str]:
     if not name:
         yield "it has no name"
     if "\0" in name or "\0" in link:
@@ -347,5 +347,5 @@ def _judge(kind: bytes, name: str, link: str, said: Mapping[str, str]) -> Iterat
         yield f"it is {_DEVICES[kind]}, which no package installs"
     if kind in {_HARD_LINK, _SYMLINK} and not link:
         yield "it is a link without a target"
-    if any(key.startswith("GNU.sparse") for key in said):
+    if any(key.startswith("GNU.sparse") for key in extended):
         yield "it is a sparse file, which tools read differently"

@@ -75,7 +75,7 @@ def open_tree(path: Path) -> TarTree:
 
 
 def _find_compression(head: bytes, name: str) -> Callable[[], Start]:
-    """Return the compression by the first bytes; for broken data, by the file's name."""
+    """Find the compression by the first bytes, or by the file's name if the data are broken."""
     found = (find for magic, find in _COMPRESSIONS.items() if head.startswith(magic))
     named = (find for suffix, find in _SUFFIXES.items() if name.endswith(suffix))
     return next(found, None) or next(named)

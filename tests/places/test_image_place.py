@@ -178,11 +178,11 @@ def test_requirements_are_not_resolved_for_a_python_that_nothing_knows(tmp_path:
     package = read_wheel(path)
     target = replace(describe_absent_python((3, 13), BULLSEYE), free_threaded=True)
     prefix = Prefix(folder=tmp_path / "package", site="lib/python3.13t/site-packages")
-    cargo = WheelInstallation(
+    installation = WheelInstallation(
         wheel=package, prefix=prefix, target=target, system=BULLSEYE, settings=settings()
     )
     with pytest.raises(Unavailable, match="cannot be resolved for a free-threaded Python"):
-        fill(cargo)
+        fill(installation)
 
 
 def test_requirements_of_a_container_are_those_of_linux_on_every_host(

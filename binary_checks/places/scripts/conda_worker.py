@@ -46,7 +46,7 @@ class Broke(Exception):
     """A failure that a channel, or a package from a channel, has caused."""
 
 
-class PackagesAtHand:
+class GivenPackages:
     """The given packages, with the methods that py-rattler calls on a channel."""
 
     def __init__(self, records: Iterable[Any]) -> None:
@@ -133,29 +133,29 @@ def name_virtual(stated: dict[str, str]) -> list[Any]:
 
 
 async def find(request: dict[str, Any]) -> dict[str, Any]:
-    """Find the newest package for each wish and its Python, or say why there is none."""
+    """Find the newest package for each specification and Python, or say why there is none."""
     import rattler
 
     gateway = rattler.Gateway(cache_dir=Path(request["cache"], "repodata"), client=make_client())
     answers = []
-    for wish in request["wishes"]:
-        platform = wish["subdir"] or request["platform"]
+    for wanted in request["wanted"]:
+        platform = wanted["subdir"] or request["platform"]
         try:
-            found = await query(gateway, request, wish["spec"], platform)
-            fitting = [each for each in found if fits_python(each, wish["python"])]
-            if not fitting and wish["strict"]:
-                raise Unsolved(explain_builds(found, wish, platform))
+            found = await query(gateway, request, wanted["spec"], platform)
+            fitting = [each for each in found if fits_python(each, wanted["python"])]
+            if not fitting and wanted["strict"]:
+                raise Unsolved(explain_builds(found, wanted, platform))
             answers.append(spell_found(max(fitting or found, key=age)))
         except Unsolved as error:
             answers.append({"unsolved": str(error)})
     return {"records": answers}
 
 
-def explain_builds(found: list[Any], wish: dict[str, Any], platform: str) -> str:
+def explain_builds(found: list[Any], wanted: dict[str, Any], platform: str) -> str:
     """Describe the builds that exist; none of them is for the requested Python."""
     newest = max(found, key=age).version
     builds = sorted({str(each.build) for each in found if each.version == newest})
-    said = wish["spec"], wish["python"], platform, newest, ", ".join(builds[:FEW])
+    said = wanted["spec"], wanted["python"], platform, newest, ", ".join(builds[:FEW])
     return "no build of %s for Python %s on %s; %s has %s" % said
 
 
@@ -237,7 +237,7 @@ async def solve(
     gateway = rattler.Gateway(cache_dir=Path(request["cache"], "repodata"), client=make_client())
     try:
         found: list[Any] = await rattler.solve(
-            [PackagesAtHand([own, *others]), *open_channels(request)],
+            [GivenPackages([own, *others]), *open_channels(request)],
             ["%s ==%s %s" % (own.name.source, own.version, own.build), *more],
             gateway=gateway,
             platforms=[request["platform"], "noarch"],

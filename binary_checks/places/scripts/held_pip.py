@@ -23,7 +23,7 @@ REFUSED = "refused: "
 
 
 class PipFinder:
-    """A finder that imports pip from a folder, and no other module from it."""
+    """A finder that imports pip, and only pip, from a folder."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder

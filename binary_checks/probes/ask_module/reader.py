@@ -87,7 +87,7 @@ def ask_without_gpu(place: Place, package: Package, request: CudaRequest) -> Cud
 
 
 def hide_driver(place: Place, variables: Mapping[str, str] = HIDDEN) -> tuple[Conditions, GpuHost]:
-    """Return conditions that hide the host's driver, and facts on what remains visible of it.
+    """Return conditions that hide the host's driver, and facts about its visible parts.
 
     On Linux, empty files with the names of the driver's libraries come first in the search path,
     and the loader rejects them. So every program that opens the driver by name, as CUDA's runtime

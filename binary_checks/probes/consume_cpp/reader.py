@@ -155,7 +155,7 @@ def _require_native(package: CppArchive, place: Place) -> None:
 
 
 def _require_programs(package: CppArchive, request: ConsumerRequest) -> tuple[Path, ...]:
-    """Return the programs that the profile says this variant needs in addition to a compiler."""
+    """Return the programs that the profile requires for this variant, besides a compiler."""
     variant = package.claims.variant
     names = [
         name

@@ -126,7 +126,7 @@ def find_blame(before: GpuHost, after: GpuHost) -> str:
     """Return why the host is the cause of failed work, or "".
 
     ``before`` and ``after`` are facts from before and after the work. A driver separates processes:
-    once those of a package have ended, a new process finds every device unchanged, unless the
+    once the package's processes have ended, a new process finds every device unchanged, unless the
     device or the driver is faulty. If the second process loads a driver from the package, its facts
     say nothing about the host.
     """

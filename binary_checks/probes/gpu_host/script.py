@@ -31,7 +31,7 @@ def load_process() -> dict[str, Any]:
 
 
 def describe_host(process: dict[str, Any], record: Any) -> None:
-    """Record the facts so far before each call from which a broken driver may not return."""
+    """Record the facts found so far before each call that may hang in a broken driver."""
     answer: dict[str, Any] = {"nodes": list_nodes(), "stage": "load"}
     record(answer)
     windows = os.name == "nt"

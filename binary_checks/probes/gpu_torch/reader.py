@@ -361,7 +361,7 @@ def _find_no_import(result: ProbeAnswer) -> str:
 
 
 def _choose_group(left: Sequence[GpuStep]) -> Sequence[GpuStep]:
-    """Return the steps for the next process: one that needs its own, or all that do not."""
+    """Return the steps for the next process: one that needs a separate process, or all others."""
     return [each for each in left if not each.alone] or left[:1]
 
 
