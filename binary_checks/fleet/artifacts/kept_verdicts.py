@@ -55,8 +55,8 @@ def list_verdicts(
     total = sum(size for size in listed.values() if size <= LARGEST_STATEMENT)
     if total > _MOST_OF_ALL:
         raise RecordError(
-            f"{store.url}: {verdict_prefix(sha256)}: {total:,} bytes of verdicts, over "
-            f"{_MOST_OF_ALL:,}"
+            f"{store.url}: {verdict_prefix(sha256)}: {total:,} bytes of verdicts; at "
+            f"most {_MOST_OF_ALL:,} are allowed"
         )
     faults: list[str] = []
     found: dict[str, KeptVerdict] = {}
@@ -112,7 +112,7 @@ def _add(found: dict[str, KeptVerdict], opened: _OpenedVerdict, names: frozenset
 
 
 def require_digest_of(content: bytes | None, named: str) -> str:
-    """Return the content's digest. Raises RecordError unless the object is named by it."""
+    """Return the content's digest. Raises RecordError unless the object has that name."""
     digest = "" if content is None else hash_bytes(content)
     if not named.endswith(f"/{digest}.json"):
         raise RecordError(f"{named}: its bytes do not match its name")

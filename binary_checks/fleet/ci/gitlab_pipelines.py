@@ -183,9 +183,9 @@ def _cell_job(stage: str, cell: PipelineCell, there: Sequence[str], pipeline: Pi
 
 
 def _kind(python: str, family: str, machine: RunsOn) -> str:
-    """Return the suffix of a template, by how its jobs get their Python.
+    """Return the suffix of the name of a job's template, which states how the job gets its Python.
 
-    The container of a job has the Python, or the job makes an environment with it.
+    The job's container has the Python, or the job makes an environment with it.
     """
     if family == "windows":
         return "-windows"

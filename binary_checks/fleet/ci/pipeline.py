@@ -385,7 +385,7 @@ def find_run(system: str, environment: Mapping[str, str], branch: str) -> CiRun:
 
 
 def _find_circleci(environment: Mapping[str, str], branch: str, asked: str) -> CiRun:
-    """Return a run's event on CircleCI; a run by hand names its tier or its cells."""
+    """Return the event of a run on CircleCI; a run started by hand has a tier or names cells."""
     if asked:
         return CiRun(event=asked, tier=asked)
     if environment.get(TRIGGER) == "scheduled_pipeline":

@@ -270,7 +270,10 @@ _PROGRAM = (sys.executable, SAFE_PATH, "-m", "binary_checks")
 
 
 def _find_shell() -> tuple[str, tuple[str, ...]]:
-    """Return a POSIX shell and its options; on Windows, Git's bash: another bash may be WSL's."""
+    """Return a POSIX shell and its options.
+
+    On Windows, this is Git's bash, because another bash may belong to WSL.
+    """
     programs = os.environ.get("PROGRAMFILES", "")
     of_git = Path(programs, "Git", "bin", "bash.exe")
     bash = str(of_git) if programs and of_git.is_file() else shutil.which("bash")

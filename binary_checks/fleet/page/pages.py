@@ -132,7 +132,7 @@ def _judge_tone(morning: Morning) -> str:
 
 
 def _label_all(history: History) -> dict[str, str]:
-    """Return cell -> label next to its project's name."""
+    """Return cell -> the label that is shown next to its project's name."""
     by_project: dict[str, list[CellNight]] = {}
     for rows in history.cells.values():
         last = rows[max(rows)]

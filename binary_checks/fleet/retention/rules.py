@@ -204,7 +204,9 @@ def _require_last_good(history: StoreHistory, retention: Retention[Entry]) -> No
     for cell, nights in _by_cell(history).items():
         good = next((each for each in nights if each.state in GOOD), None)
         if good is not None and (good.digests & lost or (cell, good.night) in entries):
-            raise PruneRefusedError(f"{cell}: it would lose its last good package, of {good.night}")
+            raise PruneRefusedError(
+                f"{cell}: it would lose its last good package, from {good.night}"
+            )
 
 
 # Channels
