@@ -168,7 +168,7 @@ def _find_brought(package: CondaPackage, given: GivenPackages) -> frozenset[str]
 def _accuse(edges: list[Edge], owner: str, *, there: bool) -> str:
     more = f" (as do {len(edges) - 1} more)" if len(edges) > 1 else ""
     sentence = f"needs {edges[0].needed}{more} of {owner}, which is not among the dependencies"
-    return f"{sentence}: another dependency brings it today" if there else sentence
+    return f"{sentence}: another dependency requires it today" if there else sentence
 
 
 @check(enabled=False, level=Level.WARNING)

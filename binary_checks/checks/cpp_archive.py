@@ -150,7 +150,7 @@ def _format_abi(new: bool) -> str:
 
 
 def _count_strings(package: CppArchive) -> tuple[int, int]:
-    """Return how many of its own symbols have the new std::string, and how many the old."""
+    """Return how many of the archive's symbols have the new std::string, and how many the old."""
     counts = Counter[bool]()
     for archive in package.objects_of(StaticArchive):
         counts[True] += archive.strings.new
@@ -437,7 +437,7 @@ def _judge_linking(package: CppArchive) -> Iterator[Finding]:
 
 
 def _is_import(item: StaticArchive) -> bool:
-    """Whether it is an import library, which only names the functions of a DLL."""
+    """Whether an archive is an import library, which only names the functions of a DLL."""
     return any(each.format == "import" for each in item.members)
 
 

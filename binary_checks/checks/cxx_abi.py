@@ -123,10 +123,10 @@ def _find_unread(package: Package) -> Iterator[NotInspected]:
 
 
 def _has_one_string(item: ObjectFile) -> bool:
-    """Whether it was compiled with another C++ library than libstdc++, with only one std::string.
+    """Whether an object's C++ library is not libstdc++, so that it has only one std::string.
 
-    Its needed libraries show that. macOS has no libstdc++ of its own: an object that does not need
-    GNU's has libc++, or no C++ at all (shellcheck, whose 160,000 symbols are Haskell's).
+    The object's needed libraries show that. macOS has no libstdc++ of its own: an object that does
+    not need GNU's has libc++, or no C++ at all (shellcheck, whose 160,000 symbols are Haskell's).
     """
     names = [need.name.rpartition("/")[2].lower() for need in item.needed]
     if any(name.startswith("libstdc++") for name in names):

@@ -126,7 +126,7 @@ def _demand_macos(package: Package) -> None:
 
 
 def _is_for_macos(library: MachOFile) -> bool:
-    """Return whether it is for macOS; if a file states no platform, dyld assumes macOS."""
+    """Return whether an object is for macOS; if it states no platform, dyld assumes macOS."""
     return not library.platforms or "macos" in library.platforms
 
 

@@ -126,7 +126,7 @@ def _find_bundled(package: Package) -> frozenset[str]:
 
 
 def _is_for_several(package: Package) -> bool:
-    """Whether it has modules for several Pythons, among which its own code chooses."""
+    """Whether a package has modules for several Pythons, among which its own code chooses."""
     needed = {need.name.lower() for item in package.objects for need in item.needed}
     return len(list(filter(is_of_one_version, needed))) > 1
 
@@ -288,7 +288,7 @@ def _find_foreign(linkage: Linkage, present: Collection[str]) -> str:
 
 
 def _may_have_runtime(requirement: str) -> bool:
-    """Whether its wheel may ship Microsoft's runtime; torch's and NVIDIA's wheels do not."""
+    """Whether the required wheel may ship Microsoft's runtime; torch's and NVIDIA's do not."""
     return may_have(requirement, "msvcp140.dll")
 
 
@@ -363,7 +363,7 @@ def _find_newest_copies(package: Package) -> dict[str, PeFile]:
 
 
 def _locks_zeroed_mutex(library: PeFile) -> bool:
-    """Whether it locks mutexes that no function of the runtime has initialised."""
+    """Whether a library locks mutexes that no function of the runtime has initialised."""
     names = library.imports.names
     return bool(_LOCK & names) and not _INITIALISE & names
 
@@ -462,7 +462,7 @@ def _find_lacking(library: PeFile) -> list[str]:
 
 
 def _runs_code(library: PeFile) -> bool:
-    """Whether it has native code, as far as the headers tell."""
+    """Whether a library has native code, as far as its headers show."""
     if library.kind not in _LOADED or library.managed:
         return False
     return bool(library.needed or len(library.exports)) or library.kind is Kind.EXECUTABLE

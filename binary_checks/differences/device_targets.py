@@ -61,7 +61,7 @@ def _is_served(gone: DeviceTarget, after: set[DeviceTarget], gained: set[DeviceT
 
 
 def _is_for_later(target: DeviceTarget) -> bool:
-    """Whether it is PTX without a suffix, which also runs on all later GPUs."""
+    """Whether a target is PTX without a suffix, which also runs on all later GPUs."""
     return target.kind is DeviceKind.PTX and target.architecture[-1:] not in ("a", "f")
 
 

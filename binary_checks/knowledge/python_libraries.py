@@ -256,11 +256,11 @@ class ModuleFiles:
         return tuple(path for path in paths if path.count("/") < _DEEPEST)
 
     def has(self, name: str) -> bool:
-        """Return whether there is such a module, as a file or as a folder."""
+        """Return whether a module of that name exists, as a file or as a folder."""
         return name in self.sources or name in self.extensions or name in self.folders
 
     def shares(self, name: str) -> bool:
-        """Return whether it is a package without ``__init__``, which others may extend."""
+        """Return whether the name is a package without ``__init__``, which others may extend."""
         return name in self.folders and not (name in self.sources or name in self.extensions)
 
     @staticmethod

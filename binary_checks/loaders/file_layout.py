@@ -188,7 +188,7 @@ class FileLayout(Generic[ObjectT]):
         return found
 
     def is_unread(self, directory: str, name: str) -> bool:
-        """Return whether the folder contains such a file, but the file could not be read."""
+        """Return whether the folder contains a file of that name that could not be read."""
         return self._normalise_path(f"{directory}/{name}".lstrip("/")) in self.unread
 
     def elsewhere(self, name: str, needer: ObjectT) -> tuple[str, ...]:

@@ -178,7 +178,7 @@ class GpuDevice:
 
     @property
     def is_slice(self) -> bool:
-        """Whether it is a part of a GPU (MIG), according to its name: "NVIDIA H100 MIG 1g.10gb"."""
+        """Whether the device is a part of a GPU (MIG), by its name: "NVIDIA H100 MIG 1g.10gb"."""
         return " MIG " in self.name
 
 

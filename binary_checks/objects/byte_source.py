@@ -133,7 +133,7 @@ def find_within(places: Iterable[int], ranges: Iterable[tuple[int, int]]) -> Ite
 def intersect(
     ranges: Iterable[tuple[int, int]], others: Iterable[tuple[int, int]]
 ) -> tuple[tuple[int, int], ...]:
-    """Return the parts of the ranges that lie in one of the others.
+    """Return the parts of the ranges that also lie in ``others``.
 
     The ranges of one argument must not overlap each other.
     """

@@ -208,8 +208,8 @@ def report_missing_libraries(
 ) -> Finding:
     """Report libraries that no known place provides, unless a required wheel may provide them.
 
-    ``edges`` are needs of one object with the same cause; a need that has a special sentence comes
-    alone.
+    ``edges`` are needs of one object with the same cause; a need that has a special sentence is
+    passed alone.
     """
     edge = edges[0]
     if edge.unknown:

@@ -79,7 +79,7 @@ def test_overlinking_fires_where_nothing_brings_the_owner() -> None:
 def test_overlinking_is_a_warning_where_a_dependency_brings_the_owner() -> None:
     given = GivenPackages(packages=(package("middle", "other >=1"), package("other")))
     ((sentence, level),) = told(overlinking(given, linkage(OTHER), package("demo", "middle")))
-    assert sentence.endswith("another dependency brings it today")
+    assert sentence.endswith("another dependency requires it today")
     assert level is Level.WARNING
 
 

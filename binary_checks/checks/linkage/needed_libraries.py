@@ -148,7 +148,7 @@ def _downgrade_shared(finding: Finding, linkage: Linkage, edges: Iterable[Edge])
 def _share_causes(
     edges: Iterable[Edge], linkage: Linkage, package: Package
 ) -> Iterator[tuple[str, list[Edge]]]:
-    """Yield the needs of each object grouped by cause; needs that cannot be decided are alone.
+    """Yield the needs of each object by cause; a need that cannot be decided is a group by itself.
 
     Needs that a wheel which was not given may meet are one group: nobody gives torch for libc10.so
     alone. Needs that something loads before and needs that nothing loads are separate groups, as

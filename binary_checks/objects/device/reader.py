@@ -60,7 +60,7 @@ def plan(_head: bytes, size: int, _factor: int) -> Plan:
 
 
 def read(path: str, source: LimitedSource, _observations: Observations) -> tuple[DeviceFile, ...]:
-    """Return the only object of such a file."""
+    """Return the only object of a file of device code."""
     head = source.read(0, min(NEAR, source.size))
     name = next((n for magic, n in _ARCHITECTURES.items() if head.startswith(magic)), "")
     device = read_device_code(source, [(0, source.size)])
