@@ -76,7 +76,7 @@ def configuration_contradiction(
 
 
 def _list_accelerators(configuration: BinaryConfiguration) -> list[ConfigurationClaim]:
-    """Return the claims of an accelerator by the other sources, if the bytes do not name one."""
+    """Return what sources other than the bytes claim; [] if the bytes name an accelerator."""
     claims = configuration.accelerator.claims
     if any(each.source is ClaimSource.BYTES and not each.by_absence for each in claims):
         return []

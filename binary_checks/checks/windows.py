@@ -441,7 +441,7 @@ def missing_mitigation(library: PeFile) -> Iterator[Finding]:
 
 
 def _is_refused(library: PeFile) -> bool:
-    """Whether Windows refuses it: code for ARM without ASLR."""
+    """Whether Windows refuses the library, as it refuses code for ARM without ASLR."""
     movable = library.dll_characteristics & _DYNAMIC_BASE
     stripped = library.characteristics & _RELOCATIONS_STRIPPED
     return library.architecture in _ARM and (not movable or bool(stripped))

@@ -326,7 +326,7 @@ def read_day(number: int) -> date | None:
 
 
 def find_day(version: str, uploaded: str, modified: str) -> tuple[str, date] | None:
-    """Return an event in the life of a published file and its date, or None if unknown.
+    """Return what dates a published file, such as "built", and its date; None if unknown.
 
     The date comes from ``.devYYYYMMDD`` in the version, else from the upload time stated by the
     index (ISO 8601), else from the server's Last-Modified header.

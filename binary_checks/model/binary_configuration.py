@@ -47,7 +47,7 @@ _UNKNOWN = Aspect()
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BinaryConfiguration:
-    """Which of the many builds of one project a package is."""
+    """The values that distinguish a package from the other builds of its project."""
 
     kind: Aspect = _UNKNOWN  # "wheel", "conda", "libtorch", "installed", ...
     python: Aspect = _UNKNOWN

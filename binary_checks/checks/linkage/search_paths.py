@@ -95,7 +95,7 @@ def _accuse(
 
 
 def _find_lack(library: ElfFile | MachOFile, linkage: Linkage | Package, package: Package) -> str:
-    """Return the cause of the first missing library that the object needs; "" if none is missing."""
+    """Return the cause of the first missing library that the object needs; "" without one."""
     if isinstance(linkage, Package):
         return ""  # a system whose loader is not simulated
     edges = linkage.edges_of(library.path, library.architecture)

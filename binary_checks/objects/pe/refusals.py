@@ -349,7 +349,7 @@ def _judge_library(image: MappedImage, library: ImportedLibrary, size: int) -> I
 
 
 def _judge_ends(image: MappedImage, libraries: Sequence[ImportedLibrary]) -> Iterator[str]:
-    """Yield a list of descriptors that does not end with an empty descriptor: it was cut off."""
+    """Yield a fault for each list of descriptors that was cut off before its final, empty one."""
     for directory, layout, delayed in ((IMPORT, DESCRIPTOR, False), (DELAY_IMPORT, DELAYED, True)):
         start, size = image.header.directories[directory]
         if not start:
