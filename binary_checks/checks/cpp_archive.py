@@ -332,7 +332,7 @@ def _find_unread_objects(package: CppArchive) -> Iterator[NotInspected]:
             yield NotInspected(path=lost.path, sentence=lost.reason)
 
 
-# What an archive of C++ libraries must have, and what belongs only into packages for Python.
+# Parts that an archive of C++ libraries must have, and parts that only packages for Python need.
 
 _LIBTORCH = "libtorch"
 _OF_LIBTORCH = {

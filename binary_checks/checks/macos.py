@@ -1,4 +1,4 @@
-"""What macOS requires of objects, and the slices of universal files."""
+"""Requirements of macOS for objects, and the slices of universal files."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from binary_checks.model import (
 from binary_checks.wording.problem_lines import of_library, of_newer_build
 from binary_checks.wording.sentences import SIGN, name_first
 
-# What macOS requires of code: versions, platforms, names, paths and signatures.
+# Requirements of macOS for code: versions, platforms, names, paths and signatures.
 
 _LOADED = (Kind.SHARED, Kind.EXECUTABLE)
 _SYSTEM = ("/usr/lib/", "/System/")

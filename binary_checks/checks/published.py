@@ -1,4 +1,4 @@
-"""What an index or a server states about a file, compared with the file."""
+"""Statements of an index or a server about a file, compared with the file."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def _trust_hashes(package: Wheel) -> Wheel:
     return replace(package, members=tuple(members))
 
 
-# What an index says about a file, compared with the file itself and with expectations.
+# Statements of an index about a file, compared with the file itself and with expectations.
 
 _FEW = 3  # headers in one sentence
 _LONGEST = 60  # characters of a header that are shown

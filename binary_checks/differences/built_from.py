@@ -1,4 +1,4 @@
-"""What a build was made from: bundled and linked libraries, and the C++ ABI."""
+"""The components of a build: bundled and linked libraries, and the C++ ABI."""
 
 from __future__ import annotations
 

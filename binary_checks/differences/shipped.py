@@ -1,4 +1,4 @@
-"""What a build ships for users: modules, commands, libraries, headers, files for build systems."""
+"""Parts of a build for users: modules, commands, libraries, headers, files for build systems."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What checks found in one build and not in the other, if results of runs are compared."""
+"""Outcomes of checks that differ between two builds, if results of runs are compared."""
 
 from __future__ import annotations
 

@@ -26,11 +26,11 @@ class RunSettings:
     # gatherers of a project
     gatherers: Mapping[type, Gatherer[..., Any]] = field(default_factory=dict)
     places: tuple[PlaceSettings, ...] = ()
-    """Where packages are installed and run; empty in a static run."""
+    """The places in which packages are installed and run; empty in a static run."""
     required: frozenset[str] = frozenset()  # families whose checks must be able to inspect
     expected: ExpectedSet | None = None  # the file names that the packages must have together
     stated: StatedConfiguration = field(default_factory=StatedConfiguration)
-    """What the user and the CI system state about the packages."""
+    """The statements of the user and the CI system about the packages."""
     today: date = field(default_factory=date.today)  # date on which known problems must be valid
     program: Program = Program.COMMAND  # the program whose options messages name
 

@@ -11,7 +11,7 @@ from binary_checks.loaders.image import Image, Lookups, Unresolved, is_pythons, 
 from binary_checks.loaders.loader import Loader, ObjectT, SearchPath
 from binary_checks.model import Edge, PeFile, UnexploredSymbols, UnresolvedSymbol
 
-# What libraries export, including forwarded functions, and what objects import.
+# The exports of libraries, including forwarded functions, and the imports of objects.
 
 
 class Exports(Generic[ObjectT]):

@@ -93,7 +93,7 @@ class Note:
 
 
 Finding = str | Problem | NotInspected | Note
-"""What a check may yield; a plain string is a problem of the object being judged."""
+"""A result that a check may yield; a plain string is a problem of the object being judged."""
 
 
 class Outcome(str, Enum):

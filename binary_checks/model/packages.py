@@ -15,7 +15,7 @@ from packaging.tags import Tag
 
 from binary_checks.model.objects import MalformedObject, ObjectFile, UnreadObject
 
-# What a package promises its users, whatever kind of package it is.
+# The promises of a package of any kind to its users.
 
 ANY_SYSTEM = "any"
 

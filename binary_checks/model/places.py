@@ -246,7 +246,7 @@ class Place(Protocol):
     ) -> None: ...
 
 
-# Where packages run: the values of ``--binary-place``, one for each place.
+# The places in which packages run: the values of ``--binary-place``, one for each place.
 
 PLACE_KINDS: Final[Mapping[str, str]] = {
     "venv": "",

@@ -12,7 +12,7 @@ from packaging.tags import Tag
 from binary_checks.model.objects import Kind, ObjectFile, SymbolTable
 from binary_checks.model.probes import ProbeReport
 
-# What makes a file an extension module: its name and its PyInit function.
+# The signs of an extension module: its name and its PyInit function.
 
 _SUFFIX = re.compile(
     r"""\.(?:
@@ -237,7 +237,7 @@ class PythonModules:
     top_level: tuple[str, ...] | None = None  # contents of top_level.txt; None without that file
 
 
-# What a package's own Python code states about its object files, read without running it.
+# Uses of a package's object files by its own Python code, which is read and not run.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

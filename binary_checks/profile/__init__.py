@@ -1,4 +1,4 @@
-"""What a project expects of its packages: a TOML file in, a Profile out."""
+"""The expectations of a project of its packages: a TOML file in, a Profile out."""
 
 from __future__ import annotations
 

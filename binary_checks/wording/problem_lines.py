@@ -204,7 +204,7 @@ class ProblemGroup:
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """What identifies the fault from build to build: the cause, or else path and facts.
+        """The identity of the fault from build to build: the cause, or else path and facts.
 
         With a cause the path is left out: the fault is the same however many files have it.
         """

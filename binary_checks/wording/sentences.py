@@ -143,7 +143,7 @@ def fill_in(template: str, *, path: str, package: str) -> str:
     )
 
 
-# Where a needed library was searched, and which packages may provide it, as parts of sentences.
+# The places searched for a needed library, and packages that may provide it, as parts of sentences.
 
 _WHOLE_PATH = 300  # characters of a search path that a sentence shows
 _MOST_DIRECTORIES = 8  # directories in a sentence; ibm_db's objects have two dozen

@@ -82,7 +82,7 @@ class Unfollowed(Exception):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Wrappers:
-    """Which containers of an object are registered."""
+    """The containers of an object that are registered."""
 
     relocatable: tuple[Extent, ...] = ()  # ranges of relocatable code
     # Offset of a container -> version of its wrapper.
