@@ -77,7 +77,7 @@ def _find_gaps(statement: Statement) -> Iterator[str]:
     if statement.written_by != WRITER:
         yield (
             f"its facts were written by {statement.written_by!r:.60}: facts that only {WRITER} "
-            "reads count as missing"
+            "can read are treated as missing"
         )
 
 

@@ -314,7 +314,7 @@ def _restore_symbols(
     if symbols:
         return {name: decode_at(name, reading.keep_symbols, row[name]) for name in named}
     if named:
-        raise DocumentError("symbols, although the document states that it has none")
+        raise DocumentError("it has symbols, although the document states that it has none")
     unknown = UnknownSymbols("the facts were written without symbols (--no-symbols)")
     return {} if issubclass(kind, _WITHOUT_SYMBOLS) else {"imports": unknown, "exports": unknown}
 

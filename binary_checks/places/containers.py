@@ -367,7 +367,7 @@ _PYTHON = re.compile(r"/opt/python/.+|.*/python3\.\d+t?")
 
 
 def identify_system(container: Container, known: CleanSystem, timeout: float) -> CleanSystem:
-    """Add the C library, the loader and the Pythons that a process in the container finds."""
+    """Complete the known facts with the C library, the loader and the Pythons in the container."""
     ended = container.run(("sh", "-c", _LOOK, "sh", *_LOADERS), timeout=timeout)
     found = [line.partition(" ") for line in ended.stdout.splitlines()]
     said = {key: value for key, _, value in found}

@@ -351,7 +351,8 @@ def _list(folder: Path) -> tuple[Path, ...]:
 def _spellings(prefix: Path) -> Iterator[Path]:
     """Yield a prefix as written and resolved.
 
-    If the prefix contains the home folder, yield only the prefix's parts.
+    If the prefix contains the home folder, yield only its folders ``bin``, ``lib``, ``lib64`` and
+    ``include``.
     """
     home = Path.home().resolve()
     for spelling in dict.fromkeys((prefix, prefix.resolve())):

@@ -246,7 +246,7 @@ def are_in_doubt(packages: Iterable[PackageResult]) -> bool:
 
 
 def _may_be_known(entry: Entry) -> bool:
-    """Return whether an entry of a list could accept all problems of the check."""
+    """Return whether a list of known problems could accept all problems of a check."""
     return not entry.reason and not any(map(is_follow_up, entry.problems))
 
 

@@ -230,7 +230,7 @@ def _describe_document(name: str) -> str:
 def _describe_linkable(_: str) -> str:
     return (
         "an input for linkers, judged only as part of C++ libraries: name the folder or the "
-        "archive that has it in 'lib', and headers in 'include'"
+        "archive with this file in 'lib' and headers in 'include'"
     )
 
 

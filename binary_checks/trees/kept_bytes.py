@@ -84,7 +84,7 @@ class Fragments:
         self._file: tempfile.SpooledTemporaryFile[bytes] | None = None
 
     def add(self, offset: int, piece: bytes) -> None:
-        """Keep a piece that does not begin before the last piece; the pieces may be contiguous."""
+        """Keep a piece, which must not begin before the last one, and may directly follow it."""
         if self._file is None:
             self._file = tempfile.SpooledTemporaryFile(max_size=_FRAGMENTS_IN_MEMORY)  # noqa: SIM115
         self._file.seek(self._places[-1])

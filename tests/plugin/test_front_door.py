@@ -160,7 +160,7 @@ MISNAMED = {
     "a.json": "not a package file; for another report from a result: "
     "binary-checks report a.json --format markdown",
     "libx.a": "an input for linkers, judged only as part of C++ libraries: name the folder or the "
-    "archive that has it in 'lib', and headers in 'include'",
+    "archive with this file in 'lib' and headers in 'include'",
     "a.txt": "neither a package file nor an object file",
 }
 

@@ -129,7 +129,7 @@ def read_configured(folder: Path, prefix: Path) -> Configured:
     directory, *rows = _read(build / _TARGETS).splitlines() or [""]
     index = max((build / ".cmake/api/v1/reply").glob("index-*.json"), default=None)
     if index is None:
-        raise PackageError("CMake gives no answer about the project (its file API)")
+        raise PackageError("CMake did not answer the query about the project (its file API)")
     replies = _load(index).get("reply")
     answer = replies if isinstance(replies, dict) else {}
     files = _follow(index.parent, answer.get("cmakeFiles-v1"))
