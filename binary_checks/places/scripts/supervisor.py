@@ -1,8 +1,8 @@
 """Supervise a probe that runs without a sandbox: ``python -I -S supervisor.py COMMAND``.
 
-The supervisor is the probe's parent process: a package that sends signals to its parent reaches only
-the supervisor. On Linux the supervisor becomes the parent of all orphans, whatever sessions and
-forks made them, so that none outlives the probe. It exits with the status of the command.
+The supervisor is the probe's parent process: a package that sends signals to its parent reaches
+only the supervisor. On Linux the supervisor becomes the parent of all orphans, whatever sessions
+and forks made them, so that none outlives the probe. It exits with the status of the command.
 """
 
 from __future__ import annotations
