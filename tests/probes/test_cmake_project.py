@@ -109,7 +109,7 @@ def test_an_answer_elsewhere_is_not_followed(tmp_path: Path) -> None:
 def test_without_an_answer_nothing_is_known(tmp_path: Path) -> None:
     answer(tmp_path)
     next((tmp_path / BUILD).rglob("index-*.json")).unlink()
-    with pytest.raises(PackageError, match="no answer about the project"):
+    with pytest.raises(PackageError, match="did not answer the query about the project"):
         read_configured(tmp_path, Path("/p"))
 
 
