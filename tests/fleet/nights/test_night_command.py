@@ -175,7 +175,7 @@ def test_a_host_without_a_gpu_leaves_that_stage_to_another(
     assert run_night(store) == 0
     assert "1 GPU stage waits for a host with a GPU (--queue gpu)" in capsys.readouterr().out
     assert run_night(store, "--queue", "gpu") == 4
-    assert "no GPU here" in capsys.readouterr().err
+    assert "no GPU was found on this host" in capsys.readouterr().err
     assert run_night(store, "--queue", "gpu", "--gpus", "1") == 0
     assert states_of(store) == {"good": ["passed", "passed"]}
 
