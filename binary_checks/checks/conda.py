@@ -305,7 +305,7 @@ def _find_newest_glibc(package: CondaLike) -> Iterator[Problem]:
     newest, path = max(needs, default=(_OLDEST_GLIBC, ""))
     if newest > _OLDEST_GLIBC:
         version = "{}.{}".format(*newest)
-        sentence = f"needs GLIBC_{version}, and no requirement says __glibc >={version}"
+        sentence = f"needs GLIBC_{version}, but no requirement says __glibc >={version}"
         yield Problem(path=path, sentence=f"{sentence}: it installs on older systems")
 
 
@@ -318,7 +318,7 @@ def _find_newest_macos(package: CondaLike, oldest: tuple[int, int]) -> Iterator[
     newest, path = max(built, default=(oldest, ""))
     if newest > oldest:
         version = "{}.{}".format(*newest)
-        sentence = f"is built for macOS {version}, and no requirement says __osx >={version}"
+        sentence = f"is built for macOS {version}, but no requirement says __osx >={version}"
         yield Problem(path=path, sentence=sentence, level=Level.WARNING)
 
 
@@ -421,7 +421,7 @@ def objects_in_noarch(package: CondaLike) -> Iterator[Finding]:
         if item.format not in _SPELLED:
             continue
         of = f" for {item.architecture}" if isinstance(item, ObjectFile) else ""
-        sentence = f"is {_SPELLED[item.format]}{of}, and the package is for every platform"
+        sentence = f"is {_SPELLED[item.format]}{of}, but the package is for every platform"
         if item.path.endswith(".exe"):
             yield Note(path=item.path, sentence=sentence)
         else:

@@ -72,7 +72,7 @@ def configuration_contradiction(
         compared = True
         yield finding
     if not compared:
-        raise NotApplicable("no two sources speak of the same aspect of its configuration")
+        raise NotApplicable("no two sources state the same aspect of its configuration")
 
 
 def _list_accelerators(configuration: BinaryConfiguration) -> list[ConfigurationClaim]:

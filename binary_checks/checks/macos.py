@@ -467,7 +467,8 @@ def _compare_symbols(one: MachOFile, other: MachOFile) -> Iterator[Problem]:
     if lacking := sorted(functions - other.exports.among(functions)):
         yield Problem(
             path=one.path,
-            sentence=f"its {mine} code defines {name_first(lacking)}, its {theirs} code does not",
+            sentence=f"its {mine} code defines {name_first(lacking)}, but its {theirs} code "
+            "does not",
             facts=(mine, lacking[0]),
         )
     anywhere = one.imports.by_version.get(("", ""), frozenset())

@@ -177,7 +177,7 @@ def commits_differ_in_release(release: Release) -> Iterator[Finding]:
                 built = f"{path} says commit {commit[:_SHORT]}"
                 yield Problem(
                     path=name,
-                    sentence=f"{built}, but that of {first_name} says {first[:_SHORT]}",
+                    sentence=f"{built}, but the same file of {first_name} says {first[:_SHORT]}",
                     facts=(path,),
                 )
 

@@ -643,11 +643,11 @@ _NUMBERS = re.compile(r"_\d+(?:_\d+)*(?=\.|$)|(?:\.\d+)+$")
 _PLUGINS: Final = (
     (
         re.compile(r"nvshmem_(?:bootstrap|transport)_\w+\.so[.\d]*"),
-        "libnvshmem_host opens the one that its users choose",
+        "libnvshmem_host opens the plugin that its users choose",
     ),
     (
         re.compile(r"libcufile_rdma\.so[.\d]*"),
-        "libcufile opens it where the machine has network cards for it",
+        "libcufile opens it only if the machine has network cards for it",
     ),
 )
 

@@ -241,7 +241,7 @@ def _find_opened(objects: dict[str, ObjectFile], demanded: set[str]) -> Iterator
     for path, item in objects.items():
         opener = names.get(item.file_name) or names.get(item.name)
         if opener and path not in demanded:
-            yield path, f"{opener} opens it by name, and finds out whether it loads"
+            yield path, f"{opener} opens it by name, and handles a failure to load it"
 
 
 def _find_helper(item: ObjectFile) -> str:

@@ -346,7 +346,9 @@ def read_known_list(content: bytes, where: str) -> KnownList:
     )
     first, last = found.issued_at(), found.valid_to()
     if first is not None and last is not None and first > last:
-        raise ProfileError(f"{where}: valid_until: {valid_until} is before it was issued, {issued}")
+        raise ProfileError(
+            f"{where}: valid_until: {valid_until} is before the issue date, {issued}"
+        )
     return found
 
 

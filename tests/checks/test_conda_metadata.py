@@ -179,7 +179,7 @@ def needs_glibc(version: str) -> tuple[Any, ...]:
 def test_missing_virtual_package_fires_on_a_newer_glibc() -> None:
     item = package("demo", "python", objects=needs_glibc("GLIBC_2.34"))
     ((sentence, level),) = told(missing_virtual_package(item))
-    assert "needs GLIBC_2.34, and no requirement says __glibc >=2.34" in sentence
+    assert "needs GLIBC_2.34, but no requirement says __glibc >=2.34" in sentence
     assert level is Level.ERROR
 
 
@@ -192,7 +192,7 @@ def test_missing_virtual_package_is_quiet_on_what_every_system_has() -> None:
 def test_missing_virtual_package_warns_of_a_newer_macos() -> None:
     item = package(subdir="osx-arm64", objects=(macho_file(minimum_os="13.3"),))
     ((sentence, level),) = told(missing_virtual_package(item))
-    assert sentence == "is built for macOS 13.3, and no requirement says __osx >=13.3"
+    assert sentence == "is built for macOS 13.3, but no requirement says __osx >=13.3"
     assert level is Level.WARNING
     assert told(missing_virtual_package(package(subdir="osx-arm64"))) == []
 
@@ -265,7 +265,7 @@ CPU = {"build": "cpu_py311h0_0", "claims": Claims(variant="cpu")}
 def test_objects_in_noarch_fires(path: str, level: Level) -> None:
     item = package(noarch="python", objects=(elf_file(path),))
     ((sentence, found),) = told(objects_in_noarch(item))
-    assert sentence == "is an ELF object for x86_64, and the package is for every platform"
+    assert sentence == "is an ELF object for x86_64, but the package is for every platform"
     assert found is level
 
 

@@ -106,7 +106,7 @@ def test_a_half_that_lacks_what_the_other_defines_is_told() -> None:
 
 def test_a_half_without_the_init_function_is_told() -> None:
     assert say(_differing({"exports": symbols("PyInit__native")}, {})) == [
-        "its x86_64 code defines PyInit__native, its arm64 code does not"
+        "its x86_64 code defines PyInit__native, but its arm64 code does not"
     ]
 
 

@@ -118,7 +118,7 @@ def test_two_commits_behind_one_version_name_both_files() -> None:
         (
             windows.file_name,
             "demo/version.py says commit bbbbbbbbbbbb, "
-            f"but that of {linux.file_name} says aaaaaaaaaaaa",
+            f"but the same file of {linux.file_name} says aaaaaaaaaaaa",
         )
     ]
 

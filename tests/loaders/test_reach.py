@@ -97,8 +97,8 @@ def test_where_code_spells_out_no_library_of_a_folder_a_computed_name_means_them
 
 def test_native_code_finds_out_whether_what_it_opens_by_name_loads() -> None:
     opener = extension(opened=OpenedNames(names=("libplugin.so",)))
-    reason = "_native.cpython-311-x86_64-linux-gnu.so opens it by name, and finds out whether it "
-    assert idle(opener, PLUGIN) == {PLUGIN.path: f"{reason}loads"}
+    reason = "_native.cpython-311-x86_64-linux-gnu.so opens it by name, and handles a failure to "
+    assert idle(opener, PLUGIN) == {PLUGIN.path: f"{reason}load it"}
     assert partly(opener, PLUGIN) == {PLUGIN.path}
 
 
@@ -122,7 +122,7 @@ def test_the_plugins_of_nvshmem_are_for_those_who_choose_them() -> None:
     folder = "nvidia/nvshmem/lib"
     plugin = library(f"{folder}/nvshmem_bootstrap_mpi.so.3", "libmpi.so.40")
     assert idle(library(f"{folder}/libnvshmem_host.so.3"), plugin) == {
-        plugin.path: "libnvshmem_host opens the one that its users choose"
+        plugin.path: "libnvshmem_host opens the plugin that its users choose"
     }
 
 

@@ -185,7 +185,7 @@ def test_a_trie_outside_of_the_file_is_malformed() -> None:
 def test_a_name_outside_of_its_command_is_malformed() -> None:
     content = read_macho_sample("plain.dylib")
     place = place_of(content, LC_LOAD_DYLIB)
-    for start, reason in ((0, "begins within its fields"), (4000, "does not lie in it")):
+    for start, reason in ((0, "begins within its fields"), (4000, "lies outside of it")):
         assert reason in _malformed(patched(content, place + 8, "I", start))
 
 

@@ -130,7 +130,7 @@ def test_an_object_that_forbids_dlopen() -> None:
 )
 def test_arguments_that_are_passed_in_another_way(machine: str, flags: int, reason: str) -> None:
     (sentence,) = _refusals(build_elf(machine=machine, flags=flags))
-    assert sentence.startswith("has e_flags 0x1, and the loader takes only ")
+    assert sentence.startswith("has e_flags 0x1, but the loader takes only ")
     assert reason in sentence
 
 

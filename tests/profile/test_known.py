@@ -214,7 +214,7 @@ def test_a_list_says_when_it_was_issued_and_how_long_it_is_valid() -> None:
         (b"valid_until = 10:00:00", "valid_until: datetime.time(10, 0) is not a date"),
         (
             b"issued = 2026-11-20\nvalid_until = 2026-11-19",
-            "valid_until: 2026-11-19 is before it was issued, 2026-11-20",
+            "valid_until: 2026-11-19 is before the issue date, 2026-11-20",
         ),
         (ENTRY + b"cells = 'variants=cu*'", "known_problems[0]: cells: unknown axis 'variants'"),
         (ENTRY + b"cells = ''", "known_problems[0]: cells: no AXIS=GLOB"),

@@ -213,16 +213,16 @@ def _judge_header(header: ElfHeader) -> Iterator[str]:
     """Yield faults of the ELF header that glibc's loader refuses."""
     os_abi, abi_version = header.identification[7:9]
     if os_abi not in _OS_ABIS and not (header.machine == _EM_ARM and os_abi in _ARM_OS_ABIS):
-        yield f"has EI_OSABI {os_abi}, and Linux takes 0 (System V) or 3 (GNU)"
+        yield f"has EI_OSABI {os_abi}, but Linux takes only 0 (System V) or 3 (GNU)"
     elif abi_version > (_NEWEST_ABI_VERSION if os_abi == _OS_ABI_GNU else 0):
         yield f"has EI_ABIVERSION {abi_version}, which no loader takes with EI_OSABI {os_abi}"
     if any(header.identification[9:]):
         yield "has an e_ident whose padding is not zero: glibc's loader refuses it"
     if header.version != 1:
-        yield f"has e_version {header.version:#x}, and glibc's loader takes only 1"
+        yield f"has e_version {header.version:#x}, but glibc's loader takes only 1"
     mask, allowed, meaning = _FLAGS.get((header.machine, header.byte_order), (0, (0,), ""))
     if header.flags & mask not in allowed:
-        yield f"has e_flags {header.flags:#x}, and the loader takes only {meaning}"
+        yield f"has e_flags {header.flags:#x}, but the loader takes only {meaning}"
 
 
 def _judge_segments(

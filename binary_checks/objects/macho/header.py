@@ -280,7 +280,7 @@ class Command(NamedTuple):
         end = self.contents.find(b"\0", start)
         if start < 8 or end < 0:
             raise MalformedError(
-                f"the name of load command {self.type:#x} does not lie in it", self.offset
+                f"the name of load command {self.type:#x} lies outside of it", self.offset
             )
         return decode(self.contents[start:end])
 
@@ -409,7 +409,8 @@ def _read_sections(header: MachHeader, command: Command, count: int) -> Iterator
     start = _HEAD + segment.size
     if start + count * section.size != len(command.contents):
         room = f"{len(command.contents):#x} bytes"
-        raise MalformedError(f"a segment of {count} sections takes {room}", command.offset)
+        reason = f"a segment of {count} sections has a load command of {room}"
+        raise MalformedError(reason, command.offset)
     for fields in section.iter_unpack(command.contents[start:]):
         names, address, size, offset, _, relocations, count, flags = fields[:8]
         yield MachSection(
