@@ -46,7 +46,7 @@ class Broke(Exception):
     """A failure that a channel, or a package from a channel, has caused."""
 
 
-class GivenPackages:
+class GivenChannel:
     """The given packages, with the methods that py-rattler calls on a channel."""
 
     def __init__(self, records: Iterable[Any]) -> None:
@@ -237,7 +237,7 @@ async def solve(
     gateway = rattler.Gateway(cache_dir=Path(request["cache"], "repodata"), client=make_client())
     try:
         found: list[Any] = await rattler.solve(
-            [GivenPackages([own, *others]), *open_channels(request)],
+            [GivenChannel([own, *others]), *open_channels(request)],
             ["%s ==%s %s" % (own.name.source, own.version, own.build), *more],
             gateway=gateway,
             platforms=[request["platform"], "noarch"],
