@@ -6,6 +6,7 @@ that was installed, whichever is first on the path.
 """
 
 import contextlib
+import gc
 import os
 
 os.environ.pop("GITHUB_ACTIONS", None)  # else packages of tests would annotate our own commits
@@ -22,3 +23,13 @@ with contextlib.suppress(ImportError):  # the Windows Python of `nox -s wine` ha
     settings.load_profile("same")
 
 pytest_plugins = ["binary_checks.plugin", "pytester"]
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector the collected tests, which live until the end."""
+    gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    """Let go of them, or extension modules complain about leaks as the process ends."""
+    gc.unfreeze()

@@ -131,6 +131,7 @@ def test_a_process_starts_nothing_and_writes_nothing(place: Place, call: list[st
     assert find_strange_code(seen.events) == []
 
 
+@pytest.mark.slow
 def test_with_xdist_it_starts_workers_alone(place: Place) -> None:
     wheels = [hostile(place.here), healthy(place.here / "more")]
     seen = watch(place, "--binary-static", "-n", "2", "--dist", "load", *wheels)

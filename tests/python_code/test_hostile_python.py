@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from binary_checks.python_code import dll_directories
 from binary_checks.python_code.dll_directories import DllLoading, SourceFile, find_loading
+from fixtures.slow import slow
 
 MB = 1 << 20
 HERE = "demo/__init__.py"
@@ -97,22 +98,24 @@ def test_an_expression_that_is_not_worth_it_is_left_alone(argument: str) -> None
     [
         [f"a{n + 1} = a{n} + a{n}" for n in range(1000)],
         [f"a{n + 1} = f'{{a{n}}}{{a{n}}}'" for n in range(1000)],
-        [f"a{n + 1} = [a{n}, a{n}]" for n in range(1000)],
-        [f"a{n + 1} = os.path.join(a{n}, a{n})" for n in range(1000)],
-        ["a = [a, a]" for _ in range(1000)] + ["if a == a: str(a)"],
-        ["a.append(a)" for _ in range(1000)],
-        ["a = a.join([a] * 9)" for _ in range(1000)],
-        ["if a: a = 'x'" for _ in range(900)] + ["os.add_dll_directory(a)"] * 900,
         ["while a:"] + [" a = os.path.join(a, a)"] * 1000,
         [f"def f{n}(): return f{n + 1}() + f{n + 1}()" for n in range(1000)],
         ["def f(a): return f(a) + f(a)"] + ["f(f(a))"] * 2000 + ["a = f('x')"],
-        ["def f(a):"] + [" os.add_dll_directory(a)"] * 2000 + ["f('x')"] * 2000,
-        [f"def f({','.join(f'b{n}' for n in range(2000))}): b1"] + ["f()"] * 2000,
-        ["if x: 0"] + ["elif x: 0"] * 9_000,
-        [" " * depth + "if x:" for depth in range(99)] + [" " * 99 + "a = 'x'"],
-        ["import glob", "h = __path__[0]"] + [f"glob.glob(h + '/{'*a' * 99}')"] * 100,
-        [f"import {'m' * 9_000} as m"] + ["a = m.__file__"] * 1000,
-        [f"from {'m' * 9_000} import {','.join(f'b{n}' for n in range(2000))}"],
+        *slow(
+            [f"a{n + 1} = [a{n}, a{n}]" for n in range(1000)],
+            [f"a{n + 1} = os.path.join(a{n}, a{n})" for n in range(1000)],
+            ["a = [a, a]" for _ in range(1000)] + ["if a == a: str(a)"],
+            ["a.append(a)" for _ in range(1000)],
+            ["a = a.join([a] * 9)" for _ in range(1000)],
+            ["if a: a = 'x'" for _ in range(900)] + ["os.add_dll_directory(a)"] * 900,
+            ["def f(a):"] + [" os.add_dll_directory(a)"] * 2000 + ["f('x')"] * 2000,
+            [f"def f({','.join(f'b{n}' for n in range(2000))}): b1"] + ["f()"] * 2000,
+            ["if x: 0"] + ["elif x: 0"] * 9_000,
+            [" " * depth + "if x:" for depth in range(99)] + [" " * 99 + "a = 'x'"],
+            ["import glob", "h = __path__[0]"] + [f"glob.glob(h + '/{'*a' * 99}')"] * 100,
+            [f"import {'m' * 9_000} as m"] + ["a = m.__file__"] * 1000,
+            [f"from {'m' * 9_000} import {','.join(f'b{n}' for n in range(2000))}"],
+        ),
     ],
     ids=lambda lines: lines[-1][:24],
 )

@@ -44,6 +44,7 @@ def push(url: str, *words: str | Path) -> Sequence[str | Path]:
     return ("push", *words, "--store", url, "--channel", "test", "--commit", COMMIT)
 
 
+@pytest.mark.usefixtures("inspecting_process")
 def test_it_is_pushed_found_and_pulled(tmp_path: Path) -> None:
     url = str(tmp_path / "store")
     wheel = make_wheel(tmp_path)

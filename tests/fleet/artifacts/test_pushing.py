@@ -62,6 +62,7 @@ def make_wheel(folder: Path, **said: Any) -> Path:
     return build_wheel(folder, tags=TAGS, **{"members": {**members, **licensed}, **said})
 
 
+@pytest.mark.usefixtures("inspecting_process")
 def test_a_wheel_is_kept_with_metadata_facts_and_what_it_is(kept: Store, tmp_path: Path) -> None:
     metadata = (
         "Metadata-Version: 2.4\nName: Demo\nVersion: 1.0\nLicense-Expression: MIT\n"
@@ -194,6 +195,7 @@ def test_what_is_no_package_is_one_line(
     assert list(kept.names("packages/")) == []
 
 
+@pytest.mark.usefixtures("inspecting_process")
 def test_a_file_that_takes_too_long_to_read_is_left(kept: Store, tmp_path: Path) -> None:
     with pytest.raises(BinaryChecksError, match=r"reading it takes longer than 0\.001 s"):
         push(kept, make_wheel(tmp_path), timeout=0.001)

@@ -243,6 +243,7 @@ def test_a_scheduler_that_goes_ends_the_night_in_order_and_another_run_ends_it_w
     )
 
 
+@pytest.mark.slow
 def test_a_stage_whose_workers_have_gone_is_waited_for_and_then_given_up() -> None:
     """A client is asked for no more than these."""
 

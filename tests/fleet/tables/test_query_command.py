@@ -3,14 +3,17 @@ from __future__ import annotations
 import csv
 import io
 import json
+import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytest.importorskip("duckdb", reason="the extra fleet is not installed")
 
-from binary_checks.command import main
+from binary_checks.command import main, query_process
 from binary_checks.fleet.store import closed_name, open_store, result_name, table_name
 from binary_checks.fleet.stored_nights import read_attempt, write_attempt
 from binary_checks.fleet.tables.rows import TABLES
@@ -40,6 +43,23 @@ def nights(tmp_path_factory: pytest.TempPathFactory) -> Nights:
         (made.folder / name).unlink()
     collect(open_store(str(made.folder)), made.tonight)
     return made
+
+
+@pytest.fixture(autouse=True)
+def answered_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answer in this process; test_query_limits.py starts the process that users have."""
+
+    def answer(asked: Mapping[str, Any]) -> int:
+        output = io.TextIOWrapper(io.BytesIO(), "utf-8", "backslashreplace", newline="")
+        try:
+            return query_process.guard_query(lambda: query_process._answer(asked, output))
+        finally:
+            output.seek(0)
+            sys.stdout.write(output.read())
+
+    monkeypatch.setattr(query_process, "_limit", lambda: None)
+    monkeypatch.setattr(query_process, "READY", b"")
+    monkeypatch.setattr("binary_checks.command.query.answer_in_process", answer)
 
 
 def query(*arguments: str, nights: Nights | None = None) -> int:
@@ -210,18 +230,6 @@ def test_what_json_cannot_say_is_a_text(nights: Nights, capsys: pytest.CaptureFi
     assert query(sql, "--json", nights=nights) == 0
     (row,) = json.loads(capsys.readouterr().out)["rows"]
     assert row == {"a": "inf", "b": "1.5", "c": None, "d": {"d": "e"}}
-
-
-def test_a_python_without_duckdb_says_what_to_install(
-    nights: Nights,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "duckdb.py").write_text("raise ImportError")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    assert query("grid", nights=nights) == 6
-    assert "pip install 'binary-checks[fleet]'" in capsys.readouterr().err
 
 
 def test_the_name_of_a_column_is_no_formula(

@@ -138,3 +138,15 @@ def test_an_answer_that_cannot_be_printed_is_one_line(nights: Nights) -> None:
     assert ended.returncode == 6
     assert ended.stderr.startswith("binary-checks: standard output or a temporary file cannot be")
     assert ended.stderr.count("\n") == 1
+
+
+def test_a_python_without_duckdb_says_what_to_install(
+    nights: Nights,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "duckdb.py").write_text("raise ImportError")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert main(["query", "grid", "--store", str(nights.folder)]) == 6
+    assert "pip install 'binary-checks[fleet]'" in capsys.readouterr().err
