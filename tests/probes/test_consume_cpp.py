@@ -30,6 +30,7 @@ from binary_checks.model import (
     Ending,
     Note,
     NotInspected,
+    Problem,
     Stage,
     TranslationUnit,
 )
@@ -38,6 +39,7 @@ from binary_checks.places.unpacked import UnpackedPlace, find_programs
 from binary_checks.probes.consume_cpp.reader import build_consumers
 from binary_checks.probes.consume_cpp.tools import find_candidates
 from fixtures.consumer_archive import PKG_CONFIG, Change, make_archive
+from fixtures.values import say
 
 pytestmark = pytest.mark.slow
 
@@ -287,7 +289,7 @@ file(WRITE {outside} "x")
 def test_a_package_that_never_ends_is_stopped(tmp_path: Path) -> None:
     archive = make_archive(tmp_path, "shared-with-deps", change=append(LOOP))
     found = judge(build(archive, timeout=4), archive)
-    assert found["configuration"][1:] == [
+    assert say(found["configuration"][1:]) == [
         "example Demo is not configured: it does not end within 4 s"
     ]
     assert "find_package(Demo) hung for 4 s before" in found["configuration"][0].sentence
@@ -325,7 +327,7 @@ def test_a_program_that_misbehaves_is_one_problem(
     unit = TranslationUnit(source=Code(source))
     report = build(archive, ConsumerRequest(units={"odd": unit}), timeout=6)
     found = judge_but_abi(report, archive)[check]
-    said = [each for each in found if isinstance(each, str)]
+    said = [each.sentence for each in found if isinstance(each, Problem)]
     assert 1 <= len(said) <= 2
     assert all(each.startswith("odd") for each in said)
 

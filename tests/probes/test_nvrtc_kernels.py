@@ -292,7 +292,7 @@ class TestALibraryThatWasBuilt:
 
     def test_is_not_loaded(self, environment: FilledPlace) -> None:
         found = ask(environment, "")
-        assert (found.library, found.lying) == ("", ("fake/lib/libnvrtc.so.13",))
+        assert (found.library, found.unloaded) == ("", ("fake/lib/libnvrtc.so.13",))
         found = ask(environment, "absent")
         assert found.refusal == (
             "OSError: libnvrtc.so.13: cannot open shared object file (fake/__init__.py:10)"
