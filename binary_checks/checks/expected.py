@@ -188,7 +188,7 @@ def _find(path: str, expected: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]
 
 
 def format_search_path(library: ElfFile | MachOFile) -> str:
-    """Return kind and entries as a profile spells them; DT_RUNPATH overrides DT_RPATH."""
+    """Return the search path with its kind, as profiles spell it; DT_RUNPATH overrides DT_RPATH."""
     if isinstance(library, MachOFile):
         return f"LC_RPATH {':'.join(library.rpaths)}" if library.rpaths else ""
     if library.runpath:

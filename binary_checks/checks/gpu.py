@@ -315,7 +315,7 @@ def gpu_libraries_disagree(
     newer: bool = True,
     expected: Mapping[str, str] = {},
 ) -> Iterator[Finding]:
-    """An NVIDIA library in the process is not the version built with, installed or pinned.
+    """A loaded NVIDIA library has another version than was built with, installed or pinned.
 
     The first three numbers of a version are compared. A library is pinned if the package requires
     an exact version itself, or an installed distribution such as ``cuda-toolkit`` requires it for

@@ -212,7 +212,7 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
 
 
 def _may_come_from_requirements(item: UnresolvedSymbol, linkage: Linkage) -> bool:
-    """Whether a required package may define the symbol for what the process loads later."""
+    """Whether a required package may define the symbol for objects that the process loads later."""
     known = item.elsewhere or item.provider or item.other_abi or linkage.find_dispensable(item.path)
     return linkage.loads_everywhere and bool(linkage.requirements) and not known
 

@@ -1,4 +1,4 @@
-"""Functions and variables that libraries export, and no longer export."""
+"""Functions and variables that libraries of the old build export, but not those of the new."""
 
 from __future__ import annotations
 

@@ -197,7 +197,7 @@ def _find_claims(path: str, shown: str, text: str, patterns: _Patterns) -> Itera
 
 @gathers(BinaryConfiguration)
 def find_configuration(package: Package, stated: StatedConfiguration) -> BinaryConfiguration:
-    """Find which of its project's many builds the package is, from all facts that state it."""
+    """Find the configuration of the package's build, from all facts that state it."""
     return configure(package, stated)
 
 

@@ -1,4 +1,4 @@
-"""CUDA: whether a package is related to it, needed drivers, answers and versions."""
+"""CUDA: relations of a package to it, needed drivers, and the package's answers and versions."""
 
 from __future__ import annotations
 

@@ -159,9 +159,9 @@ _ELSEWHERE = {
 
 
 def names_file(point: EntryPoint, package: Package) -> bool:
-    """Return whether an entry point names a data file: ``demo:napari.yaml``.
+    """Return whether an entry point names a data file.
 
-    This names the file ``demo/napari.yaml``.
+    ``demo:napari.yaml`` names the file ``demo/napari.yaml``.
     """
     path = f"{point.module.replace('.', '/')}/{point.attribute}"
     return not point.is_script and path in package.derive(_find_installed)

@@ -193,7 +193,7 @@ class FamilyOpener:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GivenFamilies:
-    """All such libraries in packages given next to the judged one."""
+    """All libraries that open others of their family, in packages given next to the judged one."""
 
     openers: tuple[FamilyOpener, ...] = ()
 

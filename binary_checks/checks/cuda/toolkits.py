@@ -347,7 +347,7 @@ def cuda_libraries_disagree(
     newer: bool = True,
     expected: Mapping[str, str] = {},
 ) -> Iterator[Finding]:
-    """An NVIDIA library is not the version built with, installed or pinned, with or without a GPU.
+    """An NVIDIA library has another version than was built with, installed or pinned.
 
     This is the check gpu-libraries-disagree for the libraries that an import loads without a GPU:
     they report their versions without a driver. The options are the same, and so is ``compiled`` in
@@ -754,7 +754,7 @@ class _Layout:
             )
 
     def _find_possible_provider(self, name: str, opener: FamilyOpener) -> str:
-        """Return what may provide a library and was not given; "" if nothing may.
+        """Return what was not given but may provide a library; "" if nothing may.
 
         A library of another family may come indirectly: nvidia-cublas requires nvidia-cuda-nvrtc.
         """
@@ -773,7 +773,7 @@ class _Layout:
         return min(users, default=""), self.linkage.show(each.label)
 
     def _may_count_on_users(self, each: FamilyOpener) -> bool:
-        """Whether a package other than the vendor's own ships it."""
+        """Whether a package that is not NVIDIA's ships the library; its users may have the others."""
         return not (each.label.startswith("wheel:") or self.package.name.startswith("nvidia"))
 
     def _format_problem(
