@@ -385,8 +385,9 @@ def root_is_purelib_is_wrong(package: WheelLike) -> Iterator[Finding]:
     Why: pip and uv take every value but ``true`` for false and install into platlib; if that is
     another folder than purelib (some Linux systems), a wheel for any platform ends up in the wrong
     one.
-    Fix: build the wheel with a build backend, which writes it. Level: it imports from either
-    directory; only systems with two separate directories are affected.
+    Fix: build the wheel with a build backend, which writes it.
+    Level: it imports from either directory; only systems with two separate directories are
+    affected.
     """
     stated = next((value for key, value in package.wheel if key.lower() == "root-is-purelib"), "")
     path = f"{package.dist_info}/WHEEL"

@@ -773,7 +773,7 @@ class _Layout:
         return min(users, default=""), self.linkage.show(each.label)
 
     def _may_count_on_users(self, each: FamilyOpener) -> bool:
-        """Whether a package that is not NVIDIA's ships the library; its users may have the others."""
+        """Whether a package that is not NVIDIA's ships it; users may have the other libraries."""
         return not (each.label.startswith("wheel:") or self.package.name.startswith("nvidia"))
 
     def _format_problem(
