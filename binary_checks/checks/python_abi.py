@@ -131,7 +131,7 @@ def _baseline(package: Package) -> tuple[int, int] | None:
 
 
 def _promises_abi3(path: str, package: Package) -> bool:
-    """Whether more than one Python loads it: in a cp312-cp312 wheel only CPython 3.12 does.
+    """Whether more than one Python loads the file; in a cp312-cp312 wheel only CPython 3.12 does.
 
     The files of a folder come from many packages: there the name of each file decides.
     """

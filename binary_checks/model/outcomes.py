@@ -121,7 +121,7 @@ GAPS: Final = BROKE | {Outcome.NOT_INSPECTED}
 
 
 class Fitness(str, Enum):
-    """A run's verdict on a package, in the order of its closing line."""
+    """A run's verdict on a package; its closing line counts the verdicts in this order."""
 
     FIT = "fit"
     UNFIT = "unfit"

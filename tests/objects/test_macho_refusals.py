@@ -64,7 +64,7 @@ def test_no_sample_is_refused(name: str) -> None:
         (4, 7, "is for CPU type 0x7 and has a header of 64 bits"),
         (4, 0x01000012, "has its numbers in the wrong byte order"),
         (16, struct.unpack_from("<I", WEAK, 16)[0] - 1, "load commands, which end at byte"),
-        (place_of(WEAK, LC_UUID), 0x80000099, "load command 0x80000099, which dyld must know"),
+        (place_of(WEAK, LC_UUID), 0x80000099, "load command 0x80000099, which dyld does not know"),
         (place_of(WEAK, LC_UUID), LC_FUNCTION_STARTS, "table of load command 0x26"),
         (segment(WEAK, b"__DATA") + 72 + 56, 0x2000, "has relocations of section"),
         (place_of(WEAK, LC_LOAD_DYLIB) + 8, 0x10, "the name of load command 0xc begins within"),

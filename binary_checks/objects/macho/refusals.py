@@ -193,7 +193,7 @@ def _judge_commands(header: MachHeader, commands: Commands) -> Iterator[str]:
         if size != (wanted := _SIZES.get(command.type, size)):
             yield f"has load command {command.type:#x} of {size} bytes, not {wanted}"
         if command.type & LC_REQ_DYLD and command.type not in REQUIRED:
-            yield f"has load command {command.type:#x}, which dyld must know, but does not"
+            yield f"has required load command {command.type:#x}, which dyld does not know"
         if command.type == LC_LOAD_DYLINKER and not 12 <= command.unpack("I")[0] < size:
             yield "names a dynamic linker outside its load command"
         if command.type in _ENCRYPTED and command.unpack("3I")[2]:
@@ -260,7 +260,7 @@ def _judge_sections(segment: Segment) -> Iterator[str]:
         if section.relocations:
             yield f"has relocations of section {section.name}, which only linkers follow"
         if section.segment != segment.name:
-            yield f"has section {section.name} of {section.segment} in {segment.name}"
+            yield f"has section {section.name} in {segment.name}, but it names {section.segment}"
     for one, other in pairwise(sorted(filter(_size_of, segment.sections), key=_address_of)):
         if one.address + one.size > other.address:
             yield f"has sections {one.name} and {other.name} that overlap in {segment.name}"
