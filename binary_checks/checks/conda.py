@@ -84,11 +84,11 @@ def overlinking(
     for (owner, needed), edges in _group(linkage).items():
         if owner in direct or is_allowed(needed, allowed):
             continue
-        there = owner in brought
-        level = Level.WARNING if there else Level.ERROR
+        required = owner in brought
+        level = Level.WARNING if required else Level.ERROR
         yield Problem(
             path=edges[0].path,
-            sentence=_accuse(edges, owner, there=there),
+            sentence=_accuse(edges, owner, required=required),
             facts=(owner, needed),
             level=level,
         )
@@ -127,7 +127,7 @@ def overlinking_in_prefix(
         if owner not in direct and not is_allowed(needed, allowed):
             yield Problem(
                 path=edges[0].path,
-                sentence=_accuse(edges, owner, there=True),
+                sentence=_accuse(edges, owner, required=True),
                 facts=(owner, needed),
             )
 
@@ -165,10 +165,10 @@ def _find_brought(package: CondaPackage, given: GivenPackages) -> frozenset[str]
     return frozenset(found)
 
 
-def _accuse(edges: list[Edge], owner: str, *, there: bool) -> str:
+def _accuse(edges: list[Edge], owner: str, *, required: bool) -> str:
     more = f" (as do {len(edges) - 1} more)" if len(edges) > 1 else ""
     sentence = f"needs {edges[0].needed}{more} of {owner}, which is not among the dependencies"
-    return f"{sentence}: another dependency requires it today" if there else sentence
+    return f"{sentence}: another dependency requires it today" if required else sentence
 
 
 @check(enabled=False, level=Level.WARNING)
@@ -477,11 +477,11 @@ def placeholder_without_room(package: CondaPackage) -> Iterator[Finding]:
     """
     found = {(each.path, each.prefix): each for each in package.build_paths}
     for row in _demand_rows(package):
-        there = found.get((row.path, row.placeholder))
-        if row.mode == "binary" and there is not None and there.cramped:
-            places = f"{there.cramped} of {there.count} occurrences of {_shorten(there.text)} do"
-            if there.count == 1:
-                places = f"the only occurrence of {_shorten(there.text)} does"
+        hit = found.get((row.path, row.placeholder))
+        if row.mode == "binary" and hit is not None and hit.cramped:
+            places = f"{hit.cramped} of {hit.count} occurrences of {_shorten(hit.text)} do"
+            if hit.count == 1:
+                places = f"the only occurrence of {_shorten(hit.text)} does"
             sentence = f"{places} not end in NUL: no prefix can be put there"
             yield Problem(path=row.path, sentence=sentence)
 

@@ -87,7 +87,7 @@ class Libraries:
                 library=library.name, reason=f"no answer within {seconds} s", late=True
             )
         if not line.endswith(b"\n"):
-            return LibraryAnswer(library=library.name, reason=self._say_how_it_ended(line))
+            return LibraryAnswer(library=library.name, reason=self._describe_end(line))
         return _read_answer(library, json.loads(line))
 
     def _exchange(self, request: Mapping[str, object], seconds: float) -> bytes | None:
@@ -121,11 +121,11 @@ class Libraries:
         self._reader.start()
         return process
 
-    def _say_how_it_ended(self, said: bytes) -> str:
+    def _describe_end(self, line: bytes) -> str:
         from binary_checks.places.processes import name_crash  # only needed after a crash
 
         process = self._process
-        if said or process is None:
+        if line or process is None:
             self.close()
             return f"its answer has more than {_LONGEST_ANSWER >> 20} MiB"
         status = process.wait(self.patience)
@@ -174,13 +174,13 @@ def _forward_lines(pipe: IO[bytes], lines: queue.Queue[bytes]) -> None:
             return
 
 
-def _read_answer(library: Library, said: Mapping[str, Any]) -> LibraryAnswer:
-    if "absent" in said:
-        return LibraryAnswer(library=library.name, reason=said["absent"], absent=True)
-    name = f"{library.name} {said['version']}"
-    if "error" in said:
-        return LibraryAnswer(library=name, reason=said["error"])
-    return LibraryAnswer(library=name, reading=said["reading"])
+def _read_answer(library: Library, answer: Mapping[str, Any]) -> LibraryAnswer:
+    if "absent" in answer:
+        return LibraryAnswer(library=library.name, reason=answer["absent"], absent=True)
+    name = f"{library.name} {answer['version']}"
+    if "error" in answer:
+        return LibraryAnswer(library=name, reason=answer["error"])
+    return LibraryAnswer(library=name, reading=answer["reading"])
 
 
 # The process with the libraries: one request per line in, one answer per line out.

@@ -90,13 +90,13 @@ class _Inquiry:
                 self._absent[library.distribution] = given_up
             return False
         self._answering.add(answer.library)
-        for said in self._compare(items, library, answer):
-            if isinstance(said, NoOpinion):
-                self._missing.append(said)
+        for result in self._compare(items, library, answer):
+            if isinstance(result, NoOpinion):
+                self._missing.append(result)
                 continue
             self._compared += 1
-            if isinstance(said, Disagreement):
-                self._disagreements.append(said)
+            if isinstance(result, Disagreement):
+                self._disagreements.append(result)
         return True
 
     def _compare(

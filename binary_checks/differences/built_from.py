@@ -29,11 +29,11 @@ def bundled_libraries(old: Build, new: Build) -> Iterator[Change]:
     Libraries whose own texts state their version are compared by `linked-versions`.
     """
     before, after = _find_grafted(old.package), _find_grafted(new.package)
-    told = _versions_of(old).keys() & _versions_of(new).keys()
+    versioned = _versions_of(old).keys() & _versions_of(new).keys()
     replaced = {loose_name(name): name for name in sorted(before - after)}
     for name in sorted(after - before):
         former = replaced.pop(loose_name(name), "")
-        if former and library_of_file(name) in told:
+        if former and library_of_file(name) in versioned:
             continue
         yield Change(
             severity=Severity.CHANGE,
@@ -128,9 +128,9 @@ def cxx_abi(old: ElfFile | StaticArchive, new: ElfFile | StaticArchive) -> Itera
     """
     was, now = _find_abi(old), _find_abi(new)
     if was and now and was != now:
-        said = f"libstdc++'s {now} std::string, previously the {was} one"
+        strings = f"libstdc++'s {now} std::string, previously the {was} one"
         severity = Severity.INFO if _has_init_function(old) else Severity.BREAK
-        yield Change(severity=severity, sentence=f"uses {said}", together=f"use {said}")
+        yield Change(severity=severity, sentence=f"uses {strings}", together=f"use {strings}")
 
 
 def _has_init_function(item: ElfFile | StaticArchive) -> bool:

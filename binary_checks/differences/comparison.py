@@ -167,18 +167,18 @@ def _fold(changes: Iterable[tuple[str, Change, str]]) -> list[DifferenceLine]:
     """Return one line for all changes that say the same, the most severe first."""
     groups: dict[tuple[Severity, str, str, str, str], list[Change]] = {}
     for name, change, reason in changes:
-        said = change.together or change.sentence
-        key = (change.severity, name, said, change.noun, reason)
+        sentence = change.together or change.sentence
+        key = (change.severity, name, sentence, change.noun, reason)
         groups.setdefault(key, []).append(change)
     order = list(Severity)
     lines = [
-        _write_line(name, said, reason, found)
-        for (_, name, said, _, reason), found in groups.items()
+        _write_line(name, sentence, reason, found)
+        for (_, name, sentence, _, reason), found in groups.items()
     ]
     return sorted(lines, key=lambda line: (order.index(line.severity), line.difference, line.text))
 
 
-def _write_line(name: str, said: str, reason: str, found: list[Change]) -> DifferenceLine:
+def _write_line(name: str, sentence: str, reason: str, found: list[Change]) -> DifferenceLine:
     found = sorted(found, key=lambda change: (change.subject, change.detail))
     first = found[0]
     details = tuple(change.detail for change in found)
@@ -187,7 +187,7 @@ def _write_line(name: str, said: str, reason: str, found: list[Change]) -> Diffe
     else:
         alike = f": {first.detail}" if first.detail and len({*details}) == 1 else ""
         shown = [c.subject if alike else f"{c.subject} {c.detail}".strip() for c in found]
-        text = f"{len(found):,} {first.noun}: {said}{alike} ({_name_some(shown)})"
+        text = f"{len(found):,} {first.noun}: {sentence}{alike} ({_name_some(shown)})"
     return DifferenceLine(
         difference=name,
         severity=first.severity,

@@ -176,10 +176,10 @@ def _format_constraint_change(was: str | None, now: str | None) -> str:
     """Return what changed about a constraint on a package; "" allows any version of it."""
     if now is None:
         return f"is no longer constrained, previously to {was!r}" if was else "is no longer named"
-    said = f"is constrained to {now!r}" if now else "is constrained to no version"
+    text = f"is constrained to {now!r}" if now else "is constrained to no version"
     if was is None:
-        return f"{said} now"
-    return f"{said}, previously to {was!r}" if was else f"{said}, previously to no version"
+        return f"{text} now"
+    return f"{text}, previously to {was!r}" if was else f"{text}, previously to no version"
 
 
 def _specs(texts: Iterable[str]) -> dict[str, str]:
@@ -197,12 +197,14 @@ def _compare(
     for name in sorted(before.keys() | after.keys()):
         was, now = before.get(name), after.get(name)
         if was is None:
-            said, together = f"is required now{_as(now)}", "are required now"
+            sentence, together = f"is required now{_as(now)}", "are required now"
         elif now is None:
             earlier = was and f", previously{_as(was)}"
-            said, together = f"is no longer required{earlier}", "are no longer required"
+            sentence, together = f"is no longer required{earlier}", "are no longer required"
         elif was != now:
-            said = f"is required{_as(now) or ' in any version'}, previously{_as(was) or ' in any'}"
+            sentence = (
+                f"is required{_as(now) or ' in any version'}, previously{_as(was) or ' in any'}"
+            )
             together = _OTHER
         else:
             continue
@@ -211,7 +213,7 @@ def _compare(
         yield Change(
             severity=severity,
             subject=f"{of}{name}",
-            sentence=said,
+            sentence=sentence,
             together=together,
             detail=detail,
             noun="requirements",

@@ -36,12 +36,12 @@ def elf_hardening(old: ElfFile, new: ElfFile) -> Iterator[Change]:
     if not (is_loaded(old) and is_loaded(new)):
         return
     if new.executable_stack and not old.executable_stack:
-        said = "for an executable stack now: glibc 2.41 and later refuse it"
-        yield Change(severity=Severity.BREAK, sentence=f"asks {said}", together=f"ask {said}")
+        phrase = "for an executable stack now: glibc 2.41 and later refuse it"
+        yield Change(severity=Severity.BREAK, sentence=f"asks {phrase}", together=f"ask {phrase}")
     largest = _LARGE_PAGES.get(new.architecture, 0)
     if 0 < new.alignment < largest <= old.alignment:
-        said = f"segments aligned to {new.alignment:#x}, previously {old.alignment:#x}"
-        rest = f"{said}: kernels with larger pages refuse it"
+        phrase = f"segments aligned to {new.alignment:#x}, previously {old.alignment:#x}"
+        rest = f"{phrase}: kernels with larger pages refuse it"
         yield Change(severity=Severity.BREAK, sentence=f"has {rest}", together=f"have {rest}")
     yield from _compare(_protections(old), _protections(new), _PROTECTIONS)
 
@@ -88,11 +88,11 @@ def code_signatures(old: MachOFile, new: MachOFile) -> Iterator[Change]:
             together="lost their code signatures",
         )
     elif new.signed and not old.signed:
-        said = "a code signature now"
-        yield Change(severity=Severity.INFO, sentence=f"has {said}", together=f"have {said}")
+        phrase = "a code signature now"
+        yield Change(severity=Severity.INFO, sentence=f"has {phrase}", together=f"have {phrase}")
     if new.signature_faults and not old.signature_faults:
-        said = f"a code signature that does not fit: {new.signature_faults[0]}"
-        yield Change(severity=Severity.BREAK, sentence=f"has {said}", together=f"have {said}")
+        phrase = f"a code signature that does not fit: {new.signature_faults[0]}"
+        yield Change(severity=Severity.BREAK, sentence=f"has {phrase}", together=f"have {phrase}")
 
 
 @difference
@@ -105,8 +105,8 @@ def authenticode(old: PeFile, new: PeFile) -> Iterator[Change]:
             together="lost their Authenticode signatures",
         )
     elif new.signed and not old.signed:
-        said = "an Authenticode signature now"
-        yield Change(severity=Severity.INFO, sentence=f"has {said}", together=f"have {said}")
+        phrase = "an Authenticode signature now"
+        yield Change(severity=Severity.INFO, sentence=f"has {phrase}", together=f"have {phrase}")
     if old.signature_matches and new.signature_matches is False:
-        said = "an Authenticode signature that does not match its bytes"
-        yield Change(severity=Severity.BREAK, sentence=f"has {said}", together=f"have {said}")
+        phrase = "an Authenticode signature that does not match its bytes"
+        yield Change(severity=Severity.BREAK, sentence=f"has {phrase}", together=f"have {phrase}")

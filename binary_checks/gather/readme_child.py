@@ -41,8 +41,8 @@ def _limit() -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (_SECONDS, _SECONDS))
 
 
-def _list_faults(said: str) -> list[str]:
-    spelled = _WHERE.sub(r"line \1: \2: ", said)
+def _list_faults(messages: str) -> list[str]:
+    spelled = _WHERE.sub(r"line \1: \2: ", messages)
     return [line[:_LONGEST] for line in spelled.splitlines() if line.startswith("line ")][
         :_MOST_FAULTS
     ]

@@ -651,11 +651,11 @@ def compare_expected(
     by_name = {each.name: each for each in known}
     for name, version in sorted(expected.items()):
         each = by_name.get(name, LibraryVersions(name=name))
-        there, how = (each.loaded, "loaded") if each.loaded else (each.installed, "installed")
-        if not there:
+        present, how = (each.loaded, "loaded") if each.loaded else (each.installed, "installed")
+        if not present:
             yield NotInspected(sentence=f"{name}: it is neither loaded nor installed")
-        elif not f"{there}.".startswith(f"{version}."):
-            sentence = f"{name} {there} is {how}, but the profile expects {version}"
+        elif not f"{present}.".startswith(f"{version}."):
+            sentence = f"{name} {present} is {how}, but the profile expects {version}"
             yield Problem(sentence=sentence, facts=(name, "expected"))
 
 
@@ -686,9 +686,9 @@ def compare_installed(versions: LibraryVersions, pin: str, *, newer: bool) -> It
         yield Problem(sentence=sentence, facts=(name, "required"))
 
 
-def _serves(there: str, built: str, *, newer: bool) -> bool:
-    length = min(_length(there), _length(built))
-    one, other = _cut(there, length), _cut(built, length)
+def _serves(present: str, built: str, *, newer: bool) -> bool:
+    length = min(_length(present), _length(built))
+    one, other = _cut(present, length), _cut(built, length)
     return one == other or (newer and one[:1] == other[:1] and one > other)
 
 

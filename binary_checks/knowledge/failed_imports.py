@@ -178,7 +178,7 @@ def judge_loaded(
     ``read_source`` judges the source of an entry point. Its problem is used if it is more severe
     than the problem of loading, or if the entry point was not loaded.
     """
-    said: dict[tuple[str, str, str, bool], list[LoadedEntryPoint]] = {}
+    groups: dict[tuple[str, str, str, bool], list[LoadedEntryPoint]] = {}
     for each in loaded.points:
         point = each.point
         if not each.callable and point.is_script:
@@ -186,9 +186,9 @@ def judge_loaded(
             yield Problem(path=path, sentence=sentence, facts=(point.group, point.name))
         elif each.step.outcome is not Ending.OK and not names_file(point, package):
             alike = (each.step.name, describe_end(each.step), point.group, bool(point.extras))
-            said.setdefault(alike, []).append(each)
+            groups.setdefault(alike, []).append(each)
     failure = _Failure(package, path, loaded)
-    for group in said.values():
+    for group in groups.values():
         rated = failure.judge(group)
         sources = {each.point: read_source(each.point) for each in group}
         graver = {p: f for p, f in sources.items() if f is not None and _outweighs(f, rated)}

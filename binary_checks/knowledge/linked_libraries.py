@@ -403,7 +403,7 @@ def _find_static(item: ObjectFile, own: Mapping[str, str]) -> Iterator[_Found]:
         for other in DEPENDENCIES[name].instead_of:
             found.pop(other, None)
     doubtful = _find_doubtful(item, {*needed, *found, own.get(item.path, "")})
-    yield from (_Found(name, Linking.UNKNOWN, item.path, said) for name, said in doubtful)
+    yield from (_Found(name, Linking.UNKNOWN, item.path, trace) for name, trace in doubtful)
     for name, evidence in found.items():
         version, text = find_version(name, item.texts)
         shown = text or evidence

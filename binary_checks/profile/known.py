@@ -267,17 +267,17 @@ def find_expired(
                 else (f"{len(left):,} problems that it accepted remain")
             )
             level = min((each.level for each in left), key=list(Level).index)
-            said = (
+            text = (
                 f"expired on {waiver.expires}, but {left_over}; fix the problem, or renew the entry"
             )
-            yield _follow_up(waiver, said, level)
+            yield _follow_up(waiver, text, level)
 
 
-def _follow_up(waiver: KnownProblem, said: str, level: Level = Level.ERROR) -> Problem:
+def _follow_up(waiver: KnownProblem, text: str, level: Level = Level.ERROR) -> Problem:
     where = f" ({waiver.listed})" if waiver.listed else ""
     narrowed = f" for {waiver.path}" if waiver.path not in ("", "*") else ""
     return Problem(
-        sentence=f"known problem {waiver.reason!r}{narrowed} {said}{where}",
+        sentence=f"known problem {waiver.reason!r}{narrowed} {text}{where}",
         facts=(waiver.listed or waiver.reason,),
         cause=f"{FOLLOW_UP}{waiver.listed or waiver}",
         level=level,

@@ -555,10 +555,10 @@ def opened_library_missing(
     for item in openers:
         nonexistent = []
         for names in _find_missing_names(item, provided):
-            there = provided.find(names[0])
-            if there:
+            existing = provided.find(names[0])
+            if existing:
                 yield Problem(
-                    path=item.path, sentence=_format_other_name(names, there), facts=(names[0],)
+                    path=item.path, sentence=_format_other_name(names, existing), facts=(names[0],)
                 )
             else:
                 nonexistent += names
@@ -571,10 +571,10 @@ def opened_library_missing(
         yield Note(path=paths[0], sentence=_format_nowhere(spelled, len(paths) - 1, linkage))
 
 
-def _format_other_name(names: Collection[str], there: Collection[str]) -> str:
+def _format_other_name(names: Collection[str], existing: Collection[str]) -> str:
     return (
         f"has {name_first(names, _MOST)} among its strings, to open at run time, but the library "
-        f"exists only as {name_first(there, _MOST)}: opening it by that name fails"
+        f"exists only as {name_first(existing, _MOST)}: opening it by that name fails"
     )
 
 
@@ -611,12 +611,12 @@ class _Provided:
 
     def has(self, name: str) -> bool:
         """Whether a library exists under that name, or no package would ship it."""
-        there, name = self.find(name), self.spell(name)
+        existing, name = self.find(name), self.spell(name)
         if any(fnmatchcase(name, pattern) for pattern in self.optional):
             return True
         if self.on_windows:
-            return bool(there) or _is_of_windows(name)
-        return name in there or name.startswith("libpython")
+            return bool(existing) or _is_of_windows(name)
+        return name in existing or name.startswith("libpython")
 
 
 def _is_of_windows(name: str) -> bool:
