@@ -206,7 +206,7 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
         total = sum(number for _, number in linkage.unknown_exports)
         names = name_first([name for name, _ in linkage.unknown_exports], 3)
         yield Note(
-            sentence=f"{total} symbols of system libraries of unknown exports were assumed "
+            sentence=f"{total} symbols of system libraries whose exports are unknown were assumed "
             f"to exist ({names})"
         )
 

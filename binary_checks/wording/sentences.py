@@ -391,7 +391,7 @@ def format_symbols_of_requirements(items: list[UnresolvedSymbol], linkage: Linka
     whose = name_first(linkage.requirements)
     return (
         f"has {count_undefined(len(items))} ({names}): the package's own code says RTLD_GLOBAL, "
-        f"with which {whose} may define them; give that with --binary-with"
+        f"with which {whose} may define them; give that wheel with --binary-with"
     )
 
 

@@ -256,7 +256,7 @@ def test_a_library_is_held_against_the_cuda_in_its_own_name() -> None:
     wrong = library("demo/libdemo_cuda118.so", "libcudart.so.12")
     right = library("demo/libdemo_cuda126.so", "libcudart.so.12")
     assert told(judge(wrong, right)) == [
-        "demo/libdemo_cuda118.so: is for CUDA 11.8 by its own name, and needs libcudart.so.12, of "
+        "demo/libdemo_cuda118.so: is for CUDA 11.8 by its own name, but needs libcudart.so.12, of "
         "CUDA 12: users who choose it by its name cannot load it"
     ]
 

@@ -217,6 +217,6 @@ def test_what_was_taken_for_granted_is_noted() -> None:
     imports = Symbols([Symbol(name=name, library="KERNEL32.dll") for name in ("Sleep", "Beep")])
     (finding,) = judge(undefined_symbol, win("KERNEL32.dll", imports=imports))
     assert finding == Note(
-        sentence="2 symbols of system libraries of unknown exports were assumed to exist "
+        sentence="2 symbols of system libraries whose exports are unknown were assumed to exist "
         "(KERNEL32.dll)"
     )

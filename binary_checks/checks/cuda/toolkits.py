@@ -224,7 +224,7 @@ def _hold_against_its_name(named: ToolkitClaim, needed: Iterable[str]) -> Iterat
     for major, names in others.items():
         yield Problem(
             path=named.path,
-            sentence=f"is for {named.statement} by {named.evidence}, and needs "
+            sentence=f"is for {named.statement} by {named.evidence}, but needs "
             f"{name_first(names, 2)}, of {named.platform.value} {major}: users who choose "
             "it by its name cannot load it",
             facts=(names[0],),
