@@ -267,7 +267,7 @@ def _make_promote_parser() -> argparse.ArgumentParser:
     add(
         "--cells",
         metavar="FILE",
-        help="the matrix: files of cells with a GPU stage need its verdict",
+        help="the matrix, which states the cells with a GPU stage: their files need its verdict",
     )
     parser.add_where("files")
     add("--all-or-nothing", action="store_true", help="promote nothing if anything is refused")
@@ -563,8 +563,8 @@ def _make_verify_parser() -> argparse.ArgumentParser:
     add(
         "--cells",
         metavar="FILE",
-        help="the matrix: files of cells with a GPU stage need its verdict, even if their "
-        "records lack the stage",
+        help="the matrix, which states the cells with a GPU stage: their files need its verdict, "
+        "even if the records of the files do not name the stage",
     )
     return parser
 

@@ -276,9 +276,9 @@ def demand_foreign(options: argparse.Namespace) -> None:
 
 
 def read_foreign(options: argparse.Namespace) -> tuple[str, Matrix]:
-    """Return the text of a cells.toml with these cells, and its matrix. Raises ProfileError.
+    """Return the text of a cells.toml with the builds that ``--from`` names, and its matrix.
 
-    Builds that are left out are reported on standard error as well.
+    Builds that are left out are also reported on standard error. Raises ProfileError.
     """
     named = options.foreign
     form, _, file = named.partition(":")

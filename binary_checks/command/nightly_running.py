@@ -422,8 +422,8 @@ def _make_collect_parser() -> argparse.ArgumentParser:
         type=Path,
         action="append",
         default=[],
-        help="a store in a folder, or a folder of stores, as jobs of a CI system leave them; its "
-        "results for the night planned in --store are merged (repeatable)",
+        help="a store in a folder, or a folder of stores, as written by jobs of a CI system: merge "
+        "their results for the night that is planned in --store (repeatable)",
     )
     add("--offline", action="store_true", help="do not ask the indexes for newer files")
     add("--close", action="store_true", help="count cells without a result as lost")

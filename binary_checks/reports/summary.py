@@ -111,11 +111,11 @@ def _describe_pythons(package: Package) -> Iterator[str]:
         try:
             found = newest_stable_symbol(modules)
         except Unavailable as error:
-            yield f"lowest by the stable ABI: not known: {error}"
+            yield f"oldest Python whose stable ABI suffices: not known: {error}"
             return
         if found is not None:
             (major, minor), symbol = found
-            yield f"lowest by the stable ABI: {major}.{minor} ({symbol})"
+            yield f"oldest Python whose stable ABI suffices: {major}.{minor} ({symbol})"
 
 
 def _describe_tags(package: Package, linkage: Linkage | None) -> Iterator[str]:

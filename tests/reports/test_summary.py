@@ -114,7 +114,7 @@ def test_it_says_for_which_pythons_it_is_and_for_which_it_could_be() -> None:
     assert under("Pythons", write_summary(package)) == [
         "CPython 3.11 and later (cp311-abi3)",
         "Requires-Python: >=3.11",
-        "lowest by the stable ABI: 3.10 (PyModule_AddType)",
+        "oldest Python whose stable ABI suffices: 3.10 (PyModule_AddType)",
     ]
 
 
