@@ -276,7 +276,7 @@ class _Failure:
         return shown or bool(_DISPLAY.search(each.step.detail))
 
     def _find_foreign_name(self, each: LoadedEntryPoint) -> str:
-        """Return the name in the standard library that another system may have, or ""."""
+        """Return a missing standard-library name that another system may have, or ""."""
         match = _OF_MODULE.search(each.step.detail)
         if match is None or each.imported or not self._for_any:
             return ""

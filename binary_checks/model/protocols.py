@@ -371,7 +371,7 @@ class Source(Protocol):
 
     @property
     def path(self) -> Path:
-        """The package's file; for a source without a file, its label in the current folder."""
+        """The package's file; for a source without a file, a path made of its label."""
 
     @property
     def label(self) -> str:

@@ -209,7 +209,7 @@ def macos_library_versions(name: str) -> tuple[Version, Version | None] | None:
 
 @functools.cache
 def macos_libraries_partly(version: Version) -> Mapping[str, str]:
-    """Map libraries that only some macOS from ``version`` on have to the names of these macOS.
+    """Return, by library, the macOS that have it, if from ``version`` on only some have it.
 
     Keys are all names known to dyld; values are like "macOS 13 and later", "macOS up to 12.2".
     """

@@ -203,7 +203,7 @@ def test_two_versions_of_one_platform_are_malformed() -> None:
         (16, ">I", (8,), "lies from byte 0x8"),
         (28, ">II", (0x01000007, 3), "two slices for x86_64"),
         (36, ">I", (0x1000,), "overlaps"),
-        (8, ">I", (7,), "the fat header says i686, the slice x86_64"),
+        (8, ">I", (7,), "the fat header says i686, but the slice says x86_64"),
         (40, ">I", (16,), "ends within the Mach-O header"),
     ],
 )

@@ -146,8 +146,8 @@ VERSIONED = build_elf(
     [
         (within(VERNEED, 0, "H"), 2, "has a Verneed record of revision 2"),
         (within(VERDEF, 0, "H"), 0, "has a Verdef record of revision 0"),
-        (within(VERNEED, 16, "I"), 1, "needs version GLIBC_2.14 under a wrong hash"),
-        (within(VERDEF, 28 + 8, "I"), 1, "defines version DEMO_1 under a wrong hash"),
+        (within(VERNEED, 16, "I"), 1, "needs version GLIBC_2.14 with a wrong hash"),
+        (within(VERDEF, 28 + 8, "I"), 1, "defines version DEMO_1 with a wrong hash"),
         (within(VERNEED, 4, "I"), 0, "needs versions of , which is not among its DT_NEEDED"),
         (within(VERSYM, 2, "H"), 2, "imports memcpy in a version that only it defines"),
         (tag(VERSYM), UNUSED, "has tables of versions but no DT_VERSYM"),

@@ -298,7 +298,7 @@ def _judge_revision(what: str, revision: int) -> Iterator[tuple[str, None]]:
 def _judge_hash(verb: str, version: str, hashed: int) -> Iterator[tuple[str, None]]:
     """Yield a fault if the hash is wrong, because a loader compares hashes before names."""
     if hashed != hash_sysv(version.encode("utf-8", "surrogateescape")):
-        yield f"{verb} version {version} under a wrong hash, by which no loader finds it", None
+        yield f"{verb} version {version} with a wrong hash, so that no loader finds it", None
 
 
 def _chain(

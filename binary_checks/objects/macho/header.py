@@ -189,7 +189,9 @@ def read_header(source: Slice) -> MachHeader:
         )
     found = architecture_of(header.cpu_type, header.cpu_subtype)
     if source.architecture and found != source.architecture:
-        raise MalformedError(f"the fat header says {source.architecture}, the slice {found}", 4)
+        raise MalformedError(
+            f"the fat header says {source.architecture}, but the slice says {found}", 4
+        )
     return header
 
 
