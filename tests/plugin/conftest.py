@@ -8,28 +8,30 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 from unittest import mock
 
 import pytest
 
+import binary_checks
 from binary_checks.command import main
-from binary_checks.declaring import find_checks
 from fixtures.build_elf import ElfSymbol, build_elf
 from fixtures.build_wheel import build_wheel
 from fixtures.package_index import PackageIndex, serve_only_index
 
-for name in (
-    *("plugin.collection", "plugin.command_mode", "plugin.reporting", "plugin.scheduling"),
-    *("command.report", "loaders.elf", "objects.elf.reader"),
-):
-    import_module(f"binary_checks.{name}")  # or pytester forgets it after each run
-find_checks()
+SCRIPTS = re.compile(r"__main__|\.scripts\.|\.steps\.|\.script$")
+"""Modules that only a process of their own runs."""
+for module in walk_packages(binary_checks.__path__, "binary_checks."):
+    if not SCRIPTS.search(module.name):
+        with suppress(ModuleNotFoundError):  # of an extra that is not installed
+            import_module(module.name)  # or pytester forgets it after each run, and caches do not
 
 Run = Callable[..., pytest.RunResult]
 IN_A_WORKER = pytest.param(("-n", "1"), marks=pytest.mark.slow, id="workers")
