@@ -43,14 +43,14 @@ _MOST_LOST = 50
 def missing_target_file(package: CppArchive) -> Iterator[Finding]:
     """A file for CMake names a library or a directory of the archive that is not there.
 
-    Checked are the location of an imported target and directories with headers, in a file of
-    targets or of configuration (by its name: ``*Targets*.cmake``, ``*Config.cmake``). Only values
+    The check reads files named ``*Targets*.cmake`` or ``*Config.cmake``. In them it compares the
+    locations of imported targets and their header directories with the archive. Only values
     outside of conditions count, and nothing is run: the family ``consumer`` asks CMake itself.
 
     Why: ``find_package`` stops with "The imported target … references the file … but this file does
     not exist", or the link fails.
     Fix: ship the file, or do not install the export that names it.
-    Level: only CMake knows whether ``find_package`` of the archive reaches the line.
+    Level: only CMake knows whether ``find_package`` executes the line that names the file.
     """
     _demand_files(package)
     yield from _find_unread_files(package)

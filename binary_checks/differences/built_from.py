@@ -134,7 +134,10 @@ def cxx_abi(old: ElfFile | StaticArchive, new: ElfFile | StaticArchive) -> Itera
 
 
 def _has_init_function(item: ElfFile | StaticArchive) -> bool:
-    """Whether Python imports the object; a module's name alone is not enough to exempt it."""
+    """Return whether the object exports a PyInit_ function, so that Python imports it.
+
+    The file name of a module is not enough: a changed std::string breaks users of any library.
+    """
     return any(name.startswith("PyInit_") for name in item.exports.names)
 
 

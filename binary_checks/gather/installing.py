@@ -1,4 +1,4 @@
-"""Installation of a package in the place where a run executes it, once for all facts."""
+"""Install a package in the place where a run executes it; all facts share the installation."""
 
 from __future__ import annotations
 

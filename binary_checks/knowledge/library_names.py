@@ -712,7 +712,7 @@ def is_of_family(name: str, opener: str) -> bool:
 
 
 def is_whole(row: OpenerRow, names: Collection[str]) -> bool:
-    """Return whether all libraries that every version needs are present."""
+    """Return whether the names include each library that all versions of the opener need."""
     present = {stem_of(name).removesuffix("64") for name in names}
     return bool(row.whole) and row.whole <= present
 

@@ -230,7 +230,7 @@ def _match(needed: str) -> str:
 
 
 def _find_frameworks(linkage: Linkage) -> dict[tuple[str, str], str]:
-    """Map (path, architecture) of each object that lacks a framework's library to the framework."""
+    """Return (path, architecture) -> framework for objects that lack a library of a framework."""
     found: dict[tuple[str, str], set[str]] = {}
     for edge in linkage.edges:
         if edge.resolved is None and (framework := _match(edge.needed)):

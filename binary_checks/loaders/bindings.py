@@ -119,7 +119,8 @@ _NONE: frozenset[str] = frozenset()
 def look_up_bindings(images: Iterable[Image[ObjectT]], loader: Loader[ObjectT]) -> Lookups:
     """Look up every strong import of the package's objects, in every process that loads them.
 
-    Symbols of system libraries without export data count as defined, and are counted.
+    If there is no export data for a system library, its symbols are taken as defined, and
+    ``unknown_exports`` has their number.
     """
     exports = Exports(loader)
     unresolved = Unresolved(loader.layout)

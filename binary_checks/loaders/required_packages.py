@@ -350,7 +350,7 @@ def separate_provided_symbols(
             continue
         space = "" if known else namespace_of(item.name)
         if space in required:
-            reason = f"{space} is required, and may define what is in its namespace"
+            reason = f"the required package {space} may define these symbols of its namespace"
             theirs.setdefault((item.path, reason), set()).add(item.name)
         elif not known and is_for_others(item.path, package) and _is_of_cxx(item.name, target):
             reason = f"{_CXX} defines them, and the file does not name it"

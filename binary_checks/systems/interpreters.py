@@ -123,12 +123,12 @@ def interpreter(
     system: str = "linux",
     architecture: str = "x86_64",
 ) -> Interpreter | None:
-    """Return a CPython with its exports; None without data, as for free-threaded builds.
+    """Return a CPython with its exports, or None if there is no data for it.
 
     Exports are the names of the C API (``Py*``, ``_Py*``), public and private, without
     ``PyInit_*``, because builds contain different modules. macOS uses the data of Linux. On Windows
-    ``libraries`` are the DLLs next to python.exe, which depend on the architecture; free-threaded
-    builds also have these DLLs, but with empty exports, because their exports are unknown.
+    ``libraries`` are the DLLs next to python.exe, which depend on the architecture. There is no
+    data for free-threaded builds, except on Windows, where the result has the DLLs but no exports.
     """
     if system == "windows":
         return _find_windows_interpreter(version, free_threaded, architecture)

@@ -213,7 +213,7 @@ def test_each_library_of_another_version_is_told(
         (("library",), "", "no NVIDIA driver on this host, though the host shows /dev/nvidia0"),
         (("refused",), "x.so: bad", "the NVIDIA driver's library cannot be loaded: x.so: bad"),
         (("stage",), "cuInit", "the NVIDIA driver ends the process: exit status 0 at its start"),
-        (("devices",), [], "1 GPU is there, but CUDA cannot use one"),
+        (("devices",), [], "1 GPU is present, but CUDA cannot use any"),
         (("devices", 0, "status"), 46, "device 0 (NVIDIA H200) is present but cannot be used"),
         (("cuda",), 7050, "the NVIDIA driver 580.95.05 serves CUDA 7.5, and the package runs CUDA"),
     ],

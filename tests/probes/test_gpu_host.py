@@ -217,7 +217,7 @@ def read(**answer: Any) -> str:
 def test_a_gpu_that_is_there_and_cannot_be_used_is_told_from_none() -> None:
     assert read(nodes=["/dev/nvidia0"]) == f"{ABSENT}, though the host shows /dev/nvidia0"
     assert read(library="libcuda.so.1", status=100, status_name="NO_DEVICE", present=8) == (
-        "8 GPUs are there, but CUDA cannot use one: cuInit gives NO_DEVICE (100)"
+        "8 GPUs are present, but CUDA cannot use any: cuInit gives NO_DEVICE (100)"
     )
     assert read(library="libcuda.so.1", status=34) == (
         "the NVIDIA driver does not start: cuInit gives error 34 (34)"

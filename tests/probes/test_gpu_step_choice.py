@@ -45,7 +45,7 @@ def test_a_step_is_left_out_by_its_name(listed: tuple[GpuStep, ...]) -> None:
 )
 def test_a_list_that_is_not_the_scripts_is_no_list(steps: list[object]) -> None:
     """A file of the package that starts with the interpreter may answer in its place."""
-    with pytest.raises(GatherError, match="cannot be listed: the answer is not the script's"):
+    with pytest.raises(GatherError, match="cannot be listed: the script's answer"):
         read_steps(ProbeAnswer(answer={"steps": steps}))
 
 

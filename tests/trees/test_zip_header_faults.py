@@ -66,7 +66,7 @@ def test_parts_of_several_files(tmp_path: Path) -> None:
     path = patched(build_wheel(tmp_path), CENTRAL, DISK, 2)
     assert "it lies in part 3 of an archive that spans several files" in faults(path)
     counted = build_wheel(tmp_path, name="other")
-    assert "its end counts 1 members in this file and 3 in all" in faults(
+    assert "states 1 members in this file and 3 in total" in faults(
         patched(counted, b"PK\5\6", 8, 1)
     )
 

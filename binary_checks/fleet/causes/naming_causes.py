@@ -69,12 +69,12 @@ def name_cause(
     *,
     reason: str = "",
 ) -> Cause:
-    """Return the cause, found in the result, by a rule in the log, or from how the process ended.
+    """Return the cause: from the result, from how the process ended, or from the log.
 
     ``log_tail`` is from `read_tail`, ``reason`` says why a result without a problem does not count.
-    A result counts only if the process ended by itself with the result's exit code. The log is
-    searched only if there is no such result: the log of a run with a result quotes lines of
-    packages.
+    A result counts only if the process ended by itself with the result's exit code. Rules are
+    applied to the log only if there is no such result, because the log of a run with a result also
+    quotes text from packages, which could match a rule.
     """
     causes = causes or shipped_causes()
     told = None

@@ -55,8 +55,8 @@ def _read_pin(name: str, row: Any, where: str) -> ActionPin:
         raise ProfileError(f"{where}: commit: not the 40 hexadecimal digits of a commit")
     if not TAG.fullmatch(said.get("tag", "")):
         raise ProfileError(
-            f"{where}: a pin needs its tag, which shows the version; "
-            f"`binary-checks ci pin {name}@TAG` prints both"
+            f"{where}: tag: not the tag of a version, such as v4.2.2; "
+            f"`binary-checks ci pin {name}@TAG` prints the commit and the tag"
         )
     return ActionPin(name=name, **said)
 

@@ -441,9 +441,9 @@ class MappedImage:
 def _join(loads: Iterable[tuple[int, int, int]]) -> Iterator[tuple[int, int, int]]:
     """Join each (address, size, offset) with the next if both are contiguous in memory and file.
 
-    The first segment that patchelf adds ends inside the string table that patchelf moved
-    (``semgrep-core`` of semgrep 1.185.0, which runs). A loader does not compare tables with
-    segments, only with memory.
+    patchelf moves the string table to segments that it adds, and the table may begin in one of
+    them and end in the next (``semgrep-core`` of semgrep 1.185.0, which runs). A loader does not
+    compare tables with segments, only with memory.
     """
     held: tuple[int, int, int] | None = None
     for load in loads:

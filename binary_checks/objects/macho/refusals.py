@@ -234,7 +234,8 @@ def _judge_segment(header: MachHeader, segment: Segment) -> Iterator[str]:
     if segment.wide != (header.bits == 64):
         yield f"{what} of {64 if segment.wide else 32} bits in a file of {header.bits}"
     if segment.address + segment.memory > 1 << header.bits:
-        yield f"{what} of {segment.memory:#x} bytes at {segment.address:#x}, beyond all memory"
+        end = f"which ends outside the {header.bits}-bit address space"
+        yield f"{what} of {segment.memory:#x} bytes at {segment.address:#x}, {end}"
     if segment.address % _PAGE or (segment.offset % _PAGE and segment.size):
         place = f"at address {segment.address:#x}, byte {segment.offset:#x} of the file"
         yield f"{what} {place}, which is not the start of a page"

@@ -387,7 +387,7 @@ class _Jobs:
     ) -> list[Command]:
         folder = self.folder / name
         if self.folder.is_symlink() or os.path.lexists(folder):
-            raise PackageError("code that CMake ran replaced a build folder")
+            raise PackageError("code from the package replaced a build folder while CMake ran it")
         folder.mkdir()
         compiler, source = str(self.tools.compiler), str(self.folder / SOURCE)
         known = self.known

@@ -186,7 +186,7 @@ def _describe_refusal(answer: Mapping[str, Any], variables: Mapping[str, str]) -
         return f"CUDA_VISIBLE_DEVICES={visible!r} leaves no GPU of the host visible"
     if present:
         there = "1 GPU is" if present == 1 else f"{present} GPUs are"
-        return f"{there} there, but CUDA cannot use one: cuInit gives {name} ({status})"
+        return f"{there} present, but CUDA cannot use any: cuInit gives {name} ({status})"
     return "the NVIDIA driver finds no GPU"
 
 

@@ -294,7 +294,7 @@ def read_steps(result: ProbeAnswer) -> tuple[GpuStep, ...]:
     except (KeyError, TypeError):
         steps = ()
     if not steps or not all(map(_is_sound, steps)):
-        lack = result.detail or "the answer is not the script's"
+        lack = result.detail or "the script's answer does not have the expected form"
         raise GatherError(f"the steps on a GPU cannot be listed: {lack}")
     return steps
 

@@ -260,7 +260,10 @@ def _find_end(file: PackageBytes) -> _End:
         if disk or first_disk:
             raise PackageError(f"{file.path.name}: part of an archive that spans several files")
         if here != count:
-            counts = f"its end counts {here} members in this file and {count} in all"
+            counts = (
+                f"its end-of-central-directory record states {here} members in this file "
+                f"and {count} in total"
+            )
             ambiguities = (counts, *ambiguities)
         end = _End(count, size, offset, base + place)
     return end._replace(ambiguities=(*end.ambiguities, *ambiguities))

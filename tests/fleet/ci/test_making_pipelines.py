@@ -302,7 +302,7 @@ def test_a_matrix_in_a_folder_names_its_files_from_the_repository(make: Make) ->
         (CELLS + CI + '[ci.actions]\n"actions/checkout" = "v4"\n', "write { commit ="),
         (
             CELLS + CI + f'[ci.actions]\n"actions/checkout" = {{ commit = "{"a" * 40}" }}\n',
-            "'actions/checkout': a pin needs its tag, which shows the version",
+            "'actions/checkout': tag: not the tag of a version, such as v4.2.2",
         ),
         (
             CELLS + CI + '[ci.actions]\n"actions/checkout" = { commit = "abc", tag = "v4" }\n',
