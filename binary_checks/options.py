@@ -42,9 +42,9 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "configuration": {
         **_REPEATABLE,
         "metavar": "KEY=VALUE",
-        "help": "the configuration of the packages, as python=3.11,cuda=12.6, or of those that "
-        "match, as torch-*:cuda=12.6; or when to read it from variables such as DESIRED_CUDA: "
-        "under CI (auto), always (variables), never (off) (repeatable)",
+        "help": "the configuration of all packages, as python=3.11,cuda=12.6, or of packages whose "
+        "file names match, as torch-*:cuda=12.6; or whether to read it from variables such as "
+        "DESIRED_CUDA: under CI (auto), always (variables), never (off) (repeatable)",
     },
     "thorough": {
         "action": "store_true",

@@ -83,8 +83,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _interrupt(number: int, _: object) -> NoReturn:
     """End the command in an orderly way, as Ctrl-C does.
 
-    Otherwise a cancelled job would leave environments and endless imports: pytest cleans up when it
-    is interrupted, and handles no other signal.
+    Otherwise a cancelled job would leave environments behind, and processes whose import never
+    ends: pytest cleans up when it is interrupted, and handles no other signal.
     """
     raise KeyboardInterrupt(signal.Signals(number).name)
 

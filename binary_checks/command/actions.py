@@ -83,7 +83,7 @@ CI = ActionGroup(
     help="""\
 usage: binary-checks ci ACTION [CELLS.toml] ...
 
-Run a matrix (cells.toml) in CI. The files for this do not change when its cells change.
+Run a matrix (cells.toml) in CI. A change of its cells does not change the CI files.
 
   init    append a first [ci] table to the matrix, and write the files
   write   write them: GitHub Actions, GitLab, CircleCI, Azure Pipelines, tox, docs

@@ -267,7 +267,7 @@ def _make_promote_parser() -> argparse.ArgumentParser:
     add(
         "--cells",
         metavar="FILE",
-        help="the matrix, which states the cells with a GPU stage: their files need its verdict",
+        help="the matrix: files of cells with a GPU stage need a verdict of that stage",
     )
     parser.add_where("files")
     add("--all-or-nothing", action="store_true", help="promote nothing if anything is refused")
@@ -413,7 +413,7 @@ def run_attest(arguments: Sequence[str]) -> int:
         raise ProfileError("artifact attest: give result documents, or --night DATE")
     if options.set and options.night is not None:
         raise ProfileError(
-            "artifact attest: --set is for result documents: the cells of a night have axes"
+            "artifact attest: --set is for result documents; the cells of a night state their axes"
         )
     _require_time(options.ended)
     keys = read_signing_keys(options)
@@ -563,8 +563,8 @@ def _make_verify_parser() -> argparse.ArgumentParser:
     add(
         "--cells",
         metavar="FILE",
-        help="the matrix, which states the cells with a GPU stage: their files need its verdict, "
-        "even if the records of the files do not name the stage",
+        help="the matrix: files of cells with a GPU stage need a verdict of that stage, even if "
+        "the records of the files do not name the stage",
     )
     return parser
 

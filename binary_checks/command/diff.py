@@ -136,7 +136,7 @@ def _options() -> argparse.ArgumentParser:
         prog="binary-checks diff",
         description=_PURPOSE,
         epilog="exit code: 0; 1 a difference that --fail-on names, or an unreadable package; "
-        "4 wrong usage; 6 a network or a store, try again",
+        "4 wrong usage; 6 a network or a store failed: try again",
     )
     add = parser.add_argument
     add("old", metavar="OLD", help=_SIDES)

@@ -376,7 +376,7 @@ def _collect(store: Store, night: str, merged: Merged, options: argparse.Namespa
 
 
 def _ask_again(plan: NightPlan, cells: Path) -> tuple[tuple[ChangedCell, ...], str]:
-    """Return the cells whose packages have changed, and why they are not known, or ""."""
+    """Return the cells whose packages have changed; if they are unknown, () and the reason."""
     content = cells.read_bytes() if cells.is_file() else b""
     if hashlib.sha256(content).hexdigest() != plan.cells_sha256:
         said = f"{cells}: not the file that the night was planned from"

@@ -118,7 +118,8 @@ def _make_prune_nights_parser() -> argparse.ArgumentParser:
 
 _MOST_DAYS = 36_500  # the resulting date is still valid
 _PRUNE_CHANNELS = (
-    "Show which members a channel would lose by number and age, and which files would be deleted."
+    "Show which members a channel would lose for their number or age, and which files would be "
+    "deleted."
 )
 
 

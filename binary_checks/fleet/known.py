@@ -303,7 +303,7 @@ def _narrow(meant: Sequence[Cell], others: Sequence[Cell]) -> Iterator[CellCondi
 
 
 def _separate(axis: str, meant: Sequence[Cell], others: Sequence[Cell]) -> str:
-    """Return AXIS=GLOB that every cell of ``meant`` and not every other cell meets, or ""."""
+    """Return an AXIS=GLOB that matches all of ``meant`` but not all of ``others``, or ""."""
     values = {getattr(cell, axis) for cell in meant}
     elsewhere = {getattr(cell, axis) for cell in others}
     if "" in values or elsewhere <= values:

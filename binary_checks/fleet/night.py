@@ -197,9 +197,9 @@ def final_state(planned: PlannedCell, attempts: Iterable[Attempt]) -> CellEnd:
     failure. A stage that failed, and then passed on the same bytes, is flaky. Without a conclusive
     attempt the last one decides, and without any attempt the cell is lost.
 
-    If the first stage did not pass, its state is the cell's. Otherwise the worse of the two stages
-    decides, and a second stage that no host ran is blocked. An attempt at other bytes than the
-    plan's does not count, nor does a second document of one attempt.
+    If the first stage did not pass, the cell gets the state of that stage. Otherwise the worse of
+    the two stages decides, and a second stage that no host ran is blocked. An attempt at bytes
+    other than the planned ones does not count, nor does a second document of one attempt.
     """
     if planned.state is not None:
         return CellEnd(state=planned.state, reason=planned.reason)

@@ -220,7 +220,7 @@ def _name_provenance(item: PackageItem) -> Provenance | None:
 
 
 def _configure(facts: Facts, known: PackageIdentity) -> dict[str, Any]:
-    """Return the package's build and linkage; install nothing only for a report."""
+    """Return the package's build and linkage, without installing anything just for a report."""
     news: dict[str, Any] = {}
     with suppress(BinaryChecksError):  # facts documents without symbols lack these values
         if known.configuration is None:
@@ -320,7 +320,7 @@ def _assemble(
 
 
 def _explain_doubt(state: Session) -> list[str]:
-    """Return why no problem counts: all may be accepted by a list that is unavailable."""
+    """Return a line for each unavailable list if these may accept every problem, else []."""
     lines = [*list_unavailable(state.known_lists)]
     return lines if lines and are_in_doubt(state.ledger.results()) else []
 
@@ -353,7 +353,7 @@ def _nodes(state: Session) -> Iterable[str]:
 def _choose_exit_code(
     session: pytest.Session, state: Session, exitstatus: int, *, lost: bool
 ) -> int:
-    """Return the exit code: the first that applies of usage, problems, a bug, another fault."""
+    """Return the exit code. Precedence: usage errors, problems, bugs, other faults."""
     collector = session.config.pluginmanager.get_plugin(RESULT_COLLECTOR)
     others_failed = isinstance(collector, ResultCollector) and collector.others_failed
     if exitstatus not in _ENDED or session.config.option.collectonly or others_failed:
@@ -419,7 +419,7 @@ def _complain_in_junit(session: pytest.Session, complaints: Iterable[str]) -> No
 
 
 def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
-    """Print the table by family, the reasons for what was not inspected, and the complaints."""
+    """Print the table by family, the reasons for missing inspections, and the complaints."""
     state = config.stash[SESSION]
     run = state.result
     if run is None or config.option.collectonly:
@@ -628,7 +628,7 @@ class KeptFacts:
             self._own.cleanup()
 
     def keep(self, node: str, facts: Facts, sha256: str) -> None:
-        """Write the document. If this fails, the report that needs it says that it is missing."""
+        """Write the document; if this fails, reports that need the document call it missing."""
         path = self._place(node)
         try:
             package = facts.get(Package)

@@ -1,4 +1,4 @@
-"""The results of a run until now: entries from all workers, and the complaints that follow."""
+"""The results of a run until now: entries from all workers, and complaints derived from them."""
 
 from __future__ import annotations
 

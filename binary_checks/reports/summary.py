@@ -1,4 +1,4 @@
-"""A short summary of a package's contents, requirements, and oldest systems."""
+"""A short summary of a package: contents, requirements, and the oldest supported systems."""
 
 from __future__ import annotations
 

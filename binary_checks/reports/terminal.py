@@ -280,7 +280,7 @@ class RunText:
             yield f"fix: {text}"
 
     def _find_command(self, package: PackageResult, fault: Fault) -> str:
-        """Return a shell command that repairs a fault of a wheel, for the first file if several."""
+        """Return a shell command that repairs a fault of a wheel, for the first faulty file."""
         group = fault.shown.group
         if not package.file_name.endswith(".whl"):
             return ""
@@ -321,7 +321,7 @@ class RunText:
         yield from (f"{'':{_INDENT}}{part}" for part in self._layout.wrap(line, _INDENT, _INDENT))
 
     def close(self, run: RunResult, seconds: float | None = None) -> Iterator[str]:
-        """Yield the count of verdicts, remarks on the run, and finally what was not judged."""
+        """Yield the count of verdicts, remarks on the run, and finally everything not judged."""
         layout, packages = self._layout, run.packages
         verdict_of = {one_line(package.file_name): package.fitness for package in packages}
         for line in run.complaints:

@@ -60,8 +60,8 @@ def take_results(
     """Return the verdicts of result documents.
 
     ``ended`` is the time for documents that do not state when their run ended, or "". ``by_hand``
-    are fields of artifact.json that the verdicts state for all files. A document that cannot be
-    read, or that contradicts itself or the store, gives no verdict.
+    are values that the user sets for fields of artifact.json; each verdict states them. A document
+    that cannot be read, or that contradicts itself or the store, gives no verdict.
     """
     verdicts: list[PackageVerdict] = []
     refusals: list[str] = []

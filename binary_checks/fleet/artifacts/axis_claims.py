@@ -190,7 +190,7 @@ def require_agreement(
 def _is_harmless(aspect: str, one: ConfigurationClaim, other: ConfigurationClaim) -> bool:
     """Return whether two claims differ only because a CPU build needs an accelerator's library.
 
-    Some packages have such CPU builds on purpose.
+    Some projects make such CPU builds on purpose.
     """
     if aspect != "accelerator":
         return False

@@ -29,7 +29,7 @@ _CONTENT = re.compile(rb"([0-9a-f]{64})\n")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChannelMember:
-    """Membership in a channel, where the file name stands for these bytes."""
+    """A file's membership in a channel: there the file name stands for the bytes of ``sha256``."""
 
     channel: str
     project: str

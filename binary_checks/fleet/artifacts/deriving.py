@@ -241,7 +241,7 @@ class InspectedFile:
 
 @contextmanager
 def inspect_file(path: Path, *, timeout: float = INSPECT_LIMIT) -> Iterator[InspectedFile]:
-    """Read a file's facts; the document is deleted afterwards.
+    """Yield a file's facts; their document is deleted when the block ends.
 
     Raises PackageError for a file of an unknown kind, ProfileError for one that does not exist, and
     GatherError if limits or a signal ended the process.
@@ -522,7 +522,7 @@ def choose_commit(
 
 def _advise(*stated: StatedCommit) -> str:
     found = next((each.evidence for each in stated if each.evidence in VARIABLES), "")
-    return f"; unset {found} for this command if it is about another repository" if found else ""
+    return f"; if {found} is set for another repository, unset it for this command" if found else ""
 
 
 def _read_given(given: str) -> list[StatedCommit]:

@@ -1,8 +1,9 @@
 """Gates: decide from the verdicts on a file whether it may enter a channel, and if not, why.
 
 For each family and place that the gate asks for, the decision rests on the newest verdict that
-could judge the family there. Verdicts that broke (network, disk, a host without a GPU) decide
-nothing. An older failure no longer counts once a newer verdict on the same bytes has passed.
+could judge the family there. Verdicts of runs that broke (network, disk, a host without a
+GPU) decide nothing. An older failure no longer counts once a newer verdict on the same bytes has
+passed.
 """
 
 from __future__ import annotations
@@ -253,8 +254,8 @@ class _GateEvaluation:
 def _find(verdict: PackageVerdict, family: str, place: str) -> Iterator[FamilyVerdict]:
     """Yield the results in a verdict for a family in a place, or in any place if ``place`` is "".
 
-    An entry names no place if the run had only one, or if its checks run nothing; it then holds for
-    each place of the run.
+    A result names no place if the run had only one place, or if the family's checks run no code of
+    the package. It then holds for each place of the run.
     """
     for result in verdict.families:
         if result.family != family:
@@ -320,7 +321,7 @@ class GateRule:
         return read_condition(self.when, "when", dict.fromkeys(FIELDS, str)).globs
 
     def meets(self, artifact: Artifact) -> bool:
-        """Return whether the file's own fields match; other values that it serves do not count.
+        """Return whether the file's own fields match; values that it merely supports do not count.
 
         A wheel for any system, for example, does not match a rule for Windows, which may ask for
         less.

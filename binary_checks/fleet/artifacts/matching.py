@@ -162,7 +162,7 @@ def _meets(artifact: Artifact, name: str, glob: str) -> bool:
 def is_itself(artifact: Artifact, name: str, glob: str) -> bool:
     """Return whether the file's own value matches the glob.
 
-    Other values that the file also serves do not count.
+    Values that the file merely supports do not count.
     """
     value: str = getattr(artifact, name)
     return fnmatchcase(value, glob) or (name == "system" and fnmatchcase(libc_of(value), glob))

@@ -147,7 +147,7 @@ class _ChannelVerifier:
     def verify(self, member: ChannelMember) -> tuple[bool, str]:
         """Return whether a promotion was recorded, and the member's fault, or "".
 
-        Records of other channels that contained the file are ignored.
+        The file's records for other channels are ignored.
         """
         faults: list[str] = []
         recorded = 0
@@ -173,7 +173,7 @@ class _ChannelVerifier:
     def _verify_record(
         self, named: str, member: ChannelMember, signed: SignedStatement, record: Promotion
     ) -> None:
-        """Raise RecordError unless the record is of this member, and its gate lets it in."""
+        """Raise RecordError unless the record is for this member, and its gate accepts the file."""
         if (record.project, record.file_name) != (member.project, member.file_name):
             shown = cut(one_line(f"{record.project}/{record.file_name}"), 120)
             raise RecordError(f"{named}: a record for another file: {shown}")
@@ -210,10 +210,10 @@ class _ChannelVerifier:
     def _require_passes(
         self, gate: Gate, artifact: Artifact, record: Promotion, refusal: str, *, recorded: bool
     ) -> None:
-        """Raise RecordError unless the gate lets the file in by the newest verdicts in the store.
+        """Raise RecordError unless the gate accepts the file by the newest verdicts in the store.
 
-        With ``recorded``, the verdicts that the record names must have let it in at the time, too.
-        The age of verdicts is counted up to the promotion.
+        With ``recorded``, the gate must also have accepted the file at the promotion, by the
+        verdicts that the record names. The age of verdicts is counted up to the promotion.
         """
         if self._trusted is not None:
             publics = {key.public for key in self._trusted}
@@ -574,7 +574,7 @@ def verify_leftovers(scope: VerifyScope) -> Iterator[Remark]:
     for name in sorted(scope.names.keys() - belonging):
         found = _DIGEST.fullmatch(name)
         if found is None:
-            yield Remark(about=name, text="not a name of an object in a store")
+            yield Remark(about=name, text="its name is not valid for an object of a store")
         elif found[1] in scope.artifacts and not found[2].startswith(_APPENDED):
             yield Remark(about=name, text="it belongs to no artifact")
 

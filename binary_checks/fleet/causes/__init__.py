@@ -1,1 +1,1 @@
-"""Causes of failed attempts, found by rules for reasons and logs, or by how a process ended."""
+"""Causes of failed attempts: read from results and logs, or known from a process's end."""

@@ -198,7 +198,7 @@ def read_one_off(
     also: Sequence[str] = (),
     tier: str = NIGHTLY,
 ) -> OneOff:
-    """Combine what options and CI variables ask for. Raises ProfileError.
+    """Combine the requests of options and CI variables. Raises ProfileError.
 
     Anyone may write labels. Only those that begin with ``cells only:``, ``cells also:`` or ``cells
     tier:`` count, and a mistyped one is an error. A label can only widen the option's tier.

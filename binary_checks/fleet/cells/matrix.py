@@ -163,7 +163,8 @@ def require_consistent(cell: Cell, where: str) -> None:
 def name_target(cell: Cell) -> str:
     """Return the value of ``--for`` with the cell's Python and system, or "".
 
-    A system without a version stands for a new one, so that no published file is overlooked.
+    A system without a version counts as its newest version, so that no published file is
+    overlooked.
     """
     if not cell.system or not cell.python:
         return ""

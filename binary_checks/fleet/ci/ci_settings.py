@@ -443,7 +443,7 @@ def _read(value: Any, kind: Any, where: str) -> Any:
 
 
 def _require_consistent(settings: CiSettings, where: str) -> None:
-    """Raise ProfileError for impossible values, and for a setting without one that it needs."""
+    """Raise ProfileError for impossible values, and if a setting lacks another that it needs."""
     known = ", ".join(SYSTEMS)
     if not settings.systems:
         raise ProfileError(f"{where}: systems: name at least one of: {known}")

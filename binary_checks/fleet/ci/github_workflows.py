@@ -1,8 +1,9 @@
 """GitHub Actions: constant workflows, whose matrices a first job computes at run time.
 
-`binary-checks.yml` plans a run and calls a workflow for at most 256 cells, which calls the workflow
-of one cell for each. The GPU stage of a cell therefore waits only for the CPU stage of that cell,
-and no matrix is larger than GitHub allows. `binary-checks-night.yml` judges published packages.
+`binary-checks.yml` plans a run. It calls a second workflow for each group of at most 256 cells,
+which is the largest matrix that GitHub allows. The second workflow calls a third one for each cell,
+so that the GPU stage of a cell waits only for the CPU stage of that cell. In addition,
+`binary-checks-night.yml` judges published packages.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ class StageRun:
         return self._judge(cell, [*files, *reports, *self._list_options(cell, files)])
 
     def _test_on_gpu(self, cell: Cell) -> int:
-        """Judge the same files on a GPU, with the facts from the passed CPU stage."""
+        """Judge on a GPU the files that passed the CPU stage, with the facts of that stage."""
         files = _require_dist("gpu")
         _forget(GPU_RESULTS)
         if not _has_passed(Path(CPU_RESULTS, _RESULT)):

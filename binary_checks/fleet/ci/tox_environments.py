@@ -57,7 +57,7 @@ def write(pipeline: Pipeline) -> Mapping[str, str]:
 
 
 def _name_environments(cells: Sequence[PipelineCell]) -> dict[str, str]:
-    """Return the cells' ids, changed if tox would find another Python in them."""
+    """Return id -> environment's name; it differs if tox would read another Python from the id."""
     found = {}
     ids = {cell.id for cell in cells}
     for cell in cells:

@@ -61,9 +61,10 @@ def _name(descriptor: int) -> str:
 
 
 def watch_lifeline(named: str) -> None:
-    """Terminate this process and its group when its starter dies.
+    """Terminate this process and its group when the process that started it dies.
 
-    ``named`` is the value of the variable; processes that did not inherit the pipe see it, too.
+    ``named`` is the value of the lifeline's variable. Processes that inherited only the variable,
+    and not the pipe, do nothing.
     """
     descriptor = int(digits) if (digits := named.partition(":")[0]).isdecimal() else -1
     with contextlib.suppress(OSError, OverflowError):
@@ -96,7 +97,7 @@ _OOM_KILLS = re.compile(rb"^oom_kill (\d+)$", re.MULTILINE)
 
 
 class StoppedError(BinaryChecksError):
-    """Raised for an attempt that the person who runs the night stopped; it does not count."""
+    """Raised if the user who runs the night stopped an attempt; the attempt does not count."""
 
 
 class RunningProcesses:

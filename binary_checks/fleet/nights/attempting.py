@@ -183,7 +183,7 @@ def _keep_facts(store: Store, task: AttemptTask, attempt: Attempt, facts: Path) 
 
 
 def _read_log(log: Path) -> bytes:
-    """Return the log, whose size its drain limits; b"" if a package put something else there."""
+    """Return the log; b"" if a package replaced the log with something that is no regular file."""
     try:
         with open_regular(log) as file:
             return file.read(_LARGEST_LOG)
@@ -501,7 +501,7 @@ def _failed_at_run_time(result: RunResult | None) -> bool:
 
 
 def plan_next(attempts: Sequence[Attempt], pause: float) -> NextAttempt | None:
-    """Return the next attempt of a stage with these attempts, in order; None if it is complete.
+    """Return the attempt that follows a stage's attempts so far; None if the stage is complete.
 
     A failure is repeated once, immediately; broken and lost attempts are repeated after growing
     pauses.

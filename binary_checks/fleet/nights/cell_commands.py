@@ -57,7 +57,7 @@ def is_here(system: str, architecture: str) -> bool:
 def _list_candidates(version: str) -> Iterator[str]:
     """Yield paths where an interpreter of the version may be.
 
-    Not every path is one: the shim of a version manager, for example, may not start.
+    Not every path is an interpreter: the shim of a version manager, for example, may not start.
     """
     yield sys.executable
     name = f"python{version}"
@@ -119,9 +119,9 @@ def command_of(
 ) -> CellCommand:
     """Return the command of a cell. Raises ProfileError if the plan has no file for it.
 
-    The URL contains the hash from the plan: other bytes are the index's error (exit code 6), and
-    not a verdict. A package of another system is only inspected, and the checks that would run it
-    report why they did not run.
+    The URL contains the hash from the plan: if an index serves other bytes, this is an error of the
+    index (exit code 6), and not a verdict. A package of another system is only inspected, and the
+    checks that would run it report why they did not run.
     """
     cell = planned.cell
     if not planned.url or not planned.sha256:

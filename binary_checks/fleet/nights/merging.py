@@ -327,7 +327,7 @@ def _take_facts_of(
             continue
         other = first.setdefault(version, (digest, each))
         if other[0] != digest:
-            stay = "those stay" if other[1] is store else "neither facts are copied"
+            stay = "those stay" if other[1] is store else "neither document is copied"
             complaints.append(
                 f"{each.url}: its facts of {sha256} differ from those in {other[1].url}: {stay}"
             )

@@ -125,7 +125,7 @@ class EvidenceReader:
         """Return the changes between two nights' packages, and a note if they are incomplete."""
         if not old.facts or not new.facts:
             lacking = old if not old.facts else new
-            return (), f"Not compared: the night of {lacking.night} has no facts of its file."
+            return (), f"Not compared: the night of {lacking.night} has no facts of this cell."
         pair = (old.facts, new.facts)
         if pair not in self._compared:
             if len(self._compared) == _COMPARED:

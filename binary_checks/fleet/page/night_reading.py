@@ -173,7 +173,7 @@ class Remarks:
 def review_waivers(store: Store, plan: NightPlan, rows: Rows, *, whole: bool = True) -> WaiverNews:
     """Compare the plan's known problems with those that cells accepted, in this and earlier nights.
 
-    If ``rows`` are not the ``whole`` night's, unmatched entries cannot be found.
+    Unmatched entries can be found only if ``rows`` contain the ``whole`` night.
     """
     if plan.known_complaint or not plan.known_sha256:
         return WaiverNews(complaint=cut(one_line(plan.known_complaint)))

@@ -153,7 +153,7 @@ _NAMED = 20  # most cells named in an entry
 
 
 def find_mornings(history: History, shown: int) -> Iterator[Morning]:
-    """Yield the last nights that have an earlier one, the newest first."""
+    """Yield the last nights, the newest first, but not the first of all: it has no earlier one."""
     for night in reversed(history.nights[-shown:]):
         if night != history.nights[0]:
             yield look_back(history.until(night))

@@ -180,7 +180,7 @@ class Store(Protocol):
         """Remove an object if it exists. Only retention and logs use this."""
 
     def local(self, name: str) -> AbstractContextManager[Path]:
-        """Open an object that never changes as a file: the store's own file, or a cached copy."""
+        """Open an immutable object as a local file: the store's own file, or a cached copy."""
 
     def top(self) -> list[str]:
         """Return all names at the top, folders with "/", sorted, except for hidden files."""

@@ -255,7 +255,7 @@ def _find_damaged(connection: Connection, columns: str, paths: Mapping[Path, str
 
 
 def _narrow(connection: Connection, tables: Collection[str], project: str) -> None:
-    """Make the views for queries, which have one project, and each package's objects only once."""
+    """Make the views for queries: of the project, with the objects of each package only once."""
     rows = ", ".join(f"('{state.value}', '{letter}')" for state, letter in LETTERS.items())
     connection.execute(f"CREATE TABLE letters AS FROM (VALUES {rows}) AS letters(state, letter)")
     chosen = f" WHERE project = {quote_text(project)}" if project else ""

@@ -185,7 +185,7 @@ def _stack(
 
 
 def _fit(wanted: Sequence[float], heights: Sequence[float], end: float) -> list[float]:
-    """Return the tops, moved as far as needed to avoid overlaps between 0 and ``end``."""
+    """Return the tops, moved just enough that boxes fit between 0 and ``end`` without overlap."""
     placed, free = list[float](), 0.0
     for top, height in zip(wanted, heights, strict=True):
         placed.append(max(top, free))

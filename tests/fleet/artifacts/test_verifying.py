@@ -236,7 +236,7 @@ def test_what_belongs_to_nothing_is_found(kept: Store) -> None:
     kept.create("packages/strange", b"")
     assert {each.rpartition(": ")[2] for each in find(kept)} == {
         "it belongs to no artifact",
-        "not a name of an object in a store",
+        "its name is not valid for an object of a store",
     }
     assert find(kept, "release") == []
 
