@@ -190,7 +190,7 @@ def test_a_pass_of_an_earlier_build_counts_for_no_later_one(tmp_path: Path) -> N
     run_stage(tmp_path, "build", CELL, BUILT=str(BROKEN))
     status, said = run_stage(tmp_path, "gpu", CELL)
     assert status == 6
-    assert "blocked: results/cpu has no result" in said
+    assert "blocked: results/cpu contains no passed result" in said
 
 
 def test_a_build_sees_the_values_of_its_cell_and_no_secret(tmp_path: Path) -> None:
