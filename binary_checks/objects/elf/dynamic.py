@@ -197,6 +197,7 @@ def judge_hash_table(image: MappedImage, dynamic: Dynamic) -> Iterator[str]:
     table itself lies inside its segment. Raises MalformedError if there is no hash table.
     """
     if DT_GNU_HASH in dynamic:
+        # nbuckets, symoffset, bloom_size (in words of the file's class), bloom_shift (in bits)
         head = image.header.struct("IIII")
         _, _, size, shift = image.unpack(head, dynamic.value(DT_GNU_HASH), "DT_GNU_HASH")
         if not size or size & size - 1:
@@ -206,6 +207,7 @@ def judge_hash_table(image: MappedImage, dynamic: Dynamic) -> Iterator[str]:
     elif DT_HASH in dynamic:
         wide = image.header.bits == 64 and image.header.machine in WIDE_SYSV
         layout = image.header.struct("QQ" if wide else "II")
+        # nbucket, nchain
         buckets, _ = image.unpack(layout, dynamic.value(DT_HASH), "DT_HASH")
         if not buckets:
             yield "has a DT_HASH without buckets: a loader divides by their number"
@@ -252,6 +254,8 @@ def _read_needed(
     image: MappedImage, dynamic: Dynamic, faults: dict[str, None]
 ) -> Iterator[tuple[int, NeededVersion]]:
     """Yield each Vernaux of each Verneed, with its version index."""
+    # Elf_Verneed: vn_version, vn_cnt, vn_file, vn_aux, vn_next. Elf_Vernaux: vna_hash, vna_flags,
+    # vna_other (the version index), vna_name, vna_next. Both are the same for 32 and 64 bits.
     need, auxiliary = image.header.struct("HHIII"), image.header.struct("IHHII")
     files = _chain(image, need, dynamic, (DT_VERNEED, DT_VERNEEDNUM), "DT_VERNEED")
     known, total = frozenset(dynamic.texts(DT_NEEDED)), 0
@@ -277,6 +281,8 @@ def _read_defined(
     image: MappedImage, dynamic: Dynamic, faults: dict[str, None]
 ) -> Iterator[tuple[int, str, bool]]:
     """Yield index, name and whether the node is the base node, for each Verdef."""
+    # Elf_Verdef: vd_version, vd_flags, vd_ndx, vd_cnt, vd_hash, vd_aux, vd_next. Elf_Verdaux:
+    # vda_name, vda_next. Both are the same for 32 and 64 bits.
     definition, auxiliary = image.header.struct("HHHHIII"), image.header.struct("II")
     nodes = _chain(image, definition, dynamic, (DT_VERDEF, DT_VERDEFNUM), "DT_VERDEF")
     for address, (revision, flags, index, _, hashed, first, _) in nodes:

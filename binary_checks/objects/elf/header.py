@@ -244,8 +244,10 @@ def read_segments(source: LimitedSource, header: ElfHeader) -> tuple[Segment, ..
     start, end = header.segments_offset, header.segments_end
     table = source.read(start, end - start)
     if header.bits == 64:
+        # Elf64_Phdr: p_type, p_flags, p_offset, p_vaddr, p_paddr, p_filesz, p_memsz, p_align
         rows = header.struct("IIQQQQQQ").iter_unpack(table)
         return tuple(Segment(t, f, o, v, fs, ms, a) for t, f, o, v, _, fs, ms, a in rows)
+    # Elf32_Phdr has p_flags in seventh place, before p_align
     rows = header.struct("IIIIIIII").iter_unpack(table)
     return tuple(Segment(t, f, o, v, fs, ms, a) for t, o, v, _, fs, ms, f, a in rows)
 

@@ -155,8 +155,12 @@ _ARM_OS_ABIS = (64, 97)  # ELFOSABI_ARM_AEABI, ELFOSABI_ARM
 _NEWEST_ABI_VERSION: Final = 3  # LIBC_ABI_ABSOLUTE, the highest EI_ABIVERSION that glibc accepts
 _LARGEST: Final = 1 << 36  # bytes of memory; the largest libraries take some GiB
 _LARGEST_ALIGNMENT: Final = 1 << 30  # bytes; the largest pages that processors have
-_LARGEST_TLS: Final = 1 << 32  # bytes
-_LARGEST_TLS_ALIGNMENT: Final = 1 << 20  # bytes
+# Bytes, of which each thread that uses them gets a copy (_kiwipiepy.abi3.so of kiwipiepy 0.24.1 has
+# 816,136). The limit is ours: glibc's loader ends the process if it cannot allocate them.
+_LARGEST_TLS: Final = 1 << 32
+# Bytes. The limit is ours, far above real libraries (libcudart.so.13 of nvidia_cuda_runtime 13.5.37
+# has 4096).
+_LARGEST_TLS_ALIGNMENT: Final = 1 << 20
 _NAMES = {PT_PHDR: "PT_PHDR", PT_NOTE: "PT_NOTE", PT_GNU_PROPERTY: "PT_GNU_PROPERTY"}
 
 _FLAGS: Final = {

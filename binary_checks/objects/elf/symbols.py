@@ -141,6 +141,7 @@ def _from_gnu_hash(image: MappedImage, dynamic: Dynamic) -> int:
     if DT_GNU_HASH not in dynamic:
         return 0
     address, word = dynamic.value(DT_GNU_HASH), image.header.struct("I").size
+    # nbuckets, symoffset (index of the first hashed symbol), bloom_size (in words), bloom_shift
     head = image.header.struct("IIII")
     bucket_count, first, bloom_size, _ = image.unpack(head, address, "DT_GNU_HASH")
     # The words of the Bloom filter have the size of the file's class; words of buckets and chains
@@ -185,7 +186,7 @@ def _from_sysv_hash(image: MappedImage, dynamic: Dynamic) -> int:
     if DT_HASH not in dynamic:
         return 0
     wide = image.header.bits == 64 and image.header.machine in WIDE_SYSV
-    layout = image.header.struct("QQ" if wide else "II")
+    layout = image.header.struct("QQ" if wide else "II")  # nbucket, nchain
     buckets, chains = image.unpack(layout, dynamic.value(DT_HASH), "DT_HASH")
     _, available = image.locate(dynamic.value(DT_HASH), "DT_HASH")
     length = layout.size + (buckets + chains) * layout.size // 2
