@@ -52,9 +52,11 @@ from binary_checks.objects.macho.symbols import MachOExports
 # dyld's sources state them (``MachOFile``, ``MachOAnalyzer``: "load command ... unaligned",
 # "segment ... overlaps", "not within __LINKEDIT"), and LLVM checks most of them.
 
+# Bytes of the smallest page of macOS: 4 KiB on x86_64, 16 KiB on arm64. Segments for x86_64 may be
+# aligned only to 4 KiB (_sodium.abi3.so of PyNaCl 1.4.0).
 _PAGE = 0x1000
-_PERMISSIONS = 7
-_READ, _WRITE, _RUN = 1, 2, 4
+_PERMISSIONS = 7  # all permissions of a page: the next three
+_READ, _WRITE, _RUN = 1, 2, 4  # VM_PROT_READ, VM_PROT_WRITE, VM_PROT_EXECUTE
 _BIG_ENDIAN = frozenset({0x12, 0x01000012})  # PowerPC
 _LITTLE_ENDIAN = frozenset({0x7, 0x01000007, 0xC, 0x0100000C, 0x0200000C})
 _LIBRARIES = frozenset({MH_DYLIB, MH_BUNDLE})

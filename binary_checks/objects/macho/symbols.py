@@ -557,7 +557,9 @@ def _unpack(key: int, bits: int) -> tuple[int, bool]:
     """Return ordinal and weak_import from the low bits of an import."""
     ordinals = (1 << bits) - 1
     ordinal = key & ordinals
-    if ordinal > ordinals - 15:  # the highest values stand for negative, special ordinals
+    # As in dyld, lib_ordinal above 0xF0 (or 0xFFF0, if it has 16 bits) is a negative number: -1, -2
+    # and -3 are BIND_SPECIAL_DYLIB_MAIN_EXECUTABLE, _FLAT_LOOKUP and _WEAK_LOOKUP.
+    if ordinal > ordinals - 15:
         ordinal -= ordinals + 1
     return ordinal, bool(key >> bits)
 
@@ -589,7 +591,7 @@ def _find_names(table: bytes, starts: Iterable[int]) -> Iterator[bytes]:
 
 # The symbol table (<mach-o/nlist.h>), for files that have neither chained fixups nor bind opcodes.
 
-_MOST_SYMBOLS = 1 << 22
+_MOST_SYMBOLS = 1 << 22  # entries of the symbol table
 # N_STAB, N_PEXT, N_TYPE, N_EXT in n_type
 _STAB, _PRIVATE, _TYPE, _EXTERNAL = 0xE0, 0x10, 0x0E, 0x01
 _WEAK_REFERENCE, _WEAK_DEFINITION = 0x40, 0x80  # N_WEAK_REF and N_WEAK_DEF in n_desc
