@@ -305,6 +305,7 @@ def find_end(header: PeHeader, sections: Iterable[Section], source: LimitedSourc
     """Return the end of all parts that the headers refer to, except the signature."""
     ends = [section.offset + section.size for section in sections if section.size]
     end = max([*ends, min(header.headers_size, source.size), header.sections_end])
+    # PE, "COFF String Table": the first 4 bytes are its size, and count themselves
     if end <= header.strings_offset <= source.size - 4:
         length = int.from_bytes(source.read(header.strings_offset, 4), "little")
         end = header.strings_offset + length

@@ -133,12 +133,16 @@ def _judge_tls(image: MappedImage) -> Iterator[str]:
 # Most rules are in the PE specification. The kernel checks them when it makes a section object of
 # the file, and fails with error 193, "not a valid Win32 application".
 
+# Bytes of a page, and the smallest FileAlignment of an image whose sections are aligned to pages
+# (PE, "Optional Header Windows-Specific Fields").
 _PAGE, _SECTOR = 0x1000, 0x200
 _LARGEST_FILE_ALIGNMENT = 0x10000  # bytes (PE, "Optional Header Windows-Specific Fields")
 _LARGEST_IMAGE = 0x77000000  # bytes; MM_SIZE_OF_LARGEST_IMAGE in the kernel
-_DIRECTORIES = len(DIRECTORY_NAMES)
+_DIRECTORIES = len(DIRECTORY_NAMES)  # 16, IMAGE_NUMBEROF_DIRECTORY_ENTRIES
 _BASE_STEP = 0x10000  # bytes: ImageBase is a multiple of 64 K (same section)
 _FORCE_INTEGRITY = 0x80  # IMAGE_DLLCHARACTERISTICS_FORCE_INTEGRITY
+# IMAGE_FILE_MACHINE_I386, _ARM, _THUMB, _ARMNT, _RISCV32, _LOONGARCH32; _IA64, _RISCV64,
+# _LOONGARCH64, _AMD64, _ARM64EC, _ARM64X, _ARM64 (PE, "Machine Types").
 _BITS = {
     **dict.fromkeys((0x014C, 0x01C0, 0x01C2, 0x01C4, 0x5032, 0x6232), 32),
     **dict.fromkeys((0x0200, 0x5064, 0x6264, 0x8664, 0xA641, 0xA64E, 0xAA64), 64),
