@@ -100,7 +100,7 @@ def _read_section_name(source: LimitedSource, name: bytes, strings: int) -> str:
 
 _BITCODE: Final = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")  # magic of LLVM bitcode, and of its wrapper
 _COFF = {0x014C: "i686", 0x8664: "x86_64", 0xAA64: "aarch64", 0xA641: "arm64ec", 0x01C4: "armv7l"}
-# Class of the objects that `cl /GL` writes.
+# {0CB3FE38-D9A5-4DAB-AC9B-D6B6222653C2}, class of the objects that `cl /GL` writes
 _LTCG_CLASS = bytes.fromhex("38feb30ca5d9ab4dac9bd6b6222653c2")
 _SHORT = b"\0\0\xff\xff"  # first bytes of import headers, big objects and objects of `cl /GL`
 _OF_GCC = ".gnu.lto_"  # first characters of sections with GIMPLE, GCC's intermediate code
@@ -109,6 +109,11 @@ _CODE = 4  # SHF_EXECINSTR
 _NEW = re.compile(rb"\0(_Z[^\0]*cxx11[^\0]*)")
 # Ss is std::string, Sb std::basic_string (Itanium C++ ABI, "Compression")
 _OLD = re.compile(rb"\0(_Z[^\0]*(?:Ss|Sb|St4list)[^\0]*)")
+# Names in std and __gnu_cxx are left out: a library's objects contain them because they use the
+# standard library, whichever std::string its own functions take. In the Itanium C++ ABI's grammar:
+# <special-name> (vtables TV, VTTs TT, type information TI and its names TS, construction vtables TC
+# as an extension, guard variables GV, reference temporaries GR); <nested-name> (N, qualifiers);
+# <substitution> (St is std; Ss, Sb, Sa, Si and others are names in std).
 _OF_STD = re.compile(rb"_Z(?:T[VTISC]|GV|GR)?N?[VKRO]*S[a-z]|_ZN[VKRO]*9__gnu_cxx")
 _MOST_LOOKED_AT = 20_000  # names that may use the old ABI, which must be parsed in part
 _LONGEST_EXAMPLE = 300  # characters of an example
@@ -152,6 +157,9 @@ def _describe_elf(member: LimitedSource) -> MemberKind:
 
 def _describe_coff(head: bytes) -> MemberKind:
     """Describe a COFF object, an import header or an object of `cl /GL`, by its first bytes."""
+    # IMPORT_OBJECT_HEADER (PE, "Import Header"; 20 bytes) and ANON_OBJECT_HEADER of winnt.h begin
+    # with Sig1, Sig2, Version (byte 4; 0 in import headers), Machine (byte 6) and TimeDateStamp.
+    # Only in ANON_OBJECT_HEADER, ClassID follows (bytes 12 to 27).
     if head.startswith(_SHORT) and len(head) >= 20:
         machine = _COFF.get(int.from_bytes(head[6:8], "little"), "")
         if head[12:28] == _LTCG_CLASS:
