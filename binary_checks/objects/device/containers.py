@@ -138,7 +138,7 @@ _CONTAINER = Struct("<4sHHQ")  # magic, version, size of this head, size of all 
 _ENTRY = Struct("<HHIQIIHHIIIQ8xQ")
 _GROUP = Struct("<II")  # entries compressed together: their number, and the bytes of their table
 _LONGEST_HEAD = 1 << 16  # bytes; real heads have some hundred, and a group's 64 for each part
-_HIGHEST_ARCHITECTURE = 9999
+_HIGHEST_ARCHITECTURE = 9999  # the number in sm_90 is 90; above 9999, the target is unknown
 
 _KINDS = {1: DeviceKind.PTX, 2: DeviceKind.SASS, 8: DeviceKind.LTO}
 _GROUP_KIND = 0x100  # written by nvcc --concat
@@ -148,8 +148,9 @@ LZ4: Final = 0x2000  # one raw block
 ZSTANDARD: Final = 0x8000  # one frame
 SCRAMBLED: Final = 0x10000  # compressed code for the device linker
 _COMPRESSED_ENTRY = OLD_LZ | LZ4 | ZSTANDARD
+# Two bits of an entry's flags: code for one architecture only (sm_90a), or for a family (sm_100f).
 _SUFFIXES = {0: "", 0x100000: "a", 0x200000: "f"}
-_SUFFIX_MASK = 0x300000
+_SUFFIX_MASK = 0x300000  # both bits; no suffix is known for an entry that has both
 
 
 class _Entry(NamedTuple):
@@ -294,7 +295,7 @@ def _doubt(sums: Iterable[Sum]) -> str:
 BUNDLE_MAGIC: Final = b"__CLANG_OFFLOAD_BUNDLE__"
 COMPRESSED_BUNDLE_MAGIC: Final = b"CCOB"
 
-_COUNT = Struct("<24sQ")
+_COUNT = Struct("<24sQ")  # magic, number of rows that follow
 _ROW = Struct("<QQQ")  # offset in the bundle, size, length of the target triple that follows
 _MOST_ROWS = 4096  # real bundles have one row for each target, and one for the host
 _LONGEST_TRIPLE = 256  # characters; real ones have some fifty
@@ -313,7 +314,7 @@ bundle.
 _ZLIB = 0
 _METHODS = {_ZLIB: "zlib", 1: "zstd"}
 _FETCHED = 1 << 14  # compressed bytes in which the table is searched for
-_UNPACKED = 1 << 16
+_UNPACKED = 1 << 16  # bytes unpacked from them at most
 _PAGE = 4096  # bytes; linkers align bundles to it in the file and in memory
 _SOME: Final[Target] = (DeviceKind.AMDGPU.value, "")
 

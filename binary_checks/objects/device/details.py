@@ -50,17 +50,19 @@ from binary_checks.trees.kept_bytes import MemorySource
 
 _SHT_SYMTAB: Final = 2
 _SHT_STRTAB: Final = 3
-_SHT_CUDA_INFO: Final = 0x70000000
+_SHT_CUDA_INFO: Final = 0x70000000  # type of ``.nv.info`` and of each kernel's ``.nv.info.*``
 _WITH_BYTES: Final = (SHT_PROGBITS, _SHT_SYMTAB, _SHT_STRTAB, SHT_NOTE, _SHT_CUDA_INFO)
 _ATTRIBUTE = Struct("<BBH")  # format, attribute, and a value or the number of bytes that follow
-_SIZED: Final = 4  # format of an attribute that is followed by bytes
-_API_VERSION: Final = 0x37
+# Names as in cuobjdump's output: the format of an attribute that is followed by bytes, and the
+# attribute with the version of CUDA's API (135: CUDA 13.5).
+_SIZED: Final = 4  # EIFMT_SVAL
+_API_VERSION: Final = 0x37  # EIATTR_CUDA_API_VERSION
 _RELEASE = re.compile(rb"release (\d{1,3}\.\d{1,3}), V\d")
 _CUINFO = Struct("<HHH")  # version, virtual architecture, toolkit (118: CUDA 11.8)
-_CUINFO_NOTE: Final = 1000
+_CUINFO_NOTE: Final = 1000  # type of the note in ``.note.nv.cuinfo``
 _NOTE = Struct("<III")  # bytes of the owner, bytes of the description, type
 _OWNER: Final = b"NVIDIA Corp\0"
-_LONGEST_NOTE: Final = 1 << 16
+_LONGEST_NOTE: Final = 1 << 16  # bytes of a section with notes
 _MOST_NOTES: Final = 64  # real cubins have two
 _MOST_OF_CUBIN: Final = 64 << 20  # bytes of tables and attributes in one cubin
 _STRINGS: Final = 8  # cost divisor for tables of names, which are only searched for NULs
@@ -198,7 +200,7 @@ def _find_toolkits(note: bytes) -> Iterator[tuple[int, int]]:
         fits = start + _CUINFO.size <= len(note) and size >= _CUINFO.size
         if kind == _CUINFO_NOTE and fits and note[at + _NOTE.size :].startswith(_OWNER):
             _, _, toolkit = _CUINFO.unpack_from(note, start)
-            if _OLDEST <= toolkit <= 10 * 99:
+            if _OLDEST <= toolkit <= 10 * 99:  # CUDA 4.0 to 99.0
                 yield divmod(toolkit, 10)
         at = start + -(-size // 4) * 4
 
@@ -210,7 +212,7 @@ def _find_api_versions(table: _Table) -> Iterator[tuple[int, int]]:
             for attribute, value in _walk(table.read(row)):
                 if attribute == _API_VERSION and len(value) == 4:
                     version = int.from_bytes(value, "little")
-                    if _OLDEST <= version <= 10 * 99:
+                    if _OLDEST <= version <= 10 * 99:  # CUDA 4.0 to 99.0
                         yield divmod(version, 10)
 
 

@@ -50,7 +50,7 @@ _ATTRIBUTE = Struct("<BBH")
 _SIZED = 4  # format of an attribute whose value is the number of bytes that follow
 _OF_ONE_GPU = 9  # EICOMPAT_ATTR_CUDA_ACCELERATOR_TARGET, in cuobjdump's terms
 _FIRST_OF_FAMILY = 100  # older architectures have no suffix ``f``
-_LONGEST_NOTE = 1 << 16
+_LONGEST_NOTE = 1 << 16  # bytes of a section with notes or attributes
 _ASKED = re.compile(rb"-arch[ =]sm_(\d+[af]?)(?![0-9a-z])")
 
 
