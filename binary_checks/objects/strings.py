@@ -274,7 +274,7 @@ class NameScanner:
         self.texts = LibraryTexts()  # searched for in the same pass
 
     def see(self, piece: bytes) -> Iterable[tuple[int, bytes]]:
-        """Search the next piece of the file; none of its bytes must be kept."""
+        """Search the next piece of the file; the caller need not keep any of its bytes."""
         offset = self._seen
         self._seen += len(piece)
         if self._left and not self._stopped:
@@ -434,7 +434,7 @@ class NumpyScanner:
         self.second: set[bytes] = set()
 
     def see(self, piece: bytes) -> Iterable[tuple[int, bytes]]:
-        """Search the next piece of the file; none of its bytes must be kept."""
+        """Search the next piece of the file; the caller need not keep any of its bytes."""
         self._look(self._tail + piece[:_SENTENCE])
         self._look(piece)
         self._tail = (self._tail + piece[-_SENTENCE:])[-_SENTENCE:]

@@ -21,7 +21,7 @@ from binary_checks.objects.macho.header import Slice
 # The signature at the end of the file states their size. Earlier only the signature's length is
 # known, which permits a single page size.
 
-_SMALL_PAGE, _LARGE_PAGE = 4096, 16384
+_SMALL_PAGE, _LARGE_PAGE = 4096, 16384  # bytes
 _DIGEST = 32  # bytes of a SHA-256
 
 
@@ -41,7 +41,7 @@ class PageScanner:
         self._digests = bytearray()
 
     def see(self, piece: bytes) -> Iterable[tuple[int, bytes]]:
-        """Hash the next piece of the file; none of its bytes must be kept."""
+        """Hash the next piece of the file; the caller need not keep any of its bytes."""
         view = memoryview(piece)[: self.limit - self._seen]
         step = self.page_size
         place = -self._seen % step  # where the next page begins in the piece
@@ -96,7 +96,7 @@ _LIMIT_64_OFFSET = 56  # offset of codeLimit64 in a code directory, in bytes
 _WITH_LIMIT_64 = 0x20300  # CS_SUPPORTSCODELIMIT64: oldest version with that field
 _MOST_BLOBS = 64  # parts; real signatures have some five
 _CHUNK = 1 << 20  # bytes hashed at a time
-_SMALLEST_PAGE = 1 << 9  # bytes
+_SMALLEST_PAGE = 1 << 9  # bytes; limits the number of hashes of a file
 
 
 class CodeDirectory(NamedTuple):
