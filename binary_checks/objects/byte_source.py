@@ -16,7 +16,7 @@ from binary_checks.errors import MalformedError, TooLarge
 from binary_checks.model import ByteSource
 
 _MOST_UNPACKED: Final = 32 << 30  # bytes per package; cuDNN's engines unpack to 6 billion
-# Bytes of symbol tables and notes of cubins per package; torch's have 47 MB.
+# Bytes of section names, notes and attributes of cubins per package; torch's have 47 MB.
 _MOST_READ: Final = 1 << 30
 
 
@@ -71,7 +71,8 @@ class DeviceAllowance:
             left = self._read_left
         if left < 0:
             most = self._most_read
-            raise TooLarge(f"the package's cubins have more than {most} bytes of names and facts")
+            what = "section names, notes and attributes"
+            raise TooLarge(f"the package's cubins have more than {most} bytes of {what}")
 
 
 # Plans: the first bytes of a file, and arithmetic of byte ranges. A range is (start, end), in bytes

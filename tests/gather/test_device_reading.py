@@ -157,7 +157,11 @@ def test_where_no_library_is_installed_the_extra_is_named(
     ("limit", "most", "reason"),
     [
         ("_MOST_UNPACKED", 1000, "the package's device code unpacks to more than 1000 bytes"),
-        ("_MOST_READ", 1000, "the package's cubins have more than 1000 bytes of names and facts"),
+        (
+            "_MOST_READ",
+            1000,
+            "the package's cubins have more than 1000 bytes of section names, notes and attributes",
+        ),
         ("_MOST_GROUPS", 0, "cubins of more than 0 toolkits and targets"),
     ],
 )

@@ -103,7 +103,7 @@ def test_many_sections_over_the_same_bytes_are_not_gone_through_again_and_again(
 
     cubin = cubin_of(NEWEST, 1)
     monkeypatch.setattr(details, "_MOST_OF_CUBIN", 1000)
-    with pytest.raises(TooLarge, match="more than 1000 bytes of names and facts"):
+    with pytest.raises(TooLarge, match="more than 1000 bytes of section names"):
         read_cubin(cubin)
 
 

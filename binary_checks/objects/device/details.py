@@ -150,7 +150,8 @@ class _Table:
     def _take(self, size: int, gone_through: int) -> None:
         self._taken += size
         if self._taken > self._most:
-            raise TooLarge(f"a cubin with more than {self._most} bytes of names and facts")
+            what = "section names, notes and attributes"
+            raise TooLarge(f"a cubin with more than {self._most} bytes of {what}")
         if self._count is not None:
             self._count(gone_through)
 
