@@ -119,8 +119,8 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     },
     "expect-set": {
         "metavar": "FILE",
-        "help": "a list of globs, one per line: the files of the release, in the run or on the "
-        "index, must match them, and each glob must match a file",
+        "help": "a list of globs, one per line: each file of the release, in the run or on the "
+        "index, must match a glob, and each glob must match a file",
     },
     "sandbox": {
         "choices": ("auto", "off", "require"),
@@ -130,7 +130,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     },
     "crosscheck": {
         "action": "store_true",
-        "help": "read every object file with other libraries, too (extra crosscheck), and compare",
+        "help": "read every object file with other libraries, too, and compare (extra crosscheck)",
     },
     "report": {
         **_REPEATABLE,

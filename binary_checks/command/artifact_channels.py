@@ -535,7 +535,8 @@ def _format_scope(scope: VerifyScope) -> str:
     policy = scope.by.policy
     if policy is None:
         own = (
-            "; promotions checked by their own records only (--policy FILE: by keys that you trust)"
+            "; promotions were verified only against their own records; --policy FILE verifies "
+            "them with keys that you trust"
         )
         line += own if promoted else ""
     else:

@@ -235,7 +235,9 @@ def run_pull(arguments: Sequence[str]) -> int:
     """Fetch the selected artifacts into a folder; return the exit status."""
     parser = SubcommandParser(prog="binary-checks artifact pull", description=_PULL)
     parser.add_argument(
-        "folder", metavar="FOLDER", help="where the files are written; created if new"
+        "folder",
+        metavar="FOLDER",
+        help="the folder for the files; it is created if it does not exist",
     )
     add_wishes(parser)
     parser.add_argument(

@@ -135,12 +135,12 @@ def _options() -> argparse.ArgumentParser:
     parser = SubcommandParser(
         prog="binary-checks diff",
         description=_PURPOSE,
-        epilog="exit code: 0; 1 a difference that --fail-on names, or an unreadable package; "
-        "4 wrong usage; 6 a network or a store failed: try again",
+        epilog="exit code: 0 done, 1 a difference that --fail-on names, or an unreadable package, "
+        "4 wrong usage, 6 a network or a store failed: try again",
     )
     add = parser.add_argument
     add("old", metavar="OLD", help=_SIDES)
-    add("new", metavar="NEW", help="likewise")
+    add("new", metavar="NEW", help="the new build, in one of the same forms")
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--json", action="store_true", help="as a document, binary-checks/diff/1")
     shape.add_argument("--markdown", action="store_true", help="for a pull request")

@@ -185,8 +185,8 @@ def _inspect_options() -> argparse.ArgumentParser:
     add(
         "--device-details",
         action="store_true",
-        help="decompress the code for NVIDIA's GPUs (extra device): toolkits, drivers that "
-        "run it, PTX versions, what cannot be decompressed",
+        help="decompress the code for NVIDIA's GPUs (extra device), and show its toolkits, drivers "
+        "that run it, its PTX versions, and code that cannot be decompressed",
     )
     add(
         "--with",

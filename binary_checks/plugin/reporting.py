@@ -568,7 +568,7 @@ class ResultCollector:
         return plain_lines(describe(verdict, remedy, settings.program, most), verdict.package)
 
     def iter_closing_lines(self) -> Iterator[str]:
-        """Yield where the user finds the problems that were not shown."""
+        """Yield a line on where the user finds all problems, if some were not shown."""
         if self._hidden:
             reports = self._config.option.binary_report
             asked = (each.partition(":")[2] for each in reports if each.startswith("sarif:"))
@@ -628,7 +628,7 @@ class KeptFacts:
             self._own.cleanup()
 
     def keep(self, node: str, facts: Facts, sha256: str) -> None:
-        """Write the document; if this fails, reports that need the document call it missing."""
+        """Write the document; if this fails, reports state that the document is missing."""
         path = self._place(node)
         try:
             package = facts.get(Package)

@@ -115,7 +115,7 @@ def _options(check: Check[Any]) -> Iterator[str]:
 def _format_type(annotation: Any) -> str:
     """Return a type as written in the source.
 
-    The result is the same on every Python: 3.10 turns unions with None into Optional.
+    The result is the same on every Python, although 3.10 turns unions with None into Optional.
     """
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
         return " | ".join(_format_type(kind) for kind in typing.get_args(annotation))

@@ -82,7 +82,7 @@ def _row(family: str, ours: list[tuple[PackageIdentity, Entry]], warned: bool) -
 def _reasons(run: RunResult) -> Iterator[str]:
     """Yield the reasons why something was not judged.
 
-    Reasons why checks do not apply are not gaps; for these, each family has one line.
+    A reason why a check does not apply is not a gap; each family has one line for all such reasons.
     """
     gaps: list[str] = []
     shared: dict[tuple[str, str], list[str]] = {}

@@ -142,7 +142,7 @@ def _carries_others(package: Package) -> bool:
 def _correct_systems(
     package: Package, claims: Sequence[ConfigurationClaim]
 ) -> Iterator[ConfigurationClaim]:
-    """Correct the systems of objects whose file format is also that of a better known system.
+    """Correct the claimed systems of objects whose file format is shared by several systems.
 
     iOS shares Mach-O with macOS, and Android shares ELF with Linux; the file's name or the platform
     in the Mach-O header tells them apart.

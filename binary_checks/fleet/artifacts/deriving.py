@@ -145,7 +145,7 @@ def _name_kind(package: Package) -> str:
 
 
 def _require_kind(package: Package, configuration: BinaryConfiguration, stated: StatedAxes) -> None:
-    """Raise ArtifactRefusedError if sources disagree on kind or version, which are not axes."""
+    """Raise ArtifactRefusedError if sources disagree on the package's kind or version."""
     for aspect in ("kind", "version"):
         claims = list(getattr(configuration, aspect).claims)
         if len(stated.file_names) == 1:  # a job may push files that several of its steps built

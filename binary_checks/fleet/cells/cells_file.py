@@ -105,7 +105,7 @@ class _Reader:
         return read_rows(self._tables, self._content, self._name, table, known)
 
     def _used(self) -> tuple[str, ...]:
-        """Return the axes that any block names, which make up the ids."""
+        """Return the axes that at least one block names; ids consist of their values."""
         named = {key for row, _ in self._blocks for key in row}
         named |= _split_system(row for row, _ in self._blocks)
         return tuple(axis for axis in AXES if axis in named)

@@ -32,9 +32,9 @@ Trait = tuple[tuple[int, Hashable], ...]
 def choose_tier(cells: Sequence[Cell], tier: str) -> tuple[Cell, ...]:
     """Return the cells of a tier, in order. Raises ProfileError for an unknown tier.
 
-    Each project is covered separately. System and architecture count as one axis, because
-    windows-arm64 is neither macos-arm64 nor windows-amd64, and having a GPU stage counts as
-    another. A missing value counts as a value.
+    Each project is covered separately. System and architecture together count as one axis, because
+    windows-arm64 is neither macos-arm64 nor windows-amd64. Whether a cell has a GPU stage counts as
+    an axis, too, and a missing value counts as a value.
     """
     if tier == NIGHTLY:
         return tuple(cells)
@@ -181,7 +181,7 @@ class OneOff:
 
     @staticmethod
     def _match(cells: Sequence[Cell], conditions: Iterable[tuple[str, CellCondition]]) -> set[str]:
-        """Return the ids of cells that meet any condition. Each must match some cell."""
+        """Return the ids of cells that meet any condition; each condition must match a cell."""
         wanted: set[str] = set()
         for origin, condition in conditions:
             met = {cell.id for cell in cells if condition.meets(cell)}

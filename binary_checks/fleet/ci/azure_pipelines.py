@@ -118,7 +118,7 @@ def _condition(output: str, *also: str) -> str:
 
 
 def _chain_stage(stage: str, pipeline: Pipeline) -> Json:
-    """Return one stage of all cells."""
+    """Return the stage of the pipeline that runs this stage of all cells."""
     before = [*pipeline.stages[: pipeline.stages.index(stage)]]
     output = "gpu" if stage == "gpu" else "cells"
     office = stage == "publish"

@@ -229,7 +229,10 @@ def _scripts(steps: Sequence[str], kind: str, pipeline: Pipeline, stage: str = "
 
 
 def _in_powershell(script: str) -> str:
-    """Return the script for Git's bash, in a file, because PowerShell changes quoted arguments."""
+    """Return commands for PowerShell that write the script to a file and run it with Git's bash.
+
+    As an argument the script would not do, because PowerShell changes quotes in arguments.
+    """
     return (
         f"$script = @'\n{script}'@\n"
         '[IO.File]::WriteAllText("$PWD/.step.sh", $script.Replace("`r", "") + "`n")\n'

@@ -122,7 +122,7 @@ class Pipeline:
         return found
 
     def group_smoke(self, system: str) -> list[SmokeGroup]:
-        """Return the night's groups: cells on the same machines, up to a maximum number."""
+        """Return the night's groups: at most ``smoke_cells`` cells each, on the same machines."""
         alike: dict[tuple[RunsOn, RunsOn | None], list[PipelineCell]] = {}
         for each in self.cells:
             machines = each.runners[system], each.gpu_runners.get(system)

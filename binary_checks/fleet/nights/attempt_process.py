@@ -280,7 +280,7 @@ class _TimeLimit:
 
 
 def _prefer_to_be_killed(pid: int) -> None:
-    """Make the kernel, if it runs out of memory, kill the attempt before the coordinator."""
+    """If memory runs out, let the kernel kill the attempt rather than the coordinator."""
     with contextlib.suppress(OSError):
         Path(f"/proc/{pid}/oom_score_adj").write_text("800", encoding="ascii")
 

@@ -171,7 +171,7 @@ def record(
 
 
 def _keep_facts(store: Store, task: AttemptTask, attempt: Attempt, facts: Path) -> str:
-    """Store the facts of the bytes; return the SHA-256 under which the store has them."""
+    """Store the package's facts; return the SHA-256 under which the store has them, or ""."""
     sha256 = task.planned.sha256
     if not task.keeps_facts:
         return sha256 if attempt.result is not None else ""

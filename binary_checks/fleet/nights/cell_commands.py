@@ -250,7 +250,7 @@ def rerun_command(
 
 
 def pin_place(place: str, result: RunResult | None) -> str:
-    """Return the place with the digest of the image in the result; unchanged if there is none."""
+    """Return the place; for an image, with the digest that the result states, if any."""
     images = result.packages[0].roots if result and result.packages else ()
     pins = len(images) == 1 and place.startswith(_IMAGE)
     return f"{_IMAGE}{images[0]}" if pins else place

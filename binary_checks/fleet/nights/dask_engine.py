@@ -188,7 +188,7 @@ class Cluster:
         return workers
 
     def find_fault(self, stages: Collection[str]) -> str:
-        """Return a message if too much time passed without a worker for waiting attempts, or ""."""
+        """Return a message if attempts have waited too long without any worker for them, or ""."""
         now, connected = time.monotonic(), self._client.status == "running"
         for stage in self.queues:
             if stage not in stages or (connected and self._has_worker(stage)):

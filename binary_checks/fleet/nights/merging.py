@@ -261,7 +261,7 @@ class _Stage:
         return sum(each.digest in there for each in history)
 
     def _agrees(self, history: Sequence[_Found], new: Sequence[_Found]) -> bool:
-        """Return whether the stage ends no better with these attempts, so that they may be added.
+        """Return whether the attempts may be added: they must not make the stage's result better.
 
         They are compared with the stage's attempts that are not in ``history``.
         """
@@ -376,7 +376,7 @@ CLOSED_SCHEMA = "binary-checks/closed/1"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChangedCell:
-    """A cell for which an index offered other bytes when the night was closed."""
+    """A cell for which an index, when the night was closed, offered other bytes than planned."""
 
     cell: str  # id
     reason: str  # one line

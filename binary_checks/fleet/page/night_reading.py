@@ -163,7 +163,7 @@ class Remarks:
     def by_title(self) -> Iterator[tuple[str, tuple[str, ...]]]:
         """Yield title and lines, without the notices."""
         news = self.waivers
-        yield "Changed in the index since", self.changed
+        yield "Changed in the index since planning", self.changed
         yield "Known problems that expire soon", news.expiring
         yield "Known problems without a match", news.unmatched
         yield f"Known problems to remove: no match for {LONG} nights", news.removable

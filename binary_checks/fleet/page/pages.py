@@ -64,7 +64,7 @@ class ShownProject:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class IndexPage:
-    """The nights of all cells, and further content of the index in addition to the morning."""
+    """The content of the index in addition to the morning, such as the nights of all cells."""
 
     tone: str
     days: tuple[tuple[str, str], ...]  # date and column header

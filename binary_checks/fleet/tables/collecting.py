@@ -150,7 +150,7 @@ def _read_document(
     try:
         attempt = read_stored_attempt(content, name)
         if attempt.sha256 != planned.sha256:
-            complaints.append(f"{name}: it is for other bytes than the plan's; ignored")
+            complaints.append(f"{name}: it is for other bytes than those planned; ignored")
         elif contradiction := find_contradiction(attempt):
             raise RecordError(f"{name}: it says {attempt.state.value}, but {contradiction}")
     except RecordError as error:

@@ -355,9 +355,9 @@ def _explain(run: RunResult) -> str:
     if not run.facts:
         draws = run.program.name_options("--binary-report html:FILE")
         return (
-            "This page was made from a result document, which has no facts of packages: "
-            f"{draws} draws which libraries are needed and which files are large, and so "
-            "does the command `report` with --facts FILE."
+            "This page was made from a result document, which has no facts of packages. Diagrams "
+            f"of needed libraries and large files are made by {draws}, and by the command `report` "
+            "with --facts FILE."
         )
     return "The package was not read, so there are no facts to draw."
 

@@ -1,4 +1,4 @@
-"""The bytes of a package's installed files, as rectangles by use."""
+"""A treemap: the bytes of a package's installed files, divided into rectangles by use."""
 
 from __future__ import annotations
 

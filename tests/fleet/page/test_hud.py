@@ -88,7 +88,7 @@ def test_what_the_index_had_other_at_the_end_of_the_night_is_shown(
     assert "demo-1: 1.1 is published by now" in page
     assert "demo-2.cpu1.json: not JSON" in page
     summarise(found)
-    assert "Changed in the index since: demo-1: 1.1" in capsys.readouterr().out
+    assert "Changed in the index since planning: demo-1: 1.1" in capsys.readouterr().out
 
 
 def test_the_index_says_what_the_store_knows(nights: Nights, site: Path) -> None:

@@ -49,7 +49,7 @@ def test_each_kind_of_news_has_its_line() -> None:
         "Infra: 1 cell since tonight: a-8",
         "Flaky: 1 cell since tonight: a-4",
         "GPU waits: 1 cell since tonight: a-9",
-        "Changed in the index since: a-1: 1.1 is published by now",
+        "Changed in the index since planning: a-1: 1.1 is published by now",
         "Known problems that expire soon: missing-library until 2026-11-25: soon",
         "Known problems without a match: x: y",
     ]

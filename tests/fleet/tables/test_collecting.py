@@ -248,7 +248,7 @@ def test_an_attempt_at_other_bytes_than_the_plans_does_not_count(
 ) -> None:
     rewrite(nights, ROLES.known, change_attempt(sha256="ab" * 32))
     made = collect()
-    assert "for other bytes than the plan's" in made.complaints[0]
+    assert "for other bytes than those planned" in made.complaints[0]
     assert made.attempts[nights.cell(ROLES.known)] == ()
 
 
