@@ -40,12 +40,12 @@ _NO_NAMES = frozenset({"", ".", ".."})  # components of a path that are not name
 def ambiguous_archive(package: Package) -> Iterator[Finding]:
     """Different tools can read the file as different archives.
 
-    Reported are a second end of the directory, in a comment or behind the archive; bytes before the
-    first member or after the end; and a ZIP64 end that its locator does not find, or that
-    contradicts the ordinary one.
+    The check reports a second end-of-central-directory record, in a comment or behind the archive;
+    bytes before the first member or after that record; and a ZIP64 end record that its locator does
+    not find, or that contradicts the ordinary record.
 
-    Why: each tool searches for the end in its own way, so users may install other files than those
-    that were judged and signed, and some installers refuse the archive.
+    Why: each tool searches for the end record in its own way, so users may install other files than
+    those that were judged and signed, and some installers refuse the archive.
     Fix: write the archive again with a sound tool, without a comment; look for what was appended to
     the file, or put in front of it.
     Level: which files users install depends on their installer, or it refuses the package.
@@ -58,7 +58,7 @@ def ambiguous_archive(package: Package) -> Iterator[Finding]:
 def unreadable_member(package: Package) -> Iterator[Finding]:
     """The archive contradicts itself about a member, or the member cannot be extracted.
 
-    Reported are a wrong CRC-32, a local header that disagrees with the central directory,
+    The check reports a wrong CRC-32, a local header that disagrees with the central directory,
     encryption, data that does not inflate to the declared size, text that cannot be decoded, and an
     object file that is named like source code.
 
@@ -139,9 +139,9 @@ def _judge_name(name: str, parts: list[str]) -> Iterator[Problem]:
 def uninstallable_member(package: Wheel) -> Iterator[Finding]:
     """A member has a path that no installer can install.
 
-    Reported are a file where other members need a folder; a file or folder in ``*.data`` outside of
-    ``purelib``, ``platlib``, ``headers``, ``scripts`` and ``data``; and a name longer than file
-    systems allow.
+    The check reports a file where other members need a folder; a file or folder in ``*.data``
+    outside of ``purelib``, ``platlib``, ``headers``, ``scripts`` and ``data``; and a name longer
+    than file systems allow.
 
     Why: pip and uv abort, and leave nothing or half of the package behind.
     Fix: look for the build step that adds the file.

@@ -153,7 +153,7 @@ def _group(linkage: Linkage) -> dict[tuple[str, str], list[Edge]]:
 
 
 def _find_brought(package: CondaPackage, given: GivenPackages) -> frozenset[str]:
-    """Return the names of all dependencies, and of the dependencies of given packages in turn."""
+    """Return the names of all dependencies: direct ones, and those that given packages require."""
     known = {each.name.lower(): each for each in given.packages}
     queue = sorted(direct_names(package))
     found = set(queue)
@@ -209,8 +209,8 @@ def overdepending(
 def unpinned_python(package: CondaPackage) -> Iterator[Finding]:
     """The package's files are for one Python, but the solver may choose another.
 
-    Files in ``lib/python3.11/site-packages`` are found by Python 3.11 alone. On Windows all Pythons
-    look in ``Lib/site-packages``, and only compiled modules are for one.
+    Only Python 3.11 finds files in ``lib/python3.11/site-packages``. On Windows all Pythons look in
+    ``Lib/site-packages``: there only compiled modules are for a single Python.
 
     Why: the solver installs the package together with another Python, which does not find the
     module.
@@ -376,8 +376,9 @@ _SPELLED = {Format.ELF: "an ELF object", Format.MACHO: "a Mach-O object", Format
 def cuda_build_without_cuda(package: CondaLike, linkage: Linkage | CondaLike) -> Iterator[Finding]:
     """The build string names CUDA, but nothing in the package uses it.
 
-    Looked for are device code, a library of CUDA that an object needs or opens, and a dependency on
-    CUDA or on a CUDA build. A package without objects is not judged: it only selects others.
+    The check looks for device code, for a library of CUDA that an object needs or opens, and for a
+    dependency on CUDA or on a CUDA build. A package without objects is not judged: it only selects
+    others.
 
     Why: users who ask for the CUDA build get one that does not use their GPU.
     Fix: look in the build's log for why CUDA was not found; make the build stop there.
@@ -488,7 +489,7 @@ def placeholder_without_room(package: CondaPackage) -> Iterator[Finding]:
 
 @check
 def text_placeholder_in_binary(package: CondaPackage) -> Iterator[Finding]:
-    """``paths.json`` declares a binary file with a placeholder as text.
+    """``paths.json`` declares that a binary file with a placeholder is text.
 
     Why: a text grows or shrinks with the prefix, and every offset in the file is then wrong: an
     object does not load.
@@ -509,8 +510,8 @@ def text_placeholder_in_binary(package: CondaPackage) -> Iterator[Finding]:
 def absent_placeholder(package: CondaPackage) -> Iterator[Finding]:
     """``paths.json`` lists a placeholder that the file does not contain.
 
-    Why: the file was changed after the build searched for prefixes, so others may be unlisted; or
-    its paths lead to another prefix, which nothing replaces.
+    Why: the file was changed after the build searched for prefixes, so other placeholders may be
+    unlisted; or its paths lead to another prefix, which nothing replaces.
     Fix: rebuild the package instead of changing files in it.
     Level: nothing is replaced, which by itself harms nobody.
     """

@@ -123,7 +123,7 @@ def _judge_absence(
     if absent is None and (package.objects or package.unread or package.malformed):
         if strict:
             yield NotInspected(
-                sentence=f"{subject}: {claimed}, and no object that would show it could be read"
+                sentence=f"{subject}: {claimed}, but the objects that would show it were not read"
             )
     elif strict:
         yield Problem(

@@ -246,7 +246,7 @@ def reached_target_absent(report: ConsumerReport) -> Iterator[Finding]:
         for target in unit.targets:
             if target.is_absent and target not in seen:
                 seen.add(target)
-                made = f"find_package({unit.package}) makes the target {target.name} of it"
+                made = f"find_package({unit.package}) defines the target {target.name} for it"
                 yield Problem(
                     path=target.file, sentence=f"not there, and {made}", facts=(target.name,)
                 )
@@ -326,7 +326,7 @@ def _find_earlier(report: ConsumerReport, stage: Stage) -> Iterator[NotInspected
     ]
     stopped += [unit.name for unit in report.units if unit.untried]
     if names := tuple(dict.fromkeys(stopped)):
-        yield NotInspected(sentence=f"{name_first(names)}: not built so far")
+        yield NotInspected(sentence=f"{name_first(names)}: the build ended before this step")
 
 
 def _describe(step: BuildStep) -> str:

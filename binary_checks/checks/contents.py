@@ -83,7 +83,7 @@ def version_control_litter(package: Package) -> Iterator[Finding]:
 def stray_top_level_folder(package: WheelLike) -> Iterator[Finding]:
     """A wheel installs a top-level folder, module or file of the project's source tree.
 
-    Reported are ``tests``, ``docs``, ``examples``, ``scripts``, ``build``, ``data``, ``bin``,
+    The check reports ``tests``, ``docs``, ``examples``, ``scripts``, ``build``, ``data``, ``bin``,
     ``lib``, ``include`` and ``share``, unless the project has that name; and texts and C sources
     next to the package, such as ``LICENSE``.
 

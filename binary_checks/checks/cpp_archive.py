@@ -70,15 +70,17 @@ def missing_target_file(package: CppArchive) -> Iterator[Finding]:
 def absolute_path_in_build_file(package: CppArchive) -> Iterator[Finding]:
     """A file for CMake or pkg-config names an absolute path, or a path outside of the archive.
 
-    Checked are the paths of targets' headers and libraries, and variables whose names say that they
-    hold such paths. Default paths in ``Find*.cmake``, and values under a condition, do not count.
+    The check reads the paths of targets' headers and libraries, and variables whose names say that
+    they hold such paths. Default paths in ``Find*.cmake``, and values under a condition, do not
+    count.
 
     Why: the path belongs to the build machine; on the user's it does not exist, or holds another
     version.
     Fix: make paths relative to the file itself (``${CMAKE_CURRENT_LIST_DIR}``,
     ``${_IMPORT_PREFIX}``, pkg-config's ``${pcfiledir}``), and find dependencies by
     ``find_dependency``.
-    Level: not every user's build reaches the line; the family ``consumer`` has CMake decide.
+    Level: not every user's build executes the line that names the path; the family ``consumer`` has
+    CMake decide.
     """
     _demand_files(package)
     yield from _find_unread_files(package)
@@ -205,7 +207,7 @@ def _find_unread_files(package: CppArchive) -> Iterator[NotInspected]:
 
 
 def _present(package: CppArchive) -> frozenset[str]:
-    """Return the paths of its files, links and folders."""
+    """Return the paths of the archive's files, links and folders."""
     paths: set[str] = {"."}
     for member in package.members:
         path = member.path.removesuffix("/")
@@ -277,9 +279,9 @@ def _describe(members: ArchiveMembers) -> str:
 def unlinkable_static_library(package: CppArchive) -> Iterator[Finding]:
     """Linkers refuse a static library, or only one compiler can link it.
 
-    Reported are a thin archive, which refers to files of the build machine instead of containing
-    them; an archive without an index of symbols; members with broken headers; and members that hold
-    a compiler's own code for link-time optimisation without machine code.
+    The check reports a thin archive, which refers to files of the build machine instead of
+    containing them; an archive without an index of symbols; members with broken headers; and
+    members that hold a compiler's own code for link-time optimisation without machine code.
 
     Why: linkers stop at the library. Code for link-time optimisation can be read only by the
     version of the compiler that wrote it.
@@ -389,8 +391,8 @@ def _is_header(member: Member) -> bool:
 def build_contradicts_name(package: CppArchive) -> Iterator[Finding]:
     """The contents of an archive contradict the name of its file.
 
-    Compared are the version in ``build-version``, the commit in ``build-hash``, static or shared
-    libraries, and debug builds.
+    The check compares the version in ``build-version``, the commit in ``build-hash``, whether
+    libraries are static or shared, and whether the build is a debug build.
 
     Why: users and mirrors choose by the name; the wrong variant fails at their first link.
     Fix: look for the step that names the file, or for a variable that the build left unset.
@@ -419,7 +421,7 @@ def _plain(version: str) -> str:
 
 
 def _judge_linking(package: CppArchive) -> Iterator[Finding]:
-    """Compare the kind of its libraries, static or shared, with its name."""
+    """Compare the archive's libraries, static or shared, with the archive's name."""
     linking = package.stated.linking
     shared = [item for item in package.objects if item.kind is Kind.SHARED]
     static = [item for item in package.objects_of(StaticArchive) if not _is_import(item)]

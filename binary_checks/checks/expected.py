@@ -287,7 +287,7 @@ def stale_nightly(package: Wheel, *, days: int = 3) -> Iterator[Finding]:
 def unexpected_version_label(
     package: Wheel, *, expected: Pattern | None = None
 ) -> Iterator[Finding]:
-    """The local label of the version (``+cpu``, ``+cu132``) is not the channel's.
+    """The local label of the version (``+cpu``, ``+cu132``) is not the label of the channel.
 
     ``expected`` is a regular expression on the whole label; "" means that there must be none.
 

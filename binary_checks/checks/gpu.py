@@ -315,7 +315,7 @@ def gpu_libraries_disagree(
     newer: bool = True,
     expected: Mapping[str, str] = {},
 ) -> Iterator[Finding]:
-    """A loaded NVIDIA library has another version than was built with, installed or pinned.
+    """A loaded NVIDIA library's version is not the one of the build, the installation or the pin.
 
     The first three numbers of a version are compared. A library is pinned if the package requires
     an exact version itself, or an installed distribution such as ``cuda-toolkit`` requires it for

@@ -47,8 +47,8 @@ def executable_stack(library: ElfFile, target: TargetSystem | Package) -> Iterat
     the whole process executable.
     Fix: add ``.section .note.GNU-stack,"",@progbits`` to each assembly source, or link with
     ``-Wl,-z,noexecstack``.
-    Level: with glibc 2.41 and later the import fails. In programs and with musl it is a warning:
-    both load.
+    Level: with glibc 2.41 and later the import fails. It is a warning for programs, and for
+    libraries with musl: both still load.
     """
     if library.kind not in _LOADED or not library.executable_stack:
         return
@@ -74,9 +74,9 @@ def executable_stack(library: ElfFile, target: TargetSystem | Package) -> Iterat
 def text_relocations(library: ElfFile) -> Iterator[Finding]:
     """An object has relocations in its code (text relocations).
 
-    If DT_TEXTREL is set although no relocation lies in code or constants, as by a linker that
-    merged sections, this is only noted: the loader makes the pages writable for a moment, and
-    changes none.
+    If DT_TEXTREL is set although no relocation lies in code or constants (a linker that merges
+    sections may set it), this is only noted: the loader makes the pages writable for a moment, and
+    changes nothing in them.
 
     Why: hardened systems refuse it (SELinux's execmod); elsewhere each process gets its own copy of
     the code, writable while it is loaded.
@@ -194,8 +194,8 @@ def relr_without_marker(library: ElfFile, target: TargetSystem) -> Iterator[Find
     """An object has packed relocations (DT_RELR) and does not need GLIBC_ABI_DT_RELR.
 
     Why: glibc before 2.36 ignores DT_RELR: pointers stay unrelocated, and the process crashes
-    later. The marker, a needed version of libc.so.6, makes it refuse the object instead; newer
-    versions of glibc require it.
+    later. The marker, a needed version of libc.so.6, makes such a glibc refuse the object instead;
+    newer versions of glibc require the marker.
     Fix: link with ``-Wl,-z,nopack-relative-relocs``, or with a linker that adds the marker
     (``-Wl,-z,pack-relative-relocs``) and use manylinux_2_36 or a later tag.
     Level: the process crashes, or newer versions of glibc refuse the object.

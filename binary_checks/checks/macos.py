@@ -253,7 +253,7 @@ def _find_twins(package: Package) -> dict[tuple[str, str, Kind], list[MachOFile]
 
 
 def _identify(library: MachOFile) -> tuple[str, str, Kind]:
-    """Return what makes dyld take two libraries for one."""
+    """Return the properties that, if equal, make dyld take two libraries for one."""
     return library.name, library.architecture, library.kind
 
 
@@ -399,7 +399,7 @@ def _is_wanted(library: MachOFile, missing: str, package: Package) -> bool:
 
 
 def _find_users(package: Package) -> dict[str, set[str]]:
-    """Return, by the name of each needed file, the architectures of the code that needs it."""
+    """Map the name of each needed file to the architectures of the code that needs the file."""
     found: dict[str, set[str]] = {}
     for item in package.objects_of(MachOFile):
         for need in item.needed:
@@ -412,11 +412,11 @@ def _find_users(package: Package) -> dict[str, set[str]]:
 def slices_differ(library: MachOFile, package: Package) -> Iterator[Finding]:
     """The two slices of a universal binary are not the same library.
 
-    Compared are the module's init function, symbols that one slice defines and the other imports,
-    bundled libraries that only one slice needs, and install names that something needs. Exports are
-    not compared: they differ in healthy files (SIMD code, C++ type information). It is only noted
-    if each slice needs libraries that the other does not, if names differ only in their folders, or
-    if search paths differ.
+    The check compares the module's init function, symbols that one slice defines and the other
+    imports, bundled libraries that only one slice needs, and install names that something needs.
+    Exports are not compared: they differ in healthy files (SIMD code, C++ type information). It is
+    only noted if each slice needs libraries that the other does not, if names differ only in their
+    folders, or if search paths differ.
 
     Why: code that works on Intel fails on Apple silicon, or the other way round. The linker skips
     libraries of the other architecture with only a warning.

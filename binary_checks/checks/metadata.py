@@ -336,7 +336,7 @@ def _judge_suffix(
 
 
 def _format_tags(tags: Iterable[Tag]) -> str:
-    """Return the tags with their platforms once: ``cp311-cp311 on manylinux_2_17_x86_64``."""
+    """Format the tags, each platform only once: ``cp311-cp311 on manylinux_2_17_x86_64``."""
     tags = tuple(tags)
     interpreters = {f"{tag.interpreter}-{tag.abi}" for tag in tags}
     return f"{_join(interpreters)} on {_join({tag.platform for tag in tags})}"
@@ -435,7 +435,7 @@ class _File(NamedTuple):
 
 @check
 def version_bound_extension(package: WheelLike) -> Iterator[Finding]:
-    """An extension module of an abi3 wheel has a suffix that one Python alone imports.
+    """An extension module of an abi3 wheel has a suffix that only one Python imports.
 
     A file called ``_native.cpython-311-x86_64-linux-gnu.so`` or ``_native.cp311-win_amd64.pyd`` is
     imported by CPython 3.11 and by no other, whatever it was compiled with. The same holds in a
@@ -607,8 +607,8 @@ def requirement_without_wheel(package: WheelLike, required: RequiredWheels) -> I
     """The index has no wheel of a required distribution for the wheel's own Python and platform.
 
     This is checked only with ``--binary-with-requirements``, on the index that pip's settings name,
-    for the requirements and for theirs in turn. A distribution may lack a wheel for one marker,
-    Python or platform and have it for another: the oldest that the tags promise counts.
+    for the requirements and for theirs in turn. A distribution may have a wheel for one Python or
+    platform and lack it for another: the oldest Python and platform that the tags promise count.
 
     Why: ``pip install`` ends with "no matching distribution", or builds the distribution from
     source, for which users need a compiler.
@@ -630,7 +630,8 @@ def excluded_version_given(given: GivenVersions) -> Iterator[Finding]:
 
     For each distribution that the package or a given one requires, one of the given versions must
     satisfy every requirement. Extras and markers are evaluated for the package's own Python and
-    system. A given folder may also hold packages that nothing requires, or for other systems.
+    system. A given folder may also contain packages that nothing requires, or packages for other
+    systems.
 
     Why: no installer installs the two together: the tested set is not the set that users get, and
     libraries of another version lack functions or behave otherwise.
@@ -698,8 +699,9 @@ def description_not_rendered(
     It is rendered by readme-renderer, as on PyPI (``pip install binary-checks[description]``);
     without that library reStructuredText is not inspected. A profile turns the check on.
 
-    Why: PyPI refuses the upload of a description that does not render; without one its page is
-    empty; one without a content type is taken for reStructuredText.
+    Why: PyPI refuses the upload of a description that does not render; a release without a
+    description has an empty page; a description without a content type is taken for
+    reStructuredText.
     Fix: run ``twine check --strict dist/*``, and correct the file that ``readme`` in pyproject.toml
     names.
     Level: nobody gets a release that was not uploaded. A missing description, or type, is a

@@ -41,8 +41,8 @@ from binary_checks.model import (
 def broken_published_archive(file: PublishedFile) -> Iterator[Finding]:
     """A published archive's directory contradicts itself, or lists members that no tool unpacks.
 
-    This reports what the directory shows of the faults that ambiguous-archive, unreadable-member,
-    duplicate-member-name and escaping-member-name find in the whole file.
+    The checks ambiguous-archive, unreadable-member, duplicate-member-name and escaping-member-name
+    find such faults in the whole file; this check reports those that the directory shows.
 
     Why: tools unpack it differently, or refuse to; the upload was cut off or changed on its way.
     Fix: compare the file with the one that was built; upload it again under a new name.
@@ -119,7 +119,7 @@ def published_for_another_system(file: PublishedFile) -> Iterator[Finding]:
 
 @check
 def published_record_differs(file: PublishedWheel) -> Iterator[Finding]:
-    """RECORD of a published wheel and its directory list different files or sizes.
+    """RECORD of a published wheel and the archive's directory list different files or sizes.
 
     This is the check record-is-wrong without the hashes, which need the download.
 
@@ -306,7 +306,7 @@ def index_python_differs(file: PublishedWheel, publication: Publication) -> Iter
     Why: installers choose among the files by what the index states: users of some Pythons are
     offered a version that refuses them, or not offered one that would work.
     Fix: have the index read METADATA again; set Requires-Python in the project's configuration.
-    Level: installers read the wheel's own, too, before they install it.
+    Level: installers also read the wheel's own Requires-Python before they install the wheel.
     """
     stated, own = publication.provenance.requires_python, file.package.header("Requires-Python")
     if stated is None and own:

@@ -53,7 +53,7 @@ _DANGER = "some Pythons lack it or changed it; define Py_LIMITED_API in every so
 def unstable_symbol(package: Package, linkage: Linkage, target: TargetSystem) -> Iterator[Finding]:
     """An abi3 extension uses symbols outside the stable ABI, or newer than its tag.
 
-    A symbol that one of the package's libraries defines is not Python's (PySide6, igraph). On
+    A symbol that one of the package's libraries defines does not count (PySide6, igraph). On
     Windows, and on macOS if an import names a library, the import itself says whose symbol it is.
 
     Why: the wheel installs on every later Python, or on the oldest that the tag names, and the
@@ -213,11 +213,12 @@ def missing_init_function(
 ) -> Iterator[Finding]:
     """A file is named like an extension module but cannot be imported.
 
-    Some libraries are named so and are exempt: one that uses no Python API and is opened through
-    cffi or ctypes (pycryptodome), one that another object needs or opens by its name (ddtrace's
-    libdd_wrapper), and one whose name the package's code contains (memray injects
-    ``"_inject.abi3.so"`` into other processes). A file that the package's code imports by its path
-    needs the init function for the name under which it is imported (``spec_from_file_location``).
+    Some libraries are named like an extension module and are exempt: one that uses no Python API
+    and is opened through cffi or ctypes (pycryptodome), one that another object needs or opens by
+    its name (ddtrace's libdd_wrapper), and one whose name the package's code contains (memray
+    injects ``"_inject.abi3.so"`` into other processes). A file that the package's code imports by
+    its path needs the init function for the name under which it is imported
+    (``spec_from_file_location``).
 
     Why: the import fails with "dynamic module does not define module export function".
     Fix: give the file the name that the module was compiled for, or export ``PyInit_<name>``.
@@ -291,7 +292,8 @@ def numpy_version_mismatch(package: Package, target: TargetSystem) -> Iterator[F
     noted.
 
     Why: NumPy 2 ends the import of such a module with "A module that was compiled using NumPy 1.x
-    cannot be run in NumPy 2"; an older NumPy than the oldest ends it with a RuntimeError.
+    cannot be run in NumPy 2"; a NumPy that is older than the recorded oldest version ends it with a
+    RuntimeError.
     Fix: build with NumPy 2 (``build-system.requires = ["numpy>=2.0"]``), or require ``numpy<2``.
     Level: installers choose a NumPy that the module refuses. It is a warning for a library that is
     not named like an extension module, as it may be opened for other purposes.

@@ -159,7 +159,7 @@ def _count(paths: Sequence[str], one: str, many: str, end: str) -> NotInspected:
 
 
 def _find_unfollowed(paths: Sequence[str], compiled: CompiledModules) -> Iterator[NotInspected]:
-    """Report files that may always be imported, if not all imports were followed."""
+    """Report files that an import of the package may load, if not all imports were followed."""
     if paths and compiled.unfollowed:
         yield _count(
             paths,

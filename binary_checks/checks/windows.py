@@ -121,7 +121,7 @@ def wrong_interpreter_library(library: PeFile, package: Package) -> Iterator[Fin
 
 
 def _find_bundled(package: Package) -> frozenset[str]:
-    """Return the names of its object files, in lower case."""
+    """Return the names of the package's object files, in lower case."""
     return frozenset(item.file_name.lower() for item in package.objects)
 
 
@@ -262,7 +262,7 @@ def _rank(path: str, linkage: Linkage) -> int:
 
 
 def _needs_of_runtime(libraries: Iterable[PeFile]) -> Mapping[str, list[str]]:
-    """Return, by DLL of the runtime, the libraries that need it.
+    """Map each DLL of the runtime, in lower case, to the libraries that need it.
 
     A need does not count if one runtime DLL delays loading another (msvcp140 delays concrt140).
     """
@@ -426,7 +426,7 @@ def missing_mitigation(library: PeFile) -> Iterator[Finding]:
     Fix: link with ``/DYNAMICBASE /HIGHENTROPYVA /NXCOMPAT``, Microsoft's defaults; pass MinGW's ld
     ``--dynamicbase --high-entropy-va --nxcompat``, which many of its builds do not set by default.
     Level: Windows for ARM does not load a library without ASLR. Otherwise it is a warning: the
-    library works, and many third-party DLLs are linked so.
+    library works, and many third-party DLLs are linked in this way.
     """
     lacking = _find_lacking(library)
     if not _runs_code(library) or not lacking:

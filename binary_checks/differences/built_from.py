@@ -68,7 +68,7 @@ def _versions_of(build: Build) -> dict[str, str]:
 
 @difference
 def linked_versions(old: LinkedLibraries, new: LinkedLibraries) -> Iterator[Change]:
-    """The versions of known libraries that a build is linked with, and whether statically."""
+    """The versions of known libraries that a build links, and whether it links them statically."""
     before, after = _by_name(old), _by_name(new)
     for name in sorted(before.keys() & after.keys()):
         was, now = before[name], after[name]
@@ -122,7 +122,7 @@ def _how(library: LinkedLibrary) -> str:
 
 @difference
 def cxx_abi(old: ElfFile | StaticArchive, new: ElfFile | StaticArchive) -> Iterator[Change]:
-    """Which std::string an object's functions take: code for the other one does not link.
+    """The std::string type that an object's functions take: code for the other type does not link.
 
     For an extension module this is only noted, as nobody links with one.
     """

@@ -164,7 +164,7 @@ def _ask(each: Difference[Any], old: object, new: object, subject: str) -> Itera
 
 
 def _fold(changes: Iterable[tuple[str, Change, str]]) -> list[DifferenceLine]:
-    """Return one line for all changes that say the same, the most severe first."""
+    """Return one line for each group of changes with the same text, the most severe lines first."""
     groups: dict[tuple[Severity, str, str, str, str], list[Change]] = {}
     for name, change, reason in changes:
         sentence = change.together or change.sentence

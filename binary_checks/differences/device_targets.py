@@ -27,9 +27,9 @@ def gpu_architectures(
     """The GPU architectures that a library has code for.
 
     A GPU that loses its machine code can still run code of an older architecture of its major
-    version, or PTX that its driver compiles; AMD's GPUs can run generic code of their family. That
-    is a change; it is a break if none of these is left. PTX also runs on GPUs newer than any code
-    in the library: if it is gone, only PTX or machine code for newer GPUs replaces it.
+    version, or PTX that its driver compiles; AMD's GPUs can run generic code of their family. If
+    such code is left, the loss is a change, otherwise a break. PTX also runs on GPUs newer than any
+    code in the library: if it is gone, only PTX or machine code for newer GPUs replaces it.
     """
     before, after = _targets(old), _targets(new)
     gone, gained = before - after, after - before

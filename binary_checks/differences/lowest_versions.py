@@ -184,7 +184,7 @@ def numpy_api(old: Distribution, new: Distribution) -> Iterator[Change]:
     """The oldest NumPy that a build's objects run with, by the NumPy they were compiled for.
 
     Only objects in both builds are compared, as a new object may be for newer NumPys only; nothing
-    is reported if the package requires such a NumPy.
+    is reported if the package requires at least the newer NumPy.
     """
     pairs = [(pair.old.numpy, pair.new.numpy) for pair in pair_objects(old, new).pairs]
     raised = [(was, now) for was, now in pairs if was and now and _rank(was) < _rank(now)]

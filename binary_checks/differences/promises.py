@@ -99,9 +99,9 @@ def promised_pythons(old: Package, new: Package) -> Iterator[Change]:
     elif bool(before) is not bool(after):
         names = ", ".join(dict.fromkeys(map(_name, before or after)))
         text = (
-            f"is bound to no Python, previously to {names}"
+            f"is no longer bound to a Python, previously to {names}"
             if before
-            else f"is bound to {names}, previously to no Python"
+            else f"is bound to {names}, previously to no Python version"
         )
         severity = Severity.INFO if before else Severity.BREAK
         yield Change(severity=severity, sentence=text)
@@ -176,7 +176,7 @@ def _is_for(claims: Sequence[PythonClaim], version: _Version) -> bool:
 
 
 def _allowed(text: str) -> frozenset[_Version]:
-    """Return every minor version of Python 3 of which a release is allowed; "" allows all."""
+    """Return the minor versions of Python 3 that have an allowed release; "" allows all."""
     try:
         specifiers = SpecifierSet(text)
     except InvalidSpecifier:

@@ -108,7 +108,7 @@ def _group(package: Distribution) -> dict[str, dict[str, str]]:
 
 
 def _named_in(item: Requirement) -> set[str]:
-    """Return the texts in the marker; no extra but those among them can select the requirement.
+    """Return the strings in the marker; only extras with these names can select the requirement.
 
     A package may have hundreds of extras, each with dozens of environments.
     """
@@ -175,11 +175,11 @@ def conda_dependencies(old: CondaLike, new: CondaLike) -> Iterator[Change]:
 def _format_constraint_change(was: str | None, now: str | None) -> str:
     """Return what changed about a constraint on a package; "" allows any version of it."""
     if now is None:
-        return f"is no longer constrained, previously to {was!r}" if was else "is no longer named"
-    text = f"is constrained to {now!r}" if now else "is constrained to no version"
+        return f"is no longer constrained to {was!r}" if was else "is no longer named"
+    text = f"is constrained to {now!r}" if now else "is not constrained to a version"
     if was is None:
         return f"{text} now"
-    return f"{text}, previously to {was!r}" if was else f"{text}, previously to no version"
+    return f"{text}, previously to {was!r}" if was else f"{text}, previously to any version"
 
 
 def _specs(texts: Iterable[str]) -> dict[str, str]:

@@ -91,7 +91,7 @@ def _is_public(parts: list[str]) -> bool:
 
 
 def _leave_out_below(names: set[str]) -> list[str]:
-    """Return the names without those inside another package of the set."""
+    """Return the names of modules that lie in no other package of the set."""
     return sorted(
         name
         for name in names

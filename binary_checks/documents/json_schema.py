@@ -45,7 +45,7 @@ def describe_document(
 def describe_fields(
     kind: type, definitions: dict[str, Any], left_out: frozenset[str] = frozenset()
 ) -> dict[str, Any]:
-    """Return the schema of a dataclass; add schemas that it refers to to ``definitions``."""
+    """Return the schema of a dataclass; ``definitions`` receives the schemas that it refers to."""
     hints = typing.get_type_hints(kind)
     parts = [part for part in fields(kind) if part.init and part.name not in left_out]
     needed = (p.name for p in parts if p.default is MISSING and p.default_factory is MISSING)

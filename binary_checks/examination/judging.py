@@ -117,7 +117,7 @@ def _gather(
 
 
 def _find_shown(check: Check[Any], subjects: tuple[Any, ...], facts: Facts) -> Package:
-    """Return the package by which paths are shown; read it only if the check needs it."""
+    """Return the package whose layout shortens paths; read it only if the check needs it."""
     if not surveys(check):
         return facts.get(Package)
     return next((each.shown for each in subjects), Package(path=facts.path))
@@ -129,7 +129,7 @@ def surveys(check: Check[Any], kind: type[Survey] = Survey) -> bool:
 
 
 def applicable_formats(check: Check[Any]) -> frozenset[Format] | None:
-    """Return the formats of which one must occur for the check to apply; None if any may."""
+    """Return the object formats that the check judges; None if it does not judge objects."""
     if not check.judges_objects:
         return None
     if ObjectFile in check.subjects:
@@ -233,7 +233,7 @@ def _conclude_by_error(case: Case, error: BinaryChecksError) -> Verdict:
 
 
 def _fail_required(verdict: Verdict) -> Verdict:
-    """Return a failed verdict for gaps in what the user requires to be inspected.
+    """Return a failed verdict for a required check that could not inspect everything.
 
     If the host is the only cause, the outcome is an error of the host: try again.
     """
@@ -258,7 +258,7 @@ def unreadable(package_file_name: str, error: PackageError) -> Verdict:
 
 
 def fail_unreadable(verdict: Verdict, error: PackageError) -> Verdict:
-    """Return the verdict of a check as the failure of the package, which cannot be read."""
+    """Return the check's verdict as a failure, because the package cannot be read."""
     problems = unreadable(verdict.package, error).problems
     return replace(verdict, outcome=Outcome.FAILED, reason=UNREADABLE, problems=problems)
 
@@ -370,7 +370,7 @@ class _Shown:
         self._package, self._place = package, place
 
     def show(self, finding: Problem | NotInspected | Note) -> Problem | NotInspected | Note:
-        """Return the finding with its place, and the path that reports show and entries match."""
+        """Return the finding with its place, and the path as reports and known problems use it."""
         if self._place:
             finding = replace(finding, sentence=f"{finding.sentence} [{self._place}]")
             if isinstance(finding, Problem):
@@ -394,7 +394,7 @@ class _Shown:
 def _set_levels(
     problems: Iterable[Problem], check: Check[Any], profile: Profile
 ) -> Iterator[Problem]:
-    """Yield each problem with the profile's level, else the lower of its own and its check's."""
+    """Yield problems with the profile's level, or the lower of their own and the check's level."""
     for problem in problems:
         own = check.level.less_severe(problem.level)
         level = profile.level_of(check.id, problem.path, own)
@@ -402,7 +402,7 @@ def _set_levels(
 
 
 def _too_large(hidden: NotInspected) -> Problem:
-    """Return a problem for a part beyond a limit: ten million symbols once hid four faults."""
+    """Return a problem for a part too large to inspect; ten million symbols once hid faults."""
     sentence = f"too large to inspect: {hidden.sentence}; {_RAISE}"
     return Problem(path=hidden.path, sentence=sentence, facts=("too large",))
 

@@ -81,7 +81,7 @@ class Run:
                 found.append(examine_source(together, label, frozenset(release or ())))
             elif release is not None:
                 lack = "these packages cannot be compared"
-                to_do = "name two wheels of one version, or --binary-expect-set"
+                to_do = "name two wheels of one version, or use --binary-expect-set"
                 raise ProfileError(f"{RELEASE}: {lack}: {to_do}")
         return cls(settings=settings, companions=companions, examinations=tuple(found))
 

@@ -41,7 +41,7 @@ _ENDINGS = (".whl", ".conda", ".tar.bz2")
 
 
 class PackagesAlongside(NamedTuple):
-    """The packages alongside a judged one, and its requirements that could still be given."""
+    """The packages alongside a judged package, and its requirements that could still be given."""
 
     packages: tuple[Package, ...]
     requirements: tuple[str, ...]
@@ -104,7 +104,10 @@ class Companions:
         return PackagesAlongside(others, package.claims.requirements)
 
     def required(self, wheel: WheelLike, target: TargetSystem) -> tuple[Package, ...]:
-        """Return the wheel's requirements on its system that were not given. Raises GatherError."""
+        """Return the wheel's requirements for the target that were not given.
+
+        Raises GatherError.
+        """
         if not self.fetches:
             return ()
         if wheel.path not in self._required:
@@ -115,7 +118,7 @@ class Companions:
         return answer
 
     def required_conda(self, package: CondaPackage) -> tuple[Package, ...]:
-        """Return a conda package's requirements on its platform, from channels.
+        """Return a conda package's requirements, from channels, for the package's platform.
 
         Raises the same errors as `required`.
         """
@@ -213,7 +216,7 @@ def find_families(
 
 @gathers(GivenPackages)
 def find_given(package: CondaPackage, source: Source, companions: Companions) -> GivenPackages:
-    """Read the conda packages that were given, and those that channels have for requirements."""
+    """Return the given conda packages, and packages from channels that satisfy requirements."""
     beside = (*companions.others(source.path), *companions.required_conda(package))
     others = (each for each in beside if isinstance(each, CondaPackage))
     fitting = (each for each in others if each.subdir == package.subdir or each.noarch)

@@ -182,6 +182,6 @@ def count_toolkits(objects: Iterable[ObjectDetails]) -> Iterator[ToolkitSample]:
 
 
 def _explain(item: ObjectDetails) -> str:
-    """Return why some code could not be read: a missing library is preferred to other reasons."""
+    """Return why some code could not be read; a missing library comes before other reasons."""
     lacking = [each for each in item.unread if each.lacking]
     return next((each.reason for each in (*lacking, *item.unread)), "")

@@ -58,7 +58,7 @@ def simulate_loader(
     companions: Companions,
     installed: Installed | None,
 ) -> Linkage:
-    """Load the package's objects as the system would, with those of its requirements.
+    """Load the objects of the package and of its requirements as the system would.
 
     If libraries are missing, look for them in the environment into which this run installed the
     package.
@@ -80,7 +80,7 @@ def _simulate(
     companions: Companions,
     installed: Source | None = None,
 ) -> Linkage:
-    """Load the objects; if this can change the result, load them again after imported libraries.
+    """Load the objects; if doubts remain, load them again after the libraries that imports load.
 
     ``installed`` is the same package, installed in an environment next to other packages.
     """
@@ -231,7 +231,7 @@ class OwnCode:
         return frozenset(path for path, module in modules.items() if module in tried)
 
     def read_loading_words(self) -> LoadingWords:
-        """Return the modules that the package's sources import, and whether they load libraries.
+        """Return the imports of the package's sources, and whether the sources load libraries.
 
         Sources that cannot be read might load any library.
         """
@@ -267,7 +267,7 @@ class OwnCode:
 
 
 def _find_candidates(package: Package) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield objects, with their names, that only code can open, and no import statement."""
+    """Yield the objects that no import statement can load, only other code, with their names."""
     needed = {need.name.rpartition("/")[2] for item in package.objects for need in item.needed}
     for item in package.objects:
         names = (item.file_name, item.name.rpartition("/")[2])

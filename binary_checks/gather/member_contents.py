@@ -30,7 +30,10 @@ class MemberContents:
             self._tree.close()
 
     def read(self, member: Member) -> bytes:
-        """Return the content of one member. Raises PackageError, Unavailable if it is broken."""
+        """Return the content of one member.
+
+        Raises PackageError, or Unavailable for a broken member.
+        """
         for _, content in self.each((member,)):
             if isinstance(content, Unavailable):
                 raise content

@@ -177,7 +177,10 @@ _MOST_TEXTS = 8  # files of one package that state a commit
 def read_release(
     source: Source, request: ReleaseRequest, reader: ObjectReader, expected: ExpectedSet | None
 ) -> Release:
-    """Read all parts. Raises NotApplicable for a single package, ProfileError for a bad pattern."""
+    """Read all parts of the release.
+
+    Raises NotApplicable for a single package, ProfileError for a bad pattern.
+    """
     if not source.parts():
         raise NotApplicable("it is a single package, not a release")
     patterns = compile_patterns(request.commits, "probes.release.commits", "commit")

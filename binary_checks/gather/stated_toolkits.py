@@ -78,7 +78,7 @@ def find_named(
 
 
 def list_endings(tables: Iterable[Mapping[str, object]]) -> Iterator[str]:
-    """Yield the suffixes of the names that the globs match, in any folder."""
+    """Yield the part of each glob after its last wildcard, with which all its matches end."""
     for glob in dict.fromkeys(glob for table in tables for glob in table):
         yield re.split(r"[*?]|\[[^]]*\]", glob)[-1]
 
@@ -111,7 +111,7 @@ STATING = ContentRequest(chooses=_may_state, longest=LONGEST)
 def find_stated_toolkits(
     package: Package, contents: MemberContents, target: TargetSystem, request: BuildsRequest
 ) -> StatedToolkits:
-    """Find the versions of CUDA or ROCm that label, name, requirements and build files state."""
+    """Find the CUDA or ROCm versions stated by the label, name, requirements and build files."""
     found = read_build_files(package, contents, request)
     return replace(found, claims=(*claim_by_package(package, target), *found.claims))
 
@@ -203,5 +203,5 @@ def find_configuration(package: Package, stated: StatedConfiguration) -> BinaryC
 
 @gathers(LinkedLibraries)
 def find_linked_libraries(package: Package, linkage: Linkage | None) -> LinkedLibraries:
-    """Find how the package is linked with known libraries; a linkage adds their origin."""
+    """Find how the package is linked with known libraries; a linkage shows where they come from."""
     return find_linked(package, linkage)

@@ -326,7 +326,7 @@ def read_day(number: int) -> date | None:
 
 
 def find_day(version: str, uploaded: str, modified: str) -> tuple[str, date] | None:
-    """Return what dates a published file, such as "built", and its date; None if unknown.
+    """Return the date of a published file with its meaning, such as "built"; None if unknown.
 
     The date comes from ``.devYYYYMMDD`` in the version, else from the upload time stated by the
     index (ISO 8601), else from the server's Last-Modified header.
@@ -513,7 +513,7 @@ def configure(package: Package, stated: StatedConfiguration) -> BinaryConfigurat
 
 
 def choose_value(name: str, claims: Iterable[ConfigurationClaim]) -> str:
-    """Return the value of the most trustworthy source, made as precise as any agreeing source."""
+    """Return the most trustworthy source's value, or a more precise value that agrees with it."""
     order = list(ClaimSource)
     ranked = sorted(claims, key=lambda each: (each.by_absence, order.index(each.source)))
     if not ranked:

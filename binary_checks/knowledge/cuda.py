@@ -62,7 +62,7 @@ def require_cuda(package: Package, linkage: Linkage) -> None:
 
 
 def relates_to_cuda(package: Package, linkage: Linkage) -> bool:
-    """Return whether its objects, their needs, its name, label or requirements refer to CUDA."""
+    """Return whether the package's objects, needs, name, label or requirements refer to CUDA."""
     if any(item.device_code for item in package.objects if isinstance(item, (ElfFile, PeFile))):
         return True
     needed = {edge.needed for edge in (*linkage.edges, *linkage.given_edges)}
@@ -80,7 +80,7 @@ def require_gpu_build(package: Package) -> None:
 
 
 def require_trace_of_gpu(package: Package) -> None:
-    """Raise NotApplicable if no object and no metadata show an accelerator, and all were read.
+    """Raise NotApplicable if all objects were read, and nothing in the package shows a GPU.
 
     An example is PyPI's torch for Windows, which has no label. A package that only opens CUDA's
     libraries, or requires a package that may work on a GPU, does show an accelerator.
@@ -208,7 +208,7 @@ def cudas_of(accelerator: str) -> tuple[str, ...]:
 
 
 def cudas_of_files(paths: Iterable[str]) -> tuple[str, ...]:
-    """Return the CUDA versions in names of its libraries: ``nvidia/cu13/lib/libcudart.so.13``."""
+    """Return the CUDA versions in paths of its libraries: ``nvidia/cu13/lib/libcudart.so.13``."""
     majors: set[int] = set()
     for path in paths:
         folder = re.search(r"(?:^|/)cu(1\d)/", path)
@@ -296,7 +296,7 @@ def require_cuda_build(report: CudaReport, asked: CudaRequest) -> None:
 
 
 def find_reported(report: CudaReport, asked: CudaRequest) -> tuple[str, ...]:
-    """Return the architectures for which the package reports to have code: "sm_90"."""
+    """Return the architectures for which the package claims to have code: "sm_90"."""
     answer = find_answer(report, asked.architectures) if asked.architectures else None
     value = answer.value if answer else ()
     names = value.split() if isinstance(value, str) else value if isinstance(value, tuple) else ()
@@ -432,7 +432,10 @@ def _find_copy(item: ObjectFile, drivers: tuple[str, ...]) -> DriverCopy | None:
 
 
 def _read_exports(item: ObjectFile) -> tuple[str, int, int]:
-    """Return the driver library with these exports, and the numbers of its and of other exports."""
+    """Return the driver library whose functions the object exports, and two counts.
+
+    The counts are the exports that are functions of that library, and the other exports.
+    """
     try:
         first = min(item.exports.among(_FIRST_CALLS), default="")
         names = item.exports.names if first else frozenset[str]()

@@ -284,7 +284,7 @@ def newest_ptx(group: DeviceContainers) -> int:
 
 
 def newest_plain(item: Carrier) -> int:
-    """Return the newest architecture without a suffix, else with a suffix; 0 without any.
+    """Return the newest architecture without a suffix, else the newest with one; 0 if none.
 
     A single file of CUTLASS built for ``sm_121a`` does not make a library support that GPU: in
     torch 2.15.0 only 1 of 476 containers is for it.
@@ -464,7 +464,7 @@ def describe_unusable(devices: Iterable[GpuDevice]) -> Iterator[str]:
 
 
 def has_failed_before_steps(report: GpuReport) -> bool:
-    """Return whether the package failed to answer the question for its build, or for versions."""
+    """Return whether the package failed to answer a question, about its build or about versions."""
     return any(
         each.name in (BUILD, VERSIONS) and each.outcome is not Ending.OK for each in report.steps
     )

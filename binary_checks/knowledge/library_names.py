@@ -375,8 +375,8 @@ def find_known_shippers(needed: str, requirements: Iterable[str]) -> tuple[str, 
 def _of_cuda(name: str, requirements: RequiredNames) -> tuple[str, ...]:
     """Return the requirements that may provide a library of CUDA: parts of CUDA, or torch.
 
-    cuda-pathfinder contains none, but finds and loads those of other packages; torch requires these
-    packages.
+    cuda-pathfinder contains no such library, but finds and loads those in other packages; torch
+    requires these other packages.
     """
     if not is_cuda_library(name):
         return ()
@@ -706,7 +706,7 @@ def must_be_whole(name: str) -> bool:
 def is_of_family(name: str, opener: str) -> bool:
     """Return whether both libraries are of one family with a common version, such as cuDNN.
 
-    It is false for cuSPARSE and nvJitLink.
+    The result is False for cuSPARSE and nvJitLink.
     """
     return _root_of(name) == _root_of(opener) != ""
 
@@ -720,7 +720,7 @@ def is_whole(row: OpenerRow, names: Collection[str]) -> bool:
 def may_have_family(requirement: str, name: str) -> bool:
     """Return whether a requirement may contain a member of that name.
 
-    nvidia-cublas contains none of cuDNN's.
+    nvidia-cublas contains no library of cuDNN.
     """
     root = _root_of(name)
     return bool(root) and (root in requirement or requirement in _BRING_ALL)

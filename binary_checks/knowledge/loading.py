@@ -211,7 +211,7 @@ def _was_grafted(edge: Edge) -> bool:
 
 
 def _find_framework(edge: Edge, linkage: Linkage) -> str:
-    """Return the framework with a missing library if no library of its core is loaded; else "".
+    """Return a missing library's framework if no core library of the framework is loaded; else "".
 
     A library of CUDA counts as the framework's if the object also lacks the framework's libraries.
     """
@@ -626,7 +626,7 @@ def _judge_library(fault: LoadFault, tried: _Tried) -> Iterator[Finding]:
     needed = any(each.name == name for item in tried.package.objects for each in item.needed)
     beside = isinstance(tried.linkage, Linkage) and edge is None and not needed
     if beside and isinstance(finding, Problem):
-        sentence = f"{finding.sentence}, which libraries of its requirements need"
+        sentence = f"{finding.sentence}; libraries of its requirements need it"
         finding = replace(finding, sentence=sentence, level=Level.WARNING)
     yield finding
 

@@ -101,14 +101,14 @@ _DYLIB = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PythonSymbols:
-    """The symbols named like the C API that an object needs."""
+    """The symbols that an object needs and that are named like functions of the C API."""
 
     asked: frozenset[str]  # imported from Python by name, as always in PE
     anywhere: frozenset[str]  # looked up in all loaded objects, as always in ELF
 
     @property
     def names(self) -> frozenset[str]:
-        """The names of both kinds."""
+        """All names, however they are looked up."""
         return self.asked | self.anywhere
 
 

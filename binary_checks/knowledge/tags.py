@@ -644,7 +644,7 @@ def _newer_exports(library: str) -> tuple[tuple[tuple[int, int], frozenset[str]]
 
 
 def is_loaded(item: ObjectFile) -> bool:
-    """Return whether a loader of the host loads it."""
+    """Return whether a loader of the host loads the object."""
     return item.kind in _LOADED
 
 
@@ -702,7 +702,7 @@ _OF_CUDA = re.compile(r"(?i)cu(?:da|dnn|blas|fft|rand|solver|sparse|tensor|dss)|
 
 
 def is_of_cuda(match_spec: str) -> bool:
-    """Return whether a specification requires a package of CUDA, or another one's CUDA build."""
+    """Return whether a specification requires a part of CUDA, or the CUDA build of a package."""
     return _OF_CUDA.search(match_spec) is not None
 
 

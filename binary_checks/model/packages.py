@@ -546,7 +546,7 @@ class CondaPackage(CondaLike):
 
     @property
     def noarch_python(self) -> bool:
-        """Whether site-packages is installed to that of any Python (``noarch: python``)."""
+        """Whether its modules go to the site-packages of any Python (``noarch: python``)."""
         return self.noarch == "python"
 
 

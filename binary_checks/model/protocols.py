@@ -100,7 +100,7 @@ class TreeEntry(Protocol):
 
     @property
     def stored(self) -> str:
-        """The name under which the tree stores the member; not `name` if that leaves the folder."""
+        """The name in the tree's storage; differs from `name` if `name` leaves the folder."""
 
     @property
     def size(self) -> int:
@@ -218,7 +218,7 @@ class Tree(Protocol):
 
     @property
     def ambiguities(self) -> tuple[str, ...]:
-        """Why other tools may find other members in the file: a second end of directory, ..."""
+        """Reasons why other tools may find other members, such as a second end of the directory."""
 
     def entries(self) -> Sequence[TreeEntry]:
         """Return all members, in the order of the tree."""

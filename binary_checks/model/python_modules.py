@@ -103,13 +103,13 @@ def init_function(stem: str) -> str:
 
 
 def module_of(path: str, exports: SymbolTable | Collection[str]) -> ExtensionName | None:
-    """Return the parsed file name if it and the exports are an extension module's, else None."""
+    """Return the parsed name if name and exports are those of an extension module, else None."""
     name = parse_extension_name(path)
     return name if name is not None and init_function(name.stem) in exports else None
 
 
 def is_extension(library: ObjectFile) -> bool:
-    """Return whether Python can import it: a shared object that exports ``PyInit_<stem>``."""
+    """Return whether Python can import the library, which must export ``PyInit_<stem>``."""
     return library.kind is Kind.SHARED and module_of(library.path, library.exports) is not None
 
 

@@ -1,4 +1,4 @@
-"""The expectations of a project of its packages: a TOML file in, a Profile out."""
+"""What a project expects of its packages: a TOML file in, a Profile out."""
 
 from __future__ import annotations
 

@@ -227,7 +227,7 @@ class _Likely:
             self._by_identity.setdefault((each.path, each.facts), []).append(each)
 
     def find(self, waiver: KnownProblem) -> Collection[Problem]:
-        """Return all problems that the entry may match, and few further problems."""
+        """Return all problems that the entry may match, and perhaps some that it does not match."""
         identity = find_identity(waiver)
         return self._all if identity is None else self._by_identity.get(identity, ())
 

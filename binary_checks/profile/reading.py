@@ -503,14 +503,14 @@ def announce(profile: Profile) -> Iterator[str]:
     counts = Counter(each.check for each in profile.known_problems if each.in_profile)
     if counts:
         checks = format_few([f"{name} ({count})" for name, count in sorted(counts.items())])
-        yield f"{profile.source}, which was found but not named, accepts known problems: {checks}"
+        yield f"{profile.source}, which was found automatically, accepts known problems: {checks}"
 
 
 def format_left_out(profile: Profile) -> str:
     """Format a line on the parts that are left out, and how to use them."""
     what = format_few(profile.left_out)
     return (
-        f"{profile.source} was found, not named, and is used without {what}: "
+        f"{profile.source} was found automatically and is used without {what}: "
         f"give --binary-profile {profile.source} to use all of it"
     )
 

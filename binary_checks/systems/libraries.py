@@ -37,7 +37,7 @@ def parse_version(text: str) -> Version:
 
 
 def names_of(version: Version, groups: Iterable[tuple[str, str]]) -> frozenset[str]:
-    """Return the names for a version; each group is a string of versions and one of names."""
+    """Return the names for a version; each group is a string of versions and a string of names."""
     spelled = "{}.{}".format(*version)
     having = (names.split() for versions, names in groups if spelled in versions.split())
     return frozenset().union(*having)
@@ -116,7 +116,7 @@ _MOVED_TO_LIBC = frozenset(
 
 
 def system_library(soname: str, *, architecture: str, policy: Policy) -> SystemLibrary | None:
-    """Return the exports of ``soname`` over all releases of the system; None without data.
+    """Return the exports of ``soname`` over all releases of the system; None if there are no data.
 
     libpthread.so.0, libdl.so.2 and similar libraries include the exports of libc.so.6, which they
     load and which now contains their symbols. Their version nodes do not include those of
@@ -209,9 +209,9 @@ def macos_library_versions(name: str) -> tuple[Version, Version | None] | None:
 
 @functools.cache
 def macos_libraries_partly(version: Version) -> Mapping[str, str]:
-    """Return, by library, the macOS that have it, if from ``version`` on only some have it.
+    """Map libraries to the macOS releases that have them, if not all from ``version`` on do.
 
-    Keys are all names known to dyld; values are like "macOS 13 and later", "macOS up to 12.2".
+    Keys are all names known to dyld; values are texts: "macOS 13 and later", "macOS up to 12.2".
     """
     names = _read_names()
     found = {}
@@ -230,8 +230,9 @@ def macos_exports(name: str, version: Version) -> Mapping[Version | None, tuple[
     Exports of all known macOS are joined: a symbol that is not included is in no macOS up to
     ``version``. The key None has the symbols older than the data. If only two SDKs differ, the key
     is the first release of the newer SDK's year, so that no system is wrongly reported to lack a
-    symbol. Return None without data, as for all but three libraries, or if the data are older than
-    ``version``: a package that requires macOS 15.0 may need symbols added in 15.
+    symbol. Return None if there are no data (there are data for three libraries only), or if the
+    data are older than ``version``: a package that requires macOS 15.0 may need symbols added in
+    15.
     """
     known = _find_exports(name)
     return None if known is None or known.through < version else known.by_first
@@ -340,9 +341,10 @@ def windows_libraries(architecture: str) -> frozenset[str]:
 
 @functools.cache
 def windows_libraries_partly(architecture: str) -> Mapping[str, str]:
-    """Map DLLs that only some Windows 10 and 11 have to a description: "Windows 10 1903 and later".
+    """Map DLLs to the Windows releases that have them, if not all of Windows 10 and 11 do.
 
-    These DLLs are not in :func:`windows_libraries`.
+    The releases are given as a text: "Windows 10 1903 and later". These
+    DLLs are not in :func:`windows_libraries`.
     """
     found = _content()["partly"].items()
     return {name: which for name, (where, which) in found if architecture in where.split(" ")}

@@ -60,7 +60,7 @@ def of_missing_folder(folder: str) -> str:
 
 
 def of_unreached_folder(folder: str) -> str:
-    """Return the cause for a folder that objects need and no search path leads to."""
+    """Return the cause for a folder that objects need but to which no search path leads."""
     return f"no search path to {folder or '.'}"
 
 
@@ -136,7 +136,7 @@ def read_refusal(message: str) -> str:
 
 
 def name_end(step: Step) -> str:
-    """Return the name of what a step failed for, whatever its message says about it.
+    """Return a name for the reason of a step's failure, independent of the message's wording.
 
     It is the name of the module, file, library or symbol that was not found; else the class of the
     exception; else the kind of ending, such as ``crashed``.
@@ -255,7 +255,7 @@ def finding_line(
 
 
 def accepted_line(check_id: str, package_file_name: str, accepted: Accepted) -> str:
-    """Return the line of an accepted problem, with the reason and the last day."""
+    """Return the line of an accepted problem, with the reason and the entry's expiry date."""
     line = finding_line(check_id, package_file_name, accepted.problem)
     until = f", until {accepted.expires}" if accepted.expires else ""
     return one_line(f"accepted: {line} ({accepted.reason}{until})")

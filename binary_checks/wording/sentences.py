@@ -335,7 +335,7 @@ _LONGEST_SYMBOL = 60  # characters of a symbol in a sentence
 
 
 def format_lacking_symbols(items: list[UnresolvedSymbol], show: Show) -> str:
-    """Return the sentence for symbols that the library named for them does not have."""
+    """Return the sentence for symbols that are missing from the library they are imported from."""
     first = items[0]
     them = "it" if len(items) == 1 else "them"
     slice_of = f" ({first.architecture})" if first.architecture else ""
@@ -390,8 +390,8 @@ def format_symbols_of_requirements(items: list[UnresolvedSymbol], linkage: Linka
     names = list_symbols([item.name for item in items])
     whose = name_first(linkage.requirements)
     return (
-        f"has {count_undefined(len(items))} ({names}): the package's own code says RTLD_GLOBAL, "
-        f"with which {whose} may define them; give that wheel with --binary-with"
+        f"has {count_undefined(len(items))} ({names}): the package's own code uses "
+        f"RTLD_GLOBAL, so {whose} may define them; give that wheel with --binary-with"
     )
 
 
@@ -574,7 +574,7 @@ def format_claim(claim: ConfigurationClaim) -> str:
 
 
 def describe_linked(linked: LinkedLibraries) -> Iterator[tuple[str, str]]:
-    """Yield label and text of libraries linked in, libraries needed, and compilers."""
+    """Yield a label and a text for linked-in libraries, for needed libraries, and for compilers."""
     for linking in (Linking.STATIC, Linking.DYNAMIC):
         places: dict[str, list[str]] = {}
         for each in linked.libraries:
@@ -609,7 +609,7 @@ def _list_origin(provenance: Provenance) -> Iterator[str]:
         checked = "" if provenance.sha256 else ", which nobody states"
         yield f"sha256 {provenance.sha256_taken}{checked}"
     elif provenance.sha256:
-        yield f"not downloaded, the index states sha256 {provenance.sha256}"
+        yield f"not downloaded: the index states sha256 {provenance.sha256}"
     if provenance.metadata in ("PEP 658", "ranges"):
         yield f"metadata by {provenance.metadata}"
     if provenance.attestation:

@@ -93,7 +93,7 @@ def test_a_package_that_cmake_does_not_configure_fails_once_for_all_units() -> N
 def test_what_was_not_configured_was_not_linked_either() -> None:
     error = step(Stage.CONFIGURE, Ending.EXITED, message="no")
     broken = report(unit(configured=error))
-    lack = NotInspected(sentence="example Demo: not built so far")
+    lack = NotInspected(sentence="example Demo: the build ended before this step")
     assert list(consumer_compilation_fails(broken)) == [lack]
     assert list(consumer_linking_fails(broken, ARCHIVE)) == [lack]
     assert list(consumer_run_fails(broken, ARCHIVE)) == [lack]
@@ -364,7 +364,7 @@ def test_a_target_of_an_absent_library_is_found_where_a_consumer_reaches_it() ->
     assert list(reached_target_absent(report(*units))) == [
         Problem(
             path="lib/libx.a",
-            sentence="not there, and find_package(Demo) makes the target Demo::x of it",
+            sentence="not there, and find_package(Demo) defines the target Demo::x for it",
         )
     ]
 

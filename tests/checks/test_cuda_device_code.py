@@ -71,7 +71,7 @@ def sentences(findings: Any) -> list[str]:
 def test_one_source_file_built_for_fewer_is_seen() -> None:
     assert sentences(missing_gpu_architecture(package(*LINALG), expected=("sm_75", "sm_90"))) == [
         "lacks sm_75 in 32 of 33 containers, first at offset 100: on such GPUs that code "
-        "fails, or runs as code for another; build it for sm_75"
+        "fails, or code for another GPU runs; build it for sm_75"
     ]
 
 
@@ -241,9 +241,9 @@ def test_what_an_allowed_architecture_permits(found: str, allowed: str, permitte
 def test_a_library_without_ptx_for_its_newest_is_told() -> None:
     built = package(("sm_90 sm_120 ptx:sm_120", 6), ("sm_90 sm_120", 1))  # as bitsandbytes
     assert sentences(no_forward_compatible_ptx(built, required=True)) == [
-        "lacks PTX for sm_120, its newest plain one, in 1 of 7 containers, first at offset 600: a "
-        "later GPU has no code there, or only slower code from older PTX; add "
-        "-gencode arch=compute_120,code=compute_120"
+        "lacks PTX for sm_120, its newest architecture without a suffix, in 1 of 7 containers, "
+        "first at offset 600: a later GPU has no code there, or only slower code from older PTX; "
+        "add -gencode arch=compute_120,code=compute_120"
     ]
 
 
@@ -288,7 +288,7 @@ def test_a_file_that_nobody_could_read_is_not_inspected() -> None:
 def test_source_files_built_for_different_architectures_are_told() -> None:
     assert sentences(uneven_gpu_architectures(package(*LINALG))) == [
         "has sm_75 in 1 of 33 containers; the others lack it, first at offset 100: on such a "
-        "GPU they fail, or run code for another; build all for the same architectures"
+        "GPU they fail, or run code for another GPU; build all for the same architectures"
     ]
     assert not uneven_gpu_architectures.enabled
 

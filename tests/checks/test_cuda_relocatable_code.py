@@ -55,7 +55,7 @@ def test_relocatable_code_that_one_unit_lacks_does_not_count() -> None:
     package = linked_code("sm_80", "sm_90")
     assert sentences(missing_gpu_architecture(package, expected=("sm_100",))) == [
         "lacks sm_100 in 1 of 1 container, first at offset 100: on such GPUs that code fails, or "
-        "runs as code for another; build it for sm_100"
+        "code for another GPU runs; build it for sm_100"
     ]
     assert len(sentences(no_forward_compatible_ptx(package, required=True))) == 1
 

@@ -211,7 +211,7 @@ def test_containers_of_ptx_alone_need_a_newer_driver_than_their_cuda_promises() 
     (found,) = judge_ptx(sample(ptx=(("9.1", 1),)), alone=True)
     assert isinstance(found, Problem)
     assert found.level is Level.WARNING
-    assert "PTX 9.1 needs driver 590.44.01, though CUDA 13 runs on 580" in found.sentence
+    assert "PTX 9.1 needs driver 590.44.01, but CUDA 13 itself runs on 580" in found.sentence
     (found,) = judge_ptx(sample(ptx=(("9.0", 1),)), alone=True)
     assert isinstance(found, Note)
     (found,) = judge_ptx(sample(ptx=(("12.0", 1),)), alone=True)

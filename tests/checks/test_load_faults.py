@@ -150,8 +150,8 @@ def test_what_only_libraries_of_requirements_need_warns_or_is_promised() -> None
     assert "lacks libglib-2.0.so.0, which the platform tag promises" in gap.sentence
     assert problem.level is Level.WARNING
     assert problem.sentence == (
-        f"does not load on {SYSTEM}: libdbus-1.so.3 is not found there, "
-        "which libraries of its requirements need"
+        f"does not load on {SYSTEM}: libdbus-1.so.3 is not found there; "
+        "libraries of its requirements need it"
     )
 
 

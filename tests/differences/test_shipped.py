@@ -156,11 +156,11 @@ def test_constraints_of_conda_that_come_go_and_change() -> None:
     old = conda(constrains=("a <2", "b <2", "c"))
     assert said(old, conda(constrains=("a <3", "c <1", "d >=1"))) == [
         "info conda-dependencies: 2 packages: are constrained to other versions (a, c)",
-        "info conda-dependencies: b: is no longer constrained, previously to '<2'",
+        "info conda-dependencies: b: is no longer constrained to '<2'",
         "info conda-dependencies: d: is constrained to '>=1' now",
     ]
     assert said(conda(constrains=("c",)), conda(constrains=("c <1",))) == [
-        "info conda-dependencies: c: is constrained to '<1', previously to no version"
+        "info conda-dependencies: c: is constrained to '<1', previously to any version"
     ]
 
 

@@ -148,7 +148,7 @@ def test_those_of_a_required_wheel_that_was_not_given_are_not_inspected(tmp_path
     wheel = lender(tmp_path / "a", EVERYWHERE)
     assert problems(wheel) == []
     (gap,) = problems(wheel, kind="not_inspected")
-    assert "says RTLD_GLOBAL, with which torch may define them" in gap
+    assert "uses RTLD_GLOBAL, so torch may define them" in gap
     (problem,) = problems(lender(tmp_path / "b", "import torch\n"))
     assert "has 2 undefined symbols" in problem
 

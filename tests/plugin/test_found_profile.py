@@ -87,7 +87,7 @@ def test_from_a_folder_below_nothing_of_it_runs_either(folder: Path, mark: Path)
     (folder / name).rename(folder / "dist" / name)
     result = run(folder / "dist", "--binary-static", "-v")
     assert (result.returncode, mark.exists()) == (0, False), result.stdout + result.stderr
-    assert "../pyproject.toml was found, not named" in result.stdout
+    assert "../pyproject.toml was found automatically" in result.stdout
     assert "give --profile ../pyproject.toml to use all of it" in result.stdout
     assert "profile ../pyproject.toml" in result.stdout
 
@@ -130,11 +130,12 @@ def test_nothing_of_it_runs_and_one_line_says_so(
 ) -> None:
     result = run(folder, *options)
     assert (result.returncode, mark.exists()) == (0, False), result.stdout + result.stderr
-    (line,) = (each for each in result.stdout.splitlines() if "was found, not named" in each)
+    lines = result.stdout.splitlines()
+    (line,) = (each for each in lines if "was found automatically and" in each)
     code = ["snippets.code", "cuda.module", "cuda.snippet"]
     listed = ", ".join(["own.py", "network", *(f"probes.{each}" for each in code)])
     assert line == (
-        f"pyproject.toml was found, not named, and is used without {listed}: "
+        f"pyproject.toml was found automatically and is used without {listed}: "
         "give --profile pyproject.toml to use all of it"
     )
 
@@ -142,7 +143,7 @@ def test_nothing_of_it_runs_and_one_line_says_so(
 def test_known_problems_that_it_accepts_are_announced(folder: Path) -> None:
     """They hold, for the package is larger than one byte; of a check left out there is none."""
     result = run(folder, "--binary-static")
-    said = "was found but not named, accepts known problems: wheel-too-large (1)"
+    said = "was found automatically, accepts known problems: wheel-too-large (1)"
     assert f"pyproject.toml, which {said}" in result.stdout.splitlines()
     assert "\naccepted: wheel-too-large: " in result.stdout
 
@@ -151,14 +152,13 @@ def test_named_it_runs(folder: Path, mark: Path) -> None:
     result = run(folder, "--binary-profile", "pyproject.toml", "--binary-sandbox=off")
     assert mark.read_text().split()[0] == "checks"
     assert "snippet" in mark.read_text()
-    assert "was found, not named" not in result.stdout
-    assert "not named" not in result.stdout
+    assert "was found automatically" not in result.stdout
 
 
 def test_pytest_runs_it_as_it_runs_a_conftest(folder: Path, mark: Path) -> None:
     result = run(folder, "--binary-static", starter="pytest")
     assert mark.read_text() == "checks "
-    assert "not named" not in result.stdout
+    assert "was found automatically" not in result.stdout
 
 
 def test_a_folders_own_ini_file_has_no_say(folder: Path, mark: Path) -> None:

@@ -197,4 +197,4 @@ def test_a_list_that_is_a_file_loads_nothing_that_asks_servers(tmp_path: Path) -
     )
     last = ended.stdout.splitlines()[-1]
     assert last == "[] 0"
-    assert "which was found but not named" not in ended.stdout
+    assert "which was found automatically" not in ended.stdout

@@ -23,7 +23,7 @@ def test_a_published_package_is_judged_and_named_by_its_index(
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
         [
-            f"{NAME}: from {index.simple}; not downloaded, the index states sha256 *; "
+            f"{NAME}: from {index.simple}; not downloaded: the index states sha256 *; "
             "yanked: too old",
             f"absolute-search-path: {NAME}: demo/_native*",
         ]

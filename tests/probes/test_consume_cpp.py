@@ -222,7 +222,7 @@ FAULTS: Mapping[str, tuple[Change, str, str]] = {
         "linking",
         "libdemo.so",
     ),
-    "a target of nothing": (append(NEIGHBOUR), "targets", "makes the target Demo::gone of it"),
+    "a target of nothing": (append(NEIGHBOUR), "targets", "defines the target Demo::gone for it"),
     "a directory of anybody": (
         append('target_link_options(Demo::demo INTERFACE "-Wl,-rpath,/tmp/lib")\n'),
         "path",

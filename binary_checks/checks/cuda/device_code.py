@@ -61,11 +61,11 @@ def missing_gpu_architecture(
 
     Each container is judged; a compiler makes one for each source file. ``sm_90`` is machine code
     of that number with any suffix, ``sm_90a`` only with that suffix, and ``compute_90`` is PTX; if
-    a file does not record the suffix, it is assumed to be right. Not judged are containers without
-    NVIDIA code that a driver accepts, loose cubins, and files whose path matches a glob of
-    ``exempt``: FlashAttention's kernels are built for fewer architectures on purpose. If code is
-    relocatable (``-rdc=true``), the linked container is judged, by its own architectures and by
-    those for which every source file has machine code or PTX that the driver can link.
+    a file does not record the suffix, it is assumed to be right. The check does not judge
+    containers without NVIDIA code that a driver accepts, loose cubins, and files whose path matches
+    a glob of ``exempt``: FlashAttention's kernels are built for fewer architectures on purpose. If
+    code is relocatable (``-rdc=true``), the linked container is judged, by its own architectures
+    and by those for which every source file has machine code or PTX that the driver can link.
 
     Why: on such a GPU the code of that one source file fails with "no kernel image is available for
     execution on the device", while the rest of the package works.
@@ -90,7 +90,7 @@ def missing_gpu_architecture(
                 yield Problem(
                     path=item.path,
                     sentence=f"lacks {name} in {share_of(lacking, groups)}: on such GPUs that code "
-                    f"fails, or runs as code for another; build it for {name}",
+                    f"fails, or code for another GPU runs; build it for {name}",
                     facts=(name,),
                 )
         yield from find_gaps_and_faults(
@@ -143,9 +143,9 @@ def no_forward_compatible_ptx(
 ) -> Iterator[Finding]:
     """A library has no PTX for its newest architecture, so future GPUs may not run it.
 
-    Each container is compared with the newest architecture of its library without a suffix, or with
-    a suffix if it has no other. PTX with the suffix ``a`` or ``f`` does not count: no GPU of a
-    later family accepts it. Loose cubins never have PTX. ``exempt`` are globs on paths.
+    Each container is compared with the library's newest architecture. An architecture with a suffix
+    counts only if the library has no other. PTX with the suffix ``a`` or ``f`` does not count: no
+    GPU of a later family accepts it. Loose cubins never have PTX. ``exempt`` are globs on paths.
 
     Why: machine code runs only on its own generation. For a later GPU the driver compiles PTX; PTX
     of an older architecture gives slower code.
@@ -163,8 +163,8 @@ def no_forward_compatible_ptx(
             share = share_of(lacking, groups)
             yield Problem(
                 path=item.path,
-                sentence=f"lacks PTX for sm_{newest}, its newest plain one, in {share}: a "
-                "later GPU has no code there, or only slower code from older PTX; add "
+                sentence=f"lacks PTX for sm_{newest}, its newest architecture without a suffix, in "
+                f"{share}: a later GPU has no code there, or only slower code from older PTX; add "
                 f"-gencode arch=compute_{newest},code=compute_{newest}",
                 facts=(f"sm_{newest}",),
             )
@@ -282,7 +282,7 @@ def uneven_gpu_architectures(
                     path=item.path,
                     sentence=f"has {name} in {count} of {every} containers; the others lack it, "
                     f"first {place_of(others)}: on such a GPU they fail, or "
-                    "run code for another; build all for the same architectures",
+                    "run code for another GPU; build all for the same architectures",
                     facts=(name,),
                 )
         for target, without, units in find_unlinked_units(item):
@@ -317,8 +317,8 @@ def ptx_assembly_fails(report: PtxLinkReport, sample: PtxTexts) -> Iterator[Find
     Why: PTX is all that a package has for later GPUs. The driver compiles it there for the first
     time, with the same assembler, and PTX that it refuses fails only on the user's machine.
 
-    Fix: rewrite the inline assembly, or the source code, behind the line that the message names; do
-    not ship PTX with instructions that later GPUs lack.
+    Fix: rewrite the inline assembly, or the source code, from which the named line was made; do not
+    ship PTX with instructions that later GPUs lack.
 
     Level: on such a GPU the kernels cannot be loaded.
     """
@@ -401,7 +401,7 @@ def nvrtc_fails(report: NvrtcReport) -> Iterator[Finding]:
 
     Why: packages compile kernels when they are first used (fused and generated operations, cuDNN's
     engines). A missing libnvrtc-builtins, or an NVRTC of another CUDA version, is not noticed at
-    import, and fails only there, on users' GPUs.
+    import: only such a compilation fails, on users' GPUs.
 
     Fix: require or bundle the NVRTC of the CUDA version that the package is built with, together
     with its libnvrtc-builtins, where the loader finds both.
@@ -502,7 +502,7 @@ def _group_errors(compilations: Iterable[Compilation]) -> dict[str, list[str]]:
 
 
 def _find_error(compilation: Compilation) -> str:
-    """Return what is wrong; a cubin for another architecture is wrong, too."""
+    """Return the error of a compilation; a cubin for another architecture is an error, too."""
     if compilation.error:
         return compilation.error
     if not compilation.made:

@@ -300,8 +300,8 @@ def hijackable_library(
 ) -> Iterator[Finding]:
     """A directory in LD_LIBRARY_PATH can replace the package's library with another one.
 
-    Reported are libraries that would be replaced if a directory with older ones came first: those
-    found through a DT_RUNPATH, or only on the system. Libraries found through a DT_RPATH, or
+    The check reports libraries that would be replaced if a directory with older ones came first:
+    those found through a DT_RUNPATH, or only on the system. Libraries found through a DT_RPATH, or
     already loaded, would not be replaced. ``libraries`` are globs on needed names, by default
     CUDA's. Off by default: LD_LIBRARY_PATH is meant to precede RUNPATH, which linkers write by
     default. If an object of a required wheel is the cause, it is only noted.
@@ -430,10 +430,11 @@ def driver_refusal_misreported(
 ) -> Iterator[Finding]:
     """With a driver that does not start, a package claims a GPU, or raises an undocumented error.
 
-    As in `driver-refusal-fatal`, under each of three drivers: ``available`` in the profile's table
-    ``[probes.cuda]`` must be false, ``devices`` 0, and neither may raise an exception. ``use`` must
-    raise an error; the option ``expected`` has a list of texts for each of ``no-device``,
-    ``driver-mismatch`` and ``old-driver``; the error must contain one of them.
+    The three drivers are those of `driver-refusal-fatal`. With each of them, ``available`` in the
+    profile's table ``[probes.cuda]`` must be false and ``devices`` 0, and neither may raise an
+    exception. ``use`` must raise an error; the option ``expected`` has a list of texts for each of
+    ``no-device``, ``driver-mismatch`` and ``old-driver``; the error must contain one of these
+    texts.
 
     Why: programs choose between the GPU and the CPU by these answers, and the error is all that
     users learn about a driver that needs an update.

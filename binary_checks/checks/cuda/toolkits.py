@@ -347,12 +347,12 @@ def cuda_libraries_disagree(
     newer: bool = True,
     expected: Mapping[str, str] = {},
 ) -> Iterator[Finding]:
-    """An NVIDIA library has another version than was built with, installed or pinned.
+    """An NVIDIA library's version is not the one of the build, the installation or the pin.
 
     This is the check gpu-libraries-disagree for the libraries that an import loads without a GPU:
     they report their versions without a driver. The options are the same, and so is ``compiled`` in
     the profile's table ``[probes.cuda]``. A library that is installed but not loaded by the import
-    is compared with the version built with and the pinned one.
+    is compared with the version that the package was built with, and with the pinned version.
 
     Why: an older library lacks functions and fails at their first use; a library that is not the
     installed one was found in an unintended folder; and the combination is untested.
@@ -577,7 +577,7 @@ def _judge_ptx(
         yield Problem(
             path=sample.path,
             sentence=f"has containers with nothing but PTX, first at offset {alone.offset}: PTX "
-            f"{version} needs driver {needed}, though CUDA {cuda.partition('.')[0]} runs on "
+            f"{version} needs driver {needed}, but CUDA {cuda.partition('.')[0]} itself runs on "
             f"{served}; add machine code",
             facts=(version,),
             level=Level.WARNING,
@@ -650,7 +650,7 @@ def family_member_missing(
 def _find_openers(
     layout: _Layout, given: GivenFamilies
 ) -> Iterator[tuple[FamilyOpener, OpenerRow]]:
-    """Yield the package's openers, and those of given packages that it needs or opens."""
+    """Yield libraries that open others: the package's, and given ones that it needs or opens."""
     linkage = layout.linkage
     own = [item for item in layout.package.objects if item.format == linkage.format]
     found = [FamilyOpener(label=item.path, item=item) for item in own if _row_of(item)]
@@ -766,14 +766,14 @@ class _Layout:
         return found or ("the package that it is part of" if self.package.claims.partial else "")
 
     def _place(self, each: FamilyOpener) -> tuple[str, str]:
-        """Return the file of the package to blame, and the subject of the verb "opens"."""
+        """Return the path of the package's file to report, and the subject of the verb "opens"."""
         if not each.label.startswith("wheel:"):
             return each.label, ""
         users = [edge.path for edge in self.linkage.edges if edge.resolved == each.label]
         return min(users, default=""), self.linkage.show(each.label)
 
     def _may_count_on_users(self, each: FamilyOpener) -> bool:
-        """Whether a package that is not NVIDIA's ships it; users may have the other libraries."""
+        """Whether the library is not in a package of NVIDIA: users may then have the others."""
         return not (each.label.startswith("wheel:") or self.package.name.startswith("nvidia"))
 
     def _format_problem(

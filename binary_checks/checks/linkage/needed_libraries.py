@@ -140,7 +140,7 @@ def missing_library(linkage: Linkage, package: Package) -> Iterator[Finding]:
 
 
 def _downgrade_shared(finding: Finding, linkage: Linkage, edges: Iterable[Edge]) -> Finding:
-    """Return the finding, as a warning if it would be one for each of the missing libraries."""
+    """Return the finding, as a warning if each missing library on its own would be a warning."""
     softened = [downgrade(finding, linkage, edge) for edge in edges]
     return finding if finding in softened else softened[0]
 
@@ -181,7 +181,7 @@ def _lacks(edge: Edge, linkage: Linkage) -> bool:
 
 
 def _is_of_driver(name: str) -> bool:
-    """Whether the driver provides it; a renamed library can only be the package's own."""
+    """Whether the driver provides the library; a renamed library can only be the package's own."""
     return is_driver_library(name) and not is_grafted_name(name)
 
 
@@ -306,7 +306,7 @@ def _level_of(edge: Edge, linkage: Linkage) -> Level:
 
 
 def _is_for_others(edge: Edge, package: Package) -> bool:
-    """Whether both libraries are for other packages, whose modules need both, as daal's are."""
+    """Whether the needing and the needed library are for other packages' modules, as daal's are."""
     if not is_for_others(edge.path, package):
         return False
     places = edge.elsewhere or (edge.resolved or "",)
@@ -630,7 +630,7 @@ def _stem(name: str) -> str:
 
 
 def _find_missing_names(item: ObjectFile, provided: _Provided) -> Iterator[list[str]]:
-    """Yield the names of each library that the object opens and none of whose names exists."""
+    """Yield, for each opened library that exists under none of its names, a list of the names."""
     own = {_stem(provided.spell(name)) for name in (item.name.rpartition("/")[2], item.file_name)}
     groups: dict[str, list[str]] = {}
     for name in item.opened.names if item.opened else ():

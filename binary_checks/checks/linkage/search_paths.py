@@ -88,7 +88,7 @@ def _accuse(
     sentence: str,
     elements: Collection[str],
 ) -> Finding:
-    """Return an error, as other people's code can be loaded; a warning if nothing loads it."""
+    """Return an error: foreign code may be loaded; a warning if nothing loads the library."""
     command = drop_elements(library, elements)
     problem = Problem(path=library.path, sentence=sentence, facts=tuple(elements), command=command)
     return problem if library.kind is Kind.EXECUTABLE else downgrade(problem, linkage)
@@ -146,11 +146,11 @@ def search_path_leaves_prefix(library: ElfFile | MachOFile, package: Package) ->
 
     Why: the contents of that directory depend on where the user keeps environments.
     Fix: count the ``..`` again: from site-packages the environment is three levels up.
-    Level: the package works if its libraries are found first, and the directory mostly does not
+    Level: the package works if its libraries are found first, and usually the directory does not
     exist.
     """
     if package.claims.partial:
-        raise NotApplicable("nothing says where in an environment this will lie")
+        raise NotApplicable("nothing says where in an environment the object will lie")
     places = {element: expand(element, library) for element in path_elements(library)}
     elements = [e for e, place in places.items() if place is not None and leaves_prefix(place)]
     if elements:

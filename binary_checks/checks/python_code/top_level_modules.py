@@ -16,7 +16,7 @@ _SOURCE_FOLDER = "src"
 def missing_top_level_module(package: Distribution, modules: PythonModules) -> Iterator[Finding]:
     """A distribution installs no module that its name or top_level.txt promises.
 
-    Reported are a distribution that installs and requires nothing; one that installs neither a
+    The check reports a distribution that installs and requires nothing; one that installs neither a
     module of its top_level.txt nor one of its own name; and one whose modules lie in ``src``. If
     only some names of top_level.txt are missing, this is no problem: setuptools lists extension
     modules of inner packages there (pycares, xxhash).
