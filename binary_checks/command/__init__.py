@@ -122,7 +122,7 @@ def _prepare_streams() -> None:
 
 
 def _refuse(argument: str) -> str:
-    """Return why an argument that pytest would print unescaped is refused; "" for others."""
+    """Return the reason to refuse an argument that pytest would print unescaped, or ""."""
     if len(argument) > _LONGEST:
         most = f"at most {_LONGEST:,} are allowed"
         return f"an argument of {len(argument):,} characters; {most}: {argument}"

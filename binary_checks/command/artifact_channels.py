@@ -363,7 +363,7 @@ def _read_base(options: argparse.Namespace) -> str:
         return ""
     if options.output is None:
         raise ProfileError(
-            "artifact index: --base goes with --output: the links in a store are relative"
+            "artifact index: --base needs --output, because links in a store are relative"
         )
     parts = urlsplit(base)
     if parts.scheme not in ("http", "https", "file") or parts.query or parts.fragment:

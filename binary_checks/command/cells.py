@@ -269,10 +269,10 @@ def add_foreign(parser: argparse.ArgumentParser) -> None:
 def demand_foreign(options: argparse.Namespace) -> None:
     """Raise ProfileError for options that cannot be combined."""
     if options.foreign and options.file:
-        raise ProfileError(f"cells: {options.file} and --from: name one of them")
+        raise ProfileError(f"cells: {options.file} and --from: give only one of them")
     for name in ("toml", "project"):
         if getattr(options, name) and not options.foreign:
-            raise ProfileError(f"cells: --{name} goes with --from")
+            raise ProfileError(f"cells: --{name} can be used only with --from")
 
 
 def read_foreign(options: argparse.Namespace) -> tuple[str, Matrix]:

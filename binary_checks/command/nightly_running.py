@@ -293,7 +293,7 @@ def _print_outcome(outcome: NightOutcome, store: Store, night: str) -> None:
         print(f"{waiting:,} {waits} for a host with a GPU (--queue gpu)")
     given = f"--date {night} --store {shlex.quote(store.url)}"
     if outcome.stopped:
-        print(f"{outcome.stopped}; go on: binary-checks nightly run {given}")
+        print(f"{outcome.stopped}; to continue: binary-checks nightly run {given}")
     else:
         print(f"next: binary-checks nightly collect {given}")
 

@@ -303,7 +303,7 @@ def _require_one_meaning(
     there = [name.label for name in names if name.is_there]
     kinds = {name.kind for name in names}
     if python is not None and names and kinds.isdisjoint({"venv", "image"}):
-        said = f"{_OPTION} {names[0].label} has an interpreter; give only one of the two"
+        said = f"{_OPTION} {names[0].label} has its own interpreter; give only one of these options"
         raise usage_error(f"--binary-python {python}: {said}")
     if len(there) > 1:
         raise usage_error(

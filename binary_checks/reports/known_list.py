@@ -33,7 +33,7 @@ def write(run: RunResult, out: TextIO) -> None:
 
 
 class _Added:
-    """The report that is appended to an existing list, whose entries it keeps."""
+    """A report that appends entries to an existing list, and keeps the old entries."""
 
     name, of_facts, uses_facts = name, of_facts, uses_facts
 

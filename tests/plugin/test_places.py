@@ -37,8 +37,8 @@ from tests.plugin.conftest import TRY_AGAIN, run_command
         (["--binary-place", "existing:gone"], "no such file or folder: gone"),
         (
             ["--binary-place", "existing:python", "--binary-python", "python"],
-            "--binary-python python: --binary-place existing:python has an interpreter; "
-            "give only one of the two",
+            "--binary-python python: --binary-place existing:python has its own interpreter; "
+            "give only one of these options",
         ),
         (
             ["--binary-place", "existing:python", "--binary-place", "prefix:."],

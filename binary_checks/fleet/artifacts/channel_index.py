@@ -252,7 +252,7 @@ def _list_files(indexes: Iterable[DerivedIndex]) -> Iterator[tuple[str, str]]:
 def _fetch(
     store: Store, files: dict[str, str], pages: dict[str, bytes]
 ) -> Iterator[tuple[str, bytes | Path]]:
-    """Yield one file after the other, lists of projects last."""
+    """Yield the files one by one, the lists of projects last."""
     for name, source in sorted(files.items()):
         with store.local(source) as path:
             yield name, path

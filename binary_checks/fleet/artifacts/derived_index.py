@@ -217,7 +217,7 @@ def index_wheel(artifact: Artifact, yanked: str | None = None) -> IndexedWheel:
     except (InvalidWheelFilename, InvalidVersion) as error:
         raise ValueError(f"not the name of a wheel: {error}") from None
     if canonicalize_name(artifact.project) != name or artifact.project != name:
-        raise ValueError(f"a wheel of {name}, listed under {artifact.project!r:.80}")
+        raise ValueError(f"its file name says {name}, but its project is {artifact.project!r:.80}")
     return IndexedWheel(artifact=artifact, version=version, yanked=yanked)
 
 

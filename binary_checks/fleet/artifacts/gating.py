@@ -176,7 +176,7 @@ class _GateEvaluation:
             yield f"{verdict.word}: {reason}", _AGAIN
 
     def judge(self, family: str, place: str, counted: Sequence[KeptVerdict]) -> None:
-        """Let the newest verdict that judged the family in the place decide."""
+        """Decide about the family in the place by the newest verdict that judged it there."""
         where = f"{family} at {place}" if place else family
         about = [
             (each, result) for each in counted for result in _find(each.verdict, family, place)
@@ -271,7 +271,7 @@ def _rank(verdict: PackageVerdict, result: FamilyVerdict) -> tuple[datetime, int
 
 
 def _merge(refusals: Iterable[GateRefusal]) -> Iterator[GateRefusal]:
-    """Combine the refusals that have the same reason into one for all their families."""
+    """Merge refusals for the same reason into one refusal that names all their families."""
     groups: dict[tuple[str, str], list[str]] = {}
     for each in refusals:
         groups.setdefault((each.why, each.advice), []).append(each.what)

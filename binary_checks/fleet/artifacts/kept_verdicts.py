@@ -112,7 +112,7 @@ def _add(found: dict[str, KeptVerdict], opened: _OpenedVerdict, names: frozenset
 
 
 def require_digest_of(content: bytes | None, named: str) -> str:
-    """Return the content's digest. Raises RecordError unless the object has that name."""
+    """Return the content's digest. Raises RecordError unless the object is named by the digest."""
     digest = "" if content is None else hash_bytes(content)
     if not named.endswith(f"/{digest}.json"):
         raise RecordError(f"{named}: its bytes do not match its name")

@@ -1,7 +1,7 @@
 """Sign statements and find their signers: DSSE envelopes with ed25519 keys.
 
-Only this module uses securesystemslib (extra ``sign``). It imports it when it signs or verifies, so
-that a policy without signatures does not need it.
+Only this module uses securesystemslib (extra ``sign``). The library is imported only for signing
+and verifying, so that a policy without signatures does not need it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _BARE = re.compile(
     r"[0-9a-f]{64,}|(?=.*[0-9])(?=.*[A-Z])(?=.*[a-z])[A-Za-z0-9+_-][A-Za-z0-9+/_-]{42,}={0,2}"
 )
 """At least 32 bytes in hexadecimal or base64; the path of a missing file rarely looks like that."""
-_INSTALL = "signatures need the extra sign: pip install 'binary-checks[sign]'"
+_INSTALL = "signatures need securesystemslib: pip install 'binary-checks[sign]'"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -158,7 +158,7 @@ def read_host_system() -> AxisValue:
 def _find_facts(
     store: Store, file: HashedFile, timeout: float
 ) -> Iterator[tuple[Statement, Path | None]]:
-    """Yield the facts of a file and their document; None for a document that the store has."""
+    """Yield a file's facts with their document, or with None if the store has the document."""
     if find_facts(store, file.sha256) == facts_name(file.sha256):
         with open_facts(store, file.sha256) as path:
             statement = read_statement(path, file.path.name)

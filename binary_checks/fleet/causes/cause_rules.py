@@ -54,7 +54,7 @@ class CauseRule:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Causes:
-    """A project's rules, and the shipped rules that they do not replace by name."""
+    """A project's rules, and the shipped rules whose names the project does not reuse."""
 
     own: tuple[CauseRule, ...] = ()
     shipped: tuple[CauseRule, ...] = ()

@@ -161,7 +161,7 @@ class OneOff:
         return tuple(cell for cell in cells if cell.id in met) if self.only else tuple(cells)
 
     def enable(self, matrix: Matrix) -> Matrix:
-        """Return the matrix with the cells of ``also``, even left-out ones. Raises ProfileError."""
+        """Return the matrix with cells that ``also`` adds, even left-out ones. Raises ProfileError."""
         if not self.also:
             return matrix
         known = {cell.id for cell in matrix.cells}
@@ -173,7 +173,7 @@ class OneOff:
         return replace(matrix, cells=cells)
 
     def extend(self, chosen: Sequence[Cell], cells: Sequence[Cell]) -> tuple[Cell, ...]:
-        """Return the chosen cells and those of ``also``, in order. Raises ProfileError."""
+        """Return the chosen cells and those that ``also`` adds, in order. Raises ProfileError."""
         if not self.also:
             return tuple(chosen)
         wanted = {cell.id for cell in chosen} | self._match(cells, self.also)

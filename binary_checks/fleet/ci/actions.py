@@ -25,7 +25,7 @@ _KEYS = {"commit": str, "tag": str}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ActionPin:
-    """An action at a commit, which cannot be moved, and the tag that people know."""
+    """An action pinned to a commit, which nobody can move, and the tag that people know."""
 
     name: str  # owner/repository, followed by a path if the action lies in a folder
     commit: str  # 40 hexadecimal digits

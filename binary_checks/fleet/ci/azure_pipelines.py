@@ -109,7 +109,7 @@ def _matrix(name: str) -> Json:
 
 
 def _condition(output: str, *also: str) -> str:
-    """Return a condition that runs a stage with cells, whatever the results of earlier stages."""
+    """Return a condition to run a stage if it has cells, whatever earlier stages resulted in."""
     said = ("not(canceled())", "eq(dependencies.plan.result, 'Succeeded')")
     return f"and({', '.join((*said, f'''ne({_output(output)}, '')''', *also))})"
 

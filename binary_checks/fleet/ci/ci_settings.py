@@ -302,7 +302,9 @@ def _require_job(
     if not _NAME.fullmatch(job.name):
         raise ProfileError(f"{job.where}: name: {job.name!r:.60} is not a valid name for a job")
     if job.name == LISTING:
-        raise ProfileError(f"{job.where}: name: {LISTING} is the job that lists the cells")
+        raise ProfileError(
+            f"{job.where}: name: {LISTING} is the name of the job that lists the cells"
+        )
     if (job.workflow, job.name) in seen:
         raise ProfileError(f"{job.where}: {job.workflow} has a job {job.name} already")
     before = {name: name for workflow, name in seen if workflow == job.workflow}
@@ -443,7 +445,7 @@ def _read(value: Any, kind: Any, where: str) -> Any:
 
 
 def _require_consistent(settings: CiSettings, where: str) -> None:
-    """Raise ProfileError for impossible values, and if a setting lacks another that it needs."""
+    """Raise ProfileError for impossible values, and if a setting needs one that is missing."""
     known = ", ".join(SYSTEMS)
     if not settings.systems:
         raise ProfileError(f"{where}: systems: name at least one of: {known}")

@@ -85,7 +85,7 @@ def _environment(cell: PipelineCell, patterns: Sequence[str], pipeline: Pipeline
 def _find_files(cell: str, patterns: Sequence[str]) -> dict[str, Any]:
     """Return the files to judge: all in the cell's folder, or else all that match its tags.
 
-    Without any such file, the folder's name makes the command fail.
+    If there is no such file, return the pattern itself, so that the command fails.
     """
     own = f"{_DIST}/{cell}/*"
     default: Any = [own]

@@ -305,7 +305,7 @@ def _find_memory() -> int:
 def kill_carriers(folder: str) -> None:
     """Kill every process that was started in the folder, or whose environment names the folder.
 
-    A probe has a session of its own, so that it outlives a `binary-checks` that was killed.
+    A probe has a session of its own, and therefore survives if its `binary-checks` is killed.
     """
     if sys.platform != "linux":
         return

@@ -238,7 +238,7 @@ class Coordinator:
                 self._take(*event)
 
     def _submit_due(self) -> None:
-        """Submit each attempt whose time has come to its executor, which queues the attempt."""
+        """Submit each attempt that is due to its stage's executor, which queues it."""
         while self._due and self._due[0].when <= time.monotonic():
             self._submit(heapq.heappop(self._due))
 
@@ -337,7 +337,7 @@ class Coordinator:
 
 
 def read_attempts(store: Store, night: str, cells: Mapping[str, PlannedCell]) -> list[Attempt]:
-    """Return the attempts of these cells by stage and number; unreadable ones are lost."""
+    """Return the attempts of these cells by stage and number; unreadable ones count as lost."""
     listed = [stored.name for stored in store.names(result_prefix(night))]
     wanted = [name for name in listed if (of := split_attempt(name)) and of[0] in cells]
 
@@ -370,7 +370,7 @@ class NightProgress(Protocol):
         """Called first, with the number of cells, and how many have results already."""
 
     def show(self, running: Sequence[str]) -> None:
-        """Called with the names of running attempts, as far as they are known here."""
+        """Called with the names of the running attempts that this process knows."""
 
     def finish(self, attempt: Attempt, following: NextAttempt | None, most: int) -> None:
         """Called when an attempt ended, with the attempt that follows."""
@@ -403,7 +403,7 @@ class NightScreen:
         self._redraw()
 
     def finish(self, attempt: Attempt, following: NextAttempt | None, most: int) -> None:
-        """Show an attempt that failed and is repeated."""
+        """Show an attempt that failed and will be repeated."""
         if following is not None and attempt.state not in GOOD:
             again = f"again in {following.pause:,.0f} s ({following.number} of at most {most})"
             self.say(f"{attempt.cell}: {attempt.state.value}: {_why(attempt)}: {again}")

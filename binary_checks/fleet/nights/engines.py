@@ -110,9 +110,9 @@ def count_gpus() -> int:
 def reserve_device(count: int, running: RunningProcesses) -> Iterator[str]:
     """Wait for a free device, and yield its name for CUDA, or "" for any device.
 
-    A lock file on this host reserves it, also from attempts of other coordinators. If ``count``
-    exceeds the number of devices, attempts share them. Raises StoppedError if attempts are ended
-    meanwhile, and OSError if the cache folder supports no locks.
+    A lock file on this host reserves the device, so that no other coordinator uses it, either. If
+    ``count`` exceeds the number of devices, attempts share them. Raises StoppedError if attempts
+    are ended meanwhile, and OSError if the cache folder supports no locks.
     """
     folder = name_cache_folder() / "nights"
     make_private(folder)

@@ -35,7 +35,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PreparedNight:
-    """A plan, and the files that are stored before it."""
+    """A plan, and the files that must be stored before the plan."""
 
     plan: NightPlan
     # SHA-256 -> content of profiles, known problems, causes, cells file

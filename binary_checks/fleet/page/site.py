@@ -153,7 +153,10 @@ _NAMED = 20  # most cells named in an entry
 
 
 def find_mornings(history: History, shown: int) -> Iterator[Morning]:
-    """Yield the last nights, the newest first, but not the first of all: it has no earlier one."""
+    """Yield the last nights, each compared with earlier ones, the newest first.
+
+    The first night of the history is left out, because no earlier night is known.
+    """
     for night in reversed(history.nights[-shown:]):
         if night != history.nights[0]:
             yield look_back(history.until(night))

@@ -152,7 +152,7 @@ def _explain(connection: Connection, error: Exception) -> ProfileError | StoreEr
 
 
 def _find_unreadable(connection: Connection) -> str:
-    """Return the first unreadable table, because DuckDB does not always name it."""
+    """Find the first unreadable table; DuckDB's errors do not always name it."""
     import duckdb
 
     (paths,) = connection.execute("SELECT current_setting('allowed_paths')").fetchone()

@@ -200,7 +200,7 @@ def _copy(path: Path, name: str, folder: Path) -> Path:
 
 
 def _is_pattern(path: Path) -> bool:
-    """Return whether DuckDB would take the path for a glob, and list folders to find matches."""
+    """Return whether DuckDB would take the path for a glob and therefore search folders."""
     return any(char in str(path) for char in "*?[")
 
 
@@ -243,7 +243,7 @@ def _read(paths: Iterable[Path]) -> str:
 
 
 def _find_damaged(connection: Connection, columns: str, paths: Mapping[Path, str]) -> str:
-    """Return the first table that cannot be read, because DuckDB does not always name it."""
+    """Find the first table that cannot be read; DuckDB's errors do not always name it."""
     import duckdb
 
     for path, name in paths.items():

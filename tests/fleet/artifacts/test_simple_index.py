@@ -208,10 +208,10 @@ def test_a_requirement_that_has_letters_of_markup_is_escaped() -> None:
         (
             "demo-1.0-py3-none-any.whl",
             "other",
-            "a wheel of demo, listed under 'other'",
+            "its file name says demo, but its project is 'other'",
         ),
-        ("demo-1.0-py3-none-any.whl", "../../x", "listed under '../../x'"),
-        ("My_Lib-1.0-py3-none-any.whl", "My_Lib", "a wheel of my-lib"),
+        ("demo-1.0-py3-none-any.whl", "../../x", "its project is '../../x'"),
+        ("My_Lib-1.0-py3-none-any.whl", "My_Lib", "its file name says my-lib"),
         ("demo.zip", "demo", "not the name of a wheel"),
         ('de"mo<-1.0-py3-none-any.whl', 'de"mo<', "not the name of a wheel"),
         ("../demo-1.0-py3-none-any.whl", "demo", "not the name of a wheel"),

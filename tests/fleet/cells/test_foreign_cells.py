@@ -156,9 +156,9 @@ def test_a_file_that_is_no_text_is_one_line(capsys: pytest.CaptureFixture[str]) 
         (["--from", "tox:x"], "--from tox:x: not cibuildwheel:FILE"),
         (["--from", "cibuildwheel"], "--from cibuildwheel: not cibuildwheel:FILE"),
         (["--from", "cibuildwheel:none"], "cibuildwheel:none: No such file or directory"),
-        (["x.toml", "--from", "cibuildwheel:y"], "cells: x.toml and --from: name one of them"),
-        (["--toml"], "cells: --toml goes with --from"),
-        (["--project", "x"], "cells: --project goes with --from"),
+        (["x.toml", "--from", "cibuildwheel:y"], "cells: x.toml and --from: give only one of them"),
+        (["--toml"], "cells: --toml can be used only with --from"),
+        (["--project", "x"], "cells: --project can be used only with --from"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(

@@ -168,7 +168,10 @@ steps = [
         ),
         (JOB.replace("steps = [", "stepz = ["), "unknown key 'stepz'; did you mean 'steps'?"),
         (JOB.replace('"tests"', '"Tests; x"'), "name: 'Tests; x' is not a valid name for a job"),
-        (JOB.replace('"tests"', '"cells"'), "name: cells is the job that lists the cells"),
+        (
+            JOB.replace('"tests"', '"cells"'),
+            "name: cells is the name of the job that lists the cells",
+        ),
         (JOB.replace("{ pytest =", "{ PATH ="), "matrix: 'PATH' is not a valid name for an axis"),
         (JOB + "timeout = 1e9\n", "is not between 0 and 6 hours"),
         (

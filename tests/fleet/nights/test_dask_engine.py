@@ -236,7 +236,7 @@ def test_a_scheduler_that_goes_ends_the_night_in_order_and_another_run_ends_it_w
     closer.start()
     assert run_night(store, *dask(started)) == 6
     closer.join()
-    assert "go on: binary-checks nightly run" in capfd.readouterr().out
+    assert "to continue: binary-checks nightly run" in capfd.readouterr().out
     assert run_night(store) == 0
     assert {name: len(rows) for name, rows in kept(store, *cells).items()} == dict.fromkeys(
         ("c0", "c1", "c2"), 1

@@ -224,7 +224,7 @@ def test_a_signal_ends_the_night_in_order_and_the_same_command_goes_on(
         first.send_signal(signal.SIGTERM)
         out, _ = first.communicate(timeout=30)
     assert first.returncode == 2
-    assert "interrupted; go on: binary-checks nightly run --date" in out
+    assert "interrupted; to continue: binary-checks nightly run --date" in out
     assert states_of(store) == {"b": ["passed"]}
 
 
