@@ -70,8 +70,8 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     },
     "allow-builds": {
         "action": "store_true",
-        "help": "let the installer build requirements that have no wheel and follow requirements by"
-        " URL: this runs their code with your privileges",
+        "help": "let the installer build requirements that have no wheel, and fetch requirements "
+        "that name a URL: this runs their code with your privileges",
     },
     "with": {
         **_REPEATABLE,

@@ -365,7 +365,7 @@ def _list_conda(paths: Iterable[Path], cell: Cell) -> Iterator[Path]:
 
 
 def _list_archives(paths: Iterable[Path], cell: Cell) -> Iterator[Path]:
-    """Yield archives that match a glob, or a prefix and the cell's values."""
+    """Yield archives whose name matches the cell's glob, or has its prefix and its values."""
     if "*" in cell.package or cell.package.endswith(SUFFIXES):
         yield from (path for path in paths if fnmatchcase(path.name, cell.package))
         return

@@ -161,7 +161,10 @@ class OneOff:
         return tuple(cell for cell in cells if cell.id in met) if self.only else tuple(cells)
 
     def enable(self, matrix: Matrix) -> Matrix:
-        """Return the matrix with cells that ``also`` adds, even left-out ones. Raises ProfileError."""
+        """Return the matrix with cells that ``also`` adds, even left-out ones.
+
+        Raises ProfileError.
+        """
         if not self.also:
             return matrix
         known = {cell.id for cell in matrix.cells}

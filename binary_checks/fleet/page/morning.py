@@ -191,7 +191,7 @@ def _find_others(
 def _find_updates(
     history: History, tonight: Iterable[CellNight], before: str
 ) -> dict[tuple[str, str, str], int]:
-    """Return (project, old version, new version) -> number of cells, since the night before."""
+    """Return (project, old version, new version) -> number of cells updated since ``before``."""
     found: Counter[tuple[str, str, str]] = Counter()
     for row in tonight:
         then = history.cells[row.cell].get(before)
