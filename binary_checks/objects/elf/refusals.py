@@ -354,8 +354,10 @@ def _judge_relro(segment: Segment, memory: Memory) -> Iterator[str]:
 def _judge_thread(segment: Segment, memory: Memory) -> Iterator[str]:
     """Yield faults of PT_TLS, the initial contents of thread-local storage."""
     step = segment.alignment
-    if step & (step - 1) or step > _LARGEST_TLS_ALIGNMENT:
-        yield f"has a PT_TLS with p_align {step:#x}, which no loader can serve"
+    if step & (step - 1):
+        yield f"has a PT_TLS with p_align {step:#x}, which is not a power of two"
+    elif step > _LARGEST_TLS_ALIGNMENT:
+        yield f"has a PT_TLS with p_align {step:#x}, more than any real library has"
     elif segment.file_size > segment.memory_size:
         memory_size = f"{segment.memory_size:#x} bytes in memory"
         yield f"has a PT_TLS that is larger in the file than its {memory_size}"
