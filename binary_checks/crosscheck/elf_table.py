@@ -393,7 +393,7 @@ TABLE = Table(
             look=_look_with_lief,
             allowances={
                 "build_id": Allowance(
-                    reason="it counts the padding to 4 bytes as the note's own "
+                    reason="it counts the padding to 4 bytes as part of the note "
                     "(linkers write 8, 16 or 20 bytes)",
                     narrow=_pad,
                 ),

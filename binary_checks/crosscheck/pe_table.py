@@ -100,18 +100,19 @@ def _format_exports(exports: Iterable[_Export]) -> list[str]:
 
 FACTS = (
     Fact(
-        "architecture", "the architecture; it can be ARM64EC or ARM64X, unlike the header's",
+        "architecture",
+        "the architecture; it can be ARM64EC or ARM64X, unlike the machine in the header",
         theirs=_name_architecture, kinds=_HEADERS,
     ),
     Fact(
         "file_machine", "the machine in the file header",
         lambda item: _machine_of(item.architecture), kinds=_HEADERS,
     ),
-    Fact("characteristics", "of the file header", kinds=_HEADERS),
+    Fact("characteristics", "flags in the file header", kinds=_HEADERS),
     Fact("dll_characteristics", "mitigations: ASLR, DEP, control flow guard", kinds=_HEADERS),
     Fact("subsystem", "windowed, console or other", kinds=_HEADERS),
     Fact("subsystem_version", "the oldest Windows", kinds=_HEADERS),
-    Fact("linker_version", "of the optional header", kinds=_HEADERS),
+    Fact("linker_version", "the version in the optional header", kinds=_HEADERS),
     Fact("name", "the DLL's name in its export directory", theirs=lambda view: view.dll_name),
     Fact(
         "needed", "DLLs imported at load",
@@ -134,7 +135,7 @@ FACTS = (
         lambda view: _format_exports(view.exported),
     ),
     Fact("pdb", "the path in the CodeView record"),
-    Fact("dependent_load_flags", "of the load configuration"),
+    Fact("dependent_load_flags", "a field of the load configuration"),
     Fact(
         "writable_executable", "sections that are writable and executable",
         lambda item: list(item.writable_executable), kinds=_HEADERS,
@@ -263,7 +264,8 @@ TABLE = Table(
             allowances={
                 "imports": Allowance(
                     reason="it leaves out names with non-ASCII characters "
-                    "(`is_valid_function_name` in pefile.py), as those of casadi's libalpaqa.dll",
+                    "(`is_valid_function_name` in pefile.py), such as those of casadi's "
+                    "libalpaqa.dll",
                     narrow=keep_ascii,
                 ),
             },

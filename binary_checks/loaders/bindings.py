@@ -215,7 +215,8 @@ class _Process(Generic[ObjectT]):
     def _is_settled(self, edge: Edge) -> bool:
         """Return whether another process has had the same result for this need.
 
-        Return False if the library found re-exports others, since their symbols may differ.
+        Return False if the library found re-exports other libraries, since their symbols may
+        differ.
         """
         if self._may_differ(edge):
             return False

@@ -60,7 +60,7 @@ class LoaderRules(Protocol):
         """Whether symbol versions are checked."""
 
     def hand_down(self, library: ElfFile) -> tuple[Directory, ...]:
-        """Return the directories that a library hands down to its needs, and to theirs."""
+        """Return the directories that a library hands down to its direct and indirect needs."""
 
     def search(self, library: ElfFile) -> tuple[Directory, ...] | None:
         """Return the directories for a library's own needs; None: those handed down to it."""
@@ -101,7 +101,7 @@ class ElfLoader:
         return self._paths.empty
 
     def hand_down(self, library: ElfFile, handed: SearchPath) -> SearchPath:
-        """Return the directories for a library's needs, and for the needs of those in turn."""
+        """Return the directories to search for a library's direct and indirect needs."""
         return self._paths.extend(library, self.rules.hand_down, handed)
 
     def search(self, library: ElfFile, handed: SearchPath) -> SearchPath:
@@ -144,7 +144,7 @@ class ElfLoader:
         return {name: f"system:{name}" for name in self.rules.preloaded(self.target.libraries)}
 
     def symbol_prefixes(self, library: str) -> tuple[str, ...]:
-        """Return nothing: libraries of a policy have export data, and others are unknown."""
+        """Return nothing: a policy's libraries have export data, and all others are unknown."""
         del library
         return ()
 
@@ -469,7 +469,7 @@ def strong(library: ObjectFile, names: Iterable[str]) -> frozenset[str]:
 
 
 def mismatched(library: ElfFile, scope: Scope) -> Iterator[tuple[str, str, str]]:
-    """Yield references whose library has the name, but not in that version.
+    """Yield references whose library defines the symbol, but not in the referenced version.
 
     Each reference is a name, a version, and the library's label.
     """
@@ -666,7 +666,7 @@ def _function(name: str) -> str:
 
 
 def _pair(exported: Iterable[str], wanted: dict[str, list[str]]) -> Iterable[tuple[str, str]]:
-    """Yield pairs of an exported and a wanted name, one function compiled for different ABIs."""
+    """Yield pairs of an exported and a wanted name that one function has in different ABIs."""
     for name in exported:
         if name[:2] == "_Z" and (asked := wanted.get(function_of(name))):
             yield from ((name, each) for each in asked)

@@ -30,7 +30,7 @@ _SYSTEM_NEEDS = {
 
 
 def hand_down(library: ElfFile) -> tuple[Directory, ...]:
-    """Return the directories that a library adds to the search for its needs, and for theirs.
+    """Return the directories that a library adds to the search for its direct and indirect needs.
 
     These are its DT_RPATH. An object with a DT_RUNPATH adds none, because ld.so then ignores its
     DT_RPATH (gABI chapter 5, "Shared Object Dependencies").
@@ -66,7 +66,7 @@ def preloaded(libraries: frozenset[str]) -> tuple[str, ...]:
 
 @functools.cache
 def system_needs(name: str, libraries: frozenset[str]) -> tuple[str, ...]:
-    """Return the needs of a system library in any folder: at least libc."""
+    """Return the needs of a system library, regardless of its folder: at least libc."""
     core = sorted(item for item in libraries if item == "libc.so.6" or _LOADER.fullmatch(item))
     return (*_SYSTEM_NEEDS.get(name, ()), *core)
 

@@ -77,7 +77,7 @@ class Loader(Protocol[ObjectT]):
         """Return the directories that a process searches for everything that the root needs."""
 
     def hand_down(self, library: ObjectT, handed: SearchPath) -> SearchPath:
-        """Return the directories for a library's needs, and for the needs of those in turn.
+        """Return the directories to search for a library's direct and indirect needs.
 
         ``handed`` are the directories that the library itself was handed down.
         """
@@ -327,7 +327,7 @@ class Answers:
 
     @cached_property
     def inside(self) -> tuple[str, ...]:
-        """The objects of the layout that the other edges lead to."""
+        """The objects of the layout to which edges lead."""
         outside = frozenset(edge.resolved for edge in self.outside)
         found = (edge.resolved for edge in self.edges if edge.resolved not in outside)
         return tuple(dict.fromkeys(label for label in found if label))

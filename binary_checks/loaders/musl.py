@@ -19,7 +19,7 @@ _ORIGIN = re.compile(r"\$(?:ORIGIN|\{ORIGIN\})")
 
 
 def hand_down(library: ElfFile) -> tuple[Directory, ...]:
-    """Return the directories that a library adds to the search for its needs, and for theirs.
+    """Return the directories that a library adds to the search for its direct and indirect needs.
 
     musl treats DT_RPATH and DT_RUNPATH alike.
     """
@@ -48,7 +48,7 @@ def preloaded(libraries: frozenset[str]) -> tuple[str, ...]:
 
 
 def system_needs(name: str, libraries: frozenset[str]) -> tuple[str, ...]:
-    """Return the needs of a system library in any folder: libc, the loader."""
+    """Return the needs of a system library, regardless of its folder: libc, which is the loader."""
     del name
     return preloaded(libraries)
 

@@ -52,9 +52,9 @@ def find_dispensable_objects(
 ) -> Iterator[DispensableObject]:
     """Yield the objects that a package can do without, by path.
 
-    ``tried`` are extension modules whose import may fail without stopping the package. If all its
-    modules are such, none counts as optional, since a platform tag would then promise nothing
-    (MarkupSafe, simplejson).
+    ``tried`` are extension modules whose import may fail without stopping the package. If all
+    modules of the package are among them, none counts as optional, since a platform tag would then
+    promise nothing (MarkupSafe, simplejson).
     """
     if code.unread:
         return
@@ -99,7 +99,7 @@ def find_dispensable_objects(
 
 
 def _find_guided(objects: Mapping[str, ObjectFile], code: CodeNames) -> frozenset[str]:
-    """Return programs that code starts with a search path, and objects that code names to them.
+    """Return programs that code starts with a search path, and objects that they may open.
 
     ai_edge_litert passes the name of libLiteRtCompilerPlugin_Qualcomm.so to apply_plugin_main,
     which opens that library.
@@ -130,8 +130,9 @@ def _find_needs_of_extras(package: Package, linkage: Linkage) -> dict[str, list[
 def _read_needs(linkage: Linkage) -> dict[str, set[str]]:
     """Map each object's path to the objects that it may load.
 
-    If a library lies elsewhere in many files, and many objects need it, the files are one group
-    instead of needs of each object. The name of a group is not a path.
+    A need that no search path finds leads to a group: all files elsewhere that have the library's
+    name. Objects share groups, because many objects may have the same need and many files the same
+    name. The name of a group is not a path.
     """
     needs: dict[str, set[str]] = {}
     for edge in linkage.edges:
@@ -159,7 +160,7 @@ def _follow(beginning: Iterable[str], needs: dict[str, set[str]]) -> set[str]:
 def _find_replaced(
     objects: Mapping[str, ObjectFile], linkage: Linkage, code: CodeNames
 ) -> Iterator[tuple[str, str]]:
-    """Yield each object that code names and that lacks libraries, with a sound file of its name.
+    """Yield each named object that lacks libraries, with a file of the same name that lacks none.
 
     tables tries libblosc2.dll in tables.libs, and the file next to the module, which needs DLLs
     that delvewheel renamed when it repaired the first file. Windows uses the loaded file for all
@@ -191,7 +192,7 @@ def _identify(item: ObjectFile) -> tuple[str, str]:
 def _find_demanded(package: Package, code: CodeNames, replaced: Collection[str]) -> set[str]:
     """Return the paths of the objects without which the package fails.
 
-    Code that names an object in ``replaced`` does not need it: another file of its name works.
+    Code that names an object in ``replaced`` does not need it: another file with that name works.
     """
     objects = [item for item in package.objects if item.kind in _LOADED]
     known = code.named.difference(replaced)

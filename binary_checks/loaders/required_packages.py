@@ -269,7 +269,7 @@ def find_providers(
     missing: tuple[str, ...],
     target: TargetSystem,
 ) -> tuple[Edge, ...]:
-    """Return the edges, with missing requirements that may provide unresolved libraries."""
+    """Return the edges; add to unresolved ones the missing requirements that may provide them."""
     if all(map(_is_settled, edges)):
         return edges
     if package.claims.partial:
@@ -353,7 +353,7 @@ def separate_provided_symbols(
             reason = f"the required package {space} may define these symbols of its namespace"
             theirs.setdefault((item.path, reason), set()).add(item.name)
         elif not known and is_for_others(item.path, package) and _is_of_cxx(item.name, target):
-            reason = f"{_CXX} defines them, and the file does not name it"
+            reason = f"{_CXX} defines them, but the file does not name this library"
             theirs.setdefault((item.path, reason), set()).add(item.name)
     gone = {(path, name) for (path, _), names in theirs.items() for name in names}
     return tuple(item for item in unresolved if (item.path, item.name) not in gone), tuple(
@@ -408,7 +408,8 @@ class _Providers:
         if len(open_ones) * len(missing) > _MOST_PAIRS:
             raise TooLarge(
                 f"{len(open_ones)} unsatisfied needs, and {len(missing)} requirements that "
-                f"were not given: at most {_MOST_PAIRS} pairs of both are compared"
+                f"were not given: at most {_MOST_PAIRS} pairs of a need and a requirement are "
+                "compared"
             )
         self._named: dict[tuple[str, str], dict[str, None]] = {}
         for edge in open_ones:
@@ -483,10 +484,9 @@ class _Providers:
 
         Only siblings put files into a folder of this package. A sibling has a similar name, and is
         required in exactly the version of this package (PySide6-Addons). If this package itself has
-        no such folder, one of both properties is enough (PyQt6-Qt6 in PyQt6/Qt6, mlx-metal in
-        mlx/lib). openvino-telemetry has no files in openvino/libs, and shiboken6 none in
-        PySide6/Qt/lib. Only the package that a repair tool's folder is named after puts files into
-        that folder.
+        no such folder, either property is enough (PyQt6-Qt6 in PyQt6/Qt6, mlx-metal in mlx/lib).
+        openvino-telemetry has no files in openvino/libs, and shiboken6 none in PySide6/Qt/lib. Only
+        the package that a repair tool's folder is named after puts files into that folder.
         """
         inside, missing = self._inside(directory), self._missing
         grafted = _GRAFTED_FOLDER.search(directory)
@@ -607,7 +607,7 @@ class LoadedBefore(NamedTuple):
 def find_loaded_before(
     linkage: Linkage, words: LoadingWords, others: Iterable[Package], target: TargetSystem
 ) -> LoadedBefore:
-    """Return the libraries loaded before each root: by imports, or perhaps by own code.
+    """Return the libraries that imports, or perhaps the package's code, load before each root.
 
     Libraries that a repair tool added to the package are left out, since only the system's loader
     is meant to load them.
@@ -637,7 +637,7 @@ class _Choice:
         self.doubtful = set[str]()  # labels of libraries that only the package's own code may load
 
     def choose(self, labels: tuple[str, ...], *, by_code: bool) -> str:
-        """Return the first label that is loaded, or that own code may load; "" if there is none."""
+        """Return the first label that is loaded, or that the package's code may load; else ""."""
         key = labels, by_code
         if key not in self._known:
             self._known[key] = self._find(labels, by_code=by_code)
@@ -663,7 +663,7 @@ def _may_load(edge: Edge, words: LoadingWords) -> bool:
 
 
 def leave_open(linkage: Linkage, doubtful: frozenset[str]) -> Linkage:
-    """Return the linkage, with libraries that only the package's own code may load as not found."""
+    """Return the linkage; mark libraries that only the package's own code may load as not found."""
     return replace(linkage, edges=tuple(_leave_open(edge, doubtful) for edge in linkage.edges))
 
 

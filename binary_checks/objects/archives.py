@@ -244,7 +244,7 @@ class _Member(LimitedSource):
     def read(self, offset: int, length: int) -> bytes:
         """Return bytes of the member. Raises MalformedError if they lie beyond its end."""
         if offset < 0 or offset + length > self.size:
-            raise MalformedError("a member of the archive is shorter", self.start + offset)
+            raise MalformedError("a member of the archive is too short", self.start + offset)
         return self._source.read(self.start + offset, length)
 
 

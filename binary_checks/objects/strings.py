@@ -339,7 +339,7 @@ class NameScanner:
             self._tail = joined[-2 * _REACH :]
 
     def _go_on(self, first: int, last: int) -> None:
-        """Record that ``first`` to ``last`` is searched next, and the bytes before it."""
+        """Extend the searched range to ``last``, or begin a new range at ``first``."""
         if self._searched and self._searched[-1][1] == first:
             self._searched[-1] = (self._searched[-1][0], last)
             return

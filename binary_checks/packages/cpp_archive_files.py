@@ -515,7 +515,7 @@ class _Shipped:
         self._tops = {path.partition("/")[0] for path in inside if "/" in path}
 
     def lacks(self, include: _Include) -> bool:
-        """Return whether the included file is missing and cannot be another package's."""
+        """Return whether the included file is missing and cannot belong to another package."""
         name = posixpath.normpath(include.name)
         end = "/" + name.lstrip("./")
         at = bisect_left(self._reversed, end[::-1])

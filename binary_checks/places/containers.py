@@ -510,6 +510,6 @@ def require_fitting(
     if ended.status != 0 or said:
         first = said.partition("\n")[0] or f"it ends with {ended.status}"
         raise Unavailable(
-            f"{title} has no suitable Python, and this host's does not run there ({first}): "
+            f"{title} has no suitable Python, and this host's Python does not run there ({first}): "
             "name a self-contained Python with --binary-python, such as uv's"
         )

@@ -139,7 +139,7 @@ def choose_image(name: str, claims: Claims) -> ImageEntry:
     if found is None:
         promised = ", ".join(claim.name for claim in claims.systems) or "none"
         raise NothingNamed(
-            f"no image that this host ({machine}) runs has a system that the package claims: "
+            f"no image for this host ({machine}) contains a system that the package claims: "
             f"{promised} (image:{name})"
         )
     return found

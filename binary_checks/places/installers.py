@@ -498,7 +498,7 @@ def _read_errors(output: str, log: str) -> Iterator[tuple[str, str]]:
     statements = [*_split(output)]
     for place, (kind, text) in enumerate(statements):
         if ignored := _IGNORED.match(text):
-            way = "it does not use https, and is no trusted-host"
+            way = "it does not use https, and is not a trusted-host"
             yield _UNREACHED, f"pip leaves out {ignored['host']}: {way}"
         elif kind == "WARNING" and text.startswith("Retrying (") and not log:
             yield _UNREACHED, text

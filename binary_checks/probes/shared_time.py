@@ -23,4 +23,4 @@ class SharedTime:
         """Why no further process is started, for the end of a sentence; "" while time remains."""
         if self._now() < self._end:
             return ""
-        return f"the earlier ones took all {self._most:g} s that one package may take"
+        return f"the earlier processes took all {self._most:g} s that one package may take"

@@ -224,7 +224,7 @@ _PATIENCE = 120  # seconds of wall time
 
 
 def is_large(size: CodeSize) -> bool:
-    """Return whether a file must be tried in a separate process, as 1 of 500 files in wheels is."""
+    """Return whether a file must be tried in a separate process; of 500 files in wheels, 1 must."""
     return size.tokens > MOST_OF_TREE or size.crossings > MOST_CROSSINGS
 
 

@@ -81,8 +81,8 @@ class NamedRecord:
         """Choose the package that a user would get. Raises ProfileError or GatherError."""
         if not self.channel or not self.spec:
             raise ProfileError(
-                f"{LABEL}{self.shown}{self.spec}: name a channel and a package, as "
-                "conda:conda-forge::numpy==2.4.6 does"
+                f"{LABEL}{self.shown}{self.spec}: name a channel and a package, such "
+                "as conda:conda-forge::numpy==2.4.6"
             )
         key = f"{LABEL}{self.channel}::{self.spec} for {surroundings.target}"
         return share_found(self.path, key, partial(_choose, self, surroundings), surroundings)

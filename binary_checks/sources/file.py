@@ -224,7 +224,7 @@ def _describe_convertible(name: str) -> str:
 
 def _describe_document(name: str) -> str:
     example = f"binary-checks report {name} --format markdown"
-    return f"not a package file; for another report from a result: {example}"
+    return f"not a package file; to make another report from a result, run {example}"
 
 
 def _describe_linkable(_: str) -> str:

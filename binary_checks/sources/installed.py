@@ -60,7 +60,7 @@ class NamedInstallation:
 
 
 def _explain_unread(unread: tuple[str, ...]) -> str:
-    """Explain that code in .pth files, as of editable installs and coverage, may add folders."""
+    """Explain that code in .pth files, such as those of editable installs, may add folders."""
     if not unread:
         return ""
     few = ", ".join(unread[:3]) + ", …" * (len(unread) > 3)

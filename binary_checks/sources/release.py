@@ -1,4 +1,4 @@
-"""The packages of one run as a release: results of checks on several packages belong to it."""
+"""The packages of one run as a release, to which results about several packages belong."""
 
 from __future__ import annotations
 

@@ -173,7 +173,7 @@ class MemberReader:
         pieces: list[bytes] = []
         outcome = self._pass_on(entry, stream, pieces.append if entry.size <= most else _drop)
         if entry.size > most:
-            too_large = f"it has {entry.size} bytes, more than {most} are not read"
+            too_large = f"it has {entry.size} bytes; at most {most} are read"
             outcome = Streamed(outcome.sha256, (*outcome.faults, too_large))
         kept = pieces and outcome.sha256
         content = self._condense(entry, b"".join(pieces)) if kept else None

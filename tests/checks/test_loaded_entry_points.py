@@ -272,7 +272,7 @@ def test_thousands_of_commands_have_a_time_for_all(load: Load) -> None:
     assert len(loaded.untried) > 4900
     *_, left = missing_entry_point(place.wheel, PythonModules(), loaded)
     assert isinstance(left, NotInspected)
-    assert left.sentence.endswith("the earlier ones took all 600 s that one package may take")
+    assert left.sentence.endswith("the earlier processes took all 600 s that one package may take")
 
 
 def raised(group: str, missing: str, **fields: str) -> LoadedEntryPoints:

@@ -323,7 +323,7 @@ def test_a_library_for_other_packages_may_use_the_standard_library_that_these_lo
     linkage = simulate_for_others("lib/libonedal.so.4", "_ZSt4cout", "_ZSt9undefined", requires=())
     assert [item.name for item in linkage.unresolved] == ["_ZSt9undefined"]
     assert linkage.unexplored[0].reason == (
-        "libstdc++.so.6 defines them, and the file does not name it"
+        "libstdc++.so.6 defines them, but the file does not name this library"
     )
     inside = "lib/python3.11/site-packages/demo/libdemo.so"
     own = simulate_for_others(inside, "_ZSt4cout", requires=())

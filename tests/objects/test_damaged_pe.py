@@ -173,7 +173,7 @@ def test_a_name_for_an_export_that_is_not_there_is_malformed() -> None:
     content = bytearray(WHOLE["forwarder.dll"])
     (indices,) = struct.unpack_from("<I", content, _table(content, 0) + 36)
     struct.pack_into("<H", content, _offset(content, indices), 500)
-    assert "a name stands for export 500 of" in _malformed(content)
+    assert "a name refers to export 500, but there are only" in _malformed(content)
 
 
 def _with_large_section(content: bytes, filling: bytes) -> tuple[bytearray, int]:

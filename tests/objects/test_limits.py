@@ -228,7 +228,7 @@ def test_a_member_that_claims_more_sections_than_it_has_is_at_fault(
 ) -> None:
     monkeypatch.setattr(archives, "_MOST_SECTIONS", 2)
     (fault,) = read_device(archive(big_obj=_big_object(1, 3), one_o=CUDA)).device_faults
-    assert fault.reason == "a member that cannot be read: a member of the archive is shorter"
+    assert fault.reason == "a member that cannot be read: a member of the archive is too short"
 
 
 def test_a_member_with_longer_names_than_we_read_is_left_out(

@@ -98,8 +98,8 @@ def test_of_two_links_nobody_knows_which_relocatable_code_belongs_to_which() -> 
     # all four units have code for it
     assert [t.architecture for t in linked.relinkable] == ["sm_80"]
     assert linked.reason == (
-        "which relocatable code belongs to which of 2 linked containers is known only when it is "
-        "loaded"
+        "only the driver finds out, when it loads the file, which of 2 linked containers uses "
+        "which relocatable code"
     )
 
 
@@ -191,7 +191,7 @@ def test_a_pointer_that_a_symbol_fills_in_is_not_followed() -> None:
     (row,) = (row for row in LIBRARIES["linked.so"] if row["version"] == 2)
     moved = struct.pack("<QQ", RELATIVE, row["container"])
     found = read_device(whole.replace(moved, struct.pack("<QQ", 1, row["container"])))
-    assert "a wrapper of device code is filled in by a symbol" in {
+    assert "a wrapper of device code points to a symbol, which is not followed" in {
         group.reason for group in found.device_containers
     }
 

@@ -114,7 +114,7 @@ def test_a_name_is_one_of_the_table_or_a_reference() -> None:
     other = choose_image("debian:sid", wheel().claims)
     assert (other.name, other.reference) == ("debian:sid", "debian:sid")
     elsewhere = wheel("demo-1.0-cp311-cp311-win_amd64.whl").claims
-    with pytest.raises(Unavailable, match=r"no image that this host .* win_amd64"):
+    with pytest.raises(Unavailable, match=r"no image for this host .* win_amd64"):
         choose_image("oldest", elsewhere)
 
 

@@ -157,7 +157,7 @@ MISNAMED = {
     "wheel convert demo.egg",
     "setup.exe": "not a package file; if it holds a distribution, convert it: "
     "wheel convert setup.exe",
-    "a.json": "not a package file; for another report from a result: "
+    "a.json": "not a package file; to make another report from a result, run "
     "binary-checks report a.json --format markdown",
     "libx.a": "an input for linkers, judged only as part of C++ libraries: name the folder or the "
     "archive with this file in 'lib' and headers in 'include'",

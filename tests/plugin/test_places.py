@@ -99,7 +99,7 @@ def test_an_image_that_cannot_be_started_is_no_fault_of_the_package_and_no_pass(
         ("localhost/here", "cp38-none-any", "it cannot be imported there: "),
         ("localhost/here", "py3-none-win_amd64", "the package is for win_amd64, image "),
         ("localhost/here", "py3-none-manylinux_2_28_s390x", "the package is for manylinux_2_28"),
-        ("oldest", "py3-none-win_amd64", "no image that this host "),
+        ("oldest", "py3-none-win_amd64", "no image for this host "),
     ],
 )
 def test_an_image_that_cannot_run_the_package_leaves_it_not_judged(

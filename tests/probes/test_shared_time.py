@@ -24,7 +24,7 @@ TIMEOUT = 300.0
 NAMES = tuple(f"module_{number}" for number in range(1000))
 LEFT_OUT = (
     "import of module_10, module_11, module_12 and 987 more was not tried: "
-    "the earlier ones took all 3000 s that one package may take"
+    "the earlier processes took all 3000 s that one package may take"
 )
 
 

@@ -99,7 +99,9 @@ def test_what_the_channel_does_not_have_is_one_line(
 
 @pytest.mark.parametrize("argument", ["conda:numpy", "conda:::numpy", "conda:x::", "conda:"])
 def test_a_channel_and_a_package_must_be_named(tmp_path: Path, argument: str) -> None:
-    with pytest.raises(ProfileError, match="name a channel and a package, as conda:conda-forge::"):
+    with pytest.raises(
+        ProfileError, match="name a channel and a package, such as conda:conda-forge::"
+    ):
         find(argument, tmp_path)
 
 

@@ -154,7 +154,7 @@ def test_more_bytes_than_agreed_are_refused(
 ) -> None:
     built = with_entry(tmp_path, Entry("demo/x", bytes(5000)))
     monkeypatch.setattr(archive_module, "MAXIMUM_SIZE", 4000)
-    with pytest.raises(PackageError, match="more than 4000 are not read"):
+    with pytest.raises(PackageError, match="at most 4000 are read"):
         read(built)
 
 

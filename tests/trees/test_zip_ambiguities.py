@@ -142,7 +142,7 @@ def test_a_locator_that_leads_to_another_archive(tmp_path: Path, good: Parts, ev
     attack = good.write()
     assert code_for_pip(attack) == GOOD
     assert problems(tmp_path, attack) == [
-        f"its ZIP64 locator says that its ZIP64 end is at byte {place:#x}, but it is at"
+        f"its ZIP64 locator says that its ZIP64 end record is at byte {place:#x}, but it is at"
         f" {attack.rindex(SIGNATURES['end64']):#x}",
         f"{len(hidden)} bytes after its data belong to no member",
     ]
@@ -159,11 +159,23 @@ def change(part: str, **values: int) -> Callable[[Parts], None]:
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (change("end64", length=45), "its ZIP64 end states a length of 57 bytes, but has 56"),
-        (change("end64", disk=1), "its ZIP64 end says that the archive spans several files"),
-        (change("locator", disks=2), "its ZIP64 end says that the archive spans several files"),
-        (change("end", count=2), "its end and its ZIP64 end disagree on where the directory is"),
-        (change("end", disk=1), "its end and its ZIP64 end disagree on where the directory is"),
+        (
+            change("end64", length=45),
+            "its ZIP64 end record states a length of 57 bytes, but has 56",
+        ),
+        (change("end64", disk=1), "its ZIP64 end record says that the archive spans several files"),
+        (
+            change("locator", disks=2),
+            "its ZIP64 end record says that the archive spans several files",
+        ),
+        (
+            change("end", count=2),
+            "its end record and its ZIP64 end record disagree on where the directory is",
+        ),
+        (
+            change("end", disk=1),
+            "its end record and its ZIP64 end record disagree on where the directory is",
+        ),
     ],
 )
 def test_zip64_records_that_contradict_each_other(

@@ -18,7 +18,7 @@ from binary_checks.model import DeviceFault, DeviceKind
 
 
 class Ask(NamedTuple):
-    """A request for the next bytes, never before the start of the previous request."""
+    """A request for further bytes; it never begins before the previous request."""
 
     offset: int  # bytes from the start of the file
     length: int
@@ -97,7 +97,7 @@ class Tally:
         self._sums: dict[Target, tuple[int, int, int]] = {}
 
     def add(self, target: Target, count: int, size: int, compressed: int) -> None:
-        """Add entries of a target: their number, their bytes, and how many are compressed."""
+        """Add entries of a target: how many there are, their bytes, and how many are compressed."""
         before = self._sums.get(target, (0, 0, 0))
         self._sums[target] = (before[0] + count, before[1] + size, before[2] + compressed)
 

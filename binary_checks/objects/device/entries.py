@@ -70,7 +70,7 @@ def unpack(packed: bytes, flags: int, claimed: int | None, factor: int = 1) -> b
 
 
 def measure(size: int, claimed: int | None, factor: int = 1) -> int:
-    """Return the bytes that unpacking produces, broken or not; 0 if it is refused beforehand."""
+    """Return how many bytes unpacking produces, even from broken data; 0 if it is refused."""
     if claimed is None:
         return size
     return 0 if claimed > LARGEST * factor else max(claimed, size)
@@ -135,7 +135,9 @@ def _find_lz4() -> Begin:
         try:
             return bytes(library.decompress(packed, uncompressed_size=length))
         except library.LZ4BlockError:
-            raise BrokenDataError("its LZ4 block is broken, or has more than it claims") from None
+            raise BrokenDataError(
+                "its LZ4 block is broken, or unpacks to more bytes than it claims"
+            ) from None
 
     return begin
 
@@ -185,7 +187,9 @@ class DeviceEntry:
             return self._block.unpack()
         content = self._block.unpack_all()[start : start + size]
         if len(content) < size:
-            raise BrokenDataError(f"a part of {size} bytes lies beyond what it unpacks to")
+            raise BrokenDataError(
+                f"a part of {size} bytes lies beyond the end of the unpacked bytes"
+            )
         return content
 
 
@@ -267,8 +271,9 @@ def list_entries(
 ) -> Iterator[DeviceEntry | Rest | DeviceFault]:
     """Yield the entries of all containers in a file, and faults; a loose cubin is one entry.
 
-    ``factor`` multiplies the limits on reading. Yields nothing for a file without such code, or a
-    file that cannot be read, which is reported when the file is read as an object.
+    ``factor`` multiplies the limits on reading. Yields nothing for a file without device code.
+    Yields nothing for a file that cannot be read, either: the error is reported when the file is
+    read as an object.
     """
     source = LimitedSource(content, factor)
     try:

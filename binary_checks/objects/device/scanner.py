@@ -182,7 +182,7 @@ class DeviceScanner:
         return place
 
     def _sample(self, entry: Stored) -> None:
-        """Keep the bytes of an entry; a larger one than the limit is read from the file later."""
+        """Keep the bytes of an entry; an entry above the size limit is read from the file later."""
         if entry.size <= self._sample_left:
             self._sample_left -= entry.size
             self._sampled = entry.start, entry.start + entry.size

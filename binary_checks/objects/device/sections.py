@@ -445,8 +445,8 @@ class _Reading:
             return relinkable.unknown
         if role is Role.LINKED and relinkable.partly:
             return (
-                f"which relocatable code belongs to which of {self._linked} linked containers is "
-                "known only when it is loaded"
+                f"only the driver finds out, when it loads the file, which of {self._linked} "
+                "linked containers uses which relocatable code"
             )
         return ""
 

@@ -449,8 +449,9 @@ def count_unwritable(
 def unpack_between(words: array[int], word: int, start: int, end: int) -> Iterator[int]:
     """Yield the addresses from ``start`` to ``end`` that DT_RELR relocates.
 
-    An even word is an address to relocate. An odd word is a bitmap: bit n, from 1, stands for the
-    n-th word after the last word covered before. ``word`` is the size of a word in bytes.
+    An even word is an address to relocate. An odd word is a bitmap: bit n (n >= 1) stands for the
+    n-th word after the last one that the previous words cover. ``word`` is the size of a word in
+    bytes.
     """
     place, reach = 0, (8 * word - 1) * word
     for entry in words:

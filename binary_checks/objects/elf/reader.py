@@ -141,8 +141,9 @@ class Notes(NamedTuple):
 def read_notes(source: LimitedSource, header: ElfHeader, segments: Iterable[Segment]) -> Notes:
     """Read all note segments; the first build id counts.
 
-    Raises TooLarge if a segment is too long. An ISA level counts in any note, because a file must
-    not pass for more CPUs than it supports. Guards count only in the note that glibc reads.
+    Raises TooLarge if a segment is too long. The ISA level is the highest in all notes, so that the
+    file is never taken to run on more CPUs than it does. Guards are read only from the note that
+    glibc reads.
     """
     build_id, needed = "", 0
     by_type: dict[int, list[dict[int, int]]] = {PT_GNU_PROPERTY: [], PT_NOTE: []}
@@ -349,7 +350,7 @@ def read_opened(
     sections: tuple[Section, ...],
     dynamic: Dynamic,
 ) -> OpenedNames:
-    """Return the names of libraries in read-only data, except its own name and needed ones."""
+    """Return the names of libraries in read-only data, except those in DT_SONAME and DT_NEEDED."""
     if not sections:
         return OpenedNames(unread="it has no section headers to show where its strings are")
     known = (dynamic.string(DT_SONAME), *dynamic.texts(DT_NEEDED))
@@ -429,7 +430,9 @@ def _find_addends(image: MappedImage, dynamic: Dynamic, places: list[Section]) -
             for index, address in enumerate(table.offsets):
                 if start <= address < end:
                     if table.types[index] != types.relative:
-                        raise Unfollowed("a wrapper of device code is filled in by a symbol")
+                        raise Unfollowed(
+                            "a wrapper of device code points to a symbol, which is not followed"
+                        )
                     if table.addends is not None:
                         found[address] = table.addends[index]
     return found
@@ -481,9 +484,9 @@ def _find_searched(segments: Iterable[Segment], size: int) -> tuple[tuple[int, i
 def _find_ranges(
     header: ElfHeader, segments: tuple[Segment, ...], read: int, size: int
 ) -> tuple[tuple[int, int], ...]:
-    """Return everything except the inside of large segments and the parts that no segment maps.
+    """Return the ranges of the file to keep; leave out large segments and large unmapped parts.
 
-    Tables are kept in both. ``read`` is the length of the first bytes.
+    Tables in such segments and parts are kept. ``read`` is the length of the first bytes.
     """
     loads = sorted((s for s in segments if s.type == PT_LOAD), key=lambda load: load.offset)
     tables = _find_tables(segments, loads)

@@ -90,7 +90,7 @@ class SymbolColumns:
         return self.undefined.translate(_ZERO)
 
     def in_sections(self) -> bytes:
-        """Return 1 for each symbol defined in a section, 0 for absolute, common and others."""
+        """Return 1 for each symbol defined in a section, 0 for all others (absolute, common …)."""
         high = self.sections.tobytes()[_HIGH::2]
         return (
             join(self.defined, high.translate(_IS_ORDINARY)) if _RESERVED in high else self.defined
@@ -135,8 +135,8 @@ def _from_gnu_hash(image: MappedImage, dynamic: Dynamic) -> int:
     """Return the end of the last chain of DT_GNU_HASH; 0 if there is no table or chain.
 
     Hashed symbols come last in DT_SYMTAB, so the last chain ends where DT_SYMTAB ends. A hash table
-    without chains does not show the number: GNU ld then writes a symbol offset of 1, regardless of
-    the number of imports.
+    without chains does not show the number of symbols: GNU ld then writes a symbol offset of 1,
+    regardless of the number of imports.
     """
     if DT_GNU_HASH not in dynamic:
         return 0
@@ -292,7 +292,7 @@ class DynamicSymbols:
         return decode(self.strings[start : self.strings.index(b"\0", start)])
 
     def mentions(self, name: str) -> bool:
-        """Return whether DT_STRTAB contains ``name``, possibly as a part; decodes nothing."""
+        """Return whether DT_STRTAB contains ``name``, perhaps in a longer name; decode nothing."""
         # Decoded names that are not UTF-8 contain escapes, so their bytes differ.
         if not name.isascii() or "\\" in name:
             return True

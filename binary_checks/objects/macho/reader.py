@@ -113,7 +113,7 @@ def read_opened(
     commands: Commands,
     needed: Sequence[Dependency],
 ) -> OpenedNames:
-    """Return the names of libraries in a slice's strings, except its own name and needed ones."""
+    """Return library names in a slice's strings, except its own and those of needed libraries."""
     known = [need.name.rpartition("/")[2] for need in needed]
     identity = commands.first(LC_ID_DYLIB)
     if identity is not None:

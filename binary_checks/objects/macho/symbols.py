@@ -176,7 +176,7 @@ def walk_trie(trie: bytes, factor: int = 1) -> Iterator[Export]:
 
 
 def _require_whole(trie: bytes, place: int, size: int) -> None:
-    """Raise MalformedError for an export of unknown kind, or not of the size in its node."""
+    """Raise MalformedError for an unknown kind of export, or a size that its node contradicts."""
     flags, end = trie[place], place + size
     is_number = size > 1 and trie[end - 1] < 0x80 and (size == 2 or trie[end - 2] >= 0x80)
     if size > 3:  # only the last byte may end the number
@@ -471,7 +471,7 @@ def read_opcodes(opcodes: bytes, *, lazy: bool) -> Binds:
 
 
 def _group_runs(runs: Iterable[bytes]) -> Binds:
-    """Group the symbols of usual runs; an ordinal is valid for all following symbols."""
+    """Group the symbols of runs of opcodes; an ordinal is valid for all following symbols."""
     groups: dict[tuple[int, bool], list[bytes]] = defaultdict(list)
     ordinal = 0
     for run in filter(None, runs):
@@ -605,8 +605,9 @@ class _Entry(NamedTuple):
 
 
 def read_nlist(source: Slice, header: MachHeader, command: Command) -> tuple[Binds, list[Export]]:
-    """Read imports and exports from LC_SYMTAB, as for NULL.so of pyobjc_core 13.0.
+    """Read imports and exports from LC_SYMTAB, for files that lack dyld's tables.
 
+    One such file is NULL.so of pyobjc_core 13.0.
     Raises MalformedError, or TooLarge if there are more symbols than the limit.
     """
     entries = list(_read_entries(source, header, command))
@@ -734,7 +735,7 @@ class MachOImports(SymbolTable):
         )
 
     def among(self, names: Iterable[str]) -> frozenset[str]:
-        """Return the given names that are imported; a few are looked up without decoding all."""
+        """Return the given names that are imported; if they are few, do not decode all imports."""
         wanted = frozenset(names)
         return wanted & self.names if len(wanted) > _FEW else frozenset(filter(self._has, wanted))
 

@@ -90,7 +90,7 @@ def _judge_entry_point(image: MappedImage, sections: Sequence[Section]) -> Itera
 
 
 def _judge_directories(image: MappedImage, sections: Sequence[Section]) -> Iterator[str]:
-    """Yield directories that are not in the file, or in memory that cannot be read."""
+    """Yield directories that are not in the file, or that lie in memory that cannot be read."""
     directories = image.header.directories
     hidden = find_inaccessible(sections)
     for number, (start, size) in enumerate(directories):
@@ -230,7 +230,7 @@ def _judge_sizes(header: PeHeader) -> Iterator[str]:
 
 
 def _judge_unaligned(sections: Sequence[Section]) -> Iterator[str]:
-    """Yield faults of an image that is mapped unchanged, with sections aligned below a page."""
+    """Yield faults of an image that is mapped unchanged: its section alignment is below a page."""
     for section in sections:
         if section.size and section.offset != section.address:
             place = f"lies at byte {section.offset:#x} of the file, at {section.address:#x} in"
@@ -315,7 +315,7 @@ def _find_import_faults(
 
 
 def _find_name_faults(imports: SymbolTable, header: PeHeader) -> Iterator[str]:
-    """Yield imports whose names lie in the headers, as damaged tables have them."""
+    """Yield imports whose names lie in the headers, as in damaged tables."""
     if isinstance(imports, PeImports) and (lowest := imports.lowest_name) < header.headers_size:
         yield f"has the name of an import at address {lowest:#x}, in its headers"
 

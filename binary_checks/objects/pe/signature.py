@@ -65,7 +65,7 @@ def _find_digest(signature: bytes) -> tuple[str, bytes]:
 
 
 def _elements(content: bytes) -> list[tuple[int, bytes]]:
-    """Return tag and contents of the first four elements of a DER sequence."""
+    """Return the tag and the contents of each of the first four elements of a DER sequence."""
     found: list[tuple[int, bytes]] = []
     place = 0
     while place + 1 < len(content) and len(found) < 4:  # certificate tables have padding at the end

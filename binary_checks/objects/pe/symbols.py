@@ -407,7 +407,7 @@ class _LookupTables:
         return 0
 
     def _take(self, rows: array[int], library: ImportedLibrary) -> array[int]:
-        """Convert rows to our form; most rows are addresses and need no change."""
+        """Convert rows to the form that `PeImports` uses; addresses usually stay as they are."""
         if not library.base and max(rows, default=0) < _BY_ORDINAL - _HINT:
             return rows
         return array(self.kind, (self._take_one(row, library) for row in rows))
@@ -520,7 +520,9 @@ def read_exports(image: MappedImage) -> tuple[str, SymbolTable]:
     short = _read_column(image, "H", indices_at, name_count, "the ordinals of exports")
     indices = array("I", short)
     if indices and max(indices) >= function_count:
-        raise MalformedError(f"a name stands for export {max(indices)} of {function_count}")
+        raise MalformedError(
+            f"a name refers to export {max(indices)}, but there are only {function_count}"
+        )
     if not function_count:
         return called, NO_SYMBOLS
     places, indices = _drop_empty(functions, places, indices)

@@ -115,7 +115,7 @@ async def read_given(request: dict[str, Any]) -> tuple[Any, list[Any]]:
 
 
 def detect_host() -> list[Any]:
-    """Return the virtual packages of this host, or those that variables override."""
+    """Return the virtual packages of this host; environment variables override them."""
     import rattler
 
     overrides = rattler.VirtualPackageOverrides.from_env()
@@ -204,7 +204,7 @@ def fits_python(record: Any, python: str) -> bool:
 
 
 def age(record: Any) -> tuple[Any, ...]:
-    """Return a sort key by which newer packages come last, in the order of solvers."""
+    """Return a sort key that puts newer packages last, as solvers do."""
     stamp = record.timestamp
     return record.version, record.build_number, stamp.timestamp() if stamp else 0.0
 

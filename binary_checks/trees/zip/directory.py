@@ -206,8 +206,7 @@ def read_archive(file: PackageBytes) -> Archive:
     entries = tuple(_read_entries(file, end, rest[: end.size], start, shift))
     if (total := sum(entry.size for entry in entries)) > MAXIMUM_SIZE:
         raise PackageError(
-            f"{file.path.name}: its members claim {total} bytes,"
-            f" more than {MAXIMUM_SIZE} are not read"
+            f"{file.path.name}: its members claim {total} bytes; at most {MAXIMUM_SIZE} are read"
         )
     boundaries = (*sorted(entry.offset for entry in entries), start)
     ambiguities = (
@@ -231,7 +230,7 @@ def _judge_locator(end: _End, shift: int) -> Iterator[str]:
     """Report a ZIP64 locator with a wrong offset: uv uses the offset, zipfile ignores it."""
     if end.locator is not None and end.locator != end.place - shift:
         yield (
-            f"its ZIP64 locator says that its ZIP64 end is at byte {end.locator:#x},"
+            f"its ZIP64 locator says that its ZIP64 end record is at byte {end.locator:#x},"
             f" but it is at {end.place:#x}"
         )
 
@@ -307,14 +306,14 @@ def _find_end64(file: PackageBytes, place: int, common: list[int]) -> _End | Non
     disk, first_disk, here, count, size, offset = wide
     ambiguities: list[str] = []
     if any(it not in {that, most} for it, that, most in zip(common, wide, _WIDE, strict=True)):
-        ambiguities.append("its end and its ZIP64 end disagree on where the directory is")
-    if length != _END64.size - _UNCOUNTED:
-        claimed = (
-            f"its ZIP64 end states a length of {length + _UNCOUNTED} bytes, but has {_END64.size}"
+        ambiguities.append(
+            "its end record and its ZIP64 end record disagree on where the directory is"
         )
-        ambiguities.append(claimed)
+    if length != _END64.size - _UNCOUNTED:
+        claimed = f"states a length of {length + _UNCOUNTED} bytes, but has {_END64.size}"
+        ambiguities.append(f"its ZIP64 end record {claimed}")
     if disk or first_disk or first_of_all or files > 1 or here != count:
-        ambiguities.append("its ZIP64 end says that the archive spans several files")
+        ambiguities.append("its ZIP64 end record says that the archive spans several files")
     return _End(count, size, offset, place, stated, tuple(ambiguities))
 
 
@@ -340,7 +339,7 @@ def _read_entries(
     if at != len(directory):
         raise PackageError(
             f"{file.path.name}: its central directory has {len(directory)} bytes,"
-            f" its {end.entries} entries take {at}"
+            f" but its {end.entries} entries take {at}"
         )
 
 

@@ -181,7 +181,7 @@ def _refuse(entry: ZipEntry) -> Iterator[str]:
     if entry.method not in {STORED, DEFLATED}:
         yield f"its compression method {entry.method} is not one that installers read"
     elif entry.method == STORED and entry.size != entry.compressed_size:
-        yield f"it is stored in {entry.compressed_size} bytes and claims {entry.size}"
+        yield f"it is stored in {entry.compressed_size} bytes, but claims {entry.size}"
     elif entry.size > entry.compressed_size * _MAXIMUM_RATIO:
         yield f"it claims {entry.size} bytes out of {entry.compressed_size}, which is impossible"
 

@@ -186,7 +186,7 @@ class PartialTree(ZipTree):
         texts = [each for each in entries if each.name in wanted.texts]
         for text in texts:
             if text.compressed_size > _MOST_TEXT:
-                reason = f"{text.compressed_size} bytes, more than {_MOST_TEXT} are not read"
+                reason = f"{text.compressed_size} bytes; at most {_MOST_TEXT} are read"
                 raise Unavailable(f"{text.name} takes {reason} before the download")
         visited = super().visit(reader, replace(wanted, only=texts), progress)
         read = dict(zip(map(id, texts), visited, strict=True))
