@@ -421,7 +421,7 @@ def judge_entries(dynamic: Dynamic, memory: Memory) -> Iterator[str]:
             fault = f"has {there} and no {missing[0]}"
             yield f"{fault}, which loaders read unchecked: the process crashes"
     if DT_VERSYM not in dynamic and (DT_VERNEED in dynamic or DT_VERDEF in dynamic):
-        fault = "has tables of versions and no DT_VERSYM"
+        fault = "has tables of versions but no DT_VERSYM"
         yield f"{fault}, which glibc reads unchecked: the process crashes"
     for name, tag in _TABLES.items():
         address = dynamic.value(tag)
