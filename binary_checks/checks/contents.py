@@ -91,8 +91,8 @@ def stray_top_level_folder(package: WheelLike) -> Iterator[Finding]:
     each other, and a module called ``test`` can never be imported: the standard library's comes
     first.
     Fix: keep them inside the package, or out of the wheel (``packages.find`` with ``include``).
-    Level: the package itself works; only these files are overwritten, or overwrite another
-    project's.
+    Level: the package itself works; only these files are overwritten, or overwrite files of another
+    project.
     """
     names = (package.layout.inside(member.path) or "" for member in _files(package))
     roots = Counter((root, bool(slash)) for root, slash, _ in (n.partition("/") for n in names))

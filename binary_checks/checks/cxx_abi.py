@@ -142,7 +142,7 @@ def _may_have_new(item: ObjectFile) -> bool:
 
 
 def _names_by_path(package: Package) -> dict[str, set[str]]:
-    """Return the symbols of each object by its shown path, with those of all its slices."""
+    """Map each object's shown path to its symbols; the symbols of all slices are joined."""
     names: dict[str, set[str]] = {}
     for item in _own_objects(package):
         if _has_one_string(item):

@@ -247,7 +247,7 @@ def gpu_result_differs(
     float16: float = 5e-3,
     bfloat16: float = 4e-2,
 ) -> Iterator[Finding]:
-    """A result computed on the GPU differs from the CPU's.
+    """A result computed on the GPU differs from the CPU's result.
 
     The error is the norm of the difference divided by the norm of the CPU's result in float64, from
     inputs rounded to the judged dtype; gradients are compared in the same way. The bounds, an

@@ -390,7 +390,7 @@ def _find_slices(library: MachOFile, package: Package) -> tuple[MachOFile, ...]:
 
 
 def _is_wanted(library: MachOFile, missing: str, package: Package) -> bool:
-    """Whether code for that architecture needs the file, or nothing shows that it does not."""
+    """Whether code for that architecture needs the file, or may need it."""
     name = parse_extension_name(library.path)
     if library.kind is Kind.EXECUTABLE or is_extension(library) or (name and name.tagged):
         return True
@@ -485,7 +485,7 @@ def _compare_symbols(one: MachOFile, other: MachOFile) -> Iterator[Problem]:
 
 
 def _compare_libraries(one: MachOFile, other: MachOFile) -> Iterator[Finding]:
-    """Compare the needed libraries, except the system's, whose lists differ for good reasons."""
+    """Compare the needed libraries, except those of the system, which differ for good reasons."""
     mine, theirs = _list_own_needs(one), _list_own_needs(other)
     for item, alone in ((one, mine - theirs), (other, theirs - mine)):
         if not alone:

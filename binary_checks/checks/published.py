@@ -256,7 +256,7 @@ def index_size_differs(file: PublishedFile, publication: Publication) -> Iterato
 
 @check
 def index_metadata_differs(file: PublishedWheel, publication: Publication) -> Iterator[Finding]:
-    """The METADATA that the index serves is not that of the wheel.
+    """The METADATA that the index serves differs from the METADATA in the wheel.
 
     Only the fields that resolvers read count: name, version, requirements, extras and
     Requires-Python.
@@ -301,7 +301,7 @@ def _join(headers: frozenset[tuple[str, str]]) -> str:
 
 @check(level=Level.WARNING)
 def index_python_differs(file: PublishedWheel, publication: Publication) -> Iterator[Finding]:
-    """The Requires-Python that the index states is not that of the wheel.
+    """The Requires-Python that the index states differs from the one in the wheel.
 
     Why: installers choose among the files by what the index states: users of some Pythons are
     offered a version that refuses them, or not offered one that would work.

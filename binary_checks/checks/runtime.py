@@ -430,7 +430,7 @@ def extension_fails_to_load(
             yield NotInspected(path=step.name, sentence=sentence)
     for path in report.untried:
         yield NotInspected(
-            path=path, sentence="not loaded, because too many others crashed or hung"
+            path=path, sentence="not loaded, because too many other modules crashed or hung"
         )
 
 

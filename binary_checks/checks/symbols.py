@@ -144,10 +144,10 @@ def symbol_newer_than_tag(library: MachOFile, target: TargetSystem) -> Iterator[
 def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
     """An object needs a symbol that nothing defines when it is loaded.
 
-    On macOS and Windows nearly every symbol names its library, and is looked up in that alone.
-    Symbols of system libraries whose exports are unknown are assumed to exist, and so are symbols
-    named like functions of NVIDIA's driver (``cuInit``, ``nvmlInit_v2``) if an object needs the
-    driver; a note gives their number.
+    On macOS and Windows nearly every symbol names its library, and is looked up only in that
+    library. Symbols of system libraries whose exports are unknown are assumed to exist, and so are
+    symbols named like functions of NVIDIA's driver (``cuInit``, ``nvmlInit_v2``) if an object needs
+    the driver; a note gives their number.
 
     Why: Python binds all symbols of an extension module at import, which fails with "undefined
     symbol", "Symbol not found" or "The specified procedure could not be found"; other libraries

@@ -129,7 +129,7 @@ def _apply(each: Difference[Any], old: Build, new: Build, pairs: PairedObjects) 
 
 
 def _find_fact(kinds: tuple[type, ...], build: Build, pairs: PairedObjects) -> object:
-    """Return the build's fact of one of these classes; None if it has none, or it is unknown."""
+    """Return the build's fact of one of these classes; None if it does not exist or is unknown."""
     known: dict[type, object] = {
         Linkage: build.linkage,
         BinaryConfiguration: build.configuration,

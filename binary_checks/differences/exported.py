@@ -1,4 +1,4 @@
-"""Functions and variables that libraries of the old build export, but not those of the new."""
+"""Functions and variables that the old build's libraries export and the new build's do not."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ def imported_exports(old: Package, new: Package) -> Iterator[Change]:
     """Weak exports of ELF libraries that are gone although objects of the old build import them.
 
     Code that includes an inline function or a template has its own weak symbol of it, and does not
-    need that of a library. A weak symbol that objects import comes from an explicit instantiation,
-    which users' code imports, too.
+    need the symbol of a library. A weak symbol that objects import comes from an explicit
+    instantiation, which users' code imports, too.
     """
     for pair in pair_objects(old, new).pairs:
         if not (isinstance(pair.old, ElfFile) and _is_library(pair.old)):
@@ -102,7 +102,7 @@ def _find_gone(old: ObjectFile, new: ObjectFile) -> tuple[frozenset[str], frozen
 
 
 def _is_library(item: ObjectFile) -> bool:
-    """Whether other code may be linked with it."""
+    """Whether other code may be linked with the object."""
     return item.kind is Kind.SHARED and not is_grafted(item) and not is_module(item)
 
 

@@ -74,7 +74,7 @@ def system_versions(old: Package, new: Package) -> Iterator[Change]:
 
 
 def _newest_nodes(package: Package) -> dict[str, tuple[tuple[int, ...], list[str]]]:
-    """Return, by prefix, the newest version needed from the system, and the objects needing it."""
+    """Map each prefix to the newest version needed from the system and the objects that need it."""
     own = {name for item in package.objects for name in (item.file_name, item.name)}
     found: dict[str, tuple[tuple[int, ...], list[str]]] = {}
     for item in package.objects_of(ElfFile):

@@ -108,7 +108,7 @@ def promised_pythons(old: Package, new: Package) -> Iterator[Change]:
 
 
 def _is_bound(claim: PythonClaim) -> bool:
-    """Whether a claim is for only one version, as cp312-none; py312-none is also for later ones."""
+    """Whether a claim is for one version only: cp312-none is; py312-none is also for later ones."""
     bound = claim.version is not None and bool(claim.implementation or claim.abi)
     return bound and not claim.abi.startswith("abi3")
 

@@ -160,7 +160,7 @@ def read_document(path: Path) -> Any:
 
 
 def read_json(text: str) -> Any:
-    """Parse JSON; refuse duplicate keys, NaN, and nesting deeper than that of facts."""
+    """Parse JSON; refuse duplicate keys, NaN, and deeper nesting than facts have."""
     # An empty list takes 24 times the memory of its text: 256 MiB of empty lists would take 6 GiB.
     if sum(map(text.count, ",[{")) > _MOST_PARTS:
         raise DocumentError(f"it has more than {_MOST_PARTS:,} parts")

@@ -50,7 +50,7 @@ class ReadingAhead:
         return first or (self._packages >= 0 and min(self._file_bytes, self._kept_bytes) >= 0)
 
     def charge(self, reading: Reading) -> None:
-        """Count the contents that were kept of a package."""
+        """Count the bytes of a package's contents that were kept in memory."""
         self._kept_bytes -= reading.kept.size
 
 

@@ -299,7 +299,7 @@ class Facts:
 
     @property
     def install_seconds(self) -> float:
-        """Return how many seconds the installation took; the first check that needs it waits."""
+        """Return the seconds that the installation took; the first check that needs it waits."""
         place = self._remembered.get(Place)
         if place is None or isinstance(place, BinaryChecksError):
             return 0.0

@@ -80,7 +80,7 @@ def _simulate(
     companions: Companions,
     installed: Source | None = None,
 ) -> Linkage:
-    """Load the objects; if doubts remain, load them again after the libraries that imports load.
+    """Load the objects; if doubts remain, load them again after libraries loaded by other imports.
 
     ``installed`` is the same package, installed in an environment next to other packages.
     """

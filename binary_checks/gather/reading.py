@@ -260,7 +260,7 @@ def _open_bytes(source: Source, files: ExitStack) -> PackageBytes:
 def _find_metadata(tree: Tree) -> tuple[str, str, str]:
     """Return name, version, and the member with further metadata.
 
-    Return "" for each if the tree is not a wheel's.
+    Return "" for each if the tree does not belong to a wheel.
     """
     if not tree.label.endswith(".whl"):
         return "", "", ""

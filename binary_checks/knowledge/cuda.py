@@ -226,7 +226,7 @@ def lowest_driver(cuda: str, system: str) -> str:
 
 
 def driver_of_toolkit(cuda: str, system: str) -> str:
-    """Return the driver released with a toolkit, which supports it completely; "" if unknown."""
+    """Return the driver released with a toolkit, which supports all its features; "" if unknown."""
     drivers = _OF_TOOLKITS.get(cuda)
     if drivers is None or system not in ("linux", "windows"):
         return ""
@@ -395,7 +395,7 @@ class DriverCopy:
 
     @property
     def for_linkers(self) -> bool:
-        """Whether only linkers search for the file, by its directory and by its name."""
+        """Whether only linkers search for the file, judging by its directory and its name."""
         folders = self.item.directory.split("/")
         return "stubs" in folders and self.item.file_name.endswith(".so")
 

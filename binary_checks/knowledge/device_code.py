@@ -119,13 +119,13 @@ def find_carriers(package: Package) -> Iterator[Carrier]:
 
 
 def find_nvidia_carriers(package: Package) -> Iterator[Carrier]:
-    """Yield the files with code that is not AMD's; if several have one path, only the last."""
+    """Yield the files with code for other GPUs than AMD's; of each path only the last file."""
     found = filter(has_nvidia_code, find_carriers(package))
     yield from {item.path: item for item in found}.values()
 
 
 def has_nvidia_code(item: Carrier) -> bool:
-    """Return whether the file contains code that is not AMD's."""
+    """Return whether the file contains code for other GPUs than AMD's."""
     return any(code.kind is not DeviceKind.AMDGPU for code in item.device_code)
 
 

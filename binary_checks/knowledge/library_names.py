@@ -197,7 +197,7 @@ def is_driver_library(name: str) -> bool:
 
 
 def is_cuda_library(name: str) -> bool:
-    """Return whether a library is CUDA's, built on CUDA by NVIDIA, or torch's part for CUDA."""
+    """Return whether a library is part of CUDA, NVIDIA's add-ons for it, or torch for CUDA."""
     if not name.lower().removeprefix("lib").startswith(_BEGINNINGS):
         return False
     plain = strip_graft(name)
@@ -210,7 +210,7 @@ def is_nvidia_library(name: str) -> bool:
 
 
 def cuda_of_library(name: str) -> int | None:
-    """Return CUDA's major version by a library's name, or None."""
+    """Return CUDA's major version in a library's name, or None."""
     plain = strip_graft(name)
     match = re.fullmatch(_NUMBERED, plain)
     if match:
@@ -225,7 +225,7 @@ def cuda_of_name(distribution: str) -> int | None:
 
 
 def cuda_of_label(label: str) -> str:
-    """Return CUDA's version by a local version label or variant, "12.6" for ``cu126``, or ""."""
+    """Return the CUDA version in a local version label or variant, "12.6" for ``cu126``, or ""."""
     match = re.search(_LABEL, label)
     return ".".join(filter(None, match.groups())) if match else ""
 

@@ -392,7 +392,7 @@ def allows_any(wanted: str, claim: PythonClaim) -> bool:
 
 
 def minors_of(claim: PythonClaim) -> tuple[int, ...]:
-    """Return the minor versions of a claim: a single one, all from one on, or all."""
+    """Return the minor versions of a claim: a single version, all from a version on, or all."""
     if not claim.version:
         return tuple(_MINORS)
     exact = claim.implementation and not claim.abi.startswith("abi3")

@@ -99,7 +99,7 @@ def claim_by_needs(item: ObjectFile) -> Iterator[ToolkitClaim]:
 def claim_by_label(
     label: str, evidence: str, source: ToolkitSource, path: str = "", detail: str = ""
 ) -> Iterator[ToolkitClaim]:
-    """Yield the claims of a local version label from any source."""
+    """Yield the claims that a local version label makes; the label may come from any source."""
     stated = {Platform.CUDA: cuda_of_label(label), Platform.ROCM: rocm_of_label(label)}
     if not any(stated.values()) and "cpu" not in label.split("."):
         return
@@ -173,7 +173,7 @@ def claim_by_answer(answer: Answer, platform: Platform) -> ToolkitClaim:
 
 
 def claim_by_runtimes(report: CudaReport) -> Iterator[ToolkitClaim]:
-    """Yield the claims of CUDA's runtime and of libraries whose major version is CUDA's.
+    """Yield the claims of CUDA's runtime, and of libraries that have the major version of CUDA.
 
     The minor version counts only for the runtime's headers: NVIDIA promises that a runtime of
     another minor version also works with the build.
@@ -288,7 +288,7 @@ def contradicts(one: ToolkitClaim, other: ToolkitClaim) -> bool:
 def _find_outliers(
     claims: Sequence[ToolkitClaim], length: int
 ) -> Generator[Contradiction, None, list[ToolkitClaim]]:
-    """Yield claims that differ from most others; return all other claims."""
+    """Yield contradictions for claims that differ from most claims; return the remaining claims."""
     groups: dict[tuple[str, ...], list[ToolkitClaim]] = {}
     for claim in claims:
         groups.setdefault(tuple(claim.version.split(".")[:length]), []).append(claim)

@@ -350,7 +350,7 @@ def format_lacking_symbols(items: list[UnresolvedSymbol], show: Show) -> str:
 def format_undefined_symbols(
     items: list[UnresolvedSymbol], show: Show, *, expected: bool, given: str = ""
 ) -> str:
-    """Return how many symbols are undefined, which, where they were looked for, and what to do.
+    """Return a sentence with the number and names of undefined symbols, the reason, and a remedy.
 
     ``given`` names the framework that defines them, if its package was given.
     """
@@ -483,7 +483,7 @@ def find_untried(report: ImportReport) -> Iterator[NotInspected]:
 
 
 def find_remark(stderr: str) -> str:
-    """Return the last line of stderr that no check judges, and the number of others; "" if none.
+    """Return the last line of stderr that no check judges, and how many more there are; or "".
 
     An indented line belongs to the line above it: Python shows source below a warning.
     """
@@ -567,7 +567,7 @@ def describe_configuration(configuration: BinaryConfiguration) -> str:
 
 
 def format_claim(claim: ConfigurationClaim) -> str:
-    """Return who says what: "DESIRED_CUDA=cu126 says cuda 12.6"."""
+    """Return a claim with its source: "DESIRED_CUDA=cu126 says cuda 12.6"."""
     if claim.source is ClaimSource.BYTES:
         return f"{claim.evidence}: {claim.value}"
     return f"{claim.evidence} says {claim.value}"

@@ -255,7 +255,7 @@ def test_a_bundled_libpython_is_the_packages_own() -> None:
 
 def test_glibc_is_foreign_to_musllinux() -> None:
     assert say(foreign_libc(library("demo/a.so", "libc.so.6"), MUSL)) == [
-        "needs libc.so.6, which is glibc's: a musllinux wheel must use musl's libc"
+        "needs libc.so.6, which belongs to glibc: a musllinux wheel must use musl's libc"
     ]
     assert list(foreign_libc(library("demo/a.so", "libc.so", "libc.musl-x86_64.so.1"), MUSL)) == []
     assert list(foreign_libc(library("demo/a.so", "libc.so.6"), target())) == []

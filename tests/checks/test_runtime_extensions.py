@@ -67,7 +67,7 @@ def test_extension_fails_to_load_fires_on_every_refusal() -> None:
         Problem(path="demo/b.so", sentence="crashes: SIGSEGV"),
         Problem(sentence="a process that loaded all extension modules crashes: SIGABRT"),
         NotInspected(
-            path="demo/c.so", sentence="not loaded, because too many others crashed or hung"
+            path="demo/c.so", sentence="not loaded, because too many other modules crashed or hung"
         ),
     ]
 

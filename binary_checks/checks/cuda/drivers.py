@@ -200,7 +200,7 @@ def _report_gaps(imports: Iterable[Loading], drivers: tuple[str, ...]) -> Iterat
 
 
 def _is_known(name: str, drivers: tuple[str, ...]) -> bool:
-    """Whether a library is the driver's, or is known not to need the driver."""
+    """Whether a library belongs to the driver, or is known not to need the driver."""
     driverless = (is_redistributable, is_debug_runtime, is_python_dll)
     return name.lower() in drivers or any(tells(name) for tells in driverless)
 
@@ -602,7 +602,7 @@ def cuda_version_misreported(
     *,
     expected: str = "",
 ) -> Iterator[Finding]:
-    """The CUDA version that a package reports is not that of its build.
+    """A package reports another CUDA version than it was built with.
 
     ``version`` in the profile's table ``[probes.cuda]`` is a Python expression
     (``torch.version.cuda``). Its value must agree with every other source of a CUDA version: the
@@ -631,7 +631,7 @@ def rocm_version_misreported(
     *,
     expected: str = "",
 ) -> Iterator[Finding]:
-    """The ROCm version that a package reports is not that of its build.
+    """A package reports another ROCm version than it was built with.
 
     This is the check cuda-version-misreported for the expression ``rocm`` in the profile's table
     ``[probes.cuda]`` (``torch.version.hip``), the label ``+rocm6.4``, the required wheels of ROCm,

@@ -232,7 +232,7 @@ def _hold_against_its_name(named: ToolkitClaim, needed: Iterable[str]) -> Iterat
 
 
 def _compare_within(loading: Loading, show: Callable[[str], str]) -> Iterator[Problem]:
-    """Report the first library of a second CUDA in one process."""
+    """Report the first library of a second CUDA version in one process."""
     seen: dict[int, Edge] = {}
     for edge in loading.edges():
         major = cuda_of_library(edge.needed)
@@ -407,7 +407,7 @@ def device_code_of_other_cuda(
     and generated files. An object is a problem if none of its code fits; code of several toolkits,
     such as that of a vendor's static archive, is noted. NVIDIA's own libraries and loose cubins are
     not judged. If the sources contradict each other, the version that most of them state counts;
-    cuda-versions-differ reports the others.
+    cuda-versions-differ reports the other sources.
 
     Why: the build found another toolkit than the one it was named after. Its code needs the drivers
     of that toolkit, and users who chose the package for an older driver cannot run it.
@@ -627,7 +627,8 @@ def family_member_missing(
     Fix: ship all libraries of one version of the family, under their own names and in one folder,
     or require the wheel that has them.
     Level: functions that every user calls fail. It is a warning for functions that few users call,
-    and for libcudnn.so.9 alone, which a package may ship for users who have installed the rest.
+    and for a package that ships only libcudnn.so.9: its users may have installed the other
+    libraries of cuDNN.
     """
     layout = _Layout(linkage=linkage, package=package, target=target)
     openers = list(_find_openers(layout, given))
@@ -636,7 +637,9 @@ def family_member_missing(
     )
     unknown = [name for name in unknown if must_be_whole(name)]
     if not (openers or unknown or package.unread or package.malformed):
-        raise NotApplicable("no library in it or in the packages given opens others of its family")
+        raise NotApplicable(
+            "no library of the package or of a given one opens others of its family"
+        )
     yield from find_unloaded(linkage, package)
     if unknown:
         yield NotInspected(
@@ -697,7 +700,7 @@ class _Layout:
         return bool(bare) and any(stem_of(name) in bare for name in known)
 
     def judge(self, each: FamilyOpener, row: OpenerRow) -> Iterator[Finding]:
-        """Report the libraries that one library opens and nothing provides."""
+        """Report libraries that the given library opens but that nothing provides."""
         members = list(self.members(each, row))
         yield from self._find_gap(each, row, [member for member, _ in members])
         absent = [
@@ -773,7 +776,7 @@ class _Layout:
         return min(users, default=""), self.linkage.show(each.label)
 
     def _may_count_on_users(self, each: FamilyOpener) -> bool:
-        """Whether the library is not in a package of NVIDIA: users may then have the others."""
+        """Whether the library is not in a package of NVIDIA: users may have the other members."""
         return not (each.label.startswith("wheel:") or self.package.name.startswith("nvidia"))
 
     def _format_problem(

@@ -430,8 +430,8 @@ def foreign_libc(library: ElfFile, target: TargetSystem) -> Iterator[Finding]:
         if re.fullmatch(r"lib(?:c|m|pthread|dl|rt|util)\.so\.\d|ld-linux.*", need.name):
             yield Problem(
                 path=library.path,
-                sentence=f"needs {need.name}, which is glibc's: a musllinux wheel must use musl's "
-                "libc",
+                sentence=f"needs {need.name}, which belongs to glibc: a musllinux wheel must "
+                "use musl's libc",
                 facts=(need.name,),
             )
 
@@ -537,8 +537,8 @@ def opened_library_missing(
     nor whether the code completes its name; if it appends the library's own version, as cuDNN does,
     that is recognised. If a library has several names, one that exists is enough. Libraries that
     exist under no name are noted: most are optional. ``optional`` are globs of libraries that only
-    some machines have, such as drivers'. On Windows everything is only noted, as repair tools leave
-    the old names of renamed libraries behind.
+    some machines have, such as those of drivers. On Windows everything is only noted, as repair
+    tools leave the old names of renamed libraries behind.
 
     Why: no loader looks for the library at import; a feature is silently missing, or fails at its
     first use. ``libx.so`` without a number comes with development packages.

@@ -193,7 +193,7 @@ def rpath_instead_of_runpath(library: ElfFile) -> Iterator[Finding]:
     Why: RPATH takes precedence over LD_LIBRARY_PATH, so users cannot replace a library, and it
     also applies to everything that the library loads.
     Fix: link with ``-Wl,--enable-new-dtags``; ``patchelf --set-rpath`` without ``--force-rpath``.
-    Level: the project itself asks for the other one.
+    Level: the project itself asks for DT_RUNPATH.
     """
     if library.rpath and not library.runpath:
         yield f"has RPATH {shorten(':'.join(library.rpath))} and no RUNPATH"
@@ -206,7 +206,7 @@ def runpath_instead_of_rpath(library: ElfFile) -> Iterator[Finding]:
     Why: LD_LIBRARY_PATH takes precedence over RUNPATH, so a user's CUDA can replace the package's;
     and RUNPATH is not inherited.
     Fix: link with ``-Wl,--disable-new-dtags``; ``patchelf --force-rpath --set-rpath``.
-    Level: the project itself asks for the other one.
+    Level: the project itself asks for DT_RPATH.
     """
     if library.runpath:
         yield f"has RUNPATH {shorten(':'.join(library.runpath))}, which takes RPATH's place"

@@ -1,4 +1,4 @@
-"""Whether the modules that a distribution promises exist, and under their names."""
+"""Whether a distribution has the modules that it promises, under the right names."""
 
 from __future__ import annotations
 
