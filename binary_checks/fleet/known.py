@@ -1,4 +1,4 @@
-"""Known problems over nights: find unused entries, propose, check and remove entries."""
+"""Known problems over several nights: find unused entries; propose, check, remove entries."""
 
 from __future__ import annotations
 

@@ -425,7 +425,7 @@ def read_found(store: Store, found: FoundFacts) -> Build:
 
 
 def read_stored_build(url: str | None, named: str) -> Build:
-    """Return the build that CELL@DATE or CELL names, from ``store:CELL@DATE`` in a command.
+    """Return the build named CELL@DATE or CELL, as in ``store:CELL@DATE`` on a command line.
 
     Raises ProfileError for an invalid name, and StoreError if the build is not there.
     """

@@ -69,7 +69,7 @@ def fold(results: Iterable[CheckResult]) -> tuple[Fault, ...]:
 
 
 def fault_line(package_file_name: str, fault: Fault) -> str:
-    """Return the fault's line, marked if it is a warning, with other checks that failed."""
+    """Return the fault's line, marked if it is a warning, with other checks that found it."""
     line = group_line(fault.shown.check, package_file_name, fault.shown.group)
     mild = "" if fault.level is Level.ERROR else f"{fault.level.value}: "
     also = f" [also: {others}]" if (others := fault.also()) else ""

@@ -125,7 +125,7 @@ def write(run: RunResult, out: TextIO) -> None:
 
 
 class RunText:
-    """Writes packages one after another; advice that applies to several is given only once."""
+    """Writes packages one after another; advice for several packages is given only once."""
 
     def __init__(
         self,

@@ -309,7 +309,7 @@ def _read_axes(package: PackageResult, kind: str, by_hand: Mapping[str, str]) ->
 
 
 def _make_stand_in(file_name: str) -> Package:
-    """Return a package that has no objects, but the claims of the file's name."""
+    """Return a package without objects, whose only claims are those in the file's name."""
     path = Path(file_name)
     try:
         claims = read_claims(parse_wheel_filename(file_name)[3])

@@ -303,7 +303,7 @@ MOST_DAYS = 3650.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GateRule:
-    """An exception of a gate for files that match a condition; None and "" change nothing."""
+    """A gate's exception for files that match a condition; None and "" leave a field as it is."""
 
     when: str  # variant=cu* system=linux
     reason: str = ""  # required if the rule asks for less

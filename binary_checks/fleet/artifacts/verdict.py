@@ -50,7 +50,7 @@ class FamilyVerdict:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StatedField:
-    """A field of artifact.json that a verdict states, in addition to how the file was judged."""
+    """A field of artifact.json whose value a verdict states, in addition to the outcome."""
 
     name: str  # variant, system, project, …
     value: str = ""  # "" if the run found that the file has none

@@ -1,4 +1,4 @@
-"""Name the cause of an attempt that did not pass: from result, log, or how the process ended."""
+"""Name the cause of an attempt that did not pass: from its result, log, or process's end."""
 
 from __future__ import annotations
 

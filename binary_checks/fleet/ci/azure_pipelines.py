@@ -109,7 +109,7 @@ def _matrix(name: str) -> Json:
 
 
 def _condition(output: str, *also: str) -> str:
-    """Return a condition to run a stage if it has cells, whatever earlier stages resulted in."""
+    """Return a condition that runs a stage with cells even if a stage other than planning failed."""
     said = ("not(canceled())", "eq(dependencies.plan.result, 'Succeeded')")
     return f"and({', '.join((*said, f'''ne({_output(output)}, '')''', *also))})"
 
@@ -118,7 +118,7 @@ def _condition(output: str, *also: str) -> str:
 
 
 def _chain_stage(stage: str, pipeline: Pipeline) -> Json:
-    """Return the stage of the pipeline that runs this stage of all cells."""
+    """Return the part of the pipeline that runs one stage for all cells."""
     before = [*pipeline.stages[: pipeline.stages.index(stage)]]
     output = "gpu" if stage == "gpu" else "cells"
     office = stage == "publish"

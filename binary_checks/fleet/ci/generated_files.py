@@ -218,7 +218,7 @@ class RenderedFiles:
 
 
 def load_generator(system: str) -> Any:
-    """Import a system's generator. Raises ProfileError if it needs PyYAML and that is missing."""
+    """Import a system's generator. Raises ProfileError if it needs PyYAML, but cannot import it."""
     if system in HOSTED and find_spec("yaml") is None:
         raise ProfileError("ci: PyYAML is not installed: `pip install 'binary-checks[fleet]'`")
     return import_module(GENERATORS[system])

@@ -231,7 +231,7 @@ def _scripts(steps: Sequence[str], kind: str, pipeline: Pipeline, stage: str = "
 def _in_powershell(script: str) -> str:
     """Return commands for PowerShell that write the script to a file and run it with Git's bash.
 
-    As an argument the script would not do, because PowerShell changes quotes in arguments.
+    PowerShell would change the quotes in the script if it passed the script as an argument.
     """
     return (
         f"$script = @'\n{script}'@\n"

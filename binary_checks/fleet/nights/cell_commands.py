@@ -140,7 +140,7 @@ def command_of(
 
 
 def _state_cell(cell: Cell) -> tuple[str, str]:
-    """Return the option that names the cell, because known problems may apply to few cells."""
+    """Return the option that names the cell, as known problems may apply only to some cells."""
     return "--cell", format_cell(cell)
 
 

@@ -59,7 +59,7 @@ class _Attempts(WorkerPlugin):  # type: ignore[misc] # distributed has no types
     _open: contextlib.ExitStack
 
     def setup(self, worker: Any) -> None:  # noqa: ARG002 - its name there
-        """Prepare the folder, without processes."""
+        """Make the folder; no process runs yet."""
         self.running, self._open = RunningProcesses(), contextlib.ExitStack()
         self.folder = self._open.enter_context(open_folder())
 

@@ -278,7 +278,7 @@ def compare_serials(
 ) -> tuple[IndexChange, ...]:
     """Ask every source again and return the cells that changed; the plan does not change.
 
-    A page that changed only for other files does not change a cell, whatever the page's serial.
+    A change of a page counts only if it concerns a cell's file; a new serial alone does not count.
     """
     again = plan_cells(matrix, read_day(plan.night), FrozenInputs(), surroundings)
     now = {each.cell.id: each for each in again}

@@ -1,7 +1,7 @@
 """The store: a folder or an object store, behind the operations that both support.
 
 Names are relative, with "/" between their parts. Objects never change once they are created, except
-for those below DERIVED, which can be made again from the others and are replaced.
+for objects below DERIVED, which are replaced, and can be made again from other objects.
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ def open_tables(
 ) -> Iterator[Connection]:
     """Yield a connection with the views cells, checks, objects and parts of all closed nights.
 
-    ``tables`` limits the views, and which files are fetched; it must include cells. ``nights``
+    ``tables`` limits the views and the fetched files; it must include cells. ``nights``
     limits cells and checks to these closed nights, and ignores later ones; ``project`` limits all
     views to its cells. The connection can open no other files. With ``apart`` it opens copies, so
     that untrusted SQL cannot change the store even through a fault in DuckDB. Raises StoreError if

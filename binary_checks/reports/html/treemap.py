@@ -60,7 +60,7 @@ class Treemap:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Use:
-    """A use of bytes."""
+    """One purpose that bytes of a package serve, and the sizes of these bytes."""
 
     tone: str
     name: str
