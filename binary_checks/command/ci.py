@@ -161,7 +161,7 @@ _ONE: Mapping[str, str] = {
     "policy": "the file of the policy",
     "key": "the name of the variable with the private key",
     "deployment": "the environment, context or variable group that has the secrets",
-    "branch": "the branch whose pushes run the tier merge (default: main)",
+    "branch": "the branch whose pushes run the cells of the tier 'merge' (default: main)",
     "schedule": "the time of the night, as five fields of cron, in UTC (default: 17 3 * * *)",
 }
 _KEYS = {"system": "systems", "secret": "secrets"}  # the table's keys, for options in the singular

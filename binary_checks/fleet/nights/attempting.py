@@ -242,7 +242,7 @@ def _read_causes(store: Store, task: AttemptTask) -> Causes | None:
 
 
 def _lacks_facts(store: Store, task: AttemptTask) -> bool:
-    """Return whether the store lacks facts of the package that this version wrote."""
+    """Return whether the store lacks the package's facts as written by this version."""
     if not task.planned.sha256:
         return False  # facts are named by that hash
     name = facts_name(task.planned.sha256)

@@ -312,7 +312,7 @@ class Coordinator:
             return None
 
     def _try_again(self, task: AttemptTask, error: StoreError) -> None:
-        """Queue an attempt that could not be stored again, up to a few times."""
+        """If an attempt could not be stored, queue it again, up to a few times."""
         key = (task.planned.cell.id, task.stage)
         self._in_vain[key] = count = self._in_vain.get(key, 0) + 1
         self._progress.say(f"{task.name}: {error}")
