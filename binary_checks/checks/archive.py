@@ -215,7 +215,8 @@ def record_is_wrong(package: WheelLike) -> Iterator[Finding]:
     # one problem for all: maturin on Windows once wrote every row so, and pip and uv read them
     # correctly
     if mended:
-        sentence = f"{mended} paths have backslashes, installers expect slashes"
+        paths = "1 path has" if mended == 1 else f"{mended} paths have"
+        sentence = f"{paths} backslashes, installers expect slashes"
         yield Problem(path=path, sentence=sentence, facts=("path",), level=Level.WARNING)
     for name, count in _repeated([row.path for row in record]):
         sentence = f"RECORD lists it {count} times"
@@ -225,10 +226,9 @@ def record_is_wrong(package: WheelLike) -> Iterator[Finding]:
     longer = [row for row in record if len(row.hash) == _HEXADECIMAL]
     spelled = [row for row in longer if _is_hexadecimal(row, members.get(row.path))]
     if spelled:  # one problem for all: in gmsh 424 rows have the same mistake
-        sentence = "hashes are hexadecimal, installers expect URL-safe base64 without padding"
-        yield Problem(
-            path=path, sentence=f"{len(spelled)} {sentence}", facts=("hash",), level=Level.WARNING
-        )
+        hashes = "1 hash is" if len(spelled) == 1 else f"{len(spelled)} hashes are"
+        sentence = f"{hashes} hexadecimal, installers expect URL-safe base64 without padding"
+        yield Problem(path=path, sentence=sentence, facts=("hash",), level=Level.WARNING)
 
 
 def _mend_separators(package: WheelLike) -> tuple[tuple[RecordRow, ...], int]:
@@ -268,7 +268,7 @@ def _judge_rows(package: WheelLike, record: tuple[RecordRow, ...]) -> Iterator[F
                 level = Level.WARNING if name.startswith(f"{package.dist_info}/") else Level.ERROR
                 yield from _judge_row(row, member, signed[name], level)
         elif row.hash:
-            sentence = "RECORD has a hash of a file written after it"
+            sentence = "RECORD has a hash of this file, which is written after RECORD"
             yield Problem(path=name, sentence=sentence, facts=("hash",), level=Level.WARNING)
 
 

@@ -131,7 +131,7 @@ def published_record_differs(file: PublishedWheel) -> Iterator[Finding]:
 
 
 def _sum_up(unread: Sequence[UnreadObject]) -> Iterator[NotInspected]:
-    """Yield one finding for all objects unread for one reason: a conda package has hundreds."""
+    """Yield one finding for all objects not read for one reason: a conda package has hundreds."""
     for reason in dict.fromkeys(each.reason for each in unread):
         same = [each for each in unread if each.reason == reason]
         more = f", and {len(same) - 1} more" if len(same) > 1 else ""
@@ -191,7 +191,7 @@ def stale_publication(publication: Publication, *, days: int = 3) -> Iterator[Fi
     stated = publication.provenance
     found = find_day(publication.version, stated.uploaded, stated.modified)
     if found is None:
-        reason = "neither its version nor the index nor the server says from which day it is"
+        reason = "neither its version nor the index nor the server states its date"
         yield NotInspected(sentence=reason)
     elif sentence := judge_age(found[1], datetime.now(timezone.utc).date(), days, found[0]):
         yield Problem(sentence=sentence)

@@ -94,7 +94,7 @@ def version_newer_than_tag(
 def _find_unpromised(target: TargetSystem) -> Iterator[NotInspected]:
     """Report tags whose promises are unknown or were not judged."""
     if target.system != "linux":
-        raise NotApplicable("no tag names a Linux")
+        raise NotApplicable("no tag is for Linux")
     tag = target.name.partition(",")[0]
     if target.policy is None and tag.startswith("linux"):
         if not target.unjudged:

@@ -72,7 +72,7 @@ def relates_to_cuda(package: Package, linkage: Linkage) -> bool:
 
 
 def require_gpu_build(package: Package) -> None:
-    """Raise NotApplicable if its name or version label states a build for the CPU."""
+    """Raise NotApplicable if the package's name or version label states a build for the CPU."""
     if is_for_cpu(package):
         label = package.claims.variant
         why = f"the version label +{label}" if "cpu" in label.split(".") else "its name"
@@ -208,7 +208,7 @@ def cudas_of(accelerator: str) -> tuple[str, ...]:
 
 
 def cudas_of_files(paths: Iterable[str]) -> tuple[str, ...]:
-    """Return the CUDA versions in paths of its libraries: ``nvidia/cu13/lib/libcudart.so.13``."""
+    """Return the CUDA versions in paths of libraries: ``nvidia/cu13/lib/libcudart.so.13``."""
     majors: set[int] = set()
     for path in paths:
         folder = re.search(r"(?:^|/)cu(1\d)/", path)
@@ -364,7 +364,7 @@ def _format_architecture(target: DeviceTarget) -> str:
 
 
 def generation(architecture: str) -> tuple[bool, str]:
-    """Split "sm_90a" or "compute_90" into whether it is PTX, and the number without suffix."""
+    """Return whether "sm_90a" or "compute_90" is PTX, and its number without a suffix."""
     kind, _, number = architecture.partition("_")
     return kind == "compute", number.rstrip("af?")
 

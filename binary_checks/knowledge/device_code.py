@@ -94,7 +94,7 @@ def _read_version(name: re.Match[str]) -> tuple[int, int]:
 def _runs_on_amd(code: str, gpu: str) -> bool:
     """Return whether code runs on a GPU of AMD.
 
-    The code must be for that GPU with the same or any features, or for its family.
+    The code must be for that GPU, with the GPU's features or with any, or for its family.
     """
     name, plain = code.partition(":")[0], gpu.partition(":")[0]
     return code in (gpu, plain) or re.fullmatch(_GENERIC.get(name, "(?!)"), plain) is not None

@@ -98,7 +98,7 @@ def _find_runtime(python: tuple[int, int]) -> str:
 
 
 def may_be_third_party(name: str) -> bool:
-    """Return whether a DLL may belong to any project, so not to Microsoft's runtime or Windows."""
+    """Return whether a DLL may belong to any project, but not to Microsoft's runtime or Windows."""
     systems = ("api-ms-", "ext-ms-", "vcruntime140")
     return not (is_debug_runtime(name) or is_redistributable(name)) and not (
         name.lower().startswith(systems)
@@ -113,8 +113,8 @@ def original_name(name: str) -> str:
 def toolset_of(library: PeFile) -> tuple[int, int] | None:
     """Return the version of Microsoft's toolset that linked a library; None for other linkers.
 
-    The linker of the runtime itself is sometimes one version behind: 14.50 made msvcp140.dll
-    14.51.36247. LLD reports 14.0.
+    The linker of the runtime itself is sometimes one version behind: toolset 14.50 linked
+    msvcp140.dll 14.51.36247. LLD reports 14.0.
     """
     major, _, minor = library.linker_version.partition(".")
     if major != str(_MICROSOFT) or not minor.isdecimal() or minor == "0":

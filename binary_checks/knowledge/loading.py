@@ -103,8 +103,8 @@ def is_eager(edge: Edge) -> bool:
 def find_loadings(linkage: Linkage) -> tuple[Loading, ...]:
     """Return every process in which the package's roots would be loaded.
 
-    The processes include objects that must have been loaded before, as torch's libraries are after
-    its import.
+    The processes include objects that must have been loaded before, such as torch's libraries,
+    which are loaded when torch is imported.
     """
     needs: dict[str, tuple[Edge, ...]] = {}
     for edge in (*linkage.edges, *linkage.given_edges):

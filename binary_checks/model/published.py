@@ -88,7 +88,7 @@ class PublishedWheel(PublishedFile):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReleasePart:
-    """Facts about one package of a release that must be equal in all packages of the release."""
+    """Facts about one package of a release; they must be equal in all packages of the release."""
 
     file_name: str
     name: str = ""  # normalised

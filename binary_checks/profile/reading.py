@@ -492,7 +492,7 @@ def _list_left_out(profile: Profile, kept: Mapping[str, Mapping[str, Any]]) -> I
 
 
 class _Everything:
-    """A set that contains every name, as unknown checks are reported elsewhere."""
+    """A set that contains every name: unknown checks are accepted here and reported elsewhere."""
 
     def __contains__(self, name: object) -> bool:
         return True

@@ -193,7 +193,7 @@ def _content() -> Any:
 def interpreter_of(
     pythons: Iterable[PythonClaim], system: str = "linux", architecture: str = "x86_64"
 ) -> Interpreter | None:
-    """Return the oldest claimed CPython with data.
+    """Return the oldest claimed CPython for which there are data.
 
     ``py3-none`` is bound to no Python: such a library can at most use the stable ABI, which the
     newest Python has completely. A Python 3 older than the data is replaced by the oldest in the

@@ -222,7 +222,7 @@ def test_hexadecimal_hashes_are_one_warning() -> None:
     assert list(record_is_wrong(with_rows(row))) == [
         Problem(
             path=RECORD,
-            sentence="1 hashes are hexadecimal, installers expect URL-safe base64 without padding",
+            sentence="1 hash is hexadecimal, installers expect URL-safe base64 without padding",
             level=Level.WARNING,
         )
     ]
@@ -249,7 +249,7 @@ def test_a_record_that_signs_itself_is_a_warning() -> None:
     assert list(record_is_wrong(package)) == [
         Problem(
             path=RECORD,
-            sentence="RECORD has a hash of a file written after it",
+            sentence="RECORD has a hash of this file, which is written after RECORD",
             level=Level.WARNING,
         )
     ]
