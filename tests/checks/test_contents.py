@@ -160,8 +160,9 @@ def test_names_that_windows_can_have_are_quiet(name: str) -> None:
     assert list(name_invalid_on_windows(wheel(FOR_ANY, members=[member(f"demo/{name}")]))) == []
 
 
-def test_a_drive_letter_is_reported_by_the_check_of_escaping_names_alone() -> None:
-    assert list(name_invalid_on_windows(wheel(FOR_ANY, members=[member("C:x")]))) == []
+@pytest.mark.parametrize("name", ["C:x", "../x.py", "demo/./x.py", "demo//x.py", "demo\\nul?"])
+def test_drives_and_odd_parts_are_reported_by_the_check_of_escaping_names_alone(name: str) -> None:
+    assert list(name_invalid_on_windows(wheel(FOR_ANY, members=[member(name)]))) == []
 
 
 def test_names_for_windows_do_not_matter_to_a_package_for_linux() -> None:

@@ -15,7 +15,7 @@ from binary_checks.checks.cpp_archive import (
     unlinkable_static_library,
 )
 from binary_checks.errors import NotApplicable
-from binary_checks.model import CppArchive, Dependency
+from binary_checks.model import CppArchive, Dependency, Kind
 from fixtures.build_cpp_archive import OMIT
 from fixtures.build_elf import build_elf
 from fixtures.build_fatbin import archive, coff
@@ -133,6 +133,16 @@ class TestPython:
             "bin/demo.dll: needs python311.dll, which C++ users do not have",
             "warning: plugins/demo.dylib: needs /Library/Frameworks/Python.framework/Python, "
             "which C++ users do not have",
+        ]
+
+    def test_programs_among_the_libraries_are_passed_over(self) -> None:
+        needed = (Dependency(name="python311.dll"),)
+        program = pe_file("bin/demo.exe", needed=needed, kind=Kind.EXECUTABLE)
+        found = CppArchive(
+            path=Path("demo.zip"), objects=(program, pe_file("bin/other.dll", needed=needed))
+        )
+        assert said(python_in_cpp_archive(found)) == [
+            "bin/other.dll: needs python311.dll, which C++ users do not have"
         ]
 
     def test_a_prefix_may_be_that_of_a_python(self, tmp_path: Path) -> None:

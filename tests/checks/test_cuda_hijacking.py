@@ -91,6 +91,17 @@ def test_how_a_required_library_finds_others_is_not_known() -> None:
     assert gap.sentence.startswith("the dependencies of libcusparse.so.12 are unknown")
 
 
+def test_a_library_that_a_required_wheel_may_bring_can_be_replaced_by_a_runpath_alone() -> None:
+    module = extension("libcusparse.so.12", rpath=("$ORIGIN/../nvidia/lib",))
+    linkage = simulate(wheel(objects=(module,)), target(), requirements=("nvidia-cusparse-cu12",))
+    (gap,) = hijackable_library(linkage, wheel(objects=(module,)))
+    assert isinstance(gap, NotInspected)
+
+
+def test_a_library_that_nobody_brings_cannot_be_replaced() -> None:
+    assert judge(extension("libcusparse.so.12", runpath=("$ORIGIN/../nvidia/lib",))) == []
+
+
 def test_windows_does_not_search_path() -> None:
     module = dll("demo/_native.pyd", "cudart64_12.dll")
     with pytest.raises(NotApplicable, match="Python does not search PATH"):

@@ -66,6 +66,12 @@ def test_the_wrong_words_are_a_problem() -> None:
     ]
 
 
+def test_of_many_wrong_words_the_first_500_characters_are_told() -> None:
+    assert judge(ran("x" * 501), prints={"blas": "True"}) == [
+        Problem(sentence=f"snippet blas prints {'x' * 500!r}, where 'True' is expected")
+    ]
+
+
 def test_a_good_end_and_the_right_words_are_quiet() -> None:
     assert judge(ran("True"), prints={"blas": "True\n"}) == []
     assert judge(ran("whatever")) == []

@@ -230,6 +230,11 @@ def test_directories_that_are_not_there_count_where_only_luck_finds_the_library(
     ]
 
 
+def test_a_directory_that_is_not_there_does_not_count_where_nobody_has_the_library() -> None:
+    objects = (extension("libx.so", runpath=("$ORIGIN/libs",)),)
+    assert list(missing_search_directory(link(*objects), wheel(objects=objects))) == []
+
+
 def test_a_needed_path_is_opened_from_the_current_directory() -> None:
     (sentence,) = needed_name_with_slash(library("demo/a.so", "build/libx.so"))
     assert say([sentence])[0].startswith(

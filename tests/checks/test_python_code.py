@@ -219,6 +219,13 @@ def test_a_shared_package_stays_shared(judge: Judge, members: dict[str, str]) ->
     assert judge(shared_namespace_taken, members) == []
 
 
+def test_a_shared_package_whose_code_is_too_long_is_not_inspected(judge: Judge) -> None:
+    content = "#" * (1 << 24) + "\n"
+    (gap,) = judge(shared_namespace_taken, {"google/__init__.py": content})
+    assert isinstance(gap, NotInspected)
+    assert gap.path.endswith("google/__init__.py")
+
+
 @pytest.mark.parametrize(
     "members",
     [

@@ -166,6 +166,23 @@ def test_reexported_libraries_answer_for_the_one_that_was_asked() -> None:
     assert linkage.unresolved == linkage.unknown_exports == ()
 
 
+def test_needs_that_are_not_reexported_do_not_answer_and_hide_no_others() -> None:
+    lib = dylib(
+        "demo/liba.dylib",
+        needed=(
+            *needs("@loader_path/libb.dylib"),
+            *needs("@loader_path/libc.dylib", reexported=True),
+        ),
+    )
+    linkage = load(
+        module("@loader_path/liba.dylib", imports=asks("@loader_path/liba.dylib", "b", "c")),
+        lib,
+        dylib("demo/libb.dylib", exports=symbols("b")),
+        dylib("demo/libc.dylib", exports=symbols("c")),
+    )
+    assert [item.name for item in linkage.unresolved] == ["b"]
+
+
 def test_a_system_library_of_unknown_exports_is_taken_at_its_word_and_counted() -> None:
     cxx, c = "/usr/lib/libc++.1.dylib", "/usr/lib/libSystem.B.dylib"
     asked = Symbols((*asks(cxx, "_Znwm", "_ZdlPv"), *asks(c, "malloc", "gone")))

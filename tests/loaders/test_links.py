@@ -6,8 +6,17 @@ import pytest
 
 from binary_checks.loaders import relocate, simulate
 from binary_checks.model import Layout, Linkage, Member
-from fixtures.linking import EXTENSION, extension, library, resolutions, target
-from fixtures.values import wheel
+from fixtures.linking import (
+    EXTENSION,
+    dylib,
+    extension,
+    library,
+    macos,
+    needs,
+    resolutions,
+    target,
+)
+from fixtures.values import macho_file, wheel
 
 
 def linked(links: dict[str, str], *, search: str = "$ORIGIN/lib") -> Linkage:
@@ -34,6 +43,19 @@ def test_a_link_to_a_folder_is_followed() -> None:
     links = {"demo/lib64": "demo/lib", "demo/lib/liba.so.1": "demo/lib/liba.so.1.2.3"}
     linkage = linked(links, search="$ORIGIN/lib64")
     assert resolutions(linkage, EXTENSION)["liba.so.1"][1] == "runpath"
+
+
+def test_a_link_to_a_folder_is_followed_within_the_needed_name() -> None:
+    link = Member(path="demo/a", archive_name="demo/a", target="demo/b")
+    needer = macho_file(
+        architecture="aarch64",
+        needed=needs("@rpath/a/libx.dylib"),
+        rpaths=("@loader_path",),
+    )
+    package = wheel(members=(link,), objects=(needer, dylib("demo/b/libx.dylib")))
+    assert resolutions(simulate(package, macos())) == {
+        "@rpath/a/libx.dylib": ("demo/b/libx.dylib", "rpath")
+    }
 
 
 @pytest.mark.parametrize(
