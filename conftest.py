@@ -9,6 +9,8 @@ import contextlib
 import gc
 import os
 
+import pytest
+
 os.environ.pop("GITHUB_ACTIONS", None)  # else packages of tests would annotate our own commits
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each process that a test starts compiles us
 
@@ -23,6 +25,14 @@ with contextlib.suppress(ImportError):  # the Windows Python of `nox -s wine` ha
     settings.load_profile("same")
 
 pytest_plugins = ["binary_checks.plugin", "pytester"]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int | None:
+    """Start one worker more than there are cores: tests often wait for processes."""
+    if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
+        return None
+    return len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else None
 
 
 def pytest_collection_finish() -> None:

@@ -22,7 +22,7 @@ from fixtures.environments import PURE, open_offline, read_wheel
 from fixtures.slow import slow
 
 
-@pytest.fixture(params=["uv", "pip"])
+@pytest.fixture(params=["uv", *slow("pip")])
 def python(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
     """The interpreter of an environment with the package in it."""
     with pytest.MonkeyPatch.context() as patch:

@@ -17,7 +17,7 @@ from fixtures.environments import PURE, PYTHON, install_fresh, open_offline, rea
 from fixtures.slow import slow
 
 
-@pytest.fixture(params=["uv", "pip"])
+@pytest.fixture(params=["uv", *slow("pip")])
 def installer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     if request.param == "pip":
         monkeypatch.setattr(installers, "find_uv", lambda: None)
