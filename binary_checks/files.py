@@ -25,9 +25,7 @@ _READ = (
 )
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 UNFINISHED = ".new-"
-"""Prefix of the names of unfinished files, which remain if a process is killed in
-`written_beside`.
-"""
+"""Prefix of the names of unfinished files; `replace_file_when_complete` leaves one if killed."""
 
 
 class NotRegularError(OSError):
@@ -84,7 +82,7 @@ def read_named(path: Path, most: int, where: str) -> bytes:
 
 
 @contextmanager
-def written_beside(path: Path, mode: int = 0o600) -> Iterator[IO[bytes]]:
+def replace_file_when_complete(path: Path, mode: int = 0o600) -> Iterator[IO[bytes]]:
     """Open a new file in the same folder for writing, and rename it to the path when complete.
 
     Readers see the old file or the new one, never a part. The new file gets the mode of the old

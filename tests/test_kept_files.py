@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks.files import remove_oldest, written_beside
+from binary_checks.files import remove_oldest, replace_file_when_complete
 
 
 def test_a_writer_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "list.toml"
     path.write_bytes(b"old")
-    with pytest.raises(KeyError), written_beside(path) as file:
+    with pytest.raises(KeyError), replace_file_when_complete(path) as file:
         file.write(b"half of the new")
         raise KeyError
     assert path.read_bytes() == b"old"
@@ -28,7 +28,7 @@ def test_a_file_keeps_its_mode(tmp_path: Path) -> None:
         if old is not None:
             path.touch()
             path.chmod(old)
-        with written_beside(path, 0o644) as file:
+        with replace_file_when_complete(path, 0o644) as file:
             file.write(b"x")
         assert path.stat().st_mode & 0o777 == wanted
 

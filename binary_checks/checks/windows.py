@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from binary_checks.declaring import check
 from binary_checks.knowledge.library_names import (
     comes_with_python,
-    is_beside_python,
     is_debug_runtime,
+    is_next_to_python_exe,
     is_redistributable,
     may_be_third_party,
     may_have,
@@ -235,7 +235,7 @@ def _format_effect(path: str, linkage: Linkage) -> str:
 def _judge_programs(linkage: Linkage) -> Iterator[Finding]:
     """Report DLLs that lie next to python.exe: a program that needs one does not find it there."""
     for edge in linkage.edges:
-        if not is_beside_python(edge.needed) or edge.resolved is not None or edge.elsewhere:
+        if not is_next_to_python_exe(edge.needed) or edge.resolved is not None or edge.elsewhere:
             continue
         if edge.may_come_with:
             need = f"needs {edge.needed}, which {' or '.join(edge.may_come_with)} may ship"

@@ -14,7 +14,7 @@ from binary_checks.command import SubcommandParser, complain
 from binary_checks.command.cells import read_matrix
 from binary_checks.errors import PROBLEMS, ProfileError, StoreError
 from binary_checks.examination.declarations import find_declared, load_own_checks
-from binary_checks.files import read_named, written_beside
+from binary_checks.files import read_named, replace_file_when_complete
 from binary_checks.fleet.known import (
     LONG,
     LOOKED_AT,
@@ -144,7 +144,7 @@ def _replace(path: Path, content: bytes) -> None:
     path = path.resolve()
     if not path.is_file():
         raise ProfileError(f"known expire: {path.name}: not a regular file: it cannot be replaced")
-    with written_beside(path) as file:
+    with replace_file_when_complete(path) as file:
         file.write(content)
 
 

@@ -14,7 +14,11 @@ from binary_checks.knowledge.cuda import (
     lowest_driver,
 )
 from binary_checks.knowledge.inventory import newest_stable_symbol
-from binary_checks.knowledge.library_names import is_beside_python, is_redistributable, toolset_of
+from binary_checks.knowledge.library_names import (
+    is_next_to_python_exe,
+    is_redistributable,
+    toolset_of,
+)
 from binary_checks.knowledge.linked_libraries import pair_objects, plain_path
 from binary_checks.knowledge.tags import LowestTag, find_lowest_tags, is_loaded
 from binary_checks.model import (
@@ -159,7 +163,7 @@ def _needs_runtime(package: Package) -> bool:
     """Whether a package needs a part of the runtime that neither the package nor Python has."""
     own = {item.file_name.lower() for item in package.objects}
     needed = {need.name.lower() for item in package.objects_of(PeFile) for need in item.needed}
-    return any(is_redistributable(n) and not is_beside_python(n) for n in needed - own)
+    return any(is_redistributable(n) and not is_next_to_python_exe(n) for n in needed - own)
 
 
 @difference

@@ -150,7 +150,7 @@ def examine(  # noqa: PLR0913 - each is an option of the command, too
     the package runs. python: interpreter for which the package is installed, or that has
     ``installed:NAME``; by default this one. place: where it runs, as with ``--place``: ``venv``, a
     fresh environment of python; ``existing:PYTHON`` or ``prefix:PATH``, an environment that has it;
-    ``image:REFERENCE``. configuration: what the package is stated to be, as ``python=3.11`` or
+    ``image:REFERENCE``. configuration: statements about the package, such as ``python=3.11`` or
     ``cuda=12.6``; variables of CI systems are never read here. target: another Python and system
     for which ``numpy==2.4.6`` is chosen, ``cp312-win_amd64``.
 

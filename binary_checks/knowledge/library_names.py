@@ -74,7 +74,7 @@ def is_redistributable(name: str) -> bool:
     return re.fullmatch(_REDISTRIBUTABLE, name.lower()) is not None
 
 
-def is_beside_python(name: str) -> bool:
+def is_next_to_python_exe(name: str) -> bool:
     """Return whether a DLL belongs to the runtime, and CPython contains it for its own process."""
     return name.lower() in {"vcruntime140.dll", "vcruntime140_1.dll"}
 
@@ -439,7 +439,7 @@ def find_qt_sibling(distribution: str, needed: str) -> str:
     part = (match["part"] or "webengine").replace("-", "")
     library = _QT.match(needed.rpartition("/")[2])
     theirs = library is not None and not library["part"].lower().startswith(part)
-    runtime = is_redistributable(needed) or is_beside_python(needed)
+    runtime = is_redistributable(needed) or is_next_to_python_exe(needed)
     return f"pyqt{match['qt']}-qt{match['qt']}" if theirs or runtime else ""
 
 

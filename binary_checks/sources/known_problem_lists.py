@@ -23,7 +23,7 @@ from binary_checks.files import (
     open_regular,
     read_named,
     remove_oldest,
-    written_beside,
+    replace_file_when_complete,
 )
 from binary_checks.lines import one_line
 from binary_checks.model import KnownListIdentity
@@ -373,7 +373,7 @@ def _read(path: Path, most: int) -> bytes:
 def _write(path: Path, content: bytes) -> None:
     """Write a file completely, readable only for this user."""
     make_private(path.parent)
-    with written_beside(path) as file:
+    with replace_file_when_complete(path) as file:
         file.write(content)
 
 

@@ -12,10 +12,10 @@ from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.library_names import (
     complete_names,
-    is_beside_python,
     is_debug_runtime,
     is_driver_library,
     is_grafted_name,
+    is_next_to_python_exe,
     is_redistributable,
     strip_graft,
 )
@@ -175,7 +175,12 @@ def _lacks(edge: Edge, linkage: Linkage) -> bool:
     if linkage.format == Format.MACHO:
         return not edge.needed.startswith("/") or bool(edge.unknown or edge.partly)
     if linkage.format == Format.PE:
-        told_by_others = (is_python_dll, is_redistributable, is_debug_runtime, is_beside_python)
+        told_by_others = (
+            is_python_dll,
+            is_redistributable,
+            is_debug_runtime,
+            is_next_to_python_exe,
+        )
         return not any(tells(edge.needed) for tells in told_by_others)
     return "/" not in edge.needed
 

@@ -183,7 +183,7 @@ def _take_run(
         if not _is_undecided(run, package):
             verdict = make_verdict(run, package, ended=ended)
             stated = state_fields(package, by_hand)
-            yield _require_usual(replace(verdict, stated=stated), named)
+            yield _require_statable(replace(verdict, stated=stated), named)
 
 
 def _take_attempt(
@@ -232,7 +232,7 @@ def _read_start(attempt: Attempt, named: str) -> datetime:
         raise ProfileError(f"{named}: started: {error}") from None
 
 
-def _require_usual(verdict: PackageVerdict, named: str) -> PackageVerdict:
+def _require_statable(verdict: PackageVerdict, named: str) -> PackageVerdict:
     """Return the verdict; raise ProfileError if no valid statement can contain it."""
     try:
         return read_statement(write_statement(verdict), f"{named}: {verdict.file_name}")
@@ -296,7 +296,7 @@ def _read_axes(package: PackageResult, kind: str, by_hand: Mapping[str, str]) ->
     if package.configuration is None:
         return axes
     stand_in = _make_stand_in(package.file_name)
-    sure = _leave_sure(package.configuration, kind)
+    sure = _keep_certain(package.configuration, kind)
     try:
         found = derive_axes(stand_in, sure, StatedAxes(by_hand=axes))
     except ArtifactRefusedError:
@@ -318,17 +318,17 @@ def _make_stand_in(file_name: str) -> Package:
     return Wheel(path=path, claims=claims)
 
 
-def _leave_sure(configuration: BinaryConfiguration, kind: str) -> BinaryConfiguration:
+def _keep_certain(configuration: BinaryConfiguration, kind: str) -> BinaryConfiguration:
     """Remove the platform and the Python unless objects and file name agree on them.
 
     A wheel's Python is kept, because its tags state it.
     """
     names = ("system", "architecture") if kind == "wheel" else ("system", "architecture", "python")
-    unsure = [name for name in names if not _is_sure(getattr(configuration, name))]
+    unsure = [name for name in names if not _is_certain(getattr(configuration, name))]
     return replace(configuration, **dict.fromkeys(unsure, Aspect()))
 
 
-def _is_sure(aspect: Aspect) -> bool:
+def _is_certain(aspect: Aspect) -> bool:
     by_source: dict[ClaimSource, set[str]] = {}
     for each in aspect.claims:
         by_source.setdefault(each.source, set()).add(each.value)

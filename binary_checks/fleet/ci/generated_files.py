@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from binary_checks.errors import GatherError, ProfileError
-from binary_checks.files import written_beside
+from binary_checks.files import replace_file_when_complete
 from binary_checks.fleet.ci.ci_settings import HOSTED
 from binary_checks.fleet.ci.pipeline import MachineError, Pipeline
 
@@ -138,7 +138,7 @@ def _replace_all(texts: Mapping[Path, str]) -> None:
             with _naming(target):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 waiting.enter_context(_naming(target))
-                file = waiting.enter_context(written_beside(target, 0o644))
+                file = waiting.enter_context(replace_file_when_complete(target, 0o644))
                 file.write(text.encode("utf-8"))
                 file.flush()
 

@@ -193,15 +193,15 @@ def _read_log(log: Path) -> bytes:
 
 def _run_in(folder: Path, task: AttemptTask, store: Store, running: RunningProcesses) -> Attempt:
     began_at = now()
-    lacks = _insist(task, lambda: _lacks_facts(store, task))
+    lacks = _retry(task, lambda: _lacks_facts(store, task))
     # This version would reject facts that another version wrote.
     task = replace(task, facts="" if lacks else task.facts, keeps_facts=lacks)
     command = command_of(task.plan, task.planned)
     arguments = _complete(task, command.arguments)
-    _insist(task, lambda: fetch_inputs(store, command, folder))
+    _retry(task, lambda: fetch_inputs(store, command, folder))
     if task.facts:
-        _insist(task, lambda: _fetch_facts(store, task.facts, folder / _GIVEN_FACTS))
-    causes = _insist(task, lambda: _read_causes(store, task))
+        _retry(task, lambda: _fetch_facts(store, task.facts, folder / _GIVEN_FACTS))
+    causes = _retry(task, lambda: _read_causes(store, task))
     with _marked(store, task, folder) as began:
         end = run_command(
             [*(task.program or _PROGRAM), *arguments],
@@ -214,10 +214,10 @@ def _run_in(folder: Path, task: AttemptTask, store: Store, running: RunningProce
         )
         attempt = _describe(task, folder, end, causes)
         attempt = replace(attempt, started=began_at, command=("binary-checks", *arguments))
-        return _insist(task, lambda: record(store, task, attempt, folder))
+        return _retry(task, lambda: record(store, task, attempt, folder))
 
 
-def _insist(task: AttemptTask, act: Callable[[], _T]) -> _T:
+def _retry(task: AttemptTask, act: Callable[[], _T]) -> _T:
     """Call the function; if the store fails, call it again after each pause."""
     for pause in task.pauses:
         try:

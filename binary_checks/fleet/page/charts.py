@@ -64,7 +64,8 @@ def draw_line(
     highest = max(value for _, value in values) or 1.0
     step = _WIDTH / (len(values) - 1)
     points = [
-        (round(index * step, 1), _raise(value, highest)) for index, (_, value) in enumerate(values)
+        (round(index * step, 1), _y_coordinate(value, highest))
+        for index, (_, value) in enumerate(values)
     ]
     return Chart(
         width=_WIDTH,
@@ -166,8 +167,8 @@ def _sum_up(values: Sequence[float], format_number: Callable[[float], str]) -> s
     return ends if highest in {first, last} else f"{ends}, at most {highest}"
 
 
-def _raise(value: float, highest: float) -> float:
-    """Return a value's distance from the top, leaving room for the line's width."""
+def _y_coordinate(value: float, highest: float) -> float:
+    """Return the y coordinate of a value, counted from the top, with room for the line's width."""
     return round(_TALL - 2 - value / highest * (_TALL - 4), 1)
 
 

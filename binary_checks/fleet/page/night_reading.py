@@ -224,14 +224,14 @@ def _expiring(listed: KnownList, today: date) -> Iterator[str]:
     dated = [(each.expires, each) for each in listed.entries if each.expires is not None]
     for expires, each in sorted(dated, key=lambda found: found[0]):
         if today <= expires <= today + _SOON:
-            yield cut(one_line(f"{each.check} until {expires}: {each.reason}{_look_after(each)}"))
+            yield cut(one_line(f"{each.check} until {expires}: {each.reason}{_format_owner(each)}"))
 
 
 def _name(entry: KnownProblem) -> str:
-    return cut(one_line(f"{entry.check}: {entry.reason}{_look_after(entry)}"))
+    return cut(one_line(f"{entry.check}: {entry.reason}{_format_owner(entry)}"))
 
 
-def _look_after(entry: KnownProblem) -> str:
+def _format_owner(entry: KnownProblem) -> str:
     """Return the owner and the issue of an entry, as " (owner, issue)"."""
     said = ", ".join(filter(None, (entry.owner, entry.issue)))
     return f" ({said})" if said else ""

@@ -21,8 +21,8 @@ from binary_checks.files import (
     UNFINISHED,
     NotRegularError,
     open_regular,
+    replace_file_when_complete,
     require_parent,
-    written_beside,
 )
 from binary_checks.lines import one_line
 
@@ -150,7 +150,7 @@ def _refuse_links(folder: Path, maker: str, names: Iterable[str]) -> None:
 def _note(folder: Path, maker: str, names: Iterable[str]) -> None:
     """Replace the list of our files."""
     text = json.dumps({"schema": _name_schema(maker), "files": sorted(names)}, indent=0) + "\n"
-    with written_beside(folder / _name_list(maker), 0o644) as file:
+    with replace_file_when_complete(folder / _name_list(maker), 0o644) as file:
         file.write(text.encode())
 
 

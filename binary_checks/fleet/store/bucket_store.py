@@ -22,8 +22,8 @@ from binary_checks.files import (
     make_private,
     name_cache_folder,
     remove_oldest,
+    replace_file_when_complete,
     take_turns,
-    written_beside,
 )
 from binary_checks.fleet.store import MOST_READ, Store, Stored
 from binary_checks.fleet.store.bucket_settings import BucketSettings, read_settings
@@ -424,7 +424,7 @@ class Mirror:
         try:
             self._make_room(size)
             make_private(path.parent)
-            with written_beside(path) as file:
+            with replace_file_when_complete(path) as file:
                 _write(file, pieces, size)
         except OSError as error:
             reason = error.strerror or str(error)

@@ -94,14 +94,14 @@ class FolderStore:
         """Yield the objects whose names begin with ``prefix``, sorted by name."""
         folder, _, rest = require_prefix(prefix).rpartition("/")
         with self._explained(prefix, "cannot be listed"):
-            if self._lies_there(folder):
+            if self._folder_exists(folder):
                 yield from self._walk(f"{folder}/" if folder else "", rest)
 
     def folders(self, prefix: str) -> Iterator[str]:
         """Yield folders: each name that begins with ``prefix``, cut after its next "/", sorted."""
         folder, _, rest = require_prefix(prefix).rpartition("/")
         with self._explained(prefix, "cannot be listed"):
-            if self._lies_there(folder):
+            if self._folder_exists(folder):
                 above = f"{folder}/" if folder else ""
                 for name, entry in self._list(above, rest):
                     # An object store has no empty folders.
@@ -208,7 +208,7 @@ class FolderStore:
             folder.mkdir(exist_ok=True, parents=folder == self._folder)
             _sync(folder.parent)
 
-    def _lies_there(self, folder: str) -> bool:
+    def _folder_exists(self, folder: str) -> bool:
         """Return whether the folder exists. Raises OSError if the whole store is gone."""
         if folder and os.path.lexists(self._place(f"{folder}/x").parent):
             return True
