@@ -42,9 +42,9 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "configuration": {
         **_REPEATABLE,
         "metavar": "KEY=VALUE",
-        "help": "the configuration of all packages, as python=3.11,cuda=12.6, or of packages whose "
-        "file names match, as torch-*:cuda=12.6; or whether to read it from variables such as "
-        "DESIRED_CUDA: under CI (auto), always (variables), never (off) (repeatable)",
+        "help": "configuration of all packages (python=3.11,cuda=12.6), or of packages whose file "
+        "names match (torch-*:cuda=12.6). One word controls whether variables such as DESIRED_CUDA "
+        "are read as well: auto (under CI), variables (always) or off (never) (repeatable)",
     },
     "thorough": {
         "action": "store_true",
@@ -130,7 +130,8 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     },
     "crosscheck": {
         "action": "store_true",
-        "help": "read every object file with other libraries, too, and compare (extra crosscheck)",
+        "help": "read every object file with other libraries, too, and compare (needs "
+        "binary-checks[crosscheck])",
     },
     "report": {
         **_REPEATABLE,

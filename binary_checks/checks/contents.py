@@ -153,9 +153,7 @@ def name_invalid_on_windows(package: Package) -> Iterator[Finding]:
     """A package that promises Windows contains a name that Windows does not allow.
 
     Windows does not allow the name of a device (``aux.py``, ``con``), a name that contains a
-    control character, a colon or one of ``< > "
-
-    ? *``, or a name that ends in a dot or a space.
+    control character, a colon or one of ``< > " | ? *``, or a name that ends in a dot or a space.
 
     Why: pip on Windows aborts at such a file, or writes it under another name than RECORD lists.
     Fix: rename the file; a wheel tagged ``any`` promises Windows as well.

@@ -107,7 +107,8 @@ def absent_library(
 
     Why: without it the user's own copy is loaded, if there is one; with two, one process loads
     both.
-    Fix: bundle it once, where the others look for it, and do not exclude it in the repair tool.
+    Fix: bundle it once, where the package's other libraries look for it, and do not exclude it in
+    the repair tool.
     Level: the project itself requires it.
     """
     if not any(required.values()):

@@ -82,7 +82,7 @@ def metadata_is_incomplete(package: WheelLike) -> Iterator[Finding]:
 
 @check
 def name_and_version_disagree(package: WheelLike) -> Iterator[Finding]:
-    """The file name, .dist-info folder and METADATA name different projects or versions.
+    """The file name, the .dist-info folder and METADATA disagree about project or version.
 
     Why: an installer refuses the wheel, or is asked for one version and records another.
     Fix: never rename a wheel; set the version in one place and build again.

@@ -477,8 +477,8 @@ def loaded_libraries_differ(
 ) -> Iterator[Finding]:
     """A process loads different libraries than the simulated loader predicts.
 
-    Libraries of this system outside of the package do not change verdicts: one that users may lack
-    is noted if it is found here, and one that is loaded instead of the package's own is a warning.
+    A library of this system is no error: it is a note if users may lack the library, and a warning
+    if it is loaded instead of the package's own copy.
 
     Why: either the package finds its libraries by accident on this system, or the simulation is
     wrong, and so is every verdict based on it.

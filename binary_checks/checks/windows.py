@@ -308,9 +308,9 @@ def outdated_redistributable(
     """A bundled Visual C++ runtime is too old for the code that uses it.
 
     By default only the one case known to crash is reported. With ``strict`` the package must follow
-    Microsoft's rule that the runtime is as new as the newest toolset (14.3x with 14.4x is reported,
-    14.40 with 14.44 is not, as DLLs of one release differ that much); healthy wheels break that
-    rule.
+    Microsoft's rule that the runtime is as new as the newest toolset; healthy wheels break that
+    rule. A runtime 14.3x with a toolset 14.4x is reported, 14.40 with 14.44 is not, because DLLs of
+    a single release can differ by that much.
 
     Why: since 14.40 (Visual Studio 2022 17.10) a std::mutex starts zero-initialised, and older
     versions of msvcp140.dll follow its null pointer: access violation at the first lock.

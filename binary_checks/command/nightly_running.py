@@ -173,8 +173,8 @@ def _warn_of_future(night: str) -> None:
     """Warn about a date after tomorrow, such as a mistyped year; time zones differ by a day."""
     if date.fromisoformat(night) > date.fromisoformat(tonight()) + timedelta(days=1):
         complain(
-            f"nightly run: warning: {night} is in the future: until then show and collect use it "
-            "if no --date is given"
+            f"nightly run: warning: {night} is in the future: until that date, `show` and "
+            "`collect` use this night if no --date is given"
         )
 
 

@@ -83,7 +83,7 @@ def _record_encoder(kind: Any, left_out: frozenset[str]) -> Callable[[Any], dict
 
 
 def dump(value: object) -> str:
-    """Return JSON in ASCII, with escapes for characters that start commands to build services.
+    """Return JSON in ASCII; characters by which CI services recognise commands are escaped.
 
     JSON has these characters only inside strings, where the escapes have the same meaning.
     """

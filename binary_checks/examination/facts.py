@@ -152,7 +152,7 @@ class Facts:
 
     def _gather(self, gatherer: Gatherer[..., Any], *, depends: bool) -> Any:
         if gatherer.fact in self._underway:
-            raise CheckError(f"{gatherer!r} needs the fact that it gathers itself")
+            raise CheckError(f"{gatherer!r} depends on the fact that it gathers")
         if depends and not self.settings.places:
             raise Unavailable(_NOT_INSTALLED)
         self._underway.append(gatherer.fact)

@@ -427,9 +427,9 @@ def find_stem(name: str) -> str:
 def find_qt_sibling(distribution: str, needed: str) -> str:
     """Return the wheel with Qt itself for a wheel with a part of Qt; "" for any other.
 
-    PyQt6-WebEngine-Qt6 requires nothing: PyQt6-WebEngine requires it, and also requires PyQt6,
-    which requires pyqt6-qt6. The wheel pyqt6-qt6 has libQt6Core.so.6 in the same folder and, on
-    Windows, Microsoft's runtime.
+    The metadata of PyQt6-WebEngine-Qt6 does not lead to Qt, because it has no requirements.
+    PyQt6-WebEngine requires both it and PyQt6; PyQt6 requires pyqt6-qt6. The wheel pyqt6-qt6 has
+    libQt6Core.so.6 in the same folder and, on Windows, Microsoft's runtime.
     """
     match = re.fullmatch(
         r"pyqt(?:webengine|(?P<of>[56])-(?P<part>.+))-qt(?P<qt>[56])", distribution

@@ -573,7 +573,7 @@ def judge_faults(
         if fault.kind is LoadFaultKind.LIBRARY:
             yield from _judge_library(fault, tried)
         elif fault.kind is LoadFaultKind.VERSION:
-            lacks = f"{fault.provider} there does not define {fault.version}"
+            lacks = f"{fault.provider} of that system does not define {fault.version}"
             cause = of_other_version(fault.provider)
             yield _fail(fault, f"{lacks}, which it needs", cause, tried)
         elif fault.kind is LoadFaultKind.REFUSED:

@@ -178,7 +178,7 @@ class PythonSymbolOwners:
         """Return why a library that could not be read may define the symbols; "" if none may."""
         if library.format != self._linkage.format:
             platform = self._linkage.target.partition(",")[0]
-            return f"the judged {platform} loads no {library.format}"
+            return f"{platform} does not load {library.format}"
         missing = self._incomplete.get(library.path)
         return f"{missing} is missing" if missing else ""
 

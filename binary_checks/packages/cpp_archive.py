@@ -165,7 +165,7 @@ def read(
         visited = [_move(each, top) for each in visited]
     named = parse_name(tree.label)
     if condense.full:
-        most = f"{_MOST_KEPT} bytes, or {_READ} for each byte of the archive"
+        most = f"{_MOST_KEPT} bytes, or {_READ} times the size of the archive"
         raise PackageError(
             f"{tree.label}: its headers and its files for CMake have more than {most}"
         )

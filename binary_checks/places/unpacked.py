@@ -74,7 +74,7 @@ class UnpackedPlace(HostPlace):
         return Path(tempfile.mkdtemp(prefix=f"{name}-", dir=self.work))
 
     def show(self, programs: tuple[Path, ...]) -> None:
-        """Let probes run these programs of the host, and show the files that the programs need."""
+        """Make programs of the host, and the files that they need, visible in the sandbox."""
         seen = (path for program in programs for path in find_files_of(program))
         visible = tuple(dict.fromkeys((*self.limits.visible, *seen)))
         self.limits = replace(self.limits, visible=visible)

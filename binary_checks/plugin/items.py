@@ -179,7 +179,7 @@ class PackageItem(pytest.Item):
             raise verdict.error or error(verdict.reason)
 
     def advice(self) -> tuple[str, ...]:
-        """Return the lines below the problems that say what to do."""
+        """Return the lines of advice that are printed below the problems."""
         return ()
 
     def forget(self) -> None:

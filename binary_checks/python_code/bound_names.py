@@ -252,7 +252,10 @@ class Binding(NamedTuple):
         return scope is not self.place.scope or self.after <= at or first <= at < last
 
     def hides_others(self, name: ast.Name, scope: PythonScope) -> bool:
-        """Return whether a name certainly has this binding where it is read, unless bound again."""
+        """Return whether no earlier binding of the name can apply where the name is read.
+
+        Later bindings of the same name are not considered.
+        """
         whole = scope is self.place.scope and not isinstance(self.value, Grown)
         return whole and self.after <= _begin(name) < self.place.until
 

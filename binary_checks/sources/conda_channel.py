@@ -49,7 +49,7 @@ def cut_check(argument: str) -> tuple[str, str, str]:
 
 
 def _split(text: str) -> tuple[str, str]:
-    """Split the text at ``::``, or at its last colon: test ids contain ``:`` instead of ``::``."""
+    """Split the text at ``::`` or, without one, at its last colon, as in the ids of pytest."""
     channel, colons, spec = text.partition("::")
     if not colons:
         channel, colons, spec = text.rpartition(":")

@@ -130,7 +130,7 @@ class FileSource(OpenedSource):
         return trees.open_tree(self.path)
 
     def restate(self, package: Package) -> Package:
-        """Return the stated package unchanged: the file has the same hash."""
+        """Return the package of a result document with this file's path: the hashes are equal."""
         return replace(package, path=self.path)
 
 
@@ -212,8 +212,8 @@ def _explain_archive(name: str, path: Path) -> str:
         return f"an archive that cannot be read: {str(error).removeprefix(f'{path.name}: ')}"
     if any(re.fullmatch(r"(?:\./)?[^/]+/PKG-INFO", each) for each in names):
         return (
-            "a source distribution: nothing in it is built; build a wheel from it, which runs its "
-            f"code, and name the wheel: pip wheel --no-deps {name}"
+            "a source distribution, in which nothing is built; judge a wheel that is built from "
+            f"it: pip wheel --no-deps {name} (this runs its code)"
         )
     return "an archive, but not a known package: neither a wheel, a conda package nor C++ libraries"
 

@@ -197,7 +197,7 @@ def interpreter_of(
 
     ``py3-none`` is bound to no Python: such a library can at most use the stable ABI, which the
     newest Python has completely. A Python 3 older than the data is replaced by the oldest in the
-    data: hardly any symbol was added before, and another check judges the limits of abi3. Python 2
+    data, whose C API has hardly a symbol more; another check judges the limits of abi3. Python 2
     has a different C API, for which there are no data.
     """
     claims = [each for each in pythons if each.implementation in {"cpython", ""}]

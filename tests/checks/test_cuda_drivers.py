@@ -52,8 +52,8 @@ def test_a_module_must_not_need_the_driver() -> None:
     assert judge(extension("libcuda.so.1")) == [
         Problem(
             path=EXTENSION,
-            sentence="needs libcuda.so.1, which only the NVIDIA driver provides, and importing it "
-            "loads it: without a driver the import fails",
+            sentence="needs libcuda.so.1, which only the NVIDIA driver provides, and importing "
+            "this file loads it: without a driver the import fails",
         )
     ]
 
@@ -132,7 +132,7 @@ def test_a_library_that_the_package_opens_while_it_is_imported_counts() -> None:
         Problem(
             path=HELPER.path,
             sentence="needs libcuda.so.1, which only the NVIDIA driver provides, and the package's "
-            "own code, opening it while it is imported, loads it: without a driver the import "
+            "own code, opening this file during the import, loads it: without a driver the import "
             "fails",
         )
     ]

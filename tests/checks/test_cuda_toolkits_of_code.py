@@ -187,8 +187,8 @@ def test_ptx_that_the_promised_driver_does_not_compile() -> None:
     (found,) = judge_ptx(sample(("13.1", 4), ptx=(("9.1", 1),)), driver="580.65.06")
     assert found == Problem(
         path=PATH,
-        sentence="has PTX 9.1, which needs driver 590.44.01: 580.65.06, which the profile "
-        "promises, does not compile it",
+        sentence="has PTX 9.1, which needs driver 590.44.01; the profile promises driver "
+        "580.65.06, which cannot compile it",
     )
     (found,) = judge_ptx(sample(ptx=(("9.9", 1),)), driver="580.65.06")
     assert isinstance(found, Problem)

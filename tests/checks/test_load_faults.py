@@ -66,7 +66,8 @@ def test_a_version_that_its_libc_lacks_is_named_once_with_the_system() -> None:
     unbound = fault(SYMBOL, name="arc4random", version="GLIBC_2.36")
     (problem,) = judge(report(lacking, unbound))
     assert problem.sentence == (
-        f"does not load on {SYSTEM}: libc.so.6 there does not define GLIBC_2.36, which it needs"
+        f"does not load on {SYSTEM}: libc.so.6 of that system does not define "
+        "GLIBC_2.36, which it needs"
     )
     assert (problem.path, problem.level) == (OBJECT, Level.ERROR)
 

@@ -133,7 +133,7 @@ def test_what_nothing_gathers_and_what_needs_itself_are_errors_of_the_check(
     vars(brighten)["__annotations__"] = {"colour": Colour}
     circle = gathers(Colour)(brighten)
     with pytest.raises(
-        CheckError, match="<gatherer of Colour> needs the fact that it gathers itself"
+        CheckError, match="<gatherer of Colour> depends on the fact that it gathers"
     ):
         open_facts(circle).get(Colour)
 

@@ -149,7 +149,7 @@ VERSIONED = build_elf(
         (within(VERNEED, 16, "I"), 1, "needs version GLIBC_2.14 with a wrong hash"),
         (within(VERDEF, 28 + 8, "I"), 1, "defines version DEMO_1 with a wrong hash"),
         (within(VERNEED, 4, "I"), 0, "needs versions of , which is not among its DT_NEEDED"),
-        (within(VERSYM, 2, "H"), 2, "imports memcpy in a version that only it defines"),
+        (within(VERSYM, 2, "H"), 2, "imports memcpy in a version that only this file defines"),
         (tag(VERSYM), UNUSED, "has tables of versions but no DT_VERSYM"),
     ],
 )

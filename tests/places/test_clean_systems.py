@@ -111,7 +111,7 @@ def test_what_needs_a_new_glibc_fails_on_an_old_one_alone(tmp_path: Path, image:
         (problem,) = found["object-does-not-load"].problems
         assert problem.sentence == (
             f"does not load on {title(image)}: "
-            "libc.so.6 there does not define GLIBC_2.36, which it needs"
+            "libc.so.6 of that system does not define GLIBC_2.36, which it needs"
         )
 
 

@@ -148,8 +148,8 @@ MISNAMED = {
     "dist/": "a folder; name its packages: dist/*.whl",
     ".": "a folder; name its packages: ./*/*.whl",
     "project": "a folder with a project; build a wheel from it, and name the wheel",
-    "demo-1.0.tar.gz": "a source distribution: nothing in it is built; build a wheel from it, "
-    "which runs its code, and name the wheel: pip wheel --no-deps demo-1.0.tar.gz",
+    "demo-1.0.tar.gz": "a source distribution, in which nothing is built; judge a wheel that is "
+    "built from it: pip wheel --no-deps demo-1.0.tar.gz (this runs its code)",
     "demo.tgz": "an archive that cannot be read: truncated: its compressed data end too early",
     "texts.zip": "an archive, but not a known package: neither a wheel, a conda package nor C++ "
     "libraries",

@@ -162,9 +162,9 @@ def _accuse(
     steps = f", through {' -> '.join(map(show, way))}" if len(way) > 1 else ""
     others = f" (so does importing {len(through) - 1} more)" if len(through) > 1 else ""
     doing = "opening" if first.root in opened else "importing"
-    which = f"{doing} it" if len(way) == 1 else f"{doing} {show(first.root)}"
+    which = f"{doing} this file" if len(way) == 1 else f"{doing} {show(first.root)}"
     if first.root in opened:
-        which = f"the package's own code, {which} while it is imported,"
+        which = f"the package's own code, {which} during the import,"
     return Problem(
         path=first.root if needer.startswith(_OUTSIDE) else needer,
         sentence=f"needs {name}, which only the NVIDIA driver provides, and {which} loads "
@@ -315,7 +315,7 @@ def hijackable_library(
     results.
     """
     if linkage.format != Format.ELF:
-        raise NotApplicable("Python does not search PATH for a module's dependencies on Windows")
+        raise NotApplicable("on Windows, Python does not search PATH for a module's dependencies")
     require_cuda(package, linkage)
     yield from find_unloaded(linkage, package)
     runpaths = {i.path for i in package.objects_of(ElfFile) if i.runpath not in {(), ("",)}}

@@ -569,8 +569,8 @@ def _judge_ptx(
         known = needed or f"a newer one than {newest_driver(system)}"
         yield Problem(
             path=sample.path,
-            sentence=f"has PTX {version}, which needs driver {known}: {driver}, which the profile "
-            "promises, does not compile it",
+            sentence=f"has PTX {version}, which needs driver {known}; the profile promises "
+            f"driver {driver}, which cannot compile it",
             facts=(version,),
         )
     elif alone is not None and not driver and served and exceeds_driver(needed, served):

@@ -150,9 +150,9 @@ def _share_causes(
 ) -> Iterator[tuple[str, list[Edge]]]:
     """Yield the needs of each object by cause; a need that cannot be decided is a group by itself.
 
-    Needs that a wheel which was not given may meet are one group: nobody gives torch for libc10.so
-    alone. Needs that something loads before and needs that nothing loads are separate groups, as
-    their levels differ.
+    All needs that some wheel that is not at hand may meet form one group: nobody gives torch for
+    libc10.so alone. Libraries that are loaded earlier by something else and libraries that nothing
+    loads form separate groups, as their levels differ.
     """
     known = cache(partial(directories, package))
     shared: dict[tuple[str, ...], list[Edge]] = {}

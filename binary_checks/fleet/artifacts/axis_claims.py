@@ -244,7 +244,7 @@ def _read_promises(
 
 
 def format_pythons(pythons: Iterable[PythonClaim]) -> str:
-    """Return the Pythons that tags name: "3.12", "3.9+" for a stable ABI, or "any"."""
+    """Return the Pythons of tags as text: "3.12", "3.9+" for a stable ABI, or "any"."""
     exact, lowest = set[tuple[tuple[int, int], str]](), set[tuple[int, int]]()
     for each in pythons:
         if each.version is None:

@@ -169,7 +169,7 @@ def is_itself(artifact: Artifact, name: str, glob: str) -> bool:
 
 
 def stands_for(cell: Cell, artifact: Artifact) -> bool:
-    """Return whether an artifact may be the file of a cell: all axes that both state agree."""
+    """Return whether an artifact may be the file of a cell: no axis that both have differs."""
     if cell.kind != artifact.kind or canonicalize_name(cell.project) != canonicalize_name(
         artifact.project
     ):

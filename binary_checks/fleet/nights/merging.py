@@ -210,7 +210,7 @@ def _choose(
 def _best_first(found: Iterable[_Found], stage: str) -> list[list[_Found]]:
     """Return the attempts grouped by store, the store with the worst result last.
 
-    The last conclusive attempt of a stage decides, so that the worst result must come last.
+    The last conclusive attempt of a stage decides; therefore the worst result must come last.
     """
     histories: dict[str, list[_Found]] = {}
     for each in sorted(found, key=lambda one: one.attempt.number):

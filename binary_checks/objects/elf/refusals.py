@@ -550,7 +550,7 @@ def judge_versions(
             i for i, u in enumerate(symbols.undefined) if u and indices[i] & ~HIDDEN == number
         )
         name = name_at(strings, symbols.names[place]).decode("utf-8", "backslashreplace")
-        yield f"imports {name} in a version that only it defines: no loader finds it"
+        yield f"imports {name} in a version that only this file defines: no loader finds the symbol"
 
 
 def name_at(strings: bytes, offset: int) -> bytes:

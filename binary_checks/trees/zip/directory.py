@@ -271,7 +271,7 @@ def _find_end(file: PackageBytes) -> _End:
 def _judge_comment(comment: bytes) -> str:
     """Report a comment that may contain records of another archive."""
     if found := _OF_RECORDS.search(comment):
-        return f"its comment holds the byte {found[0][0]:#04x}, as the records of an archive do"
+        return f"its comment may hide records of another archive (byte {found[0][0]:#04x})"
     return ""
 
 
