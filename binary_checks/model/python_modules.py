@@ -213,8 +213,8 @@ class ModuleNames:
     # other packages' modules from which it imports all names (``import *``)
     stars: tuple[str, ...] = ()
     # other distributions may add to it: pkgutil, pkg_resources, or ``__path__``
-    extends_path: bool = False
-    has_code: bool = False  # contains more than comments and a docstring
+    extends_path: bool
+    has_code: bool  # contains more than comments and a docstring
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

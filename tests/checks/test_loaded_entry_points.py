@@ -136,7 +136,8 @@ def test_a_command_that_may_be_healthy_is_not_inspected(
 def test_what_loading_cannot_answer_the_source_may(load: Load, code: str) -> None:
     place, loaded = load(commands("demo.cli:maim", "demo.cli:main"), {"demo/cli.py": code})
     path = next(each.path for each in place.wheel.members if each.path.endswith("cli.py"))
-    names = ModuleNames(path=path, bound=frozenset({"main"}))
+    bound = frozenset({"main"})
+    names = ModuleNames(path=path, bound=bound, extends_path=False, has_code=True)
     typo, other = missing_entry_point(place.wheel, PythonModules(names=(names,)), loaded)
     assert typo.sentence == "the command c0 = demo.cli:maim: demo.cli binds no maim"
     assert typo.level is Level.ERROR
@@ -280,6 +281,26 @@ def raised(group: str, missing: str, **fields: str) -> LoadedEntryPoints:
     step = Step(name="demo.x", outcome=Ending.RAISED, detail="no", missing_module=missing)
     each = LoadedEntryPoint(point=point, step=step, exception="ModuleNotFoundError")
     return LoadedEntryPoints(python="", points=(each,), requirements_installed=True)
+
+
+def test_a_module_that_cannot_be_imported_is_reported_as_a_consequence() -> None:
+    package = wheel(
+        "demo-1.0-py3-none-any.whl",
+        members=(member("demo/__init__.py"), member("demo/x.py")),
+        entry_points=(("console_scripts", "x", "demo.x:f"),),
+    )
+    loaded = raised("console_scripts", "yaml")
+    (unimported,) = missing_entry_point(package, PythonModules(), loaded)
+    assert unimported.consequence
+    points = tuple(replace(each, imported=True) for each in loaded.points)
+    (imported,) = missing_entry_point(package, PythonModules(), replace(loaded, points=points))
+    assert not imported.consequence
+
+
+def test_no_requirement_is_judged_where_no_installer_ran(judge: Judge) -> None:
+    (found,) = judge(commands("demo.cli:main"), {"demo/cli.py": "import demo_of_nobody\n"})
+    assert "No module named 'demo_of_nobody' (demo/cli.py:1)" in found.sentence
+    assert "Requires-Dist" not in found.sentence
 
 
 @pytest.mark.parametrize(
