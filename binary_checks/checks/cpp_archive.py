@@ -399,9 +399,8 @@ def build_contradicts_name(package: CppArchive) -> Iterator[Finding]:
     Level: users get another build than they chose. A ``build-hash`` that names no commit is a
     warning.
     """
-    if not (
-        package.version or package.build_version or package.build_hash or package.stated.linking
-    ):
+    # where the name states no version, it is that of the file build-version
+    if not (package.version or package.build_hash or package.stated.linking):
         raise NotApplicable("neither its name nor its files say which build it is")
     stated = package.build_version
     if stated and package.version and _plain(stated) != _plain(package.version):

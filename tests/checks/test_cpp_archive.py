@@ -79,6 +79,17 @@ class TestName:
             ": its name says shared, but it has no shared library"
         ]
 
+    def test_a_version_alone_can_be_judged(self, tmp_path: Path) -> None:
+        assert said(build_contradicts_name(package(tmp_path, name="demo-2.13.0.zip"))) == []
+        files: dict[str, object] = {"build-version": "2.13.0"}
+        assert said(build_contradicts_name(package(tmp_path, files, name="demo.zip"))) == []
+
+    def test_a_commit_alone_can_be_judged(self, tmp_path: Path) -> None:
+        files: dict[str, object] = {"build-hash": "unknown"}
+        assert said(build_contradicts_name(package(tmp_path, files, name="demo.zip"))) == [
+            "warning: build-hash: says 'unknown', which is not a commit"
+        ]
+
     def test_a_name_that_says_nothing(self, tmp_path: Path) -> None:
         with pytest.raises(NotApplicable):
             list(build_contradicts_name(package(tmp_path, name="demo.zip")))
