@@ -10,7 +10,9 @@ from binary_checks.checks.configuration import configuration_contradiction
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.configurations import configure, read_given, read_variables
 from binary_checks.model import (
+    ClaimSource,
     Code,
+    ConfigurationClaim,
     ConsumerRequest,
     CppArchive,
     CudaRequest,
@@ -29,6 +31,7 @@ from binary_checks.model import (
     Problem,
     StatedConfiguration,
     TranslationUnit,
+    find_disputes,
 )
 from fixtures.values import elf_file, member, wheel
 
@@ -210,6 +213,22 @@ def test_what_the_user_gives_is_held_against_name_and_bytes() -> None:
         "Python: the tag cp311-cp311 says 3.11, but given python=3.12 says 3.12"
     ]
     assert judge(f"demo-1.0-{TAGS}", PLAIN, given=("python=3.11,version=1.0",)) == []
+
+
+def test_of_several_tags_the_first_is_named() -> None:
+    name = "demo-1.0-cp311.cp312-none-manylinux_2_17_x86_64.whl"
+    (sentence,) = sentences(judge(name, PLAIN, given=("python=3.10",)))
+    assert sentence.startswith("Python: the tag cp311-none says 3.11+, but given python=3.10 ")
+
+
+def test_of_several_claims_of_a_source_the_first_is_named() -> None:
+    bytes_ = [claim("linux", ClaimSource.BYTES), claim("windows", ClaimSource.BYTES)]
+    names = [claim("macos", ClaimSource.NAME), claim("any", ClaimSource.NAME)]
+    assert list(find_disputes("system", [*bytes_, *names])) == [(bytes_[0], names[0])]
+
+
+def claim(value: str, source: ClaimSource) -> ConfigurationClaim:
+    return ConfigurationClaim(value=value, source=source, evidence=f"{source} {value}")
 
 
 def test_two_variables_contradict_each_other() -> None:

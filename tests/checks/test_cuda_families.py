@@ -254,3 +254,15 @@ def test_a_module_that_is_called_like_the_library_is_none_of_it() -> None:
     module = opener("cuda/bindings/nvrtc.abi3.so", "libnvrtc-builtins.so.13.2")
     with pytest.raises(NotApplicable):
         judge(module)
+
+
+def test_a_sentence_names_the_first_eight_libraries() -> None:
+    names = [f"libcudnn_{letter}_train.so.8" for letter in "abcdefghi"]
+    whole, cut = (opener("demo/libcudnn.so.8", *names[:count]) for count in (8, 9))
+    listed = ", ".join(names[:8])
+    (found,) = judge(whole)
+    assert isinstance(found, Problem)
+    assert found.sentence.startswith(f"opens {listed} at run time")
+    (found,) = judge(cut)
+    assert isinstance(found, Problem)
+    assert found.sentence.startswith(f"opens {listed} and 1 more at run time")

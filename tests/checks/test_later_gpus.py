@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from binary_checks.checks.cuda.device_code import ptx_assembly_fails
@@ -74,6 +75,13 @@ def test_what_was_neither_compiled_nor_refused_was_not_inspected() -> None:
             sentence="its PTX for sm_60 at offset 4096, and 1 more: not tried with nvJitLink 13.5",
         ),
     ]
+
+
+def test_of_texts_that_were_not_tried_the_first_is_named() -> None:
+    later = replace(TEXT, path="demo/other.so")
+    (gap,) = ptx_assembly_fails(report(untried=(TEXT, later)), SAMPLE)
+    assert isinstance(gap, NotInspected)
+    assert gap.path == TEXT.path
 
 
 def test_a_library_that_does_not_start_proves_nothing() -> None:

@@ -97,6 +97,16 @@ def test_libraries_of_drivers_are_opened_where_there_is_one(name: str) -> None:
     assert len(judge(opener(name), optional=())) == 1
 
 
+def test_a_note_names_the_first_eight_libraries() -> None:
+    names = [f"libplugin_{letter}.so" for letter in "abcdefghi"]
+    listed = ", ".join(names[:8])
+    (whole,), (cut,) = judge(opener(*names[:8])), judge(opener(*names))
+    assert isinstance(whole, Note)
+    assert whole.sentence.startswith(f"may open {listed}, which")
+    assert isinstance(cut, Note)
+    assert cut.sentence.startswith(f"may open {listed} and 1 more, which")
+
+
 def test_what_nothing_provides_is_noted_once_for_all_that_open_it() -> None:
     again = opener("libittnotify.so", path="demo/_other.cpython-311-x86_64-linux-gnu.so")
     assert judge(opener("libittnotify.so"), again, others=(cublas(),)) == [

@@ -83,6 +83,16 @@ def test_other_requirements_name_both_files() -> None:
     )
 
 
+def test_three_of_many_requirements_are_named() -> None:
+    linux = part("manylinux_2_28_x86_64")
+    few, many = (part("win_amd64", requires=tuple("abcd"[:count])) for count in (3, 4))
+    assert [
+        sentence.partition(", unlike")[0]
+        for windows in (few, many)
+        for _, sentence in told(requirements_differ_in_release(release(linux, windows)))
+    ] == ["requires a, b, c", "requires a, b, c and 1 more"]
+
+
 def test_requirements_that_may_differ_and_other_spellings_are_left_in_peace() -> None:
     linux = part("manylinux_2_28_x86_64", requires=("NumPy >=2,<3", "nvidia-cublas==1"))
     windows = part("win_amd64", requires=("numpy<3,>=2",))
