@@ -34,6 +34,12 @@ def test_an_old_nightly_is_a_problem() -> None:
     assert found.sentence.endswith("4 days ago; 3 are allowed")
 
 
+def test_three_days_are_allowed_unless_a_profile_says_otherwise() -> None:
+    assert list(stale_nightly(wheel(nightly(3)))) == []
+    assert len(list(stale_nightly(wheel(nightly(4))))) == 1
+    assert list(stale_nightly(wheel(nightly(4)), days=4)) == []
+
+
 def test_a_nightly_of_the_future_is_a_problem() -> None:
     (found,) = stale_nightly(wheel(nightly(-3)))
     assert isinstance(found, Problem)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -51,6 +52,8 @@ def test_a_requirement_for_other_systems_counts_nothing() -> None:
 
 def test_there_is_no_numpy_2_for_old_pythons() -> None:
     assert judge(NumpyBuild(api=1), "numpy", on=target(interpreter=PYTHON)) == []
+    first = replace(PYTHON, version=(3, 9))
+    assert len(judge(NumpyBuild(api=1), "numpy", on=target(interpreter=first))) == 1
 
 
 def test_a_library_that_is_no_extension_module_is_a_warning() -> None:
@@ -76,6 +79,16 @@ def test_a_requirement_that_is_older_than_the_module(required: str) -> None:
 def test_what_is_built_with_numpy_2_runs_with_both(required: str) -> None:
     assert judge(NumpyBuild(api=2, oldest="1.25"), required) == []
     assert judge(NumpyBuild(api=2), required) == []
+
+
+@pytest.mark.parametrize(
+    ("oldest", "required"),
+    [("1.7", "numpy==1.7.*"), ("1.26", "numpy<2"), ("1.26", "numpy==1.26.4")],
+)
+def test_the_first_and_the_last_releases_of_numpy_1_can_be_required(
+    oldest: str, required: str
+) -> None:
+    assert judge(NumpyBuild(api=2, oldest=oldest), required) == []
 
 
 def test_without_numpys_headers_there_is_nothing_to_fit() -> None:

@@ -294,7 +294,7 @@ def _locking(toolset: str, *imports: str) -> PeFile:
     )
 
 
-@pytest.mark.parametrize("runtime", ["14.15", "14.28", "14.38"])
+@pytest.mark.parametrize("runtime", ["14.15", "14.28", "14.39"])
 def test_an_old_runtime_crashes_on_a_new_mutex(runtime: str) -> None:
     library, copy = _locking("14.44"), pe_file(f"demo.libs/{RUNTIME}", linker_version=runtime)
     assert say(windows.outdated_redistributable(library, _wheel(library, copy))) == [
@@ -308,6 +308,7 @@ def test_an_old_runtime_crashes_on_a_new_mutex(runtime: str) -> None:
     [
         (_locking("14.44"), "14.40"),  # numpy 2.5: Visual Studio's own
         (_locking("14.35"), "14.34"),  # vtk 9.7: both before the change
+        (_locking("14.39"), "14.38"),
         (_locking("14.44", "_Mtx_init_in_situ"), "14.28"),  # _DISABLE_CONSTEXPR_MUTEX_CONSTRUCTOR
         (_locking("2.46"), "14.28"),  # MinGW
         (_locking("14.0"), "14.28"),  # LLD

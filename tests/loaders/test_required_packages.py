@@ -219,6 +219,12 @@ def test_of_several_versions_given_one_that_fits_is_enough() -> None:
     assert spell("a>=2", newer, older, numpy("1.26")) == [("a 2.0", "numpy>=2", "numpy", "1.26")]
 
 
+def test_the_newest_versions_given_say_what_is_required() -> None:
+    newer, older = plain("a-2.0", "numpy>=2"), plain("a-1.0")
+    assert spell("a", newer, older, numpy("1.26"), numpy("2.1")) == []
+    assert spell("a>=2", newer, older, numpy("1.26"), numpy("2.1")) == []
+
+
 def test_what_no_installer_would_put_there_excludes_nothing() -> None:
     unrelated, of_windows = plain("b-1.0", "numpy>=2"), plain("numpy-1.0", tag="win_amd64")
     assert spell("numpy>=1.2", unrelated, of_windows, numpy("1.26")) == []

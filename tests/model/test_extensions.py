@@ -15,6 +15,7 @@ from packaging.tags import Tag, parse_tag
 
 from binary_checks.model import (
     Kind,
+    are_suffixes_known,
     importable_by,
     init_function,
     is_extension,
@@ -155,6 +156,18 @@ def test_no_interpreter_of_the_tag_imports_it(path: str, tag: str) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="spells Linux tags")
+@pytest.mark.parametrize(
+    ("platform", "known"),
+    [
+        *[(name, True) for name in ("any", "win32", "win_amd64", "win_arm64")],
+        *[(name, True) for name in ("macosx_11_0_arm64", "linux_x86_64", "musllinux_1_2_aarch64")],
+        *[(name, False) for name in ("ios_13_0_arm64_iphoneos", "linux_mips", "emscripten_wasm32")],
+    ],
+)
+def test_suffixes_of_usual_platforms_are_known(platform: str, known: bool) -> None:
+    assert are_suffixes_known(platform) is known
+
+
 def test_the_running_interpreter_agrees() -> None:
     flags = "t" if sysconfig.get_config_var("Py_GIL_DISABLED") else ""
     version = f"{sys.version_info[0]}{sys.version_info[1]}"

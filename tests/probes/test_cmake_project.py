@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from binary_checks.errors import PackageError, ProfileError
-from binary_checks.model import ImportedTarget
+from binary_checks.model import ConsumerRequest, ImportedTarget
 from binary_checks.probes.consume_cpp.cmake_project import (
     BUILD,
     Project,
@@ -139,6 +139,13 @@ def test_a_project_finds_the_package_and_links_all_that_is_imported(tmp_path: Pa
     assert "find_package(Demo REQUIRED COMPONENTS a b)" in text
     assert "target_link_libraries(consumer PRIVATE ${imported})" in text
     assert "CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON" in text
+
+
+def test_a_project_leaves_the_standard_to_the_compiler_unless_a_profile_names_one(
+    tmp_path: Path,
+) -> None:
+    Project(package="Demo", standard=ConsumerRequest().standard).write(tmp_path)
+    assert "CXX_STANDARD" not in (tmp_path / "CMakeLists.txt").read_text()
 
 
 def test_a_unit_links_what_its_users_would(tmp_path: Path) -> None:
