@@ -143,10 +143,18 @@ def test_overdepending_is_quiet_on_what_is_needed_and_on_python() -> None:
 MODULE = (member(f"{SITE}/demo/__init__.py"),)
 
 
-@pytest.mark.parametrize("depends", [("python",), ("python >=3.9",), ()])
-def test_unpinned_python_fires_where_others_fit(depends: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("depends", "reason"),
+    [
+        (("numpy", "python"), "'python' allows others"),
+        (("numpy", "python >=3.9"), "'python >=3.9' allows others"),
+        (("numpy",), "no requirement excludes other Pythons"),
+        ((), "no requirement excludes other Pythons"),
+    ],
+)
+def test_unpinned_python_fires_where_others_fit(depends: tuple[str, ...], reason: str) -> None:
     ((sentence, _),) = told(unpinned_python(package("demo", *depends, members=MODULE)))
-    assert sentence.startswith("its files are for Python 3.11, and ")
+    assert sentence == f"its files are for Python 3.11, and {reason}"
 
 
 def test_unpinned_python_is_quiet_on_what_is_pinned() -> None:

@@ -163,6 +163,13 @@ def test_a_package_with_nothing_of_its_own_is_not_applicable() -> None:
         list(cxx_abi.unexpected_cxx_abi(package, expected=True))
 
 
+@pytest.mark.parametrize("folder", ["demo.libs", "demo/.libs", "demo/.dylibs"])
+def test_objects_in_the_folders_of_repair_tools_are_of_others(folder: str) -> None:
+    package = _package(_library("demo/a.so", *NEW), _library(f"{folder}/b.so", *OLD))
+    assert list(cxx_abi.mixed_cxx_abi(package)) == []
+    assert list(cxx_abi.unexpected_cxx_abi(package, expected=True)) == []
+
+
 def test_no_evidence_is_no_pass() -> None:
     package = _package(_library("a.so", *NEUTRAL))
     assert list(cxx_abi.unexpected_cxx_abi(package, expected=True, namespaces=("c10",))) == [

@@ -63,6 +63,23 @@ def test_a_library_that_nobody_brings_is_missing() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ({"unknown": "its SDK is not known"}, "needs libb.so.1: its SDK is not known"),
+        ({"partly": "macOS 13 and later"}, "needs libb.so.1, which only macOS 13 and later have"),
+    ],
+)
+def test_a_need_that_only_some_systems_meet_is_told_apart(how: dict[str, str], words: str) -> None:
+    searched = ("demo.libs", "")
+    (clear,) = linkage(searched=searched, needed="liba.so.1").edges
+    (doubtful,) = linkage(searched=searched, needed="libb.so.1", **how).edges
+    subject = replace(linkage(), edges=(clear, doubtful))
+    lacking, other = (str(each) for each in missing_library(subject, NONE))
+    assert "needs liba.so.1, which neither the package" in lacking
+    assert words in other
+
+
 def test_a_library_that_no_given_wheel_brings_either_is_missing() -> None:
     assert "neither the package, nor a given wheel, nor manylinux_2_17_x86_64 provides" in lack(
         linkage(given=("numpy",))

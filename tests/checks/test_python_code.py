@@ -16,8 +16,16 @@ from binary_checks.checks.python_code.top_level_modules import (
 )
 from binary_checks.declaring import Check
 from binary_checks.errors import NotApplicable
-from binary_checks.model import Distribution, Level, NotInspected, Problem, PythonModules
+from binary_checks.model import (
+    Distribution,
+    Level,
+    NotInspected,
+    Problem,
+    PythonModules,
+    UnparsedSource,
+)
 from fixtures.build_wheel import build_wheel
+from fixtures.values import member, wheel
 
 Judge = Callable[..., list[Any]]
 POINTS = "demo-1.0.dist-info/entry_points.txt"
@@ -109,6 +117,18 @@ def test_a_name_that_only_running_the_module_shows(judge: Judge, code: str, doub
     (finding,) = judge(missing_entry_point, {"demo/__init__.py": code}, entry_points=points)
     assert isinstance(finding, NotInspected)
     assert finding.sentence == f"the command tool = demo:main: demo binds no main, unless {doubt}"
+
+
+def test_a_module_that_was_not_parsed_is_not_inspected() -> None:
+    package = wheel(
+        "demo-1.0-py3-none-any.whl",
+        members=(member("demo/__init__.py"),),
+        entry_points=(("console_scripts", "tool", "demo:main"),),
+    )
+    modules = PythonModules(unparsed=(UnparsedSource(path="demo/__init__.py", reason="too large"),))
+    (finding,) = missing_entry_point(package, modules, None)
+    assert isinstance(finding, NotInspected)
+    assert finding.sentence.endswith("demo/__init__.py is not parsed: too large")
 
 
 @pytest.mark.parametrize(

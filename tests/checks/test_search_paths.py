@@ -222,3 +222,14 @@ def test_a_run_path_beyond_the_environment_leaves_it() -> None:
     within = macho_file("demo/a.so", rpaths=("@loader_path/../.dylibs", "@executable_path/../lib"))
     assert list(search_path_leaves_prefix(within, wheel())) == []
     assert len(list(dead_search_directory(wheel(objects=[within])))) == 1
+
+
+def test_executable_path_is_the_own_folder_of_a_program_and_pythons_for_a_library() -> None:
+    folders = [library("demo/lib/liba.so"), library("lib/libb.so")]
+    rpaths = ("@executable_path/../lib",)
+    program = macho_file("demo/bin/tool", kind=Kind.EXECUTABLE, bundle=False, rpaths=rpaths)
+    module = macho_file("demo/bin/a.so", rpaths=rpaths)
+    for within, without, other in ((program, 0, 1), (module, 1, 0)):
+        for present, expected in zip(folders, (without, other), strict=True):
+            found = list(dead_search_directory(wheel(objects=[within, present])))
+            assert len(found) == expected

@@ -100,6 +100,8 @@ def test_a_half_that_lacks_what_the_other_defines_is_told() -> None:
     assert say(_differing(intel, arm64)) == [
         "its arm64 code looks elsewhere for dbadata, which its x86_64 code defines itself"
     ]
+    weak_in_both = {**arm64, "exports": symbols("PyInit__native", "dbadata")}
+    assert _differing(intel, weak_in_both) == []
     asked_of_a_library = Symbols((Symbol(name="dbadata", library="@rpath/libsybdb.dylib"),))
     assert _differing(intel, {**arm64, "imports": asked_of_a_library}) == []
 

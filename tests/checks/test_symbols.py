@@ -17,6 +17,7 @@ from binary_checks.checks.symbols import (
 from binary_checks.errors import NotApplicable
 from binary_checks.model import (
     Finding,
+    Format,
     Layout,
     Linkage,
     MissingVersion,
@@ -202,6 +203,23 @@ def test_a_plugin_may_find_its_symbols_in_what_opens_it() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("first", "fields"),
+    [
+        ({"elsewhere": "demo/host.so"}, {}),
+        ({}, {"requirements": ("torch",), "loads_everywhere": True}),
+        ({"library": "/usr/lib/libz.1.dylib"}, {"format": Format.MACHO}),
+    ],
+)
+def test_an_object_with_a_special_reason_hides_no_other(
+    first: dict[str, str], fields: dict[str, Any]
+) -> None:
+    paths = ("demo/a.so", "demo/b.so")
+    items = [each for path in paths for each in undefined("f", path=path, root=path, **first)]
+    found = list(undefined_symbol(linked(unresolved=tuple(items), **fields), NONE))
+    assert [each.path for each in found if not isinstance(each, str)] == [*paths]
+
+
 def test_symbols_of_a_version_that_is_missing_as_a_whole_are_told_by_another_check() -> None:
     items = undefined("f", version="V2", provider="demo/liba.so")
     missing = MissingVersion(
@@ -262,6 +280,15 @@ def test_what_is_private_to_one_build_of_an_allowed_library_is_told() -> None:
     assert sentences(forbidden_symbol(subject, linkage, MANYLINUX2014)) == [
         "uses inflate_table of libz.so.1, which not all systems have: elsewhere it is undefined"
     ]
+
+
+def test_of_several_private_symbols_the_first_identifies_the_problem() -> None:
+    subject = extension("libz.so.1", imports=symbols("inflate_table", "_dist_code", "inflate"))
+    linkage = link(subject, on=MANYLINUX2014)
+    (problem,) = forbidden_symbol(subject, linkage, MANYLINUX2014)
+    assert isinstance(problem, Problem)
+    assert "_dist_code, inflate_table" in problem.sentence
+    assert problem.facts == ("libz.so.1", "_dist_code")
 
 
 def test_a_bundled_library_may_be_used_whole() -> None:

@@ -155,6 +155,20 @@ def test_a_versioned_reference_takes_no_other_version() -> None:
     assert (item.name, item.version, item.provider) == ("f", "V2", "demo/liba.so.1")
 
 
+def test_a_weak_reference_may_ask_for_a_version_of_another_symbol() -> None:
+    weak = Symbol(name="f", version="V2", library="liba.so.1", weak=True)
+    linkage = link(
+        extension(
+            "liba.so.1",
+            runpath=("$ORIGIN",),
+            imports=Symbols((weak,)),
+            symbol_versions=(NeededVersion(library="liba.so.1", version="V2"),),
+        ),
+        library("demo/liba.so.1", exports=symbols("f@V1"), defined_versions=("V1", "V2")),
+    )
+    assert linkage.unresolved == ()
+
+
 def test_a_needed_version_that_the_library_lacks_is_missing() -> None:
     (item,) = versioned("V3", "f").missing_versions  # type: ignore[attr-defined]
     assert (item.version, item.provider, item.versioned) == ("V3", "demo/liba.so.1", True)
