@@ -173,10 +173,10 @@ def fleet_bench(session: nox.Session) -> None:
 
 
 @nox.session
-def growth(session: nox.Session) -> None:
+def cost(session: nox.Session) -> None:
     """Measure how cost grows with the worst inputs: ``-- [--only PATTERN] [--out FILE]``."""
     session.install("-e", ".[fast,test]")
-    session.run("python", "-m", "fixtures.growth", *session.posargs)
+    session.run("python", "-m", "fixtures.cost", *session.posargs)
 
 
 @nox.session

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from binary_checks.lines import one_line
+from binary_checks.safe_text import one_line
 
 
 class BinaryChecksError(Exception):

@@ -185,7 +185,7 @@ def test_every_session_that_is_scheduled_is_one_of_nox() -> None:
     named |= {row["session"] for row in jobs["session"]["strategy"]["matrix"]["include"]}
     noxfile = (ROOT / "noxfile.py").read_text("utf-8")
     own_jobs = {"fuzz", "wine"}
-    sessions = {"slow", "network", "browser", "drift", "gpu", "sweep", "bench", "growth"}
+    sessions = {"slow", "network", "browser", "drift", "gpu", "sweep", "bench", "cost"}
     sessions |= {"coverage", "search"}
     assert named == sessions | own_jobs
     for name in named:

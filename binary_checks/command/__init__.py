@@ -18,8 +18,8 @@ from typing import Any, NoReturn
 
 from binary_checks import errors
 from binary_checks.errors import BinaryChecksError, GatherError, ProfileError, StoreError
-from binary_checks.lines import cut, one_line
 from binary_checks.options import Program
+from binary_checks.safe_text import cut, one_line
 
 _ALL_HELP = "--help-pytest"
 SUBCOMMANDS = {

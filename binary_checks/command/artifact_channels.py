@@ -56,9 +56,9 @@ from binary_checks.fleet.artifacts import (
 from binary_checks.fleet.cells import Matrix, read_cells
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.stored_nights import choose_night
-from binary_checks.lines import MOST, cut, one_line
 from binary_checks.reports.html.templating import format_size
 from binary_checks.reports.verdict_texts import count
+from binary_checks.safe_text import MOST, cut, one_line
 
 # ``binary-checks artifact promote``: add files to a channel if its policy accepts them.
 

@@ -33,9 +33,9 @@ from binary_checks.fleet.cells import (
 )
 from binary_checks.fleet.ci.ci_settings import HOSTED
 from binary_checks.fleet.night import Cell
-from binary_checks.lines import cut, one_line
 from binary_checks.options import OPTIONS, Program
 from binary_checks.reports.verdict_texts import count
+from binary_checks.safe_text import cut, one_line
 
 _OURS = tuple(f"--{name}" for name in OPTIONS)
 _PURPOSE = (

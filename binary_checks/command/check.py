@@ -19,7 +19,7 @@ from binary_checks.errors import EMPTY, FIT
 from binary_checks.options import OPTIONS, Program, lengthen
 from binary_checks.plugin.arguments import MayRestart
 from binary_checks.plugin.failures import usage_error
-from binary_checks.plugin.screen import SCREEN
+from binary_checks.plugin.progress import SCREEN
 
 _XDIST = (
     *("-n", "--num", "-d", "--dist", "--max", "--loadscope", "--no-loadscope", "--testrun"),

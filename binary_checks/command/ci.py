@@ -14,9 +14,9 @@ from binary_checks.command.cells import read_matrix
 from binary_checks.errors import FIT, MISUSED, PROBLEMS, ProfileError
 from binary_checks.fleet.cells import DEFAULT_FILE, parse_cells, read_cells
 from binary_checks.fleet.ci.ci_settings import SYSTEMS, has_settings, read_ci, require_install
-from binary_checks.lines import cut, one_line
 from binary_checks.profile import quote_toml
 from binary_checks.reports.verdict_texts import count
+from binary_checks.safe_text import cut, one_line
 
 if TYPE_CHECKING:
     from binary_checks.fleet.ci.generated_files import RenderedFiles

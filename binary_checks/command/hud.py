@@ -58,7 +58,7 @@ _SUMMARY = "Print how a night ended, in about forty lines, or three if all is we
 
 def run_summary(arguments: Sequence[str]) -> int:
     """Print the summary; return 0 if every cell of the night is well, else 1."""
-    from binary_checks.fleet.page.morning import look_back, write_mail
+    from binary_checks.fleet.page.night_comparison import look_back, write_mail
     from binary_checks.fleet.page.night_reading import read_night
 
     options = _read_summary_options(arguments)

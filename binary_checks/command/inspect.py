@@ -34,7 +34,6 @@ from binary_checks.examination.examination import Examination
 from binary_checks.examination.facts import find_gatherer
 from binary_checks.examination.judging import applicable_formats
 from binary_checks.examination.run import examine
-from binary_checks.lines import MOST_OF_A_RUN, cut, one_line
 from binary_checks.model import (
     BinaryConfiguration,
     DeviceCodeRequest,
@@ -47,6 +46,7 @@ from binary_checks.model import (
 )
 from binary_checks.profile import Profile, find_profile, leave_out_code, load_profile, validate
 from binary_checks.reports.explanation import abridge
+from binary_checks.safe_text import MOST_OF_A_RUN, cut, one_line
 from binary_checks.sources import expand, is_published, require_named
 from binary_checks.sources.file import require_package
 from binary_checks.wording.sentences import describe_origin

@@ -41,7 +41,6 @@ from binary_checks.fleet.stored_nights import (
     require_plan,
 )
 from binary_checks.fleet.tables.views import open_tables
-from binary_checks.lines import MOST_OF_A_RUN, cut, one_line
 from binary_checks.model import CellState
 from binary_checks.profile import (
     LARGEST_LIST,
@@ -53,6 +52,7 @@ from binary_checks.profile import (
 )
 from binary_checks.reports.known_list import format_entry
 from binary_checks.reports.verdict_texts import count
+from binary_checks.safe_text import MOST_OF_A_RUN, cut, one_line
 
 # ``binary-checks known expire``: print a list without entries that expired or match nothing.
 

@@ -56,10 +56,10 @@ from binary_checks.fleet.stored_nights import (
     tonight,
 )
 from binary_checks.fleet.tables.collecting import keep_tables, make_tables
-from binary_checks.lines import one_line
 from binary_checks.model import CellState
 from binary_checks.processes import SAFE_PATH
 from binary_checks.reports.verdict_texts import count
+from binary_checks.safe_text import one_line
 
 # ``binary-checks nightly run``: plan a night or continue it, and run the cells without a result.
 

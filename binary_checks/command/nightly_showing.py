@@ -20,8 +20,8 @@ from binary_checks.fleet.stored_nights import (
     read_frozen,
     require_plan,
 )
-from binary_checks.lines import cut, one_line
 from binary_checks.model import CellState, RunResult
+from binary_checks.safe_text import cut, one_line
 
 # ``binary-checks nightly show CELL``: how a cell's night ended, why, and how to reproduce it.
 

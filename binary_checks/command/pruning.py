@@ -19,9 +19,9 @@ from binary_checks.fleet.retention.rules import (
     retain,
 )
 from binary_checks.fleet.store import FACTS, NIGHTS, Store, open_store
-from binary_checks.lines import one_line
 from binary_checks.reports.html.templating import format_size
 from binary_checks.reports.verdict_texts import count
+from binary_checks.safe_text import one_line
 
 # ``binary-checks nightly prune``: show what retention would delete; ``--do-it`` deletes it.
 

@@ -21,8 +21,8 @@ from binary_checks.command import SubcommandParser, guard, suggest
 from binary_checks.errors import GatherError, ProfileError
 from binary_checks.files import read_named
 from binary_checks.fleet.tables.table_questions import ShippedQuery, shipped_queries
-from binary_checks.lines import one_line
 from binary_checks.processes import SAFE_PATH
+from binary_checks.safe_text import one_line
 
 # ``binary-checks query``: answer a shipped question, or SQL, about the nights of a store.
 

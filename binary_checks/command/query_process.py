@@ -25,8 +25,8 @@ from binary_checks.fleet.store import open_store
 from binary_checks.fleet.stored_nights import closed_nights
 from binary_checks.fleet.tables.table_questions import QueryAnswer, ask
 from binary_checks.fleet.tables.views import open_tables
-from binary_checks.lines import MOST_OF_A_RUN, cut, one_line
 from binary_checks.reports.markdown import format_cell
+from binary_checks.safe_text import MOST_OF_A_RUN, cut, one_line
 
 _MEMORY = 512 << 20  # bytes: Python, DuckDB and 150 MB for its tables take less than half
 

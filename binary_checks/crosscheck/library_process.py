@@ -21,8 +21,8 @@ from typing import IO, Any
 import binary_checks
 from binary_checks.crosscheck.fact_tables import Library
 from binary_checks.crosscheck.tables import TABLES
-from binary_checks.lines import cut, one_line
 from binary_checks.model import Format
+from binary_checks.safe_text import cut, one_line
 
 if sys.platform != "win32":
     import resource

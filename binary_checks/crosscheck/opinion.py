@@ -11,8 +11,8 @@ from binary_checks.crosscheck.fact_tables import Library
 from binary_checks.crosscheck.library_process import Libraries, LibraryAnswer
 from binary_checks.crosscheck.tables import libraries_of, our_facts
 from binary_checks.errors import Unavailable
-from binary_checks.lines import one_line
 from binary_checks.model import Disagreement, MachOFile, NoOpinion, ObjectFile, SecondOpinion
+from binary_checks.safe_text import one_line
 
 _INSTALL = "install binary-checks[crosscheck]"
 _PATIENCE = 3  # number of a package's files for which one library may exceed the time limit

@@ -27,7 +27,7 @@ _COMMANDS = re.compile(
     "[:#](?=[:#])|:(?:(?<=section_start:)|(?<=section_end:)|(?<=travis_fold:)|(?<=travis_time:))",
     re.IGNORECASE,
 )
-"""Characters that start a command to a build service, see `binary_checks.lines`.
+"""Characters that start a command to a build service, see `binary_checks.safe_text`.
 
 Each alternative begins with a single character, so that texts without these characters are scanned
 five times as fast.

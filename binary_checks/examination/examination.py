@@ -23,8 +23,8 @@ from binary_checks.examination.judging import (
     unreachable,
     unreadable,
 )
-from binary_checks.lines import one_line
 from binary_checks.model import UNREADABLE, Package, Preview, Reading, Release, Source
+from binary_checks.safe_text import one_line
 
 _Fact = TypeVar("_Fact")
 

@@ -23,7 +23,6 @@ from binary_checks.errors import (
 )
 from binary_checks.examination.facts import Facts, first_of
 from binary_checks.examination.settings import RunSettings
-from binary_checks.lines import one_line
 from binary_checks.model import (
     NOT_SEEN,
     UNREADABLE,
@@ -44,6 +43,7 @@ from binary_checks.model import (
 )
 from binary_checks.options import Program
 from binary_checks.profile import Identity, Profile, accept, find_expired, find_stale
+from binary_checks.safe_text import one_line
 from binary_checks.wording.problem_lines import problem_lines, summarise_gap
 
 _F = TypeVar("_F", Problem, NotInspected, Note)

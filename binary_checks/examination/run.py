@@ -20,9 +20,9 @@ from binary_checks.examination.facts import Facts
 from binary_checks.examination.settings import RunSettings
 from binary_checks.gather.companions import Companions
 from binary_checks.knowledge.configurations import read_given
-from binary_checks.lines import one_line
 from binary_checks.model import PlaceName, Progress, Source, StatedConfiguration, read_place
 from binary_checks.profile import Profile, load_profile, validate
+from binary_checks.safe_text import one_line
 from binary_checks.sources.file import FileSource
 from binary_checks.sources.release import RELEASE, make_release
 

@@ -50,8 +50,8 @@ from binary_checks.fleet.store import (
     split_attempt,
 )
 from binary_checks.fleet.store.kept_facts import open_facts
-from binary_checks.lines import cut, one_line
 from binary_checks.model import Build, CellState
+from binary_checks.safe_text import cut, one_line
 
 
 def list_nights(store: Store) -> list[str]:

@@ -137,7 +137,7 @@ _LEAKS = (
 PIP = (sys.executable, SAFE_PATH, "-m", "pip")
 """The pip of this environment; a module with the name pip in the current folder is not imported."""
 
-HELD_PIP = str(resources.files("binary_checks.places.scripts") / "held_pip.py")
+PIP_WITHOUT_URLS = str(resources.files("binary_checks.places.scripts") / "pip_without_urls.py")
 """The script that runs pip and restricts it in ways for which pip has no option."""
 
 

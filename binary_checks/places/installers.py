@@ -33,8 +33,8 @@ from packaging.version import Version
 from binary_checks.errors import GatherError, NoWheelError, Unavailable
 from binary_checks.places.foreign_tags import ForeignPython
 from binary_checks.places.index_settings import (
-    HELD_PIP,
     PIP,
+    PIP_WITHOUT_URLS,
     choose_folder,
     has_pip,
     is_true,
@@ -44,7 +44,7 @@ from binary_checks.places.index_settings import (
     translate_variables_for_uv,
 )
 from binary_checks.places.processes import ProcessResult, name_crash, run_process
-from binary_checks.places.scripts.held_pip import REFUSED
+from binary_checks.places.scripts.pip_without_urls import REFUSED
 from binary_checks.processes import SAFE_PATH, user_environment
 
 
@@ -93,7 +93,7 @@ def _find_pips(
     The interpreter's pip is installed only when the caller requests the second command.
     """
     start = (str(python), "-I")
-    held = (*start, HELD_PIP)
+    held = (*start, PIP_WITHOUT_URLS)
     spec = importlib.util.find_spec("pip")
     if spec is not None and spec.origin is not None:
         yield (*PIP, "--python", str(python)) if builds else (*held, _folder_of(spec.origin))
@@ -578,7 +578,7 @@ def download(requirements: Iterable[str], python: ForeignPython, folder: Path) -
         log = Path(place, "log")
         ended = run_process(
             (
-                *(sys.executable, SAFE_PATH, HELD_PIP, "", "download", *options),
+                *(sys.executable, SAFE_PATH, PIP_WITHOUT_URLS, "", "download", *options),
                 *("--only-binary", ":all:", *python.options(), "--dest", str(folder)),
                 *("--", *requirements),
             ),

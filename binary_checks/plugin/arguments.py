@@ -21,13 +21,13 @@ from binary_checks.errors import (
     ProfileError,
     Unavailable,
 )
-from binary_checks.lines import cut, one_line
 from binary_checks.model import PlaceName, Source, read_place
 from binary_checks.packages.installed import LABEL
 from binary_checks.plugin.failures import usage_error
 from binary_checks.plugin.options import COMMAND_INI, find_program
-from binary_checks.plugin.screen import progress_line
+from binary_checks.plugin.progress import progress_line
 from binary_checks.profile import Profile
+from binary_checks.safe_text import cut, one_line
 from binary_checks.sources.file import explain, suggest_requirement
 from binary_checks.sources.release import RELEASE
 from binary_checks.sources.remote import UnresolvedSource
@@ -230,7 +230,7 @@ def _format_error(named: sources.NamedSource, error: Exception) -> str:
 
 def _attach_facts(statement: Statement, found: list[Source]) -> list[Source]:
     """Attach the facts to the package that they describe."""
-    from binary_checks.sources.stated import apply_statement, describe
+    from binary_checks.sources.stated_facts import apply_statement, describe
 
     trusting = [apply_statement(source, statement) for source in found]
     if not any(trusting):

@@ -17,16 +17,16 @@ import pytest
 
 from binary_checks import processes
 from binary_checks.errors import MISUSED, ProfileError
-from binary_checks.lines import cut, one_line
 from binary_checks.packages import recognises
 from binary_checks.plugin.arguments import HIDDEN_VARIABLES
 from binary_checks.plugin.failures import usage_error
+from binary_checks.plugin.progress import SCREEN, Screen
 from binary_checks.plugin.reporting import RESULT_COLLECTOR, ResultCollector, iter_remarks_before
-from binary_checks.plugin.screen import SCREEN, Screen
 from binary_checks.plugin.session import SESSION, Session
 from binary_checks.reports.explanation import abridge
 from binary_checks.reports.terminal import RunText
 from binary_checks.reports.writing import require_place
+from binary_checks.safe_text import cut, one_line
 
 NOTHING = "name a package, for example dist/*.whl"
 

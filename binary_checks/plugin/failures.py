@@ -12,10 +12,10 @@ import pytest
 
 from binary_checks.errors import BinaryChecksError, ReadersDisagree
 from binary_checks.examination.judging import Verdict
-from binary_checks.lines import MOST, cut, one_line
 from binary_checks.model import Problem
 from binary_checks.options import Program
 from binary_checks.profile import is_follow_up
+from binary_checks.safe_text import MOST, cut, one_line
 from binary_checks.wording.problem_lines import finding_line, group_problems
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks.lines import one_line
 from binary_checks.model import RunResult
 from binary_checks.plugin.session import SESSION
 from binary_checks.reports import github, job_summary
+from binary_checks.safe_text import one_line
 
 _LEAST = 1 << 10  # least number of bytes for which a summary is written
 

@@ -12,7 +12,6 @@ from binary_checks.declaring import Check
 from binary_checks.errors import CheckError, GatherError, PackageError
 from binary_checks.examination.examination import Examination
 from binary_checks.examination.judging import Case, Verdict, unreachable, unreadable
-from binary_checks.lines import cut, one_line
 from binary_checks.model import NATIVE_FAMILIES, UNREADABLE, Entry, Level, Outcome
 from binary_checks.plugin.failures import (
     ProblemsAccepted,
@@ -23,6 +22,7 @@ from binary_checks.plugin.failures import (
 )
 from binary_checks.plugin.session import SESSION, Session
 from binary_checks.reports.explanation import advice
+from binary_checks.safe_text import cut, one_line
 
 
 class PackageFile(pytest.File):

@@ -34,7 +34,6 @@ from binary_checks.errors import (
 from binary_checks.examination.examination import Examination
 from binary_checks.examination.facts import Facts
 from binary_checks.examination.judging import Verdict
-from binary_checks.lines import MOST, MOST_OF_A_RUN, cut, one_line
 from binary_checks.model import (
     BinaryConfiguration,
     Entry,
@@ -73,6 +72,7 @@ from binary_checks.reports.family_table import find_differences, summarise
 from binary_checks.reports.known_list import describe_written
 from binary_checks.reports.ledger import Ledger
 from binary_checks.reports.writing import write_all
+from binary_checks.safe_text import MOST, MOST_OF_A_RUN, cut, one_line
 from binary_checks.wording.problem_lines import accepted_line, group_problems, problem_lines
 from binary_checks.wording.sentences import describe_origin
 

@@ -25,7 +25,6 @@ from binary_checks.examination.run import Run
 from binary_checks.examination.settings import RunSettings
 from binary_checks.gather.companions import Companions
 from binary_checks.knowledge.configurations import VariableReading, read_given, read_variables
-from binary_checks.lines import cut, one_line
 from binary_checks.model import (
     UNREADABLE,
     Entry,
@@ -47,7 +46,7 @@ from binary_checks.plugin.arguments import (
 )
 from binary_checks.plugin.failures import usage_error
 from binary_checks.plugin.options import COMMAND_INI, find_program
-from binary_checks.plugin.screen import progress_line
+from binary_checks.plugin.progress import progress_line
 from binary_checks.profile import (
     ACCEPT,
     CellAxes,
@@ -65,6 +64,7 @@ from binary_checks.profile import (
 )
 from binary_checks.reports.ledger import Ledger
 from binary_checks.reports.writing import Destination, add_to_known, read_destination
+from binary_checks.safe_text import cut, one_line
 from binary_checks.sources.known_problem_lists import LoadedList, is_url, load_list
 from binary_checks.sources.release import (
     ExpectedSet,

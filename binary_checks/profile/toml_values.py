@@ -17,7 +17,7 @@ from typing import Any
 from binary_checks.declaring import Pattern
 from binary_checks.errors import ProfileError
 from binary_checks.files import read_named
-from binary_checks.lines import cut, one_line
+from binary_checks.safe_text import cut, one_line
 
 _LARGEST = 16 << 20  # bytes of a file
 _DEEP_KEY = re.compile(

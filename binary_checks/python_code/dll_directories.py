@@ -13,8 +13,15 @@ from typing import NamedTuple
 
 from binary_checks.errors import BrokenDataError, PackageError
 from binary_checks.python_code.bound_names import BoundNames
-from binary_checks.python_code.folding import SOMETHING, UNKNOWN, Folder, Places, Texts, relative
 from binary_checks.python_code.parsing import LeftAloneError, ParsingBudget, parse
+from binary_checks.python_code.path_evaluation import (
+    SOMETHING,
+    UNKNOWN,
+    Folder,
+    Places,
+    Texts,
+    relative,
+)
 
 # Files that mention the loading of DLLs.
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from binary_checks.lines import MOST_OF_A_RUN, cut, one_line
 from binary_checks.model import BuildComparison, DifferenceLine, NotCompared, Severity
 from binary_checks.reports.markdown import format_code
+from binary_checks.safe_text import MOST_OF_A_RUN, cut, one_line
 
 _NAMES = {
     Severity.BREAK: ("break", "breaks"),

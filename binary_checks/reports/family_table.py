@@ -6,7 +6,6 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from binary_checks.lines import LONGEST, MOST, MOST_OF_A_RUN, cut, one_line
 from binary_checks.model import (
     GAPS,
     GOOD_OUTCOMES,
@@ -17,6 +16,7 @@ from binary_checks.model import (
     PackageResult,
     RunResult,
 )
+from binary_checks.safe_text import LONGEST, MOST, MOST_OF_A_RUN, cut, one_line
 from binary_checks.wording.problem_lines import (
     accepted_line,
     finding_line,

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
-from binary_checks.lines import one_line
 from binary_checks.model import CheckResult, Level, PackageResult
+from binary_checks.safe_text import one_line
 from binary_checks.wording.problem_lines import ProblemGroup, group_line, group_problems
 
 

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TextIO
 
-from binary_checks.lines import cut, one_line
 from binary_checks.model import BROKE, CheckText, Level, PackageResult, RunResult
 from binary_checks.reports.explanation import advice
 from binary_checks.reports.faults import Fault, fold
 from binary_checks.reports.verdict_texts import list_unjudged
+from binary_checks.safe_text import cut, one_line
 
 name = "github"
 of_facts = uses_facts = False

@@ -11,10 +11,10 @@ import json
 from collections.abc import Iterator
 from typing import Any, TextIO
 
-from binary_checks.lines import one_line
 from binary_checks.model import BROKE, Level, RunResult
 from binary_checks.reports.faults import fold
 from binary_checks.reports.verdict_texts import list_unjudged
+from binary_checks.safe_text import one_line
 
 name = "gitlab"
 of_facts = uses_facts = False

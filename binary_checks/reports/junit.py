@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from html import escape
 from typing import TextIO
 
-from binary_checks.lines import one_line
 from binary_checks.model import Entry, Outcome, PackageResult, Problem, RunResult
 from binary_checks.reports.verdict_texts import explain_gap
+from binary_checks.safe_text import one_line
 from binary_checks.wording.problem_lines import accepted_line, finding_line, problem_lines
 
 name = "junit"

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 from datetime import date
 from typing import TextIO
 
-from binary_checks.lines import one_line
 from binary_checks.model import PackageResult, Problem, RunResult
 from binary_checks.profile import TABLE, KnownProblem, escape_glob, is_follow_up, quote_toml
+from binary_checks.safe_text import one_line
 
 name = "known"
 of_facts = False

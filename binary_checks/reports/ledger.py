@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from types import MappingProxyType
 
-from binary_checks.lines import one_line
 from binary_checks.model import BROKE, Entry, Outcome, PackageIdentity, PackageResult, conclude
+from binary_checks.safe_text import one_line
 
 ACCEPTING = 'to let it pass, say unjudged = "accept" in the profile'
 """Advice for a package whose native code could not be judged at all."""

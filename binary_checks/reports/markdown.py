@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TextIO
 
-from binary_checks.lines import one_line
 from binary_checks.model import BROKE, CheckText, Outcome, PackageResult, RunResult
 from binary_checks.reports.faults import Fault, fault_line, fold
+from binary_checks.safe_text import one_line
 from binary_checks.wording.problem_lines import accepted_line, summarise_gap
 
 name = "markdown"

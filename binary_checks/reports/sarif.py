@@ -7,10 +7,10 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any, TextIO
 
-from binary_checks.lines import one_line
 from binary_checks.model import BROKE, CheckText, Entry, PackageIdentity, RunResult
 from binary_checks.reports.explanation import find_page
 from binary_checks.reports.verdict_texts import list_unjudged
+from binary_checks.safe_text import one_line
 from binary_checks.wording.problem_lines import (
     ProblemGroup,
     finding_line,

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TextIO
 
-from binary_checks.lines import MOST, MOST_OF_A_RUN, cut, one_line
 from binary_checks.model import (
     BROKE,
     CheckText,
@@ -34,6 +33,7 @@ from binary_checks.reports.verdict_texts import (
     find_unrun,
     format_verdict,
 )
+from binary_checks.safe_text import MOST, MOST_OF_A_RUN, cut, one_line
 from binary_checks.wording.problem_lines import accepted_line, summarise_gap
 from binary_checks.wording.sentences import describe_origin, fill_in
 

@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from binary_checks.lines import one_line
 from binary_checks.model import (
     JUDGED,
     CheckText,
@@ -18,6 +17,7 @@ from binary_checks.model import (
     RunResult,
 )
 from binary_checks.reports.faults import fold
+from binary_checks.safe_text import one_line
 
 _NOT_RUN = "not run"
 _PATCH = re.compile(r"(\d+\.\d+)\.\d+\S*")

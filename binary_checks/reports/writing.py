@@ -13,9 +13,9 @@ from pathlib import Path
 from binary_checks import reports
 from binary_checks.errors import GatherError, ProfileError
 from binary_checks.files import require_parent
-from binary_checks.lines import cut, one_line
 from binary_checks.model import RunResult
 from binary_checks.reports import Report, known_list
+from binary_checks.safe_text import cut, one_line
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

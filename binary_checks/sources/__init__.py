@@ -13,7 +13,7 @@ from binary_checks.sources import folder as folder_source
 from binary_checks.sources import remote as url
 from binary_checks.sources.conda_channel import cut_check
 from binary_checks.sources.file import explain, require_package, suggest_requirement
-from binary_checks.sources.surroundings import Surroundings
+from binary_checks.sources.run_environment import Surroundings
 
 __all__ = [
     "SOURCES",

@@ -13,7 +13,7 @@ from typing import Any
 from binary_checks.errors import GatherError, ProfileError, Unavailable
 from binary_checks.model import Provenance
 from binary_checks.sources.remote import Found, RemoteSource, share_found
-from binary_checks.sources.surroundings import Surroundings
+from binary_checks.sources.run_environment import Surroundings
 
 LABEL = "conda:"
 """Prefix of the argument; ``::`` separates the channel from the specification."""

@@ -29,7 +29,7 @@ from binary_checks.model import (
     Tree,
 )
 from binary_checks.packages import recognises
-from binary_checks.sources.surroundings import Surroundings
+from binary_checks.sources.run_environment import Surroundings
 from binary_checks.trees import open_tree
 
 

@@ -13,7 +13,7 @@ from binary_checks import packages, trees
 from binary_checks.errors import ProfileError
 from binary_checks.model import Package, Tree
 from binary_checks.sources.file import OpenedSource, explain, explain_folder
-from binary_checks.sources.surroundings import Surroundings
+from binary_checks.sources.run_environment import Surroundings
 
 LABEL = "folder:"
 

@@ -16,7 +16,7 @@ from binary_checks.packages import conda_record, installed
 from binary_checks.packages.distributions import DIST_INFO
 from binary_checks.packages.installed import LABEL
 from binary_checks.sources.file import OpenedSource, add_stated_objects
-from binary_checks.sources.surroundings import Surroundings
+from binary_checks.sources.run_environment import Surroundings
 from binary_checks.trees.folder import FolderTree
 
 

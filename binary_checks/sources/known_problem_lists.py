@@ -25,9 +25,9 @@ from binary_checks.files import (
     remove_oldest,
     replace_file_when_complete,
 )
-from binary_checks.lines import one_line
 from binary_checks.model import KnownListIdentity
 from binary_checks.profile import LARGEST_LIST, LIST, KnownList, KnownProblem, read_known_list
+from binary_checks.safe_text import one_line
 
 if TYPE_CHECKING:
     from binary_checks.web.transport import WebAnswer

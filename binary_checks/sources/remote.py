@@ -37,7 +37,7 @@ from binary_checks.model import (
 from binary_checks.sources.file import OpenedSource
 
 if TYPE_CHECKING:
-    from binary_checks.sources.surroundings import Surroundings
+    from binary_checks.sources.run_environment import Surroundings
     from binary_checks.web.client import Client
 
 

@@ -21,7 +21,7 @@ from packaging.version import InvalidVersion, Version
 from binary_checks.errors import ProfileError
 from binary_checks.model import Provenance
 from binary_checks.sources.remote import Found, RemoteSource, look_at, share_found
-from binary_checks.sources.surroundings import Surroundings
+from binary_checks.sources.run_environment import Surroundings
 
 LABEL = "index:"
 """Prefix of a project to find on an index; it may have no version."""

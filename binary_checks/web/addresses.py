@@ -8,7 +8,7 @@ from typing import NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from binary_checks.errors import GatherError, ProfileError
-from binary_checks.lines import one_line
+from binary_checks.safe_text import one_line
 
 _PORTS = {"http": 80, "https": 443}
 _LONGEST = 8192  # characters of a URL; web servers accept no more

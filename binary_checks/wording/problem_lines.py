@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
-from binary_checks.lines import cut, one_line
 from binary_checks.model import (
     Accepted,
     Directories,
@@ -25,6 +24,7 @@ from binary_checks.model import (
     UnresolvedSymbol,
     directories,
 )
+from binary_checks.safe_text import cut, one_line
 
 # Texts for the causes of problems, the same in all checks: problems with equal causes are one
 # fault.

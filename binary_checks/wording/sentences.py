@@ -8,7 +8,6 @@ import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
-from binary_checks.lines import one_line
 from binary_checks.model import (
     BinaryConfiguration,
     ClaimSource,
@@ -40,6 +39,7 @@ from binary_checks.model import (
     path_tag,
     shorten,
 )
+from binary_checks.safe_text import one_line
 
 # Phrases that the sentences of several checks contain.
 

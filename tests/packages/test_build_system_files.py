@@ -14,7 +14,7 @@ from binary_checks.packages.cpp_archive_files import (
     find_missing_headers,
     read_build_files,
 )
-from fixtures.growth.steps import count_steps
+from fixtures.cost.steps import count_steps
 
 CONFIG = "share/cmake/Demo/DemoConfig.cmake"
 SET = 'set_target_properties(demo PROPERTIES IMPORTED_LOCATION "{}")\n'

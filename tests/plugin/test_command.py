@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.test_lines import assert_harmless
 
 from binary_checks.command import main
 from binary_checks.plugin.command_mode import FEW
@@ -19,7 +20,6 @@ from fixtures.build_wheel import Entry, build_wheel
 from fixtures.samples import read_macho_sample
 from fixtures.slow import slow
 from tests.plugin.conftest import EXTENSION, command, faulty, healthy, start_command
-from tests.test_lines import assert_harmless
 
 
 def test_it_is_deaf_to_the_folder(tmp_path: Path) -> None:

@@ -277,7 +277,9 @@ def test_with_downloads_only_the_installer_reaches_out(place: Place, index: Pack
     place.environment.update((f"PIP_{name}", str(value)) for name, value in settings.items())
     calls = trace(place, "--binary-static", "--binary-with-requirements", wheel)
     started = (call for call in calls if call.name == "execve")
-    (first,) = (call.pid for call in started if any("held_pip" in word for word in call.texts[:6]))
+    (first,) = (
+        call.pid for call in started if any("pip_without_urls" in word for word in call.texts[:6])
+    )
     installer = list_descendants(calls, first)  # which asks lsb_release and uname who they are
     reaching = {call.pid for call in calls if call.name == "socket"}
     assert reaching

@@ -25,7 +25,7 @@ SCRIPTS = sorted(
     + [path for path in FOLDER.glob("*/steps/*.py") if path.name != "__init__.py"]
     + [path for path in STARTERS.glob("*.py") if path.name != "__init__.py"]
 )
-SCRIPTS.remove(STARTERS / "held_pip.py")  # it runs pip, in an interpreter that has one
+SCRIPTS.remove(STARTERS / "pip_without_urls.py")  # it runs pip, in an interpreter that has one
 SCRIPTS.remove(STARTERS / "conda_worker.py")  # and that py-rattler, in our own
 
 

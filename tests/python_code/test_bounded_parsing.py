@@ -24,7 +24,7 @@ from binary_checks.python_code.parsing import (
     tabulate,
     try_parsing,
 )
-from fixtures.growth import text_rows
+from fixtures.cost import text_rows
 
 ENOUGH = 250_000_000
 

@@ -7,6 +7,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from tests.test_lines import assert_harmless
 
 from binary_checks.model import (
     Accepted,
@@ -20,7 +21,6 @@ from binary_checks.model import (
 )
 from binary_checks.reports import REPORTS, Report, junit, markdown, terminal
 from fixtures.runs import PROFILE, package_result
-from tests.test_lines import assert_harmless
 
 OPT = Problem(path="demo/a.so", sentence="search path /opt/lib")
 MILD = Problem(path="demo/b.so", sentence="is unusual", level=Level.WARNING)

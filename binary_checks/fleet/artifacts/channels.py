@@ -21,7 +21,7 @@ from binary_checks.fleet.store import (
     withdrawn_name,
     withdrawn_prefix,
 )
-from binary_checks.lines import cut, one_line
+from binary_checks.safe_text import cut, one_line
 
 _LONGEST = 1024  # bytes of a member
 _CONTENT = re.compile(rb"([0-9a-f]{64})\n")

@@ -41,7 +41,6 @@ from binary_checks.fleet.artifacts.axis_claims import (
 )
 from binary_checks.fleet.artifacts.kept_artifacts import HashedFile, hash_content
 from binary_checks.knowledge.configurations import same_version
-from binary_checks.lines import cut, one_line
 from binary_checks.model import (
     BinaryConfiguration,
     CondaPackage,
@@ -56,6 +55,7 @@ from binary_checks.model import (
     UnknownSymbols,
 )
 from binary_checks.processes import SAFE_PATH
+from binary_checks.safe_text import cut, one_line
 from binary_checks.trees import open_part, open_tree
 from binary_checks.trees.file_bytes import open_bytes
 

@@ -26,9 +26,9 @@ from binary_checks.fleet.artifacts.verdict import (
     read_time,
 )
 from binary_checks.fleet.stored_nights import require_digest
-from binary_checks.lines import cut, one_line
 from binary_checks.model import GAPS, Outcome
 from binary_checks.profile import read_condition
+from binary_checks.safe_text import cut, one_line
 
 AHEAD = timedelta(minutes=5)
 """How far the clocks of two hosts may differ."""

@@ -30,9 +30,9 @@ from binary_checks.fleet.artifacts.kept_artifacts import hash_file, list_artifac
 from binary_checks.fleet.night import Cell
 from binary_checks.fleet.store import Store
 from binary_checks.knowledge.configurations import same_version
-from binary_checks.lines import cut, one_line
 from binary_checks.model import LABELS, agree
 from binary_checks.profile import read_condition
+from binary_checks.safe_text import cut, one_line
 
 FIELDS = ("project", "kind", *FILE_AXES, "version", "subdir")
 """The fields that artifacts are selected by, in the order in which they are shown."""

@@ -23,9 +23,9 @@ from binary_checks.fleet.artifacts.matching import FIELDS
 from binary_checks.fleet.artifacts.signatures import PublicKey, read_public_key
 from binary_checks.fleet.artifacts.verdict import GOOD_WORDS
 from binary_checks.fleet.cells import read_rows
-from binary_checks.lines import one_line
 from binary_checks.model import read_place
 from binary_checks.profile import convert, parse_toml, read_condition, reject_unknown
+from binary_checks.safe_text import one_line
 
 _LARGEST = 1 << 20  # bytes of the file
 _LARGEST_KEY = 16 << 10

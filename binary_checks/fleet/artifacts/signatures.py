@@ -21,7 +21,7 @@ from binary_checks.documents.json_values import DocumentError, dump
 from binary_checks.errors import ProfileError, RecordError
 from binary_checks.files import open_regular
 from binary_checks.fleet.artifacts.verdict import read_object
-from binary_checks.lines import cut, one_line
+from binary_checks.safe_text import cut, one_line
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 _LARGEST_KEY = 16 << 10  # bytes of a file

@@ -48,8 +48,8 @@ from binary_checks.fleet.artifacts.kept_artifacts import (
 )
 from binary_checks.fleet.store import Store, companion_name, facts_name, is_safe_part, package_name
 from binary_checks.fleet.store.kept_facts import find_facts, open_facts
-from binary_checks.lines import cut, one_line
 from binary_checks.model import BinaryConfiguration
+from binary_checks.safe_text import cut, one_line
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -16,7 +16,6 @@ from binary_checks.documents.json_values import (
 )
 from binary_checks.errors import EMPTY, MISUSED, RecordError
 from binary_checks.fleet.stored_nights import require_digest
-from binary_checks.lines import cut, one_line
 from binary_checks.model import (
     GOOD_OUTCOMES,
     VERDICTS,
@@ -27,6 +26,7 @@ from binary_checks.model import (
     Words,
     sum_up,
 )
+from binary_checks.safe_text import cut, one_line
 
 VERDICT_SCHEMA = "binary-checks/verdict/1"
 GOOD_WORDS = tuple(

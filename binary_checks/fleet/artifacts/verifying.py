@@ -80,7 +80,7 @@ from binary_checks.fleet.store import (
 )
 from binary_checks.fleet.store.kept_facts import require_facts
 from binary_checks.knowledge.configurations import same_version
-from binary_checks.lines import cut, one_line
+from binary_checks.safe_text import cut, one_line
 
 # Repeating the decisions of gates for the members of channels, only from the store.
 #

@@ -10,8 +10,8 @@ from importlib import resources
 from typing import Any
 
 from binary_checks.errors import ProfileError
-from binary_checks.lines import cut
 from binary_checks.profile import convert, parse_toml, reject_unknown
+from binary_checks.safe_text import cut
 
 INFRA, PRODUCT, TOOL, UNKNOWN = "infra", "product", "tool", "unknown"
 """Kinds of causes: infra (the network, the disk or the host), product (the package), tool

@@ -23,9 +23,9 @@ from binary_checks.fleet.causes.cause_rules import (
     shipped_causes,
 )
 from binary_checks.fleet.night import ProcessEnd
-from binary_checks.lines import cut, one_line
 from binary_checks.model import Entry, Level, Outcome, PackageResult, RunResult
 from binary_checks.reports.faults import fold
+from binary_checks.safe_text import cut, one_line
 
 MOST_LINES = 2_000
 _MOST_BYTES = 1 << 20

@@ -10,8 +10,8 @@ from binary_checks.fleet.cells import GPU, Matrix, name_values, tabulate_cells
 from binary_checks.fleet.ci.generated_files import heading
 from binary_checks.fleet.ci.pipeline import Pipeline
 from binary_checks.fleet.night import Cell
-from binary_checks.lines import one_line
 from binary_checks.reports.verdict_texts import count
+from binary_checks.safe_text import one_line
 
 _MOST_GROUPS = 30
 """Most boxes of cells in the diagram, so that it stays readable."""

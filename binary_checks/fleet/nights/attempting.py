@@ -62,9 +62,9 @@ from binary_checks.fleet.stored_nights import (
     read_stored_attempt,
     write_attempt,
 )
-from binary_checks.lines import cut, one_line
 from binary_checks.model import CellState, Outcome, PackageResult, RunResult, choose_cell_state
 from binary_checks.processes import SAFE_PATH
+from binary_checks.safe_text import cut, one_line
 
 _RESULT, _FACTS, _GIVEN_FACTS, _LOG = "result.json", "facts.json", "given-facts.json", "log"
 """Files that the process reads or writes in its folder."""

@@ -51,9 +51,9 @@ from binary_checks.fleet.store import (
     split_attempt,
 )
 from binary_checks.fleet.stored_nights import make_unreadable_attempt, read_stored_attempt
-from binary_checks.lines import cut, one_line
 from binary_checks.model import CellState
 from binary_checks.reports.verdict_texts import count
+from binary_checks.safe_text import cut, one_line
 
 PAUSE = 30.0  # seconds before the second attempt; the third waits four times as long
 ALL = "all"

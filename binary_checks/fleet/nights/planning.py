@@ -23,9 +23,9 @@ from binary_checks.fleet.night import NightPlan, PlannedCell
 from binary_checks.fleet.published import LookedUp, look_up
 from binary_checks.fleet.stored_nights import now, read_date
 from binary_checks.knowledge.configurations import find_day, judge_age
-from binary_checks.lines import one_line
 from binary_checks.model import CellState, KnownListIdentity
 from binary_checks.profile import LIST, load_profile, read_toml
+from binary_checks.safe_text import one_line
 from binary_checks.sources import Surroundings
 from binary_checks.sources.known_problem_lists import LoadedList, is_url, load_list
 from binary_checks.web.addresses import show, take_credentials

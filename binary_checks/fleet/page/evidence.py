@@ -23,11 +23,11 @@ from binary_checks.fleet.page.history import CellNight
 from binary_checks.fleet.store import Store
 from binary_checks.fleet.store.kept_facts import open_facts
 from binary_checks.fleet.stored_nights import NightAttempts
-from binary_checks.lines import cut, one_line
 from binary_checks.model import Build, BuildComparison, CheckText
 from binary_checks.reports.explanation import abridge
 from binary_checks.reports.html.page import ShownCheck, show_checks
 from binary_checks.reports.verdict_texts import count
+from binary_checks.safe_text import cut, one_line
 
 _Found = TypeVar("_Found")
 _TAIL, _LINES, _LONGEST = 1 << 16, 80, 400  # of a log's end: bytes, lines, characters of a line

@@ -9,9 +9,9 @@ from urllib.parse import quote
 
 from binary_checks.fleet.night import AXES, LETTERS
 from binary_checks.fleet.page.history import CellNight
-from binary_checks.lines import one_line
 from binary_checks.model import CellState
 from binary_checks.reports.html.templating import shorten
+from binary_checks.safe_text import one_line
 
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,180}")
 _LONGEST = 90  # characters of a label

@@ -33,9 +33,9 @@ from binary_checks.fleet.stored_nights import (
     read_frozen,
 )
 from binary_checks.fleet.tables.views import open_tables
-from binary_checks.lines import cut, one_line
 from binary_checks.model import CellState
 from binary_checks.profile import KnownList, KnownProblem, read_known_list
+from binary_checks.safe_text import cut, one_line
 
 _MORE = 60  # earlier nights that are read, too, to find when trouble began and what is new
 _DAYS = range(1, 3661)

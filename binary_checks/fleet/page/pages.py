@@ -11,7 +11,6 @@ from binary_checks.fleet.night import AXES, GOOD, LETTERS
 from binary_checks.fleet.page.charts import Chart, draw_line, draw_stacks, draw_states
 from binary_checks.fleet.page.evidence import CellEvidence
 from binary_checks.fleet.page.history import CellNight, History
-from binary_checks.fleet.page.morning import Breakage, Morning, TroubledCell, tally
 from binary_checks.fleet.page.naming import (
     TONES,
     format_seconds,
@@ -21,6 +20,7 @@ from binary_checks.fleet.page.naming import (
     name_cell_page,
     name_file,
 )
+from binary_checks.fleet.page.night_comparison import Breakage, Morning, TroubledCell, tally
 from binary_checks.model import CellState
 from binary_checks.reports.html.templating import format_size
 from binary_checks.reports.verdict_texts import count

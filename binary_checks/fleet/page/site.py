@@ -15,16 +15,6 @@ from binary_checks.fleet.night import GOOD, LETTERS
 from binary_checks.fleet.page.charts import draw_cell_badge, draw_project_badge
 from binary_checks.fleet.page.evidence import CellEvidence
 from binary_checks.fleet.page.history import CellNight, History
-from binary_checks.fleet.page.morning import (
-    OTHERS,
-    Morning,
-    entitle,
-    format_beginning,
-    list_notes,
-    look_back,
-    name_check,
-    tally,
-)
 from binary_checks.fleet.page.naming import (
     LEGEND,
     TONES,
@@ -33,6 +23,16 @@ from binary_checks.fleet.page.naming import (
     name_cell_page,
     name_checks,
     name_file,
+)
+from binary_checks.fleet.page.night_comparison import (
+    OTHERS,
+    Morning,
+    entitle,
+    format_beginning,
+    list_notes,
+    look_back,
+    name_check,
+    tally,
 )
 from binary_checks.fleet.page.night_reading import Remarks
 from binary_checks.fleet.page.pages import (
@@ -43,9 +43,9 @@ from binary_checks.fleet.page.pages import (
     lay_out_trends,
     link_cells,
 )
-from binary_checks.lines import one_line
 from binary_checks.model import CellState, CheckText
 from binary_checks.reports.verdict_texts import count
+from binary_checks.safe_text import one_line
 
 INDEX = "index.html"
 _WORDS = (

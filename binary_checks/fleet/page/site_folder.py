@@ -24,7 +24,7 @@ from binary_checks.files import (
     replace_file_when_complete,
     require_parent,
 )
-from binary_checks.lines import one_line
+from binary_checks.safe_text import one_line
 
 _FORGOTTEN = 3600.0  # seconds after which temporary files of a killed run are removed
 _LARGEST = 64 << 20  # bytes of the list

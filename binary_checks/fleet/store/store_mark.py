@@ -10,7 +10,7 @@ from binary_checks.documents.json_values import DocumentError, dump, read_json
 from binary_checks.errors import StoreError
 from binary_checks.fleet.store import Store
 from binary_checks.fleet.store.store_names import MARK, TOP_LEVEL
-from binary_checks.lines import cut, one_line
+from binary_checks.safe_text import cut, one_line
 
 STORE_SCHEMA = "binary-checks/store/1"
 _ID = re.compile("[0-9a-f]{32}")

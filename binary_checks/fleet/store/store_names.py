@@ -7,7 +7,7 @@ from datetime import date
 
 from binary_checks import __version__
 from binary_checks.errors import StoreError
-from binary_checks.lines import cut, one_line
+from binary_checks.safe_text import cut, one_line
 
 # Allowed names, which mean the same in every store and on every system.
 

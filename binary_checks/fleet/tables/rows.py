@@ -16,7 +16,6 @@ from binary_checks.errors import FIT, RecordError
 from binary_checks.fleet.night import AXES, CPU, GOOD, GPU, Attempt, CellEnd, PlannedCell
 from binary_checks.fleet.stored_nights import name_log
 from binary_checks.knowledge.inventory import measure_parts
-from binary_checks.lines import cut
 from binary_checks.model import (
     BROKE,
     GOOD_OUTCOMES,
@@ -38,6 +37,7 @@ from binary_checks.model import (
     RunResult,
     object_kinds,
 )
+from binary_checks.safe_text import cut
 
 # The columns of each Parquet table, with their types.
 

@@ -17,7 +17,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-FILES = ("devices", "products", "layers", "joining", "generated_kernels", "domains")
+FILES = (
+    "devices",
+    "linear_algebra",
+    "layers",
+    "nccl_and_cufile",
+    "generated_kernels",
+    "companion_libraries",
+)
 
 
 def load_file(*parts: str) -> dict[str, Any]:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from itertools import islice, pairwise, takewhile
 from statistics import fmean
 
-from binary_checks.lines import one_line
 from binary_checks.model import Edge, Kind, Package, Rule
 from binary_checks.reports.html.templating import format_size, shorten
+from binary_checks.safe_text import one_line
 from binary_checks.wording.sentences import name_first
 
 # Layout of a directed graph in columns from left to right, after Sugiyama.

@@ -11,7 +11,6 @@ import markupsafe
 
 from binary_checks.documents.facts import restore
 from binary_checks.errors import ProfileError
-from binary_checks.lines import MOST, MOST_OF_A_RUN, one_line
 from binary_checks.model import (
     BROKE,
     CheckText,
@@ -28,6 +27,7 @@ from binary_checks.reports.html.graph import Graph, draw_graph
 from binary_checks.reports.html.templating import format_size, shorten
 from binary_checks.reports.html.treemap import Treemap, draw_treemap
 from binary_checks.reports.verdict_texts import find_unrun, format_verdict
+from binary_checks.safe_text import MOST, MOST_OF_A_RUN, one_line
 from binary_checks.wording.sentences import fill_in
 
 _NAMED, _FILES = 4, 200  # files of a fault that are shown at once, and after unfolding

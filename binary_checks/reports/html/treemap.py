@@ -6,9 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from binary_checks.lines import one_line
 from binary_checks.model import DeviceLinking, Kind, Member, ObjectFile, Package
 from binary_checks.reports.html.templating import format_size, shorten
+from binary_checks.safe_text import one_line
 
 WIDTH, HEIGHT = 1012.0, 380.0
 _MOST = 60

@@ -9,7 +9,7 @@ import pytest
 
 from binary_checks.fleet.page.charts import draw_badge, draw_cell_badge, draw_project_badge
 from binary_checks.fleet.page.history import History
-from binary_checks.fleet.page.morning import look_back
+from binary_checks.fleet.page.night_comparison import look_back
 from binary_checks.fleet.page.site import find_mornings, write_feed
 from binary_checks.model import CellState
 from fixtures.contrast import contrast

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from binary_checks.fleet.page.history import History
-from binary_checks.fleet.page.morning import look_back, write_mail
+from binary_checks.fleet.page.night_comparison import look_back, write_mail
 from binary_checks.fleet.page.night_reading import Remarks, WaiverNews
 from fixtures.histories import history
 

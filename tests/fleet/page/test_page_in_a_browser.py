@@ -12,9 +12,9 @@ from binary_checks.fleet.page.history import CellNight, FailedCheck, History
 from binary_checks.fleet.page.night_reading import Remarks, WaiverNews
 from binary_checks.fleet.page.site import make_site
 from binary_checks.fleet.page.site_folder import write_site
-from binary_checks.lines import one_line
 from binary_checks.model import CheckText
 from binary_checks.reports.html.page import ShownCheck, ShownFault
+from binary_checks.safe_text import one_line
 from fixtures.browser import Page
 from fixtures.histories import history
 from tests.shown_pages import HOSTILE, demand_accessible, page

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from binary_checks.fleet.page.charts import draw_states
 from binary_checks.fleet.page.history import FailedCheck, History
-from binary_checks.fleet.page.morning import entitle, look_back
+from binary_checks.fleet.page.night_comparison import entitle, look_back
 from binary_checks.model import CellState
 from fixtures.histories import history, nights
 

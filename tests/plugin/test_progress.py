@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from binary_checks.plugin import screen
+from binary_checks.plugin import progress
 
 
 class Terminal:
@@ -28,9 +28,9 @@ def config_with(reporter: Terminal | None) -> Any:
 
 
 def test_reading_is_shown_by_percent_and_wiped_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(screen, "PATIENCE", 0.0)
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
     terminal = Terminal(isatty=True)
-    show = screen.progress_line(config_with(terminal), "demo.whl")
+    show = progress.progress_line(config_with(terminal), "demo.whl")
     assert show is not None
     for done in (1, 1, 50, 100):
         show(done, 100)
@@ -44,7 +44,7 @@ def test_reading_is_shown_by_percent_and_wiped_at_the_end(monkeypatch: pytest.Mo
 
 def test_what_is_quick_is_not_shown() -> None:
     terminal = Terminal(isatty=True)
-    show = screen.progress_line(config_with(terminal), "demo.whl")
+    show = progress.progress_line(config_with(terminal), "demo.whl")
     assert show is not None
     show(100, 100)
     assert terminal.shown == []
@@ -52,5 +52,5 @@ def test_what_is_quick_is_not_shown() -> None:
 
 @pytest.mark.parametrize("reporter", [None, Terminal(isatty=False)])
 def test_nobody_watching_is_shown_nothing(reporter: Terminal | None) -> None:
-    assert screen.progress_line(config_with(reporter), "demo.whl") is None
+    assert progress.progress_line(config_with(reporter), "demo.whl") is None
     assert reporter is None or reporter.shown == []

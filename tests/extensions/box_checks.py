@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from binary_checks import check
-from tests.growth.box_kind import Boxed
-from tests.growth.rune_format import RuneFile
-from tests.growth.weigh.reader import Weight
+from tests.extensions.box_kind import Boxed
+from tests.extensions.rune_format import RuneFile
+from tests.extensions.weigh.reader import Weight
 
 
 @check

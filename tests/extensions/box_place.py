@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from binary_checks.model import InstallReport, Package
 from binary_checks.places import HostPlace
-from tests.growth.box_kind import Boxed
+from tests.extensions.box_kind import Boxed
 
 
 class BoxPlace(HostPlace):

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from binary_checks.declaring import difference
 from binary_checks.model import Change, Severity
-from tests.growth.box_kind import Boxed
-from tests.growth.rune_format import RuneFile
+from tests.extensions.box_kind import Boxed
+from tests.extensions.rune_format import RuneFile
 
 
 @difference

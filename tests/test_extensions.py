@@ -10,7 +10,7 @@ import pytest
 from binary_checks import differences, objects, packages, places, probes, reports, sources, trees
 from binary_checks.command import main
 from binary_checks.objects import Readable
-from tests.growth import (
+from tests.extensions import (
     box_difference,
     box_kind,
     box_place,
@@ -20,7 +20,7 @@ from tests.growth import (
     rune_format,
 )
 
-CHECKS = Path(__file__).parent / "growth" / "box_checks.py"
+CHECKS = Path(__file__).parent / "extensions" / "box_checks.py"
 MEMBERS = {"ABOUT": "demo 1.0", "good": "RUNE oak", "bad": "RUNE oak raven"}
 
 
@@ -28,7 +28,7 @@ MEMBERS = {"ABOUT": "demo 1.0", "good": "RUNE oak", "bad": "RUNE oak raven"}
 def grown(monkeypatch: pytest.MonkeyPatch) -> None:
     """One line in each room's tuple."""
     rune = Readable(rune_format.RuneFile.format, (b"RUNE",), rune_format.__name__)
-    weigh = "tests.growth.weigh.reader"
+    weigh = "tests.extensions.weigh.reader"
     monkeypatch.setattr(objects, "READERS", (*objects.READERS, rune))
     monkeypatch.setattr(trees, "TREES", (*trees.TREES, box_tree))
     monkeypatch.setattr(packages, "KINDS", (*packages.KINDS, box_kind))

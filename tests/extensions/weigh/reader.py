@@ -7,8 +7,8 @@ from pathlib import Path
 
 from binary_checks.declaring import gathers
 from binary_checks.model import Place, ProbeReport
-from tests.growth.box_kind import Boxed
-from tests.growth.box_place import BoxPlace
+from tests.extensions.box_kind import Boxed
+from tests.extensions.box_place import BoxPlace
 
 SCRIPT = Path(__file__).with_name("script.py")
 

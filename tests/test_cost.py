@@ -8,9 +8,9 @@ import pytest
 
 from binary_checks.declaring import find_checks
 from binary_checks.model import Outcome
-from fixtures.growth.judging import find_row, judge_made
-from fixtures.growth.rows import ROWS
-from fixtures.growth.steps import count_steps
+from fixtures.cost.judging import find_row, judge_made
+from fixtures.cost.rows import ROWS
+from fixtures.cost.steps import count_steps
 
 MOST_GROWTH = 2.2
 

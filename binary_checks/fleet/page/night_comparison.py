@@ -13,10 +13,10 @@ from binary_checks.fleet.night import GOOD, WELL
 from binary_checks.fleet.page.history import CellNight, FailedCheck, History
 from binary_checks.fleet.page.naming import TONES, format_projects, format_since, format_text
 from binary_checks.fleet.page.night_reading import Remarks
-from binary_checks.lines import LONGEST
 from binary_checks.model import CellState
 from binary_checks.reports.markdown import format_code
 from binary_checks.reports.verdict_texts import count
+from binary_checks.safe_text import LONGEST
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from binary_checks.documents.facts import write_facts
-from binary_checks.lines import cut, one_line
+from binary_checks.safe_text import cut, one_line
 from fixtures.values import member, wheel
 
 GITHUB = r"::(?:error|warning|notice|debug|group|endgroup|add-mask|set-output|set-env)(?: .*?)?::"
