@@ -119,7 +119,13 @@ class _Declared:
     @cached_property
     def facts(self) -> tuple[tuple[type, ...], ...]:
         """The classes that each positional parameter accepts."""
-        return tuple(_alternatives(self._hints[name]) for name in self._parameters[0])
+        return tuple(_alternatives(self._hint(name)) for name in self._parameters[0])
+
+    def _hint(self, name: str) -> Any:
+        """Return a parameter's type. Raises ProfileError if it has none."""
+        if name not in self._hints:
+            raise ProfileError(f"{repr(self).strip('<>')}: parameter {name!r} has no type")
+        return self._hints[name]
 
 
 class Gatherer(_Declared, Generic[_P, _Fact]):
@@ -193,7 +199,7 @@ class Check(_Declared, Generic[_P]):
         return {
             name: Option(
                 name=name,
-                annotation=self._hints[name],
+                annotation=self._hint(name),
                 default=defaults.get(name, inspect.Parameter.empty),
             )
             for name in self._parameters[1]

@@ -96,7 +96,7 @@ def test_what_breaks_ends_its_own_check_alone(tmp_path: Path) -> None:
     found = verdicts(healthy(tmp_path), checks=[blind, unlucky, offline, elsewhere])
     assert found["blind"].outcome is Outcome.NOT_INSPECTED
     assert found["unlucky"].outcome is Outcome.BROKEN
-    assert found["unlucky"].reason.startswith("the check broke: KeyError: 'gone' (test_api.py:")
+    assert found["unlucky"].reason.startswith("unlucky broke: KeyError: 'gone' (test_api.py:")
     assert (found["offline"].outcome, found["offline"].reason) == (
         Outcome.ERROR,
         "the index does not answer",

@@ -149,13 +149,13 @@ def test_any_class_of_object_is_judged_object_by_object(kind: type) -> None:
 @pytest.mark.parametrize(
     ("signature", "message"),
     [
-        ("(wheel)", "parameter without a known type: 'wheel'"),
+        ("(wheel)", "parameter 'wheel' has no type"),
         ("(wheel: 'Whel')", "name 'Whel' is not defined"),
         ("()", "it has no parameter that names what it judges"),
         ("(wheel: str)", "<class 'str'> is not a fact of a package"),
         ("(wheel: list[int])", r"list\[int\] is not a fact of a package"),
         ("(wheel: Wheel, *, most: int)", "its option 'most' has no default"),
-        ("(wheel: Wheel, **options)", "parameter without a known type: 'options'"),
+        ("(wheel: Wheel, **options)", "parameter 'options' has no type"),
         ("(*wheels: str)", "<class 'str'> is not a fact of a package"),
     ],
 )

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from binary_checks.declaring import Check, check
-from binary_checks.errors import NotApplicable, TooLarge
+from binary_checks.errors import CheckError, NotApplicable, TooLarge
 from binary_checks.examination.judging import (
     Case,
     Verdict,
@@ -253,8 +253,8 @@ def test_a_case_can_be_judged_without_any_gathering() -> None:
         (lambda: iter([b"x"]), "yields b'x', which is not a finding"),
         (lambda: iter([""]), "yields '', which is not a finding"),
         (lambda: iter([Problem(sentence=3)]), "yields Problem"),  # type: ignore[arg-type]
-        (lambda: None, "broke: TypeError"),
-        (lambda: "text", "returns a text"),
+        (lambda: None, "returned NoneType, not an iterator of findings: use yield"),
+        (lambda: "text", "returned str, not an iterator of findings: use yield"),
         (lambda: 1 // 0, r"broke: ZeroDivisionError: .* \(test_judging.py:\d+\)"),
         (lambda: sys.exit(3), "broke: SystemExit: 3"),
     ],
@@ -267,7 +267,7 @@ def test_what_is_no_finding_is_the_checks_fault(says: Any, message: str) -> None
 
     verdict = verdict_on(mine, PACKAGE)
     assert verdict.outcome is Outcome.BROKEN
-    assert re.match(f"the check {message}", verdict.reason)
+    assert re.match(f"mine {message}", verdict.reason)
 
 
 def test_findings_may_be_a_list_and_hold_half_a_character() -> None:
@@ -376,6 +376,12 @@ def test_a_waiver_of_a_problem_that_is_off_is_not_stale() -> None:
     off = levels("half-as-bad", **{"demo/*": "off"})
     verdict = verdict_on(half_as_bad, ONE, Profile(known_problems=(known,), levels=off))
     assert (verdict.problems, verdict.warnings, verdict.accepted) == ((), (), ())
+
+
+def test_a_fact_that_nothing_gathers_is_told_with_the_checks_name() -> None:
+    error = CheckError("nothing gathers dict")
+    case = Case(check=any_object, package_file_name="p.whl", error=error)
+    assert judge_case(case, settings()).reason == "any-object: nothing gathers dict"
 
 
 def test_a_level_that_is_none_is_the_checks_fault() -> None:

@@ -86,7 +86,7 @@ def demand_gatherable(gatherer: Gatherer[..., Any], is_gathered: Callable[[type]
 def _read_kinds(declared: Check[Any] | Gatherer[..., Any], where: str) -> list[Any]:
     try:
         return [kind for kinds in declared.facts for kind in kinds]
-    except (NameError, KeyError) as error:  # an unknown name, or a missing annotation
+    except NameError as error:
         raise ProfileError(f"{where}: parameter without a known type: {error}") from None
 
 

@@ -219,6 +219,8 @@ def _conclude_by_error(case: Case, error: BinaryChecksError) -> Verdict:
     reason = str(error)
     if isinstance(error, PackageError):
         reason = f"unreadable package: {shorten_error(case.package_file_name, error)}"
+    elif type(error) is CheckError and not reason.startswith(f"{case.check.id} "):
+        reason = f"{case.check.id}: {reason}"  # of a fact that several checks may need
     gap = NotInspected(sentence=reason, by_host=True)
     return Verdict(
         check=case.check.id,
@@ -411,14 +413,15 @@ def _call_check(
     case: Case, subject: Any, options: Mapping[str, Any]
 ) -> Iterator[Problem | NotInspected | Note]:
     """Yield the check's findings on one subject, validated."""
-    path = subject.path if isinstance(subject, ObjectFile) else ""
+    path, name = subject.path if isinstance(subject, ObjectFile) else "", case.check.id
     try:
         findings = case.check(subject, *case.evidence, **options)
-        if isinstance(findings, str):
-            raise CheckError("the check returns a text; it must yield findings")
+        if isinstance(findings, str) or not isinstance(findings, Iterable):
+            returned = type(findings).__name__
+            raise CheckError(f"{name} returned {returned}, not an iterator of findings: use yield")
         for finding in findings:
             if not isinstance(finding, Finding) or not all(_texts(finding)):
-                raise CheckError(f"the check yields {finding!r:.80}, which is not a finding")
+                raise CheckError(f"{name} yields {finding!r:.80}, which is not a finding")
             yield _complete(finding, path)
     except Unavailable as error:  # the symbols of one object may be unknown
         why = {"too_large": isinstance(error, TooLarge), "by_host": isinstance(error, HostUnfit)}
@@ -428,7 +431,7 @@ def _call_check(
     except (Exception, SystemExit) as error:
         *_, place = traceback.extract_tb(error.__traceback__)
         where = f"{Path(place.filename).name}:{place.lineno}"
-        raise CheckError(f"the check broke: {type(error).__name__}: {error} ({where})") from error
+        raise CheckError(f"{name} broke: {type(error).__name__}: {error} ({where})") from error
 
 
 def _complete(finding: Finding, path: str) -> Problem | NotInspected | Note:

@@ -6,10 +6,10 @@ import re
 import sys
 
 import pytest
-from tests.test_lines import assert_harmless
 
 import binary_checks.plugin.collection  # noqa: F401 - else pytester forgets it, and loads it anew
 from tests.plugin.conftest import TRY_AGAIN, Run, healthy, run_command
+from tests.test_safe_text import assert_harmless
 
 NAME = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
 IMPORTS = "from binary_checks import check\nfrom binary_checks.model import Wheel\n\n@check\n"
@@ -59,7 +59,7 @@ def test_a_check_whose_signature_says_nothing_is_a_usage_error(
     pytester.makepyprojecttoml("[tool.binary_checks]\nchecks = ['my_checks.py']\n")
     result = run(NAME)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert "ERROR: check mine: parameter without a known type: 'wheel'" in result.errlines
+    assert "ERROR: check mine: parameter 'wheel' has no type" in result.errlines
 
 
 def test_a_check_that_breaks_is_one_line_and_the_others_run(
@@ -72,7 +72,7 @@ def test_a_check_that_breaks_is_one_line_and_the_others_run(
     result = run(NAME, "-k", "mine or absolute-search-path")
     assert result.ret == pytest.ExitCode.INTERNAL_ERROR
     result.assert_outcomes(errors=1, passed=1, deselected=result.parseoutcomes()["deselected"])
-    broke = "the check broke: ValueError: a\\nb (my_checks.py:8)"
+    broke = "mine broke: ValueError: a\\nb (my_checks.py:8)"
     assert f"mine: {NAME}: {broke}" in result.outlines
     assert f"error: {broke} (my_checks)" in result.outlines
 

@@ -11,7 +11,6 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.test_lines import assert_harmless
 
 from binary_checks.command import main
 from binary_checks.plugin.command_mode import FEW
@@ -20,6 +19,7 @@ from fixtures.build_wheel import Entry, build_wheel
 from fixtures.samples import read_macho_sample
 from fixtures.slow import slow
 from tests.plugin.conftest import EXTENSION, command, faulty, healthy, start_command
+from tests.test_safe_text import assert_harmless
 
 
 def test_it_is_deaf_to_the_folder(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def test_the_short_summary_names_a_bug_of_ours(
     (pytester.path / "my_checks.py").write_text(BLIND + "    raise KeyError('gone')\n")
     (pytester.path / "own.toml").write_text("checks = ['my_checks.py']\n")
     own = ("--binary-profile", "own.toml", "-k", "blind")
-    broke = "CheckError: the check broke: KeyError: 'gone' (my_checks.py:9)"
+    broke = "CheckError: blind broke: KeyError: 'gone' (my_checks.py:9)"
     result = run(healthy(pytester.path), *own, "--full-trace", *workers)
     result.stdout.fnmatch_lines([f"ERROR *::blind - *{broke}"])
     assert [line for line in result.outlines if line.endswith(broke)]

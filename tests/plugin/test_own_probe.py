@@ -63,7 +63,7 @@ def test_statically_it_does_not_run(run: Run, name: str) -> None:
         ),
         (
             ("request: ColourRequest)", "request)"),
-            "<gatherer of ColourReport>: parameter without a known type: 'request'",
+            "gatherer of ColourReport: parameter 'request' has no type",
         ),
     ],
 )

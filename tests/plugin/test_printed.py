@@ -9,10 +9,10 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from tests.test_lines import assert_harmless
 
 from fixtures.build_wheel import Entry
 from tests.plugin.conftest import IN_A_WORKER, Run, healthy, run_command
+from tests.test_safe_text import assert_harmless
 
 NAME = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
 EVIL = "demo/\x1b[31m\n::error::\u202e##vso[task.complete]\u2028##[group].so"

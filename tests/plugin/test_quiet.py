@@ -186,7 +186,7 @@ def test_something_that_broke_is_no_verdict(tmp_path: Path) -> None:
 def test_a_check_that_breaks_is_named(tmp_path: Path) -> None:
     ended = command(tmp_path, "--static", healthy(tmp_path), *own_checks(tmp_path, "breaks"))
     assert ended.returncode == pytest.ExitCode.INTERNAL_ERROR
-    assert ": not judged: the check broke: KeyError: 'gone' (own_checks.py:" in ended.stdout
+    assert ": not judged: breaks broke: KeyError: 'gone' (own_checks.py:" in ended.stdout
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ from typing import Any
 
 import jsonschema
 import pytest
-from tests.test_lines import assert_harmless
 
 from binary_checks.model import CheckText, Entry, Level, Outcome, Problem, RunResult
 from binary_checks.reports import Report, github, gitlab, job_summary
 from fixtures.runs import PROFILE, package_result
+from tests.test_safe_text import assert_harmless
 
 BAD = Problem(path="demo/a.so", sentence="is 50% wrong, in fact")
 MILD = Problem(path="demo/b.so", sentence="is unusual", level=Level.WARNING)

@@ -7,7 +7,6 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from tests.test_lines import assert_harmless
 
 from binary_checks.model import (
     Accepted,
@@ -21,6 +20,7 @@ from binary_checks.model import (
 )
 from binary_checks.reports import REPORTS, Report, junit, markdown, terminal
 from fixtures.runs import PROFILE, package_result
+from tests.test_safe_text import assert_harmless
 
 OPT = Problem(path="demo/a.so", sentence="search path /opt/lib")
 MILD = Problem(path="demo/b.so", sentence="is unusual", level=Level.WARNING)

@@ -144,7 +144,7 @@ def test_the_reason_of_an_error_is_read_and_what_the_package_says_in_it_is_not()
 
 
 def test_a_check_that_broke_is_no_fault_of_the_machine() -> None:
-    broken = error("the check broke: OSError: [Errno 28] No space left on device", "broken")
+    broken = error("a-check broke: OSError: [Errno 28] No space left on device", "broken")
     cause = named(document(broken, exit_code=3))
     assert (cause.name, cause.kind, cause.again) == ("check-broke", "tool", False)
 
