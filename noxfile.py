@@ -29,9 +29,15 @@ PINNED = {
 """Files of requirements, and what they have besides their own."""
 NOTHING_SELECTED = 5  # pytest's exit status
 _ALL_CORES = ("-n", "auto", "--maxprocesses", "8", "--dist", "worksteal")
+_NEW_CHECK = (
+    *("test_architecture.py", "test_declarations.py", "test_declaring.py", "test_defects.py"),
+    *("test_documentation.py", "checks/test_defaults.py"),
+)
+"""The tests that a new check must pass, beside its own."""
 _QUICK = (
     *("checks", "differences", "documents", "loaders", "model", "objects", "packages", "profile"),
-    *("python_code", "reports", "systems", "trees", "wording", "test_architecture.py"),
+    *("python_code", "reports", "systems", "trees", "wording"),
+    *_NEW_CHECK[:-1],  # the last is in checks
 )
 """The tests that judge, read and report, almost all of them without a process of their own."""
 SHIPPED_WHEEL = "fixtures/samples/wheels/demo-1.0-cp38-abi3-manylinux_2_17_x86_64.whl"
@@ -62,6 +68,25 @@ def run_mypy(session: nox.Session) -> None:
 @nox.session(python=PYTHONS)
 def tests(session: nox.Session) -> None:
     """Run the unmarked tests: ``-- --quick`` for two minutes of them, others go to pytest."""
+    run_chosen_tests(session)
+
+
+@nox.session
+def here(session: nox.Session) -> None:
+    """Run the same tests on the interpreter that runs nox."""
+    run_chosen_tests(session)
+
+
+@nox.session(name="new-check")
+def new_check(session: nox.Session) -> None:
+    """Write the pages of checks and run the tests that a new check needs: ``-- ITS_TESTS``."""
+    session.install("-e", ".[fast,test]")
+    session.run("python", "-m", "fixtures.documentation")
+    run_tests(session, *(f"tests/{name}" for name in _NEW_CHECK), *session.posargs)
+
+
+def run_chosen_tests(session: nox.Session) -> None:
+    """Run the unmarked tests that the arguments choose."""
     session.install("-e", ".[fast,test]")
     arguments = [each for each in session.posargs if each != "--quick"]
     if len(arguments) < len(session.posargs):

@@ -18,6 +18,7 @@ from binary_checks.examination.facts import ON_DEMAND, find_gatherer
 from binary_checks.gather.linkage import OwnCode
 from binary_checks.gather.member_contents import MemberContents
 from binary_checks.model import (
+    Level,
     ObjectFile,
     Place,
     Reading,
@@ -48,7 +49,10 @@ def test_a_check_has_a_title_a_why_and_a_fix(check: Check[Any]) -> None:
 
 @each_check
 def test_a_check_says_why_it_is_an_error_or_a_warning(check: Check[Any]) -> None:
-    assert check.documentation.level.endswith("."), "its docstring has no section 'Level:'"
+    reason = check.documentation.level
+    assert reason.endswith("."), "its docstring has no section 'Level:'"
+    named = tuple(f"{level.value}:" for level in Level)
+    assert not reason.lower().startswith(named), "the pages put the level before the reason"
 
 
 @each_check
