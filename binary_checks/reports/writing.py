@@ -41,7 +41,8 @@ def find_report(name: str) -> Report:
     for library in reports.LIBRARIES.get(name, ()):
         if find_spec(library) is None:
             needed = f"{name} needs {library}, which is not installed"
-            raise ProfileError(f"{needed}: pip install 'binary-checks[report]'")
+            every = " ".join(reports.LIBRARIES[name])
+            raise ProfileError(f"{needed}: pip install {every} (the extra report)")
     return report
 
 

@@ -107,7 +107,7 @@ def require_urllib3() -> Any:
         import urllib3
     except ImportError:
         raise ProfileError(
-            "indexes and URLs need urllib3: pip install 'binary-checks[published]'"
+            "indexes and URLs need urllib3: pip install urllib3 (the extra published)"
         ) from None
     return urllib3
 

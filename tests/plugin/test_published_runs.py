@@ -154,7 +154,7 @@ def test_without_the_extra_it_is_named(
     monkeypatch.setenv("PYTHONPATH", str(pytester.path))
     result = pytester.runpytest_subprocess("--binary-static", "demo==1.0", *FOR)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    said = "ERROR: indexes and URLs need urllib3: pip install 'binary-checks[[]published]'"
+    said = "ERROR: indexes and URLs need urllib3: pip install urllib3 (the extra published)"
     result.stderr.fnmatch_lines([said])
 
 
