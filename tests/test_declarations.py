@@ -20,9 +20,11 @@ from binary_checks.gather.member_contents import MemberContents
 from binary_checks.model import (
     Level,
     ObjectFile,
+    Package,
     Place,
     Reading,
     Request,
+    Survey,
 )
 from binary_checks.probes import load_readers
 from binary_checks.reports.explanation import explain
@@ -75,6 +77,13 @@ def test_a_check_says_what_it_runs_on_and_every_option_has_a_default(check: Chec
         name for name, option in check.options.items() if option.default is Parameter.empty
     ]
     assert check.id in explain(check)
+
+
+@each_check
+def test_what_a_check_judges_has_a_noun_that_is_no_class_name(check: Check[Any]) -> None:
+    for kind in check.subjects:
+        if issubclass(kind, (Package, Survey)):
+            assert kind.noun.startswith(("a ", "an ")), f"{kind} has no noun of its own"
 
 
 GAPS = {"image-newer-than-tag"}

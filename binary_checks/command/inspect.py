@@ -43,6 +43,7 @@ from binary_checks.model import (
     Outcome,
     Package,
     Request,
+    Survey,
 )
 from binary_checks.profile import Profile, find_profile, leave_out_code, load_profile, validate
 from binary_checks.reports.explanation import abridge
@@ -312,6 +313,8 @@ def _judge(check: Check[Any], facts: Examination, profile: Profile, *, fits: boo
     if not fits:
         return f"not applicable: {_explain_kind(check)}"
     if check.runs_package:
+        if other := _find_other_kind(check, facts.get(Package)):
+            return f"not applicable: {_name_kinds(other)}"
         table = _find_unasked(check, profile)
         unasked = f"not applicable: the profile names no module for it ([probes.{table}] module)"
         return unasked if table else "runs the package"
@@ -336,9 +339,22 @@ def _find_unasked(check: Check[Any], profile: Profile) -> str:
 def _explain_kind(check: Check[Any]) -> str:
     formats = applicable_formats(check)
     if formats is None:
-        nouns = sorted({getattr(kind, "noun", kind.__name__.lower()) for kind in check.subjects})
-        return f"the check is for another kind of package ({' or '.join(nouns)})"
+        return _name_kinds(check.subjects)
     return f"no {' or '.join(sorted(formats))} object in the package"
+
+
+def _name_kinds(kinds: Iterable[type]) -> str:
+    nouns = sorted({kind.noun for kind in kinds if issubclass(kind, (Package, Survey))})
+    return f"the check is for another kind of package ({' or '.join(nouns)})"
+
+
+def _find_other_kind(check: Check[Any], package: Package) -> tuple[type, ...]:
+    """Return the kinds of package that the check's facts need, if the package is of none."""
+    gatherers = (find_gatherer(kind, {}) for kinds in check.facts for kind in kinds)
+    for kinds in (*check.facts, *(kinds for each in gatherers if each for kinds in each.facts)):
+        if all(issubclass(kind, Package) for kind in kinds) and not isinstance(package, kinds):
+            return kinds
+    return ()
 
 
 def _print_rows(rows: Iterable[_Row]) -> None:

@@ -527,6 +527,7 @@ class BuildPath:
 class CondaLike(Package):
     """A conda package or its installed copy."""
 
+    noun: ClassVar[str] = "a conda package"
     build: str = ""  # the build string: "cuda126_py311h0123abc_0"
     subdir: str = ""  # "linux-64"
     noarch: str = ""  # "python", "generic", or "" for a package bound to one platform

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 from packaging.tags import Tag
 
@@ -41,6 +42,8 @@ class Survey:
     A check whose first parameter is such a fact runs before all others, and downloads nothing.
     """
 
+    noun: ClassVar[str]  # names in messages what is surveyed
+
     @property
     def shown(self) -> Package:
         """The package whose layout shortens the paths of findings."""
@@ -51,6 +54,7 @@ class Survey:
 class Publication(Survey):
     """Facts about a file from its place of publication, and from its name."""
 
+    noun: ClassVar[str] = "a file on an index"
     file_name: str
     name: str = ""  # from the file name, normalised for a wheel; "" if unknown
     version: str = ""
@@ -64,6 +68,7 @@ class Publication(Survey):
 class PublishedFile(Survey):
     """A published file read by ranges: directory, texts, and the first bytes of libraries."""
 
+    noun: ClassVar[str] = "a file on an index"
     package: Package
     """Members have no hashes, except texts that were read. Of object files only the first bytes
     were read; fields that depend on further bytes have default values. A conda package has the
@@ -83,6 +88,7 @@ class PublishedFile(Survey):
 class PublishedWheel(PublishedFile):
     """A published wheel."""
 
+    noun: ClassVar[str] = "a wheel on an index"
     package: Wheel
 
 
@@ -103,6 +109,7 @@ class ReleasePart:
 class Release(Survey):
     """All packages that were named in one run."""
 
+    noun: ClassVar[str] = "a whole release"
     parts: tuple[ReleasePart, ...] = ()  # by file name
     listed: tuple[str, ...] | None = None
     """All file names that the indexes list for these projects and versions, including the parts'

@@ -213,6 +213,11 @@ def test_the_list_says_why_a_check_does_not_apply(
     assert said["record-is-wrong"] == "applies"
     assert said["missing-mitigation"] == "not applicable: no PE object in the package"
     assert said["import-fails"] == "runs the package"
+    for check in ("embedded-test-fails", "overlinking-in-prefix", "python-changed"):
+        kind = "the check is for another kind of package (a conda package)"
+        assert said[check] == f"not applicable: {kind}"
+    assert "(a whole release)" in said["commits-differ-in-release"]
+    assert "(a file on an index)" in said["broken-published-archive"]
     assert said["unexpected-tag"] == "off: a profile may enable it"
     table = "the profile names no module for it ([probes.gpu] module)"
     assert said["gpu-work-fails"] == f"not applicable: {table}"
