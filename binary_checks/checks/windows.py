@@ -34,6 +34,7 @@ from binary_checks.model import (
     Package,
     PeFile,
     Problem,
+    is_extension,
 )
 from binary_checks.wording.problem_lines import of_library
 from binary_checks.wording.sentences import name_first
@@ -147,8 +148,8 @@ def unbundled_runtime(package: Package, linkage: Linkage) -> Iterator[Finding]:
     the import fails with "DLL load failed", and the message does not name the missing DLL.
     Fix: ``delvewheel repair`` bundles the DLLs; or link them statically (``/MT``), or require the
     distribution ``msvc-runtime``.
-    Level: on a fresh Windows the import fails. It is a warning if no import reaches the object (see
-    missing-library).
+    Level: on a fresh Windows the import fails. It is a warning if only programs need the DLL, as
+    most users have it, or if no import reaches the object (see missing-library).
     """
     libraries = [item for item in package.objects_of(PeFile) if item.kind in _LOADED]
     absent = "no PE object that is loaded"
@@ -163,22 +164,27 @@ def unbundled_runtime(package: Package, linkage: Linkage) -> Iterator[Finding]:
     present.update(e.needed.lower() for e in linkage.edges if e.resolved is not None or e.elsewhere)
     foreign = _find_foreign(linkage, present)
     programs = {item.path for item in libraries if item.kind is Kind.EXECUTABLE}
+    started = _find_started(linkage, programs)
     yield from _judge_copies(package, linkage, programs)
     for name, users in _needs_of_runtime(libraries).items():
         if name in present or comes_with_python(name, package.claims.pythons):
             continue
         # Objects that Python loads come first.
-        paths = sorted(users, key=lambda path: (_rank(path, linkage), path in programs))
+        paths = sorted(users, key=lambda path: (_rank(path, linkage), path in started))
         need = _format_need(name, paths)
         if foreign:
             sentence = f"{need}, which the wheel with {foreign} may ship: give that wheel"
             yield NotInspected(path=paths[0], sentence=f"{sentence} with --binary-with")
         else:
-            starts = programs.issuperset(paths)
+            starts = started.issuperset(paths)
             effect = "it does not start" if starts else _format_effect(paths[0], linkage)
             sentence = f"{need}, {_format_lack(name, effect)}"
             problem = Problem(
-                path=paths[0], sentence=sentence, facts=(name,), cause=of_library(name)
+                path=paths[0],
+                sentence=sentence,
+                facts=(name,),
+                cause=of_library(name),
+                level=Level.WARNING if starts else Level.ERROR,
             )
             yield downgrade(problem, linkage, _find_edge(paths[0], name, linkage))
     yield from _judge_programs(linkage)
@@ -190,16 +196,18 @@ def _judge_copies(
     """Report a needed DLL of which the package has a copy that no search leads to.
 
     libigl has bin/msvcp140.dll next to igl in site-packages. A DLL that one module finds is loaded
-    for the other modules of the process, too; one that a program finds helps no other process.
+    for the other modules of the process, too; one that a program finds helps no other process, and
+    neither does one that only files find which nothing loads, such as msvcp140_1.dll in that bin.
     """
     own = {item.path for item in package.objects}
+    idle = _find_idle(package, linkage)
     found: set[str] = set()
     unreached: dict[str, dict[str, Edge]] = {}
     for edge in linkage.edges:
         if edge.delayed or edge.root in programs or not is_redistributable(edge.needed):
             continue
         if edge.resolved is not None or edge.unknown or not own.intersection(edge.elsewhere):
-            found.add(edge.needed.lower())
+            found.update({edge.needed.lower()} if edge.root not in idle else ())
         else:
             unreached.setdefault(edge.needed.lower(), {}).setdefault(edge.path, edge)
     for name, edges in unreached.items():
@@ -215,6 +223,25 @@ def _judge_copies(
                 path=paths[0], sentence=sentence, facts=(name,), cause=of_library(name)
             )
             yield downgrade(problem, linkage)
+
+
+def _find_started(linkage: Linkage, programs: Collection[str]) -> frozenset[str]:
+    """Return the package's programs, and the objects that only these load."""
+    loaded = {root in programs: set[str]() for root, _ in linkage.closures}
+    for root, objects in linkage.closures:
+        loaded[root in programs].update((root, *objects))
+    return frozenset(loaded.get(True, set()) - loaded.get(False, set())).union(programs)
+
+
+def _find_idle(package: Package, linkage: Linkage) -> frozenset[str]:
+    """Return the DLLs that no import loads, as far as searches and the package's code show.
+
+    An object may need such a DLL by name and not find it: then nothing loads it either.
+    """
+    lost = {path for edge in linkage.edges if edge.resolved is None for path in edge.elsewhere}
+    lost -= {*package.preloaded}
+    dlls = (item for item in package.objects if not is_extension(item))
+    return frozenset(i.path for i in dlls if i.path in lost or linkage.find_dispensable(i.path))
 
 
 def _find_edge(path: str, name: str, linkage: Linkage) -> Edge | None:
@@ -251,6 +278,7 @@ def _judge_programs(linkage: Linkage) -> Iterator[Finding]:
                 sentence=sentence,
                 facts=(edge.needed,),
                 cause=of_library(edge.needed),
+                level=Level.WARNING,
             )
             yield downgrade(problem, linkage)
 

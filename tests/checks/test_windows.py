@@ -19,6 +19,7 @@ from binary_checks.model import (
     Edge,
     Format,
     Kind,
+    Level,
     Linkage,
     MalformedObject,
     NotInspected,
@@ -144,13 +145,27 @@ def test_a_program_without_its_runtime_does_not_start_and_a_module_beside_it_say
     program = pe_file("demo/a.exe", kind=Kind.EXECUTABLE, needed=_needs("MSVCP140.dll"))
     (alone,) = windows.unbundled_runtime(_wheel(program), WINDOWS)
     assert isinstance(alone, Problem)
-    assert alone.path == "demo/a.exe"
+    assert (alone.path, alone.level) == ("demo/a.exe", Level.WARNING)
     assert "ships: it does not start if the Visual C++" in alone.sentence
     module = pe_file("demo/b.pyd", needed=_needs("MSVCP140.dll"))
     (both,) = windows.unbundled_runtime(_wheel(program, module), WINDOWS)
     assert isinstance(both, Problem)
-    assert both.path == "demo/b.pyd"
+    assert (both.path, both.level) == ("demo/b.pyd", Level.ERROR)
     assert "ships: the import fails if the Visual C++" in both.sentence
+
+
+def test_a_library_that_only_a_program_loads_is_a_warning_like_the_program() -> None:
+    program = dll("demo/tool.exe", "part.dll", kind=Kind.EXECUTABLE)
+    part, module = dll("demo/part.dll", "MSVCP140.dll"), dll("demo/_a.pyd")
+    package = _wheel(program, part, module)
+    (found,) = windows.unbundled_runtime(package, simulate(package, on_windows()))
+    assert isinstance(found, Problem)
+    assert (found.path, found.level) == ("demo/part.dll", Level.WARNING)
+    assert "ships: it does not start if the Visual C++" in found.sentence
+    shared = _wheel(program, part, dll("demo/_a.pyd", "part.dll"))
+    (needed,) = windows.unbundled_runtime(shared, simulate(shared, on_windows()))
+    assert isinstance(needed, Problem)
+    assert needed.level is Level.ERROR
 
 
 def test_what_a_missing_runtime_does_is_told_of_the_object_that_something_reaches() -> None:
@@ -209,6 +224,19 @@ def test_a_copy_that_a_module_or_the_packages_code_leads_to_is_enough(
     core, more = dll("demo/_core.pyd", "MSVCP140.dll"), dll("demo/more/_more.pyd", "MSVCP140.dll")
     package = _wheel(core, more, dll(copy), **fields)
     assert list(windows.unbundled_runtime(package, simulate(package, on_windows()))) == []
+
+
+@pytest.mark.parametrize("other", ["tools/msvcp140_1.dll", "tools/helper.dll"])
+def test_a_copy_that_only_unloaded_dlls_find_helps_no_import(other: str) -> None:
+    core = dll("demo/_core.pyd", "MSVCP140.dll", "msvcp140_1.dll")
+    package = _wheel(core, dll(other, "MSVCP140.dll"), dll("tools/msvcp140.dll"))
+    linkage = simulate(package, on_windows())
+    idle = (DispensableObject(path="tools/helper.dll", reason="nothing opens it"),)
+    found = list(windows.unbundled_runtime(package, replace(linkage, dispensable=idle)))
+    assert [each.path for each in found if "to tools/msvcp140.dll" in str(each)] == [core.path]
+    opened = replace(package, preloaded=(other,))
+    again = windows.unbundled_runtime(opened, simulate(opened, on_windows()))
+    assert not [each for each in again if "to tools/msvcp140.dll" in str(each)]
 
 
 def test_what_a_program_finds_beside_it_helps_no_module() -> None:
@@ -368,7 +396,7 @@ def test_a_program_does_not_find_the_runtime_beside_python() -> None:
     package = _wheel(program, module)
     (found,) = windows.unbundled_runtime(package, linkage)
     assert isinstance(found, Problem)
-    assert found.path == program.path
+    assert (found.path, found.level) == (program.path, Level.WARNING)
     assert found.sentence.startswith("needs VCRUNTIME140.dll, which lies next to python.exe")
     assert list(missing_library(linkage, package)) == []
     alone = _wheel(module)
