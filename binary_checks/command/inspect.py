@@ -46,7 +46,7 @@ from binary_checks.model import (
     Survey,
 )
 from binary_checks.profile import Profile, find_profile, leave_out_code, load_profile, validate
-from binary_checks.reports.explanation import abridge
+from binary_checks.reports.explanation import abridge, as_plain
 from binary_checks.safe_text import MOST_OF_A_RUN, cut, one_line
 from binary_checks.sources import expand, is_published, require_named
 from binary_checks.sources.file import require_package
@@ -249,7 +249,9 @@ def run_list(arguments: Sequence[str]) -> int:
         complain(str(error))
         return MISUSED
     if not options.packages:
-        _print_rows((*_describe(check, profile), abridge(check).title) for check in checks)
+        _print_rows(
+            (*_describe(check, profile), as_plain(abridge(check).title)) for check in checks
+        )
         return 0
     names = [name for each in options.packages for name in expand(each, Path.cwd())]
     statuses = {guard(partial(_list, name, profile, checks)) for name in names}

@@ -31,7 +31,9 @@ def _read_options(arguments: Sequence[str]) -> argparse.Namespace:
         "document", metavar="RESULT.json", help="a document written by --report json:FILE"
     )
     names = ", ".join(report.name for report in reports.REPORTS if not report.of_facts)
-    parser.add_argument("--format", required=True, metavar="FORMAT", help=names)
+    parser.add_argument(
+        "--format", default="terminal", metavar="FORMAT", help=f"{names} (default: terminal)"
+    )
     parser.add_argument(
         "--facts",
         metavar="FILE",

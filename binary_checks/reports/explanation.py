@@ -41,8 +41,9 @@ def explain(check: Check[Any]) -> str:
     lines += [f"**Why:** {documentation.why}", "", f"**Fix:** {documentation.fix}", ""]
     lines += [f"**Level:** {_level(check)}", "", _declaration(check), ""]
     if check.options:
-        lines += ["Options:", "", *_options(check), ""]
-    return "\n".join(lines)
+        lines += [f"Options, in a profile's table `[options.{check.id}]`:", ""]
+        lines += [*_options(check), ""]
+    return as_markdown("\n".join(lines))
 
 
 def explain_family(family: str, checks: Iterable[Check[Any]]) -> str:
@@ -50,7 +51,7 @@ def explain_family(family: str, checks: Iterable[Check[Any]]) -> str:
     subject = FAMILIES.get(family, "the project's own checks")
     ours = sorted((check for check in checks if check.family == family), key=lambda each: each.id)
     lines = (f"- {check.id}: {check.documentation.title}" for check in ours)
-    return "\n".join((f"## {family}: {subject}", "", *lines, ""))
+    return as_markdown("\n".join((f"## {family}: {subject}", "", *lines, "")))
 
 
 def abridge(check: Check[Any], program: Program = Program.COMMAND) -> CheckText:
@@ -70,7 +71,7 @@ def advice(check: Documentation | CheckText) -> Iterator[str]:
     """Yield why the problem matters and what to do, indented as continuations of the problems."""
     for heading, text in (("why", check.why), ("fix", check.fix)):
         if text:
-            yield f"  {heading}: {_plain(' '.join(text.split()))}"
+            yield f"  {heading}: {as_plain(' '.join(text.split()))}"
 
 
 _SENTENCE = re.compile(r"(?<=[.]) +(?=[A-Z`])")
@@ -78,10 +79,15 @@ _SENTENCE = re.compile(r"(?<=[.]) +(?=[A-Z`])")
 
 def remedy(check: CheckText) -> str:
     """Return the first sentence on what to do."""
-    return _SENTENCE.split(_plain(" ".join(check.fix.split())), maxsplit=1)[0].removesuffix(".")
+    return _SENTENCE.split(as_plain(" ".join(check.fix.split())), maxsplit=1)[0].removesuffix(".")
 
 
-def _plain(text: str) -> str:
+def as_markdown(text: str) -> str:
+    """Return text with literals as Markdown has them, between single backticks."""
+    return re.sub("``([^`]+)``", r"`\1`", text)
+
+
+def as_plain(text: str) -> str:
     """Return text for a terminal: literals are quoted unless they contain quotes."""
     literals = re.compile("``(.+?)``")
     return literals.sub(lambda found: found[1] if "'" in found[1] else f"'{found[1]}'", text)
@@ -89,7 +95,8 @@ def _plain(text: str) -> str:
 
 def _declaration(check: Check[Any]) -> str:
     subjects = " or ".join(f"`{kind.__name__}`" for kind in check.subjects)
-    rest = [f"`{_name(kind)}`" for kinds in check.facts[1:] for kind in kinds]
+    using = dict.fromkeys(_name(kind) for kinds in check.facts[1:] for kind in kinds)
+    rest = [f"`{name}`" for name in using if name != types.NoneType.__name__]
     using = f", with {', '.join(rest)}" if rest else ""
     tables = [name for name in rest if name.startswith("`[")]
     ways = ("enables it", "sets one of its options", *(f"has the table {name}" for name in tables))
@@ -139,7 +146,8 @@ def format_family_page(family: str, checks: Iterable[Check[Any]]) -> str:
         "| check | level | fault |",
         "|---|---|---|",
         *(
-            f"| [{each.id}](#{each.id}) | {each.level.value} | {each.documentation.title} |"
+            f"| [{each.id}](#{each.id}) | {each.level.value} | "
+            f"{as_markdown(each.documentation.title)} |"
             for each in ours
         ),
         "",

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TextIO
 
-from binary_checks.model import BROKE, CheckText, Outcome, PackageResult, RunResult
+from binary_checks.model import BROKE, CheckText, Fitness, Outcome, PackageResult, RunResult
+from binary_checks.reports.explanation import as_markdown
 from binary_checks.reports.faults import Fault, fault_line, fold
 from binary_checks.safe_text import one_line
 from binary_checks.wording.problem_lines import accepted_line, summarise_gap
@@ -54,8 +55,8 @@ def _row(package: PackageResult) -> str:
         found["problems"] += len(entry.problems)
         found["warnings"] += len(entry.warnings)
         found["accepted"] += len(entry.accepted)
-    verdict = package.verdict.value
-    marked = verdict if package.verdict is Outcome.PASSED else f"**{verdict}**"
+    verdict = package.fitness.value
+    marked = verdict if package.fitness is Fitness.FIT else f"**{verdict}**"
     numbers = (found[each] for each in ("checks", "problems", "warnings", "accepted"))
     cells = (
         format_cell(package.file_name),
@@ -92,7 +93,7 @@ def _advise(check: CheckText | None) -> Iterator[str]:
     for heading, text in (("Why", check.why), ("Fix", check.fix)) if check else ():
         if text:
             yield ""
-            yield f"**{heading}:** {' '.join(text.split())}"
+            yield f"**{heading}:** {as_markdown(' '.join(text.split()))}"
 
 
 def _others(package: PackageResult) -> Iterator[str]:

@@ -307,6 +307,16 @@ def test_a_profile_turns_an_error_into_a_warning_for_some_paths(
     assert entries(pytester.path)["absolute-search-path"]["outcome"] == "warned"
 
 
+def test_a_report_without_a_format_is_that_of_a_terminal(
+    pytester: pytest.Pytester, run: Run
+) -> None:
+    run(faulty(pytester.path), "--binary-report", "json:out.json")
+    plain = command(pytester.path, "report", "out.json")
+    named = command(pytester.path, "report", "out.json", "--format", "terminal")
+    assert plain.stdout == named.stdout
+    assert "1 package: 1 unfit" in plain.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "line"),
     [

@@ -57,7 +57,7 @@ def test_an_explanation_says_all_that_is_declared() -> None:
         "",
         "Family `test_explanation`; runs on `Wheel`, with `Linkage`.",
         "",
-        "Options:",
+        "Options, in a profile's table `[options.too-heavy]`:",
         "",
         "- `limit`: `int` = `3`",
     ]
@@ -89,7 +89,18 @@ def test_advice_for_a_terminal_has_no_markup() -> None:
         "  why: 'dlopen' and 'ld.so' look elsewhere.",
         "  fix: link with -Wl,-rpath,'$ORIGIN/x' or run 'patchelf'.",
     ]
-    assert "``patchelf``" in explain(lost)
+    assert "run `patchelf`." in explain(lost)
+
+
+def test_a_fact_is_named_once_and_no_fact_is_none() -> None:
+    @check
+    def doubled(
+        library: ElfFile, one: Linkage | Wheel, two: Wheel, three: Linkage | None
+    ) -> Iterator[str]:
+        """A library is doubled."""
+        yield from ()
+
+    assert "runs on `ElfFile`, with `Linkage`, `Wheel`." in explain(doubled)
 
 
 def test_an_options_type_is_spelled_as_it_was_written() -> None:

@@ -76,7 +76,7 @@ def test_a_warning_is_a_line_that_says_so() -> None:
 
 def test_markdown_has_a_row_a_package_and_the_problems_as_code() -> None:
     text = written(markdown, entry(Outcome.FAILED, problems=(OPT,)), checks=(TEXT,))
-    assert "| `demo-1.0.whl` | `1.0` | **failed** | 0 | 1 | 0 | 0 |" in text.splitlines()
+    assert "| `demo-1.0.whl` | `1.0` | **unfit** | 0 | 1 | 0 | 0 |" in text.splitlines()
     assert f"    {LINE}" in text.splitlines()
     assert "**Fix:** mend it." in text.splitlines()
 
@@ -97,7 +97,7 @@ def test_markdown_tells_warnings_accepted_problems_and_gaps_apart() -> None:
 
 def test_a_healthy_package_has_a_row_and_no_section() -> None:
     text = written(markdown, entry(inspected=1), exit_code=0)
-    assert "| passed | 1 | 0 | 0 | 0 |" in text
+    assert "| fit | 1 | 0 | 0 | 0 |" in text
     assert "##" not in text
 
 

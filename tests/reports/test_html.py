@@ -273,7 +273,7 @@ def test_without_the_extra_the_report_is_refused_before_anything_runs(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(writing, "find_spec", lambda name: None)
-    with pytest.raises(ProfileError, match=r"html needs jinja2.*'binary-checks\[report\]'"):
+    with pytest.raises(ProfileError, match=r"html needs jinja2.*: pip install jinja2 squarify"):
         writing.read_destination("--binary-report", "html:x.html", tmp_path)
 
 
