@@ -113,6 +113,8 @@ def read_contents(  # noqa: PLR0913 - what reads every kind, and what is known o
 
 def parse_file_name(file_name: str) -> tuple[str, str, str, tuple[Tag, ...]]:
     """Return name, version, build tag and tags in a wheel's file name ("File name convention")."""
+    if file_name.endswith(".whl") and file_name.count("-") not in (4, 5):  # 5: with a build tag
+        raise PackageError(f"{file_name}: its name is not NAME-VERSION-PYTHON-ABI-PLATFORM.whl")
     try:
         name, version, build, tags = parse_wheel_filename(file_name)
     except ValueError as error:

@@ -168,7 +168,7 @@ def test_progress_ends_at_the_whole(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("filename", "complaint"),
     [
-        ("demo.whl", "not the file name of a wheel"),
+        ("demo.whl", "its name is not NAME-VERSION-PYTHON-ABI-PLATFORM.whl"),
         ("demo-one-py3-none-any.whl", "not the file name of a wheel"),
         ("demo-1.0-py3-none-any.txt", "not a known kind of package"),
     ],

@@ -40,12 +40,19 @@ def a_name_that_says_nothing(folder: Path) -> Path:
     return healthy(folder).rename(folder / "demo.whl")
 
 
+def no_bytes(folder: Path) -> Path:
+    path = healthy(folder)
+    path.write_bytes(b"")
+    return path
+
+
 UNREADABLE: list[tuple[Callable[[Path], Path], str]] = [
     (cut, "truncated: it has no end-of-central-directory record"),
+    (no_bytes, "empty (0 bytes)"),
     (no_dist_info, "not a wheel: it has no *.dist-info folder"),
     (two_dist_infos, "it has 2 *.dist-info folders: *"),
     (encrypted_metadata, "demo-1.0.dist-info/METADATA cannot be read: it is encrypted"),
-    (a_name_that_says_nothing, "not the file name of a wheel: *"),
+    (a_name_that_says_nothing, "its name is not NAME-VERSION-PYTHON-ABI-PLATFORM.whl"),
 ]
 
 

@@ -245,6 +245,8 @@ def _find_other_ends(rest: bytes, start: int) -> Iterator[str]:
 
 def _find_end(file: PackageBytes) -> _End:
     """Find the last end of central directory record (4.3.16), as zipfile, and thus pip, does."""
+    if not file.size:
+        raise PackageError(f"{file.path.name}: empty (0 bytes)")
     base = max(0, file.size - _END.size - 0xFFFF)
     tail = file.read(base, file.size - base)
     place = tail.rfind(_END_SIGNATURE, 0, max(0, len(tail) - _END.size) + len(_END_SIGNATURE))
