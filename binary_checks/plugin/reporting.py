@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import platform
+import re
 import sys
 import tempfile
 from collections import Counter
@@ -63,6 +64,7 @@ from binary_checks.plugin.session import (
     are_in_doubt,
     describe_known_lists,
     list_unavailable,
+    list_unexplained,
     no_such_check,
     profile_and_checks,
 )
@@ -334,6 +336,13 @@ def _name_selection(config: pytest.Config, state: Session) -> Iterable[str]:
     yield from (f"PACKAGE::{each}" for each in sorted(asked))
 
 
+def _name_families(config: pytest.Config, state: Session) -> Iterable[str]:
+    """Yield ``-m`` with its expression if it names a family of checks."""
+    named = set(re.findall(r"\w+", config.option.markexpr or ""))
+    if not named.isdisjoint(each.family for each in state.settings.checks):
+        yield f"-m {config.option.markexpr}"
+
+
 def _find_stopped(
     session: pytest.Session, state: Session, exitstatus: int
 ) -> Iterable[tuple[str, str]]:
@@ -396,10 +405,13 @@ def _remark(config: pytest.Config, state: Session, lost: tuple[str, ...]) -> Ite
     yield from find_differences(state.ledger.results())
     if config.option.binary_static:
         yield "runtime checks were left out (--binary-static)"
+    if chosen := " ".join((*_name_families(config, state), *_name_selection(config, state))):
+        yield f"only {chosen} was judged"
     if state.profile.left_out:
         yield format_left_out(state.profile)
     if not _explain_doubt(state):
         yield from list_unavailable(state.known_lists)
+    yield from list_unexplained(state.known_lists)
 
 
 def _complain_in_junit(session: pytest.Session, complaints: Iterable[str]) -> None:

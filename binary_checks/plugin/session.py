@@ -62,6 +62,7 @@ from binary_checks.profile import (
     read_known_list,
     validate,
 )
+from binary_checks.reports.known_list import REASON
 from binary_checks.reports.ledger import Ledger
 from binary_checks.reports.writing import Destination, add_to_known, read_destination
 from binary_checks.safe_text import cut, one_line
@@ -232,6 +233,14 @@ def list_unavailable(held: Iterable[LoadedList]) -> Iterator[str]:
     for each in held:
         if each.complaint:
             yield f"{each.complaint}; its entries are ignored"
+
+
+def list_unexplained(held: Iterable[LoadedList]) -> Iterator[str]:
+    """Yield a line for each list with entries whose reason nobody has written yet."""
+    for each in held:
+        if lacking := sum(entry.reason == REASON for entry in each.entries):
+            which = "1 entry still lacks" if lacking == 1 else f"{lacking:,} entries still lack"
+            yield f"{each.identity.source}: {which} a reason"
 
 
 def are_in_doubt(packages: Iterable[PackageResult]) -> bool:

@@ -35,6 +35,7 @@ def test_todays_problems_are_written_and_accepted_from_then_on(
     assert second.ret == pytest.ExitCode.OK
     assert second.parseoutcomes()["xfailed"] == 1
     second.stdout.fnmatch_lines([f"accepted: {LINE} * ({REASON}, until *)"])
+    second.stdout.fnmatch_lines(["new.toml: 1 entry still lacks a reason"])
 
 
 def test_a_list_that_is_there_is_added_to_and_nothing_in_it_changes(

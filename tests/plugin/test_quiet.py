@@ -147,7 +147,7 @@ def test_a_required_family_that_could_not_look_is_one_problem_without_advice(
     required = ("--static", "--require", "own_checks")
     ended = command(tmp_path, healthy(tmp_path), *required, *chosen)
     assert ended.returncode == 1
-    _, verdict, problem, closing, _ = ended.stdout.splitlines()
+    _, verdict, problem, closing, *_ = ended.stdout.splitlines()
     assert ": unfit · 1 problem · 2 checks" in verdict
     required_but = "not inspected, but own_checks is required: no light"
     assert problem == f"blind: {NAME}: {required_but} [also: unsighted]"
@@ -177,10 +177,20 @@ def test_something_that_broke_is_no_verdict(tmp_path: Path) -> None:
     paths = healthy(tmp_path / "a", name="one"), healthy(tmp_path / "b", name="two")
     ended = command(tmp_path, "--static", *paths, *own_checks(tmp_path, "lacks", "absolute"))
     assert ended.returncode == TRY_AGAIN
-    _, first, second, closing, _ = ended.stdout.splitlines()
+    _, first, second, closing, _, chosen = ended.stdout.splitlines()
+    assert chosen == "only -k lacks or absolute was judged"
     assert first.startswith("one-1.0-cp311-cp311-manylinux_2_17_x86_64.whl: not judged: the index ")
     assert ": not judged, as above · 1 check" in second
     assert closing.startswith("2 packages: 2 not judged")
+
+
+def test_a_run_of_some_checks_says_which(tmp_path: Path) -> None:
+    path = healthy(tmp_path)
+    last = command(tmp_path, "--static", path, "-m", "hardening").stdout.splitlines()[-1]
+    assert last == "only -m hardening was judged"
+    last = command(tmp_path, "--static", f"{path}::bytecode-in-wheel").stdout.splitlines()[-1]
+    assert last == "only PACKAGE::bytecode-in-wheel was judged"
+    assert "was judged" not in command(tmp_path, "--static", path).stdout
 
 
 def test_a_check_that_breaks_is_named(tmp_path: Path) -> None:
