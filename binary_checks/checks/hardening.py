@@ -151,19 +151,29 @@ def segment_alignment(library: ElfFile, package: Package) -> Iterator[Finding]:
 
 @check
 def static_tls_budget(
-    linkage: Linkage, package: Package, *, budget: int = _STATIC_TLS
+    linkage: Linkage, package: Package, target: TargetSystem, *, budget: int = _STATIC_TLS
 ) -> Iterator[Finding]:
     """Libraries that one import loads need more static thread-local storage than there is.
 
-    Why: "cannot allocate memory in static TLS block": the C library reserves a fixed block for
-    everything that is loaded after the start, and the package fails depending on what was imported
-    before.
+    musl has none at all for libraries that are loaded after the start of the process, so that in a
+    musllinux wheel every such library counts whose code has the place of a thread-local variable
+    fixed (initial-exec), whatever its size. ``budget`` is not for musl.
+
+    Why: "cannot allocate memory in static TLS block": glibc reserves a fixed block for everything
+    that is loaded after the start, and the package fails depending on what was imported before.
+    musl always fails: "initial-exec TLS resolves to dynamic definition".
     Fix: compile libraries that are opened with ``dlopen`` without ``-ftls-model=initial-exec``, or
-    make the thread-local data smaller.
-    Level: the import fails, depending on what was imported before. In a folder it is a warning for
-    libraries that are not extension modules: programs may be linked to them, which works.
+    make the thread-local data smaller. jemalloc has ``--disable-initial-exec-tls``, mimalloc
+    ``MI_LOCAL_DYNAMIC_TLS``.
+    Level: the import fails, depending on what was imported before; with musl always. In a folder it
+    is a warning for libraries that are not extension modules: programs may be linked to them, which
+    works. It is also a warning if no import reaches the library (see missing-library).
     """
     yield from find_unloaded(linkage, package)
+    if target.libc == "musl" or any(tag.startswith("musllinux") for tag in target.unjudged):
+        yield from _judge_fixed_places(linkage, package)
+    if target.libc == "musl":
+        return
     objects = {item.path: item for item in package.objects_of(ElfFile)}
     judged: set[tuple[str, ...]] = set()
     for root, closure in linkage.closures:
@@ -187,6 +197,47 @@ def static_tls_budget(
             + name_first(tuple(shares)),
             level=Level.WARNING if linked else Level.ERROR,
         )
+
+
+def _judge_fixed_places(linkage: Linkage, package: Package) -> Iterator[Finding]:
+    """Judge the relocations that musl refuses after the start (``do_relocs`` in ldso/dynlink.c).
+
+    A variable of the program itself, or of a library that it is linked with, has a fixed place.
+    """
+    objects = {item.path: item for item in package.objects_of(ElfFile)}
+    judged: set[str] = set()
+    for root, closure in linkage.closures:
+        loaded = [objects[path] for path in dict.fromkeys((root, *closure)) if path in objects]
+        if root in objects and objects[root].kind is Kind.EXECUTABLE:
+            continue
+        wanted = {name for item in loaded for name in item.initial_exec or () if name}
+        owners = {name: item for item in reversed(loaded) for name in item.exports.among(wanted)}
+        for item in loaded:
+            if item.path in judged or not item.static_tls:
+                continue
+            judged.add(item.path)
+            if item.initial_exec is None:
+                sentence = "its relocations of thread-local variables could not be read"
+                yield NotInspected(path=item.path, sentence=sentence)
+                continue
+            owners_of = {name: owners.get(name) if name else item for name in item.initial_exec}
+            # without PT_TLS nothing moves: musl only compares the numbers of TLS modules
+            moving = [(name, each) for name, each in owners_of.items() if each and each.tls_size]
+            for name, owner in moving[:1]:
+                yield downgrade(_refuse_fixed_place(item, name, owner, package), linkage)
+
+
+def _refuse_fixed_place(item: ElfFile, name: str, owner: ElfFile, package: Package) -> Problem:
+    of_other = f" {name}" if name else ""
+    of_other += f" of {owner.file_name}" if owner.path != item.path else ""
+    linked = package.claims.partial and not is_extension(item)
+    return Problem(
+        path=item.path,
+        sentence=f"has the place of thread-local data{of_other} fixed (initial-exec): musl refuses "
+        "to load it after the start of the process; build it without -ftls-model=initial-exec",
+        facts=(name,) if name else (),
+        level=Level.WARNING if linked else Level.ERROR,
+    )
 
 
 @check

@@ -315,6 +315,11 @@ class ElfFile(ObjectFile):
     """
     writable_executable: bool = False  # a PT_LOAD with PF_W and PF_X
     static_tls: bool = False  # DF_STATIC_TLS
+    initial_exec: tuple[str, ...] | None = ()
+    """Thread-local variables that relocations of the initial-exec model (R_*_TPOFF) refer to; ""
+    for the object's own without a name. Read only with DF_STATIC_TLS, which linkers then set. None:
+    the relocations could not be read.
+    """
     tls_size: int = 0  # p_memsz of PT_TLS rounded up to its alignment, bytes
     relative_relocations: bool = False  # DT_RELR
     no_default_libraries: bool = False  # DF_1_NODEFLIB

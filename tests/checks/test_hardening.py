@@ -23,7 +23,7 @@ from binary_checks.model import (
     TargetSystem,
     Wheel,
 )
-from fixtures.values import elf_file, symbols, wheel
+from fixtures.values import elf_file, say, symbols, wheel
 
 GLIBC, MUSL = TargetSystem(name="manylinux"), TargetSystem(name="musllinux", libc="musl")
 FAULTS: list[tuple[Any, dict[str, Any], str]] = [
@@ -171,14 +171,14 @@ def test_static_tls_of_one_import_is_added_up() -> None:
         elf_file("demo/b.so", static_tls=True, tls_size=1200),
         elf_file("demo/c.so", static_tls=True, tls_size=1000),
     )
-    assert list(hardening.static_tls_budget(linkage, package)) == [
+    assert list(hardening.static_tls_budget(linkage, package, GLIBC)) == [
         Problem(
             path="demo/a.so",
             sentence="its import needs 2200 bytes of static TLS, about 1664 are available: "
             "b.so 1200, c.so 1000",
         )
     ]
-    assert list(hardening.static_tls_budget(linkage, package, budget=4096)) == []
+    assert list(hardening.static_tls_budget(linkage, package, GLIBC, budget=4096)) == []
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_static_tls_of_one_import_is_added_up() -> None:
     ],
 )
 def test_static_tls_within_the_budget_is_quiet(objects: tuple[ElfFile, ...]) -> None:
-    assert list(hardening.static_tls_budget(*_closure(*objects))) == []
+    assert list(hardening.static_tls_budget(*_closure(*objects), GLIBC)) == []
 
 
 def test_a_library_in_a_folder_may_be_one_that_programs_are_linked_to() -> None:
@@ -199,7 +199,7 @@ def test_a_library_in_a_folder_may_be_one_that_programs_are_linked_to() -> None:
         library = elf_file(path, static_tls=True, tls_size=4096, exports=exports)
         linkage, package = _closure(library)
         folder = replace(package, claims=replace(package.claims, partial=True))
-        (problem,) = hardening.static_tls_budget(linkage, folder)
+        (problem,) = hardening.static_tls_budget(linkage, folder, GLIBC)
         assert isinstance(problem, Problem)
         assert problem.level is level
 
@@ -207,7 +207,35 @@ def test_a_library_in_a_folder_may_be_one_that_programs_are_linked_to() -> None:
 def test_the_same_static_tls_is_told_once() -> None:
     objects = (elf_file("a.so"), elf_file("b.so"), elf_file("c.so", static_tls=True, tls_size=4096))
     linkage = Linkage(target="x", closures=(("a.so", ("c.so",)), ("b.so", ("c.so",))))
-    assert len(list(hardening.static_tls_budget(linkage, wheel(objects=objects)))) == 1
+    assert len(list(hardening.static_tls_budget(linkage, wheel(objects=objects), GLIBC))) == 1
+
+
+@pytest.mark.parametrize(
+    ("names", "sentence"),
+    [
+        (("",), "has the place of thread-local data fixed (initial-exec): musl refuses"),
+        (("own",), "has the place of thread-local data own fixed"),
+        (("theirs",), "has the place of thread-local data theirs of b.so fixed"),
+        (("of_python",), ""),  # a program's variables have fixed places anyway
+        ((), ""),
+    ],
+)
+def test_musl_fixes_no_places_of_thread_local_data_after_the_start(
+    names: tuple[str, ...], sentence: str
+) -> None:
+    user = elf_file("a.so", static_tls=True, tls_size=8, initial_exec=names, exports=symbols("own"))
+    linkage, package = _closure(user, elf_file("b.so", tls_size=8, exports=symbols("theirs")))
+    found = say(hardening.static_tls_budget(linkage, package, MUSL))
+    assert [each.startswith(sentence) for each in found] == [True] * bool(sentence)
+    assert list(hardening.static_tls_budget(linkage, package, GLIBC)) == []
+    program, package = _closure(elf_file("p", kind=Kind.EXECUTABLE), user)
+    assert list(hardening.static_tls_budget(program, package, MUSL)) == []
+
+
+def test_relocations_that_were_not_read_are_a_gap_for_musl() -> None:
+    linkage, package = _closure(elf_file("a.so", static_tls=True, initial_exec=None))
+    (found,) = hardening.static_tls_budget(linkage, package, MUSL)
+    assert isinstance(found, NotInspected)
 
 
 def _needs(version: str) -> tuple[NeededVersion, ...]:

@@ -25,6 +25,7 @@ from binary_checks.model import (
     MalformedObject,
     NotInspected,
     Package,
+    TargetSystem,
     UnreadObject,
 )
 from binary_checks.systems import target_for
@@ -32,6 +33,12 @@ from fixtures.linking import extension, link
 from fixtures.values import wheel
 
 Check = Callable[[Linkage, Package], Iterator[Finding]]
+
+
+def _static_tls_budget(linkage: Linkage, package: Package) -> Iterator[Finding]:
+    return static_tls_budget(linkage, package, TargetSystem(name="manylinux_2_17_x86_64"))
+
+
 CHECKS: tuple[Check, ...] = (
     duplicate_runtime,
     libpython_linked,
@@ -40,10 +47,12 @@ CHECKS: tuple[Check, ...] = (
     missing_search_directory,
     missing_version,
     orphan_library,
-    static_tls_budget,
+    _static_tls_budget,
     undefined_symbol,
 )
-each_check = pytest.mark.parametrize("check", CHECKS, ids=str)
+each_check = pytest.mark.parametrize(
+    "check", CHECKS, ids=lambda check: getattr(check, "id", "static-tls-budget")
+)
 
 
 @each_check

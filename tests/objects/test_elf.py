@@ -12,6 +12,7 @@ import pytest
 from binary_checks.crosscheck.tables import TABLES
 from binary_checks.model import ElfFile, Format, Kind, NeededVersion, Symbol
 from binary_checks.objects import read_objects
+from binary_checks.objects.elf.dynamic import RELOCATION_TYPES
 from fixtures.build_elf import INTERPRETERS, MACHINES, ElfSymbol, build_elf
 from fixtures.oracles.elf_facts import FACTS, facts_of
 from fixtures.oracles.libraries import compare_libraries
@@ -37,6 +38,15 @@ def test_a_sample_reads_as_readelf_prints_it(name: str) -> None:
     ours, expected = facts_of(_read(read_sample(name))), expected_facts()[name]
     for fact in FACTS:
         assert (fact, ours[fact] or None) == (fact, expected.get(fact) or None)
+
+
+@pytest.mark.parametrize("machine", RELOCATION_TYPES)
+def test_thread_local_data_in_fixed_places_is_read(machine: str) -> None:
+    theirs = ElfSymbol("counter", kind="tls")
+    assert _build(machine=machine, static_tls=True, tls_size=8).initial_exec == ("",)
+    both = _build(machine=machine, static_tls=True, tls_size=8, imports=(theirs,))
+    assert both.initial_exec == ("", "counter")
+    assert _build(machine=machine, tls_size=8).initial_exec == ()
 
 
 def test_relocations_in_code_are_counted_where_some_are_announced() -> None:

@@ -345,19 +345,21 @@ class RelocationTypes(NamedTuple):
     """Numbers of relocation types of one architecture, and the form of its records."""
 
     relative: int  # R_*_RELATIVE: load address plus addend
+    # R_*_TPOFF, R_*_TPREL: the place of a thread-local variable in a thread's first block
+    thread: tuple[int, ...]
     # Whether records are Elf_Rela; if False, Elf_Rel, whose addend is in the relocated place.
     addends: bool = True
 
 
 RELOCATION_TYPES: Final = {
-    "x86_64": RelocationTypes(relative=8),
-    "i686": RelocationTypes(relative=8, addends=False),
-    "aarch64": RelocationTypes(relative=1027),
-    "armv7l": RelocationTypes(relative=23, addends=False),
-    "ppc64le": RelocationTypes(relative=22),
-    "s390x": RelocationTypes(relative=12),
-    "riscv64": RelocationTypes(relative=3),
-    "loongarch64": RelocationTypes(relative=3),
+    "x86_64": RelocationTypes(relative=8, thread=(18,)),
+    "i686": RelocationTypes(relative=8, thread=(14, 37), addends=False),
+    "aarch64": RelocationTypes(relative=1027, thread=(1030,)),
+    "armv7l": RelocationTypes(relative=23, thread=(19,), addends=False),
+    "ppc64le": RelocationTypes(relative=22, thread=(73,)),
+    "s390x": RelocationTypes(relative=12, thread=(56,)),
+    "riscv64": RelocationTypes(relative=3, thread=(11,)),
+    "loongarch64": RelocationTypes(relative=3, thread=(11,)),
 }
 """Relocation types by architecture, with numbers from the processor supplements. Relocations of
 other architectures are not read.
@@ -416,14 +418,18 @@ def read_relocations(
 def _read_tables(
     image: MappedImage, dynamic: Dynamic, types: RelocationTypes
 ) -> Iterator[Relocations]:
+    for content in _read_contents(image, dynamic, types):
+        yield Relocations(content, image, addends=types.addends)
+
+
+def _read_contents(image: MappedImage, dynamic: Dynamic, types: RelocationTypes) -> Iterator[bytes]:
     """Yield DT_RELA or DT_REL, depending on the architecture, and DT_JMPREL."""
     kind = ("DT_RELA", DT_RELA, DT_RELASZ) if types.addends else ("DT_REL", DT_REL, DT_RELSZ)
     size = image.header.bits // 8 * (3 if types.addends else 2)
     for name, table, length in (kind, ("DT_JMPREL", DT_JMPREL, DT_PLTRELSZ)):
         if table in dynamic:
             whole = dynamic.value(length) // size * size
-            content = image.read(dynamic.value(table), whole, name, _MOST_RELOCATIONS)
-            yield Relocations(content, image, addends=types.addends)
+            yield image.read(dynamic.value(table), whole, name, _MOST_RELOCATIONS)
 
 
 def count_unwritable(
@@ -444,6 +450,27 @@ def count_unwritable(
         packed = unpack_between(relocations.packed, image.header.bits // 8, start, end)
         total += sum(1 for _ in packed)
     return total
+
+
+def find_thread_symbols(
+    image: MappedImage, dynamic: Dynamic, types: RelocationTypes
+) -> frozenset[int]:
+    """Return the symbols of relocations of the initial-exec model, by index; 0 for none.
+
+    Raises MalformedError or TooLarge as `read_relocations` does.
+    """
+    found: set[int] = set()
+    for content in _read_contents(image, dynamic, types):
+        wide = image.header.bits == 64
+        words = column("Q" if wide else "I", content, image.header.byte_order)
+        shift = 32 if wide else 8  # ELF64_R_SYM, ELF32_R_SYM
+        kinds = (1 << shift) - 1
+        found.update(
+            each >> shift
+            for each in words[1 :: 3 if types.addends else 2]
+            if each & kinds in types.thread
+        )
+    return frozenset(found)
 
 
 def unpack_between(words: array[int], word: int, start: int, end: int) -> Iterator[int]:

@@ -57,6 +57,7 @@ from binary_checks.objects.elf.dynamic import (
     Dynamic,
     count_unwritable,
     decode,
+    find_thread_symbols,
     kind_of_loaded,
     kind_of_unloaded,
     may_be_opened,
@@ -95,7 +96,7 @@ from binary_checks.objects.elf.header import (
     runs_on_a_host,
 )
 from binary_checks.objects.elf.refusals import Parsed, find_refusals, verify_contents, verify_extent
-from binary_checks.objects.elf.symbols import read_columns, read_symbols
+from binary_checks.objects.elf.symbols import SymbolColumns, read_columns, read_symbols
 from binary_checks.objects.strings import (
     ELF_NAMES,
     IsCode,
@@ -609,6 +610,7 @@ def _read_loadable(
         bind_now=bool(DT_BIND_NOW in dynamic or flags & DF_BIND_NOW or flags_1 & DF_1_NOW),
         text_relocations=_announces_text_relocations(dynamic),
         static_tls=bool(flags & DF_STATIC_TLS),
+        initial_exec=_find_initial_exec(image, dynamic, columns),
         relative_relocations=DT_RELR in dynamic,
         no_default_libraries=bool(flags_1 & DF_1_NODEFLIB),
         stack_header=stack is not None,
@@ -654,6 +656,23 @@ def _count_code_relocations(
         return count_unwritable(image, segments, dynamic, types)
     except (MalformedError, TooLarge):  # reported among the refusals
         return None
+
+
+def _find_initial_exec(
+    image: MappedImage, dynamic: Dynamic, columns: SymbolColumns
+) -> tuple[str, ...] | None:
+    """Return the names of thread-local variables with a fixed place; None if they are unknown."""
+    if not dynamic.value(DT_FLAGS) & DF_STATIC_TLS:
+        return ()
+    types = RELOCATION_TYPES.get(architecture_of(image.header))
+    if types is None:
+        return None
+    try:
+        indices = find_thread_symbols(image, dynamic, types)
+        names = {dynamic.text(columns.names[each]) if each else "" for each in indices}
+    except (MalformedError, TooLarge, IndexError):  # reported among the refusals
+        return None
+    return tuple(sorted(names))
 
 
 def _announces_text_relocations(dynamic: Dynamic) -> bool:
