@@ -27,6 +27,10 @@ _VERSION_CONTROL = frozenset(
     {".git", ".gitignore", ".gitattributes", ".gitmodules", ".gitkeep", ".hg", ".hgignore"}
     | {".hgtags", ".svn", ".bzr", "CVS", ".DS_Store", "Thumbs.db", "desktop.ini"}
 )
+_OF_NEW_PROJECTS = frozenset({".gitignore", ".gitattributes", ".gitkeep"})
+_TEMPLATES = frozenset({"template", "templates", "skeleton", "scaffold"})
+"""Folders whose files a command copies into a new project: ``asv quickstart`` copies every file of
+asv/template, with its .gitignore."""
 _BYTECODE = (".pyc", ".pyo")
 _SOURCE_TREE = frozenset(
     {"test", "tests", "doc", "docs", "example", "examples", "scripts", "build", "data"}
@@ -66,6 +70,9 @@ def bytecode_in_wheel(package: WheelLike) -> Iterator[Finding]:
 def version_control_litter(package: Package) -> Iterator[Finding]:
     """A package contains files that only a working copy or a desktop needs.
 
+    A ``.gitignore``, ``.gitattributes`` or ``.gitkeep`` in a folder of templates for new projects
+    (``template``, ``templates``, ``skeleton``, ``scaffold``) is accepted.
+
     Why: they were packed by accident, and private files may have been packed with them.
     Fix: list the files that belong in the package, instead of packing a whole folder.
     Level: nothing reads these files once they are installed.
@@ -73,7 +80,10 @@ def version_control_litter(package: Package) -> Iterator[Finding]:
     if package.claims.partial:
         raise NotApplicable(f"{package.noun} is not what users get")
     for member in _files(package):
-        parts = member.path.split("/")
+        *folders, name = member.path.split("/")
+        if name in _OF_NEW_PROJECTS and not _TEMPLATES.isdisjoint(map(str.lower, folders)):
+            continue
+        parts = {*folders, name}
         if not _VERSION_CONTROL.isdisjoint(parts):
             name = min(_VERSION_CONTROL.intersection(parts))
             yield Problem(path=member.path, sentence=f"{name} does not belong in a built package")

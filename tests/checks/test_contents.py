@@ -45,12 +45,19 @@ def test_sources_and_folders_are_no_bytecode() -> None:
         ("demo/.git/config", ".git"),
         ("demo/.DS_Store", ".DS_Store"),
         ("demo/CVS/Entries", "CVS"),
+        ("demo/templates/.DS_Store", ".DS_Store"),
+        ("demo/templates/.git/config", ".git"),
     ],
 )
 def test_litter_is_a_problem(path: str, name: str) -> None:
     assert list(version_control_litter(wheel(members=[member(path)]))) == [
         Problem(path=path, sentence=f"{name} does not belong in a built package")
     ]
+
+
+@pytest.mark.parametrize("path", ["demo/template/.gitignore", "demo/Templates/new/a/.gitkeep"])
+def test_a_template_of_new_projects_may_contain_files_for_git(path: str) -> None:
+    assert list(version_control_litter(wheel(members=[member(path)]))) == []
 
 
 @pytest.mark.parametrize(
