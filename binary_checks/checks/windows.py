@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from binary_checks.declaring import check
+from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.library_names import (
     comes_with_python,
     is_debug_runtime,
@@ -23,6 +24,7 @@ from binary_checks.knowledge.python_libraries import (
     is_of_one_version,
     is_python_dll,
 )
+from binary_checks.knowledge.tags import formats_of
 from binary_checks.model import (
     Edge,
     Finding,
@@ -142,7 +144,8 @@ def unbundled_runtime(package: Package, linkage: Linkage) -> Iterator[Finding]:
     users and documents that, as torch and tensorflow do, accepts the problem with that reason.
     CPython ships vcruntime140.dll and vcruntime140_1.dll for its own process, and no other DLL of
     the runtime; a program of the package does not even find these two. A copy in the package counts
-    only if a search leads to it.
+    only if a search leads to it. A wheel whose tags claim no Windows is not judged: the Linux wheel
+    of pydevd has DLLs that only its Windows code uses.
 
     Why: if no other program has installed the runtime (Windows Server, containers, a fresh machine)
     the import fails with "DLL load failed", and the message does not name the missing DLL.
@@ -151,6 +154,9 @@ def unbundled_runtime(package: Package, linkage: Linkage) -> Iterator[Finding]:
     Level: on a fresh Windows the import fails. It is a warning if only programs need the DLL, as
     most users have it, or if no import reaches the object (see missing-library).
     """
+    systems = package.claims.systems
+    if systems and not any(Format.PE in formats_of(claim) for claim in systems):
+        raise NotApplicable("its tags claim no Windows")
     libraries = [item for item in package.objects_of(PeFile) if item.kind in _LOADED]
     absent = "no PE object that is loaded"
     yield from find_unread(package, found=bool(libraries), absent=absent, formats=(Format.PE,))

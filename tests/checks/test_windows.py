@@ -141,6 +141,17 @@ def test_a_runtime_that_nobody_brings_is_told_once_with_its_users() -> None:
     ]
 
 
+def test_a_wheel_for_other_systems_only_carries_its_dlls() -> None:
+    carried = pe_file("demo/attach_amd64.dll", needed=_needs("MSVCP140.dll"))
+    for_linux = wheel("demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl", objects=[carried])
+    with pytest.raises(NotApplicable):
+        list(windows.unbundled_runtime(for_linux, WINDOWS))
+    both = "manylinux_2_17_x86_64.win_amd64"
+    for platform in ("any", both):
+        package = wheel(f"demo-1.0-py3-none-{platform}.whl", objects=[carried])
+        assert len(list(windows.unbundled_runtime(package, WINDOWS))) == 1
+
+
 def test_a_program_without_its_runtime_does_not_start_and_a_module_beside_it_says_more() -> None:
     program = pe_file("demo/a.exe", kind=Kind.EXECUTABLE, needed=_needs("MSVCP140.dll"))
     (alone,) = windows.unbundled_runtime(_wheel(program), WINDOWS)
@@ -309,7 +320,7 @@ def test_an_unread_library_is_a_gap_and_no_library_at_all_is_not_applicable() ->
         NotInspected(path="demo/a.dll", sentence="is truncated")
     ]
     with pytest.raises(NotApplicable, match="no PE object that is loaded"):
-        list(windows.unbundled_runtime(wheel(objects=(elf_file(),)), WINDOWS))
+        list(windows.unbundled_runtime(_wheel(elf_file()), WINDOWS))
 
 
 RUNTIME = f"msvcp140-{HASH}.dll"
