@@ -289,7 +289,8 @@ def wrong_architecture(package: Package, linkage: Linkage | Package) -> Iterator
     Every tag of a compressed set is a claim: a tag is wrong, too, if the wheel has no object for
     its architecture. Device code, debug information and linker input are exempt, and so is a wheel
     for ``any`` platform; on Windows also .NET code and programs; on Windows and macOS also
-    libraries for other processes, which have the architecture in their name. An extension module in
+    libraries for other processes, which have the architecture in their name. A module whose suffix
+    names another platform, beside one that fits, is left to foreign-extension-suffix. A module in
     the format of another system, such as an ELF object called ``x.cpython-314-darwin.so``, is
     wrong, too.
 

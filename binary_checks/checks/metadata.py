@@ -441,21 +441,25 @@ def version_bound_extension(package: WheelLike) -> Iterator[Finding]:
     imported by CPython 3.11 and by no other, whatever it was compiled with. The same holds in a
     wheel for any Python (``py3-none-...``). A module that exists as ``.abi3.so``, ``.so`` or
     ``.pyd``, too, is not reported, nor is a library without ``PyInit`` (torchao opens its own by
-    their paths).
+    their paths), nor a file for another platform (see foreign-extension-suffix).
 
     Why: the wheel installs on every Python that its tag promises, and the import ends with a
     ModuleNotFoundError on all but one.
     Fix: have the build name the module for the stable ABI (setuptools: ``py_limited_api=True`` of
     the Extension), or tag the wheel for that one Python.
     Level: users of all other Pythons cannot import the module. Under a tag like ``py312-none`` it
-    is a warning: there may be a wheel for each Python. If the module exists for several Pythons,
-    from the oldest promised one on (mosek), only later Pythons lack it, which is noted.
+    is a warning: there may be a wheel for each Python. It is a warning, too, without ``abi3`` in
+    the tag if the module's package lies in a folder that is none (``ptvsd/_vendored/pydevd``): only
+    code that prepares ``sys.path`` imports it, perhaps under ``try``. If the module exists for
+    several Pythons, from the oldest promised one on (mosek), only later Pythons lack it, which is
+    noted.
     """
     claims = package.claims.pythons
     if not claims or any(claim.abi not in _UNBOUND for claim in claims):
         raise NotApplicable("its tags promise one Python")
     spelled = name_first([claim.name for claim in claims])
-    whole = any(claim.abi or not claim.version for claim in claims)
+    bound = any(claim.abi for claim in claims)
+    whole = bound or any(not claim.version for claim in claims)
     for files in _group_by_module(package).values():
         versions = sorted({file.name.version for file in files if file.name.version})
         if not versions or any(file.name.version is None for file in files):
@@ -465,7 +469,8 @@ def version_bound_extension(package: WheelLike) -> Iterator[Finding]:
             sentence = f"is there for Python {alone}; later Pythons lack it"
             yield Note(path=files[0].path, sentence=sentence)
             continue
-        level = Level.ERROR if whole and not versions[1:] else Level.WARNING
+        is_grave = bound or (whole and not _is_vendored(package, files[0].path))
+        level = Level.ERROR if is_grave and not versions[1:] else Level.WARNING
         sentence = f"is imported by Python {alone} alone, but {spelled} promises others"
         yield from (Problem(path=each.path, sentence=sentence, level=level) for each in files)
     unread: tuple[MalformedObject | UnreadObject, ...] = (*package.malformed, *package.unread)
@@ -473,6 +478,20 @@ def version_bound_extension(package: WheelLike) -> Iterator[Finding]:
         name = parse_extension_name(item.path)
         if name is not None and name.version:
             yield make_gap(item)
+
+
+def _is_vendored(package: WheelLike, path: str) -> bool:
+    """Whether a module's package lies in a folder of another package that is none itself."""
+    files = package.derive(_find_paths)
+    *folders, _ = package.layout.shorten(path).split("/")
+    chain = ["/".join(folders[: count + 1]) for count in range(len(folders))]
+    are_packages = [f"{folder}/__init__.py" in files for folder in chain]
+    ends = len(chain) > 1 and are_packages[0] and are_packages[-1]
+    return ends and not all(are_packages)
+
+
+def _find_paths(package: WheelLike) -> frozenset[str]:
+    return frozenset(package.layout.shorten(member.path) for member in package.members)
 
 
 def _covers(package: WheelLike, versions: Sequence[tuple[int, int]]) -> bool:
@@ -487,7 +506,9 @@ def _group_by_module(package: WheelLike) -> Mapping[tuple[str, str], list[_File]
     found: dict[tuple[str, str], list[_File]] = defaultdict(list)
     for item in package.objects:
         name = parse_extension_name(item.path)
-        if name is not None and (is_extension(item) or not name.version):
+        if name is None or not (is_extension(item) or not name.version):
+            continue
+        if not name.version or any(importable_by(name, tag) for tag in package.tags):
             found[item.directory, name.stem].append(_File(item.path, name))
     return found
 

@@ -290,6 +290,7 @@ def compare_architectures(
     unknown = tuple(name for name, architectures in claims.items() if not architectures)
     claimed = frozenset[str]().union(*claims.values())
     fitting = {item.path for item in judged if item.architecture in claimed}
+    judged = [item for item in judged if not _is_left_over(item, fitting)]
     if not unknown:
         misfits += _find_misfits(claims, judged, fitting)
     return Comparison(
@@ -313,6 +314,21 @@ def _find_misfits(
         if judged and not _any_for(architectures, judged) and _any_for(claimed, judged):
             sentence = f"claims {platform}, but has no object for that architecture"
             yield Misfit(sentence=sentence, claim=platform)
+
+
+def _is_left_over(item: ObjectFile, fitting: Collection[str]) -> bool:
+    """Return whether a module's name is for another platform, beside one that fits.
+
+    No interpreter of the tags looks for ``_a.cp36-win32.pyd`` beside ``_a.cp36-win_amd64.pyd``
+    (ptvsd); foreign-extension-suffix reports it.
+    """
+    name = parse_extension_name(item.path)
+    if item.path in fitting or name is None or not name.platform:
+        return False
+    stem = item.path.removesuffix(name.suffix)
+    others = (path for path in fitting if path.startswith(f"{stem}."))
+    platforms = {found.platform for found in map(parse_extension_name, others) if found}
+    return bool(platforms - {name.platform})
 
 
 def _is_of_other_format(item: ObjectFile, formats: Collection[Format]) -> bool:

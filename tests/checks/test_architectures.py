@@ -152,6 +152,20 @@ def test_windows_takes_some_images_of_other_architectures(
     assert judge(package) == []
 
 
+def test_a_module_named_for_another_platform_is_left_to_another_check() -> None:
+    fits = pe_file("demo/_a.cp36-win_amd64.pyd", architecture="x86_64")
+    named, other = (
+        pe_file(
+            f"demo/{name}.cp36-win32.pyd", architecture="i686", exports=symbols(f"PyInit_{name}")
+        )
+        for name in ("_a", "_b")
+    )
+    assert judge(_wheel("win_amd64", fits, named)) == []
+    assert [each.path for each in judge(_wheel("win_amd64", fits, other))] == [other.path]
+    renamed = pe_file("demo/_a.pyd", architecture="i686")
+    assert [each.path for each in judge(_wheel("win_amd64", fits, renamed))] == [renamed.path]
+
+
 def test_a_library_for_intels_processes_may_be_in_a_wheel_for_apple_silicon() -> None:
     named, other = (macho_file(path, architecture="x86_64") for path in ("a_x86_64.dylib", "a.so"))
     assert judge(_wheel("macosx_11_0_arm64", named)) == []

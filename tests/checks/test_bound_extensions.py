@@ -15,7 +15,7 @@ from binary_checks.model import (
     NotInspected,
     Problem,
 )
-from fixtures.values import elf_file, symbols, wheel
+from fixtures.values import elf_file, member, symbols, wheel
 
 ABI3 = "demo-1.0-cp310-abi3-manylinux_2_17_x86_64.whl"
 BOUND = "demo/_native.cpython-311-x86_64-linux-gnu.so"
@@ -40,6 +40,38 @@ def test_a_module_that_one_python_imports(name: str, path: str, level: Level) ->
     assert (problem.path, problem.level) == (path, level)
     assert problem.sentence.startswith("is imported by Python 3.11 alone, but ")
     assert problem.sentence.endswith("promises others")
+
+
+@pytest.mark.parametrize(
+    ("tags", "packages", "level"),
+    [
+        ("py3-none-win_amd64", ("demo", "demo/_vendored/tool/_fast"), Level.WARNING),
+        ("cp310-abi3-win_amd64", ("demo", "demo/_vendored/tool/_fast"), Level.ERROR),
+        ("py3-none-win_amd64", ("demo/_vendored/tool/_fast",), Level.ERROR),
+        ("py3-none-win_amd64", ("demo",), Level.ERROR),
+        (
+            "py3-none-win_amd64",
+            ("demo", "demo/_vendored", "demo/_vendored/tool", "demo/_vendored/tool/_fast"),
+            Level.ERROR,
+        ),
+    ],
+)
+def test_a_package_in_a_folder_that_is_none_is_imported_by_code_of_its_own(
+    tags: str, packages: tuple[str, ...], level: Level
+) -> None:
+    members = [member(f"{folder}/__init__.py") for folder in packages]
+    objects = [module("demo/_vendored/tool/_fast/_native.cp311-win_amd64.pyd")]
+    package = wheel(f"demo-1.0-{tags}.whl", members=members, objects=objects)
+    (problem,) = version_bound_extension(package)
+    assert isinstance(problem, Problem)
+    assert problem.level is level
+
+
+def test_a_file_for_another_platform_is_left_to_another_check() -> None:
+    paths = (f"demo/_native.cp311-{name}.pyd" for name in ("win32", "win_amd64"))
+    package = wheel("demo-1.0-py3-none-win_amd64.whl", objects=map(module, paths))
+    found = [each for each in version_bound_extension(package) if isinstance(each, Problem)]
+    assert [each.path for each in found] == ["demo/_native.cp311-win_amd64.pyd"]
 
 
 def test_a_module_that_leaves_promised_pythons_out_is_a_warning() -> None:
