@@ -27,6 +27,8 @@ _SUFFIX = re.compile(
 )
 # Processors with different names in multiarch triplets and in platform tags.
 _PROCESSORS = {"i686": "i386", "armv7l": "arm", "ppc64le": "powerpc64le", "ppc64": "powerpc64"}
+_ON_PYPY = {**_PROCESSORS, "i686": "x86"}
+"""PyPy's own names: ``.pypy39-pp73-x86-linux-gnu.so`` (asv, lameenc; maturin's tests)."""
 _LINUX = r"(?:(?P<libc>many|musl)linux(?:\d+|_\d+_\d+)?|linux)_(?P<processor>\w+)"
 _INTERPRETER = r"(?P<name>[a-z]+)(?P<major>\d)(?P<minor>\d*)"
 _KNOWN_PROCESSORS = frozenset(
@@ -141,7 +143,8 @@ def _runs_on(name: ExtensionName, platform: str) -> bool:
     linux = re.fullmatch(_LINUX, platform)
     if linux is None:
         return name.platform == ("darwin" if platform.startswith("macosx") else platform)
-    processor = _PROCESSORS.get(linux["processor"], linux["processor"])
+    processors = _ON_PYPY if name.implementation == "pypy" else _PROCESSORS
+    processor = processors.get(linux["processor"], linux["processor"])
     older = name.version is not None and name.version < _FIRST_WITH_MUSL
     libcs = {"many": ("gnu",), "musl": ("musl", "gnu") if older else ("musl",)}
     return any(
