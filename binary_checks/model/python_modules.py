@@ -217,6 +217,8 @@ class ModuleNames:
     stars: tuple[str, ...] = ()
     # other distributions may add to it: pkgutil, pkg_resources, or ``__path__``
     extends_path: bool
+    # puts modules of other names into sys.modules, as tensorflow 2.1 puts tensorflow.python
+    fills_modules: bool
     has_code: bool  # contains more than comments and a docstring
 
 

@@ -262,6 +262,9 @@ _STAR = re.compile(r"^[ \t]*from[ \t]*(\S+)[ \t]+import[ \t]*\*", re.MULTILINE)
 _OPAQUE = re.compile(
     r"globals\(\)|locals\(\)|vars\(\)|sys\.modules|\bexec\(|\bsetattr\(|__dict__|__path__"
 )
+_FILLS = re.compile(
+    r"sys\.modules(?:\.(?:setdefault|update)\(|\[(?!\s*__name__\s*\])[^\]\n]{1,200}\]\s*=(?!=))"
+)
 _SHARES = re.compile(r"\bextend_path\b|\bdeclare_namespace\b|\b__path__\b")
 _CODE = re.compile(r"^[^\s#]", re.MULTILINE)
 
@@ -303,6 +306,7 @@ def read_names(path: str, table: SourceTable, budget: ParsingBudget) -> ModuleNa
         opaque="__getattr__" if "__getattr__" in bound else opaque[0] if opaque else "",
         stars=tuple(dict.fromkeys(_STAR.findall(table.text))),
         extends_path=_SHARES.search(table.text) is not None,
+        fills_modules=_FILLS.search(table.text) is not None,
         has_code=bool(bound) or _has_code(table.text),
     )
 

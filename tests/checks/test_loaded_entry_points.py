@@ -137,7 +137,9 @@ def test_what_loading_cannot_answer_the_source_may(load: Load, code: str) -> Non
     place, loaded = load(commands("demo.cli:maim", "demo.cli:main"), {"demo/cli.py": code})
     path = next(each.path for each in place.wheel.members if each.path.endswith("cli.py"))
     bound = frozenset({"main"})
-    names = ModuleNames(path=path, bound=bound, extends_path=False, has_code=True)
+    names = ModuleNames(
+        path=path, bound=bound, extends_path=False, fills_modules=False, has_code=True
+    )
     typo, other = missing_entry_point(place.wheel, PythonModules(names=(names,)), loaded)
     assert typo.sentence == "the command c0 = demo.cli:maim: demo.cli binds no maim"
     assert typo.level is Level.ERROR

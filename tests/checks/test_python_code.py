@@ -71,6 +71,23 @@ def test_a_command_whose_function_is_not_there(judge: Judge, value: str, lacking
     ]
 
 
+@pytest.mark.parametrize(
+    ("code", "outcome"),
+    [
+        ("x.__dict__\n_sys.modules.setdefault(old, new)\n", NotInspected),
+        ("x = vars()\nsys.modules[f'demo.{name}'] = new\n", NotInspected),
+        ("x = vars()\nsys.modules[__name__] = new\n", Problem),
+        ("x = vars()\nif sys.modules[name] == new: pass\n", Problem),
+    ],
+)
+def test_a_package_that_fills_the_modules_itself_may_have_more(
+    judge: Judge, code: str, outcome: type
+) -> None:
+    points = "[console_scripts]\ntool = demo.tools.cli:main\n"
+    (found,) = judge(missing_entry_point, {"demo/__init__.py": code}, entry_points=points)
+    assert isinstance(found, outcome)
+
+
 def test_a_command_without_a_function(judge: Judge) -> None:
     points = "[console_scripts]\ntool = demo\n[gui_scripts]\ngui = demo:run it\n"
     found = told(judge(missing_entry_point, {"demo/__init__.py": ""}, entry_points=points))

@@ -149,6 +149,9 @@ class _Content:
         if (not inner or self._files.shares(inner[-1])) and self._requires:
             return "a required distribution has it"
         opened = (self._names.get(self._files.sources.get(each, "")) for each in inner)
-        if any(each and (each.extends_path or "sys.modules" in each.opaque) for each in opened):
+        if any(
+            each and (each.extends_path or each.fills_modules or "sys.modules" in each.opaque)
+            for each in opened
+        ):
             return f"{inner[-1]} finds it elsewhere"
         return ""
