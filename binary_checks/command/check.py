@@ -14,11 +14,10 @@ from typing import Any
 
 import pytest
 
-from binary_checks.command import report_lost_output, suggest
+from binary_checks.command import MISUSED, complain, report_lost_output, suggest
 from binary_checks.errors import EMPTY, FIT
 from binary_checks.options import OPTIONS, Program, lengthen
 from binary_checks.plugin.arguments import MayRestart
-from binary_checks.plugin.failures import usage_error
 from binary_checks.plugin.progress import SCREEN
 
 _XDIST = (
@@ -63,7 +62,11 @@ def check(arguments: Sequence[str], *, alone: bool = False) -> int:
     place = ["-c", str(ini), "--rootdir", str(Path.cwd()), "--noconftest", "--assert=plain"]
     output = _LostOutput()
     plugins = [_RefusesInOneLine(), output, *([MayRestart()] if alone else [])]
-    status = int(pytest.main([*own, *place, *lengthen(arguments)], plugins=plugins))
+    try:
+        status = int(pytest.main([*own, *place, *lengthen(arguments)], plugins=plugins))
+    except _Refused as error:
+        complain(str(error))
+        return MISUSED
     if output.lost is None:
         return status
     if isinstance(output.lost, BrokenPipeError):
@@ -92,6 +95,10 @@ class _LostOutput:
         self.lost = screen.lost if screen else None
 
 
+class _Refused(Exception):
+    """A wrong argument, which pytest would print in a form of its own."""
+
+
 class _RefusesInOneLine:
     """Reports wrong arguments in one line, with our options named as in the command."""
 
@@ -103,7 +110,7 @@ class _RefusesInOneLine:
         except pytest.UsageError as error:
             found = re.search(r"^[^\n]*?: error: ([^\n]*)", f"{error}", re.MULTILINE)
             said = _hint(found[1]) if found else f"{error}"
-            raise usage_error(Program.COMMAND.name_options(said)) from None
+            raise _Refused(said) from None
 
     @pytest.hookimpl(wrapper=True)
     def pytest_cmdline_main(self) -> Generator[None, Any, Any]:
@@ -111,7 +118,9 @@ class _RefusesInOneLine:
         try:
             return (yield)
         except pytest.UsageError as error:
-            raise pytest.UsageError(*map(Program.COMMAND.name_options, error.args)) from None
+            for line in error.args:
+                complain(str(line))
+            return MISUSED
 
 
 def _hint(complaint: str) -> str:

@@ -516,7 +516,7 @@ def _require_known_keyword(expression: str, checks: Iterable[Check[Any]], named:
     known = {check.id for check in checks} | {check.family for check in checks}
     names = (*known, UNREADABLE, *map(str, named.packages))
     if not any(expression.lower() in name.lower() for name in names):
-        raise usage_error(f"-k {no_such_check(expression, known)}")
+        raise usage_error(f"-k: {no_such_check(expression, known)}")
 
 
 def no_such_family(name: str, families: Sequence[str]) -> str:

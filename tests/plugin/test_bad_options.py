@@ -192,6 +192,6 @@ def test_whatever_a_profile_says_it_is_refused_in_one_line(
     result = run_command("--binary-profile", "own.toml", NAME)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     (told,) = (each for each in result.errlines if each)
-    assert told.startswith("ERROR: profile ")
+    assert told.startswith("binary-checks: profile ")
     assert len(told) <= 520
     assert_harmless(told)

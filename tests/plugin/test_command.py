@@ -244,7 +244,7 @@ def test_without_a_package_the_folders_own_tests_do_not_run(tmp_path: Path) -> N
     (tmp_path / "test_own.py").write_text("raise SystemExit('it ran')")
     result = command(tmp_path, "--static")
     assert result.returncode == 4
-    assert result.stderr.splitlines()[0] == "ERROR: name a package, for example dist/*.whl"
+    assert result.stderr.splitlines()[0] == "binary-checks: name a package, for example dist/*.whl"
 
 
 def _heed_interrupts() -> None:

@@ -20,7 +20,7 @@ NAME = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
 
 
 def complaints(result: subprocess.CompletedProcess[str]) -> list[str]:
-    return [line.removeprefix("ERROR: ") for line in result.stderr.splitlines() if line]
+    return [line.removeprefix("binary-checks: ") for line in result.stderr.splitlines() if line]
 
 
 def test_the_help_fits_one_screen(capsys: pytest.CaptureFixture[str]) -> None:
@@ -80,7 +80,10 @@ def test_a_mistyped_subcommand_suggests_the_nearest_one(
         (["--profile"], "argument --profile: expected one argument"),
         (["-m", "linkge"], "-m linkge: linkge: no such family; did you mean linkage?"),
         (["-m", "not linkage and ap"], "-m not linkage and ap: ap: no such family; there are "),
-        (["-k", "missng-library"], "-k no check is called 'missng-library'; did you mean missing-"),
+        (
+            ["-k", "missng-library"],
+            "-k: no check is called 'missng-library'; did you mean missing-",
+        ),
         (["--junit-xml=gone/x.xml"], "--junit-xml: gone/x.xml: there is no folder gone: make it"),
         (["--require=linkge"], "--require linkge: no such family; did you mean"),
         ([f"{NAME}::missing-libary"], "no check is called 'missing-libary'; did you mean missing"),

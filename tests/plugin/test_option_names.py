@@ -91,7 +91,7 @@ def test_our_command_refuses_by_the_short_name(
     (here / "notes.txt").write_text("no wheel")
     for prefix in ("--", "--binary-"):
         assert main([NAME, f"{prefix}{option}"]) == 4
-        assert capfd.readouterr().err.startswith(f"ERROR: {said}")
+        assert capfd.readouterr().err.startswith(f"binary-checks: {said}")
 
 
 @pytest.mark.usefixtures("here")

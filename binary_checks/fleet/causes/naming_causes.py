@@ -45,7 +45,7 @@ _BREAK = re.compile(r"[\r\n]+")
 _COLOUR = re.compile(r"\x1b\[[0-9;]{0,20}[A-Za-z]")
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[\d.,]{0,10}(?:Z|[+-]\d\d:?\d\d)? ")
 _OF_PACKAGE = re.compile(
-    r"\s*(?:FAILED |ERROR |warning: )?[a-z][a-z0-9-]{1,80}: "
+    r"\s*(?:FAILED |ERROR |warning: )?(?!binary-checks: )[a-z][a-z0-9-]{1,80}: "
     r"\S{1,200}\.(?:whl|conda|tar\.bz2|tar\.gz|zip)[: ]"
 )
 """Matches lines about a package, which may quote the package and show nothing about the host."""
