@@ -52,6 +52,10 @@ _PLACES = {
     "/DLC/": "a name that delocate makes up, not a file",
 }
 _ELSEWHERE = "which is not part of macOS and exists where the file was built"
+_TRAPS = frozenset({"/usr/lib/libssl.dylib", "/usr/lib/libcrypto.dylib"})
+"""Files of macOS 10.15 and later whose initialiser aborts: asn1crypto's issue 158 has the message,
+civetweb's 1147 the stack (``__report_load``).
+"""
 _CHAINED_FIXUPS = (10, 15)
 """The first macOS whose dyld supports LC_DYLD_CHAINED_FIXUPS: orjson 3.6.9 did not load on
 10.14.
@@ -273,18 +277,29 @@ def _find_needed_names(package: Package) -> frozenset[tuple[str, str]]:
 def needed_outside_system(
     library: MachOFile, linkage: Linkage | Package, *, allowed: tuple[str, ...] = ()
 ) -> Iterator[Finding]:
-    """An object needs a library by an absolute path that is not part of macOS.
+    """An object needs a library by an absolute path that is not part of macOS, or not for programs.
 
-    Weak dependencies (LC_LOAD_WEAK_DYLIB), which may be missing, are only noted.
+    Weak dependencies (LC_LOAD_WEAK_DYLIB), which may be missing, are only noted. macOS has
+    ``/usr/lib/libssl.dylib`` and ``/usr/lib/libcrypto.dylib``, but no program may load them.
 
     Why: the path exists on the build machine: elsewhere dyld refuses the object, "Library not
-    loaded", or loads the file that another program put there.
+    loaded", or loads the file that another program put there. Since macOS 10.15 the two libraries
+    without a version end the process: "loading libcrypto in an unsafe way".
     Fix: bundle the library (``delocate-wheel``), link it statically, or have users install it and
     accept the problem with that reason.
     Level: users who lack the library cannot load the file. It is a warning if no import reaches it
     (see missing-library).
     """
     for need in library.needed:
+        if need.name in _TRAPS and need.name not in allowed:
+            sentence = f"needs {need.name}, which ends the process since macOS 10.15"
+            problem = Problem(
+                path=library.path,
+                sentence=f"{sentence}; bundle OpenSSL (delocate-wheel), or link it statically",
+                facts=(need.name,),
+                cause=of_library(need.name),
+            )
+            yield downgrade(problem, linkage)
         if not need.name.startswith("/") or need.name.startswith(_SYSTEM) or need.name in allowed:
             continue
         places = (statement for place, statement in _PLACES.items() if need.name.startswith(place))

@@ -11,8 +11,11 @@ from binary_checks.knowledge.loading import downgrade, find_unjudged, find_unloa
 from binary_checks.knowledge.tags import (
     describe_nodes,
     find_newer,
+    lowest_claims,
     lowest_policy,
     needed_of_system,
+    plain_architecture,
+    read_version,
 )
 from binary_checks.model import (
     ElfFile,
@@ -31,6 +34,7 @@ from binary_checks.model import (
     UnresolvedSymbol,
     is_extension,
     module_of,
+    read_numbers,
 )
 from binary_checks.wording.problem_lines import (
     of_newer_build,
@@ -49,6 +53,9 @@ from binary_checks.wording.sentences import (
 )
 
 _FIRST_ON_ARM = (11, 0)
+# The first macOS that compares no compatibility versions, and the first that skips libraries built
+# for itself or later.
+_NOT_COMPARING, _UNCOMPARED = (12, 0), (10, 14)
 
 
 @check
@@ -233,15 +240,21 @@ def _report_unexplored(linkage: Linkage) -> Iterator[NotInspected]:
 
 @check
 def missing_version(linkage: Linkage, package: Package) -> Iterator[Finding]:
-    """An object needs a symbol version that its library does not define.
+    """An object needs a version that its library does not have.
+
+    On Linux this is a symbol version; on macOS it is the library's compatibility version, which
+    dyld compares up to macOS 11. In macOS 10.14 and 11 dyld skips it for libraries built for 10.14
+    and later (``MachOFile::enforceCompatVersion`` in dyld-625 to dyld-852).
 
     Why: ld.so checks every needed version at load time, used or not; if the library has no versions
-    at all, it aborts the process.
+    at all, it aborts the process. The dyld of an old macOS refuses the file: "Incompatible library
+    version".
     Fix: bundle the library that the object was linked with.
-    Level: no user can load the file. It is a warning if no import reaches the object (see
-    missing-library).
+    Level: no user of a promised system, or of an old one among them, can load the file. It is a
+    warning if no import reaches the object (see missing-library).
     """
     yield from find_unloaded(linkage, package)
+    yield from _compare_compatibility(linkage, package)
     for item in linkage.missing_versions:
         lacks, then = (
             ("does not define it", "the loader refuses the file")
@@ -257,6 +270,40 @@ def missing_version(linkage: Linkage, package: Package) -> Iterator[Finding]:
             ),
             linkage,
         )
+
+
+def _compare_compatibility(linkage: Linkage, package: Package) -> Iterator[Finding]:
+    """Compare compatibility versions as dyld does until macOS 11; dyld-940 of macOS 12 does not."""
+    slices = {(item.path, item.architecture): item for item in package.objects_of(MachOFile)}
+    claims = lowest_claims(package.claims.systems)
+    for user in slices.values():
+        required = {each.library: each.version for each in user.required_versions}
+        promised, _ = claims.get(plain_architecture(user.architecture), (_NOT_COMPARING, ""))
+        for edge in linkage.edges_of(user.path, user.architecture) if required else ():
+            library = slices.get((edge.resolved or "", user.architecture))
+            if library is None or edge.weak or edge.needed not in required:
+                continue
+            version, own = required[edge.needed], library.compatibility_version or "0.0"
+            first = _find_first_loading(library)
+            if read_numbers(own) < read_numbers(version) and promised < first:
+                sentence = (
+                    f"needs version {version} of {edge.needed}, but {linkage.show(library.path)} "
+                    f"says that it is compatible with {own}: macOS before "
+                    "{}.{} does not load the file".format(*first)
+                )
+                problem = Problem(
+                    path=user.path,
+                    sentence=sentence,
+                    facts=(version, edge.needed),
+                    cause=of_other_version(library.path),
+                )
+                yield downgrade(problem, linkage)
+
+
+def _find_first_loading(library: MachOFile) -> tuple[int, int]:
+    """Return the first macOS that loads the library in spite of its compatibility version."""
+    comparing = read_version(library.minimum_os or "0.0") < _UNCOMPARED
+    return _NOT_COMPARING if comparing else _UNCOMPARED
 
 
 @check

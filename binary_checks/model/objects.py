@@ -284,9 +284,12 @@ class ObjectFile:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NeededVersion:
-    """One Vernaux entry: a version node that a library must define, even if no symbol uses it."""
+    """A version that a needed library must have, even if no symbol uses it.
 
-    library: str  # vn_file
+    One Vernaux entry of ELF, or the compatibility version in a load command of Mach-O.
+    """
+
+    library: str  # vn_file; the name in the load command
     version: str
     weak: bool = False  # VER_FLG_WEAK: the loader does not require it
 
@@ -354,6 +357,8 @@ class MachOFile(ObjectFile):
     bundle: bool = False  # MH_BUNDLE: loaded by dlopen only, cannot be linked with
     current_version: str = ""  # of LC_ID_DYLIB
     compatibility_version: str = ""  # of LC_ID_DYLIB
+    # the oldest compatibility versions of needed libraries that are not of macOS
+    required_versions: tuple[NeededVersion, ...] = ()
     rpaths: tuple[str, ...] = ()  # LC_RPATH in order
     platforms: tuple[str, ...] = ()  # "macos", "ios", ...; () if not stated, which means macOS
     minimum_os: str = ""  # LC_BUILD_VERSION minos or LC_VERSION_MIN_MACOSX, "11.0"

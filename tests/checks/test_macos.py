@@ -252,6 +252,21 @@ def test_a_need_of_what_is_no_part_of_macos_is_told(name: str, place: str) -> No
     assert [type(found) for found in macos.needed_outside_system(weak, ALONE)] == [Note]
 
 
+@pytest.mark.parametrize("weak", [False, True])
+def test_a_library_of_macos_that_ends_the_process_is_told(weak: bool) -> None:
+    name = "/usr/lib/libcrypto.dylib"
+    library = macho_file(
+        needed=(Dependency(name=name, weak=weak), Dependency(name="/usr/lib/libz.1.dylib"))
+    )
+    (problem,) = macos.needed_outside_system(library, ALONE)
+    assert isinstance(problem, Problem)
+    assert problem.level is Level.ERROR
+    assert problem.sentence.startswith(f"needs {name}, which ends the process since macOS 10.15")
+    assert list(macos.needed_outside_system(library, ALONE, allowed=(name,))) == []
+    versioned = macho_file(needed=needs("/usr/lib/libcrypto.35.dylib"))
+    assert list(macos.needed_outside_system(versioned, ALONE)) == []
+
+
 def test_a_plugin_that_no_import_reaches_may_need_what_its_users_have() -> None:
     plugin = macho_file("demo/plugin.dylib", needed=needs("/opt/homebrew/lib/libpq.5.dylib"))
     spare = DispensableObject(path=plugin.path, reason="no import of the package reaches it")

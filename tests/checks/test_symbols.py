@@ -15,6 +15,7 @@ from binary_checks.checks.symbols import (
     version_newer_than_tag,
 )
 from binary_checks.errors import NotApplicable
+from binary_checks.loaders import simulate
 from binary_checks.model import (
     Finding,
     Format,
@@ -37,6 +38,7 @@ from fixtures.linking import (
     library,
     link,
     macos,
+    needs,
     system_library,
     target,
 )
@@ -228,6 +230,35 @@ def test_symbols_of_a_version_that_is_missing_as_a_whole_are_told_by_another_che
     linkage = linked(unresolved=items, missing_versions=(missing,))
     assert list(undefined_symbol(linkage, NONE)) == []
     assert len(list(missing_version(linkage, NONE))) == 1
+
+
+@pytest.mark.parametrize(
+    ("tag", "built_for", "own", "first"),
+    [
+        ("macosx_10_9_x86_64", "10.9", "2.0", "12.0"),
+        ("macosx_11_0_x86_64", "10.9", "2.0", "12.0"),
+        ("macosx_10_13_x86_64", "10.14", "2.0", "10.14"),
+        ("macosx_10_13_x86_64", "10.14", "", "10.14"),
+        ("macosx_10_14_x86_64", "10.14", "2.0", ""),  # skipped for libraries of 10.14 and later
+        ("macosx_12_0_x86_64", "10.9", "2.0", ""),  # and nowhere compared since macOS 12
+        ("macosx_10_9_x86_64", "10.9", "3.0", ""),
+    ],
+)
+def test_an_older_compatibility_version_is_told_where_dyld_compares_it(
+    tag: str, built_for: str, own: str, first: str
+) -> None:
+    name = "@loader_path/libx.dylib"
+    required = (NeededVersion(library=name, version="3.0"),)
+    user = macho_file("demo/a.so", needed=needs(name), required_versions=required)
+    library = macho_file(
+        "demo/libx.dylib", bundle=False, compatibility_version=own, minimum_os=built_for
+    )
+    package = wheel(f"demo-1.0-cp311-cp311-{tag}.whl", objects=(user, library))
+    linkage = simulate(package, macos(architectures=("x86_64",)))
+    found = list(missing_version(linkage, package))
+    assert [str(each).count(f"macOS before {first} does not load") for each in found] == [1] * bool(
+        first
+    )
 
 
 @pytest.mark.parametrize(("count", "said"), [(1, "1 undefined symbol"), (3, "3 undefined symbols")])

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from binary_checks.errors import MalformedError
-from binary_checks.model import Dependency, make_dependency
+from binary_checks.model import Dependency, NeededVersion, make_dependency
 from binary_checks.objects.byte_source import LimitedSource
 
 # The Mach-O header, and the fat header, which states where the slices lie. Architectures have the
@@ -447,6 +447,7 @@ _USE_MARKER = 0x1A741800
 _USE_SIZE = 28  # bytes of dylib_use_command, where its name begins
 # Smallest offsets of a dylib's name and of a path in their commands, in bytes.
 _NAME, _PATH = 24, 12
+_OF_MACOS = ("/usr/lib/", "/System/")
 _WEAK, _REEXPORT, _UPWARD = 1, 2, 4  # DYLIB_USE_WEAK_LINK, DYLIB_USE_REEXPORT, DYLIB_USE_UPWARD
 
 # PLATFORM_*
@@ -493,6 +494,21 @@ def _read_dylib(command: Command) -> Dependency:
         reexported=command.type == LC_REEXPORT_DYLIB or bool(flags & _REEXPORT),
         upward=command.type == LC_LOAD_UPWARD_DYLIB or bool(flags & _UPWARD),
     )
+
+
+def read_required_versions(commands: Commands) -> tuple[NeededVersion, ...]:
+    """Return the compatibility versions that needed dylibs must have. Raises MalformedError.
+
+    Those of macOS are left out, as are versions that any dylib has: 0, and the largest one, which
+    dyld-852 calls a wildcard (ImageLoader.cpp).
+    """
+    found = []
+    for command in commands.find(*DYLIBS):
+        name, _, _, version = command.unpack("4I")
+        library = command.text(name)
+        if version not in (0, 0xFFFFFFFF) and not library.startswith(_OF_MACOS):
+            found.append(NeededVersion(library=library, version=format_version(version)))
+    return tuple(found)
 
 
 def _read_rpath(command: Command) -> str:

@@ -49,6 +49,7 @@ from binary_checks.objects.macho.header import (
     read_header,
     read_identity,
     read_needed,
+    read_required_versions,
     read_rpaths,
     read_segments,
     read_slices,
@@ -278,6 +279,7 @@ def _read_loadable(
     return replace(
         found,
         needed=needed,
+        required_versions=read_required_versions(commands),
         imports=imports,
         exports=exports,
         opened=(
