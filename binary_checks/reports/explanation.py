@@ -95,8 +95,8 @@ def as_plain(text: str) -> str:
 
 def _declaration(check: Check[Any]) -> str:
     subjects = " or ".join(f"`{kind.__name__}`" for kind in check.subjects)
-    using = dict.fromkeys(_name(kind) for kinds in check.facts[1:] for kind in kinds)
-    rest = [f"`{name}`" for name in using if name != types.NoneType.__name__]
+    needed = dict.fromkeys(_name(kind) for kinds in check.facts[1:] for kind in kinds)
+    rest = [f"`{name}`" for name in needed if name != types.NoneType.__name__]
     using = f", with {', '.join(rest)}" if rest else ""
     tables = [name for name in rest if name.startswith("`[")]
     ways = ("enables it", "sets one of its options", *(f"has the table {name}" for name in tables))

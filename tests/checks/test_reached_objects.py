@@ -27,6 +27,7 @@ from fixtures.values import elf_file, symbols, wheel
 MODULE = extension()
 PLUGIN = "demo/plugins/libplugin.so"
 GRAFTED = f"hdf5-{'1a' * 16}.dll"
+FOR_WINDOWS = "demo-1.0-cp311-cp311-win_amd64.whl"
 REASON = "no import of the package reaches it"
 
 
@@ -128,19 +129,21 @@ def test_other_faults_of_such_an_object_warn_too() -> None:
 def test_a_runtime_that_an_import_needs_too_is_an_error() -> None:
     tool, module = dll("demo/tool.dll", "MSVCP140.dll"), dll("demo/_a.pyd", "MSVCP140.dll")
     alone = idle(link(tool, on=windows()), tool.path)
-    assert level(*unbundled_runtime(wheel(objects=(tool,)), alone)) == [Level.WARNING]
+    assert level(*unbundled_runtime(wheel(FOR_WINDOWS, objects=(tool,)), alone)) == [Level.WARNING]
     both = idle(link(tool, module, on=windows()), tool.path)
-    (found,) = unbundled_runtime(wheel(objects=(module, tool)), both)
+    (found,) = unbundled_runtime(wheel(FOR_WINDOWS, objects=(module, tool)), both)
     assert isinstance(found, Problem)
     assert (found.path, found.level) == (module.path, Level.ERROR)
-    (found,) = unbundled_runtime(wheel(objects=(module, tool), claims=Claims(partial=True)), both)
+    (found,) = unbundled_runtime(
+        wheel(FOR_WINDOWS, objects=(module, tool), claims=Claims(partial=True)), both
+    )
     assert isinstance(found, NotInspected)
 
 
 def test_the_import_does_not_fail_for_what_the_package_goes_on_without() -> None:
     """debugpy injects attach_amd64.dll into other processes, and lets its own go on without it."""
     attach = dll("demo/attach_amd64.dll", "MSVCP140.dll")
-    package = wheel(objects=(dll("demo/_a.pyd"), attach))
+    package = wheel(FOR_WINDOWS, objects=(dll("demo/_a.pyd"), attach))
     linkage = idle(simulate(package, windows()), attach.path, complete=False)
     (found,) = unbundled_runtime(package, linkage)
     assert isinstance(found, Problem)

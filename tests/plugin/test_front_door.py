@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 import subprocess
 import tarfile
@@ -135,7 +136,8 @@ def folder(tmp_path: Path) -> Path:
         sdist.addfile(tarfile.TarInfo("demo-1.0/PKG-INFO"))
     with zipfile.ZipFile(tmp_path / "texts.zip", "w") as archive:
         archive.writestr("a.txt", "a text")
-    for name in ("demo.tgz", "demo.egg", "setup.exe", "libx.a", "a.json", "a.txt"):
+    (tmp_path / "demo.tgz").write_bytes(gzip.compress(b"anything")[:10])
+    for name in ("demo.egg", "setup.exe", "libx.a", "a.json", "a.txt"):
         (tmp_path / name).write_text("anything")
     (tmp_path / "empty").mkdir()
     (tmp_path / "project").mkdir()
