@@ -265,6 +265,11 @@ def relr_without_marker(library: ElfFile, target: TargetSystem) -> Iterator[Find
 def isa_level_over_baseline(library: ElfFile, linkage: Linkage | Package) -> Iterator[Finding]:
     """An object declares that it needs a newer CPU than its platform tag promises.
 
+    Only the declaration is read (GNU_PROPERTY_X86_ISA_1_NEEDED), no instruction: code that was
+    compiled with ``-march=native`` and declares nothing passes, and so does code for macOS and
+    Windows. Run the tests of the built package on the oldest CPU that it is for, or in an emulator
+    of one (``qemu-x86_64 -cpu Nehalem``).
+
     Why: a platform tag promises the baseline CPUs of its architecture. On these the loader refuses
     the object ("CPU ISA level is lower than required"), even if only a few functions use the newer
     instructions.
@@ -324,7 +329,8 @@ def malformed_object(package: Package) -> Iterator[Finding]:
     """A file is not a valid object: truncated, damaged, empty, or a git-lfs pointer.
 
     A text for linkers (``INPUT(libx.so.1)``) is accepted, unless it is named like an extension
-    module.
+    module. A file in a folder of tests that only begins like an object, and is not named like one,
+    is noted: it is data in another format.
 
     Why: no loader accepts it, and its dependencies and symbols cannot be read.
     Fix: look for a checkout without ``git lfs pull``, or for an upload, a strip or a patchelf that
@@ -337,3 +343,5 @@ def malformed_object(package: Package) -> Iterator[Finding]:
         if item.instead:
             sentence = f"is not in {item.format} format ({item.instead}): no loader accepts it"
         yield Problem(path=item.path, sentence=sentence)
+    for path in package.test_data:
+        yield Note(path=path, sentence="begins like an object file, and is none: data for tests")

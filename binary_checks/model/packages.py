@@ -238,6 +238,8 @@ class Package(Deriving):
     objects: tuple[ObjectFile, ...] = ()
     malformed: tuple[MalformedObject, ...] = ()
     unread: tuple[UnreadObject, ...] = ()
+    # paths of data for tests that begin like object files, and are none
+    test_data: tuple[str, ...] = ()
     # faults of the archive as a whole: bytes after its end, ...
     archive_faults: tuple[str, ...] = ()
     ambiguities: tuple[str, ...] = ()

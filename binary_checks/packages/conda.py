@@ -23,7 +23,6 @@ from binary_checks.model import (
     Format,
     Layout,
     MachOFile,
-    MalformedObject,
     Member,
     ObjectFile,
     ObjectReader,
@@ -38,7 +37,7 @@ from binary_checks.model import (
     object_kinds,
 )
 from binary_checks.packages.conda_index import INDEX, Index, find_layout, parse_json, read_claims
-from binary_checks.packages.distributions import pick
+from binary_checks.packages.distributions import find_test_data, pick, pick_malformed
 from binary_checks.python_code import dll_directories as mentions
 
 _SUFFIXES = (".conda", ".tar.bz2")
@@ -92,7 +91,8 @@ def read(
         claims=claims,
         members=tuple(_compare_member(member, rows) for member in members),
         objects=pick(found, ObjectFile),
-        malformed=pick(found, MalformedObject),
+        malformed=pick_malformed(found),
+        test_data=find_test_data(found),
         unread=pick(found, UnreadObject),
         archive_faults=(
             *tree.faults,

@@ -12,7 +12,6 @@ from binary_checks.errors import PackageError
 from binary_checks.model import (
     ContentStore,
     LinkedPackage,
-    MalformedObject,
     Member,
     ObjectFile,
     ObjectReader,
@@ -25,7 +24,7 @@ from binary_checks.model import (
     VisitRequest,
 )
 from binary_checks.packages.conda_index import Index, find_layout, read_claims
-from binary_checks.packages.distributions import pick
+from binary_checks.packages.distributions import find_test_data, pick, pick_malformed
 from binary_checks.packages.installed import LABEL
 from binary_checks.trees.members import find_formats
 
@@ -171,7 +170,8 @@ def _assemble(
         claims=claims,
         members=tuple(members),
         objects=pick(found, ObjectFile),
-        malformed=pick(found, MalformedObject),
+        malformed=pick_malformed(found),
+        test_data=find_test_data(found),
         unread=pick(found, UnreadObject),
         build=index.build,
         subdir=index.subdir,

@@ -27,7 +27,6 @@ from binary_checks.model import (
     Headers,
     Layout,
     MachOFile,
-    MalformedObject,
     ObjectFile,
     ObjectReader,
     PeFile,
@@ -44,7 +43,7 @@ from binary_checks.model import (
     VisitRequest,
     object_kinds,
 )
-from binary_checks.packages.distributions import pick
+from binary_checks.packages.distributions import find_test_data, pick, pick_malformed
 from binary_checks.trees.members import find_formats
 
 _CONDA = ".tar.bz2"  # also the suffix of conda packages
@@ -183,7 +182,8 @@ def read(
         claims=claims,
         members=tuple(each.member for each in visited),
         objects=objects,
-        malformed=pick(found, MalformedObject),
+        malformed=pick_malformed(found),
+        test_data=find_test_data(found),
         unread=pick(found, UnreadObject),
         archive_faults=tree.faults,
         ambiguities=tree.ambiguities,

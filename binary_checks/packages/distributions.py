@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from packaging.tags import Tag
 
+from binary_checks.knowledge.python_libraries import is_for_tests
 from binary_checks.knowledge.tags import read_claims
 from binary_checks.model import (
     ContentStore,
@@ -29,11 +30,13 @@ from binary_checks.model import (
     UnreadObject,
     Visited,
     VisitRequest,
+    format_of_name,
 )
 from binary_checks.python_code import dll_directories as mentions
 from binary_checks.trees.members import MAXIMUM_ENTRIES
 
 DIST_INFO = ".dist-info"
+_OF_OBJECTS = (".o", ".obj", ".a", ".lib", ".exe", ".cubin", ".fatbin")
 _WINDOWS = frozenset({"win32", "win_amd64", "win_arm64"})
 
 
@@ -124,7 +127,8 @@ def assemble(
         claims=read_claims(tags, version=version, metadata=texts.metadata),
         members=tuple(each.member for each in reading.visited),
         objects=pick(found, ObjectFile),
-        malformed=pick(found, MalformedObject),
+        malformed=pick_malformed(found),
+        test_data=find_test_data(found),
         unread=pick(found, UnreadObject),
         dll_directories=reading.loading.dll_directories,
         loading_code=reading.loading.loading_code,
@@ -145,6 +149,26 @@ def pick(found: Iterable[ReadObject], kind: type[_Kind]) -> tuple[_Kind, ...]:
     """Return the objects of one class, sorted by path, without plain static archives."""
     picked = (item for item in found if isinstance(item, kind) and not _is_linked(item))
     return tuple(sorted(picked, key=lambda item: item.path))
+
+
+def pick_malformed(found: Iterable[ReadObject]) -> tuple[MalformedObject, ...]:
+    """Return the malformed objects, sorted by path, without data for tests."""
+    return tuple(item for item in pick(found, MalformedObject) if not _is_test_data(item))
+
+
+def find_test_data(found: Iterable[ReadObject]) -> tuple[str, ...]:
+    """Return the paths of data for tests that begin like object files, and are none."""
+    return tuple(item.path for item in pick(found, MalformedObject) if _is_test_data(item))
+
+
+def _is_test_data(item: MalformedObject) -> bool:
+    """Whether nothing but a test can open the file, by its folder and its name.
+
+    A broken file with the name of a library or of a linker's input is a fault anywhere.
+    """
+    *folders, name = item.path.split("/")
+    named = format_of_name(name) is not None or name.lower().endswith(_OF_OBJECTS)
+    return is_for_tests(folders) and not named
 
 
 def _is_linked(item: ReadObject) -> bool:

@@ -17,7 +17,6 @@ from binary_checks.model import (
     ExtensionName,
     Layout,
     MachOFile,
-    MalformedObject,
     ObjectFile,
     ObjectFolder,
     ObjectReader,
@@ -36,7 +35,13 @@ from binary_checks.model import (
     is_extension,
     parse_extension_name,
 )
-from binary_checks.packages.distributions import InstallTarget, pick, read_members
+from binary_checks.packages.distributions import (
+    InstallTarget,
+    find_test_data,
+    pick,
+    pick_malformed,
+    read_members,
+)
 from binary_checks.trees.loose_file import begins_object
 from binary_checks.trees.members import find_formats
 
@@ -140,7 +145,8 @@ def assemble(
         claims=read_claims(objects),
         members=tuple(each.member for each in visited),
         objects=objects,
-        malformed=pick(found, MalformedObject),
+        malformed=pick_malformed(found),
+        test_data=find_test_data(found),
         unread=pick(found, UnreadObject),
         **own,
     )

@@ -290,3 +290,12 @@ def test_each_malformed_object_is_told_with_its_place() -> None:
         Problem(path="demo/a.so", sentence="is a malformed ELF file: cut (at byte 0x40)")
     ]
     assert list(hardening.malformed_object(wheel())) == []
+
+
+def test_data_for_tests_that_begins_like_an_object_is_noted() -> None:
+    package = replace(wheel(), test_data=("demo/tests/data/a.ir",))
+    (note,) = hardening.malformed_object(package)
+    assert note == Note(
+        path="demo/tests/data/a.ir",
+        sentence="begins like an object file, and is none: data for tests",
+    )

@@ -157,6 +157,25 @@ def test_a_malformed_object_is_sorted_out(tmp_path: Path) -> None:
     assert (package.layout.shorten(item.path), item.offset) == ("demo/a.so", 150)
 
 
+@pytest.mark.parametrize(
+    ("path", "is_data"),
+    [
+        ("demo/tests/data/a.ir", True),
+        ("demo/test_parser/a", True),
+        ("demo/tests/a.so", False),
+        ("demo/tests/_a.cpython-311-x86_64-linux-gnu.so", False),
+        ("demo/tests/a.o", False),
+        ("demo/data/a.ir", False),
+        ("demo/tests.ir", False),
+    ],
+)
+def test_data_for_tests_is_no_malformed_object(tmp_path: Path, path: str, is_data: bool) -> None:
+    built = build_wheel(tmp_path, members={path: ELF})
+    package = read(built, FakeReader(asked=((150, 100),)))
+    assert [package.layout.shorten(each) for each in package.test_data] == [path] * is_data
+    assert len(package.malformed) == (not is_data)
+
+
 def test_progress_ends_at_the_whole(tmp_path: Path) -> None:
     steps: list[tuple[int, int]] = []
     built = build_wheel(tmp_path, members={"demo/a": bytes(30_000_000), "demo/b": bytes(9_000_000)})
