@@ -8,20 +8,26 @@ from fnmatch import fnmatchcase
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
+from binary_checks.knowledge.library_names import find_owner
 from binary_checks.model import (
     ANY_SYSTEM,
     ElfFile,
     Finding,
     InstalledPackage,
+    Kind,
     Level,
     Member,
     Note,
     NotInspected,
+    ObjectFile,
     Package,
     PeFile,
     Problem,
+    TargetSystem,
     WheelLike,
+    names_required,
 )
+from binary_checks.wording.sentences import name_first
 
 _VERSION_CONTROL = frozenset(
     {".git", ".gitignore", ".gitattributes", ".gitmodules", ".gitkeep", ".hg", ".hgignore"}
@@ -202,16 +208,23 @@ def _judge_windows_name(name: str, position: int) -> str:
 
 
 @check(level=Level.WARNING)
-def duplicate_library(package: Package, *, minimum: int = 100_000) -> Iterator[Finding]:
-    """A package contains the same object file several times under different names.
+def duplicate_library(
+    package: Package, target: TargetSystem | Package, *, minimum: int = 100_000
+) -> Iterator[Finding]:
+    """Users store the same library twice.
 
+    A package contains the same object file several times under different names, or a vendor's
+    library, such as ``libcudnn.so.9``, that a wheel of the vendor has which the package requires.
     The option ``minimum`` is the size in bytes from which a copy counts.
 
     Why: wheels have no symbolic links, so ``libx.so`` and ``libx.so.1`` are two files: both are
-    downloaded and stored, and a process that loads both has two copies of the library's state.
-    Fix: keep the file that the others need by name, and link against that name.
+    downloaded and stored, and a process that loads both has two copies of the library's state. Of a
+    vendor's library, the process uses the version that is loaded first, for both.
+    Fix: keep the file that the others need by name, and link against that name. Exclude from
+    bundling what a requirement has (``auditwheel repair --exclude``), or drop the requirement.
     Level: it wastes space, and breaks nobody.
     """
+    yield from _find_bundled_again(package, target)
     objects = {item.path for item in package.objects}
     objects.update(item.path for item in package.malformed)
     objects.update(item.path for item in package.unread)
@@ -225,6 +238,25 @@ def duplicate_library(package: Package, *, minimum: int = 100_000) -> Iterator[F
             yield Problem(
                 path=path, sentence=f"is a copy of {first} ({size} bytes): users store both"
             )
+
+
+def _find_bundled_again(package: Package, target: TargetSystem | Package) -> Iterator[Problem]:
+    """Yield the first library of each required wheel that the package has, too."""
+    if isinstance(target, Package) or not package.claims.requirements:
+        return
+    required = names_required(package.claims.requirements, target)
+    again: dict[str, list[ObjectFile]] = {}
+    for item in package.objects:
+        if item.kind is Kind.SHARED and (owner := find_owner(item.file_name, required)):
+            again.setdefault(owner, []).append(item)
+    for owner, items in again.items():
+        names = name_first([item.file_name for item in items])
+        yield Problem(
+            path=items[0].path,
+            sentence=f"is in {owner}, too, which the package requires ({names}): users store both, "
+            "and a process uses the one that it loads first",
+            facts=(owner,),
+        )
 
 
 @check(enabled=False)

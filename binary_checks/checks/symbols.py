@@ -17,6 +17,7 @@ from binary_checks.knowledge.tags import (
     plain_architecture,
     read_version,
 )
+from binary_checks.knowledge.windows_functions import find_newer_functions
 from binary_checks.model import (
     ElfFile,
     Finding,
@@ -28,6 +29,7 @@ from binary_checks.model import (
     Note,
     NotInspected,
     Package,
+    PeFile,
     Problem,
     TargetSystem,
     UnexploredSymbols,
@@ -112,19 +114,29 @@ def _find_unpromised(target: TargetSystem) -> Iterator[NotInspected]:
 
 
 @check
-def symbol_newer_than_tag(library: MachOFile, target: TargetSystem) -> Iterator[Finding]:
-    """An object needs a system function that is newer than the macOS its tag promises.
+def symbol_newer_than_tag(
+    library: MachOFile | PeFile, target: TargetSystem, linkage: Linkage | Package
+) -> Iterator[Finding]:
+    """An object needs a system function that is newer than the macOS or Windows its tag promises.
 
-    Weak symbols (``__attribute__((weak_import))``, which the compiler uses for functions newer than
-    the deployment target) do not count. The check knows when symbols of libSystem, libc++ and some
-    frameworks were added; undefined-symbol notes the others.
+    A tag for Windows promises Windows 10, on which every current Python runs. The check knows a few
+    functions that Windows 10 lacks, such as ``GetTempPath2W``; Microsoft has no list.
 
-    Why: the wheel installs on the older macOS, and there the import fails with "Symbol not found",
-    or the first call ends the process.
+    On macOS, weak symbols (``__attribute__((weak_import))``, which the compiler uses for functions
+    newer than the deployment target) do not count. The check knows when symbols of libSystem,
+    libc++ and some frameworks were added; undefined-symbol notes the others.
+
+    Why: the wheel installs on the older system, and there the import fails with "Symbol not found"
+    or "The specified procedure could not be found", or the first call ends the process.
     Fix: build with ``MACOSX_DEPLOYMENT_TARGET`` as low as the tag and ``-Wunguarded-availability``,
-    and guard the call with ``__builtin_available``; or raise the tag.
-    Level: users of older systems install it, and the import or a call fails.
+    and guard the call with ``__builtin_available``; or raise the tag. On Windows, ask for the
+    function with ``GetProcAddress``, and define ``_WIN32_WINNT=0x0A00``.
+    Level: users of older systems install it, and the import or a call fails. On Windows it is a
+    warning if no import reaches the object (see missing-library).
     """
+    if isinstance(library, PeFile):
+        yield from _find_newer_than_windows(library, target, linkage)
+        return
     if target.minimum_os is None:
         raise NotApplicable("no tag is for macOS")
     yield from find_unjudged(target)
@@ -145,6 +157,22 @@ def symbol_newer_than_tag(library: MachOFile, target: TargetSystem) -> Iterator[
                 facts=(asked, min(newer), library.architecture),
                 cause=of_newer_build(library.minimum_os),
             )
+
+
+def _find_newer_than_windows(
+    library: PeFile, target: TargetSystem, linkage: Linkage | Package
+) -> Iterator[Finding]:
+    if target.system != "windows":
+        raise NotApplicable("no tag is for Windows")
+    for name, asked, since in find_newer_functions(library):
+        problem = Problem(
+            path=library.path,
+            sentence=f"needs {name} of {asked}, new in {since}, while "
+            f"{target.name.partition(',')[0]} promises Windows 10, too",
+            facts=(asked, name),
+            cause=of_newer_system(since),
+        )
+        yield downgrade(problem, linkage)
 
 
 @check

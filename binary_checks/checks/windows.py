@@ -49,6 +49,8 @@ _ZEROED_MUTEX = (14, 40)
 _LOCK = frozenset({"_Mtx_lock", "_Mtx_trylock"})
 _INITIALISE = frozenset({"_Mtx_init", "_Mtx_init_in_situ"})
 _FOR_DEBUGGING = re.compile(r"(?:^|[-_/.])debug(?:[-_/.]|$)")
+_OLD_ASSEMBLY = re.compile(r"(?i)Microsoft\.VC([89]0)\.(?:CRT|MFC|OpenMP|ATL)")
+_YEARS = {"80": "2005", "90": "2008"}
 _BRINGS_RUNTIME = r"(?i)msvc[-_.]+runtime(?![\w.-])"
 # LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR and _DEFAULT_DIRS: the library's own folder, and folders that
 # were added.
@@ -194,6 +196,36 @@ def unbundled_runtime(package: Package, linkage: Linkage) -> Iterator[Finding]:
             )
             yield downgrade(problem, linkage, _find_edge(paths[0], name, linkage))
     yield from _judge_programs(linkage)
+    yield from _judge_assemblies(libraries, package, linkage)
+
+
+def _judge_assemblies(
+    libraries: Iterable[PeFile], package: Package, linkage: Linkage
+) -> Iterator[Finding]:
+    """Report manifests that ask for a runtime of 2005 or 2008, which no new Windows has.
+
+    An assembly may lie in the package, described by a manifest of its name.
+    """
+    shipped = {item.path.rpartition("/")[2].lower() for item in package.members}
+    for library in libraries:
+        if library.assemblies is None:
+            sentence = "its resources, which may ask for assemblies, could not be read"
+            yield NotInspected(path=library.path, sentence=sentence)
+        for name in library.assemblies or ():
+            version = _OLD_ASSEMBLY.fullmatch(name)
+            if version is None or f"{name.lower()}.manifest" in shipped:
+                continue
+            if comes_with_python(f"msvcr{version[1]}.dll", package.claims.pythons):
+                continue
+            sentence = (
+                f"its manifest asks for the assembly {name}: without the Visual C++ "
+                f"redistributable of {_YEARS[version[1]]}, loading it fails (error 14001); build "
+                "it without that manifest"
+            )
+            problem = Problem(
+                path=library.path, sentence=sentence, facts=(name,), level=Level.WARNING
+            )
+            yield downgrade(problem, linkage)
 
 
 def _judge_copies(

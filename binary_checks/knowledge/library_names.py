@@ -294,6 +294,7 @@ class _Tables(NamedTuple):
     """The contents of shipped_names.toml, as predicates on names."""
 
     has: tuple[tuple[_Predicate, re.Pattern[str]], ...]
+    only_one: tuple[tuple[_Predicate, re.Pattern[str]], ...]
     has_nothing_else: _Predicate
     of_nvidia: _Predicate
     fills_prefix: _Predicate
@@ -313,10 +314,13 @@ def _read_tables() -> _Tables:
         known = re.compile(expression)
         return lambda name: known.fullmatch(name) is not None
 
+    def pair(table: str) -> tuple[tuple[_Predicate, re.Pattern[str]], ...]:
+        rows = tables[table]
+        return tuple((match(row["distributions"]), re.compile(row["libraries"])) for row in rows)
+
     return _Tables(
-        has=tuple(
-            (match(row["distributions"]), re.compile(row["libraries"])) for row in tables["has"]
-        ),
+        has=pair("has"),
+        only_one=pair("only_one"),
         has_nothing_else=any_of("has_nothing_else"),
         of_nvidia=any_of("of_nvidia"),
         fills_prefix=any_of("fills_prefix"),
@@ -370,6 +374,13 @@ def find_known_shippers(needed: str, requirements: Iterable[str]) -> tuple[str, 
     plain = name.removeprefix("lib")
     has = (each for each, patterns in requirements.known if any(p.match(plain) for p in patterns))
     return tuple(has) or _of_cuda(name, requirements)
+
+
+def find_owner(name: str, requirements: Iterable[str]) -> str:
+    """Return the requirement whose wheel has the vendor's library of exactly that name, or ""."""
+    owners = (whose for whose, libraries in _read_tables().only_one if libraries.fullmatch(name))
+    found = (each for whose in owners for each in sorted(requirements) if whose(each))
+    return next(found, "")
 
 
 def _of_cuda(name: str, requirements: RequiredNames) -> tuple[str, ...]:

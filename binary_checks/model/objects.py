@@ -383,6 +383,8 @@ class PeFile(ObjectFile):
     linker_version: str = ""  # "14.44": Microsoft's linkers use the version of the toolset
     managed: bool = False  # .NET code only, regardless of the stated architecture; not C++/CLI
     writable_executable: tuple[str, ...] = ()  # sections with IMAGE_SCN_MEM_WRITE and _EXECUTE
+    # names of the side-by-side assemblies that its manifest needs; None if it could not be read
+    assemblies: tuple[str, ...] | None = ()
     dependent_load_flags: int = 0  # LOAD_LIBRARY_SEARCH_* flags of its load configuration
     pdb: str = ""  # path of the debug information in the CodeView record
     debug_information: bool = False  # a .debug_info section with contents, as MinGW leaves them

@@ -20,6 +20,7 @@ from binary_checks.checks.contents import (
 )
 from binary_checks.errors import NotApplicable
 from binary_checks.model import Format, InstalledPackage, Note, NotInspected, Problem, UnreadObject
+from fixtures.linking import target
 from fixtures.values import elf_file, member, pe_file, wheel
 
 
@@ -196,7 +197,7 @@ def test_one_library_under_two_names_is_a_problem() -> None:
         members=[member(path, SAME) for path in paths], objects=[elf_file(path) for path in paths]
     )
     same = "a copy of demo/liba.so (200000 bytes): users store both"
-    assert list(duplicate_library(package)) == [
+    assert list(duplicate_library(package, package)) == [
         Problem(path="demo/liba.so.1", sentence=f"is {same}"),
         Problem(path="demo/liba.so.1.2", sentence=f"is {same}"),
     ]
@@ -206,18 +207,46 @@ def test_a_copy_counts_whether_it_could_be_read_or_not() -> None:
     paths = ("demo/a.dll", "demo/b.dll")
     unread = [UnreadObject(path=path, format=Format.PE, reason="not yet") for path in paths]
     package = wheel(members=[member(path, SAME) for path in paths], unread=tuple(unread))
-    assert len(list(duplicate_library(package))) == 1
+    assert len(list(duplicate_library(package, package))) == 1
 
 
 def test_small_copies_other_files_and_unknown_hashes_are_quiet() -> None:
     objects = [elf_file("demo/a.so"), elf_file("demo/b.so")]
     small = [member("demo/a.so", b"x"), member("demo/b.so", b"x")]
     texts = [member("demo/a.txt", SAME), member("demo/b.txt", SAME)]
-    assert list(duplicate_library(wheel(members=[*small, *texts], objects=objects))) == []
-    assert len(list(duplicate_library(wheel(members=small, objects=objects), minimum=1))) == 1
+    assert list(duplicate_library(wheel(members=[*small, *texts], objects=objects), wheel())) == []
     package = wheel(members=small, objects=objects)
+    assert len(list(duplicate_library(package, package, minimum=1))) == 1
     unknown = tuple(member(item.path, SAME, sha256="") for item in small)
-    assert list(duplicate_library(replace(package, members=unknown))) == []
+    assert list(duplicate_library(replace(package, members=unknown), package)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "requirement", "found"),
+    [
+        ("libcudnn.so.9", "nvidia-cudnn-cu12==9.10.2.21; platform_system == 'Linux'", 1),
+        ("libcudnn.so.9", "nvidia-cudnn-cu12; platform_system == 'Windows'", 0),
+        ("libcudnn.so.9", "nvidia-cudnn-cu12; extra == 'all'", 0),
+        ("libcudnn.so.9", "nvidia-cublas-cu12", 0),
+        ("libcudnn.so.8", "nvidia-cudnn-cu12", 0),
+        ("libcudnn-0a1b2c3d.so.9", "nvidia-cudnn-cu12", 0),  # grafted: no other library is meant
+    ],
+)
+def test_a_library_that_a_required_wheel_has_is_a_second_copy(
+    name: str, requirement: str, found: int
+) -> None:
+    package = wheel(
+        objects=(elf_file(f"demo/lib/{name}"), elf_file("demo/lib/libdemo.so")),
+        metadata=(("Requires-Dist", requirement),),
+    )
+    problems = list(duplicate_library(package, target()))
+    assert len(problems) == found
+    for problem in problems:
+        assert problem.path == f"demo/lib/{name}"
+        assert problem.sentence.startswith(
+            "is in nvidia-cudnn-cu12, too, which the package requires"
+        )
+    assert list(duplicate_library(package, package)) == []
 
 
 def test_a_package_over_the_limit_is_a_problem() -> None:

@@ -34,6 +34,7 @@ from binary_checks.model import (
 from binary_checks.systems import policies, policy_for
 from fixtures.linking import (
     EXTENSION,
+    dll,
     extension,
     library,
     link,
@@ -41,6 +42,7 @@ from fixtures.linking import (
     needs,
     system_library,
     target,
+    windows,
 )
 from fixtures.values import macho_file, symbols, wheel
 
@@ -341,7 +343,7 @@ def test_a_symbol_of_a_later_macos_is_newer_than_the_tag() -> None:
     on = macos(library_data=data)
     both = Symbols(Symbol(name=name, library=libcxx) for name in ("to_chars", "terminate"))
     library = macho_file(architecture="aarch64", imports=both)
-    assert list(symbol_newer_than_tag(library, on)) == [
+    assert list(symbol_newer_than_tag(library, on, NONE)) == [
         Problem(
             path=library.path,
             sentence=f"needs to_chars of {libcxx}, new in macOS 13.3, while macosx_11_0_arm64 "
@@ -350,10 +352,34 @@ def test_a_symbol_of_a_later_macos_is_newer_than_the_tag() -> None:
         )
     ]
     later = macos(library_data=data, minimum_os=(14, 0))
-    assert list(symbol_newer_than_tag(library, later)) == []
+    assert list(symbol_newer_than_tag(library, later, NONE)) == []
     weak = Symbols([Symbol(name="to_chars", library=libcxx, weak=True)])
     optional = macho_file(architecture="aarch64", imports=weak)
-    assert list(symbol_newer_than_tag(optional, on)) == []
+    assert list(symbol_newer_than_tag(optional, on, NONE)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "of", "found"),
+    [
+        ("GetTempPath2W", "KERNEL32.dll", 1),
+        ("GetTempPath2A", "api-ms-win-core-file-l1-2-4.dll", 1),
+        ("GetTempPathW", "KERNEL32.dll", 0),
+        ("GetTempPath2W", "demo.dll", 0),  # a function of the package's own
+    ],
+)
+def test_a_function_that_windows_10_lacks_is_newer_than_the_tag(
+    name: str, of: str, found: int
+) -> None:
+    imports = Symbols([Symbol(name=name, library=of)])
+    module = dll("demo/_a.pyd", of, imports=imports)
+    linkage = link(module, on=windows())
+    problems = list(symbol_newer_than_tag(module, windows(), linkage))
+    assert [str(each).count("promises Windows 10, too") for each in problems] == [1] * found
+    delayed = dll("demo/_a.pyd", imports=imports)
+    delayed = replace(delayed, needed=needs(of, delayed=True))
+    assert list(symbol_newer_than_tag(delayed, windows(), linkage)) == []
+    with pytest.raises(NotApplicable, match="no tag is for Windows"):
+        list(symbol_newer_than_tag(module, target(), linkage))
 
 
 def test_arm64_code_of_an_old_universal_tag_is_held_to_macos_11() -> None:
@@ -365,7 +391,7 @@ def test_arm64_code_of_an_old_universal_tag_is_held_to_macos_11() -> None:
     )
     imports = Symbols([Symbol(name="aligned_alloc", library=name)])
     arm, intel = (macho_file(architecture=a, imports=imports) for a in ("aarch64", "x86_64"))
-    assert list(symbol_newer_than_tag(arm, universal)) == []
-    assert len(list(symbol_newer_than_tag(intel, universal))) == 1
+    assert list(symbol_newer_than_tag(arm, universal, NONE)) == []
+    assert len(list(symbol_newer_than_tag(intel, universal, NONE))) == 1
     with pytest.raises(NotApplicable):
-        list(symbol_newer_than_tag(arm, target()))
+        list(symbol_newer_than_tag(arm, target(), NONE))

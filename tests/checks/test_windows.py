@@ -30,7 +30,7 @@ from binary_checks.model import (
 )
 from fixtures.linking import dll, link
 from fixtures.linking import windows as on_windows
-from fixtures.values import elf_file, pe_file, say, symbols, wheel
+from fixtures.values import elf_file, member, pe_file, say, symbols, wheel
 
 WINDOWS = Linkage(target="win_amd64, CPython 3.11", format=Format.PE)
 HASH = "a4c2229bdc2a2a630acdc095b4d86008"
@@ -417,3 +417,31 @@ def test_a_program_does_not_find_the_runtime_beside_python() -> None:
     (gap,) = windows.unbundled_runtime(package, replace(linkage, edges=edges))
     assert isinstance(gap, NotInspected)
     assert "needs VCRUNTIME140.dll, which pyqt5-qt5 may ship" in gap.sentence
+
+
+@pytest.mark.parametrize(
+    ("assemblies", "tags", "members", "found"),
+    [
+        (("Microsoft.VC90.CRT",), "cp311-cp311", (), 1),
+        (("Microsoft.VC90.CRT",), "cp27-cp27m", (), 0),  # as Python 2.7 itself
+        (("Microsoft.VC90.CRT",), "cp311-cp311", ("demo/Microsoft.VC90.CRT.manifest",), 0),
+        (("Microsoft.Windows.Common-Controls",), "cp311-cp311", (), 0),
+        ((), "cp311-cp311", (), 0),
+    ],
+)
+def test_a_manifest_may_ask_for_a_runtime_that_nobody_has(
+    assemblies: tuple[str, ...], tags: str, members: tuple[str, ...], found: int
+) -> None:
+    module = pe_file("demo/_a.pyd", assemblies=assemblies)
+    package = _wheel(module, tags=tags, members=[member(path) for path in members])
+    problems = list(windows.unbundled_runtime(package, WINDOWS))
+    assert len(problems) == found
+    for problem in problems:
+        assert isinstance(problem, Problem)
+        assert problem.level is Level.WARNING
+        assert "asks for the assembly Microsoft.VC90.CRT: without" in problem.sentence
+
+
+def test_resources_that_cannot_be_read_are_a_gap() -> None:
+    (gap,) = windows.unbundled_runtime(_wheel(pe_file("demo/_a.pyd", assemblies=None)), WINDOWS)
+    assert isinstance(gap, NotInspected)

@@ -29,6 +29,7 @@ IMAGE_SCN_MEM_ACCESS: Final = 0xE0000000
 
 EXPORT: Final = 0
 IMPORT: Final = 1
+RESOURCE: Final = 2
 SECURITY: Final = 4
 DEBUG: Final = 6
 TLS: Final = 9

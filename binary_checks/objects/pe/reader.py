@@ -31,6 +31,7 @@ from binary_checks.objects.pe.header import (
     IMAGE_FILE_DLL,
     IMPORT,
     LOAD_CONFIG,
+    RESOURCE,
     SECURITY,
     TLS,
     MappedImage,
@@ -52,6 +53,7 @@ from binary_checks.objects.pe.header import (
     read_sections,
     verify_directories,
 )
+from binary_checks.objects.pe.manifest import read_assemblies
 from binary_checks.objects.pe.refusals import Parsed, find_refusals, verify_extent
 from binary_checks.objects.pe.signature import signature_matches
 from binary_checks.objects.pe.symbols import read_exports, read_imports
@@ -174,6 +176,8 @@ def _find_ranges(header: PeHeader, sections: tuple[Section, ...], size: int) -> 
     if header.strings_offset:
         kept.append((header.strings_offset, header.strings_offset + _KEPT_OF_STRINGS))
     for section in sections:
+        if section.address == header.directories[RESOURCE][0]:
+            kept.append((section.offset, section.offset + _KEPT_OF_END))
         end = section.offset + section.size
         kept.append((max(end - _KEPT_OF_END, section.offset), end))
     for directory in _DIRECTORIES:
@@ -257,6 +261,7 @@ def _read_loadable(
         opened=read_opened(source, seen, sections, known) if opens_libraries(imports) else None,
         texts=read_texts(source, seen, sections),
         managed=is_managed(image),
+        assemblies=read_assemblies(image),
         dependent_load_flags=load_configuration.dependent_load_flags,
         pdb=read_pdb(image, source),
         # Bytes of the file that the headers do not refer to.

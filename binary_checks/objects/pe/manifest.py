@@ -1,0 +1,72 @@
+"""Read which side-by-side assemblies an image needs: its manifest, a resource, names them.
+
+The directories of resources are in "PE Format" (Microsoft), "The .rsrc Section", the elements of a
+manifest in "Application Manifests".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from struct import Struct
+
+from binary_checks.errors import MalformedError, TooLarge
+from binary_checks.objects.pe.header import IMAGE_FILE_DLL, RESOURCE, MappedImage
+
+_MANIFEST = 24  # RT_MANIFEST
+# CREATEPROCESS_MANIFEST_RESOURCE_ID, ISOLATIONAWARE_MANIFEST_RESOURCE_ID
+_OF_PROGRAMS, _OF_LIBRARIES = 1, 2
+_MOST_RESOURCES = 1 << 12  # entries of one directory; real images have some dozens
+_LONGEST = 1 << 16  # bytes of a manifest; real ones have some hundred
+_COUNTS = Struct("<12xHH")  # numbers of entries with names and with numbers, which follow
+_ENTRY = Struct("<II")
+_DATA = Struct("<II")
+_DEEPER = 1 << 31  # the entry leads to another directory
+_DEPENDENCY = re.compile(r"<(?:\w{1,20}:)?dependency\b")
+_OPTIONAL = re.compile(r"[^>]{0,200}\boptional\s*=\s*['\"]yes")
+_NAME = re.compile(r"assemblyIdentity\b[^<>]{0,500}?\bname\s*=\s*['\"]([^'\"]{1,200})['\"]")
+"""Bounds keep the search linear in the size of the manifest."""
+
+
+def read_assemblies(image: MappedImage) -> tuple[str, ...] | None:
+    """Return the assemblies that the loader must find; None if the resources are faulty.
+
+    Windows uses the manifest with the number 1 of a program, and the one with 2 of a DLL.
+    """
+    start, size = image.header.directories[RESOURCE]
+    if not start or not size:
+        return ()
+    is_library = image.header.characteristics & IMAGE_FILE_DLL
+    try:
+        kind = _find(image, start, 0, _MANIFEST)
+        own = _find(image, start, kind, _OF_LIBRARIES if is_library else _OF_PROGRAMS)
+        entry = _find(image, start, own, None)
+        if entry is None:
+            return ()
+        address, length = image.unpack(_DATA, start + entry, "a manifest")
+        content = image.read(address, length, "a manifest", _LONGEST)
+    except (MalformedError, TooLarge):
+        return None
+    return tuple(dict.fromkeys(_find_names(content.decode("utf-8", "replace"))))
+
+
+def _find(image: MappedImage, start: int, directory: int | None, number: int | None) -> int | None:
+    """Return where the entry of a directory leads; the first entry if ``number`` is None."""
+    if directory is None:
+        return None
+    named, numbered = image.unpack(_COUNTS, start + directory, "resources")
+    if named + numbered > _MOST_RESOURCES:
+        raise MalformedError(f"a directory of {named + numbered} resources")
+    for at in range(named + numbered):
+        found, place = image.unpack(_ENTRY, start + directory + 16 + 8 * at, "resources")
+        if number is None or found == number:
+            return int(place & ~_DEEPER)
+    return None
+
+
+def _find_names(manifest: str) -> Iterator[str]:
+    first, *commented = manifest.split("<!--")
+    text = "".join((first, *(each.partition("-->")[2] for each in commented)))
+    for each in _DEPENDENCY.split(text)[1:]:
+        if not _OPTIONAL.match(each):
+            yield from _NAME.findall(each.partition("dependency>")[0])
