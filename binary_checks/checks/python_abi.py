@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from functools import lru_cache
 
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
@@ -11,7 +10,11 @@ from packaging.utils import canonicalize_name
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.loading import find_unjudged, find_unread
-from binary_checks.knowledge.python_libraries import PythonSymbolOwners, find_python_symbols
+from binary_checks.knowledge.python_libraries import (
+    PythonSymbolOwners,
+    find_init_fault,
+    find_python_symbols,
+)
 from binary_checks.model import (
     CodeNames,
     ExtensionName,
@@ -230,46 +233,9 @@ def missing_init_function(
     if package.claims.pythons and all(map(is_python_2, package.claims.pythons)):
         yield NotInspected(sentence="it is for Python 2, whose modules have other init functions")
         return
-    if not _is_for_import(name):
-        return
-    function = init_function(name.stem)
-    if library.exports.among((function,)) or library.path in code.named:
-        return
-    others = sorted(
-        item for item in library.exports.names if item.startswith(("PyInit_", "PyInitU_"))
-    )
-    if others and not _list_functions(code.modules).isdisjoint(others):
-        return
-    if library.file_name in package.derive(_find_used):
-        return
-    if others:
-        yield Problem(
-            path=library.path,
-            sentence=f"exports {others[0]} instead of {function}",
-            facts=(function,),
-        )
-    elif find_python_symbols(library).names:
-        yield Problem(path=library.path, sentence=f"does not export {function}", facts=(function,))
-
-
-@lru_cache(maxsize=1)
-def _list_functions(modules: frozenset[str]) -> frozenset[str]:
-    """Return the init functions of modules that code imports by their paths."""
-    return frozenset(init_function(module.rpartition(".")[2]) for module in modules)
-
-
-def _find_used(package: Package) -> frozenset[str]:
-    """Return the names of files that objects of the package need or open."""
-    found: set[str] = set()
-    for item in package.objects:
-        found.update(need.name.rpartition("/")[2] for need in item.needed)
-        found.update(item.opened.names if item.opened else ())
-    return frozenset(found)
-
-
-def _is_for_import(name: ExtensionName) -> bool:
-    """Whether only Python's import system uses that suffix; plain libraries on Windows are .dll."""
-    return name.tagged or name.suffix == ".pyd"
+    if fault := find_init_fault(library, package, code):
+        facts = (init_function(name.stem),)
+        yield Problem(path=library.path, sentence=fault, facts=facts)
 
 
 # Whether extension modules fit the NumPy that the package requires.

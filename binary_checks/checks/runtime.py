@@ -13,9 +13,11 @@ from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.failed_imports import find_lacking_requirement, find_own_part
 from binary_checks.knowledge.loading import compare_report, find_newer, judge_faults, judge_refusal
+from binary_checks.knowledge.python_libraries import find_init_fault
 from binary_checks.knowledge.tags import find_promised
 from binary_checks.model import (
     BrokenSource,
+    CodeNames,
     CompiledModules,
     Distribution,
     Ending,
@@ -30,6 +32,7 @@ from binary_checks.model import (
     NotInspected,
     Package,
     Problem,
+    Step,
     find_names_in_extras,
 )
 from binary_checks.wording.problem_lines import name_end, of_broken_source
@@ -98,6 +101,7 @@ def installed_files_differ(report: InstallReport) -> Iterator[Finding]:
         yield Problem(path=path, sentence="in the package, but not installed")
 
 
+_NO_INIT = "exports no PyInit"  # said of a library whose symbols were all found
 _NEVER = re.compile(
     r"Missing parentheses in call|inconsistent use of tabs|null bytes|not valid|"
     r"unindent does not match|unknown encoding|codec can't decode"
@@ -388,11 +392,12 @@ def gil_enabled_again(report: ImportReport) -> Iterator[Finding]:
 
 
 @check
-def extension_fails_to_load(
+def extension_fails_to_load(  # noqa: PLR0913 - one parameter for each fact
     report: ExtensionReport,
     imports: ImportReport,
     linkage: Linkage | Package,
     package: Package,
+    code: CodeNames,
     *,
     must_import: tuple[str, ...] = (),
 ) -> Iterator[Finding]:
@@ -402,7 +407,8 @@ def extension_fails_to_load(
     code counts only if an import of the package loads it, or ``must_import`` names it by path or
     dotted name: many optional modules need packages that are not installed. The libraries of this
     system do not change verdicts: users have a library that the platform tag promises, and a module
-    that the package can do without (see missing-library) is a warning.
+    that the package can do without (see missing-library) is a warning. A library without an init
+    function, which something opens by its name (see missing-init-function), is only noted.
 
     Why: the part of the package that needs it fails at its first use.
 
@@ -414,6 +420,10 @@ def extension_fails_to_load(
     needed = {path for step in imports.steps for path in step.extensions}
     for step in report.steps:
         if step.outcome is Ending.OK:
+            continue
+        if _is_for_others(step, package, code):
+            path, sentence = package.layout.place(step.name), "loads, but is no module: code opens"
+            yield Note(path=path, sentence=f"{sentence} it by its name")
             continue
         named = step.name in must_import or format_module_name(step.name) in must_import
         if not step.name:
@@ -432,6 +442,18 @@ def extension_fails_to_load(
         yield NotInspected(
             path=path, sentence="not loaded, because too many other modules crashed or hung"
         )
+
+
+def _is_for_others(step: Step, package: Package, code: CodeNames) -> bool:
+    """Whether a library that lacks only an init function is meant to be opened, not imported.
+
+    memray injects _inject.abi3.so into other processes.
+    """
+    if step.outcome is not Ending.LOADER_ERROR or not step.detail.startswith(_NO_INIT):
+        return False
+    path = package.layout.place(step.name)
+    library = next((item for item in package.objects if item.path == path), None)
+    return library is not None and not find_init_fault(library, package, code)
 
 
 @check

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from binary_checks.model import (
+    CodeNames,
     ExtensionName,
     Format,
     Linkage,
@@ -17,6 +18,7 @@ from binary_checks.model import (
     Package,
     PeFile,
     PythonClaim,
+    init_function,
     is_extension,
     parse_extension_name,
 )
@@ -195,6 +197,48 @@ def _find_incomplete(linkage: Linkage) -> Iterator[tuple[str, str]]:
         absent = next((missing[path] for path in loaded if path in missing), "")
         for path in loaded if absent else ():
             yield path, absent
+
+
+# Whether a file that is named like an extension module is one.
+
+
+def find_init_fault(library: ObjectFile, package: Package, code: CodeNames) -> str:
+    """Return why a file that is named like an extension module cannot be imported; "" for others.
+
+    A file that the package's own code or another object opens by its name need not be a module,
+    and neither need one that uses no Python API.
+    """
+    name = parse_extension_name(library.path)
+    if name is None or not (name.tagged or name.suffix == ".pyd"):
+        return ""  # plain libraries on Windows are named .dll
+    function = init_function(name.stem)
+    if library.exports.among((function,)) or library.path in code.named:
+        return ""
+    others = sorted(
+        item for item in library.exports.names if item.startswith(("PyInit_", "PyInitU_"))
+    )
+    if others and not _list_functions(code.modules).isdisjoint(others):
+        return ""
+    if library.file_name in package.derive(_find_used):
+        return ""
+    if others:
+        return f"exports {others[0]} instead of {function}"
+    return f"does not export {function}" if find_python_symbols(library).names else ""
+
+
+@functools.lru_cache(maxsize=1)
+def _list_functions(modules: frozenset[str]) -> frozenset[str]:
+    """Return the init functions of modules that code imports by their paths."""
+    return frozenset(init_function(module.rpartition(".")[2]) for module in modules)
+
+
+def _find_used(package: Package) -> frozenset[str]:
+    """Return the names of files that objects of the package need or open."""
+    found: set[str] = set()
+    for item in package.objects:
+        found.update(need.name.rpartition("/")[2] for need in item.needed)
+        found.update(item.opened.names if item.opened else ())
+    return frozenset(found)
 
 
 # Python modules implemented by a package's files.

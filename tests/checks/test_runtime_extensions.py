@@ -8,6 +8,7 @@ import pytest
 
 from binary_checks.checks.runtime import extension_fails_to_load
 from binary_checks.model import (
+    CodeNames,
     DispensableObject,
     Edge,
     Ending,
@@ -16,11 +17,13 @@ from binary_checks.model import (
     ImportReport,
     Level,
     Linkage,
+    Note,
     NotInspected,
     Problem,
     Step,
+    Wheel,
 )
-from fixtures.values import wheel
+from fixtures.values import elf_file, symbols, wheel
 
 PYTHON = "CPython 3.11.7"
 NO_OBJECTS = Linkage(target="manylinux_2_17_x86_64")
@@ -38,13 +41,12 @@ def judge(
     report: ExtensionReport,
     must_import: tuple[str, ...] = (),
     linkage: Linkage = NO_OBJECTS,
+    package: Wheel | None = None,
+    code: CodeNames | None = None,
     **fields: Any,
 ) -> list[Finding]:
-    return list(
-        extension_fails_to_load(
-            report, imported(**fields), linkage, wheel(), must_import=must_import
-        )
-    )
+    facts = (imported(**fields), linkage, package or wheel(), code or CodeNames())
+    return list(extension_fails_to_load(report, *facts, must_import=must_import))
 
 
 def test_an_exception_in_an_extension_is_open_while_no_import_says_who_needs_it() -> None:
@@ -70,6 +72,21 @@ def test_extension_fails_to_load_fires_on_every_refusal() -> None:
             path="demo/c.so", sentence="not loaded, because too many other modules crashed or hung"
         ),
     ]
+
+
+def test_a_library_that_code_opens_by_its_name_needs_no_init_function() -> None:
+    """A debugger loads memray's _inject.abi3.so into another process."""
+    path, imports = "demo/_inject.abi3.so", symbols("PyGILState_Ensure")
+    package = wheel(objects=(elf_file(path, imports=imports),))
+    step = Step(name=path, outcome=Ending.LOADER_ERROR, detail="exports no PyInit__inject")
+    named = CodeNames(named=frozenset({path}))
+    (note,) = judge(loaded(step), package=package, code=named)
+    assert note == Note(path=path, sentence="loads, but is no module: code opens it by its name")
+    (problem,) = judge(loaded(step), package=package)
+    assert isinstance(problem, Problem)
+    refused = Step(name=path, outcome=Ending.LOADER_ERROR, detail="undefined symbol: f")
+    (problem,) = judge(loaded(refused), package=package, code=named)
+    assert isinstance(problem, Problem)
 
 
 @pytest.mark.parametrize("named", ["demo.core._a", "demo/core/_a.abi3.so"])
