@@ -304,7 +304,7 @@ class _Process(Generic[ObjectT]):
     def _find_unexplorable(self, names: frozenset[str]) -> tuple[frozenset[str], str]:
         if names and self._why_unexplorable:
             return names, self._why_unexplorable
-        if self.image.python and self._python is None:
+        if self.image.python and not (self._python and self._python.complete):
             unexplorable = frozenset(filter(is_pythons, names))
             return unexplorable, "the exports of its Python are not known"
         return _NONE, ""

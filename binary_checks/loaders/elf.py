@@ -603,7 +603,7 @@ def _find_unexplorable(names: frozenset[str], scope: Scope) -> tuple[frozenset[s
         return names, ""
     if scope.why_unexplorable:
         return names - scope.certain(names), scope.why_unexplorable
-    if scope.image.python and scope.python is None:
+    if scope.image.python and not (scope.python and scope.python.complete):
         names = frozenset(name for name in names if is_pythons(name))
         return names, "the exports of its Python are not known"
     return frozenset(), ""

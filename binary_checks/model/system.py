@@ -99,6 +99,8 @@ class Interpreter:
     exports: frozenset[str]
     libraries: Mapping[str, frozenset[str]] = field(default_factory=dict, hash=False)
     """On Windows, the DLLs next to python.exe, in lower case, and their exports."""
+    complete: bool = True
+    """False if there is no data for the version: further names of its C API may be exported."""
 
 
 @functools.cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from binary_checks.model import PYTHON_3, Interpreter, PythonClaim, is_python_2
@@ -197,26 +198,49 @@ def interpreter_of(
 
     ``py3-none`` is bound to no Python: such a library can at most use the stable ABI, which the
     newest Python has completely. A Python 3 older than the data is replaced by the oldest in the
-    data, whose C API has hardly a symbol more; another check judges the limits of abi3. Python 2
-    has a different C API, for which there are no data.
+    data, whose C API has hardly a symbol more but may lack some of the older one; another check
+    judges the limits of abi3. Python 2 has a different C API, for which there are no data.
     """
     claims = [each for each in pythons if each.implementation in {"cpython", ""}]
     claims = [each for each in claims if not is_python_2(each)]
-    versions = [(i.version, i.free_threaded) for i in claims if i.implementation and i.version]
-    generic = len(versions) < len(claims)
-    known = interpreter_versions()
+    versions = [
+        (each.version, each.free_threaded, each.abi.startswith("abi3"))
+        for each in claims
+        if each.implementation and each.version
+    ]
     if versions:
-        version, free_threaded = min(versions)
-    elif generic:
-        version, free_threaded = known[-1], False
+        version, free_threaded, stable = min(versions)
+    elif claims:
+        version, free_threaded, stable = interpreter_versions()[-1], False, True
     else:
         return None
-    return interpreter(
-        max(version, known[0]),
+    return _find_oldest(
+        version,
+        free_threaded=free_threaded,
+        stable=stable,
+        system=system,
+        architecture=architecture,
+    )
+
+
+def _find_oldest(
+    version: Version, *, free_threaded: bool, stable: bool, system: str, architecture: str
+) -> Interpreter | None:
+    """Return the CPython of a version, or the oldest in the data if that is newer.
+
+    Modules that use only the stable ABI need nothing else. Others may need names that were removed:
+    those of falcon for 3.7 need _PyCFunction_FastCallKeywords.
+    """
+    oldest = interpreter_versions()[0]
+    found = interpreter(
+        max(version, oldest),
         free_threaded=free_threaded,
         system=system,
         architecture=architecture,
     )
+    if found is None or stable or version >= oldest:
+        return found
+    return replace(found, complete=False)
 
 
 class Interpreters(Mapping[tuple[tuple[int, int], bool], Interpreter]):
@@ -232,9 +256,10 @@ class Interpreters(Mapping[tuple[tuple[int, int], bool], Interpreter]):
         version, free_threaded = key
         if version < PYTHON_3:
             raise KeyError(key)
-        found = interpreter(
-            max(version, interpreter_versions()[0]),
+        found = _find_oldest(
+            version,
             free_threaded=free_threaded,
+            stable=False,
             system=self._system,
             architecture=self._architecture,
         )
