@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 from binary_checks.declaring import check
@@ -167,7 +168,8 @@ def static_tls_budget(
     ``MI_LOCAL_DYNAMIC_TLS``.
     Level: the import fails, depending on what was imported before; with musl always. In a folder it
     is a warning for libraries that are not extension modules: programs may be linked to them, which
-    works. It is also a warning if no import reaches the library (see missing-library).
+    works. It is also a warning if no import reaches the library (see missing-library), or with musl
+    if nothing needs it by name and it replaces ``malloc``: users may preload it.
     """
     yield from find_unloaded(linkage, package)
     if target.libc == "musl" or any(tag.startswith("musllinux") for tag in target.unjudged):
@@ -224,7 +226,11 @@ def _judge_fixed_places(linkage: Linkage, package: Package) -> Iterator[Finding]
             # without PT_TLS nothing moves: musl only compares the numbers of TLS modules
             moving = [(name, each) for name, each in owners_of.items() if each and each.tls_size]
             for name, owner in moving[:1]:
-                yield downgrade(_refuse_fixed_place(item, name, owner, package), linkage)
+                problem = _refuse_fixed_place(item, name, owner, package)
+                if item.path == root and item.exports.among(("malloc",)):
+                    # jemalloc, if a user preloads it, is loaded at the start
+                    problem = replace(problem, level=Level.WARNING)
+                yield downgrade(problem, linkage)
 
 
 def _refuse_fixed_place(item: ElfFile, name: str, owner: ElfFile, package: Package) -> Problem:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from email.parser import HeaderParser
@@ -12,7 +13,6 @@ from typing import Any, NamedTuple, TypeVar
 
 from packaging.tags import Tag
 
-from binary_checks.knowledge.python_libraries import is_for_tests
 from binary_checks.knowledge.tags import read_claims
 from binary_checks.model import (
     ContentStore,
@@ -36,6 +36,7 @@ from binary_checks.python_code import dll_directories as mentions
 from binary_checks.trees.members import MAXIMUM_ENTRIES
 
 DIST_INFO = ".dist-info"
+_TEST_FOLDER = re.compile(r"(?i)(?:.*[-_.])?test(?:s|ing|data|cases)?(?:[-_.].*)?")
 _OF_OBJECTS = (".o", ".obj", ".a", ".lib", ".exe", ".cubin", ".fatbin")
 _WINDOWS = frozenset({"win32", "win_amd64", "win_arm64"})
 
@@ -168,7 +169,7 @@ def _is_test_data(item: MalformedObject) -> bool:
     """
     *folders, name = item.path.split("/")
     named = format_of_name(name) is not None or name.lower().endswith(_OF_OBJECTS)
-    return is_for_tests(folders) and not named
+    return any(map(_TEST_FOLDER.fullmatch, folders)) and not named
 
 
 def _is_linked(item: ReadObject) -> bool:

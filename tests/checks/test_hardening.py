@@ -232,6 +232,16 @@ def test_musl_fixes_no_places_of_thread_local_data_after_the_start(
     assert list(hardening.static_tls_budget(program, package, MUSL)) == []
 
 
+def test_a_library_that_replaces_malloc_may_be_loaded_at_the_start() -> None:
+    fields: dict[str, Any] = {"static_tls": True, "tls_size": 8, "initial_exec": ("",)}
+    library = elf_file("libjemalloc.so.2", exports=symbols("malloc"), **fields)
+    (alone,) = hardening.static_tls_budget(*_closure(library), MUSL)
+    (needed,) = hardening.static_tls_budget(*_closure(elf_file("a.so"), library), MUSL)
+    assert isinstance(alone, Problem)
+    assert isinstance(needed, Problem)
+    assert (alone.level, needed.level) == (Level.WARNING, Level.ERROR)
+
+
 def test_relocations_that_were_not_read_are_a_gap_for_musl() -> None:
     linkage, package = _closure(elf_file("a.so", static_tls=True, initial_exec=None))
     (found,) = hardening.static_tls_budget(linkage, package, MUSL)

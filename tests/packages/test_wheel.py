@@ -162,6 +162,8 @@ def test_a_malformed_object_is_sorted_out(tmp_path: Path) -> None:
     [
         ("demo/tests/data/a.ir", True),
         ("demo/test_parser/a", True),
+        ("demo/unit-tests/a", True),
+        ("demo/latest/a", False),
         ("demo/tests/a.so", False),
         ("demo/tests/_a.cpython-311-x86_64-linux-gnu.so", False),
         ("demo/tests/a.o", False),
