@@ -263,7 +263,7 @@ def extension_in_purelib(package: WheelLike) -> Iterator[Finding]:
     Fix: build with ``Root-Is-Purelib: false``; backends write it once the extension is declared.
     Level: it imports from either directory; only systems that share purelib are affected.
     """
-    if all(tag.abi == "none" for tag in package.tags):
+    if not any(claim.abi or claim.is_for_one_version for claim in package.claims.pythons):
         return  # a library wheel (nvidia's): py3-none-<platform>
     places = {member.path: member.archive_name for member in package.members}
     for item in package.objects:
@@ -425,8 +425,6 @@ def foreign_data_folder(package: WheelLike) -> Iterator[Finding]:
 
 # Extension modules bound to one Python in a wheel that promises many.
 
-_UNBOUND = frozenset({"", "abi3", "abi3t"})  # ABIs of tags that promise later Pythons too
-
 
 class _File(NamedTuple):
     path: str
@@ -455,7 +453,7 @@ def version_bound_extension(package: WheelLike) -> Iterator[Finding]:
     noted.
     """
     claims = package.claims.pythons
-    if not claims or any(claim.abi not in _UNBOUND for claim in claims):
+    if not claims or any(claim.is_for_one_version for claim in claims):
         raise NotApplicable("its tags promise one Python")
     spelled = name_first([claim.name for claim in claims])
     bound = any(claim.abi for claim in claims)

@@ -107,17 +107,11 @@ def promised_pythons(old: Package, new: Package) -> Iterator[Change]:
         yield Change(severity=severity, sentence=text)
 
 
-def _is_bound(claim: PythonClaim) -> bool:
-    """Whether a claim is for one version only: cp312-none is; py312-none is also for later ones."""
-    bound = claim.version is not None and bool(claim.implementation or claim.abi)
-    return bound and not claim.abi.startswith("abi3")
-
-
 def _covers(claim: PythonClaim, other: PythonClaim) -> bool:
     """Whether a claim covers every Python that the other claim covers."""
     if claim.implementation not in ("", other.implementation):
         return False
-    if _is_bound(claim):
+    if claim.is_for_one_version:
         same = (claim.version, claim.free_threaded) == (other.version, other.free_threaded)
         return same and (claim.abi in ("", other.abi) or not (other.abi or _is_for_any_gil(other)))
     if claim.abi.startswith("abi3") and not other.abi:
@@ -131,7 +125,7 @@ def _covers(claim: PythonClaim, other: PythonClaim) -> bool:
 
 def _is_for_any_gil(claim: PythonClaim) -> bool:
     """Whether a claim also covers free-threaded Python, as cp313-none does; cp312-none does not."""
-    bound = _is_bound(claim) and claim.implementation == "cpython" and not claim.abi
+    bound = claim.is_for_one_version and claim.implementation == "cpython" and not claim.abi
     return bound and (claim.version or (0, 0)) >= _FIRST_FREE_THREADED
 
 
@@ -147,7 +141,7 @@ def _name(claim: PythonClaim) -> str:
     version = _dotted(claim.version) if claim.version else _major_of(claim)
     threads = " free-threaded" if claim.free_threaded else ""
     threads = " with or without the GIL" if _is_for_any_gil(claim) else threads
-    return f"{name} {version}{threads}{'' if _is_bound(claim) else ' and later'}"
+    return f"{name} {version}{threads}{'' if claim.is_for_one_version else ' and later'}"
 
 
 @difference
@@ -170,7 +164,9 @@ def requires_python(old: Distribution, new: Distribution) -> Iterator[Change]:
 def _is_for(claims: Sequence[PythonClaim], version: _Version) -> bool:
     """Whether a build with these tags is for that Python; users of other Pythons lose nothing."""
     return not claims or any(
-        claim.version == version if _is_bound(claim) else (claim.version or (3, 0)) <= version
+        claim.version == version
+        if claim.is_for_one_version
+        else (claim.version or (3, 0)) <= version
         for claim in claims
     )
 

@@ -125,7 +125,7 @@ def _format_requirement(item: Requirement, own: str) -> str:
 
 def _promised_versions(claims: Sequence[PythonClaim]) -> Iterator[tuple[int, int]]:
     for claim in claims or (PythonClaim(name="py3"),):
-        if claim.version and claim.implementation and not claim.abi.startswith("abi3"):
+        if claim.version and claim.is_for_one_version:
             yield claim.version
         else:
             oldest = claim.version or _OLDEST

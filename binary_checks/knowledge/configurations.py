@@ -454,7 +454,7 @@ def _format_python(claim: PythonClaim) -> str:
     number = "{}.{}".format(*claim.version)
     if claim.implementation not in ("", "cpython"):
         return f"{claim.implementation} {number}"
-    if not claim.abi or claim.abi.startswith("abi3"):
+    if not claim.is_for_one_version:
         return f"{number}+"
     old = _OLD_FLAGS.fullmatch(claim.abi)
     return f"{number}{old[1] if old else 't' if claim.free_threaded else ''}"

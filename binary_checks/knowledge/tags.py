@@ -411,8 +411,7 @@ def minors_of(claim: PythonClaim) -> tuple[int, ...]:
     """Return the minor versions of a claim: a single version, all from a version on, or all."""
     if not claim.version:
         return tuple(_MINORS)
-    exact = claim.implementation and not claim.abi.startswith("abi3")
-    return (claim.version[1],) if exact else tuple(_MINORS[claim.version[1] :])
+    return (claim.version[1],) if claim.is_for_one_version else tuple(_MINORS[claim.version[1] :])
 
 
 def find_promised(package: Distribution) -> frozenset[int]:

@@ -213,6 +213,13 @@ def test_an_extension_in_purelib_is_a_problem() -> None:
     assert [str(type(finding)) for finding in extension_in_purelib(package)] == [str(Problem)]
 
 
+def test_a_wheel_for_one_python_without_an_abi_is_no_library_wheel() -> None:
+    for tag, count in (("cp311-none", 1), ("py3-none", 0)):
+        name = f"demo-1.0-{tag}-manylinux_2_17_x86_64.whl"
+        found = list(extension_in_purelib(wheel(name, objects=[extension()], wheel=PURE)))
+        assert len(found) == count
+
+
 def test_an_extension_in_platlib_is_quiet() -> None:
     assert list(extension_in_purelib(wheel(objects=[extension()]))) == []
     moved = member("a.so", archive_name="demo-1.0.data/platlib/a.so")

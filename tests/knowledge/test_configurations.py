@@ -130,7 +130,8 @@ def test_pythons_as_they_are_spelled(text: str, python: str) -> None:
         ("cp313-cp313t-win_amd64", "3.13t"),
         ("cp39-abi3-win_amd64", "3.9+"),
         ("pp310-pypy310_pp73-win_amd64", "pypy 3.10"),
-        ("cp310.cp311-none-win_amd64", "3.10+, 3.11+"),
+        ("cp310.cp311-none-win_amd64", "3.10, 3.11"),
+        ("py310-none-win_amd64", "3.10+"),
         ("py3-none-any", None),
     ],
 )
