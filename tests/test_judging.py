@@ -188,6 +188,24 @@ def test_a_package_without_such_objects_is_not_applicable() -> None:
     assert verdict.reason == "no ELF object in the package"
 
 
+@pytest.mark.parametrize(
+    ("platform", "outcome"),
+    [
+        ("manylinux_2_17_x86_64", Outcome.FAILED),
+        ("manylinux_2_17_x86_64.win_amd64", Outcome.FAILED),
+        ("any", Outcome.FAILED),
+        ("win_amd64", Outcome.NOT_APPLICABLE),
+        ("macosx_11_0_arm64", Outcome.NOT_APPLICABLE),
+    ],
+)
+def test_an_object_that_no_claimed_system_loads_is_data(platform: str, outcome: Outcome) -> None:
+    package = wheel(f"demo-1.0-py3-none-{platform}.whl", objects=PACKAGE.objects)
+    verdict = verdict_on(absolute_path, package)
+    assert verdict.outcome is outcome
+    if outcome is Outcome.NOT_APPLICABLE:
+        assert verdict.reason == "no ELF object that its systems load"
+
+
 def test_a_package_whose_objects_were_all_unread_was_not_inspected() -> None:
     unread = UnreadObject(path="demo/a.so", format=Format.ELF, reason="not read yet")
     verdict = verdict_on(absolute_path, wheel(unread=(unread,)))

@@ -24,7 +24,7 @@ from binary_checks.knowledge.python_libraries import (
     is_of_one_version,
     is_python_dll,
 )
-from binary_checks.knowledge.tags import formats_of
+from binary_checks.knowledge.tags import may_load
 from binary_checks.model import (
     Edge,
     Finding,
@@ -156,8 +156,7 @@ def unbundled_runtime(package: Package, linkage: Linkage) -> Iterator[Finding]:
     Level: on a fresh Windows the import fails. It is a warning if only programs need the DLL, as
     most users have it, or if no import reaches the object (see missing-library).
     """
-    systems = package.claims.systems
-    if systems and not any(Format.PE in formats_of(claim) for claim in systems):
+    if not may_load(package.claims.systems, Format.PE):
         raise NotApplicable("its tags claim no Windows")
     libraries = [item for item in package.objects_of(PeFile) if item.kind in _LOADED]
     absent = "no PE object that is loaded"

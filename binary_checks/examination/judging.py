@@ -23,6 +23,7 @@ from binary_checks.errors import (
 )
 from binary_checks.examination.facts import Facts, first_of
 from binary_checks.examination.settings import RunSettings
+from binary_checks.knowledge.tags import may_load
 from binary_checks.model import (
     NOT_SEEN,
     UNREADABLE,
@@ -138,13 +139,21 @@ def applicable_formats(check: Check[Any]) -> frozenset[Format] | None:
 
 
 def _subjects(check: Check[Any], package: Package) -> tuple[ObjectFile, ...]:
-    subjects = tuple(item for item in package.objects if isinstance(item, check.subjects))
+    """Return the objects to judge.
+
+    A check of certain formats leaves out the objects that no claimed system loads.
+    """
+    found = tuple(item for item in package.objects if isinstance(item, check.subjects))
+    subjects = found
+    if ObjectFile not in check.subjects:
+        subjects = tuple(i for i in found if may_load(package.claims.systems, i.format))
     unread = _unread(check, package)
     if not subjects and unread and not any(item.too_large for item in unread):
         raise Unavailable(f"none of {len(unread)} objects could be read: {unread[0].sentence}")
     if not subjects and not unread:
         formats = applicable_formats(check) or frozenset()
-        raise NotApplicable(f"no {' or '.join(sorted(formats))} object in the package")
+        where = "that its systems load" if found else "in the package"
+        raise NotApplicable(f"no {' or '.join(sorted(formats))} object {where}")
     return subjects
 
 

@@ -363,6 +363,17 @@ def formats_of(claim: SystemClaim) -> frozenset[Format]:
     return frozenset(every if known is None else {known})
 
 
+def may_load(systems: Collection[SystemClaim], found: Format) -> bool:
+    """Return whether a claimed system loads objects of the format; without claims, any may.
+
+    Objects of other formats are data: pydevd's wheel for Linux has DLLs that attach to processes on
+    Windows.
+    """
+    if not systems or found not in _FORMATS.values():
+        return True
+    return any(found in formats_of(claim) for claim in systems)
+
+
 def may_be_foreign(item: ObjectFile, claimed: Collection[str]) -> bool:
     """Return whether a claimed system accepts an object in spite of its architecture.
 
