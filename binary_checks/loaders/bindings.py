@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Generic, NamedTuple
 
-from binary_checks.loaders.image import Image, Lookups, Unresolved, is_pythons, python_of
+from binary_checks.loaders.image import Image, Lookups, Unresolved, may_be_exported, python_of
 from binary_checks.loaders.loader import Loader, ObjectT, SearchPath
 from binary_checks.model import Edge, PeFile, UnexploredSymbols, UnresolvedSymbol
 
@@ -305,7 +305,7 @@ class _Process(Generic[ObjectT]):
         if names and self._why_unexplorable:
             return names, self._why_unexplorable
         if self.image.python and not (self._python and self._python.complete):
-            unexplorable = frozenset(filter(is_pythons, names))
+            unexplorable = frozenset(filter(may_be_exported, names))
             return unexplorable, "the exports of its Python are not known"
         return _NONE, ""
 

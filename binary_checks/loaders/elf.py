@@ -14,7 +14,7 @@ from binary_checks.knowledge.library_names import (
     is_driver_soname,
 )
 from binary_checks.loaders.file_layout import FileLayout
-from binary_checks.loaders.image import Image, Lookups, Unresolved, is_pythons, python_of
+from binary_checks.loaders.image import Image, Lookups, Unresolved, may_be_exported, python_of
 from binary_checks.loaders.loader import (
     Answers,
     Directory,
@@ -604,7 +604,7 @@ def _find_unexplorable(names: frozenset[str], scope: Scope) -> tuple[frozenset[s
     if scope.why_unexplorable:
         return names - scope.certain(names), scope.why_unexplorable
     if scope.image.python and not (scope.python and scope.python.complete):
-        names = frozenset(name for name in names if is_pythons(name))
+        names = frozenset(name for name in names if may_be_exported(name))
         return names, "the exports of its Python are not known"
     return frozenset(), ""
 

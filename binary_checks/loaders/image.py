@@ -13,6 +13,7 @@ from binary_checks.knowledge.library_names import is_grafted_name
 from binary_checks.loaders.file_layout import FileLayout
 from binary_checks.loaders.loader import Answers, Loader, ObjectT, SearchPath
 from binary_checks.model import (
+    SPECIAL_BUILDS,
     Edge,
     Interpreter,
     Kind,
@@ -375,3 +376,8 @@ def find_own_python_symbols(
 def is_pythons(name: str) -> bool:
     """Return whether a name has the form of names in Python's C API."""
     return name.startswith(("Py", "_Py")) and not name.startswith("PyInit")
+
+
+def may_be_exported(name: str) -> bool:
+    """Return whether a Python with unknown exports may have a name; plain builds lack some."""
+    return is_pythons(name) and name not in SPECIAL_BUILDS

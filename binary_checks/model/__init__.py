@@ -314,6 +314,7 @@ from binary_checks.model.run_results import (
     Severity,
 )
 from binary_checks.model.system import (
+    SPECIAL_BUILDS,
     Interpreter,
     Policy,
     SystemLibrary,
@@ -322,6 +323,7 @@ from binary_checks.model.system import (
 )
 
 __all__ = [
+    "SPECIAL_BUILDS",
     "ANY_SYSTEM",
     "ASPECTS",
     "Accepted",

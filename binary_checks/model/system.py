@@ -103,6 +103,17 @@ class Interpreter:
     """False if there is no data for the version: further names of its C API may be exported."""
 
 
+SPECIAL_BUILDS: Mapping[str, str] = {
+    **dict.fromkeys(("PyFPE_counter", "PyFPE_dummy", "PyFPE_jbuf"), "--with-fpectl"),
+    **dict.fromkeys(("_Py_NegativeRefcount", "_Py_RefTotal"), "--with-pydebug"),
+    **dict.fromkeys(("PyModule_Create2TraceRefs", "Py_InitModule4TraceRefs"), "--with-trace-refs"),
+}
+"""Names of the C API that only a Python configured with this option exports.
+
+From ``Include/pyfpe.h`` of CPython 3.6 and ``Include/object.h`` and ``Include/modsupport.h``.
+"""
+
+
 @functools.cache
 def _newest(versions: frozenset[str]) -> tuple[int, ...]:
     """Return the newest numeric version; () if there is none, which sorts first."""

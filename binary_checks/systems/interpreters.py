@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from binary_checks.model import PYTHON_3, Interpreter, PythonClaim, is_python_2
+from binary_checks.model import PYTHON_3, SPECIAL_BUILDS, Interpreter, PythonClaim, is_python_2
 from binary_checks.systems.libraries import Version, names_of, parse_version, read_committed
 
 # The DLLs next to python.exe on Windows, and their exports.
@@ -223,6 +223,9 @@ def interpreter_of(
     )
 
 
+_FIRST_WITHOUT_FPECTL = (3, 7)
+
+
 def _find_oldest(
     version: Version, *, free_threaded: bool, stable: bool, system: str, architecture: str
 ) -> Interpreter | None:
@@ -240,7 +243,9 @@ def _find_oldest(
     )
     if found is None or stable or version >= oldest:
         return found
-    return replace(found, complete=False)
+    # 3.7 and 3.8 export PyFPE_jbuf whatever their options, for modules built before (bpo-29137)
+    special = frozenset[str]() if version >= _FIRST_WITHOUT_FPECTL else SPECIAL_BUILDS.keys()
+    return replace(found, complete=False, exports=found.exports - special)
 
 
 class Interpreters(Mapping[tuple[tuple[int, int], bool], Interpreter]):

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from itertools import islice
 
 from binary_checks.model import (
+    SPECIAL_BUILDS,
     BinaryConfiguration,
     ClaimSource,
     ConfigurationClaim,
@@ -374,6 +375,11 @@ def format_undefined_symbols(
         )
     if not first.elsewhere:
         lacks = f"nothing that {who} loads defines {them}; link it with the library that does"
+        if options := sorted({SPECIAL_BUILDS[name] for name in names if name in SPECIAL_BUILDS}):
+            lacks = (
+                f"only a Python configured with {' or '.join(options)} has such a symbol; build "
+                "the file with a plain Python"
+            )
         if given:
             lacks = (
                 f"the {given} that was given does not have {them}; build this file for that {given}"

@@ -53,6 +53,16 @@ def test_a_symbol_that_is_not_pythons_is_undefined_all_the_same(tmp_path: Path) 
     assert "has 1 undefined symbol (gone)" in problem.sentence
 
 
+@pytest.mark.parametrize("tag", ["cp27-cp27mu-manylinux1_x86_64", "cp36-cp36m-manylinux1_x86_64"])
+def test_names_that_only_special_builds_export_are_an_error(tmp_path: Path, tag: str) -> None:
+    native = extension(imports=(ElfSymbol("PyFPE_jbuf"), ElfSymbol("_Py_RefTotal")))
+    (problem,) = judged(tmp_path, native, tag)["undefined-symbol"].problems
+    assert problem.sentence.endswith(
+        "(PyFPE_jbuf, _Py_RefTotal): only a Python configured with --with-fpectl or --with-pydebug "
+        "has such a symbol; build the file with a plain Python"
+    )
+
+
 def test_an_old_python_3_may_have_names_that_the_oldest_known_one_lacks(tmp_path: Path) -> None:
     """Modules of falcon for 3.7 use _PyCFunction_FastCallKeywords, which 3.8 removed."""
     older = (ElfSymbol("_PyCFunction_FastCallKeywords"), ElfSymbol("PyModule_Create2"))
