@@ -244,8 +244,10 @@ def _find_oldest(
     if found is None or stable or version >= oldest:
         return found
     # 3.7 and 3.8 export PyFPE_jbuf whatever their options, for modules built before (bpo-29137)
-    special = frozenset[str]() if version >= _FIRST_WITHOUT_FPECTL else SPECIAL_BUILDS.keys()
-    return replace(found, complete=False, exports=found.exports - special)
+    plain = found.exports
+    if version < _FIRST_WITHOUT_FPECTL:
+        plain = plain.difference(SPECIAL_BUILDS)
+    return replace(found, complete=False, exports=plain)
 
 
 class Interpreters(Mapping[tuple[tuple[int, int], bool], Interpreter]):
