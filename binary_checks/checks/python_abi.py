@@ -13,6 +13,7 @@ from binary_checks.knowledge.loading import find_unjudged, find_unread
 from binary_checks.knowledge.python_libraries import (
     PythonSymbolOwners,
     find_init_fault,
+    find_old_init_fault,
     find_python_symbols,
 )
 from binary_checks.model import (
@@ -221,7 +222,7 @@ def missing_init_function(
     its name (ddtrace's libdd_wrapper), and one whose name the package's code contains (memray
     injects ``"_inject.abi3.so"`` into other processes). A file that the package's code imports by
     its path needs the init function for the name under which it is imported
-    (``spec_from_file_location``).
+    (``spec_from_file_location``). Python 2 calls ``init<name>``.
 
     Why: the import fails with "dynamic module does not define module export function".
     Fix: give the file the name that the module was compiled for, or export ``PyInit_<name>``.
@@ -231,7 +232,8 @@ def missing_init_function(
     if library.kind is not Kind.SHARED or name is None:
         return
     if package.claims.pythons and all(map(is_python_2, package.claims.pythons)):
-        yield NotInspected(sentence="it is for Python 2, whose modules have other init functions")
+        if fault := find_old_init_fault(library):
+            yield Problem(path=library.path, sentence=fault, facts=(f"init{name.stem}",))
         return
     if fault := find_init_fault(library, package, code):
         facts = (init_function(name.stem),)

@@ -202,6 +202,26 @@ def _find_incomplete(linkage: Linkage) -> Iterator[tuple[str, str]]:
 # Whether a file that is named like an extension module is one.
 
 
+_OLD_START = "Py_InitModule"
+
+
+def find_old_init_fault(library: ObjectFile) -> str:
+    """Return why Python 2 cannot import a module, or "".
+
+    Names of its modules are not tagged, so a module is what registers one: it calls Py_InitModule4
+    or one of its relatives.
+    """
+    name = parse_extension_name(library.path)
+    if name is None or not any(_OLD_START in each for each in library.imports.names):
+        return ""
+    function = f"init{name.stem}"
+    others = sorted(item for item in library.exports.names if item.startswith("init"))
+    # the name of the module spam may be spammodule.so, too (Python 2's imp.get_suffixes())
+    if function in others or function.removesuffix("module") in others:
+        return ""
+    return f"exports {others[0]} instead of {function}" if others else f"does not export {function}"
+
+
 def find_init_fault(library: ObjectFile, package: Package, code: CodeNames) -> str:
     """Return why a file that is named like an extension module cannot be imported; "" for others.
 

@@ -35,12 +35,33 @@ def extension(*needed: str, imports: tuple[ElfSymbol, ...] = OLD) -> bytes:
     return build_elf(exports=init, imports=imports, needed=(*needed, "libc.so.6"))
 
 
-def test_only_its_c_api_and_init_functions_are_not_inspected(tmp_path: Path) -> None:
+def test_only_its_c_api_is_not_inspected(tmp_path: Path) -> None:
     found = judged(tmp_path, extension())
     assert [check for check, verdict in found.items() if verdict.problems] == []
     gaps = {check for check, each in found.items() if each.outcome is Outcome.NOT_INSPECTED}
-    assert gaps == {"undefined-symbol", "missing-init-function"}
+    assert gaps == {"undefined-symbol"}
     assert found["missing-library"].outcome is Outcome.PASSED
+
+
+@pytest.mark.parametrize(
+    ("exported", "sentence"),
+    [
+        ("init_native", ""),
+        ("init_other", "exports init_other instead of init_native"),
+        ("PyInit__native", "does not export init_native"),
+    ],
+)
+def test_it_calls_init_functions_of_other_names(
+    tmp_path: Path, exported: str, sentence: str
+) -> None:
+    native = build_elf(exports=(ElfSymbol(exported),), imports=OLD, needed=("libc.so.6",))
+    found = judged(tmp_path, native)["missing-init-function"]
+    assert [each.sentence for each in found.problems] == ([sentence] if sentence else [])
+
+
+def test_a_library_that_registers_no_module_is_none(tmp_path: Path) -> None:
+    native = build_elf(imports=(ElfSymbol("PyString_FromString"),), needed=("libc.so.6",))
+    assert judged(tmp_path, native)["missing-init-function"].problems == ()
 
 
 def test_a_library_that_it_lacks_is_an_error_all_the_same(tmp_path: Path) -> None:
