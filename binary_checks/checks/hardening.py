@@ -308,13 +308,19 @@ def wrong_architecture(package: Package, linkage: Linkage | Package) -> Iterator
     Why: the wheel installs but cannot be imported.
     Fix: correct the tag, or look for the step of a cross build that picked up a host object.
     Level: users cannot import the package. It is a warning for an object that no import reaches
-    (see missing-library), and for a copy of a library that Windows always takes from itself, such
-    as ucrtbase.dll.
+    (see missing-library), for a copy of a library that Windows always takes from itself, such as
+    ucrtbase.dll, and if all objects are for other systems, which may be the package's data.
     """
     found = compare_architectures(package.claims.systems, package.objects)
     if found is None:
         raise NotApplicable("no platform tag that names an architecture")
-    yield from find_unread(package, found=found.judged > 0, absent="no loadable object")
+    is_any = found.judged > 0 or bool(found.strangers)
+    yield from find_unread(package, found=is_any, absent="no loadable object")
+    if found.strangers and not (package.malformed or package.unread):
+        claimed = name_first([claim.name for claim in package.claims.systems])
+        formats = " and ".join(found.strangers)
+        sentence = f"its objects are all of format {formats}, which {claimed} cannot load"
+        yield Problem(sentence=sentence, facts=found.strangers, level=Level.WARNING)
     for platform in found.unknown:
         yield NotInspected(sentence=f"the architecture of {platform} is unknown to this check")
     for misfit in found.misfits:

@@ -262,6 +262,8 @@ class Comparison:
     # claims of unknown architecture; if there are any, no object is judged
     unknown: tuple[str, ...] = ()
     misfits: tuple[Misfit, ...] = ()
+    strangers: tuple[Format, ...] = ()
+    """The formats of all loadable objects, if no claimed system loads any of these."""
 
 
 def compare_architectures(
@@ -289,6 +291,7 @@ def compare_architectures(
     ]
     unknown = tuple(name for name, architectures in claims.items() if not architectures)
     claimed = frozenset[str]().union(*claims.values())
+    strangers = {item.format for item in loaded} - formats
     fitting = {item.path for item in judged if item.architecture in claimed}
     judged = [item for item in judged if not _is_left_over(item, fitting)]
     if not unknown:
@@ -298,6 +301,7 @@ def compare_architectures(
         fitting=len(fitting),
         unknown=unknown,
         misfits=tuple(misfits),
+        strangers=() if judged or foreign else tuple(sorted(strangers)),
     )
 
 

@@ -106,9 +106,8 @@ def test_an_extension_that_only_another_system_looks_for_is_quiet() -> None:
 
 
 def test_what_is_for_other_systems_has_no_wrong_architecture() -> None:
-    package = _wheel("macosx_11_0_arm64", pe_file(architecture="i686"))
-    with pytest.raises(NotApplicable, match="no loadable object"):
-        judge(package)
+    ours = macho_file("demo/a.dylib", architecture="aarch64")
+    assert judge(_wheel("macosx_11_0_arm64", ours, pe_file(architecture="i686"))) == []
 
 
 @pytest.mark.parametrize("kind", [Kind.DEVICE, Kind.DEBUG, Kind.RELOCATABLE])
@@ -150,6 +149,18 @@ def test_windows_takes_some_images_of_other_architectures(
 ) -> None:
     package = _wheel(platform, pe_file(path, **fields))
     assert judge(package) == []
+
+
+def test_objects_that_are_all_for_other_systems_are_a_warning() -> None:
+    library = elf_file("demo/lib_demo.so")
+    (problem,) = judge(_wheel("macosx_11_0_arm64", library))
+    assert isinstance(problem, Problem)
+    assert problem.level is Level.WARNING
+    sentence = "its objects are all of format ELF, which macosx_11_0_arm64 cannot load"
+    assert (problem.path, problem.sentence) == ("", sentence)
+    ours = macho_file("demo/a.dylib", architecture="aarch64")
+    assert judge(_wheel("macosx_11_0_arm64", library, ours)) == []
+    assert problem not in judge(_wheel("macosx_11_0_arm64.manylinux_2_17_x86_64", library))
 
 
 def test_a_module_named_for_another_platform_is_left_to_another_check() -> None:
