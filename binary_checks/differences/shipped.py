@@ -22,12 +22,14 @@ from binary_checks.model import (
     Package,
     Severity,
     StaticArchive,
+    init_function,
     parse_extension_name,
 )
 
 _OF_TESTS = frozenset({"tests", "test", "conftest", "setup"})
 _HEADER = re.compile(r".*\.(?:h|hh|hpp|hxx|cuh|inc|inl|ipp|tcc)")
 _PRIVATE_HEADERS = re.compile(r"(?:^|/)(?:detail|impl|internal|private|native|test)s?/")
+_OF_MYPYC = "__mypyc"  # begins with a hash of the sources
 _COMMANDS = ("console_scripts", "gui_scripts")
 
 
@@ -51,6 +53,48 @@ def import_names(old: Package, new: Package) -> Iterator[Change]:
     )
 
 
+@difference
+def extension_modules(old: Package, new: Package) -> Iterator[Change]:
+    """The private extension modules of a build, and modules whose init function is gone.
+
+    Public modules are those of `import-names`. A module that became Python code is still there.
+    """
+    before, after = _find_extensions(old), _find_extensions(new)
+    there, was_there = _find_modules(new, private=True), _find_modules(old, private=True)
+    gone = [name for name in sorted(before.keys() - there) if not _is_public(name.split("."))]
+    added = [name for name in sorted(after.keys() - was_there) if not _is_public(name.split("."))]
+    yield from _list(gone, Severity.CHANGE, "is gone", "extension modules", "are gone")
+    yield from _list(added, Severity.INFO, "is new", "extension modules", "are new")
+    for name in sorted(before.keys() & after.keys()):
+        function = init_function(name.rpartition(".")[2])
+        if _export(before[name], function) and not _export(after[name], function):
+            yield Change(
+                severity=Severity.BREAK,
+                subject=name,
+                sentence=f"does not export {function} any more: its import fails",
+                together="do not export their init functions any more: their imports fail",
+                noun="extension modules",
+            )
+
+
+def _find_extensions(package: Package) -> dict[str, list[ObjectFile]]:
+    """Return the files of each extension module.
+
+    Helpers of mypyc are left out: their names differ between builds.
+    """
+    found: dict[str, list[ObjectFile]] = {}
+    for item in package.objects:
+        path = package.layout.inside(item.path)
+        name = parse_extension_name(path) if path is not None else None
+        if name and is_module_name(item) and not name.stem.endswith(_OF_MYPYC):
+            found.setdefault(name.module, []).append(item)
+    return found
+
+
+def _export(files: Iterable[ObjectFile], function: str) -> bool:
+    return any(item.exports.among((function,)) for item in files)
+
+
 def _find_folders(package: Package) -> set[str]:
     """Return the folders in site-packages that contain files, spelled as modules."""
     found: set[str] = set()
@@ -62,7 +106,7 @@ def _find_folders(package: Package) -> set[str]:
     return found
 
 
-def _find_modules(package: Package) -> set[str]:
+def _find_modules(package: Package, *, private: bool = False) -> set[str]:
     found: set[str] = set()
     plain = {item.path for item in package.objects if not is_module_name(item)}
     for member in package.members:
@@ -77,7 +121,7 @@ def _find_modules(package: Package) -> set[str]:
         else:
             continue
         parts = name.split(".")
-        if all(map(str.isidentifier, parts)) and _is_public(parts):
+        if all(map(str.isidentifier, parts)) and (private or _is_public(parts)):
             found.add(name)
     return found
 

@@ -10,6 +10,7 @@ from binary_checks.model import (
     CmakePackage,
     CondaPackage,
     CppArchive,
+    ElfFile,
     Package,
     PythonClaim,
     SystemClaim,
@@ -46,6 +47,32 @@ def test_a_module_that_became_a_package_or_was_compiled_is_the_same() -> None:
     old = shipping("demo/__init__.py", "demo/a.py", "demo/b.py")
     compiled = "demo/b.cpython-311-x86_64-linux-gnu.so"
     assert said(old, shipping("demo/__init__.py", "demo/a/__init__.py", compiled)) == []
+
+
+def test_a_private_extension_module_that_is_gone_or_new_is_told() -> None:
+    old, new = (
+        wheel(objects=[extension(f"demo/{name}.cpython-311-x86_64-linux-gnu.so", name)])
+        for name in ("_fast", "_faster")
+    )
+    assert said(old, new) == [
+        "change extension-modules: demo._fast: is gone",
+        "info extension-modules: demo._faster: is new",
+    ]
+    pure = wheel(members=[member("demo/_fast.py")])
+    assert said(old, pure) == []
+
+
+def test_an_extension_module_that_lost_its_init_function_breaks() -> None:
+    path = "demo/_fast.cpython-311-x86_64-linux-gnu.so"
+    old, new = (wheel(objects=[extension(path, name)]) for name in ("_fast", "_other"))
+    assert said(old, new) == [
+        "break extension-modules: demo._fast: does not export PyInit__fast any more: its import "
+        "fails"
+    ]
+
+
+def extension(path: str, name: str) -> ElfFile:
+    return elf_file(path, name="", exports=symbols(f"PyInit_{name}"))
 
 
 def test_a_package_without_its_init_is_still_imported() -> None:
