@@ -110,6 +110,19 @@ def test_the_framework_itself_lacks_its_own_libraries() -> None:
     assert level(found) == [Level.ERROR]
 
 
+def test_a_package_may_look_for_dlls_where_only_its_code_knows() -> None:
+    module = dll("demo/_pg.pyd", "libpq.dll")
+    for code, wanted in (((), Level.ERROR), (("demo/core.py",), Level.WARNING)):
+        package = wheel(FOR_WINDOWS, objects=(module,), loading_code=code)
+        (found,) = missing_library(simulate(package, windows()), package)
+        assert isinstance(found, Problem)
+        assert found.level is wanted
+        told = found.sentence.endswith(
+            "; demo/core.py decides at run time where DLLs are looked for"
+        )
+        assert told is bool(code)
+
+
 def test_what_torch_has_loaded_counts_with_it() -> None:
     for needed, levels in ((("libcudart.so.13",), ["error"]), (("libtorch.so",), ["warning"])):
         module = extension("libcudart.so.13", *needed[:1])

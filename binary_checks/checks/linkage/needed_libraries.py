@@ -94,7 +94,8 @@ def missing_library(linkage: Linkage, package: Package) -> Iterator[Finding]:
     LD_LIBRARY_PATH, or the code that imports or opens the object continues without it and the
     library was never in the package. Plugins of this kind that need libraries of the X Window
     System, such as Qt's platforms/libqxcb.so, stay errors. The libraries of torch and tensorflow
-    are a warning if the package does not require these.
+    are a warning if the package does not require these, and so are all libraries on Windows if the
+    package's code adds directories to the search that only running it would show.
 
     Other checks cover paths of the build machine (needed-name-with-slash, needed-outside-system),
     the libraries of NVIDIA's driver (driver-library-needed) and, on Windows, Python's DLLs and
@@ -118,9 +119,9 @@ def missing_library(linkage: Linkage, package: Package) -> Iterator[Finding]:
     for cause, edges in _share_causes(lacking, linkage, package):
         searched = format_searched(edges[0], found, linkage.layout)
         if edges[0].unknown or not edges[0].elsewhere or _is_anothers(edges[0]):
-            yield _downgrade_shared(
-                report_missing_libraries(edges, linkage, searched, cause), linkage, edges
-            )
+            finding = report_missing_libraries(edges, linkage, searched, cause)
+            finding = _downgrade_for_added_directories(finding, linkage, package)
+            yield _downgrade_shared(finding, linkage, edges)
             continue
         for edge in edges:
             if is_executable(edge, found):
@@ -137,6 +138,20 @@ def missing_library(linkage: Linkage, package: Package) -> Iterator[Finding]:
             linkage,
             edges[0],
         )
+
+
+def _downgrade_for_added_directories(
+    finding: Finding, linkage: Linkage, package: Package
+) -> Finding:
+    """Return a warning if the package's code adds directories that only running it would show.
+
+    PyGreSQL looks for the libpq.dll of the user's PostgreSQL along PATH and adds its directory.
+    """
+    if linkage.format != Format.PE or not package.loading_code or not isinstance(finding, Problem):
+        return finding
+    code = package.layout.shorten(package.loading_code[0])
+    sentence = f"{finding.sentence}; {code} decides at run time where DLLs are looked for"
+    return replace(finding, sentence=sentence, level=Level.WARNING)
 
 
 def _downgrade_shared(finding: Finding, linkage: Linkage, edges: Iterable[Edge]) -> Finding:
