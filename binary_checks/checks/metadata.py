@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 from packaging.tags import Tag, parse_tag
 from packaging.utils import canonicalize_name
 
@@ -707,6 +708,54 @@ def description_type_refused(package: WheelLike) -> Iterator[Finding]:
     if fault:
         sentence = f"the description's type is {stated[:_LONGEST_TYPE]!r}: {fault}"
         yield Problem(path=f"{package.dist_info}/METADATA", sentence=sentence)
+
+
+_LONGEST_LABEL = 32  # characters
+_LONGEST_FIELD = 1000  # characters of a field that are parsed
+
+
+@check
+def metadata_field_refused(package: WheelLike) -> Iterator[Finding]:
+    """A field of METADATA has a value that PyPI does not accept.
+
+    ``License-Expression`` must be an SPDX expression (PEP 639). ``Project-URL`` must have a label
+    of at most 32 characters, a comma, and a URL that begins with ``http://`` or ``https://``.
+
+    Why: PyPI refuses the upload.
+    Fix: correct ``license`` or ``urls`` in the ``[project]`` table of pyproject.toml.
+    Level: nobody gets a release that was not uploaded.
+    """
+    path = f"{package.dist_info}/METADATA"
+    judges = {"license-expression": _judge_license, "project-url": _judge_project_url}
+    for key, value in package.metadata:
+        judge = judges.get(key.lower())
+        if judge is not None and len(value) > _LONGEST_FIELD:
+            yield NotInspected(
+                path=path, sentence=f"{key} has more than {_LONGEST_FIELD} characters"
+            )
+        elif judge is not None and (fault := judge(value)):
+            shown = _shorten(value)
+            yield Problem(path=path, sentence=f"{key} is {shown!r}: {fault}", facts=(key, shown))
+
+
+def _judge_license(expression: str) -> str:
+    try:
+        canonicalize_license_expression(expression)
+    except InvalidLicenseExpression as error:
+        said = str(error).partition(":")[0].lower()
+        return f"PyPI accepts only SPDX expressions ({said})"
+    return ""
+
+
+def _judge_project_url(value: str) -> str:
+    label, comma, url = value.partition(",")
+    if not comma or not label.strip():
+        return "PyPI accepts only a label, a comma and a URL"
+    if len(label.strip()) > _LONGEST_LABEL:
+        return f"PyPI accepts only labels of up to {_LONGEST_LABEL} characters"
+    if not url.strip().lower().startswith(("http://", "https://")):
+        return "PyPI accepts only URLs that begin with http:// or https://"
+    return ""
 
 
 @check(enabled=False)

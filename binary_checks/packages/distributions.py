@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import re
@@ -209,6 +210,13 @@ def read_texts(contents: Mapping[str, bytes | None]) -> Texts:
     return Texts(metadata, wheel, record, record_faults, points, faults)
 
 
+def _judge_start(content: bytes, effect: str) -> Faults:
+    """Report a byte order mark, which this reader skips; in RECORD it does no harm."""
+    if content.startswith(codecs.BOM_UTF8):
+        return (f"it begins with a byte order mark: {effect}",)
+    return ()
+
+
 def _decode(content: bytes) -> tuple[str, Faults]:
     try:
         return content.decode("utf-8-sig"), ()
@@ -225,7 +233,8 @@ def read_headers(content: bytes) -> tuple[Headers, Faults]:
     message = HeaderParser().parsestr(text)
     defects = (f"its headers are broken: {type(defect).__name__}" for defect in message.defects)
     headers = tuple((key, str(value).strip()) for key, value in message.items())
-    return headers, (*faults, *dict.fromkeys(defects))
+    mark = _judge_start(content, "pip and uv do not find its first field")
+    return headers, (*mark, *faults, *dict.fromkeys(defects))
 
 
 def read_record(content: bytes | None) -> tuple[tuple[RecordRow, ...] | None, Faults]:
@@ -273,6 +282,7 @@ def _judge_columns(line: int, columns: list[str]) -> Iterator[str]:
 def read_entry_points(content: bytes) -> tuple[tuple[tuple[str, str, str], ...], Faults]:
     """Read entry_points.txt: groups of ``name = object reference``."""
     text, faults = _decode(content)
+    faults = (*_judge_start(content, "uv refuses to install the wheel"), *faults)
     try:
         return tuple(_read_groups(text)), faults
     except _GroupError as error:

@@ -9,6 +9,7 @@ import pytest
 from binary_checks.checks.metadata import (
     extension_in_purelib,
     foreign_extension_suffix,
+    metadata_field_refused,
     metadata_is_incomplete,
     name_and_version_disagree,
     native_code_in_any_wheel,
@@ -201,6 +202,26 @@ def test_an_object_that_was_not_read_is_not_inspected() -> None:
 
 
 PURE = (("Root-Is-Purelib", "true"),)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "fault"),
+    [
+        ("License-Expression", "MIT OR Apache-2.0", ""),
+        ("License-Expression", "LicenseRef-Ours", ""),
+        ("License-Expression", "BSD", "PyPI accepts only SPDX expressions (unknown license)"),
+        ("License-Expression", "MIT AND", "PyPI accepts only SPDX expressions"),
+        ("Project-URL", "Source, https://example.org", ""),
+        ("Project-URL", "https://example.org", "PyPI accepts only a label, a comma and a URL"),
+        ("Project-URL", "x" * 33 + ", https://example.org", "labels of up to 32 characters"),
+        ("Project-URL", "Chat, irc://example.org", "URLs that begin with http:// or https://"),
+        ("Home-page", "irc://example.org", ""),
+    ],
+)
+def test_fields_that_the_index_refuses(key: str, value: str, fault: str) -> None:
+    found = list(metadata_field_refused(wheel(metadata=((key, value),))))
+    assert [type(each) for each in found] == ([Problem] if fault else [])
+    assert all(fault in each.sentence for each in found)
 
 
 def test_an_extension_in_purelib_is_a_problem() -> None:
