@@ -24,6 +24,8 @@ _READ = (
     | getattr(os, "O_NONBLOCK", 0)  # otherwise opening a named pipe would wait for a writer
 )
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+_ROOTS = (".git", ".hg", ".jj", ".svn")
+"""Files at the root of a repository; a file above the root belongs to another project."""
 UNFINISHED = ".new-"
 """Prefix of the names of unfinished files; `replace_file_when_complete` leaves one if killed."""
 
@@ -79,6 +81,14 @@ def read_named(path: Path, most: int, where: str) -> bytes:
     if len(content) > most:
         raise ProfileError(f"{where}: more than {most:,} bytes")
     return content
+
+
+def walk_up(folder: Path) -> Iterator[Path]:
+    """Yield a folder and those above it, up to the root of the repository or the file system."""
+    for each in (folder, *folder.parents):
+        yield each
+        if any((each / name).exists() for name in _ROOTS):
+            return
 
 
 @contextmanager

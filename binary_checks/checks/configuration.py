@@ -49,8 +49,9 @@ def configuration_contradiction(
 
     Sources are the package's bytes, its name (tags, version, local label, build string), the user's
     ``--binary-configuration``, and CI variables that name the build (``DESIRED_CUDA``,
-    ``DESIRED_PYTHON``, ``PACKAGE_TYPE``, ``MATRIX_*`` and others, see docs/configuration.md). Other
-    checks compare tags with bytes, and one CUDA version with another.
+    ``DESIRED_PYTHON``, ``PACKAGE_TYPE``, ``MATRIX_*`` and others, see docs/configuration.md) or its
+    version (``PYTORCH_BUILD_VERSION``, ``RELEASE_VERSION``). Other checks compare tags with bytes,
+    and one CUDA version with another.
 
     A package whose bytes have nothing to do with the stated accelerator is a problem in three
     cases: its label names the accelerator, ``--binary-configuration`` is about this package alone,

@@ -50,7 +50,7 @@ from binary_checks.fleet.artifacts import (
 )
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.stored_nights import now
-from binary_checks.knowledge.configurations import read_variables
+from binary_checks.knowledge.ci_variables import read_variables
 from binary_checks.safe_text import MOST, one_line
 from binary_checks.trees.batches import count_cores
 

@@ -9,7 +9,6 @@ from dataclasses import replace
 from datetime import date, datetime, timedelta, timezone
 from email.utils import parsedate_to_datetime
 from fnmatch import fnmatchcase
-from typing import NamedTuple
 
 from packaging.utils import (
     InvalidSdistFilename,
@@ -33,6 +32,7 @@ from binary_checks.model import (
     BinaryConfiguration,
     Claims,
     ClaimSource,
+    CondaLike,
     ConfigurationClaim,
     DeviceKind,
     ElfFile,
@@ -45,6 +45,7 @@ from binary_checks.model import (
     StatedConfiguration,
     StaticArchive,
     agree,
+    claims_agree,
     parse_extension_name,
 )
 
@@ -373,6 +374,9 @@ _LIBTORCH = re.compile(
 _BUILT_ON = re.compile(r"\.?dev(20\d{6})(?!\d)")
 _OLD_FLAGS = re.compile(r"cp2\d(mu|m)")
 
+_NIGHTLY = re.compile(r"[-_]nightly$", re.IGNORECASE)
+"""The end of a project's name, or of a conda build string: ``pytorch-nightly``, ``0_nightly``."""
+
 Found = tuple[str, str, str]
 """(aspect, value, evidence)."""
 
@@ -381,7 +385,8 @@ def claim_by_name(package: Package) -> Iterator[StatedClaim]:
     """Yield claims from the package's name, tags, version and build string, not from its bytes."""
     label = package.claims.variant or package.version.partition("+")[2]
     yield from _state(_read_label(label))
-    yield from _state(_read_package(package.name, package.version))
+    build = package.build if isinstance(package, CondaLike) else ""
+    yield from _state(_read_package(package.name, package.version, build), package.version)
     yield from _state(_read_claims(package.claims))
     yield from _state(_read_libtorch(package.file_name))
 
@@ -396,13 +401,17 @@ def claim_by_file_name(file_name: str) -> Iterator[StatedClaim]:
     claims = read_claims(tags, version=str(version))
     yield from _state((("kind", "wheel", f"the name {file_name}"),))
     yield from _state(_read_label(claims.variant))
-    yield from _state(_read_package(name, str(version)))
+    yield from _state(_read_package(name, str(version)), str(version))
     yield from _state(_read_claims(claims))
 
 
-def _state(found: Iterator[Found] | tuple[Found, ...]) -> Iterator[StatedClaim]:
+def _state(found: Iterator[Found] | tuple[Found, ...], version: str = "") -> Iterator[StatedClaim]:
+    """Yield the claims of a name; ``version`` is the whole version in it, with its label."""
     for aspect, value, evidence in dict.fromkeys(found):
-        claim = ConfigurationClaim(value=value, source=ClaimSource.NAME, evidence=evidence)
+        full = version if aspect == "version" else ""
+        claim = ConfigurationClaim(
+            value=value, source=ClaimSource.NAME, evidence=evidence, full=full
+        )
         yield StatedClaim(aspect=aspect, claim=claim)
 
 
@@ -415,10 +424,14 @@ def _read_label(variant: str) -> Iterator[Found]:
         yield "cxx_abi", "cxx11" if new else "pre-cxx11", evidence
 
 
-def _read_package(name: str, version: str) -> Iterator[Found]:
+def _read_package(name: str, version: str, build: str = "") -> Iterator[Found]:
     if value := accelerator_of_distribution(name):
         yield "accelerator", value, f"the name {name}"
-    yield from _read_version(version)
+    named = {f"the name {name}": name, f"the build string {build}": build}
+    nightly = next((evidence for evidence, text in named.items() if _NIGHTLY.search(text)), "")
+    if nightly:
+        yield "channel", "nightly", nightly
+    yield from (each for each in _read_version(version) if not (nightly and each[0] == "channel"))
 
 
 def _read_version(text: str) -> Iterator[Found]:
@@ -694,7 +707,11 @@ def _find_subjects_of(
 ) -> frozenset[str] | None:
     if stated.claim.source is not ClaimSource.VARIABLE or len(others) < 2:
         return None
-    fits = {name: _fits(stated, claims) for name, claims in others.items()}
+    fits = {
+        name: _fits(stated, claims)
+        for name, claims in others.items()
+        if not stated.files or fnmatchcase(name, stated.files)
+    }
     fitting = frozenset(name for name, fit in fits.items() if fit)
     against = [name for name, fit in fits.items() if fit is False]
     return fitting or (frozenset(against[:1]) or None)
@@ -702,139 +719,5 @@ def _find_subjects_of(
 
 def _fits(stated: StatedClaim, claims: Iterable[StatedClaim]) -> bool | None:
     """Return whether a file name's claims agree with a statement; None if none is about it."""
-    values = [each.claim.value for each in claims if each.aspect == stated.aspect]
-    return any(agree(stated.aspect, v, stated.claim.value) for v in values) if values else None
-
-
-# Environment variables of CI systems, mainly of PyTorch's, that describe a package.
-
-_PLAIN = {
-    "PACKAGE_TYPE": "kind",
-    "DESIRED_PYTHON": "python",
-    "DESIRED_CUDA": "accelerator",
-    "LIBTORCH_VARIANT": "libtorch_variant",
-    "MATRIX_PACKAGE_TYPE": "kind",
-    "MATRIX_PYTHON_VERSION": "python",
-    "MATRIX_DESIRED_CUDA": "accelerator",
-    "MATRIX_LIBTORCH_VARIANT": "libtorch_variant",
-    "MATRIX_CHANNEL": "channel",
-}
-"""Variable -> aspect whose value it contains."""
-_TOOLSETS = ("DESIRED_DEVTOOLSET", "MATRIX_DEVTOOLSET")
-_GPU, _GPU_VERSION = "GPU_ARCH_TYPE", "GPU_ARCH_VERSION"
-_STABLE, _CHANNEL = "MATRIX_STABLE_VERSION", "MATRIX_CHANNEL"
-_BUILD = "BUILD_ENVIRONMENT"
-_BUILDS = re.compile(
-    r"(?P<system>linux|windows|win|macos)(?:-(?P<machine>x86_64|x64|aarch64|arm64|s390x|ppc64le))?"
-    r"-binary-(?P<kind>manywheel|wheel|conda|libtorch)(?:-(?P<rest>[\w-]+))?"
-)
-VARIABLES = frozenset(
-    {*_PLAIN, *_TOOLSETS, _STABLE, _BUILD}
-    | {f"{prefix}{name}" for prefix in ("", "MATRIX_") for name in (_GPU, _GPU_VERSION)}
-)
-"""All variables that are read."""
-_LONGEST = 100  # characters of a value; longer values are not read
-
-
-class VariableReading(NamedTuple):
-    """The result of reading environment variables."""
-
-    claims: tuple[StatedClaim, ...]
-    misunderstood: tuple[str, ...]  # values that no reader understands: "DESIRED_CUDA=banana"
-
-
-def read_variables(environment: Mapping[str, str]) -> VariableReading:
-    """Read the known variables; an empty variable counts as not set."""
-    known = {
-        name: value.strip()
-        for name, value in sorted(environment.items())
-        if name in VARIABLES and value.strip()
-    }
-    found: list[StatedClaim] = []
-    misunderstood = []
-    for name, value in known.items():
-        stated = dict(_read(name, value[:_LONGEST], known))
-        shown = _show(name, value[:_LONGEST], known)
-        if not stated and _is_meant(name, value):
-            misunderstood.append(shown)
-        for aspect, text in stated.items():
-            claim = ConfigurationClaim(value=text, source=ClaimSource.VARIABLE, evidence=shown)
-            found.append(StatedClaim(aspect=aspect, claim=claim))
-    return VariableReading(tuple(found), tuple(misunderstood))
-
-
-def _is_meant(name: str, value: str) -> bool:
-    """Return whether an unknown value is an error; other projects also set BUILD_ENVIRONMENT."""
-    if name == _BUILD:
-        return "-binary-" in value
-    return name not in (_STABLE, _GPU_VERSION, f"MATRIX_{_GPU_VERSION}")
-
-
-def _show(name: str, value: str, every: Mapping[str, str]) -> str:
-    other = f"{name.removesuffix(_GPU)}{_GPU_VERSION}" if name.endswith(_GPU) else ""
-    version = every.get(other, "")[:_LONGEST]
-    return f"{name}={value} {other}={version}" if version else f"{name}={value}"
-
-
-def _read(name: str, value: str, every: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the aspects that one variable states, with their values."""
-    if name in _PLAIN:
-        aspect = _PLAIN[name]
-        if text := READERS[aspect](value):
-            yield aspect, text
-        if aspect == "accelerator":
-            yield from _read_suffix(value)
-    elif name in _TOOLSETS:
-        if text := _read_toolset(value):
-            yield "cxx_abi", text
-    elif name == _BUILD:
-        yield from _read_build(value)
-    elif name == _STABLE:  # version of the release being tested; a nightly has another version
-        if every.get(_CHANNEL) in ("release", "stable") and (text := READERS["version"](value)):
-            yield "version", text
-    elif name.endswith(_GPU):
-        version = every.get(f"{name.removesuffix(_GPU)}{_GPU_VERSION}", "")
-        yield from _read_gpu(value, version)
-
-
-def _read_suffix(value: str) -> Iterator[tuple[str, str]]:
-    """Read the second part of ``cpu-aarch64`` or ``cpu-cxx11-abi``."""
-    _, _, rest = value.partition("-")
-    for aspect in ("architecture", "cxx_abi"):
-        if rest and (text := READERS[aspect](rest)):
-            yield aspect, text
-
-
-def _read_gpu(kind: str, version: str) -> Iterator[tuple[str, str]]:
-    family = kind.partition("-")[0]
-    if family in ("cuda", "rocm"):
-        text = READERS["accelerator"](f"{family}{version}") if version else ""
-        yield "accelerator", text or family
-    elif text := READERS["accelerator"](family):
-        yield "accelerator", text
-    else:
-        return
-    yield from _read_suffix(kind)
-
-
-def _read_toolset(value: str) -> str:
-    """Return the C++ ABI of a toolset.
-
-    ``devtoolset7`` and similar toolsets compiled with the old std::string.
-    """
-    if re.fullmatch(r"devtoolset-?\d{1,2}|gcc\d-pre-cxx11", value):
-        return "pre-cxx11"
-    return READERS["cxx_abi"](value) if not value.isdecimal() else ""
-
-
-def _read_build(value: str) -> Iterator[tuple[str, str]]:
-    match = _BUILDS.fullmatch(value)
-    if match is None:
-        return
-    yield "system", READERS["system"](match["system"])
-    yield "kind", READERS["kind"](match["kind"])
-    if match["machine"]:
-        yield "architecture", READERS["architecture"](match["machine"])
-    rest = match["rest"] or ""
-    if "cxx11" in rest:
-        yield "cxx_abi", "pre-cxx11" if "pre-cxx11" in rest else "cxx11"
+    about = [each.claim for each in claims if each.aspect == stated.aspect]
+    return any(claims_agree(stated.aspect, each, stated.claim) for each in about) if about else None

@@ -20,6 +20,7 @@ from binary_checks.model.binary_configuration import (
     UnreadStatement,
     Whence,
     agree,
+    claims_agree,
     find_disputes,
 )
 from binary_checks.model.device import (
@@ -566,6 +567,7 @@ __all__ = [
     "Whence",
     "Words",
     "agree",
+    "claims_agree",
     "applicable",
     "applies",
     "are_suffixes_known",

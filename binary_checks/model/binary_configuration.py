@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from enum import Enum
 
+from packaging.version import Version
+
 from binary_checks.model.packages import Deriving
 
 
@@ -27,6 +29,12 @@ class ConfigurationClaim:
     evidence: str  # "DESIRED_CUDA=cu126", "torch/lib/x.so needs libcudart.so.12"
     by_absence: bool = False  # inferred because nothing states another value: the weakest claim
     outright: bool = False  # the user states it for this package by name
+    full: str = ""  # a version with its local label, if the source states the whole version
+
+    @property
+    def shown(self) -> str:
+        """The value as the source states it."""
+        return self.full or self.value
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,8 +109,15 @@ def find_disputes(
     listed = list(groups.values())
     for index, ones in enumerate(listed):
         for others in listed[index + 1 :]:
-            if not any(agree(name, one.value, other.value) for one in ones for other in others):
+            if not any(claims_agree(name, one, other) for one in ones for other in others):
                 yield ones[0], others[0]
+
+
+def claims_agree(name: str, one: ConfigurationClaim, other: ConfigurationClaim) -> bool:
+    """Return whether both claims may describe the same package; local labels count in versions."""
+    if name == "version" and one.full and other.full:
+        return Version(one.full) == Version(other.full)
+    return agree(name, one.value, other.value)
 
 
 def agree(name: str, one: str, other: str) -> bool:

@@ -24,7 +24,8 @@ from binary_checks.examination.examination import Examination
 from binary_checks.examination.run import Run
 from binary_checks.examination.settings import RunSettings
 from binary_checks.gather.companions import Companions
-from binary_checks.knowledge.configurations import VariableReading, read_given, read_variables
+from binary_checks.knowledge.ci_variables import RELEASE, VariableReading, read_variables
+from binary_checks.knowledge.configurations import read_given
 from binary_checks.model import (
     UNREADABLE,
     Entry,
@@ -70,6 +71,7 @@ from binary_checks.sources.known_problem_lists import LoadedList, is_url, load_l
 from binary_checks.sources.release import (
     ExpectedSet,
     read_expected_set,
+    read_release_matrix,
 )
 
 if TYPE_CHECKING:
@@ -127,7 +129,9 @@ def read_configuration(config: pytest.Config, file_names: Sequence[str]) -> Read
             raise usage_error(f"--binary-configuration {files}: {lack}")
     mode = modes[-1] if modes else _AUTO
     reads = bool(file_names) and (mode == _ALWAYS or (mode == _AUTO and _is_ci()))
-    found = read_variables(os.environ) if reads else VariableReading((), ())
+    found = VariableReading((), ())
+    if reads:
+        found = _read_environment(config.invocation_params.dir)
     return ReadConfiguration(
         stated=StatedConfiguration(
             claims=(*given, *found.claims), file_names=tuple(dict.fromkeys(file_names))
@@ -135,6 +139,14 @@ def read_configuration(config: pytest.Config, file_names: Sequence[str]) -> Read
         variables=tuple(dict.fromkeys(each.claim.evidence for each in found.claims)),
         misunderstood=found.misunderstood,
     )
+
+
+def _read_environment(folder: Path) -> VariableReading:
+    try:
+        matrix = read_release_matrix(folder) if RELEASE in os.environ else None
+    except ProfileError as error:
+        raise usage_error(f"{RELEASE}: {error}") from None
+    return read_variables(os.environ, matrix)
 
 
 def _is_ci() -> bool:

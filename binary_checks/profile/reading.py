@@ -16,7 +16,7 @@ from typing import Any
 
 from binary_checks.declaring import Check, Gatherer, Option
 from binary_checks.errors import ProfileError
-from binary_checks.files import read_named
+from binary_checks.files import read_named, walk_up
 from binary_checks.model import (
     REQUESTS,
     Code,
@@ -184,8 +184,6 @@ def _flatten(hint: Any) -> Iterator[Any]:
 
 _LARGEST_FACTOR = 1024
 UNJUDGED = FAIL, ACCEPT = "fail", "accept"
-_ROOTS = (".git", ".hg", ".jj", ".svn")
-"""Files at the root of a repository; a profile above the root belongs to another project."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -274,14 +272,13 @@ def find_profile(folder: Path) -> Profile:
     The default profile is empty and not read from a file. The search goes up to the repository's
     root, and skips each pyproject.toml without the table.
     """
-    above, name = folder, "pyproject.toml"
-    while True:
+    name = "pyproject.toml"
+    for _ in walk_up(folder):
         path = folder / name
         if path.is_file() and _own_table(read_toml(path, f"profile {name}"), name) is not None:
             return _load(name, folder, ())
-        if any((above / each).exists() for each in _ROOTS) or above == above.parent:
-            return Profile()
-        above, name = above.parent, f"../{name}"
+        name = f"../{name}"
+    return Profile()
 
 
 def _load(name_or_path: str, folder: Path, above: tuple[Path, ...]) -> Profile:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from binary_checks.errors import GatherError, PackageError, ProfileError
-from binary_checks.files import read_named
+from binary_checks.files import read_named, walk_up
+from binary_checks.knowledge.ci_variables import RELEASE_MATRIX
 from binary_checks.model import (
     ContentRequest,
     ObjectReader,
@@ -119,3 +121,18 @@ def read_expected_set(path: Path, written: str) -> ExpectedSet:
         if "/" in glob or "\\" in glob:
             raise ProfileError(f"{written}: {glob}: globs match file names, without folders")
     return ExpectedSet(written=written, globs=globs)
+
+
+def read_release_matrix(folder: Path) -> object:
+    """Read ``release_matrix.json`` of the folder or of one above it, up to the repository's root.
+
+    Return an empty mapping if there is none. Raises ProfileError if it cannot be read.
+    """
+    paths = (each / RELEASE_MATRIX for each in walk_up(folder))
+    path = next(filter(Path.is_file, paths), None)
+    if path is None:
+        return {}
+    try:
+        return json.loads(read_named(path, _LARGEST, RELEASE_MATRIX))
+    except (ValueError, RecursionError) as error:
+        raise ProfileError(f"{RELEASE_MATRIX}: not JSON: {error}") from None

@@ -575,8 +575,8 @@ def describe_configuration(configuration: BinaryConfiguration) -> str:
 def format_claim(claim: ConfigurationClaim) -> str:
     """Return a claim with its source: "DESIRED_CUDA=cu126 says cuda 12.6"."""
     if claim.source is ClaimSource.BYTES:
-        return f"{claim.evidence}: {claim.value}"
-    return f"{claim.evidence} says {claim.value}"
+        return f"{claim.evidence}: {claim.shown}"
+    return f"{claim.evidence} says {claim.shown}"
 
 
 def describe_linked(linked: LinkedLibraries) -> Iterator[tuple[str, str]]:

@@ -8,7 +8,8 @@ import pytest
 
 from binary_checks.checks.configuration import configuration_contradiction
 from binary_checks.errors import NotApplicable
-from binary_checks.knowledge.configurations import configure, read_given, read_variables
+from binary_checks.knowledge.ci_variables import read_variables
+from binary_checks.knowledge.configurations import configure, read_given
 from binary_checks.model import (
     ClaimSource,
     Code,
@@ -70,6 +71,30 @@ def judge(
 
 def sentences(findings: list[Finding]) -> list[str]:
     return [each.sentence if isinstance(each, Problem) else str(each) for each in findings]
+
+
+TORCH = "torch-2.15.0+cu126-cp311-cp311-manylinux_2_28_x86_64.whl"
+NEWER = TORCH.replace("+cu126", "+cu130")
+
+
+def test_the_version_of_a_build_is_expected_whole() -> None:
+    assert judge(TORCH, CUDA, PYTORCH_BUILD_VERSION="2.15.0+cu126", PYTORCH_BUILD_NUMBER="1") == []
+    found = judge(TORCH, CUDA, PYTORCH_BUILD_VERSION="2.15.0+cu126", PYTORCH_BUILD_NUMBER="2")
+    assert sentences(found) == [
+        "the version: the version 2.15.0+cu126 says 2.15.0+cu126, but "
+        "PYTORCH_BUILD_VERSION=2.15.0+cu126 PYTORCH_BUILD_NUMBER=2 says 2.15.0+cu126.post2"
+    ]
+    (found,) = judge(TORCH, CUDA, PYTORCH_BUILD_VERSION="2.15.0")
+    assert "PYTORCH_BUILD_VERSION=2.15.0 says 2.15.0" in found.sentence
+    with pytest.raises(NotApplicable):
+        judge(f"demo-1.0-{TAGS}", PYTORCH_BUILD_VERSION="2.15.0")
+
+
+def test_a_build_is_compared_with_the_package_whose_version_it_is() -> None:
+    built = {"PYTORCH_BUILD_VERSION": "2.15.0+cu126"}
+    assert judge(TORCH, CUDA, beside=(NEWER,), **built) == []
+    assert judge(NEWER, CUDA, beside=(TORCH,), **built) == []
+    assert len(judge(NEWER, CUDA, **built)) == 1
 
 
 def test_a_variable_against_the_label() -> None:

@@ -11,7 +11,6 @@ from binary_checks.knowledge.configurations import (
     configure,
     read_given,
     read_python,
-    read_variables,
 )
 from binary_checks.model import (
     ArchiveMembers,
@@ -171,55 +170,6 @@ def test_what_a_libtorch_archive_is_called() -> None:
     }
 
 
-def test_variables_of_pytorch_s_jobs() -> None:
-    found = read_variables(
-        {
-            "PACKAGE_TYPE": "manywheel",
-            "DESIRED_PYTHON": "cp313-cp313t",
-            "DESIRED_CUDA": "cpu-aarch64",
-            "DESIRED_DEVTOOLSET": "devtoolset7",
-            "BUILD_ENVIRONMENT": "linux-binary-libtorch-cxx11-abi",
-            "MATRIX_GPU_ARCH_TYPE": "cuda",
-            "MATRIX_GPU_ARCH_VERSION": "12.6",
-            "MATRIX_CHANNEL": "nightly",
-            "MATRIX_STABLE_VERSION": "2.9.0",
-            "LIBTORCH_VARIANT": "",
-            "HOME": "/root",
-        }
-    )
-    assert [(each.aspect, each.claim.value, each.claim.evidence) for each in found.claims] == [
-        ("system", "linux", "BUILD_ENVIRONMENT=linux-binary-libtorch-cxx11-abi"),
-        ("kind", "libtorch", "BUILD_ENVIRONMENT=linux-binary-libtorch-cxx11-abi"),
-        ("cxx_abi", "cxx11", "BUILD_ENVIRONMENT=linux-binary-libtorch-cxx11-abi"),
-        ("accelerator", "cpu", "DESIRED_CUDA=cpu-aarch64"),
-        ("architecture", "aarch64", "DESIRED_CUDA=cpu-aarch64"),
-        ("cxx_abi", "pre-cxx11", "DESIRED_DEVTOOLSET=devtoolset7"),
-        ("python", "3.13t", "DESIRED_PYTHON=cp313-cp313t"),
-        ("channel", "nightly", "MATRIX_CHANNEL=nightly"),
-        ("accelerator", "cuda 12.6", "MATRIX_GPU_ARCH_TYPE=cuda MATRIX_GPU_ARCH_VERSION=12.6"),
-        ("kind", "wheel", "PACKAGE_TYPE=manywheel"),
-    ]
-    assert found.misunderstood == ()
-
-
-def test_variables_that_say_nothing_are_named() -> None:
-    odd = "linux-binary-spaceship"
-    found = read_variables({"DESIRED_CUDA": "banana", "BUILD_ENVIRONMENT": odd})
-    assert found.claims == ()
-    assert found.misunderstood == (f"BUILD_ENVIRONMENT={odd}", "DESIRED_CUDA=banana")
-
-
-def test_a_variable_of_that_name_that_means_something_else_is_left_alone() -> None:
-    assert read_variables({"BUILD_ENVIRONMENT": "production"}) == ((), ())
-
-
-def test_the_version_of_a_matrix_counts_in_its_release_channel_alone() -> None:
-    stable = {"MATRIX_STABLE_VERSION": "2.9.0"}
-    assert read_variables(stable).claims == ()
-    found = read_variables({**stable, "MATRIX_CHANNEL": "release"}).claims
-    assert [each.claim.value for each in found] == ["stable", "2.9.0"]
-
-
 def test_what_a_user_gives() -> None:
     given = ("python=3.11,cuda=12.6", "cxx-abi=cxx11-abi")
     assert [(each.aspect, each.claim.value) for each in read_given(given)] == [
@@ -290,6 +240,19 @@ def test_a_static_libtorch_is_known_by_the_members_of_its_archives() -> None:
     found = libtorch(archive)
     assert (found["libtorch_variant"], found["system"]) == ("static", "linux")
     assert (found["architecture"], found["cxx_abi"]) == ("aarch64", "cxx11")
+
+
+def channel_of(**stated: str) -> str:
+    package = CondaPackage(path=Path("x.conda"), claims=Claims(), **stated)
+    return configure(package, StatedConfiguration()).channel.value
+
+
+def test_the_suffix_nightly_of_a_conda_package_is_its_channel() -> None:
+    assert channel_of(name="pytorch", version="1.0.0", build="py3.7_cuda10.0_0") == "stable"
+    assert channel_of(name="pytorch-nightly", version="1.0.0") == "nightly"
+    assert channel_of(name="pytorch", version="1.0.0", build="py3.7_cuda10.0_0_nightly") == (
+        "nightly"
+    )
 
 
 def test_what_a_build_string_of_conda_says() -> None:

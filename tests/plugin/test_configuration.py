@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,7 +26,8 @@ def no_ci(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def read(*asked: str) -> ReadConfiguration:
-    config: Any = SimpleNamespace(option=SimpleNamespace(binary_configuration=[*asked]))
+    option = SimpleNamespace(binary_configuration=[*asked])
+    config: Any = SimpleNamespace(option=option, invocation_params=SimpleNamespace(dir=Path()))
     return read_configuration(config, [NAME])
 
 
@@ -46,6 +48,27 @@ def test_under_ci_they_are_read_and_the_run_fails(
     assert "configuration: read from the environment: DESIRED_PYTHON=3.10 (" in output
     assert "configuration: not understood, and ignored: DESIRED_CUDA=banana" in output
     assert "DESIRED_PYTHON=3.10 says 3.10" in output
+
+
+def test_a_release_is_looked_up_in_its_matrix(
+    monkeypatch: pytest.MonkeyPatch, pytester: pytest.Pytester, run: Run
+) -> None:
+    healthy(pytester.path)
+    monkeypatch.setenv("CI", "true")
+    monkeypatch.setenv("DESIRED_PYTHON", "")
+    monkeypatch.setenv("RELEASE_VERSION", "2.0")
+    asked = f"{NAME}::configuration-contradiction"
+    lines = run(asked).stdout.str()
+    assert "ignored: RELEASE_VERSION=2.0 (there is no release_matrix.json)" in lines
+    matrix = pytester.path / "release_matrix.json"
+    matrix.write_text('{"2.0": {"demo": "2.0"}}')
+    result = run(asked)
+    result.assert_outcomes(failed=1)
+    assert "the version 1.0 says 1.0, but RELEASE_VERSION=2.0 says 2.0" in result.stdout.str()
+    matrix.write_text("{")
+    result = run(asked)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "RELEASE_VERSION: release_matrix.json: not JSON: " in result.stderr.str()
 
 
 def test_ci_that_says_no_is_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from binary_checks.errors import ArtifactRefusedError, ProfileError
 from binary_checks.fleet.artifacts import StatedAxes, derive_axes, read_by_hand
-from binary_checks.knowledge.configurations import read_variables
+from binary_checks.knowledge.ci_variables import read_variables
 from binary_checks.model import (
     Aspect,
     BinaryConfiguration,
