@@ -169,7 +169,7 @@ class Program(Enum):
 
 
 def lengthen(arguments: Iterable[str]) -> Iterator[str]:
-    """Yield the arguments of our command with our options renamed to those that pytest knows."""
+    """Yield our command's arguments, with our options under the names that they have in pytest."""
     following = iter(arguments)
     for argument in following:
         name = argument.partition("=")[0].removeprefix("--")

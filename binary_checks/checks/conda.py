@@ -75,7 +75,7 @@ def overlinking(
         names = ", ".join(linkage.requirements[:3])
         if not names:
             raise NotApplicable("none of its dependencies has libraries")
-        advice = f"give what it depends on with --binary-with ({names})"
+        advice = f"give its dependencies with --binary-with ({names})"
         yield NotInspected(
             sentence=f"it is not known which packages the needed libraries belong to: {advice}"
         )
@@ -456,8 +456,8 @@ def short_placeholder(package: CondaPackage) -> Iterator[Finding]:
         length = len(row.placeholder.encode())
         if row.mode == "binary" and length < _USUAL:
             sentence = (
-                f"its placeholder has {length} bytes: the package does not install into a prefix "
-                "that is longer"
+                f"its placeholder has {length} bytes: the package does not install into a longer "
+                "prefix"
             )
             level = Level.ERROR if length < _SHORTEST else Level.WARNING
             yield Problem(path=row.path, sentence=sentence, level=level)

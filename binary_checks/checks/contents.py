@@ -214,12 +214,12 @@ def duplicate_library(
     """Users store the same library twice.
 
     A package contains the same object file several times under different names, or a vendor's
-    library, such as ``libcudnn.so.9``, that a wheel of the vendor has which the package requires.
+    library, such as ``libcudnn.so.9``, although it requires the vendor's wheel with that library.
     The option ``minimum`` is the size in bytes from which a copy counts.
 
     Why: wheels have no symbolic links, so ``libx.so`` and ``libx.so.1`` are two files: both are
-    downloaded and stored, and a process that loads both has two copies of the library's state. Of a
-    vendor's library, the process uses the version that is loaded first, for both.
+    downloaded and stored, and a process that loads both has two copies of the library's state. If a
+    vendor's library is there twice, all of the process uses the one that is loaded first.
     Fix: keep the file that the others need by name, and link against that name. Exclude from
     bundling what a requirement has (``auditwheel repair --exclude``), or drop the requirement.
     Level: it wastes space, and breaks nobody.

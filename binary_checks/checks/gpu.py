@@ -221,7 +221,7 @@ def gpu_memory_kept(report: GpuReport) -> Iterator[Finding]:
 
 
 def _find_sharing(report: GpuReport) -> str:
-    """Return what else uses the device's memory; "" if nothing was seen to use it."""
+    """Return a sentence on other users of the device's memory; "" if none was seen."""
     if read_figure(report, "memory", "integrated"):
         return "the GPU shares its memory with all programs of the host"
     drifted = read_figure(report, "memory", "bytes drifted") or 0
@@ -315,7 +315,7 @@ def gpu_libraries_disagree(
     newer: bool = True,
     expected: Mapping[str, str] = {},
 ) -> Iterator[Finding]:
-    """A loaded NVIDIA library's version is not the one of the build, the installation or the pin.
+    """A loaded NVIDIA library has another version than was built with, installed or pinned.
 
     The first three numbers of a version are compared. A library is pinned if the package requires
     an exact version itself, or an installed distribution such as ``cuda-toolkit`` requires it for

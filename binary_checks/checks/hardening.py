@@ -156,9 +156,9 @@ def static_tls_budget(
 ) -> Iterator[Finding]:
     """Libraries that one import loads need more static thread-local storage than there is.
 
-    musl has none at all for libraries that are loaded after the start of the process, so that in a
-    musllinux wheel every such library counts whose code has the place of a thread-local variable
-    fixed (initial-exec), whatever its size. ``budget`` is not for musl.
+    musl has none at all for libraries that are loaded after the start of the process. In a
+    musllinux wheel, a library counts if its code fixes the place of a thread-local variable
+    (initial-exec), whatever its size; ``budget`` has no effect there.
 
     Why: "cannot allocate memory in static TLS block": glibc reserves a fixed block for everything
     that is loaded after the start, and the package fails depending on what was imported before.
@@ -301,9 +301,9 @@ def wrong_architecture(package: Package, linkage: Linkage | Package) -> Iterator
     its architecture. Device code, debug information and linker input are exempt, and so is a wheel
     for ``any`` platform; on Windows also .NET code and programs; on Windows and macOS also
     libraries for other processes, which have the architecture in their name. A module whose suffix
-    names another platform, beside one that fits, is left to foreign-extension-suffix. A module in
-    the format of another system, such as an ELF object called ``x.cpython-314-darwin.so``, is
-    wrong, too.
+    names another platform, next to a module that fits, is left to foreign-extension-suffix. A
+    module in the format of another system, such as an ELF object called
+    ``x.cpython-314-darwin.so``, is wrong, too.
 
     Why: the wheel installs but cannot be imported.
     Fix: correct the tag, or look for the step of a cross build that picked up a host object.
@@ -356,4 +356,4 @@ def malformed_object(package: Package) -> Iterator[Finding]:
             sentence = f"is not in {item.format} format ({item.instead}): no loader accepts it"
         yield Problem(path=item.path, sentence=sentence)
     for path in package.test_data:
-        yield Note(path=path, sentence="begins like an object file, and is none: data for tests")
+        yield Note(path=path, sentence="only begins like an object file: it is data for tests")

@@ -480,7 +480,7 @@ def version_bound_extension(package: WheelLike) -> Iterator[Finding]:
 
 
 def _is_vendored(package: WheelLike, path: str) -> bool:
-    """Whether a module's package lies in a folder of another package that is none itself."""
+    """Whether a module's package lies in another package, below a folder without ``__init__``."""
     files = package.derive(_find_paths)
     *folders, _ = package.layout.shorten(path).split("/")
     chain = ["/".join(folders[: count + 1]) for count in range(len(folders))]
@@ -494,7 +494,7 @@ def _find_paths(package: WheelLike) -> frozenset[str]:
 
 
 def _covers(package: WheelLike, versions: Sequence[tuple[int, int]]) -> bool:
-    """Whether the versions have no gap from the oldest promised one on."""
+    """Whether the versions begin with the oldest promised one, and have no gap."""
     minors = [minor for _, minor in versions]
     oldest = min(find_promised(package), default=minors[0])
     return minors == list(range(oldest, oldest + len(minors)))

@@ -230,11 +230,12 @@ def _judge_assemblies(
 def _judge_copies(
     package: Package, linkage: Linkage, programs: Collection[str]
 ) -> Iterator[Finding]:
-    """Report a needed DLL of which the package has a copy that no search leads to.
+    """Report a needed DLL if the package has a copy, but no search leads to the copy.
 
     libigl has bin/msvcp140.dll next to igl in site-packages. A DLL that one module finds is loaded
-    for the other modules of the process, too; one that a program finds helps no other process, and
-    neither does one that only files find which nothing loads, such as msvcp140_1.dll in that bin.
+    for the other modules of the process, too. If only a program finds it, that helps no other
+    process. If only a file finds it that nothing loads, such as msvcp140_1.dll in that bin, that
+    helps nobody.
     """
     own = {item.path for item in package.objects}
     idle = _find_idle(package, linkage)
@@ -341,7 +342,7 @@ def _needs_of_runtime(libraries: Iterable[PeFile]) -> Mapping[str, list[str]]:
 
 
 def _find_foreign(linkage: Linkage, present: Collection[str]) -> str:
-    """Return a missing library that a distribution that was not given may ship; "" for none.
+    """Return a missing library that may come from a distribution not given; "" for none.
 
     missing-library does not report such a library either; libraries that no distribution ships are
     judged here.
@@ -408,7 +409,7 @@ def outdated_redistributable(
 
 
 def _bundled_runtime(library: PeFile, package: Package) -> Iterator[PeFile]:
-    """Yield the copies of the runtime that the library uses; for each name the newest."""
+    """Yield the copies of the runtime that the library uses: only the newest of each name."""
     names = {item.name.lower() for item in library.needed}
     names = {name for name in names if is_redistributable(original_name(name))}
     for name in sorted(names):

@@ -413,7 +413,7 @@ def run_attest(arguments: Sequence[str]) -> int:
         raise ProfileError("artifact attest: give result documents, or --night DATE")
     if options.set and options.night is not None:
         raise ProfileError(
-            "artifact attest: --set is for result documents; the cells of a night state their axes"
+            "artifact attest: give --set or --night, not both: a night's cells state their axes"
         )
     _require_time(options.ended)
     keys = read_signing_keys(options)

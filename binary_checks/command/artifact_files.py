@@ -187,13 +187,13 @@ def _make_push_parser() -> argparse.ArgumentParser:
         "--project",
         metavar="NAME",
         default="",
-        help="the project of a library that does not name it",
+        help="the project of a library, if its file does not name one",
     )
     add(
         "--version",
         metavar="VERSION",
         default="",
-        help="the version of a library that does not name it",
+        help="the version of a library, if its file does not name one",
     )
     add(
         "--license",

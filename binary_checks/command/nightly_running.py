@@ -151,7 +151,7 @@ def _make_parser() -> SubcommandParser:
         metavar="PATH_OR_URL[#sha256=HEX]",
         help="known problems, fetched once and frozen with the plan",
     )
-    add("--causes", metavar="FILE", help="the project's own causes, frozen with the plan")
+    add("--causes", metavar="FILE", help="the project's own causes.toml, frozen with the plan")
     add("--plan-only", action="store_true", help="plan the night, but run nothing")
     # For tests: a replacement of binary-checks, and the seconds to wait.
     add("--program", type=shlex.split, default=[], help=SUPPRESS)

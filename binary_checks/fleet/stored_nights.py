@@ -147,7 +147,7 @@ def require_frozen(content: bytes, named: str) -> bytes:
     """Return the content. Raises StoreError unless its hash is the object's name."""
     digest = hashlib.sha256(content).hexdigest()
     if not named.endswith(f"/{digest}.toml"):
-        raise StoreError(f"{named}: its bytes are not those that the plan froze")
+        raise StoreError(f"{named}: its bytes differ from the frozen ones")
     return content
 
 

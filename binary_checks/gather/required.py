@@ -194,7 +194,7 @@ _DRIVER = "99.0"  # given only for packages for CUDA: otherwise conda would pref
 def fetch_conda(
     package: CondaPackage, channels: tuple[str, ...], given: tuple[Path, ...], folder: Path
 ) -> tuple[Path, ...]:
-    """Download from the channels those requirements of the package that were not given.
+    """Download the package's requirements that were not given, from the channels.
 
     Raises Unavailable if they cannot be satisfied, GatherError if a channel failed.
     """

@@ -71,7 +71,7 @@ def _as_url(place: str) -> str:
 
 
 def list_files(client: Client, places: IndexPlaces, project: str) -> list[ListedFile]:
-    """Return every file of a project in pip's order; of files with one name, the last counts.
+    """Return every file of a project in pip's order; if several have one name, the last counts.
 
     Raises GatherError if an index fails: the file that users get could be in that index.
     """

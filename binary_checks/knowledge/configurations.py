@@ -718,6 +718,6 @@ def _find_subjects_of(
 
 
 def _fits(stated: StatedClaim, claims: Iterable[StatedClaim]) -> bool | None:
-    """Return whether a file name's claims agree with a statement; None if none is about it."""
+    """Return whether a file name's claims agree with a statement; None without such a claim."""
     about = [each.claim for each in claims if each.aspect == stated.aspect]
     return any(claims_agree(stated.aspect, each, stated.claim) for each in about) if about else None

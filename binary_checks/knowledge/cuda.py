@@ -106,12 +106,12 @@ def speaks_of_accelerator(package: Package) -> bool:
 
 
 def requires_framework(package: Package) -> bool:
-    """Return whether the package requires a package that may use a GPU for it, such as torch."""
+    """Return whether the package requires a framework that may use a GPU, such as torch."""
     return any(map(_FRAMEWORKS.match, package.claims.requirements))
 
 
 def list_promised(package: Package) -> tuple[str, ...]:
-    """Return the CUDA versions promised by name and label, else those that the bytes need."""
+    """Return the CUDA versions in the package's name and label; if none, those of its bytes."""
     named = (each.claim for each in claim_by_name(package) if each.aspect == "accelerator")
     for claims in (named, claim_accelerators(package)):
         values = (each.value.partition(" ") for each in claims)

@@ -208,8 +208,8 @@ _OLD_START = "Py_InitModule"
 def find_old_init_fault(library: ObjectFile) -> str:
     """Return why Python 2 cannot import a module, or "".
 
-    Names of its modules are not tagged, so a module is what registers one: it calls Py_InitModule4
-    or one of its relatives.
+    The file names of Python 2's modules have no tag. A file is a module if it registers one: it
+    calls Py_InitModule4 or a similar function.
     """
     name = parse_extension_name(library.path)
     if name is None or not any(_OLD_START in each for each in library.imports.names):
@@ -225,8 +225,8 @@ def find_old_init_fault(library: ObjectFile) -> str:
 def find_init_fault(library: ObjectFile, package: Package, code: CodeNames) -> str:
     """Return why a file that is named like an extension module cannot be imported; "" for others.
 
-    A file that the package's own code or another object opens by its name need not be a module,
-    and neither need one that uses no Python API.
+    A file may be something else than a module if the package's own code or another object opens it
+    by its name, or if it uses no Python API.
     """
     name = parse_extension_name(library.path)
     if name is None or not (name.tagged or name.suffix == ".pyd"):

@@ -321,9 +321,9 @@ def _find_misfits(
 
 
 def _is_left_over(item: ObjectFile, fitting: Collection[str]) -> bool:
-    """Return whether a module's name is for another platform, beside one that fits.
+    """Return whether a module's name is for another platform, next to a module that fits.
 
-    No interpreter of the tags looks for ``_a.cp36-win32.pyd`` beside ``_a.cp36-win_amd64.pyd``
+    No interpreter of the tags looks for ``_a.cp36-win32.pyd`` next to ``_a.cp36-win_amd64.pyd``
     (ptvsd); foreign-extension-suffix reports it.
     """
     name = parse_extension_name(item.path)

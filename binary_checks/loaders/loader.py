@@ -367,9 +367,9 @@ class Searches(Generic[ObjectT]):
         return self._bits[name, label]
 
     def needs_of(self, library: ObjectT, handed: SearchPath, root: str) -> Search[ObjectT]:
-        """Return the results for a library's needs, with the directories handed down to it.
+        """Search for a library's needs, also in the directories handed down to it.
 
-        The edges have the root for which the search was first done.
+        Results are kept. A later root gets the edges found for the first root, with its name.
         """
         key = (id(library), id(handed))  # hashing an object would hash all its symbols
         if key not in self._known:

@@ -244,7 +244,7 @@ class Package(Deriving):
     objects: tuple[ObjectFile, ...] = ()
     malformed: tuple[MalformedObject, ...] = ()
     unread: tuple[UnreadObject, ...] = ()
-    # paths of data for tests that begin like object files, and are none
+    # paths of data for tests that only begin like object files
     test_data: tuple[str, ...] = ()
     # faults of the archive as a whole: bytes after its end, ...
     archive_faults: tuple[str, ...] = ()

@@ -238,7 +238,7 @@ _SHOWN = 16  # bytes shown in a message
 _LINKER_SCRIPT = re.compile(rb"\s*(?:/\*|(?:INPUT|GROUP|OUTPUT_FORMAT|SEARCH_DIR)\s*\()")
 _TAPI = b"--- !tapi"  # first line of a .tbd file, the text stub that Apple's linker accepts
 _OTHERS = {
-    b"!<arch>\n": "a static archive, which linkers take and no loader does",
+    b"!<arch>\n": "a static archive, which only linkers read",
     b"!<thin>\n": "a thin archive, which only names the objects on the machine that built it",
     b"version https://git-lfs.github.com/": "a git-lfs pointer",
     b"version https://hawser.github.com/": "a git-lfs pointer",

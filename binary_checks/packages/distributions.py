@@ -159,7 +159,7 @@ def pick_malformed(found: Iterable[ReadObject]) -> tuple[MalformedObject, ...]:
 
 
 def find_test_data(found: Iterable[ReadObject]) -> tuple[str, ...]:
-    """Return the paths of data for tests that begin like object files, and are none."""
+    """Return the paths of data for tests that only begin like object files."""
     return tuple(item.path for item in pick(found, MalformedObject) if _is_test_data(item))
 
 

@@ -223,7 +223,7 @@ def find_cell(config: pytest.Config) -> CellAxes | None:
 
 
 def describe_known_lists(held: Iterable[LoadedList], profile: Profile) -> Iterator[str]:
-    """Yield the lines about lists and their entries that are printed before the verdicts."""
+    """Yield the lines to print before the verdicts about lists of known problems."""
     for each in held:
         if each.identity.remark:
             yield f"known problems {each.identity.source}: {each.identity.remark}"

@@ -236,7 +236,7 @@ class BoundAt(NamedTuple):
 
 
 class Binding(NamedTuple):
-    """A value that is bound to a name from a position on."""
+    """A value of a name, and the position from which the name has this value."""
 
     value: Bound
     place: BoundAt

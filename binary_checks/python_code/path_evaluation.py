@@ -186,7 +186,7 @@ class PythonLibrary:
         return self.change(name, first) if name in _CHANGES else found
 
     def call_method(self, name: str, texts: Texts, given: list[Texts]) -> Texts:
-        """Call a method of a path or a text; a result from user values depends on the user."""
+        """Return the results of a method of a path or a text; none if the user decides them."""
         if f".{name}" in _CHANGES:
             return self.change(f".{name}", texts)
         if name == "joinpath":

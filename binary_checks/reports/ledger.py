@@ -1,4 +1,4 @@
-"""The results of a run until now: entries from all workers, and complaints derived from them."""
+"""The results of a run so far: entries from all workers, and complaints derived from them."""
 
 from __future__ import annotations
 

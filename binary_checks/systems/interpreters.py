@@ -198,8 +198,9 @@ def interpreter_of(
 
     ``py3-none`` is bound to no Python: such a library can at most use the stable ABI, which the
     newest Python has completely. A Python 3 older than the data is replaced by the oldest in the
-    data, whose C API has hardly a symbol more but may lack some of the older one; another check
-    judges the limits of abi3. Python 2 has a different C API, for which there are no data.
+    data. That one has hardly a symbol more in its C API, but may lack some that were removed;
+    another check judges the limits of abi3. Python 2 has a different C API, for which there are no
+    data.
     """
     claims = [each for each in pythons if each.implementation in {"cpython", ""}]
     claims = [each for each in claims if not is_python_2(each)]
@@ -231,8 +232,8 @@ def _find_oldest(
 ) -> Interpreter | None:
     """Return the CPython of a version, or the oldest in the data if that is newer.
 
-    Modules that use only the stable ABI need nothing else. Others may need names that were removed:
-    those of falcon for 3.7 need _PyCFunction_FastCallKeywords.
+    Modules that use only the stable ABI need nothing else. Other modules may need names that were
+    removed: falcon's modules for 3.7 need _PyCFunction_FastCallKeywords.
     """
     oldest = interpreter_versions()[0]
     found = interpreter(

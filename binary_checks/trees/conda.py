@@ -104,4 +104,4 @@ def _judge(file: PackageBytes, archive: Archive, parts: dict[str, ZipEntry]) -> 
     stem = file.path.name.removesuffix(_SUFFIX)
     for prefix, entry in parts.items():
         if entry.name != f"{prefix}{stem}{_PACKED}":
-            yield f"{entry.name}: the file's name asks for {prefix}{stem}{_PACKED}: never rename it"
+            yield f"{entry.name}: should be {prefix}{stem}{_PACKED}: the package was renamed"

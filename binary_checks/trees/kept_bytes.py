@@ -151,7 +151,7 @@ class BoundedContentStore:
             self._chosen[entry.stored] = entry
 
     def wants(self, entry: TreeEntry) -> bool:
-        """Return whether to keep the member; of members with equal names, only the last is kept."""
+        """Return whether to keep the member; if members have equal names, only the last is kept."""
         if not self._listed:  # a streamed archive does not list later members
             self._choose(entry)
         return self._chosen.get(entry.stored) is entry

@@ -558,7 +558,7 @@ _MOST_VALUES = 6  # values of one aspect in a line: a package may be for several
 
 
 def describe_configuration(configuration: BinaryConfiguration) -> str:
-    """Return what is known of a configuration, and mark what sources disagree about."""
+    """Return the known aspects of a configuration, and mark those on which sources disagree."""
     described = []
     for name, aspect in configuration.aspects():
         if not aspect.value:

@@ -225,7 +225,7 @@ def test_a_label_that_all_others_contradict_is_what_is_wrong() -> None:
     )
     assert told(found) == [
         ": demo/version.py (cuda = ...) says CUDA 13.2 (so do 2 more), the version label +cu126 "
-        "says CUDA 12.6: users get another build than they chose by it"
+        "says CUDA 12.6: users who choose by this name get another build"
     ]
 
 

@@ -307,5 +307,5 @@ def test_data_for_tests_that_begins_like_an_object_is_noted() -> None:
     (note,) = hardening.malformed_object(package)
     assert note == Note(
         path="demo/tests/data/a.ir",
-        sentence="begins like an object file, and is none: data for tests",
+        sentence="only begins like an object file: it is data for tests",
     )

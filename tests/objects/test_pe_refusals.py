@@ -140,7 +140,7 @@ def test_small_alignments_are_fine_where_the_file_lies_as_memory_does() -> None:
     [
         (3, 0, "has an import descriptor without a name"),
         (3, 0x10, "imports from a library named"),
-        (4, 0x7FFF0000, "has no table of addresses for what it imports from 'KERNEL32.dll'"),
+        (4, 0x7FFF0000, "has no table of addresses for its imports from 'KERNEL32.dll'"),
         (4, 0x2147, "at address 0x2147, which is not a multiple of 4"),
         (5, 0x3000, "import addresses, but its tables name"),
     ],

@@ -334,7 +334,7 @@ def test_the_archives_in_a_conda_are_called_like_the_file(tmp_path: Path) -> Non
     found = problems(build_conda(tmp_path, inner_name="other"))
     stem = "demo-1.0-py311h0123abc_0"
     assert found == [
-        f"{part}-other.tar.zst: the file's name asks for {part}-{stem}.tar.zst: never rename it"
+        f"{part}-other.tar.zst: should be {part}-{stem}.tar.zst: the package was renamed"
         for part in ("info", "pkg")
     ]
 

@@ -306,13 +306,14 @@ def ptx_assembly_fails(report: PtxLinkReport, sample: PtxTexts) -> Iterator[Find
     """PTX that a package ships does not compile for a GPU that it is meant for.
 
     The nvJitLink that is installed with the package links its PTX into machine code, for which it
-    needs neither a GPU nor a driver. For each major version from the text's own on, the target is
-    the newest GPU that this nvJitLink knows; ``a`` code is linked for its own GPU, ``f`` code for
-    its family. The smallest and the largest texts are taken until ``bytes`` in the profile's table
-    ``[probes.ptx]`` is used up, each byte counted once for every target; a text that is too large
-    for all targets is linked for the newest alone. ``targets`` there names other targets, and
-    ``requires`` a distribution that has nvJitLink (``nvidia-nvjitlink``) if the package requires
-    none. Targets and PTX versions that this nvJitLink does not know are not problems.
+    needs neither a GPU nor a driver. The targets are the newest GPU of each major version that this
+    nvJitLink knows, beginning with the text's own version; ``a`` code is linked for its own GPU,
+    ``f`` code for its family. The smallest and the largest texts are taken until ``bytes`` in the
+    profile's table ``[probes.ptx]`` is used up, each byte counted once for every target; a text
+    that is too large for all targets is linked for the newest alone. ``targets`` there names other
+    targets, and ``requires`` a distribution that has nvJitLink (``nvidia-nvjitlink``) if the
+    package requires none. Targets and PTX versions that this nvJitLink does not know are not
+    problems.
 
     Why: PTX is all that a package has for later GPUs. The driver compiles it there for the first
     time, with the same assembler, and PTX that it refuses fails only on the user's machine.
@@ -396,8 +397,8 @@ def nvrtc_fails(report: NvrtcReport) -> Iterator[Finding]:
     ``module`` in the profile's table ``[probes.cuda]`` names the module to import. The NVRTC that
     the import loads, or the expression ``nvrtc`` there (``cupy.cuda.nvrtc.getVersion()``), compiles
     a small kernel to machine code, for which it needs neither a GPU nor a driver: for each
-    architecture that ``architectures`` reports, else for those that NVRTC and the package's own
-    code both support.
+    architecture that ``architectures`` reports; without that expression, for each one that both
+    NVRTC and the package's own code support.
 
     Why: packages compile kernels when they are first used (fused and generated operations, cuDNN's
     engines). A missing libnvrtc-builtins, or an NVRTC of another CUDA version, is not noticed at
@@ -452,9 +453,9 @@ def triton_fails(report: TritonReport) -> Iterator[Finding]:
 
     Triton and the assembler in it compile a small kernel to machine code, for which they need
     neither a GPU nor a driver: for each architecture that the expression ``architectures`` in the
-    profile's table ``[probes.cuda]`` reports, else for those that the package has code for. The
-    check does not apply if the package does not require ``triton``, or if that table has no
-    ``module``. An architecture that this Triton does not know is not a problem.
+    profile's table ``[probes.cuda]`` reports; without that expression, for each one that the
+    package has code for. The check does not apply if the package does not require ``triton``, or if
+    that table has no ``module``. An architecture that this Triton does not know is not a problem.
 
     Why: torch.compile and packages with kernels of their own compile with Triton when they are
     first used; a Triton without its assembler or libdevice can still be imported.

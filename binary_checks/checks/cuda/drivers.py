@@ -687,13 +687,13 @@ def cuda_architectures_misreported(
     *,
     expected: tuple[str, ...] = (),
 ) -> Iterator[Finding]:
-    """The architectures that a package reports are not those that it has code for.
+    """A package reports other GPU architectures than it has code for.
 
     ``architectures`` in the profile's table ``[probes.cuda]`` is a Python expression that returns a
-    list or a string of words (``torch._C._cuda_getArchFlags()``). They must be those of the option
-    ``expected``, if set, in any order, and some object of the package must have code for each. An
-    architecture that more than half of the package's containers have code for must be among them;
-    some kernels may support more.
+    list or a string of words (``torch._C._cuda_getArchFlags()``). If the option ``expected`` is
+    set, it must list the same architectures, in any order. Some object of the package must have
+    code for each of them. An architecture that more than half of the package's containers have code
+    for must be among them; some kernels may support more.
 
     Why: extensions are compiled for the reported architectures, and users rely on the list to know
     that their GPU is supported.

@@ -98,7 +98,7 @@ from binary_checks.model import (
 from binary_checks.wording.problem_lines import name_end
 from binary_checks.wording.sentences import describe_end, name_first
 
-_OTHER_BUILD = "users get another build than they chose by it"
+_OTHER_BUILD = "users who choose by this name get another build"
 _RESULTS = {
     ToolkitSource.LABEL: _OTHER_BUILD,
     ToolkitSource.NAME: _OTHER_BUILD,
@@ -172,7 +172,7 @@ def _judge_platform(
         formats=(linkage.format,),
     )
     for each in stated.unread if related else ():
-        sentence = f"it may state a version of {platform.value}: {each.reason}"
+        sentence = f"it may state a {platform.value} version that was not read: {each.reason}"
         yield NotInspected(path=each.path, sentence=sentence)
     if not positive:
         raise NotApplicable(f"nothing in it names a {platform.value} version")
@@ -347,7 +347,7 @@ def cuda_libraries_disagree(
     newer: bool = True,
     expected: Mapping[str, str] = {},
 ) -> Iterator[Finding]:
-    """An NVIDIA library's version is not the one of the build, the installation or the pin.
+    """An NVIDIA library has another version than was built with, installed or pinned.
 
     This is the check gpu-libraries-disagree for the libraries that an import loads without a GPU:
     they report their versions without a driver. The options are the same, and so is ``compiled`` in
@@ -757,7 +757,7 @@ class _Layout:
             )
 
     def _find_possible_provider(self, name: str, opener: FamilyOpener) -> str:
-        """Return what was not given but may provide a library; "" if nothing may.
+        """Return the packages that were not given and may provide a library; "" for none.
 
         A library of another family may come indirectly: nvidia-cublas requires nvidia-cuda-nvrtc.
         """
@@ -769,7 +769,7 @@ class _Layout:
         return found or ("the package that it is part of" if self.package.claims.partial else "")
 
     def _place(self, each: FamilyOpener) -> tuple[str, str]:
-        """Return the path of the package's file to report, and the subject of the verb "opens"."""
+        """Return the package's file to report, and the opening library ("" if it is this file)."""
         if not each.label.startswith("wheel:"):
             return each.label, ""
         users = [edge.path for edge in self.linkage.edges if edge.resolved == each.label]

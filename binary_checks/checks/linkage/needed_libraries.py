@@ -143,7 +143,7 @@ def missing_library(linkage: Linkage, package: Package) -> Iterator[Finding]:
 def _downgrade_for_added_directories(
     finding: Finding, linkage: Linkage, package: Package
 ) -> Finding:
-    """Return a warning if the package's code adds directories that only running it would show.
+    """Return a warning if the package's code adds directories that are unknown until it runs.
 
     PyGreSQL looks for the libpq.dll of the user's PostgreSQL along PATH and adds its directory.
     """
@@ -163,11 +163,11 @@ def _downgrade_shared(finding: Finding, linkage: Linkage, edges: Iterable[Edge])
 def _share_causes(
     edges: Iterable[Edge], linkage: Linkage, package: Package
 ) -> Iterator[tuple[str, list[Edge]]]:
-    """Yield the needs of each object by cause; a need that cannot be decided is a group by itself.
+    """Yield the needs of each object in groups with one cause; an undecided need is alone.
 
-    All needs that some wheel that is not at hand may meet form one group: nobody gives torch for
-    libc10.so alone. Libraries that are loaded earlier by something else and libraries that nothing
-    loads form separate groups, as their levels differ.
+    Needs that one missing wheel may meet form a group: nobody gives torch for libc10.so alone.
+    Libraries that are loaded earlier by something else and libraries that nothing loads form
+    separate groups, as their levels differ.
     """
     known = cache(partial(directories, package))
     shared: dict[tuple[str, ...], list[Edge]] = {}
@@ -326,7 +326,7 @@ def _level_of(edge: Edge, linkage: Linkage) -> Level:
 
 
 def _is_for_others(edge: Edge, package: Package) -> bool:
-    """Whether the needing and the needed library are for other packages' modules, as daal's are."""
+    """Whether both the object and the library that it needs serve other packages, as daal's do."""
     if not is_for_others(edge.path, package):
         return False
     places = edge.elsewhere or (edge.resolved or "",)

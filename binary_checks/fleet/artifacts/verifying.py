@@ -191,9 +191,9 @@ class _ChannelVerifier:
             if not who.names:
                 reason = next(iter(who.faults), "nobody signed it")
                 raise RecordError(f"{named}: {reason}")
-        self._require_passes(gate, artifact, record, "its gate refuses it", recorded=True)
+        self._require_passes(gate, artifact, record, "its gate refuses the file", recorded=True)
         if self._own and self._own.digest != record.gate and not promoters:
-            refusal = "another policy let it in, and yours refuses it"
+            refusal = "another policy let the file in, but yours refuses it"
             self._require_passes(self._own, artifact, record, refusal, recorded=False)
 
     def _read_gate(self, record: Promotion) -> Gate:

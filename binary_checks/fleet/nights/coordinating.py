@@ -192,9 +192,9 @@ class Coordinator:
         heapq.heappush(self._due, due)
 
     def _facts_of_pass(self, planned: PlannedCell) -> str | None:
-        """Return the SHA-256 of facts of the passed CPU stage ("" for none), or None.
+        """Return the SHA-256 of the facts that the CPU stage stored, or "" if it stored none.
 
-        None says that the CPU stage has not passed.
+        Return None if the CPU stage has not passed.
         """
         passed = [each for each in self._attempts(planned, CPU) if each.state in GOOD]
         same = [each for each in passed if each.sha256 == planned.sha256]

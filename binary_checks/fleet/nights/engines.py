@@ -183,7 +183,7 @@ def _make_folder() -> tuple[Path, IO[bytes]]:
 
 
 def _remove_abandoned(parent: Path) -> None:
-    """Remove the folders of killed nights, and kill what still runs in them."""
+    """Remove the folders of killed nights, and kill processes that still run in them."""
     for folder in filter(_is_ours, parent.iterdir()):
         with contextlib.suppress(OSError), (folder / _LOCK).open("r+b") as lock:
             if not try_lock(lock):

@@ -35,22 +35,22 @@ _Entry = TypeVar("_Entry")
 class SampleCounter:
     """Decides for each entry, when it appears, whether it may belong to its object's sample.
 
-    The number of entries is known only after the last one. Therefore the first 32 entries of a kind
-    are all candidates, of the next 32 every second, of the next 64 every fourth, and so on. In the
-    end 17 to 32 of them are multiples of the last step; all of these were candidates, and they are
-    evenly spread.
+    The number of entries is known only after the last one. Therefore each of the first 32 entries
+    of a kind is a candidate, every second of the next 32, every fourth of the next 64, and so on.
+    In the end 17 to 32 of them are multiples of the last step: all of these were candidates, and
+    they are evenly spread.
     """
 
     def __init__(self) -> None:
         self._met: Counter[str] = Counter()
 
     def takes(self, stored: Stored) -> bool:
-        """Count all parts of an entry, and return whether one of them is a candidate."""
+        """Count all parts of an entry, and return whether one is a candidate for the sample."""
         found = [self.is_candidate(part.target[0]) for part in stored.parts]
         return any(found)
 
     def is_candidate(self, kind: str) -> bool:
-        """Count a piece of code, and return whether it is a candidate."""
+        """Count a piece of code, and return whether it is a candidate for the sample."""
         if kind not in _KINDS:
             return False
         index = self._met[kind]

@@ -510,7 +510,7 @@ def kind_of_unloaded(header: ElfHeader) -> Kind | None:
 
 
 def _is_device_code(header: ElfHeader) -> bool:
-    """Return whether the file's type and OS ABI are those that its device's tools write.
+    """Return whether the file's type and OS ABI match the tools of its device.
 
     A damaged e_machine therefore does not make a file device code.
 

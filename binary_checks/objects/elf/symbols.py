@@ -292,7 +292,7 @@ class DynamicSymbols:
         return decode(self.strings[start : self.strings.index(b"\0", start)])
 
     def mentions(self, name: str) -> bool:
-        """Return whether DT_STRTAB contains ``name``, perhaps in a longer name; decode nothing."""
+        """Return whether DT_STRTAB contains ``name``, as a name or within a longer one."""
         # Decoded names that are not UTF-8 contain escapes, so their bytes differ.
         if not name.isascii() or "\\" in name:
             return True

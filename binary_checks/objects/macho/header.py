@@ -499,8 +499,8 @@ def _read_dylib(command: Command) -> Dependency:
 def read_required_versions(commands: Commands) -> tuple[NeededVersion, ...]:
     """Return the compatibility versions that needed dylibs must have. Raises MalformedError.
 
-    Those of macOS are left out, as are versions that any dylib has: 0, and the largest one, which
-    dyld-852 calls a wildcard (ImageLoader.cpp).
+    Libraries of macOS are left out. So are two versions that any dylib satisfies: 0, and the
+    largest one, which dyld-852 calls a wildcard (ImageLoader.cpp).
     """
     found = []
     for command in commands.find(*DYLIBS):

@@ -31,7 +31,7 @@ _NAME = re.compile(r"assemblyIdentity\b[^<>]{0,500}?\bname\s*=\s*['\"]([^'\"]{1,
 def read_assemblies(image: MappedImage) -> tuple[str, ...] | None:
     """Return the assemblies that the loader must find; None if the resources are faulty.
 
-    Windows uses the manifest with the number 1 of a program, and the one with 2 of a DLL.
+    Windows uses manifest number 1 for a program, and number 2 for a DLL.
     """
     start, size = image.header.directories[RESOURCE]
     if not start or not size:

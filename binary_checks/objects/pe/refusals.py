@@ -349,7 +349,7 @@ def _judge_library(image: MappedImage, library: ImportedLibrary, size: int) -> I
     try:
         image.read(library.addresses, size, "the table")
     except MalformedError as error:
-        yield f"has no table of addresses for what it imports from {name!r}: {error.reason}"
+        yield f"has no table of addresses for its imports from {name!r}: {error.reason}"
 
 
 def _judge_ends(image: MappedImage, libraries: Sequence[ImportedLibrary]) -> Iterator[str]:

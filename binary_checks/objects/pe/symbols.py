@@ -488,7 +488,7 @@ class PeExports(PeSymbolTable):
         return self._texts.decode(self._places) + [f"#{self._base + index}" for index in unnamed]
 
     def _aliases(self, position: int) -> Iterable[str]:
-        """Return the ordinal, under which a symbol with a name can be imported, too."""
+        """Return the second name of a named symbol: its ordinal, as in ``#7``."""
         return (f"#{self._base + self._indices[position]}",) if position < len(self._places) else ()
 
     def _make(self, position: int, name: str) -> Symbol:

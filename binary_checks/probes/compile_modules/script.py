@@ -164,7 +164,7 @@ def list_around(name: str) -> list[str]:
 
 
 def list_imports(content: bytes, module: str, path: str) -> Iterator[str]:
-    """Yield the full names that are imported whenever this module is; not all are modules.
+    """Yield the full names that an import of this module always imports; not all are modules.
 
     Skip imports in functions and branches, and imports for which an ImportError or a SyntaxError is
     caught. For ``from a import b`` yield ``a`` and ``a.b``, even if ``b`` is not a module.

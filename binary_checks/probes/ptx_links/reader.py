@@ -69,7 +69,7 @@ def link_all(place: Place, request: PtxRequest, sample: PtxTexts) -> PtxLinkRepo
     step = read_step("nvJitLink", result, place)
     if not answer.get("library") and step.outcome is Ending.OK:
         raise NotApplicable(
-            "its environment has no nvJitLink, which links PTX (name one in [probes.ptx] requires)"
+            "its environment has no nvJitLink to link PTX (add its wheel to [probes.ptx] requires)"
         )
     library, known = str(answer.get("library", "")), list_texts(answer, "known")
     tasks = [_Task(text=text, targets=_choose(text, request, known)) for text in sample.texts]

@@ -108,9 +108,10 @@ def _columns(count: int, links: Iterable[_Link], last: Collection[int]) -> list[
 
 
 def _fill(columns: Sequence[int], links: Iterable[_Link]) -> tuple[list[list[int]], _Lanes]:
-    """Return the nodes of each column, and the lanes through which each link passes columns.
+    """Return the nodes of each column, and the nodes through which each link is drawn.
 
-    Links to one target share their lanes, so that a reader follows one line instead of forty.
+    A link that passes a column gets an extra node there, a lane. Links to one target share their
+    lanes, so that a reader follows one line instead of forty.
     """
     order: list[list[int]] = [[] for _ in range(max(columns, default=-1) + 1)]
     for node, column in enumerate(columns):

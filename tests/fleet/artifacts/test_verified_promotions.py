@@ -96,7 +96,7 @@ def test_keys_that_the_store_names_and_the_verifier_does_not_count_for_nothing(d
     release(desk, policy, "--key", key)
     _, other = signed_policy(desk, "other")
     (line,) = gates(desk, other)
-    assert "its gate refuses it: linkage: no verdict counts" in line
+    assert "its gate refuses the file: linkage: no verdict counts" in line
     assert "no trusted signatures, but the gate requires 1" in line
     assert gates(desk, policy) == []
 
@@ -105,7 +105,7 @@ def test_another_policy_than_mine_let_it_in_and_mine_would_not(desk: Desk) -> No
     release(desk, GATE)
     stricter = GATE.replace('["linkage"]', '["linkage", "runtime"]')
     (line,) = gates(desk, stricter)
-    assert "another policy let it in, and yours refuses it: runtime: no verdict" in line
+    assert "another policy let the file in, but yours refuses it: runtime: no verdict" in line
     assert gates(desk, GATE + "max_age = 3650\n") == []
 
 
@@ -115,7 +115,7 @@ def test_a_thief_who_brings_a_lax_policy_and_forged_verdicts_is_found_out(desk: 
     assert desk.promote(policy=GATE)[0] == 0
     assert desk.released() == [forged.file_name]
     (line,) = gates(desk, policy)
-    assert "another policy let it in, and yours refuses it: linkage: no verdict" in line
+    assert "another policy let the file in, but yours refuses it: linkage: no verdict" in line
     assert "no trusted signatures, but the gate requires 1" in line
 
 
@@ -154,7 +154,7 @@ def test_a_record_that_a_thief_signed_is_a_strangers(desk: Desk) -> None:
         ({"project": "other"}, "a record for another file: other/demo-1.0"),
         ({"at": "2999-01-01T00:00:00+00:00"}, "its time is in the future (2999-01-01"),
         ({"gate": "0" * 64}, "its bytes do not match its name"),
-        ({"verdicts": ()}, "its gate refuses it: linkage: no verdict"),
+        ({"verdicts": ()}, "its gate refuses the file: linkage: no verdict"),
         ({"at": "2020-01-01T00:00:00+00:00"}, "its time is in the future"),
     ],
 )
@@ -174,7 +174,7 @@ def test_a_verdict_that_is_gone_or_changed_holds_no_promotion(desk: Desk) -> Non
     (name,) = desk.names(verdict_prefix(artifact.sha256))
     content = desk.store.read(name) or b""
     desk.store.delete(name)
-    assert "its gate refuses it: linkage: no verdict" in gates(desk, policy)[0]
+    assert "its gate refuses the file: linkage: no verdict" in gates(desk, policy)[0]
     desk.store.create(name, content.replace(b'"sig": "', b'"sig": "A'))
     assert "its bytes do not match its name" in gates(desk, policy)[0]
 
@@ -194,7 +194,7 @@ def test_a_newer_signed_failure_counts_although_no_record_names_it(desk: Desk) -
     judge_again(desk, artifact, "--key", key)
     for own in ("", policy):
         (line,) = gates(desk, own)
-        assert f"its gate refuses it: failed ({HOUR_AGO}): linkage-check: demo/a.so" in line
+        assert f"its gate refuses the file: failed ({HOUR_AGO}): linkage-check: demo/a.so" in line
     passed_since = desk.result(artifact, *GOOD, ended=datetime.now(timezone.utc).isoformat())
     assert desk.attest(passed_since, "--key", key) == 0
     assert gates(desk, policy) == []

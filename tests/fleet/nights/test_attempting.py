@@ -275,7 +275,7 @@ def test_what_was_frozen_with_the_plan_lies_in_the_folder(store: Store, tmp_path
     ):
         run_attempt(task)
     store.create(name, b"# all")
-    with pytest.raises(StoreError, match="its bytes are not those that the plan froze"):
+    with pytest.raises(StoreError, match="its bytes differ from the frozen ones"):
         run_attempt(task)
     store.delete(name)
     store.create(name, b"# none")

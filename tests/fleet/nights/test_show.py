@@ -222,4 +222,4 @@ def test_known_problems_that_are_others_by_now_judge_nothing(
     store.create(frozen_name(NIGHT, known), b"# accepts everything\n")
     fill(store, plan=replace(plan_of(BROKEN), known_sha256=known))  # type: ignore[type-var]
     assert main(["nightly", "rerun", "one", "--store", str(tmp_path / "store")]) == 6
-    assert "its bytes are not those that the plan froze" in capsys.readouterr().err
+    assert "its bytes differ from the frozen ones" in capsys.readouterr().err
