@@ -45,7 +45,7 @@ def ambiguous_archive(package: Package) -> Iterator[Finding]:
     not find, or that contradicts the ordinary record.
 
     Why: each tool searches for the end record in its own way, so users may install other files than
-    those that were judged and signed, and some installers refuse the archive.
+    were judged and signed, and some installers refuse the archive.
     Fix: write the archive again with a sound tool, without a comment; look for what was appended to
     the file, or put in front of it.
     Level: which files users install depends on their installer, or it refuses the package.

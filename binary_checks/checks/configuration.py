@@ -58,8 +58,8 @@ def configuration_contradiction(
     or its profile names the package's module in ``[probes.cuda]`` or ``[probes.gpu]``. For any
     other package that is judged under the same variable this is a note.
 
-    Why: a job that built another configuration than requested uploads it under the name, or to the
-    folder, of the one that users ask for.
+    Why: a job built another configuration than requested, and uploads it under the requested one's
+    name, or to its folder: users who ask for one get the other.
     Fix: pass the variables on to the build, build from a clean folder, and derive the name from
     what was built.
     Level: users install another build than they asked for. It is a warning if no object needs a

@@ -185,7 +185,7 @@ def _accuse(entries: tuple[str, ...], names: tuple[str, ...]) -> Problem:
 
 @check
 def other_cxx_abi_links(report: ConsumerReport) -> Iterator[Finding]:
-    """A program compiled for the other C++ ABI links, or fails for another reason than the ABI.
+    """A program compiled for the other C++ ABI links, or fails for a reason other than the ABI.
 
     The units of the profile with ``refuses``, globs on mangled names, are compiled a second time
     for the ABI of libstdc++ that the package does not have (``_GLIBCXX_USE_CXX11_ABI``, in either
@@ -222,10 +222,10 @@ def _judge_other(unit: ConsumerUnit, other: OtherAbi) -> Iterator[Finding]:
         return
     missed = (name for name in last.undefined for glob in unit.refuses if fnmatchcase(name, glob))
     if last.stage is not Stage.LINK or not any(missed):
-        how = f"compiled for the other C++ ABI ({other.flag}), {name} fails for another reason"
+        how = f"compiled for the other C++ ABI ({other.flag}), {name} fails, but not because"
         wanted = " or ".join(unit.refuses)
         yield Problem(
-            sentence=f"{how} than that {wanted} is not found: {_describe(last)}",
+            sentence=f"{how} {wanted} is not found: {_describe(last)}",
             facts=(name, other.flag, last.stage.value),
         )
 

@@ -36,7 +36,7 @@ def duplicate_runtime(
 
     ``runtimes`` lists them; ``openmp`` is any of libgomp, libomp, libiomp5 and vcomp. Libraries
     whose copies do not interfere are not included: libgcc_s, libgfortran, libquadmath and
-    libopenblas, of which healthy scipy and numpy wheels load two.
+    libopenblas: healthy scipy and numpy wheels load two of each.
 
     Why: each copy has its own threads, locks and state: two OpenMP runtimes hang or start twice
     the threads, two CUDA runtimes do not share memory, two copies of libstdc++ crash on each

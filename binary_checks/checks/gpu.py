@@ -331,7 +331,7 @@ def gpu_libraries_disagree(
     Fix: pin the libraries to the versions that the package is built with, and make its search paths
     lead to them first.
 
-    Level: functions are missing, or behave differently from those it was built with.
+    Level: functions are missing, or behave differently than at build time.
     """
     for sentence in find_unreported(report.versions, asked.compiled):
         yield NotInspected(sentence=sentence)

@@ -123,7 +123,7 @@ def no_relro(library: ElfFile) -> Iterator[Finding]:
 
 @check
 def segment_alignment(library: ElfFile, package: Package) -> Iterator[Finding]:
-    """An object's segments are aligned to pages smaller than those of some kernels.
+    """An object's segments are aligned to smaller pages than some kernels have.
 
     Only Linux is judged: Android, whose pages have up to 16 KiB since its version 15, can also load
     libraries that are aligned to less.

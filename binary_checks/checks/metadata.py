@@ -132,7 +132,7 @@ def unexpected_version(package: Wheel, *, expected: str = "") -> Iterator[Findin
 
 @check(level=Level.WARNING)
 def tags_disagree(package: Wheel) -> Iterator[Finding]:
-    """The tags in WHEEL differ from those in the file name.
+    """The tags in WHEEL differ from the tags in the file name.
 
     Why: installers select by the file name, and some check WHEEL; one of the two is wrong.
     Fix: let the tool that changes the tags (``auditwheel repair``, ``wheel tags``) rewrite both.

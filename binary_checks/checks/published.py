@@ -261,8 +261,8 @@ def index_metadata_differs(file: PublishedWheel, publication: Publication) -> It
     Only the fields that resolvers read count: name, version, requirements, extras and
     Requires-Python.
 
-    Why: installers resolve by the index's METADATA (PEP 658) and then install the wheel: what it
-    really requires is missing, or the resolution was for nothing.
+    Why: installers resolve by the index's METADATA (PEP 658) and then install the wheel: packages
+    that it really requires are missing, or the resolution was for nothing.
     Fix: have the index take METADATA out of the wheel again.
     Level: users get an environment in which the package does not work, or pip refuses the wheel.
     """
@@ -303,7 +303,7 @@ def _join(headers: frozenset[tuple[str, str]]) -> str:
 def index_python_differs(file: PublishedWheel, publication: Publication) -> Iterator[Finding]:
     """The Requires-Python that the index states differs from the one in the wheel.
 
-    Why: installers choose among the files by what the index states: users of some Pythons are
+    Why: installers choose among the files by the index's statements: users of some Pythons are
     offered a version that refuses them, or not offered one that would work.
     Fix: have the index read METADATA again; set Requires-Python in the project's configuration.
     Level: installers also read the wheel's own Requires-Python before they install the wheel.

@@ -254,9 +254,9 @@ def numpy_version_mismatch(package: Package, target: TargetSystem) -> Iterator[F
     """An extension module is built for another NumPy than the package requires.
 
     The module itself records its NumPy: the headers compile the message of ``import_array()`` into
-    it, and those of NumPy 2 also the oldest version that it runs with. A module built with NumPy
-    1.x runs with 1.x alone; one built with 2.x runs with both. Modules that use NumPy without its
-    headers (pybind11) run with any. A module of a package that does not require NumPy is only
+    it; headers of NumPy 2 also record the oldest version that it runs with. A module built with
+    NumPy 1.x runs with 1.x alone; one built with 2.x runs with both. Modules that use NumPy without
+    its headers (pybind11) run with any. A module of a package that does not require NumPy is only
     noted.
 
     Why: NumPy 2 ends the import of such a module with "A module that was compiled using NumPy 1.x

@@ -127,7 +127,7 @@ def _compare(one: ReleasePart, other: ReleasePart, allowed: tuple[str, ...]) -> 
 
 
 def _normalise(requires: Iterable[str], allowed: tuple[str, ...]) -> frozenset[str]:
-    """Return the requirements in one spelling, without those that may differ."""
+    """Return the requirements in one spelling, without requirements that may differ."""
     found = set()
     for text in requires:
         try:

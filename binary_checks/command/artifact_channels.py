@@ -367,7 +367,9 @@ def _read_base(options: argparse.Namespace) -> str:
         )
     parts = urlsplit(base)
     if parts.scheme not in ("http", "https", "file") or parts.query or parts.fragment:
-        raise ProfileError("artifact index: --base: not an http, https or file URL without a query")
+        raise ProfileError(
+            "artifact index: --base: give an http, https or file URL without a query"
+        )
     if parts.username or parts.password:
         raise ProfileError(
             "artifact index: --base: contains credentials, which everybody would read"

@@ -85,7 +85,7 @@ def print_all_options() -> int:
 
 
 class _LostOutput:
-    """A plugin that stores, at the end of the run, the error because of which output was lost."""
+    """A plugin that keeps, at the end of the run, the error that made output incomplete."""
 
     lost: OSError | None = None
 

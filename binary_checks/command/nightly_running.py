@@ -203,7 +203,7 @@ def _take_plan(
 
 
 def _choose(plan: NightPlan, options: Namespace, one_off: OneOff) -> list[PlannedCell]:
-    """Return the selected planned cells; if only the GPU queue is run, those with a GPU stage."""
+    """Return the selected planned cells, without cells that the chosen queue does not run."""
     cells = choose_cells(
         [each.cell for each in plan.cells],
         ids=options.cell,

@@ -1,4 +1,4 @@
-"""Differences that a project has accepted until a date, by entries like those for problems."""
+"""Differences that a project has accepted until a date, by entries as for known problems."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def linked_versions(old: LinkedLibraries, new: LinkedLibraries) -> Iterator[Chan
 
 
 def _by_name(found: LinkedLibraries) -> dict[str, LinkedLibrary]:
-    """Return the linked libraries by name, without those that are linked in two ways."""
+    """Return the linked libraries by name; leave out libraries that are linked in two ways."""
     grouped: dict[str, list[LinkedLibrary]] = {}
     for each in found.libraries:
         if each.linking is not Linking.UNKNOWN:

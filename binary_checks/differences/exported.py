@@ -42,7 +42,7 @@ def exports(old: ObjectFile, new: ObjectFile) -> Iterator[Change]:
 
     An extension module is called through its PyInit function alone. Nobody links with a grafted
     library, or with instances of the standard library's templates. Weak symbols are not compared:
-    they come from inline functions and templates, of which each object that uses them has a copy.
+    they come from inline functions and templates, and each object that uses these has a copy.
     """
     if not _is_library(old):
         return

@@ -158,7 +158,7 @@ def _environments(package: Distribution) -> Iterator[dict[str, str]]:
 
 @difference
 def conda_dependencies(old: CondaLike, new: CondaLike) -> Iterator[Change]:
-    """The packages that conda installs with a build, and those that it only constrains."""
+    """The packages that a build requires of conda, and packages that it only constrains."""
     yield from _compare(_specs(old.depends), _specs(new.depends), Severity.CHANGE)
     before, after = _specs(old.constrains), _specs(new.constrains)
     for name in sorted(before.keys() | after.keys()):

@@ -47,7 +47,7 @@ def elf_hardening(old: ElfFile, new: ElfFile) -> Iterator[Change]:
 
 
 def _compare(before: set[str], after: set[str], known: Iterable[str]) -> Iterator[Change]:
-    """Yield one change for all protections that are lost, and one for those that are gained."""
+    """Yield one change for all lost protections, and one for all gained protections."""
     if lost := [name for name in known if name in before - after]:
         yield Change(severity=Severity.CHANGE, sentence=f"lost {', '.join(lost)}")
     if gained := [name for name in known if name in after - before]:

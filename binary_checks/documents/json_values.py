@@ -230,7 +230,7 @@ def record_decoder(kind: type) -> Decode:
 
 
 def decode_fields(kind: type, value: Any, left_out: frozenset[str] = frozenset()) -> dict[str, Any]:
-    """Decode the fields of a dataclass, without those in ``left_out``.
+    """Decode the fields of a dataclass, except the fields in ``left_out``.
 
     Raises DocumentError with the name of the field.
     """

@@ -21,7 +21,7 @@ _SHOWN = 3  # reasons shown if no library can read any object
 
 @gathers(SecondOpinion)
 def gather_opinion(package: Package, source: Source) -> SecondOpinion:
-    """Return what other libraries read from the package's objects.
+    """Return other libraries' readings of the package's objects.
 
     Raises Unavailable if no library can read any object, PackageError if the package cannot be
     opened again, GatherError if the disk is full.

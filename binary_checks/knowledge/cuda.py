@@ -111,7 +111,7 @@ def requires_framework(package: Package) -> bool:
 
 
 def list_promised(package: Package) -> tuple[str, ...]:
-    """Return the CUDA versions in the package's name and label; if none, those of its bytes."""
+    """Return the CUDA versions in the package's name and label, or else in its bytes."""
     named = (each.claim for each in claim_by_name(package) if each.aspect == "accelerator")
     for claims in (named, claim_accelerators(package)):
         values = (each.value.partition(" ") for each in claims)

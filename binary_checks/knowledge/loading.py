@@ -681,7 +681,7 @@ def _judge_group(faults: list[LoadFault], tried: _Tried) -> Iterator[Finding]:
 
 
 def _may_be_lent(path: str, names: frozenset[str], linkage: Linkage) -> bool:
-    """Return whether code with RTLD_GLOBAL may let libraries of requirements define the symbols."""
+    """Return whether libraries of requirements, loaded with RTLD_GLOBAL, may define the symbols."""
     lacking = names & _find_unresolved(path, linkage)
     return linkage.loads_everywhere and (bool(linkage.requirements) or not lacking)
 

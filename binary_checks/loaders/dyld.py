@@ -74,7 +74,7 @@ class Dyld:
         return self._paths.make((), program=programs)
 
     def hand_down(self, library: MachOFile, handed: SearchPath) -> SearchPath:
-        """Return the library's own LC_RPATHs, followed by those of the images that led to it."""
+        """Return the library's own LC_RPATHs, then the LC_RPATHs of the images that led to it."""
 
         def expand(library: MachOFile) -> tuple[Directory, ...]:
             return tuple(
@@ -124,7 +124,7 @@ class Dyld:
         return _SYMBOL_PREFIXES.get(library, ())
 
     def system_needs(self, name: str) -> tuple[str, ...]:
-        """Return nothing: the exports of a library include those that it re-exports."""
+        """Return nothing: the exports of a library include its re-exports."""
         del name
         return ()
 

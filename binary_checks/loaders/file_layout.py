@@ -45,7 +45,7 @@ class Conventions(Generic[ObjectT]):
 def relocate(package: Package, layout: Layout) -> Package:
     """Return a package with its paths changed to the prefix of another layout.
 
-    The paths of a ``cp38-abi3`` wheel begin with ``lib/python3.8``, those of the judged package
+    The paths of a ``cp38-abi3`` wheel begin with ``lib/python3.8``, the judged package's paths
     perhaps with ``lib/python3.11``; on the user's machine both packages are in one site-packages.
     """
     if package.layout == layout:
@@ -194,8 +194,8 @@ class FileLayout(Generic[ObjectT]):
     def elsewhere(self, name: str, needer: ObjectT) -> tuple[str, ...]:
         """Return the objects with a file name or soname, in any folder.
 
-        Objects with that file name come first: of libx.so and libx.so.1, both with the soname
-        libx.so.1, the loader could find only the second.
+        Objects with that file name come first: if libx.so and libx.so.1 both have the soname
+        libx.so.1, the loader could find only the second file.
         """
         key = self.normalise_name(name), needer.architecture
         if key not in self._namesakes:

@@ -299,7 +299,7 @@ def _not_reached(libraries: Iterable[ObjectT], images: Iterable[Image[ObjectT]])
 def _load_rest(
     rest: list[ObjectT], open_one: Callable[[ObjectT], Image[ObjectT]], wanted: _Wanted
 ) -> Iterator[Image[ObjectT]]:
-    """Load the remaining libraries one by one, first those that no other remaining one needs."""
+    """Load the remaining libraries one by one, first the libraries that no other one needs."""
     reached: set[str] = set()
     for item in sorted(rest, key=lambda item: item in wanted):
         if item.path not in reached:

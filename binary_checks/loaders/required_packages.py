@@ -1,4 +1,4 @@
-"""Given packages: which of them a package requires, which are missing, what they provide."""
+"""Given packages: matching them with requirements, and finding what they provide."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def match_requirements(
 def find_required(
     requirements: Iterable[str], given: Mapping[str, Package], target: TargetSystem
 ) -> dict[str, list[Requirement]]:
-    """Return all requirements, direct ones and those of required packages that are given.
+    """Return all requirements: direct ones, and requirements of given packages.
 
     Keys are normalised names. Extras are followed if the packages with the extras are given.
     """

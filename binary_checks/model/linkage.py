@@ -293,7 +293,7 @@ def leaves_prefix(directory: str) -> bool:
 class Directories:
     """The directories of a package's files and all parent directories; "" is the prefix.
 
-    The parents are computed instead of stored: those of one name of 64,000 letters would take a
+    The parents are computed instead of stored: a single path of 64,000 letters could take a
     gigabyte.
     """
 

@@ -96,7 +96,7 @@ def applies(requirement: Requirement, environment: Mapping[str, str]) -> bool:
 def applicable(
     texts: Iterable[str], target: TargetSystem, extras: Iterable[str] = ()
 ) -> Iterator[Requirement]:
-    """Yield the valid requirements that apply on the target; include those of the extras."""
+    """Yield the valid requirements that apply on the target, also requirements of the extras."""
     environments = [environment_of(target, extra) for extra in ("", *extras)]
     for requirement in map(read_requirement, texts):
         if requirement is not None and any(applies(requirement, each) for each in environments):

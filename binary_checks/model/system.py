@@ -33,8 +33,7 @@ _NUMERIC = r"(?a)\d{1,9}(?:\.\d{1,9})*"
 class Policy:
     """The promise of a platform tag: a minimum version of libc, and a set of system libraries.
 
-    PEP 600 and PEP 656 define the tags; the libraries and versions are those that auditwheel
-    allows.
+    PEP 600 and PEP 656 define the tags; auditwheel's policies list the libraries and versions.
     """
 
     name: str

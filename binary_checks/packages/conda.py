@@ -57,7 +57,7 @@ def recognises(label: str, look: Callable[[], Tree]) -> bool:
 
 
 def preview(tree: Tree, reader: ObjectReader) -> Preview:
-    """Return all formats: the package would have to be decompressed to find those that occur."""
+    """Return all formats: only decompressing the package would show which of them occur."""
     del tree, reader
     return Preview(kind=CondaPackage, formats=frozenset(map(Format, object_kinds())))
 

@@ -445,7 +445,7 @@ def names_system(label: str) -> bool:
 
 
 def _find_name(stem: str, words: list[str]) -> str:
-    """Return the words before the first one with a meaning, as written."""
+    """Return the project's name as written: the words before a version, a system or a variant."""
     meant = {*_SYSTEMS, *_ARCHITECTURES, "shared", "static", "with", "without", "cxx11"}
     place = next(
         (

@@ -115,7 +115,7 @@ class _Record(NamedTuple):
 
 
 class _Own(NamedTuple):
-    """The package's own files in RECORD, without those that the installer added."""
+    """The package's own files in RECORD, without files that the installer added."""
 
     record: _Record
     rows: Sequence[RecordRow]

@@ -115,10 +115,10 @@ def _list_glibc(minors: Iterable[int], machine: str) -> Iterator[str]:
 def describe_python(wheel: WheelLike, target: TargetSystem) -> ForeignPython:
     """Return the oldest Python on the target system that a wheel's tags and Requires-Python allow.
 
-    For a wheel that accepts any Python, use the version that runs now. The platforms are the tags
-    that the oldest promised system accepts, and after them the tags that only newer systems accept:
-    a user may have a newer system, and a package's requirements often need one. Raises Unavailable
-    if no CPython accepts the wheel.
+    For a wheel that accepts any Python, use the version of the running interpreter. The platforms
+    are the tags that the oldest promised system accepts, and after them the tags that only newer
+    systems accept: a user may have a newer system, and a package's requirements often need one.
+    Raises Unavailable if no CPython accepts the wheel.
     """
     version, free_threaded = _find_python(wheel)
     return ForeignPython(

@@ -141,7 +141,7 @@ class QuietReporter:
         return collector
 
     def begin(self) -> None:
-        """Print what is unusual in this run: a profile, or packages that run without a sandbox."""
+        """Print unusual settings of this run: a profile, or packages that run without a sandbox."""
         profile, places = self._state.profile, self._state.settings.places
         lines = [] if profile.source == "default" else [f"profile {one_line(profile.source)}"]
         lines += iter_remarks_before(self._config, self._state)

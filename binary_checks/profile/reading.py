@@ -90,7 +90,7 @@ _LONGEST_SOURCE = 1 << 20  # bytes of a translation unit
 def find_requests(
     declared: Iterable[Check[Any] | Gatherer[..., Any]],
 ) -> dict[str, type[Request]]:
-    """Map tables to classes of requests: those of our own probes and those of ``declared``."""
+    """Map tables to classes of requests, of our own probes and in ``declared``."""
     asked = (kind for each in declared for kinds in each.facts for kind in kinds)
     found = (kind for kind in asked if isinstance(kind, type) and issubclass(kind, Request))
     return {kind.table: kind for kind in (*REQUESTS, *found)}

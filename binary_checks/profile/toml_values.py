@@ -131,8 +131,7 @@ def _show(value: Any) -> str:
 def quote_toml(text: str) -> str:
     """Return a basic string of TOML with escapes for all active characters.
 
-    Active characters are those that control a terminal, and the colon or bracket in commands to
-    build services.
+    Active characters control a terminal, or are the colon or bracket in commands to build services.
     """
     active = "" if one_line(text) == text else ":["
     return f'"{"".join(_escape_character(char, active) for char in text)}"'

@@ -87,7 +87,7 @@ class ParsingBudget:
 
 
 class CodeSize(NamedTuple):
-    """Counts of what the parser reads in a file, or upper bounds of these counts."""
+    """Counts of tokens and other parts of a file that cost the parser time, or upper bounds."""
 
     tokens: int
     names: int  # distinct names

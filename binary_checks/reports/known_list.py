@@ -72,7 +72,7 @@ def list_known(
 
 
 def describe_written(packages: Iterable[PackageResult], file: str) -> str:
-    """Return a sentence about the entries written, and about what the user must do with them."""
+    """Return a sentence about the entries written, and the user's next step."""
     entries = [*list_known(packages, date.today())]
     if not entries:
         return f"{file}: no new problem to accept"

@@ -59,7 +59,7 @@ def write_summary(
     linked: LinkedLibraries | None = None,
     details: DeviceDetails | None = None,
 ) -> Iterator[str]:
-    """Yield the lines of the summary, without line ends; requirements need a linkage."""
+    """Yield the lines of the summary, without line ends; without a linkage, omit requirements."""
     kinds = Counter(f"{item.format} {item.kind.value}" for item in package.objects)
     title = f"{package.name} {package.version}".rstrip()
     yield f"{package.file_name}: {title}, {package.size:,} bytes"

@@ -119,8 +119,8 @@ def system_library(soname: str, *, architecture: str, policy: Policy) -> SystemL
     """Return the exports of ``soname`` over all releases of the system; None if there are no data.
 
     libpthread.so.0, libdl.so.2 and similar libraries include the exports of libc.so.6, which they
-    load and which now contains their symbols. Their version nodes do not include those of
-    libc.so.6, because ld.so checks version nodes by file.
+    load and which now contains their symbols. Their version nodes do not include libc.so.6's,
+    because ld.so checks version nodes by file.
     """
     libc, name = _place(soname, policy)
     # The name comes from a package: it may become part of a path only if it is in the list.
@@ -364,9 +364,9 @@ def api_sets() -> frozenset[str]:
 def windows_library(name: str, architecture: str) -> SystemLibrary | None:
     """Return the exports of a system DLL, by name and, as ``#115``, by ordinal.
 
-    Return None if the data may be incomplete, as for most DLLs and for all API sets except those of
-    the C runtime, whose exports are those of ucrtbase.dll. All ordinals up to the highest known
-    ordinal are included.
+    Return None if the data may be incomplete. They are complete for few DLLs, and among the API
+    sets only for the C runtime's, which have the exports of ucrtbase.dll. All ordinals up to the
+    highest known ordinal are included.
     """
     lowered = name.lower()
     is_runtime = is_api_set(lowered) and lowered.startswith(_C_RUNTIME)

@@ -88,7 +88,7 @@ def _unpack(file: PackageBytes, entry: ZipEntry) -> Iterator[bytes]:
 
 
 def _judge(file: PackageBytes, archive: Archive, parts: dict[str, ZipEntry]) -> Iterator[str]:
-    """Report faults of the zip archive, but not those of the members of its two tar archives."""
+    """Report faults of the zip archive, but no faults inside its two tar archives."""
     for name, count in Counter(entry.name for entry in archive.entries).items():
         if count > 1:
             yield f"{name}: {count} members have this name"

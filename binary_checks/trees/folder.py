@@ -23,7 +23,7 @@ _BLOCK = 1 << 20
 
 
 class FileEntry(NamedTuple):
-    """A file, or the faults because of which it cannot be read."""
+    """A file; if it cannot be read, its faults say why."""
 
     name: str  # relative to the root, as listed
     # relative to the root, or else to the enclosing folder `within`; never leads out of `within`

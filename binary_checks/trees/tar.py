@@ -271,7 +271,7 @@ def _read_pax(text: bytes, place: int) -> Iterator[tuple[str, str]]:
 
 
 def _add(extended: dict[str, str], more: Mapping[str, str], place: int) -> None:
-    """Add a header's records to those of the headers before it.
+    """Add a header's records to the records of earlier headers.
 
     Raises BrokenDataError if both headers set the same value: some tools use the first, some the
     last.

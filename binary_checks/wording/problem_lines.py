@@ -151,7 +151,7 @@ def name_end(step: Step) -> str:
 
 
 def of_refusal(message: str, linkage: Linkage | Package, package: Package) -> str:
-    """Return the cause that a loader's message gives, refined by what the simulation knows.
+    """Return the cause that a loader's message gives, refined by facts of the simulation.
 
     ``linkage`` is the package itself if there was no simulation.
     """

@@ -605,7 +605,7 @@ def _place_library(library: LinkedLibrary) -> str:
 
 
 def describe_origin(provenance: Provenance) -> str:
-    """Return one line: the index or the URL, the hash that was taken, and what is unusual."""
+    """Return one line: the index or the URL, the hash of the file, and anything unusual."""
     return "; ".join(_list_origin(provenance))
 
 

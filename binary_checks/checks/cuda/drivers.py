@@ -430,10 +430,10 @@ def driver_refusal_misreported(
 ) -> Iterator[Finding]:
     """With a driver that does not start, a package claims a GPU, or raises an undocumented error.
 
-    The three drivers are those of `driver-refusal-fatal`. With each of them, ``available`` in the
-    profile's table ``[probes.cuda]`` must be false and ``devices`` 0, and neither may raise an
-    exception. ``use`` must raise an error; the option ``expected`` has a list of texts for each of
-    ``no-device``, ``driver-mismatch`` and ``old-driver``; the error must contain one of these
+    The three drivers are described under `driver-refusal-fatal`. With each of them, ``available``
+    in the profile's table ``[probes.cuda]`` must be false and ``devices`` 0, and neither may raise
+    an exception. ``use`` must raise an error; the option ``expected`` has a list of texts for each
+    of ``no-device``, ``driver-mismatch`` and ``old-driver``; the error must contain one of these
     texts.
 
     Why: programs choose between the GPU and the CPU by these answers, and the error is all that
@@ -698,7 +698,7 @@ def cuda_architectures_misreported(
     Why: extensions are compiled for the reported architectures, and users rely on the list to know
     that their GPU is supported.
 
-    Fix: look for objects compiled with other flags than those which the build records.
+    Fix: look for objects compiled with other flags than the build records.
 
     Level: users build extensions that fail on their GPU.
     """

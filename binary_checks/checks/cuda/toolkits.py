@@ -102,7 +102,7 @@ _OTHER_BUILD = "users who choose by this name get another build"
 _RESULTS = {
     ToolkitSource.LABEL: _OTHER_BUILD,
     ToolkitSource.NAME: _OTHER_BUILD,
-    ToolkitSource.REQUIREMENT: "the libraries installed with it are not those it was built with",
+    ToolkitSource.REQUIREMENT: "it is installed with other libraries than it was built with",
 }
 _OF_THE_BUILD = (ToolkitSource.LABEL, ToolkitSource.NAME, ToolkitSource.FILE)
 
@@ -127,7 +127,7 @@ def cuda_versions_differ(
     extensions for the version that a package reports.
     Fix: build everything against one toolkit, from a clean build folder, and derive label,
     requirements and generated files from it.
-    Level: the libraries that are installed are not those that the package needs.
+    Level: other libraries are installed than the package needs.
     """
     yield from _judge_platform(Platform.CUDA, package, linkage, stated)
     for loading in find_loadings(linkage):
@@ -149,7 +149,7 @@ def rocm_versions_differ(
     packages by the version that this one reports.
     Fix: build everything against one ROCm, and derive label, requirements and generated files from
     it.
-    Level: the libraries that are installed are not those that the package needs.
+    Level: other libraries are installed than the package needs.
     """
     yield from _judge_platform(Platform.ROCM, package, linkage, stated)
 
@@ -360,7 +360,7 @@ def cuda_libraries_disagree(
     Fix: pin the libraries to the versions that the package is built with, and make its search paths
     lead to them first.
 
-    Level: functions are missing, or behave differently from those it was built with.
+    Level: functions are missing, or behave differently than at build time.
     """
     step = report.versions_step
     if step is None:

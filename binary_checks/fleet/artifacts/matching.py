@@ -257,7 +257,7 @@ class MemberWish:
 def choose_members(
     store: Store, channel: str, wish: MemberWish, broken: list[str] | None = None
 ) -> list[Artifact]:
-    """Return the artifacts of the selected members; without a condition, of all members.
+    """Return the artifacts of the selected members, or of all members without a condition.
 
     Each name and digest must match at least one member. An invalid document adds a line to
     ``broken``; without ``broken`` it raises RecordError. Raises ProfileError with a message of one

@@ -218,7 +218,7 @@ def _steps(stage: str, pipeline: Pipeline) -> list[str]:
 def _scripts(steps: Sequence[str], kind: str, pipeline: Pipeline, stage: str = "") -> Iterator[str]:
     """Yield the steps, each in a shell of its own, so that none changes another's variables.
 
-    GitLab passes secrets to all jobs. Only the last step keeps them, and only those of its stage.
+    GitLab passes secrets to all jobs. Only the last step keeps any: the secrets of its stage.
     """
     before = [*([MAKE_PYTHON] if kind else []), *steps[:-1]]
     hidden = [hide_secrets(each, pipeline) for each in before]

@@ -43,7 +43,7 @@ def find_python(version: str) -> str:
 
 
 def is_here(system: str, architecture: str) -> bool:
-    """Return whether a cell's system and architecture are those of this host, by their names."""
+    """Return whether a cell has this host's system and architecture, by their names."""
     own = {"darwin": "macos", "win32": "windows"}.get(sys.platform, sys.platform)
     if own == "linux" and system.startswith("musl") is (platform.libc_ver()[0] == "glibc"):
         return False

@@ -242,7 +242,7 @@ def _read_profiles(matrix: Matrix) -> tuple[dict[str, str], list[tuple[str, byte
 
 
 def _follow(path: Path) -> Iterator[Path]:
-    """Yield a profile's file, the files that it names, and those of the profiles it extends."""
+    """Yield the files of a profile, and of the profiles that it extends."""
     path = Path(os.path.normpath(path))
     table = read_toml(path, f"profile {path.name}")
     if path.name == "pyproject.toml":

@@ -171,7 +171,7 @@ class Remarks:
 
 
 def review_waivers(store: Store, plan: NightPlan, rows: Rows, *, whole: bool = True) -> WaiverNews:
-    """Compare the plan's known problems with those that cells accepted, in this and earlier nights.
+    """Find which of the plan's known problems cells accepted, in this night and earlier ones.
 
     Unmatched entries can be found only if ``rows`` contain the ``whole`` night.
     """

@@ -49,7 +49,7 @@ def keep_facts(store: Store, sha256: str, path: Path) -> bool:
 def find_facts(store: Store, sha256: str) -> str | None:
     """Return the name of a package's facts, or None if there are none.
 
-    Facts written by this version are preferred, then those of the newest version.
+    Facts written by this version are preferred, then facts of the newest version.
     """
     names = [each.name for each in store.names(facts_prefix(_require_digest(sha256)))]
     return max(names, key=_rank, default=None)

@@ -1,4 +1,4 @@
-"""Write Parquet tables, and open those of all nights as read-only views."""
+"""Write Parquet tables, and open the tables of all nights as read-only views."""
 
 from __future__ import annotations
 

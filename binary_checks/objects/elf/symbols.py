@@ -305,7 +305,7 @@ class DynamicSymbols:
         return array("I", (index for index in undefined if bindings[index] > 15 and names[index]))
 
     def exports(self) -> array[int]:
-        """Return the indices of defined symbols that other objects can see, of all versions.
+        """Return the indices of defined symbols that other objects can see, in any version.
 
         Absolute symbols that GNU ld adds for version nodes are left out; such a symbol has its
         node's name (libcrypto has 15).

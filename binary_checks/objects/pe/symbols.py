@@ -439,7 +439,7 @@ _MOST_NAMES = 1 << 18  # entries of the name and ordinal tables
 
 
 class PeExports(PeSymbolTable):
-    """The exports of an object: first those with names, then those with only an ordinal."""
+    """The exports of an object: first the named ones, then the ones with only an ordinal."""
 
     __slots__ = (
         "_base", "_directory", "_forwarders", "_functions", "_indices", "_places", "_texts",

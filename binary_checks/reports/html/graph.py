@@ -449,7 +449,7 @@ def _group(needs: _Needs, leaders: Mapping[_Key, _Key], apart: frozenset[str]) -
 
 
 def _choose(groups: _Groups) -> set[_Key]:
-    """Return the boxes to draw: first the boxes with gaps, then those with most curves."""
+    """Return the boxes to draw: first the boxes with gaps, then the boxes with most curves."""
     degree: Counter[_Key] = Counter()
     for key, targets in groups.needs.items():
         for target, _ in targets:

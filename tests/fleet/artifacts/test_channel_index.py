@@ -348,10 +348,10 @@ def test_a_folder_of_somebody_else_is_left_alone(
 @pytest.mark.parametrize(
     ("base", "said"),
     [
-        ("ftp://example.org", "not an http, https or file URL"),
+        ("ftp://example.org", "give an http, https or file URL"),
         ("https://user:secret@example.org", "contains credentials"),
         ("https://example.org/?token=1", "without a query"),
-        ("example.org", "not an http, https or file URL"),
+        ("example.org", "give an http, https or file URL"),
     ],
 )
 def test_a_base_that_is_none_is_misuse(
