@@ -8,17 +8,28 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import ceil, floor, log10
 from xml.etree import ElementTree
 
 from binary_checks.fleet.night import GOOD, WELL
 from binary_checks.model import CellState
 
-_WIDTH, _TALL = 640.0, 120.0  # size of a chart
+_WIDTH, _TALL = 300.0, 110.0  # size of the plot in a chart
+_WIDEST = 28.0  # width of a bar
+_LABELLED = 4  # nights that all have a label on the axis; of more nights three have one
+_INTERVALS = 4  # most intervals of the vertical axis
 _PARTS = ("native", "debug", "device", "python", "metadata", "other")
 """CSS classes of a package's parts, as in the HTML report."""
 
 
 _STATES = {"failed": "bad", "not judged": "mild"}
+_MINUTE, _HOUR = 60.0, 3600.0
+_ROUND_TIMES = (
+    *(0.1, 0.2, 0.5),
+    *(count * unit for unit in (1.0, _MINUTE) for count in (1, 2, 5, 10, 15, 30)),
+    *(count * _HOUR for count in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)),
+)
+"""Distances in seconds between two values on an axis of durations."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,17 +45,25 @@ class Bar:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Tick:
+    """A labelled position on an axis."""
+
+    at: float
+    label: str
+    anchor: str = "middle"  # the end of the label that is at the position: start, middle, end
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Chart:
-    """A line, or stacked bars, over nights."""
+    """A line, or stacked bars, over nights; coordinates count from the top left of the plot."""
 
     width: float
     height: float
     bars: tuple[Bar, ...] = ()
     lines: tuple[str, ...] = ()  # the points of each polyline
     dots: tuple[tuple[float, float, str], ...] = ()  # position and tooltip
-    top: str  # label of the highest value
-    first: str  # the first and the last night
-    last: str
+    values: tuple[Tick, ...]  # of the vertical axis, from 0 upwards
+    nights: tuple[Tick, ...]  # of the horizontal axis
     legend: tuple[tuple[str, str], ...] = ()  # (tone, word)
     summary: str
 
@@ -54,17 +73,19 @@ def draw_line(
     format_number: Callable[[float], str],
     *,
     titled: bool = True,
+    durations: bool = False,
 ) -> Chart | None:
     """Return a line chart of one number a night, oldest first; None for fewer than two nights.
 
-    If it is ``titled``, each point has a tooltip with its value.
+    If it is ``titled``, each point has a tooltip with its value. Numbers are seconds if they are
+    ``durations``, which have other round values.
     """
     if len(values) < 2:
         return None
-    highest = max(value for _, value in values) or 1.0
-    step = _WIDTH / (len(values) - 1)
+    axis = _divide_axis(max(value for _, value in values), _ROUND_TIMES if durations else ())
+    step = _WIDTH / len(values)
     points = [
-        (round(index * step, 1), _y_coordinate(value, highest))
+        (round((index + 0.5) * step, 1), _y_coordinate(value, axis[-1]))
         for index, (_, value) in enumerate(values)
     ]
     return Chart(
@@ -76,9 +97,8 @@ def draw_line(
             for (x, y), (night, value) in zip(points, values, strict=True)
             if titled
         ),
-        top=format_number(highest),
-        first=values[0][0],
-        last=values[-1][0],
+        values=tuple(_label_values(axis, format_number)),
+        nights=tuple(_label_nights([night for night, _ in values])),
         summary=_sum_up([value for _, value in values], format_number),
     )
 
@@ -89,10 +109,12 @@ def draw_stacks(
     tones: Mapping[str, str] | None = None,
     *,
     titled: bool = True,
+    least: float = 0.0,
 ) -> Chart | None:
     """Return stacked bars of several numbers a night, the largest at the bottom.
 
-    ``tones`` maps names to tones; by default, parts of a package have tones of their own.
+    ``tones`` maps names to tones; by default, parts of a package have tones of their own. ``least``
+    is the least distance between two values of the axis.
     """
     whole = [sum(parts.values()) for _, parts in nights]
     if not any(whole):
@@ -103,17 +125,54 @@ def draw_stacks(
     names = [name for name, _ in sorted(sums.items(), key=lambda each: (-each[1], each[0]))]
     if tones is None:
         tones = {name: _PARTS[min(index, len(_PARTS) - 1)] for index, name in enumerate(names)}
-    stacked = _stack(nights, names, tones, max(whole), format_number)
+    axis = _divide_axis(max(whole), least=least)
+    stacked = _stack(nights, names, tones, axis[-1], format_number)
     return Chart(
         width=_WIDTH,
         height=_TALL,
         bars=tuple(bar if titled else replace(bar, title="") for bar in stacked),
-        top=format_number(max(whole)),
-        first=nights[0][0],
-        last=nights[-1][0],
+        values=tuple(_label_values(axis, format_number)),
+        nights=tuple(_label_nights([night for night, _ in nights])),
         legend=tuple((tones[name], name) for name in names),
         summary=_sum_up(whole, format_number),
     )
+
+
+def _divide_axis(
+    highest: float, distances: Sequence[float] = (), *, least: float = 0.0
+) -> list[float]:
+    """Return round values from 0 to the highest value or just above it, a few at equal distances.
+
+    Without ``distances`` to choose from, they are 1, 2, 2.5 or 5 times a power of ten, and not less
+    than ``least``.
+    """
+    highest = highest or 1.0
+    power = 10.0 ** floor(log10(highest / _INTERVALS))
+    decimal = [power * factor for factor in (1, 2, 2.5, 5, 10)]
+    wanted = [each for each in distances if each * _INTERVALS >= highest] or [
+        each for each in decimal if each * _INTERVALS >= highest * (1 - 1e-9)
+    ]
+    distance = max(wanted[0], least)
+    return [distance * index for index in range(max(ceil(highest / distance - 1e-9), 1) + 1)]
+
+
+def _label_values(axis: Sequence[float], format_number: Callable[[float], str]) -> Iterator[Tick]:
+    """Yield the ticks of the vertical axis; 0 is the same without a unit."""
+    for value in axis:
+        yield Tick(at=_y_coordinate(value, axis[-1]), label=format_number(value) if value else "0")
+
+
+def _label_nights(nights: Sequence[str]) -> Iterator[Tick]:
+    """Yield the ticks of the horizontal axis: of all nights, or of the first, middle and last."""
+    step = _WIDTH / len(nights)
+    if len(nights) <= _LABELLED:
+        chosen = dict.fromkeys(range(len(nights)), "middle")
+    else:
+        middle = (len(nights) - 1) // 2
+        chosen = {0: "start", middle: "middle", len(nights) - 1: "end"}
+    for index, anchor in chosen.items():
+        side = {"start": 0.0, "middle": 0.5, "end": 1.0}[anchor]
+        yield Tick(at=round((index + side) * step, 1), label=nights[index], anchor=anchor)
 
 
 def draw_states(
@@ -125,7 +184,7 @@ def draw_states(
         failed = states.count(CellState.FAILED)
         unjudged = len(states) - failed - sum(state in WELL for state in states)
         counts.append((night, {"failed": float(failed), "not judged": float(unjudged)}))
-    return draw_stacks(counts, lambda number: f"{number:,.0f}", _STATES, titled=titled)
+    return draw_stacks(counts, lambda number: f"{number:,.0f}", _STATES, titled=titled, least=1.0)
 
 
 def _stack(
@@ -137,17 +196,18 @@ def _stack(
 ) -> Iterator[Bar]:
     names = [*names]
     step = _WIDTH / len(nights)
+    width = round(min(step * 0.85, _WIDEST), 1)
     for index, (night, parts) in enumerate(nights):
-        floor = _TALL
+        bottom = _TALL
         for name in names:
             tall = round(parts.get(name, 0) / highest * _TALL, 2)
             if tall <= 0:
                 continue
-            floor = round(floor - tall, 2)
+            bottom = round(bottom - tall, 2)
             yield Bar(
-                x=round(index * step, 1),
-                y=floor,
-                width=round(min(step - 1.5, 90), 1),
+                x=round((index + 0.5) * step - width / 2, 1),
+                y=bottom,
+                width=width,
                 height=tall,
                 tone=tones[name],
                 title=f"{night}: {name}, {format_number(parts[name])}",
@@ -156,6 +216,8 @@ def _stack(
 
 def _sum_up(values: Sequence[float], format_number: Callable[[float], str]) -> str:
     """Return a description of a chart in words."""
+    if len(values) == 1:
+        return format_number(values[0])
     first, last, highest = (
         format_number(values[0]),
         format_number(values[-1]),
@@ -168,8 +230,8 @@ def _sum_up(values: Sequence[float], format_number: Callable[[float], str]) -> s
 
 
 def _y_coordinate(value: float, highest: float) -> float:
-    """Return the y coordinate of a value, counted from the top, with room for the line's width."""
-    return round(_TALL - 2 - value / highest * (_TALL - 4), 1)
+    """Return the y coordinate of a value, counted from the top."""
+    return round(_TALL - value / highest * _TALL, 1)
 
 
 # Badges of projects and cells, as SVG that needs no font and loads nothing.

@@ -29,6 +29,10 @@ from binary_checks.reports.html.page import ShownCheck, show_checks
 from binary_checks.reports.verdict_texts import count
 from binary_checks.safe_text import cut, one_line
 
+_ALIKE = (
+    "Modules, libraries, symbols, requirements and sizes are the same: the cause is in the "
+    "contents of the files, or not in the package."
+)
 _Found = TypeVar("_Found")
 _TAIL, _LINES, _LONGEST = 1 << 16, 80, 400  # of a log's end: bytes, lines, characters of a line
 _CHANGES = 40  # lines of a comparison
@@ -53,6 +57,7 @@ class BuildChange:
     """One line about a difference from the last good build."""
 
     severity: str
+    difference: str  # its id
     text: str
 
 
@@ -142,7 +147,11 @@ class EvidenceReader:
     def _compare_facts(self, old: CellNight, new: CellNight) -> _Changed:
         found = compare(self._read_build(old), self._read_build(new))
         lines = tuple(
-            BuildChange(severity=each.severity.value, text=cut(one_line(each.text)))
+            BuildChange(
+                severity=each.severity.value,
+                difference=each.difference,
+                text=cut(one_line(each.text)),
+            )
             for each in found.lines
         )
         return lines[:_CHANGES], _format_rest(lines, found)
@@ -161,8 +170,8 @@ class EvidenceReader:
 def _format_rest(lines: tuple[BuildChange, ...], found: BuildComparison) -> str:
     """Return a note about further lines, and about what could not be compared."""
     said = []
-    if not lines:
-        said.append("The comparison found no differences.")
+    if not lines and not found.not_compared:
+        said.append(_ALIKE)
     if len(lines) > _CHANGES:
         said.append(f"And {count(len(lines) - _CHANGES, 'line')} more.")
     if found.not_compared:

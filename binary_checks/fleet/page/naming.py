@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from urllib.parse import quote
 
@@ -28,7 +29,9 @@ TONES: Mapping[CellState, str] = {
     CellState.MISSING: "mild",
 }
 """State -> tone; red marks only faults of packages."""
-LEGEND = tuple((LETTERS[state], TONES[state], state.value) for state in CellState)
+MARKS: Mapping[CellState, str] = {**LETTERS, CellState.PASSED: "P"}
+"""State -> letter; the dot for passed cells in texts would be lost on a coloured ground."""
+LEGEND = tuple((MARKS[state], TONES[state], state.value) for state in CellState)
 
 
 def name_file(name: str) -> str:
@@ -47,17 +50,23 @@ def name_checks(check: str) -> str:
 
 
 def label_cells(rows: Iterable[CellNight]) -> dict[str, str]:
-    """Return cell -> label: the axes in which a project's cells differ, else their ids."""
+    """Return cell -> label: the values of the axes in which these cells differ, or all values.
+
+    All cells of a page get their labels together, so that all labels name the same axes. A cell
+    that has the same label as another one of its project is called by its id.
+    """
     rows = list(rows)
-    differing = [
-        index for index in range(1, len(AXES)) if len({_axis(row, index) for row in rows}) > 1
-    ]
+    named = range(1, len(AXES))  # without the project
+    differing = [index for index in named if len({_axis(row, index) for row in rows}) > 1] or named
     labels = {
         row.cell: " ".join(filter(None, (_axis(row, index) for index in differing))) for row in rows
     }
-    if len({*labels.values()}) < len(labels) or "" in labels.values():
-        return {row.cell: format_text(row.cell) for row in rows}
-    return {cell: format_text(label) for cell, label in labels.items()}
+    times = Counter((row.project, labels[row.cell]) for row in rows)
+    return {
+        row.cell: format_text(label if label and times[row.project, label] == 1 else row.cell)
+        for row in rows
+        for label in (labels[row.cell],)
+    }
 
 
 def _axis(row: CellNight, index: int) -> str:

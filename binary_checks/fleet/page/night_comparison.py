@@ -241,11 +241,16 @@ def tally(counts: Mapping[CellState, int]) -> tuple[tuple[str, str, str], ...]:
     )
 
 
-def list_notes(morning: Morning) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield title and lines of notes that are not about single cells."""
+def list_notes(
+    morning: Morning, names: Mapping[str, str] | None = None
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield title and lines of notes that are not about single cells.
+
+    ``names`` maps the ids of departed cells to the names to show.
+    """
     found = (
         ("New versions", tuple(_iter_updates(morning))),
-        ("No longer in the matrix", tuple(_iter_gone(morning))),
+        ("No longer in the matrix", tuple(_iter_gone(morning, names or {}))),
         *morning.remarks.by_title(),
     )
     return ((title, lines) for title, lines in found if lines)
@@ -268,10 +273,11 @@ def _iter_updates(morning: Morning) -> Iterator[str]:
         yield f"{format_text(project)} {versions} in {count(cells, 'cell')}"
 
 
-def _iter_gone(morning: Morning) -> Iterator[str]:
+def _iter_gone(morning: Morning, names: Mapping[str, str]) -> Iterator[str]:
     """Yield a line about cells that are no longer planned."""
     if morning.gone:
-        named = ", ".join(format_text(each, 120) for each in morning.gone[:_NAMED])
+        shown = (names.get(each, each) for each in morning.gone[:_NAMED])
+        named = ", ".join(format_text(each, 120) for each in shown)
         more = len(morning.gone) - _NAMED
         others = f" and {more} more" if more > 0 else ""
         yield f"{count(len(morning.gone), 'cell')}: {named}{others}"

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 from binary_checks.fleet.causes.cause_rules import shipped_causes
-from binary_checks.fleet.night import AXES, GOOD, LETTERS
+from binary_checks.fleet.night import AXES, GOOD
 from binary_checks.fleet.page.charts import Chart, draw_line, draw_stacks, draw_states
 from binary_checks.fleet.page.evidence import CellEvidence
 from binary_checks.fleet.page.history import CellNight, History
 from binary_checks.fleet.page.naming import (
+    MARKS,
     TONES,
     format_seconds,
     format_since,
@@ -25,6 +27,7 @@ from binary_checks.model import CellState
 from binary_checks.reports.html.templating import format_size
 from binary_checks.reports.verdict_texts import count
 
+_MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 _AT_ONCE = 4  # cells of a breakage that are shown before it is unfolded
 # most links in the tables; beyond that, only a letter that differs from the night before is a link
 _LINKED = 2_000
@@ -52,14 +55,25 @@ class GridRow:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class DepartedCell:
+    """A cell that the last night did not plan, and how its own last night ended."""
+
+    label: str
+    night: str
+    letter: str
+    tone: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ShownProject:
-    """One project: its tally, cells with trouble, and cells that always passed."""
+    """One project: its tally, cells with trouble, cells that always passed, and departed cells."""
 
     name: str
     anchor: str
     tally: tuple[tuple[str, str, str], ...]  # tone, number, word
     rows: tuple[GridRow, ...]
     steady: tuple[Link, ...]  # cells that passed in every night shown
+    departed: tuple[DepartedCell, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,11 +81,14 @@ class IndexPage:
     """The content of the index in addition to the morning, such as the nights of all cells."""
 
     tone: str
+    months: tuple[tuple[str, int], ...]  # name of a month, and number of its nights
     days: tuple[tuple[str, str], ...]  # date and column header
     projects: tuple[ShownProject, ...]
     steady: int  # number of cells that passed in every night shown
+    departed: int  # number of cells that were planned in a night shown, but not in the last one
     trend: Chart | None
     labels: Mapping[str, str]  # cell -> label next to its project's name
+    names: Mapping[str, str]  # cell that departed tonight -> its project's name and its label
     explained: frozenset[str]  # checks with a description in checks.html
 
 
@@ -84,11 +101,17 @@ def lay_out_index(
     projects = tuple(_projects(history, morning, nights, labels))
     return IndexPage(
         tone=_judge_tone(morning),
-        days=tuple(_head(nights)),
+        months=tuple(_name_months(nights)),
+        days=tuple((night, night[8:10]) for night in nights),
         projects=projects,
         steady=sum(len(each.steady) for each in projects),
+        departed=sum(len(each.departed) for each in projects),
         trend=_draw_trend(history, nights),
         labels=labels,
+        names={
+            cell: name_cell(history.cells[cell][morning.before], labels).text
+            for cell in morning.gone
+        },
         explained=explained,
     )
 
@@ -133,13 +156,7 @@ def _judge_tone(morning: Morning) -> str:
 
 def _label_all(history: History) -> dict[str, str]:
     """Return cell -> the label that is shown next to its project's name."""
-    by_project: dict[str, list[CellNight]] = {}
-    for rows in history.cells.values():
-        last = rows[max(rows)]
-        by_project.setdefault(last.project, []).append(last)
-    return {
-        cell: label for rows in by_project.values() for cell, label in label_cells(rows).items()
-    }
+    return label_cells(rows[max(rows)] for rows in history.cells.values())
 
 
 def format_change(cell: TroubledCell) -> str:
@@ -159,10 +176,10 @@ def _link(row: CellNight, labels: Mapping[str, str], text: str = "") -> Link:
     return Link(text=text or labels[row.cell], href=name_cell_page(row.cell), tone=TONES[row.state])
 
 
-def _head(nights: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield date and column header of each night."""
-    for night in nights:
-        yield night, night[8:10]
+def _name_months(nights: Iterable[str]) -> Iterator[tuple[str, int]]:
+    """Yield the abbreviated name of each month, and how many of the nights are in it."""
+    for month, group in groupby(nights, key=lambda night: night[:7]):
+        yield _MONTHS[int(month[5:]) - 1], len([*group])
 
 
 def _projects(
@@ -198,35 +215,40 @@ class _Grid:
 
     def show(self, name: str, cells: Iterable[str]) -> ShownProject:
         """Return the content of one project's table."""
-        cells = sorted(cells)
-        steady = [cell for cell in cells if self._is_steady(cell)]
-        troubled = sorted({*cells} - {*steady}, key=self._rank)
-        last = (self.history.cells[cell].get(self.history.last) for cell in cells)
+        planned = sorted(cell for cell in cells if self.history.last in self.history.cells[cell])
+        steady = [cell for cell in planned if self._is_steady(cell)]
+        troubled = sorted({*planned} - {*steady}, key=self._rank)
         return ShownProject(
             name=format_text(name),
             anchor=f"project-{name_file(name)}",
-            tally=tally(Counter(row.state for row in last if row)),
+            tally=tally(Counter(self._tonight(cell).state for cell in planned)),
             rows=tuple(map(self._row, troubled)),
-            steady=tuple(
-                _link(self.history.cells[cell][self.history.last], self.labels) for cell in steady
-            ),
+            steady=tuple(_link(self._tonight(cell), self.labels) for cell in steady),
+            departed=tuple(map(self._describe_departed, sorted({*cells} - {*planned}))),
+        )
+
+    def _tonight(self, cell: str) -> CellNight:
+        return self.history.cells[cell][self.history.last]
+
+    def _describe_departed(self, cell: str) -> DepartedCell:
+        rows = self.history.cells[cell]
+        night = max(rows)
+        state = rows[night].state
+        return DepartedCell(
+            label=self.labels[cell], night=night, letter=MARKS[state], tone=TONES[state]
         )
 
     def _is_steady(self, cell: str) -> bool:
-        """Return whether a cell passed in each of its nights, including the last one."""
+        """Return whether a cell passed in each of its nights."""
         rows = self.history.cells[cell]
-        states = (row.state for night in self.nights if (row := rows.get(night)))
-        return self.history.last in rows and all(state in GOOD for state in states)
+        return all(row.state in GOOD for night in self.nights if (row := rows.get(night)))
 
-    def _rank(self, cell: str) -> tuple[bool, bool, int, str]:
-        row = self.history.cells[cell].get(self.history.last)
-        if row is None:
-            return (True, True, 0, cell)
-        return (False, cell not in self.fresh, _ORDER[row.state], cell)
+    def _rank(self, cell: str) -> tuple[bool, int, str]:
+        return (cell not in self.fresh, _ORDER[self._tonight(cell).state], cell)
 
     def _row(self, cell: str) -> GridRow:
+        href = name_cell_page(cell)
         rows = self.history.cells[cell]
-        href = name_cell_page(cell) if self.history.last in rows else ""
         return GridRow(
             label=Link(text=self.labels[cell], href=href),
             nights=tuple(_letters(rows, self.nights, every=self.every, href=href)),
@@ -250,7 +272,7 @@ def _count_links(history: History, nights: Iterable[str]) -> int:
 def _letters(
     rows: Mapping[str, CellNight], nights: tuple[str, ...], *, every: bool, href: str
 ) -> Iterator[Link | None]:
-    """Yield a letter for each night, linked if the cell had trouble and has a page."""
+    """Yield a letter for each night, linked if the cell had trouble."""
     for index, night in enumerate(nights):
         row = rows.get(night)
         if row is None:
@@ -260,11 +282,11 @@ def _letters(
         begins = before is None or before.state is not row.state
         # otherwise the state may have begun in an earlier night
         seen = before is not None or index + 1 < len(nights)
-        linked = href and row.state not in GOOD and (every or begins or not index)
+        linked = row.state not in GOOD and (every or begins or not index)
         tone = "" if row.state is CellState.PASSED else TONES[row.state]
         if row.state is CellState.FAILED and begins and seen:
             tone = f"{tone} new"
-        yield Link(text=LETTERS[row.state], href=f"{href}#n{night}" if linked else "", tone=tone)
+        yield Link(text=MARKS[row.state], href=f"{href}#n{night}" if linked else "", tone=tone)
 
 
 def _draw_trend(history: History, nights: Iterable[str]) -> Chart | None:
@@ -329,7 +351,7 @@ def lay_out_cell(cell: str, history: History, shown: int, evidence: CellEvidence
         cell=format_text(cell, 200),
         project=format_text(row.project),
         state=row.state.value,
-        letter=LETTERS[row.state],
+        letter=MARKS[row.state],
         tone=TONES[row.state],
         since="" if is_well else format_since(since, history.last, known=known),
         summary=format_text(row.reason, 500),
@@ -342,7 +364,9 @@ def lay_out_cell(cell: str, history: History, shown: int, evidence: CellEvidence
         nights=tuple(_fold_repeats(reversed([*_nights(history, nights)]))),
         sizes=_draw_sizes(history, nights),
         times=draw_line(
-            [(row.night, row.seconds) for row in nights if row.seconds], format_seconds
+            [(row.night, row.seconds) for row in nights if row.seconds],
+            format_seconds,
+            durations=True,
         ),
     )
 
@@ -395,7 +419,7 @@ def _nights(history: History, nights: list[CellNight]) -> Iterator[NightRow]:
     for row in nights:
         yield NightRow(
             night=row.night,
-            letter=LETTERS[row.state],
+            letter=MARKS[row.state],
             tone="" if row.state is CellState.PASSED else TONES[row.state],
             state=row.state.value,
             version=format_text(row.version, 60),
@@ -478,6 +502,7 @@ def lay_out_trends(history: History, shown: int) -> TrendsPage:
                 by_project.setdefault(rows[night].project, []).append(rows[night])
     every = [row for rows in by_project.values() for row in rows]
     last = [row for row in every if row.night == history.last]
+    labels = _label_all(history)
     whole = _draw("", every, nights)
     charts = (
         ("Cells that were not well", whole.states),
@@ -485,8 +510,8 @@ def lay_out_trends(history: History, shown: int) -> TrendsPage:
         ("Time that all cells took", whole.time),
     )
     ranked = (
-        ("Slowest tonight", _rank(last, lambda row: row.seconds, format_seconds)),
-        ("Largest tonight", _rank(last, lambda row: row.size, format_size)),
+        ("Slowest tonight", _rank(last, labels, lambda row: row.seconds, format_seconds)),
+        ("Largest tonight", _rank(last, labels, lambda row: row.size, format_size)),
     )
     return TrendsPage(
         whole=tuple((title, chart) for title, chart in charts if chart),
@@ -507,7 +532,9 @@ def _draw(project: str, rows: Iterable[CellNight], nights: Iterable[str]) -> Pro
         cells=max(map(len, by_night.values())),
         states=draw_states(states, titled=alone),
         size=_add_up(by_night, lambda row: row.size, format_size, titled=alone),
-        time=_add_up(by_night, lambda row: row.seconds, format_seconds, titled=alone),
+        time=_add_up(
+            by_night, lambda row: row.seconds, format_seconds, titled=alone, durations=True
+        ),
     )
 
 
@@ -517,19 +544,24 @@ def _add_up(
     format_number: Callable[[float], str],
     *,
     titled: bool,
+    durations: bool = False,
 ) -> Chart | None:
     """Draw the sum of each night, leaving out nights in which nothing was measured."""
     sums = [(night, sum(map(measure, rows))) for night, rows in by_night.items()]
-    return draw_line([each for each in sums if each[1]], format_number, titled=titled)
+    return draw_line(
+        [each for each in sums if each[1]], format_number, titled=titled, durations=durations
+    )
 
 
 def _rank(
     rows: Iterable[CellNight],
+    labels: Mapping[str, str],
     measure: Callable[[CellNight], float],
     format_number: Callable[[float], str],
 ) -> tuple[tuple[str, str, str], ...]:
     found = sorted((row for row in rows if measure(row)), key=lambda row: (-measure(row), row.cell))
     return tuple(
-        (format_text(row.cell), name_cell_page(row.cell), format_number(measure(row)))
+        (link.text, link.href, format_number(measure(row)))
         for row in found[:_NAMED]
+        for link in (name_cell(row, labels),)
     )

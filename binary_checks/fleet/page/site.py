@@ -11,12 +11,13 @@ from typing import Any
 from urllib.parse import urljoin
 from xml.etree import ElementTree
 
-from binary_checks.fleet.night import GOOD, LETTERS
+from binary_checks.fleet.night import GOOD
 from binary_checks.fleet.page.charts import draw_cell_badge, draw_project_badge
 from binary_checks.fleet.page.evidence import CellEvidence
 from binary_checks.fleet.page.history import CellNight, History
 from binary_checks.fleet.page.naming import (
     LEGEND,
+    MARKS,
     TONES,
     format_projects,
     format_text,
@@ -100,7 +101,7 @@ def make_site(
         "failed_since": lambda cell: f"failed since {cell.since}",
         "others_titles": OTHERS,
         "tones": TONES,
-        "letters": LETTERS,
+        "letters": MARKS,
         "legend": LEGEND,
     }
     yield INDEX, draw("index.html", page=index, morning=morning, **words)

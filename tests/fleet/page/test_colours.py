@@ -12,7 +12,15 @@ from fixtures.contrast import contrast
 
 PALETTE = Path(binary_checks.reports.html.__file__).parent / "templates" / "palette.css"
 TEXTS = ("ink", "soft", "bad", "good", "mild", "link")
-GROUNDS = {"back": TEXTS, "card": TEXTS, "code": ("ink", "soft"), "bad-back": ("bad",)}
+GROUNDS = {
+    "back": TEXTS,
+    "card": TEXTS,
+    "code": ("ink", "soft"),
+    "bad-back": ("bad",),
+    "good-back": ("good",),
+    "mild-back": ("mild",),
+    "bad": ("card",),
+}
 
 
 def read_schemes() -> dict[str, dict[str, str]]:

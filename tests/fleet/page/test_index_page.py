@@ -105,7 +105,7 @@ def test_a_row_has_a_letter_a_night_the_last_first_and_links_only_what_is_not_we
         ("I", "cells/demo-linux.html#n2026-11-20"),
         ("\u2013", "cells/demo-linux.html#n2026-11-19"),
         ("k", ""),
-        ("·", ""),
+        ("P", ""),
     ]
 
 
@@ -114,6 +114,7 @@ def test_failing_rows_are_first_and_cells_that_always_passed_are_folded() -> Non
     page = read_index(history(cells))
     assert [row for row in page.rows if row.isdigit()] == ["5", "4", "6", "3", "2"]
     assert "1 cell passed in every night d 1" in page.text
+    assert "left the matrix" not in page.text
 
 
 def test_only_the_nights_that_are_asked_for_have_a_column() -> None:
@@ -123,10 +124,35 @@ def test_only_the_nights_that_are_asked_for_have_a_column() -> None:
     assert "since 2026-11-18" in page.text  # which is older than what is shown
 
 
-def test_a_cell_that_the_last_night_lacks_has_a_row_and_no_page() -> None:
-    found = make(history({"d-1": "·X ", "d-2": "···"}))
-    assert Reader(found["index.html"]).rows["1"] == [("", ""), ("X", ""), ("·", "")]
-    assert "cells/d-1.html" not in found
+def test_cells_that_left_the_matrix_are_one_folded_line_and_have_no_page() -> None:
+    found = make(history({"d-1": "·X ", "d-2": "···", "e-3": "~  ", "e-4": "··X"}))
+    page = Reader(found["index.html"])
+    assert [row for row in page.rows if row.isdigit()] == ["4"]
+    assert "2 cells left the matrix d 1 X on 2026-11-20 e 3 ~ on 2026-11-19" in page.text
+    assert {"cells/d-1.html", "cells/e-3.html"}.isdisjoint(found)
+
+
+def test_cells_that_left_tonight_are_named_as_in_the_table() -> None:
+    page = read_index(history({"d-1": "·· ", "d-2": "···"}))
+    assert "No longer in the matrix 1 cell: d 1" in page.text
+
+
+def test_all_cells_are_named_by_the_same_axes() -> None:
+    page = read_index(history({"alone-linux": "·X", "demo-linux": "·X", "demo-macos": "·X"}))
+    assert [row for row in page.rows if row in {"linux", "macos"}] == ["linux", "macos"]
+    assert not {"alone-linux", "demo-linux"} & page.rows.keys()
+
+
+def test_a_cell_without_an_axis_of_its_own_has_its_id() -> None:
+    found = history({"a-": "·X", "b-linux": "·X"})
+    assert {"a-", "linux"} <= read_index(found).rows.keys()
+
+
+def test_columns_have_the_days_and_the_names_of_their_months() -> None:
+    page = read_index(history({"d-1": "·" * 22 + "X"}))
+    heads = [row for row in page.rows.values() if len(row) == 23]
+    assert heads[0][0] == ("21", "")
+    assert "Nov Oct Cell 21 20" in page.text
 
 
 def test_where_too_much_is_wrong_only_changes_are_links(monkeypatch: pytest.MonkeyPatch) -> None:

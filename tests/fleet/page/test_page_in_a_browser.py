@@ -80,6 +80,7 @@ def read(row: CellNight, good: CellNight | None, whole: bool) -> CellEvidence:
         title=text,
         why=text,
         fix=text,
+        page="",
         faults=(fault,),
         others=(fault,),
         more=3,
@@ -95,7 +96,7 @@ def read(row: CellNight, good: CellNight | None, whole: bool) -> CellEvidence:
         log=(said, "", "the last line"),
         log_cut=True,
         rerun=f"binary-checks {said} {'x' * 500}",
-        changes=(BuildChange(severity="break", text=said),),
+        changes=(BuildChange(severity="break", difference="needed-libraries", text=said),),
         changes_note=said,
         gaps=(said,),
     )
@@ -146,6 +147,35 @@ def test_nothing_is_wider_than_a_narrow_window(page: Page, site: Path, name: str
     page.open((site / name).as_uri(), scheme="light", width=400)
     page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
+
+
+@pytest.mark.parametrize("nights", [1, 5, 30])
+@pytest.mark.parametrize(("width", "least"), [(1280, 90), (400, 140)])
+def test_nights_are_narrow_columns_beside_names_that_can_be_read(
+    page: Page, tmp_path: Path, nights: int, width: int, least: int
+) -> None:
+    found = history({"demo-linux-x86_64": "X" * nights, "demo-windows-x86_64": "X" * nights})
+    write_site(tmp_path, make_site(found, read, shown=30))
+    page.open((tmp_path / "index.html").as_uri(), scheme="light", width=width)
+    last = "[...document.querySelectorAll('.nights tbody tr:last-child > *')]"
+    name, *letters = page.evaluate(f"{last}.map(each => each.offsetWidth)")
+    assert name >= least
+    assert len(letters) == nights
+    assert {*letters} <= {22, 23, 24}
+
+
+def test_every_letter_of_the_table_stands_on_a_colour_of_its_kind(page: Page, site: Path) -> None:
+    page.open((site / "index.html").as_uri(), scheme="light", width=1280)
+    pairs = (
+        "[...document.querySelectorAll('.nights tbody td')].filter(e => e.textContent)"
+        ".map(e => [e.textContent, getComputedStyle(e).backgroundColor])"
+    )
+    grounds: dict[str, set[str]] = {}
+    for letter, ground in page.evaluate(pairs):
+        grounds.setdefault(letter, set()).add(ground)
+    assert len({min(grounds[letter]) for letter in "PXI"}) == 3
+    assert all("rgba(0, 0, 0, 0)" not in found for found in grounds.values())
+    assert len(grounds["X"]) == 2  # where it began, and later
 
 
 @pytest.mark.parametrize(("scheme", "lighter"), [("light", True), ("dark", False)])

@@ -1,6 +1,6 @@
 const box = document.getElementById("filter");
 const cells = [...document.querySelectorAll(".nights tbody")].map((part) => [part.rows[0].textContent, [...part.rows].slice(1)])
-  .concat([...document.querySelectorAll(".steady dl > div")].map((part) => [part.textContent, [part]]));
+  .concat([...document.querySelectorAll(".folded dl > div")].map((part) => [part.textContent, [part]]));
 box.parentElement.hidden = false;
 box.addEventListener("input", () => {
   const words = box.value.toLowerCase().split(/\s+/).filter(Boolean);

@@ -1,0 +1,81 @@
+"""Charts: axes with round values, and nights labelled where their bars and points are."""
+
+from __future__ import annotations
+
+import pytest
+
+from binary_checks.fleet.page.charts import Chart, draw_line, draw_stacks, draw_states
+from binary_checks.fleet.page.naming import format_seconds
+from binary_checks.model import CellState
+from binary_checks.reports.html.templating import format_size
+from fixtures.histories import nights
+
+
+def line(*values: float, durations: bool = False) -> Chart:
+    format_number = format_seconds if durations else format_size
+    numbered = list(zip(nights(len(values)), values, strict=True))
+    found = draw_line(numbered, format_number, durations=durations)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("highest", "labels"),
+    [
+        (1_900_000_000, ["0", "500 MB", "1 GB", "1.5 GB", "2 GB"]),
+        (2_000_000_000, ["0", "500 MB", "1 GB", "1.5 GB", "2 GB"]),
+        (41_000_000, ["0", "20 MB", "40 MB", "60 MB"]),
+    ],
+)
+def test_sizes_have_round_values(highest: float, labels: list[str]) -> None:
+    assert [each.label for each in line(1.0, highest).values] == labels
+
+
+@pytest.mark.parametrize(
+    ("highest", "labels"),
+    [
+        (0.7, ["0", "0.2 s", "0.4 s", "0.6 s", "0.8 s"]),
+        (34, ["0", "10 s", "20 s", "30 s", "40 s"]),
+        (280, ["0", "2 min", "4 min", "6 min"]),
+        (9000, ["0", "60 min", "2.0 h", "3.0 h"]),
+    ],
+)
+def test_times_have_values_that_are_round_in_their_unit(highest: float, labels: list[str]) -> None:
+    assert [each.label for each in line(0.1, highest, durations=True).values] == labels
+
+
+@pytest.mark.parametrize(("failed", "labels"), [(1, ["0", "1"]), (3, ["0", "1", "2", "3"])])
+def test_cells_are_counted_in_whole_numbers(failed: int, labels: list[str]) -> None:
+    found = draw_states([("2026-11-21", [CellState.FAILED] * failed)])
+    assert found is not None
+    assert [each.label for each in found.values] == labels
+
+
+def test_the_axis_reaches_from_the_bottom_to_the_highest_value() -> None:
+    found = line(10e6, 20e6)
+    assert found.values[0].at == found.height
+    assert found.values[-1].at == 0
+    assert found.lines[0].endswith(",0.0")
+
+
+def test_numbers_that_are_all_zero_have_an_axis() -> None:
+    assert line(0.0, 0.0).values[0].label == "0"
+
+
+@pytest.mark.parametrize("number", [1, 2, 4])
+def test_a_few_nights_are_labelled_below_the_middle_of_their_bars(number: int) -> None:
+    found = draw_stacks([(night, {"native": 5.0}) for night in nights(number)], format_size)
+    assert found is not None
+    assert [each.label for each in found.nights] == [*nights(number)]
+    middles = [bar.x + bar.width / 2 for bar in found.bars]
+    assert middles == pytest.approx([each.at for each in found.nights], abs=0.2)
+
+
+def test_of_many_nights_the_first_the_middle_and_the_last_are_labelled() -> None:
+    found = draw_stacks([(night, {"native": 5.0}) for night in nights(30)], format_size)
+    assert found is not None
+    days = nights(30)
+    assert [each.label for each in found.nights] == [days[0], days[14], days[29]]
+    first, last = found.bars[0], found.bars[-1]
+    assert first.x < 2
+    assert found.width - 2 < last.x + last.width <= found.width
