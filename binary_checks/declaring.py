@@ -60,7 +60,7 @@ FAMILIES = {  # families of our own checks, which are pytest markers
     "gpu": "work on a GPU, which the host must have",
     "runtime": "installation, import and load in a clean environment",
     "consumer": "C++ programs, built against the package, linked and run",
-    "crosscheck": "the same object files, read by other libraries",
+    "crosscheck": "object files read by other libraries, and our simulation next to a process",
 }
 
 

@@ -1,4 +1,4 @@
-"""Object files as other libraries read them: only with --binary-crosscheck."""
+"""Second opinions on our readers and our simulated loaders, from other libraries and processes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from collections.abc import Iterator
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable, ReadersDisagree
+from binary_checks.knowledge.loading import Deviation, compare_report
 from binary_checks.model import (
     Disagreement,
+    ExtensionReport,
     Finding,
     Layout,
+    Linkage,
     NoOpinion,
     Note,
     NotInspected,
@@ -59,3 +62,24 @@ def _describe(item: Disagreement, layout: Layout) -> str:
 def _explain(missing: NoOpinion) -> str:
     about = f" on {missing.fact}" if missing.fact else ""
     return f"{missing.library}{about}: {missing.reason}"
+
+
+@check(enabled=False)
+def simulation_differs(
+    report: ExtensionReport, linkage: Linkage, package: Package
+) -> Iterator[Finding]:
+    """A process loads other libraries than our simulated loader expects: an error of ours.
+
+    Off by default: our own tests ask for it. A package whose code loads libraries in a way that
+    only running it shows differs, too.
+
+    Why: checks of needed libraries and symbols rely on the simulation.
+    Fix: report it, with the package: it is a bug in binary_checks, unless code of the package loads
+    the named library.
+    Level: static verdicts about the named objects may be wrong.
+    """
+    findings = tuple(compare_report(report, linkage, {item.path for item in package.objects}))
+    if differences := [each for each in findings if isinstance(each, Deviation)]:
+        shorten = package.layout.shorten
+        raise ReadersDisagree(f"{shorten(each.path)}: {each.sentence}" for each in differences)
+    yield from (each for each in findings if isinstance(each, NotInspected))

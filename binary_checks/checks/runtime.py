@@ -493,22 +493,22 @@ def image_newer_than_tag(report: LoadReport, package: Package) -> Iterator[Findi
     yield from find_newer(package.claims, report)
 
 
-@check
+@check(level=Level.WARNING)
 def loaded_libraries_differ(
     report: ExtensionReport, linkage: Linkage, package: Package
 ) -> Iterator[Finding]:
-    """A process loads different libraries than the simulated loader predicts.
+    """A process loads a library of this system instead of the package's own copy.
 
-    A library of this system is no error: it is a note if users may lack the library, and a warning
-    if it is loaded instead of the package's own copy.
+    It is only noted if a library that users may lack is found on this system, or if the process
+    differs in another way from our simulation of its loader (see simulation-differs).
 
-    Why: either the package finds its libraries by accident on this system, or the simulation is
-    wrong, and so is every verdict based on it.
+    Why: the package was tested with its own copy, and every system has another version of the
+    library.
 
-    Fix: check the search paths of the named object; if they are right, report a bug in
-    binary_checks.
+    Fix: give the named object a search path to the package's copy
+    (``-Wl,-rpath,'$ORIGIN/...'``), and give that copy a name of its own, as ``auditwheel repair``
+    does.
 
-    Level: the package loads somebody else's libraries, or no static verdict about it can be relied
-    on.
+    Level: the package works here, but not with the library that it was built with.
     """
     yield from compare_report(report, linkage, {item.path for item in package.objects})

@@ -192,7 +192,8 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
     Level: the import fails, or the first call ends the process. It is a warning if no import
     reaches the object (see missing-library), or if the package's Python code says ``RTLD_GLOBAL``
     and a given wheel defines the symbol: then the import decides. Symbols that a required wheel may
-    define in this way are not inspected until it is given.
+    define in this way are not inspected until it is given. If a fresh process imports the package,
+    and has loaded the object and a library that defines the symbol, the symbol is noted only.
     """
     yield from find_unloaded(linkage, package)
     imported = {item.path for item in package.objects if is_extension(item)}
@@ -200,7 +201,8 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
     reported = {(item.path, item.provider, item.version) for item in linkage.missing_versions}
     groups: dict[tuple[str, ...], list[UnresolvedSymbol]] = {}
     for item in linkage.unresolved:
-        if (item.path, item.provider, item.version) not in reported and not item.delayed:
+        told = item.delayed or item.proven or (item.path, item.provider, item.version) in reported
+        if not told:
             asked = "" if linkage.format == Format.ELF else item.library
             place = item.elsewhere or item.other_abi
             owner = framework_of(item.name)
@@ -236,6 +238,7 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
             cause=of_symbols(items, linkage),
         )
         yield downgrade(problem, linkage)
+    yield from _note_proven(linkage)
     yield from _report_unexplored(linkage)
     if linkage.unknown_exports:
         total = sum(number for _, number in linkage.unknown_exports)
@@ -244,6 +247,20 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
             sentence=f"{total} symbols of system libraries whose exports are unknown were assumed "
             f"to exist ({names})"
         )
+
+
+def _note_proven(linkage: Linkage) -> Iterator[Note]:
+    """Note undefined symbols that were defined in a process that imported the package."""
+    proven: dict[tuple[str, str], list[str]] = {}
+    for item in linkage.unresolved:
+        if item.proven:
+            proven.setdefault((item.path, item.proven), []).append(item.name)
+    for (path, definer), names in proven.items():
+        sentence = (
+            f"has {count_undefined(len(names))} ({list_symbols(names)}), and importing the package "
+            f"loads {linkage.show(definer)}, which defines {'it' if len(names) == 1 else 'them'}"
+        )
+        yield Note(path=path, sentence=sentence)
 
 
 def _may_come_from_requirements(item: UnresolvedSymbol, linkage: Linkage) -> bool:
@@ -284,6 +301,8 @@ def missing_version(linkage: Linkage, package: Package) -> Iterator[Finding]:
     yield from find_unloaded(linkage, package)
     yield from _compare_compatibility(linkage, package)
     for item in linkage.missing_versions:
+        if item.proven:
+            continue
         lacks, then = (
             ("does not define it", "the loader refuses the file")
             if item.versioned

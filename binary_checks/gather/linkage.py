@@ -15,6 +15,7 @@ from binary_checks.gather.companions import Companions
 from binary_checks.gather.member_contents import MemberContents
 from binary_checks.knowledge.cuda import find_copies
 from binary_checks.knowledge.library_names import DRIVER_LIBRARIES, is_driver_library
+from binary_checks.knowledge.proven_loads import mark_proven
 from binary_checks.loaders.reach import find_dispensable_objects
 from binary_checks.loaders.required_packages import find_loaded_before, is_in_doubt, leave_open
 from binary_checks.model import (
@@ -25,8 +26,10 @@ from binary_checks.model import (
     Installed,
     Kind,
     Linkage,
+    LoadedTogether,
     Member,
     Package,
+    Simulation,
     Source,
     TargetSystem,
     TreeEntry,
@@ -50,14 +53,14 @@ from binary_checks.python_code.named_files import (
 )
 
 
-@gathers(Linkage)
+@gathers(Simulation)
 def simulate_loader(
     source: Source,
     code: OwnCode,
     target: TargetSystem,
     companions: Companions,
     installed: Installed | None,
-) -> Linkage:
+) -> Simulation:
     """Load the objects of the package and of its requirements as the system would.
 
     If libraries are missing, look for them in the environment into which this run installed the
@@ -70,7 +73,17 @@ def simulate_loader(
     dispensable = find_dispensable_objects(
         code.package, linkage, code.names, code.find_tried(linkage)
     )
-    return replace(linkage, dispensable=tuple(dispensable))
+    return Simulation(linkage=replace(linkage, dispensable=tuple(dispensable)))
+
+
+@gathers(Linkage)
+def confirm_linkage(
+    simulation: Simulation, package: Package, loaded: LoadedTogether | None
+) -> Linkage:
+    """Return the simulated linkage, with what processes prove if this run imports the package."""
+    if loaded is None or not loaded.processes:
+        return simulation.linkage
+    return mark_proven(simulation.linkage, loaded, package)
 
 
 def _simulate(

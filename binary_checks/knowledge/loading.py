@@ -405,6 +405,14 @@ class _Process:
         return any(each == base or each.startswith(named) for each in outside)
 
 
+class Deviation(Note):
+    """A difference between a process and our simulation of its loader."""
+
+
+def _deviate(path: str, sentence: str) -> Deviation:
+    return Deviation(path=path, sentence=f"the simulation expected otherwise: {sentence}")
+
+
 def compare_report(report: ExtensionReport, linkage: Linkage, own: Set[str]) -> Iterator[Finding]:
     """Compare the loaded files with the linkage; ``own`` are the objects of the package."""
     if report.libraries is None:
@@ -443,7 +451,7 @@ def _find_differences(
 
 def _find_surplus(
     process: _Process, linkage: Linkage, own: Set[str], absent: Set[str]
-) -> Iterator[Problem]:
+) -> Iterator[Deviation]:
     """Yield objects of the package that are loaded without an apparent reason.
 
     Needs of modules that failed to load count as reasons: the package's own code may have opened
@@ -454,8 +462,7 @@ def _find_surplus(
     roots = {process.normalise(root) for root in linkage.roots}
     ours = {process.normalise(path) for path in own}
     for path in sorted((process.files.keys() & ours) - expected - roots):
-        sentence = "is loaded, but no loaded module appears to need it"
-        yield Problem(path=process.files[path], sentence=sentence)
+        yield _deviate(process.files[path], "is loaded, but no loaded module appears to need it")
 
 
 def _choose_slice(edges: Iterable[Edge], architecture: str) -> Iterator[Edge]:
@@ -469,6 +476,8 @@ def _choose_slice(edges: Iterable[Edge], architecture: str) -> Iterator[Edge]:
 
 def _compare_edge(edge: Edge, process: _Process, given: Set[str]) -> Iterator[Problem | Note]:
     """Compare the simulation's result for one need with the libraries of the process."""
+    if edge.proven:
+        return  # load-order-dependent notes it
     if edge.resolved is None:
         # A library of a requirement is not missing if the simulation was not given the requirement.
         other = process.find_namesake(edge.needed)
@@ -478,8 +487,7 @@ def _compare_edge(edge: Edge, process: _Process, given: Set[str]) -> Iterator[Pr
             sentence = f"finds {edge.needed} on this system, which not all users have"
             yield Note(path=edge.path, sentence=sentence)
         else:
-            sentence = f"finds {edge.needed} in {other}, but the simulation does not"
-            yield Problem(path=edge.path, sentence=sentence, facts=(edge.needed,))
+            yield _deviate(edge.path, f"finds {edge.needed} in {other}")
     elif not _is_loaded(edge, edge.resolved, process):
         other = process.find_namesake(edge.resolved)
         if not other and (edge.delayed or edge.weak):
@@ -492,9 +500,10 @@ def _compare_edge(edge: Edge, process: _Process, given: Set[str]) -> Iterator[Pr
         instead = f"; it has {other}" if other else ""
         library = process.layout.shorten_label(edge.resolved)
         sentence = f"should load {library}, but the process did not{instead}"
-        own = not re.match(_ABSOLUTE, other)
-        level = Level.ERROR if own else Level.WARNING
-        yield Problem(path=edge.path, sentence=sentence, facts=(edge.needed,), level=level)
+        if re.match(_ABSOLUTE, other):
+            yield Problem(path=edge.path, sentence=sentence, facts=(edge.needed,))
+        else:
+            yield _deviate(edge.path, sentence)
 
 
 def _may_be_found(edge: Edge, other: str) -> bool:
@@ -604,7 +613,8 @@ def _fail(
 def _judge_library(fault: LoadFault, tried: _Tried) -> Iterator[Finding]:
     edge = tried.edge(fault)
     name, resolved = fault.name, edge.resolved if edge else None
-    if edge and (edge.rule in _BEFORE or edge.weak or (resolved or "").startswith("python:")):
+    before = edge and (edge.rule in _BEFORE or edge.weak or edge.proven)
+    if before or (resolved or "").startswith("python:"):
         return
     promised = edge is None and is_promised(name, tried.package.claims)
     if promised or (resolved or "").startswith("system:"):

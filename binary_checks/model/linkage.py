@@ -58,6 +58,8 @@ class Edge:
     unknown: str = ""  # why the presence of the library is unknown; "" if known
     # the promised systems that have the library, if not all do: "macOS 13 and later"
     partly: str = ""
+    # the file of the prefix that satisfied the need in a process that imported the package
+    proven: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,6 +77,8 @@ class UnresolvedSymbol:
     other_abi: str = ""
     architecture: str = ""  # of the slice, if the tag promises more than one
     delayed: bool = False  # looked up at the first call, not when the object is loaded
+    # the file of the prefix that defines it in a process that imported the package
+    proven: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,6 +91,7 @@ class MissingVersion:
     provider: str
     root: str = ""
     versioned: bool = True  # whether the provider has versions at all; if not, ld.so aborts
+    proven: bool = False  # whether a process that imported the package loaded the object
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -181,6 +186,13 @@ class Linkage(Deriving):
         The result is empty if the object is not loaded through any root.
         """
         return self._by_object.get((path, architecture), ())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Simulation:
+    """The linkage as the simulated loader alone finds it, before any process has loaded objects."""
+
+    linkage: Linkage
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

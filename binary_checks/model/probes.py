@@ -88,6 +88,17 @@ class ExtensionReport(ProbeReport):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class LoadedTogether(ProbeReport):
+    """The objects that fresh processes had loaded after one import, where a simulation has doubts.
+
+    Each process imported a top-level name, or an extension module after its parent package.
+    """
+
+    architecture: str = ""  # as in `ObjectFile`, of the machine that the processes ran on
+    processes: tuple[tuple[str, ...], ...] = ()  # relative to site-packages if below it
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class SnippetRun:
     """One snippet, run in its own process."""
 

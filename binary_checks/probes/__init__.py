@@ -17,6 +17,7 @@ from types import ModuleType
 PROBES = (
     ".import_name.reader",
     ".load_extensions.reader",
+    ".load_doubtful.reader",
     ".compile_modules.reader",
     ".load_entry_points.reader",
     ".trace_loader.reader",

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from binary_checks.checks.crosscheck import simulation_differs
 from binary_checks.checks.runtime import loaded_libraries_differ
+from binary_checks.errors import ReadersDisagree
+from binary_checks.knowledge.loading import Deviation
 from binary_checks.model import (
     Edge,
     Ending,
     ExtensionReport,
-    Level,
     Linkage,
     Note,
     NotInspected,
@@ -35,6 +38,10 @@ def facts(
     return report, linkage, package
 
 
+def deviation(path: str, sentence: str) -> Deviation:
+    return Deviation(path=path, sentence=f"the simulation expected otherwise: {sentence}")
+
+
 def edge(needed: str, resolved: str | None, path: str = ROOT) -> Edge:
     return Edge(path=path, architecture="x86_64", needed=needed, resolved=resolved, root=ROOT)
 
@@ -43,7 +50,7 @@ def test_loaded_libraries_differ_fires_when_another_file_was_taken() -> None:
     other = "/opt/lib/libdep.so.1"
     sentence = f"should load {DEP}, but the process did not; it has {other}"
     found = list(loaded_libraries_differ(*facts((ROOT, other), edge("libdep.so.1", DEP))))
-    assert found == [Problem(path=ROOT, sentence=sentence, level=Level.WARNING)]
+    assert found == [Problem(path=ROOT, sentence=sentence, facts=("libdep.so.1",))]
     other = "demo/plugins/libdep.so.1"
     sentence = f"should load {DEP}, but the process did not; it has {other}"
     report, linkage, _ = facts((ROOT, other), edge("libdep.so.1", DEP))
@@ -51,16 +58,16 @@ def test_loaded_libraries_differ_fires_when_another_file_was_taken() -> None:
     found = [
         each for each in loaded_libraries_differ(report, linkage, package) if each.path == ROOT
     ]  # type: ignore[union-attr]
-    assert found == [Problem(path=ROOT, sentence=sentence)]
+    assert found == [deviation(ROOT, sentence)]
 
 
-def test_loaded_libraries_differ_fires_when_the_system_gave_way_to_the_package() -> None:
+def test_it_is_noted_when_the_system_gave_way_to_the_package() -> None:
     found = list(
         loaded_libraries_differ(*facts((ROOT, DEP), edge("libdep.so.1", "system:libdep.so.1")))
     )
-    assert [getattr(item, "sentence", item) for item in found] == [
-        f"should load system:libdep.so.1, but the process did not; it has {DEP}",
-        "is loaded, but no loaded module appears to need it",
+    assert found == [
+        deviation(ROOT, f"should load system:libdep.so.1, but the process did not; it has {DEP}"),
+        deviation(DEP, "is loaded, but no loaded module appears to need it"),
     ]
 
 
@@ -71,17 +78,37 @@ def test_a_missing_library_that_this_system_has_is_noted() -> None:
     assert list(found) == [Note(path=ROOT, sentence=sentence)]
 
 
-def test_loaded_libraries_differ_fires_when_a_missing_library_was_found() -> None:
-    found = loaded_libraries_differ(*facts((ROOT, DEP), edge("libdep.so.1", None)))
-    sentence = f"finds libdep.so.1 in {DEP}, but the simulation does not"
-    assert Problem(path=ROOT, sentence=sentence) in list(found)
+def test_it_is_our_error_alone_that_the_simulation_did_not_find_a_loaded_library() -> None:
+    found = facts((ROOT, DEP), edge("libdep.so.1", None))
+    assert deviation(ROOT, f"finds libdep.so.1 in {DEP}") in list(loaded_libraries_differ(*found))
+    with pytest.raises(ReadersDisagree) as raised:
+        list(simulation_differs(*found))
+    assert raised.value.lines == (
+        f"{ROOT}: the simulation expected otherwise: finds libdep.so.1 in {DEP}",
+        f"{DEP}: the simulation expected otherwise: is loaded, but no loaded module appears to "
+        "need it",
+    )
 
 
-def test_loaded_libraries_differ_fires_on_a_library_that_nothing_needs() -> None:
+def test_a_library_that_code_of_the_package_loads_first_is_no_deviation() -> None:
+    proven = replace(edge("libdep.so.1", None), elsewhere=(DEP,), proven=DEP)
+    found = facts((ROOT, DEP), proven, roots=(ROOT, DEP))
+    assert list(loaded_libraries_differ(*found)) == list(simulation_differs(*found)) == []
+
+
+def test_a_library_of_this_system_is_not_our_error() -> None:
+    found = facts((ROOT, "/opt/lib/libdep.so.1"), edge("libdep.so.1", DEP))
+    assert list(simulation_differs(*found)) == []
+
+
+def test_where_no_process_lists_its_libraries_the_simulation_is_not_compared() -> None:
+    (found,) = simulation_differs(*facts(None))
+    assert isinstance(found, NotInspected)
+
+
+def test_a_library_that_nothing_needs_is_noted() -> None:
     sentence = "is loaded, but no loaded module appears to need it"
-    assert list(loaded_libraries_differ(*facts((ROOT, DEP)))) == [
-        Problem(path=DEP, sentence=sentence)
-    ]
+    assert list(loaded_libraries_differ(*facts((ROOT, DEP)))) == [deviation(DEP, sentence)]
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from binary_checks.checks.runtime import loaded_libraries_differ
+from binary_checks.knowledge.loading import Deviation
 from binary_checks.model import (
     Edge,
     ExtensionReport,
     Finding,
     Format,
-    Level,
     Linkage,
     Note,
     Problem,
@@ -60,7 +60,7 @@ def test_loaded_libraries_differ_fires_when_windows_took_its_own_file() -> None:
     other = "C:/Windows/System32/dep.dll"
     sentence = f"should load {DEP}, but the process did not; it has {other}"
     assert on_windows((ROOT, other), edge("dep.dll", DEP)) == [
-        Problem(path=ROOT, sentence=sentence, level=Level.WARNING)
+        Problem(path=ROOT, sentence=sentence)
     ]
 
 
@@ -127,8 +127,10 @@ def test_loaded_libraries_differ_is_quiet_about_a_slice_that_does_not_run() -> N
     assert on_macos(("a.so", name), other, own) == []
 
 
-def test_loaded_libraries_differ_fires_when_macos_gave_way_to_another_library() -> None:
+def test_it_is_noted_when_macos_gave_way_to_another_library() -> None:
     name = "/usr/lib/libz.1.dylib"
     found = on_macos(("a.so", "demo/libz.1.dylib"), need("aarch64", name, f"system:{name}"))
     sentence = f"should load system:{name}, but the process did not; it has demo/libz.1.dylib"
-    assert found == [Problem(path="a.so", sentence=sentence)]
+    assert found == [
+        Deviation(path="a.so", sentence=f"the simulation expected otherwise: {sentence}")
+    ]

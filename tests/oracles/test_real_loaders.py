@@ -54,11 +54,17 @@ def test_every_edge_and_every_undefined_symbol_is_as_ld_so_has_it(
 
 
 def test_what_a_process_has_mapped_is_what_the_simulation_names(wheel: Path) -> None:
-    command = [sys.executable, "-m", "binary_checks", "-k", "loaded-libraries-differ", wheel]
+    profile = wheel.with_name("profile.toml")
+    profile.write_text('enable = ["simulation-differs"]\n')
+    command = [sys.executable, "-m", "binary_checks", "-v", "--profile", profile]
     done = subprocess.run(
-        [*command, "-rs"], cwd=wheel.parent, capture_output=True, text=True, check=False
+        [*command, "-k", "simulation-differs", wheel],
+        cwd=wheel.parent,
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    assert " 1 passed" in done.stdout, done.stdout
+    assert f"{wheel.name}::simulation-differs PASSED" in done.stdout, done.stdout
 
 
 @pytest.mark.skipif(shutil.which("apt-get") is None, reason="musl's loader comes from Debian")

@@ -185,7 +185,7 @@ def _share_causes(
 
 def _lacks(edge: Edge, linkage: Linkage) -> bool:
     """Whether nothing was found for a need that these checks report."""
-    if edge.resolved is not None or edge.weak or _is_of_driver(edge.needed):
+    if edge.resolved is not None or edge.proven or edge.weak or _is_of_driver(edge.needed):
         return False
     if linkage.format == Format.MACHO:
         return not edge.needed.startswith("/") or bool(edge.unknown or edge.partly)
@@ -282,7 +282,9 @@ def load_order_dependent(linkage: Linkage, package: Package) -> Iterator[Finding
     leads to the object loads the library before it, or if the package's Python code may do so
     because it contains one of the words ``ctypes``, ``cffi``, ``dlopen``, ``CDLL``,
     ``load_library``, ``add_dll_directory``, ``RTLD_GLOBAL``, ``LD_LIBRARY_PATH`` or
-    ``os.environ["PATH"]``: then the import decides (``import-fails``). It is also a warning if no
+    ``os.environ["PATH"]``: then the import decides (``import-fails``). If a fresh process imports
+    the package, and has loaded both the object and the library, the need is noted only. It is also
+    a warning if no
     import reaches the object (see missing-library), or if it is not an extension module and lies in
     a folder on disk, which the system may search.
     """
@@ -291,6 +293,7 @@ def load_order_dependent(linkage: Linkage, package: Package) -> Iterator[Finding
     stranded = (e for e in linkage.edges if _is_found_by_load_order(e, linkage, found))
     lucky = [e for e in stranded if not _is_out_of_reach(e, linkage, package, found)]
     lucky += filter(_is_by_order, linkage.edges)
+    yield from _note_proven(linkage)
     for cause, edges in _share_causes(sorted(lucky, key=_place_of), linkage, package):
         edge = edges[0]
         sentence = format_found_by_load_order(
@@ -314,6 +317,17 @@ def load_order_dependent(linkage: Linkage, package: Package) -> Iterator[Finding
                 ),
                 linkage,
             )
+
+
+def _note_proven(linkage: Linkage) -> Iterator[Note]:
+    """Note which needs were met, in a process that imported the package, by an earlier load."""
+    for edge in linkage.edges:
+        if edge.proven:
+            sentence = (
+                f"does not find {edge.needed} itself, but importing the package loads "
+                f"{linkage.show(edge.proven)} before it"
+            )
+            yield Note(path=edge.path, sentence=sentence)
 
 
 def _place_of(edge: Edge) -> tuple[str, str, str]:
@@ -349,7 +363,8 @@ def _find_modules(package: Package) -> frozenset[str]:
 
 
 def _is_by_order(edge: Edge) -> bool:
-    return bool(edge.resolved) and edge.rule is Rule.LOADED and edge.shadowed is None
+    by_order = bool(edge.resolved) and edge.rule is Rule.LOADED and edge.shadowed is None
+    return by_order and not edge.proven
 
 
 @check
@@ -365,7 +380,8 @@ def missing_search_directory(linkage: Linkage, package: Package) -> Iterator[Fin
     if linkage.format == Format.PE:
         raise NotApplicable("on Windows, objects name no directories")
     yield from find_unloaded(linkage, package)
-    lucky = [e for e in linkage.edges if _is_by_order(e) or (not e.resolved and e.elsewhere)]
+    missed = (e for e in linkage.edges if not (e.resolved or e.proven) and e.elsewhere)
+    lucky = [*filter(_is_by_order, linkage.edges), *missed]
     known = directories(package) if lucky else Directories(())
     missing: dict[tuple[str, ...], list[str]] = {}
     for cause, edges in _share_causes(lucky, linkage, package):

@@ -52,6 +52,12 @@ def load_extensions(place: Place, package: Package) -> ExtensionReport:
     return load_each(place, paths)
 
 
+def list_loaded(place: Place, extension: str) -> tuple[str, ...]:
+    """Load one extension module in a fresh process, and return the objects that it has loaded."""
+    alone = _run(place, (extension,), _Progress())
+    return show_all(place, alone.answer.get("libraries")) or ()
+
+
 def load_each(place: Place, extensions: Iterable[str]) -> ExtensionReport:
     """Load all modules in one process; continue in a new process after a module that kills it.
 
