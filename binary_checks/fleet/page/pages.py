@@ -163,7 +163,8 @@ def format_change(cell: TroubledCell) -> str:
     """Return in words how the file has changed since the cell last passed."""
     good, row = cell.last_good, cell.row
     if good is None:
-        return "" if cell.known_before else "no earlier night passed"
+        is_first = cell.since == row.night
+        return "" if cell.known_before or is_first else "no earlier night passed"
     if good.sha256 and good.sha256 == row.sha256:
         return f"same file as passed on {good.night}"
     if good.version != row.version:

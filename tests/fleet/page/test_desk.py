@@ -40,11 +40,11 @@ def binary_checks(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProc
     )  # fmt: skip
 
 
-def build(folder: Path, version: str, *needed: str) -> None:
-    """One build of the project, in the folder that the channel is."""
+def build(folder: Path, version: str, module: str, *needed: str) -> None:
+    """One build of the project with an extension module, in the folder that the channel is."""
     folder.mkdir(exist_ok=True)
     native = build_elf(needed=(*needed, "libc.so.6"))
-    members = {"demo/__init__.py": b"", "demo/_native.so": native}
+    members = {"demo/__init__.py": b"", f"demo/{module}.so": native}
     build_wheel(folder, version=version, tags=(TAG,), members=members)
 
 
@@ -57,9 +57,9 @@ def run_night(folder: Path, night: str) -> None:
 def test_the_page_says_what_broke_and_its_command_shows_it_again(tmp_path: Path) -> None:
     (tmp_path / "cells.toml").write_text(CELLS)
     (tmp_path / "strict.toml").write_text("[levels]\norphan-library = 'off'\n")
-    build(tmp_path / "dist", "1.0")
+    build(tmp_path / "dist", "1.0", "_native")
     run_night(tmp_path, "2026-11-20")
-    build(tmp_path / "dist", "1.1", "libgone.so.1")
+    build(tmp_path / "dist", "1.1", "_natives", "libgone.so.1")
     run_night(tmp_path, "2026-11-21")
 
     made = binary_checks("hud", "site", "--store", "nights", cwd=tmp_path)
@@ -68,7 +68,10 @@ def test_the_page_says_what_broke_and_its_command_shows_it_again(tmp_path: Path)
     assert "broke in 1 cell" in index
     assert "1.0 passed on 2026-11-20, now 1.1" in index
     page = (tmp_path / "site" / "cells" / f"{CELL}.html").read_text("utf-8")
-    assert "libgone.so.1" in page.partition("What changed")[2].partition("</section>")[0]
+    changed = page.partition("What changed")[2].partition("</section>")[0]
+    assert "libgone.so.1" in changed
+    assert "demo._native: is gone" in changed
+    assert "demo._natives: is new" in changed
 
     found = re.search(r'<pre class="commands" tabindex="0"><bdi>(binary-checks .*?)</bdi>', page)
     assert found
