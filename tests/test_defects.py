@@ -6,6 +6,7 @@ from collections import Counter
 
 from binary_checks.declaring import find_checks
 from binary_checks.model import UNREADABLE
+from fixtures.defects.page import PAGE, format_thirty, read_thirty
 from fixtures.defects.table import AREAS, read_defects, wheels_of
 from fixtures.sweep.fetch import read_list
 
@@ -39,3 +40,10 @@ def test_each_starts_from_a_wheel_of_the_sweep() -> None:
 
 def test_each_is_made_by_functions_that_are_there() -> None:
     assert all(callable(edit.function) for defect in DEFECTS for edit in defect.edits)
+
+
+def test_the_page_shows_the_faults_of_someone_who_had_not_read_the_checks() -> None:
+    section = "\n".join(format_thirty(read_thirty()))
+
+    assert PAGE.read_text(encoding="utf-8").endswith(f"\n{section}\n")
+    assert not [f for f in read_thirty() if f.static not in {"named", "other", "passes"}]
