@@ -75,12 +75,12 @@ def draw_line(
     titled: bool = True,
     durations: bool = False,
 ) -> Chart | None:
-    """Return a line chart of one number a night, oldest first; None for fewer than two nights.
+    """Return a line chart of one number a night, oldest first; None without a night.
 
     If it is ``titled``, each point has a tooltip with its value. Numbers are seconds if they are
     ``durations``, which have other round values.
     """
-    if len(values) < 2:
+    if not values:
         return None
     axis = _divide_axis(max(value for _, value in values), _ROUND_TIMES if durations else ())
     step = _WIDTH / len(values)
@@ -91,7 +91,7 @@ def draw_line(
     return Chart(
         width=_WIDTH,
         height=_TALL,
-        lines=(" ".join(f"{x},{y}" for x, y in points),),
+        lines=(" ".join(f"{x},{y}" for x, y in points),) if len(points) > 1 else (),
         dots=tuple(
             (x, y, f"{night}: {format_number(value)}")
             for (x, y), (night, value) in zip(points, values, strict=True)

@@ -79,3 +79,9 @@ def test_of_many_nights_the_first_the_middle_and_the_last_are_labelled() -> None
     first, last = found.bars[0], found.bars[-1]
     assert first.x < 2
     assert found.width - 2 < last.x + last.width <= found.width
+
+
+def test_one_night_is_a_point_and_its_value() -> None:
+    found = line(3_000_000)
+    assert (found.lines, len(found.dots), found.summary) == ((), 1, "3 MB")
+    assert draw_line([], format_size) is None
