@@ -239,6 +239,7 @@ def _make_place(
         sandbox=places.choose_sandbox("auto", network=profile.network),
         given=companions.given,
         channels=companions.channels,
+        way=profile.find_way(name),
     )
 
 

@@ -134,6 +134,21 @@ class LoaderAnswer:
     lack: str = ""  # why there is no answer
 
 
+INSTALLERS: Final = ("pip", "uv", "poetry")
+INSTALL_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class InstallWay:
+    """One of the ways in which a project's users install it."""
+
+    name: str  # the argument of the place: "numpy-1" for ``venv:numpy-1``
+    tool: str = ""  # one of `INSTALLERS`; "" for uv, or pip if there is no uv
+    requires: tuple[str, ...] = ()  # what is installed together with the package
+    options: tuple[tuple[str, str], ...] = ()  # options of pip, each with its value or ""
+    command: str = ""  # as users are told; ``requires`` then has the package itself, too
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InstalledFolders:
     """Folders of this host in which a package and its requirements were installed."""
@@ -249,12 +264,12 @@ class Place(Protocol):
 # The places in which packages run: the values of ``--binary-place``, one for each place.
 
 PLACE_KINDS: Final[Mapping[str, str]] = {
-    "venv": "",
+    "venv": "[INSTALL]",
     "existing": "PYTHON",
     "prefix": "PATH",
     "image": "REFERENCE",
 }
-"""The argument of each kind of place, "" for none."""
+"""The argument of each kind of place, in brackets if it may be left out."""
 SPELLINGS: Final = "venv|existing:PYTHON|prefix:PATH|image:REFERENCE"
 RELATIVE: Final = frozenset({"oldest", "newest"})
 """Images that are chosen by the package's promises."""
@@ -266,8 +281,9 @@ _REFERENCE = re.compile(r"[a-z0-9][\w.:/@-]*", re.ASCII)
 class PlaceName:
     """A place as the user names it, resolved when a package is installed in the place.
 
-    ``venv``: a fresh environment. ``existing:PYTHON``: the environment of an interpreter in which
-    the package is installed. ``prefix:PATH``: a folder with a virtual environment or a conda
+    ``venv``: a fresh environment, ``venv:INSTALL`` one that is made as an entry of ``installs`` in
+    the profile says. ``existing:PYTHON``: the environment of an interpreter in which the package is
+    installed. ``prefix:PATH``: a folder with a virtual environment or a conda
     prefix. ``image:REFERENCE``: a container of an image.
     """
 
@@ -286,7 +302,7 @@ class PlaceName:
 
 
 def read_place(text: str) -> PlaceName:
-    """Parse ``venv``, ``existing:PYTHON``, ``prefix:PATH`` or ``image:REFERENCE``.
+    """Parse ``venv``, ``venv:INSTALL``, ``existing:PYTHON``, ``prefix:PATH``, ``image:REFERENCE``.
 
     Raises ProfileError for anything else.
     """
@@ -294,9 +310,12 @@ def read_place(text: str) -> PlaceName:
     wanted = PLACE_KINDS.get(kind)
     if wanted is None:
         raise ProfileError(f"{text}: unknown place; expected one of {SPELLINGS}")
-    if bool(wanted) != bool(argument) or (colon and not wanted):
-        spelled = f"{kind}:{wanted}" if wanted else kind
+    optional = wanted.startswith("[") and not colon
+    if not argument and not optional:
+        spelled = f"{kind}:{wanted.strip('[]')}"
         raise ProfileError(f"{text}: a place of this kind is written as {spelled}")
+    if kind == "venv" and argument and not INSTALL_NAME.fullmatch(argument):
+        raise ProfileError(f"{text}: not the name of an entry of 'installs' in a profile")
     if kind == "image" and not _REFERENCE.fullmatch(argument):
         raise ProfileError(f"{text}: not an image reference, such as debian:bookworm-slim")
     return PlaceName(kind=kind, argument=argument)

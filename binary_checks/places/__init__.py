@@ -3,7 +3,7 @@
 from binary_checks.model import Package, Place
 from binary_checks.places.conda_prefix import CondaPlace, LinkedPlace
 from binary_checks.places.existing import InstalledPlace, PrefixPlace, find_python, list_folders
-from binary_checks.places.host_place import HostPlace, NoPlace, PlaceSettings
+from binary_checks.places.host_place import HostPlace, NoPlace, NoWay, PlaceSettings
 from binary_checks.places.image_place import ImagePlace
 from binary_checks.places.limits import Limits
 from binary_checks.places.sandbox import Sandbox, choose_sandbox
@@ -31,7 +31,10 @@ def choose_place(package: Package, settings: PlaceSettings) -> Place:
     spellings = {settings.name.kind, settings.name.label}
     named = (place for place in PLACES if not spellings.isdisjoint(place.spelled))
     serving = (place for place in named if isinstance(package, place.serves))
-    return next(serving, NoPlace)(settings)
+    place = next(serving, NoPlace)
+    if settings.way is not None and place is not FreshPlace:
+        place = NoWay
+    return place(settings)
 
 
 __all__ = [

@@ -24,6 +24,7 @@ from binary_checks.model import (
     Conditions,
     InstalledFolders,
     InstallReport,
+    InstallWay,
     LoaderAnswer,
     Package,
     PlaceName,
@@ -54,6 +55,7 @@ class PlaceSettings:
     channels: tuple[str, ...] = ()  # conda channels: names, URLs, ``file:`` URLs for folders
     index: bool = True  # whether other requirements come from the index of the user's installer
     builds: bool = False  # whether to build sdists and to follow requirements by URL
+    way: InstallWay | None = None  # how the package is installed, other than by its file alone
 
 
 _Place = TypeVar("_Place", bound="HostPlace")
@@ -264,6 +266,13 @@ class NoPlace(HostPlace):
 
     def _install(self, package: Package) -> InstallReport:
         raise Unavailable(f"{package.noun} is only inspected: nothing installs or runs it")
+
+
+class NoWay(HostPlace):
+    """A place for packages that are not installed in the ways that a profile lists."""
+
+    def _install(self, package: Package) -> InstallReport:
+        raise NotApplicable(f"{package.noun} is not installed as {self.settings.name.label}")
 
 
 # Comparison of an installation with the wheel and its RECORD.

@@ -67,17 +67,22 @@ class Installer:
     without_sources: Mapping[str, str] = field(default_factory=dict)
 
 
-def find_installer(python: Path, *, cwd: Path, timeout: float, builds: bool = False) -> Installer:
+def find_installer(
+    python: Path, *, cwd: Path, timeout: float, builds: bool = False, tool: str = ""
+) -> Installer:
     """Find uv, else the pip of this environment, else install the interpreter's bundled pip.
 
-    Without ``builds`` the installer builds nothing, and does not follow URLs in a package's
-    requirements. Raises GatherError if none of the three runs.
+    With ``tool`` only this one, "uv" or "pip", is accepted. Without ``builds`` the installer builds
+    nothing, and does not follow URLs in a package's requirements. Raises GatherError if none of the
+    three runs, Unavailable if there is no uv and only uv is accepted.
     """
     environ = make_installer_environment()
-    if (binary := find_uv()) is not None:
+    if tool != "pip" and (binary := find_uv()) is not None:
         version = run_process((binary, "--version"), cwd=cwd, env=environ, timeout=timeout)
         if version.status == 0:
             return _make_uv(binary, version.stdout, python, builds=builds)
+    if tool == "uv":
+        raise Unavailable("there is no uv here: install it to install the package with it")
     for pip in _find_pips(python, cwd=cwd, timeout=timeout, builds=builds):
         version = run_process((*pip, "--version"), cwd=cwd, env=environ, timeout=timeout)
         if version.status == 0:

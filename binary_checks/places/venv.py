@@ -12,6 +12,7 @@ from binary_checks.errors import GatherError, Unavailable
 from binary_checks.model import (
     InstalledFolders,
     InstallReport,
+    InstallWay,
     Package,
     TargetPython,
     Wheel,
@@ -21,6 +22,12 @@ from binary_checks.model import (
 )
 from binary_checks.places.host_place import Differences, HostPlace, PlaceSettings, compare
 from binary_checks.places.index_settings import make_installer_environment
+from binary_checks.places.install_ways import (
+    AGAIN,
+    add_options,
+    install_with_poetry,
+    name_requirements,
+)
 from binary_checks.places.installers import (
     describe_given,
     find_installer,
@@ -109,24 +116,49 @@ def _install(
     settings: PlaceSettings,
     requires: tuple[str, ...],
 ) -> InstallReport:
-    cwd, timeout, builds = root / "empty", settings.timeout, settings.builds
-    installer = find_installer(target.executable, cwd=cwd, timeout=timeout, builds=builds)
-    requirements = describe_given(settings.given, target.tags, root / "constraints.txt")
     path = wheel.path.resolve()
+    by_poetry = settings.way is not None and settings.way.tool == "poetry"
+    put = install_with_poetry if by_poetry else _install_file
     try:
-        requirements += (*requires, str(path))
-        error = install(installer, requirements, index=settings.index, cwd=cwd, timeout=timeout)
+        installer, error = put(wheel, target, root, settings, requires)
     except (GatherError, Unavailable) as broken:
         raise type(broken)(_shorten(str(broken), path.parent, root)) from broken
     found = Differences() if error else compare(wheel, target)
     return InstallReport(
         python=target.name,
-        installer=installer.name,
+        installer=installer,
         error=_shorten(error, path.parent, root),
         unrecorded=found.unrecorded,
         altered=found.altered,
         missing=found.missing,
     )
+
+
+def _install_file(
+    wheel: Wheel,
+    target: TargetPython,
+    root: Path,
+    settings: PlaceSettings,
+    requires: tuple[str, ...],
+) -> tuple[str, str]:
+    """Install with uv or pip; return the installer, and "" or why it refused the package.
+
+    A package that users install anew over itself is installed twice.
+    """
+    cwd, timeout = root / "empty", settings.timeout
+    way = settings.way or InstallWay(name="")
+    chosen = find_installer(
+        target.executable, cwd=cwd, timeout=timeout, builds=settings.builds, tool=way.tool
+    )
+    given = describe_given(settings.given, target.tags, root / "constraints.txt")
+    requirements = (*given, *requires, *name_requirements(way, wheel))
+    anew, error = any(name == AGAIN for name, _ in way.options), ""
+    for again in (False, True) if anew else (False,):
+        installer = add_options(chosen, way, again=again)
+        error = install(installer, requirements, index=settings.index, cwd=cwd, timeout=timeout)
+        if error:
+            break
+    return chosen.name, error
 
 
 def _shorten(text: str, *folders: Path) -> str:

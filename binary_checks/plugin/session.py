@@ -29,10 +29,12 @@ from binary_checks.knowledge.configurations import read_given
 from binary_checks.model import (
     UNREADABLE,
     Entry,
+    InstallWay,
     KnownListIdentity,
     Outcome,
     PackageIdentity,
     PackageResult,
+    PlaceName,
     RunResult,
     SecondOpinion,
     StatedConfiguration,
@@ -389,7 +391,7 @@ def _list_places(
         return
     from binary_checks.places import PlaceSettings  # static runs do not need it
 
-    for name, python in placing.interpreters.items():
+    for name, python in _add_installs(placing, profile).items():
         yield PlaceSettings(
             name=name,
             python=python,
@@ -398,7 +400,26 @@ def _list_places(
             given=companions.given,
             channels=companions.channels,
             builds=config.option.binary_allow_builds,
+            way=_find_way(profile, name),
         )
+
+
+def _add_installs(placing: Placing, profile: Profile) -> dict[PlaceName, Path]:
+    """Return the places, with one for each way of installing behind a fresh environment."""
+    found: dict[PlaceName, Path] = {}
+    for name, python in placing.interpreters.items():
+        found[name] = python
+        if name == PlaceName():
+            ways = (PlaceName(argument=each.name) for each in profile.installs)
+            found.update(dict.fromkeys(ways, python))
+    return found
+
+
+def _find_way(profile: Profile, name: PlaceName) -> InstallWay | None:
+    try:
+        return profile.find_way(name)
+    except ProfileError as error:
+        raise usage_error(f"--binary-place {error}") from None
 
 
 def _read_expected(config: pytest.Config) -> ExpectedSet | None:

@@ -23,10 +23,13 @@ from binary_checks.model import (
     ConsumerRequest,
     DeviceCodeRequest,
     GpuRequest,
+    InstallWay,
     Level,
+    PlaceName,
     ProfileIdentity,
     Request,
 )
+from binary_checks.profile.installs import merge_installs, read_installs
 from binary_checks.profile.known import CellAxes, KnownProblem, read_known_problems
 from binary_checks.profile.toml_values import convert, parse_toml, read_toml, reject_unknown
 
@@ -210,6 +213,7 @@ class Profile:
     levels: Mapping[str, ByPath] = field(default_factory=dict)  # by check id
     strict: bool = False  # whether every warning counts as an error
     known_problems: tuple[KnownProblem, ...] = ()
+    installs: tuple[InstallWay, ...] = ()  # further ways to install the package, each a place
     # the axes of the run's cell, by which some known problems are limited
     cell: CellAxes | None = None
     # tables of the shipped profile that this profile extends
@@ -237,6 +241,19 @@ class Profile:
         """
         level = choose(self.levels.get(check_id, {}), path) or own
         return Level.ERROR if self.strict and level is Level.WARNING else level
+
+    def find_way(self, place: PlaceName) -> InstallWay | None:
+        """Return how a package is installed in a place; None for the usual way.
+
+        Raises ProfileError for a place that no entry of ``installs`` describes.
+        """
+        if place.kind != "venv" or not place.argument:
+            return None
+        for each in self.installs:
+            if each.name == place.argument:
+                return each
+        known = ", ".join(each.name for each in self.installs) or "no 'installs'"
+        raise ProfileError(f"{place.label}: not in the profile {self.source}, which has {known}")
 
     def waivers(self, check_id: str, *names: str) -> tuple[KnownProblem, ...]:
         """Return the check's known problems that apply to a package with any of these names."""
@@ -337,6 +354,7 @@ def _profile(
         "levels": dict,
         "probes": dict,
         "known_problems": list,
+        "installs": list,
     }
     reject_unknown(table, kinds, f"profile {source}", "key")
     values = {
@@ -377,6 +395,9 @@ def _profile(
         shipped=base.shipped,
         known_problems=base.known_problems
         + read_known_problems(values.get("known_problems", []), f"profile {source}"),
+        installs=merge_installs(
+            base.installs, read_installs(values.get("installs", []), f"profile {source}")
+        ),
     )
 
 
@@ -450,6 +471,7 @@ def leave_out_code(
     probes = dict(_keep_harmless(profile, kinds))
     left = [path.name for path in profile.checks]
     left += ["network"] * profile.network
+    left += ["installs"] * bool(profile.installs)
     left += _list_left_out(profile, probes)
     return replace(
         profile,
@@ -460,6 +482,7 @@ def leave_out_code(
         levels={name: levels for name, levels in profile.levels.items() if name in known},
         probes=probes,
         network=False,
+        installs=(),
         known_problems=tuple(each for each in profile.known_problems if each.check in known),
         left_out=tuple(left),
     )

@@ -14,7 +14,7 @@ from binary_checks.errors import PROBLEMS, ProfileError
 from fixtures import fake_engine
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE, demand_sandbox
-from tests.plugin.conftest import TRY_AGAIN, run_command
+from tests.plugin.conftest import TRY_AGAIN, Run, run_command
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ from tests.plugin.conftest import TRY_AGAIN, run_command
         ),
         (
             ["--binary-place", "venv:python3"],
-            "--binary-place venv:python3: a place of this kind is written as venv",
+            "--binary-place venv:python3: not in the profile default, which has no 'installs'",
         ),
         (["--binary-place", "prefix:gone"], "--binary-place prefix:gone: no such folder"),
         (["--binary-place", "existing:gone"], "no such file or folder: gone"),
@@ -144,3 +144,40 @@ def test_a_place_of_the_api_is_spelled_as_the_option_is(tmp_path: Path) -> None:
         examine(wheel, place="prefix:/usr", python="python3"),
     ):
         pass
+
+
+INSTALLS = """
+[[installs]]
+name = "old"
+requires = ["other<2"]
+options = ["--no-index", "--find-links", "index"]
+
+[[installs]]
+name = "new"
+requires = ["other"]
+options = ["--no-index", "--find-links", "index"]
+"""
+
+
+def test_each_way_of_installing_is_a_place(pytester: pytest.Pytester, run: Run) -> None:
+    folder = pytester.path
+    for version in (1, 2):
+        members = {"other.py": f"version = {version}\n"}
+        build_wheel(
+            folder / "index", name="other", version=f"{version}.0", tags=PURE, members=members
+        )
+    members = {"demo.py": "from other import version\nassert version == 1\n"}
+    name = build_wheel(folder, tags=PURE, members=members).name
+    (folder / "own.toml").write_text(INSTALLS)
+    asked = ("--binary-profile", "own.toml", "-v", f"{name}::import-fails")
+    result = run(*asked, static=False)
+    result.assert_outcomes(passed=1, failed=2)
+    result.stdout.fnmatch_lines(
+        [
+            f"{name}::import-fails[[]venv[]] FAILED*",
+            f"{name}::import-fails[[]venv:old[]] PASSED*",
+            f"{name}::import-fails[[]venv:new[]] FAILED*",
+        ]
+    )
+    alone = run(*asked, "--binary-place", "venv:old", static=False)
+    alone.assert_outcomes(passed=1)
