@@ -114,6 +114,16 @@ def node_ids(paths: Sequence[Path], folder: Path) -> dict[Path, str]:
     return found
 
 
+def label_rivals(examinations: Sequence[Examination]) -> dict[str, str]:
+    """Return a name, by node, for each package whose file name another package has, too.
+
+    The name is the file name with as many folders as tell the packages apart.
+    """
+    names = Counter(each.file_name for each in examinations)
+    rivals = {e.node: Path(e.node) for e in examinations if names[e.file_name] > 1}
+    return {node: _short_name(path, rivals.values()) for node, path in rivals.items()}
+
+
 def _short_name(path: Path, paths: Iterable[Path]) -> str:
     rivals = [other.parts for other in paths if other != path]
     for length in range(1, len(path.parts)):

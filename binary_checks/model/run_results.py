@@ -98,6 +98,9 @@ class PackageIdentity:
 
     node: str  # pytest's node id, made printable
     file_name: str
+    # its file name and as many folders as tell it from a package of the same name in the run; "" if
+    # the file name alone does
+    label: str = ""
     parts: int = 0  # number of packages judged together under this name; 0 for a single package
     uri: str  # the path given by the user as a relative reference (RFC 3986)
     name: str = ""
@@ -120,6 +123,11 @@ class PackageIdentity:
     # seconds for creating the package's environment and installing the package
     installing: float = 0.0
     provenance: Provenance | None = None  # where the package is published; None for a local package
+
+    @property
+    def shown_name(self) -> str:
+        """The package's name in reports, different from those of the run's other packages."""
+        return self.label or self.file_name
 
     @property
     def is_hashed(self) -> bool:
@@ -156,6 +164,7 @@ class CheckText:
     why: str
     fix: str
     runs_package: bool = False  # whether the check needs the package installed
+    level: Level = Level.ERROR  # of its problems, unless one is less severe
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -128,7 +128,7 @@ class QuietReporter:
         self._text = RunText(
             (abridge(each, state.settings.program) for each in state.settings.checks),
             screen.layout,
-            names=[each.file_name for each in examinations],
+            names=[state.ledger.package(each.node).shown_name for each in examinations],
             paths={each.node: _shorten(each.source.path) for each in examinations},
         )
         self._printed: set[str] = set()  # packages whose verdict was printed

@@ -75,7 +75,7 @@ from binary_checks.reports.known_list import describe_written
 from binary_checks.reports.ledger import Ledger
 from binary_checks.reports.writing import write_all
 from binary_checks.safe_text import MOST, MOST_OF_A_RUN, cut, one_line
-from binary_checks.wording.problem_lines import accepted_line, group_problems, problem_lines
+from binary_checks.wording.problem_lines import accepted_lines, group_problems, problem_lines
 from binary_checks.wording.sentences import describe_origin
 
 if TYPE_CHECKING:
@@ -597,7 +597,7 @@ def _verdict(package_file_name: str, entry: Entry) -> Verdict:
 
 def _list_properties(found: Verdict) -> list[tuple[str, str]]:
     lines = problem_lines(found.check, found.package, found.warnings)
-    accepted = (accepted_line(found.check, found.package, each) for each in found.accepted)
+    accepted = accepted_lines(found.check, found.package, found.accepted)
     return [*(("warning", line) for line in lines), *(("accepted", line) for line in accepted)]
 
 

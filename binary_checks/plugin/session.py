@@ -21,7 +21,7 @@ from binary_checks.declaring import Check, Gatherer
 from binary_checks.errors import ProfileError
 from binary_checks.examination.declarations import Gatherers, find_declared, load_own_checks
 from binary_checks.examination.examination import Examination
-from binary_checks.examination.run import Run
+from binary_checks.examination.run import Run, label_rivals
 from binary_checks.examination.settings import RunSettings
 from binary_checks.gather.companions import Companions
 from binary_checks.knowledge.ci_variables import RELEASE, VariableReading, read_variables
@@ -368,7 +368,7 @@ def open_session(config: pytest.Config) -> Session:
         examinations={_count_from_root(config, each.node): each for each in run.examinations},
         others=named.others,
         ledger=Ledger(
-            packages=map(_identify, run.examinations),
+            packages=_identify_all(run.examinations),
             required=settings.required,
             accepts_unjudged=profile.unjudged == ACCEPT,
         ),
@@ -470,6 +470,12 @@ def _to(
         return read(option, argument, folder)
     except ProfileError as error:
         raise usage_error(str(error)) from None
+
+
+def _identify_all(examinations: Sequence[Examination]) -> Iterator[PackageIdentity]:
+    labels = label_rivals(examinations)
+    for each in examinations:
+        yield replace(_identify(each), label=labels.get(each.node, ""))
 
 
 def _identify(examination: Examination) -> PackageIdentity:

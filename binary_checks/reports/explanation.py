@@ -64,6 +64,7 @@ def abridge(check: Check[Any], program: Program = Program.COMMAND) -> CheckText:
         why=program.name_options(text.why),
         fix=program.name_options(text.fix),
         runs_package=check.runs_package,
+        level=check.level,
     )
 
 

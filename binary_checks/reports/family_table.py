@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from binary_checks.model import (
@@ -16,9 +16,10 @@ from binary_checks.model import (
     PackageResult,
     RunResult,
 )
+from binary_checks.reports.faults import count_accepted, count_by_family
 from binary_checks.safe_text import LONGEST, MOST, MOST_OF_A_RUN, cut, one_line
 from binary_checks.wording.problem_lines import (
-    accepted_line,
+    accepted_lines,
     finding_line,
     problem_lines,
     summarise_gap,
@@ -48,35 +49,39 @@ def summarise(run: RunResult) -> Iterator[str]:
 
 
 def _table(run: RunResult) -> Iterator[str]:
-    by_family = defaultdict[str, list[tuple[PackageIdentity, Entry]]](list)
-    for package, entry in run.entries():
-        by_family[entry.family].append((package, entry))
-    warned = any(entry.warnings for _, entry in run.entries())
-    headings = (*_HEADINGS, "warnings") if warned else _HEADINGS
-    rows = [headings, *(_row(family, by_family[family], warned) for family in sorted(by_family))]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for family, *numbers in rows:
+    rows: dict[str, Counter[str]] = {}
+    for package in run.packages:
+        for family, faults in count_by_family(package.entries).items():
+            rows.setdefault(family, Counter()).update(
+                problems=faults.errors, warnings=faults.warnings
+            )
+        for family in {entry.family for entry in package.entries}:
+            ours = [entry for entry in package.entries if entry.family == family]
+            rows.setdefault(family, Counter()).update(_count(ours))
+    warned = any(row["warnings"] for row in rows.values())
+    headings = (*_HEADINGS, *(("warnings",) if warned else ()))
+    lines = [headings, *((family, *_row(rows[family], headings)) for family in sorted(rows))]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for family, *numbers in lines:
         cells = (number.rjust(width) for number, width in zip(numbers, widths[1:], strict=True))
         yield "  ".join((family.ljust(widths[0]), *cells))
 
 
-def _row(family: str, ours: list[tuple[PackageIdentity, Entry]], warned: bool) -> tuple[str, ...]:
-    # number of objects inspected, by package; all checks of a family inspect the same objects
-    most: dict[str, int] = {}
-    for package, entry in ours:
-        most[package.node] = max(entry.inspected, most.get(package.node, 0))
-    entries = [entry for _, entry in ours]
-    numbers = [
-        sum(1 for entry in entries if entry.inspected),
-        sum(most.values()),
-        sum(len(entry.problems) for entry in entries),
-        sum(len(entry.accepted) for entry in entries),
-        sum(entry.outcome is Outcome.NOT_APPLICABLE for entry in entries),
-        sum(entry.has_gap for entry in entries),
-    ]
-    if warned:
-        numbers.append(sum(len(entry.warnings) for entry in entries))
-    return (family, *(str(number) if number else "-" for number in numbers))
+def _row(numbers: Counter[str], headings: Iterable[str]) -> Iterator[str]:
+    shown = (numbers[heading] for heading in headings if heading != "family")
+    return (str(number) if number else "-" for number in shown)
+
+
+def _count(entries: list[Entry]) -> dict[str, int]:
+    """Return the numbers in the row of a family, for one package."""
+    return {
+        "checks": sum(1 for entry in entries if entry.inspected),
+        # all checks of a family inspect the same objects
+        "inspected": max(entry.inspected for entry in entries),
+        "accepted": count_accepted(entries),
+        "not applicable": sum(e.outcome is Outcome.NOT_APPLICABLE for e in entries),
+        "not inspected": sum(entry.has_gap for entry in entries),
+    }
 
 
 def _reasons(run: RunResult) -> Iterator[str]:
@@ -118,7 +123,7 @@ def _whose(run: RunResult, ours: Iterable[tuple[PackageIdentity, Entry]]) -> str
         return ""
     if len(packages) > 1:
         return f"{len(packages)} packages: "
-    return f"{one_line(packages[0][1].file_name)}: "
+    return f"{one_line(packages[0][1].shown_name)}: "
 
 
 def _bounded(word: str, run: RunResult) -> Iterator[str]:
@@ -127,11 +132,11 @@ def _bounded(word: str, run: RunResult) -> Iterator[str]:
     hidden = 0
     for package, entry in run.entries():
         about = f"{word}: {entry.check}"
-        found = list(problem_lines(about, package.file_name, entry.warnings))
+        found = list(problem_lines(about, package.shown_name, entry.warnings))
         if word == "accepted":
-            found = [accepted_line(entry.check, package.file_name, each) for each in entry.accepted]
+            found = list(accepted_lines(entry.check, package.shown_name, entry.accepted))
         if word == "note":
-            found = list(_fold_notes(package.file_name, entry.notes))
+            found = list(_fold_notes(package.shown_name, entry.notes))
         hidden += len(found[MOST:])
         lines.update(found[:MOST])
     hidden += len(lines) - len(lines := {*sorted(lines)[:MOST_OF_A_RUN]})
@@ -170,7 +175,7 @@ def find_differences(packages: Iterable[PackageResult]) -> Iterator[str]:
             works = [_name(entry) for entry in entries if entry.outcome in GOOD_OUTCOMES]
             if fails and works:
                 yield (
-                    f"{package.file_name}: {check}: passes in {name_first(works)}, "
+                    f"{package.shown_name}: {check}: passes in {name_first(works)}, "
                     f"fails in {name_first(fails)}"
                 )
 

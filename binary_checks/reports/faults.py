@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import unquote, urlsplit
 
 from binary_checks.model import CheckResult, Level, PackageResult
@@ -16,6 +17,8 @@ class CheckedGroup:
     """Problems of one check about one fault."""
 
     check: str  # check id
+    family: str
+    item: str  # the check, and the place if there are several
     group: ProblemGroup
 
 
@@ -68,18 +71,67 @@ def fold(results: Iterable[CheckResult]) -> tuple[Fault, ...]:
     return tuple(sorted(faults, key=_place))
 
 
+def count_levels(results: Iterable[CheckResult]) -> Counter[Level]:
+    """Return the numbers of faults that are errors and of those that are warnings."""
+    return Counter(fault.level for fault in fold(results))
+
+
+def count_accepted(results: Iterable[CheckResult]) -> int:
+    """Return the number of accepted faults, which are counted as if they were not accepted."""
+    return len(fold(map(_restore_accepted, results)))
+
+
+def _restore_accepted(result: CheckResult) -> CheckResult:
+    accepted = tuple(each.problem for each in result.accepted)
+    return replace(result, problems=accepted, warnings=())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FamilyFaults:
+    """The faults that reports show under the checks of one family."""
+
+    errors: int = 0
+    warnings: int = 0
+    elsewhere: bool = False  # whether errors of the family are shown under another family's check
+
+
+def count_by_family(results: Iterable[CheckResult]) -> dict[str, FamilyFaults]:
+    """Return the faults by family: each counts once, for the check under which it is shown."""
+    levels = Counter[tuple[str, Level]]()
+    followed: set[str] = set()
+    for fault in fold(results):
+        levels[fault.shown.family, fault.level] += 1
+        followed.update(e.family for e in fault.folded if e.group.level is Level.ERROR)
+    families = {family for family, _ in levels} | followed
+    return {
+        family: FamilyFaults(
+            errors=levels[family, Level.ERROR],
+            warnings=levels[family, Level.WARNING],
+            elsewhere=family in followed and not levels[family, Level.ERROR],
+        )
+        for family in families
+    }
+
+
 def fault_line(package_file_name: str, fault: Fault) -> str:
     """Return the fault's line, marked if it is a warning, with other checks that found it."""
-    line = group_line(fault.shown.check, package_file_name, fault.shown.group)
     mild = "" if fault.level is Level.ERROR else f"{fault.level.value}: "
+    return f"{mild}{unmarked_line(package_file_name, fault)}"
+
+
+def unmarked_line(package_file_name: str, fault: Fault) -> str:
+    """Return the fault's line without its level, for reports that state the level elsewhere."""
+    line = group_line(fault.shown.check, package_file_name, fault.shown.group)
     also = f" [also: {others}]" if (others := fault.also()) else ""
-    return one_line(f"{mild}{line}{also}")
+    return one_line(f"{line}{also}")
 
 
 def _all_groups(results: Iterable[CheckResult]) -> Iterator[CheckedGroup]:
     for result in results:
         for group in group_problems((*result.problems, *result.warnings)):
-            yield CheckedGroup(check=result.shown_check, group=group)
+            yield CheckedGroup(
+                check=result.shown_check, family=result.family, item=result.item, group=group
+            )
 
 
 def _place(fault: Fault) -> tuple[bool, bool]:

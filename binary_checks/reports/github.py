@@ -50,7 +50,7 @@ def _list_broken(run: RunResult) -> Iterator[str]:
     for package, entry in run.entries():
         if entry.outcome in BROKE and entry.reason not in seen:
             seen.add(entry.reason)
-            title = f"{entry.check}: {package.file_name}"
+            title = f"{entry.check}: {package.shown_name}"
             yield _command("error", entry.reason, file=package.node, title=title)
 
 
@@ -58,10 +58,10 @@ def _annotate(package: PackageResult, fault: Fault, texts: dict[str, CheckText])
     """Return an annotation: the file and its fault, why it matters, and what to do."""
     check, group = fault.shown.check, fault.shown.group
     place = f"{group.first.path}: " if group.first.path else ""
-    also = f" [also: {fault.also()}]" if fault.folded else ""
+    also = f" [also: {others}]" if (others := fault.also()) else ""
     known = texts.get(check)
     lines = [f"{place}{group.sentence}{also}", *(advice(known) if known else ())]
-    title = f"{check}: {package.file_name}"
+    title = f"{check}: {package.shown_name}"
     level = "error" if fault.level is Level.ERROR else "warning"
     return _command(level, *lines, file=package.node, title=title)
 

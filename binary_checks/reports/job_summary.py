@@ -10,6 +10,7 @@ from typing import TextIO
 
 from binary_checks.model import BROKE, Entry, Fitness, Outcome, PackageResult, RunResult
 from binary_checks.reports import markdown
+from binary_checks.reports.faults import FamilyFaults, count_accepted, count_by_family
 from binary_checks.reports.verdict_texts import count_verdicts
 
 name = "github-summary"
@@ -18,10 +19,10 @@ of_facts = uses_facts = False
 LARGEST = 1 << 20  # bytes of a summary
 _MARGIN = 200  # bytes for a line that says that parts of the report are omitted
 _SIGNS = {Fitness.FIT: "✅ fit", Fitness.UNFIT: "❌ unfit", Fitness.NOT_JUDGED: "❔ not judged"}
-_NONE = "\N{EN DASH}"
+_NONE, _ELSEWHERE = "\N{EN DASH}", "(❌)"
 _KEY = (
     "✅ passed · ❌ problems · 💥 broke · 🟡 warnings · 🔵 accepted · ❔ not inspected · "
-    f"{_NONE} does not apply"
+    f"{_ELSEWHERE} counted under another family · {_NONE} does not apply"
 )
 _LEFT_OUT = (
     "**The list ends here: GitHub accepts 1 MiB from a step. "
@@ -55,12 +56,14 @@ def _lines(run: RunResult) -> Iterator[str]:
 
 def _table(run: RunResult) -> Iterator[str]:
     """Yield a row for each package, with a column for each family that applies to a package."""
-    families = sorted({entry.family for _, entry in run.entries() if _sign([entry]) != _NONE})
+    applying = (e for _, e in run.entries() if e.outcome is not Outcome.NOT_APPLICABLE)
+    families = sorted({entry.family for entry in applying})
     yield f"| package | verdict | {' | '.join(map(markdown.format_cell, families))} |"
     yield f"|---|---|{'---|' * len(families)}"
     for package in run.packages:
-        signs = (_sign(_of_family(package, family)) for family in families)
-        name_of_it = markdown.format_cell(package.file_name)
+        faults = count_by_family(package.entries)
+        signs = (_sign(_of_family(package, e), faults.get(e, FamilyFaults())) for e in families)
+        name_of_it = markdown.format_cell(package.shown_name)
         yield f"| {name_of_it} | {_SIGNS[package.fitness]} | {' | '.join(signs)} |"
     yield ""
     yield f"<sub>{_KEY}</sub>"
@@ -70,16 +73,17 @@ def _of_family(package: PackageResult, family: str) -> list[Entry]:
     return [entry for entry in package.entries if entry.family == family]
 
 
-def _sign(entries: Iterable[Entry]) -> str:
+def _sign(entries: Iterable[Entry], faults: FamilyFaults) -> str:
     """Return the most serious result of a family in a package, and how often it occurs."""
     entries = [entry for entry in entries if entry.outcome is not Outcome.NOT_APPLICABLE]
     counts = {
-        "❌": sum(len(entry.problems) for entry in entries),
+        "❌": faults.errors,
         "💥": sum(entry.outcome in BROKE for entry in entries),
-        "🟡": sum(len(entry.warnings) for entry in entries),
-        "🔵": sum(len(entry.accepted) for entry in entries),
+        "🟡": faults.warnings,
+        "🔵": count_accepted(entries),
     }
-    said = [f"{sign} {number:,}" for sign, number in counts.items() if number]
+    said = [_ELSEWHERE] if faults.elsewhere else []
+    said += [f"{sign} {number:,}" for sign, number in counts.items() if number]
     if any(entry.has_gap for entry in entries):
         said.append("❔")
     return " ".join(said) or ("✅" if entries else _NONE)

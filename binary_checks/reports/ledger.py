@@ -106,7 +106,7 @@ def _find_unverified(
 
     ``accepts`` states whether the profile accepts unjudged code.
     """
-    name, found = one_line(package.file_name), package.objects
+    name, found = one_line(package.shown_name), package.objects
     if any(entry.outcome is Outcome.FAILED for entry in entries) and not package.lacks_objects:
         return
     verified = any(entry.inspected or entry.outcome is Outcome.FAILED for entry in entries)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 from typing import TextIO
 
-from binary_checks.model import BROKE, CheckText, Fitness, Outcome, PackageResult, RunResult
+from binary_checks.model import BROKE, CheckText, Fitness, Level, Outcome, PackageResult, RunResult
 from binary_checks.reports.explanation import as_markdown
-from binary_checks.reports.faults import Fault, fault_line, fold
+from binary_checks.reports.faults import Fault, count_accepted, count_levels, fault_line, fold
+from binary_checks.reports.verdict_texts import count_judged
 from binary_checks.safe_text import one_line
-from binary_checks.wording.problem_lines import accepted_line, summarise_gap
+from binary_checks.wording.problem_lines import accepted_lines, summarise_gap
 
 name = "markdown"
 of_facts = uses_facts = False
@@ -49,17 +49,17 @@ def list_details(run: RunResult) -> Iterator[str]:
 
 
 def _row(package: PackageResult) -> str:
-    found = Counter[str]()
-    for entry in package.entries:
-        found["checks"] += 1 if entry.inspected else 0
-        found["problems"] += len(entry.problems)
-        found["warnings"] += len(entry.warnings)
-        found["accepted"] += len(entry.accepted)
+    levels = count_levels(package.entries)
     verdict = package.fitness.value
     marked = verdict if package.fitness is Fitness.FIT else f"**{verdict}**"
-    numbers = (found[each] for each in ("checks", "problems", "warnings", "accepted"))
+    numbers = (
+        count_judged(package),
+        levels[Level.ERROR],
+        levels[Level.WARNING],
+        count_accepted(package.entries),
+    )
     cells = (
-        format_cell(package.file_name),
+        format_cell(package.shown_name),
         format_cell(package.version),
         marked,
         *map(str, numbers),
@@ -72,7 +72,7 @@ def _details(package: PackageResult, texts: dict[str, CheckText]) -> Iterator[st
     sections = [*_problems(package, texts), *_others(package)]
     if sections:
         yield ""
-        yield f"## {format_code(package.file_name)}"
+        yield f"## {format_code(package.shown_name)}"
         yield from sections
 
 
@@ -85,7 +85,7 @@ def _problems(package: PackageResult, texts: dict[str, CheckText]) -> Iterator[s
         yield f"### {format_code(check)}"
         yield ""
         for fault in faults:  # as code, so that links and mentions in the text have no effect
-            yield f"    {fault_line(package.file_name, fault)}"
+            yield f"    {fault_line(package.shown_name, fault)}"
         yield from _advise(texts.get(check))
 
 
@@ -97,10 +97,9 @@ def _advise(check: CheckText | None) -> Iterator[str]:
 
 
 def _others(package: PackageResult) -> Iterator[str]:
-    lines = []
+    lines: list[str] = []
     for entry in package.entries:
-        for accepted in entry.accepted:
-            lines.append(accepted_line(entry.check, "", accepted))
+        lines += accepted_lines(entry.check, "", entry.accepted)
         if entry.outcome in BROKE:
             lines.append(f"{entry.outcome.value}: {entry.check}: {entry.reason}")
         elif entry.has_gap:

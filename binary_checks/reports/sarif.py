@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, TextIO
 
 from binary_checks.model import BROKE, CheckText, Entry, PackageIdentity, RunResult
 from binary_checks.reports.explanation import find_page
+from binary_checks.reports.faults import fold, unmarked_line
 from binary_checks.reports.verdict_texts import list_unjudged
 from binary_checks.safe_text import one_line
 from binary_checks.wording.problem_lines import (
     ProblemGroup,
     finding_line,
     group_line,
-    group_problems,
 )
 
 name = "sarif"
@@ -40,7 +41,7 @@ def _pieces(run: RunResult) -> Iterator[str]:
     )
     yield f'{{\n"$schema": {_dump(SCHEMA)},\n"version": "2.1.0",\n"runs": [\n{{\n'
     yield f'"tool": {_dump({"driver": driver}, indent=1)},\n"columnKind": "unicodeCodePoints",\n'
-    yield from _rows("results", (row for each in run.entries() for row in _results(*each)))
+    yield from _rows("results", _make_unique(_results(run)))
     yield f',\n"invocations": [\n{{\n"executionSuccessful": {_dump(not troubles)},\n'
     yield from _rows("toolExecutionNotifications", notifications)
     yield "\n}\n]\n}\n]\n}\n"
@@ -72,7 +73,7 @@ def _notifications(package: PackageIdentity, entry: Entry) -> Iterator[dict[str,
     """Yield the gaps of a check, and its notes."""
     for level, findings in (("warning", entry.not_inspected), ("note", entry.notes)):
         for finding in findings:
-            yield _notification(level, finding_line(entry.check, package.file_name, finding))
+            yield _notification(level, finding_line(entry.check, package.shown_name, finding))
 
 
 def _notification(level: str, line: str) -> dict[str, Any]:
@@ -86,36 +87,55 @@ def _rule(check: CheckText) -> dict[str, Any]:
         "shortDescription": {"text": check.title},
         "fullDescription": {"text": check.why},
         "help": {"text": check.fix},
+        "defaultConfiguration": {"level": check.level.value},
         **({"helpUri": page} if page else {}),
         "properties": {"tags": [check.family]},
     }
 
 
-def _results(package: PackageIdentity, entry: Entry) -> Iterator[dict[str, Any]]:
-    for group in group_problems((*entry.problems, *entry.warnings)):
-        yield _result(package, entry, group)
-    for accepted in entry.accepted:
-        alone = ProblemGroup(problems=(accepted.problem,))
-        suppression = {"kind": "external", "justification": one_line(accepted.reason)}
-        yield {**_result(package, entry, alone), "suppressions": [suppression]}
+_Result = tuple[dict[str, Any], tuple[str, ...]]
+"""A result without its fingerprint, and the values that identify its problem in every build."""
 
 
-def _result(package: PackageIdentity, entry: Entry, group: ProblemGroup) -> dict[str, Any]:
+def _results(run: RunResult) -> Iterator[_Result]:
+    """Yield a result for each fault; results for accepted problems have the reason."""
+    for package in run.packages:
+        for fault in fold(package.entries):
+            row, identity = _result(package, fault.shown.check, fault.shown.group)
+            line = unmarked_line(package.shown_name, fault)
+            yield {**row, "message": {"text": line}}, identity
+        for entry in package.entries:
+            for accepted in entry.accepted:
+                alone = ProblemGroup(problems=(accepted.problem,))
+                suppression = {"kind": "external", "justification": one_line(accepted.reason)}
+                row, identity = _result(package, entry.check, alone)
+                yield {**row, "suppressions": [suppression]}, identity
+
+
+def _result(package: PackageIdentity, check: str, group: ProblemGroup) -> _Result:
     location: dict[str, Any] = {"physicalLocation": {"artifactLocation": {"uri": package.uri}}}
     if paths := [one_line(path) for path in group.paths if path]:
         location["logicalLocations"] = [
             {"fullyQualifiedName": path, "kind": "module"} for path in paths
         ]
-    return {
-        "ruleId": entry.check,
+    row = {
+        "ruleId": check,
         "level": group.level.value,
-        "message": {"text": group_line(entry.check, package.file_name, group)},
+        "message": {"text": group_line(check, package.shown_name, group)},
         "locations": [location],
-        "partialFingerprints": {"problem/v1": _fingerprint(package, entry, group)},
     }
+    return row, (check, package.shown_name, *group.identity)
 
 
-def _fingerprint(package: PackageIdentity, entry: Entry, group: ProblemGroup) -> str:
-    """Return a digest that is the same for all builds with the same file name."""
-    text = json.dumps([entry.check, package.file_name, *group.identity])
-    return hashlib.sha256(text.encode()).hexdigest()
+def _make_unique(results: Iterable[_Result]) -> Iterator[dict[str, Any]]:
+    """Add fingerprints, the same for all builds with the same file name.
+
+    A viewer merges results with equal fingerprints, so equal ones are numbered.
+    """
+    seen = Counter[str]()
+    for row, identity in results:
+        text = json.dumps(identity)
+        seen[text] += 1
+        numbered = text if seen[text] == 1 else f"{seen[text]} {text}"
+        digest = hashlib.sha256(numbered.encode()).hexdigest()
+        yield {**row, "partialFingerprints": {"problem/v1": digest}}

@@ -34,7 +34,7 @@ from binary_checks.reports.verdict_texts import (
     format_verdict,
 )
 from binary_checks.safe_text import MOST, MOST_OF_A_RUN, cut, one_line
-from binary_checks.wording.problem_lines import accepted_line, summarise_gap
+from binary_checks.wording.problem_lines import accepted_lines, summarise_gap
 from binary_checks.wording.sentences import describe_origin, fill_in
 
 # Layout: the width, colours and characters of the output.
@@ -183,7 +183,7 @@ class RunText:
         if fitness is Fitness.NOT_JUDGED and word in self._explained:
             word = f"{fitness.value}, as above"
         self._explained.add(word)
-        name, text = one_line(package.file_name), cut(layout.dot.join((word, *rest)))
+        name, text = one_line(package.shown_name), cut(layout.dot.join((word, *rest)))
         if not layout.columns:
             yield f"{name}: {self._paint(text, fitness)}"
             return
@@ -222,7 +222,7 @@ class RunText:
 
     def _lines(self, package: PackageResult, fault: Fault) -> Iterator[str]:
         """Yield a fault as one complete line."""
-        check, line = fault.shown.check, cut(fault_line(package.file_name, fault))
+        check, line = fault.shown.check, cut(fault_line(package.shown_name, fault))
         yield self._layout.paint(check, _colour(fault)).join(line.split(check, 1))
         yield from (f"  {line}" for line in self._advise(package, fault))
 
@@ -305,7 +305,7 @@ class RunText:
 
     def _list_remarks(self, package: PackageResult) -> Iterator[str]:
         """Yield failures other than problems, and the accepted problems."""
-        lines = [*_accepted(package, "" if self._wraps else package.file_name)]
+        lines = [*_accepted(package, "" if self._wraps else package.shown_name)]
         if package.fitness is Fitness.UNFIT:
             broke = (e for e in package.entries if e.outcome in BROKE)
             lines += dict.fromkeys(f"not judged wholly: {entry.reason}" for entry in broke)
@@ -323,7 +323,7 @@ class RunText:
     def close(self, run: RunResult, seconds: float | None = None) -> Iterator[str]:
         """Yield the count of verdicts, remarks on the run, and finally everything not judged."""
         layout, packages = self._layout, run.packages
-        verdict_of = {one_line(package.file_name): package.fitness for package in packages}
+        verdict_of = {one_line(package.shown_name): package.fitness for package in packages}
         for line in run.complaints:
             if verdict_of.get(line.partition(": ")[0]) is not Fitness.NOT_JUDGED:
                 yield from (layout.paint(part, "red") for part in layout.wrap(line, 0, _INDENT))
@@ -396,8 +396,7 @@ def _reason(entry: Entry) -> str:
 
 def _accepted(package: PackageResult, name: str) -> Iterator[str]:
     for entry in package.entries:
-        for accepted in entry.accepted:
-            yield accepted_line(entry.check, name, accepted)
+        yield from accepted_lines(entry.check, name, entry.accepted)
 
 
 def _fit_names(names: list[str], layout: PageLayout) -> dict[str, str]:

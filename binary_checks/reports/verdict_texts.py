@@ -16,7 +16,7 @@ from binary_checks.model import (
     PackageResult,
     RunResult,
 )
-from binary_checks.reports.faults import fold
+from binary_checks.reports.faults import count_accepted, count_levels
 from binary_checks.safe_text import one_line
 
 _NOT_RUN = "not run"
@@ -45,11 +45,11 @@ def _explain_too_few(package: PackageResult) -> str:
 
 def _count_problems(package: PackageResult) -> tuple[str, ...]:
     """Return the numbers of problems, warnings and accepted problems."""
-    levels = Counter(fault.level for fault in fold(package.entries))
+    levels = count_levels(package.entries)
     found = {
         "problem": levels[Level.ERROR],
         "warning": levels[Level.WARNING],
-        "accepted problem": sum(len(entry.accepted) for entry in package.entries),
+        "accepted problem": count_accepted(package.entries),
     }
     counts = ", ".join(count(number, word) for word, number in found.items() if number)
     return (counts,) if counts else ()
@@ -62,8 +62,7 @@ def count(number: int, word: str) -> str:
 
 def _format_basis(package: PackageResult) -> str:
     """Return how many checks judged how many objects, and where the package ran."""
-    judged = sum(entry.outcome in JUDGED or entry.inspected > 0 for entry in package.entries)
-    parts = [count(judged, "check")]
+    parts = [count(count_judged(package), "check")]
     if package.objects:
         parts.append(count(package.objects, "object"))
     if package.parts:
@@ -71,6 +70,11 @@ def _format_basis(package: PackageResult) -> str:
     python = _PATCH.sub(r"\1", package.ran_on)
     parts.append(f"ran on {python}" if python else _NOT_RUN)
     return ", ".join(parts)
+
+
+def count_judged(package: PackageResult) -> int:
+    """Return how many checks reached a verdict or judged a part of the package."""
+    return sum(entry.outcome in JUDGED or entry.inspected > 0 for entry in package.entries)
 
 
 def explain_gap(package: PackageResult) -> str:
@@ -88,7 +92,7 @@ def explain_gap(package: PackageResult) -> str:
 def list_unjudged(run: RunResult) -> Iterator[tuple[PackageResult, str]]:
     """Yield each package that was not judged, with the reason, unless a complaint states it."""
     for package in run.packages:
-        name = one_line(package.file_name)
+        name = one_line(package.shown_name)
         complained = any(line.startswith(f"{name}: ") for line in run.complaints)
         if package.verdict is Outcome.NOT_JUDGED and not complained:
             yield package, f"{name}: {package.verdict.value}: {explain_gap(package)}"

@@ -254,11 +254,27 @@ def finding_line(
     return _join_parts(check_id, package_file_name, finding.path, finding.sentence)
 
 
-def accepted_line(check_id: str, package_file_name: str, accepted: Accepted) -> str:
-    """Return the line of an accepted problem, with the reason and the entry's expiry date."""
-    line = finding_line(check_id, package_file_name, accepted.problem)
-    until = f", until {accepted.expires}" if accepted.expires else ""
-    return one_line(f"accepted: {line} ({accepted.reason}{until})")
+def accepted_lines(
+    check_id: str, package_file_name: str, accepted: Iterable[Accepted]
+) -> Iterator[str]:
+    """Yield a line for each reason for which problems of one check are accepted."""
+    for said, reason in summarise_accepted(accepted):
+        yield f"accepted: {_join_parts(check_id, package_file_name, said)} ({reason})"
+
+
+def summarise_accepted(accepted: Iterable[Accepted]) -> Iterator[tuple[str, str]]:
+    """Yield the first problem accepted for each reason with the number of others, and the reason.
+
+    The reason includes the expiry date of the entry.
+    """
+    by_reason: dict[tuple[str, str], list[Problem]] = {}
+    for each in accepted:
+        by_reason.setdefault((each.reason, each.expires), []).append(each.problem)
+    for (reason, expires), problems in by_reason.items():
+        first, *others = group_problems(problems)
+        more = f"; and {len(others):,} more problem{'s' * (len(others) > 1)}" if others else ""
+        until = f", until {expires}" if expires else ""
+        yield f"{_join_parts(first.first.path, first.sentence)}{more}", one_line(f"{reason}{until}")
 
 
 def _join_parts(*parts: str) -> str:

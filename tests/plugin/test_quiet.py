@@ -338,3 +338,14 @@ _OPTIMIZED: tuple[dict[str, str], ...] = ({"PYTHONOPTIMIZE": ""}, {"PYTHONOPTIMI
 
 def _without_seconds(text: str) -> str:
     return re.sub(r"[\d.]+ s\b", "", text)
+
+
+def test_wheels_of_one_name_in_two_folders_are_told_apart(pytester: pytest.Pytester) -> None:
+    for build in (faulty, healthy):
+        folder = pytester.path / "dist" / build.__name__
+        folder.mkdir(parents=True)
+        build(folder)
+    ended = command(pytester.path, "--static", f"dist/faulty/{NAME}", f"dist/healthy/{NAME}")
+    verdicts = [line for line in ended.stdout.splitlines() if " checks, " in line]
+    assert [line.partition(":")[0] for line in verdicts] == [f"faulty/{NAME}", f"healthy/{NAME}"]
+    assert f"absolute-search-path: faulty/{NAME}: " in ended.stdout

@@ -76,7 +76,7 @@ def test_a_warning_is_a_line_that_says_so() -> None:
 
 def test_markdown_has_a_row_a_package_and_the_problems_as_code() -> None:
     text = written(markdown, entry(Outcome.FAILED, problems=(OPT,)), checks=(TEXT,))
-    assert "| `demo-1.0.whl` | `1.0` | **unfit** | 0 | 1 | 0 | 0 |" in text.splitlines()
+    assert "| `demo-1.0.whl` | `1.0` | **unfit** | 1 | 1 | 0 | 0 |" in text.splitlines()
     assert f"    {LINE}" in text.splitlines()
     assert "**Fix:** mend it." in text.splitlines()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import markupsafe
@@ -22,12 +22,20 @@ from binary_checks.model import (
     RunResult,
 )
 from binary_checks.reports.explanation import find_page
-from binary_checks.reports.faults import Fault, fold, shell_path
+from binary_checks.reports.faults import (
+    FamilyFaults,
+    Fault,
+    count_accepted,
+    count_by_family,
+    fold,
+    shell_path,
+)
 from binary_checks.reports.html.graph import Graph, draw_graph
 from binary_checks.reports.html.templating import format_size, shorten
 from binary_checks.reports.html.treemap import Treemap, draw_treemap
 from binary_checks.reports.verdict_texts import find_unrun, format_verdict
 from binary_checks.safe_text import MOST, MOST_OF_A_RUN, one_line
+from binary_checks.wording.problem_lines import summarise_accepted
 from binary_checks.wording.sentences import fill_in
 
 _NAMED, _FILES = 4, 200  # files of a fault that are shown at once, and after unfolding
@@ -88,6 +96,7 @@ class FamilyRow:
     family: str
     passed: tuple[str, ...]
     problems: int
+    elsewhere: bool  # whether problems are shown under the check of another family
     warnings: int
     accepted: int
     not_applicable: int
@@ -100,6 +109,7 @@ class ShownPackage:
 
     anchor: str
     file_name: str
+    together: bool  # whether it is a release: several packages judged together
     name: str  # name with the version; "" if nothing could be read
     verdict: str
     tone: str
@@ -127,6 +137,7 @@ class Page:
     title: str
     tone: str
     tally: tuple[tuple[str, int, str], ...]  # tone, number and word for each verdict
+    releases: tuple[tuple[str, str], ...]  # tone and verdict of packages judged together
     profile: str
     versions: str
     exit_code: int
@@ -140,13 +151,15 @@ def lay_out_page(run: RunResult) -> Page:
     texts = {check.id: check for check in run.checks}
     ranked = sorted(run.packages, key=lambda package: [*_TONES].index(package.fitness))
     packages = tuple(_show(package, number, texts, run) for number, package in enumerate(ranked, 1))
-    found = Counter((package.tone, package.verdict) for package in packages)
+    single = [package for package in packages if not package.together]
+    found = Counter((package.tone, package.verdict) for package in single)
     tally = tuple((tone, count, word) for (tone, word), count in found.items())
     versions = (f"{name} {version}" for name, version in sorted(run.versions.items()))
     return Page(
-        title=_entitle(packages),
-        tone=tally[0][0] if tally else "unknown",
+        title=f"{_entitle(single)}{_qualify(packages)}",
+        tone=packages[0].tone if packages else "unknown",
         tally=tally,
+        releases=tuple((e.tone, f"{e.file_name}: {e.verdict}") for e in packages if e.together),
         profile=one_line(run.profile.source),
         versions=one_line(", ".join(versions)),
         exit_code=run.exit_code,
@@ -167,7 +180,7 @@ def mark_up(text: str) -> markupsafe.Markup:
     return markupsafe.Markup("".join((*pieces, str(markupsafe.escape(text[end:])))))  # noqa: S704
 
 
-def _entitle(packages: tuple[ShownPackage, ...]) -> str:
+def _entitle(packages: Sequence[ShownPackage]) -> str:
     fit = sum(package.tone in {"fit", "unrun"} for package in packages)
     if not packages:
         return "No package was judged"
@@ -178,6 +191,12 @@ def _entitle(packages: tuple[ShownPackage, ...]) -> str:
     if fit == len(packages):
         return f"All {fit} packages are fit to ship"
     return f"{fit} of {len(packages)} packages are fit to ship"
+
+
+def _qualify(packages: Sequence[ShownPackage]) -> str:
+    """Return the rest of the title if the packages together are not fit, else ""."""
+    unfit = any(each.together and each.tone == "unfit" for each in packages)
+    return ", but the release is unfit" if unfit else ""
 
 
 def _show(
@@ -194,7 +213,8 @@ def _show(
     )
     return ShownPackage(
         anchor=f"package-{number}",
-        file_name=one_line(package.file_name),
+        file_name=one_line(package.shown_name),
+        together=package.parts > 0,
         name=one_line(f"{package.name} {package.version}".strip()),
         verdict="fit, not run" if unrun else fitness.value,
         tone="unrun" if unrun else _TONES[fitness],
@@ -274,12 +294,8 @@ def _find_commands(problems: Iterable[Problem], package: str) -> Iterator[str]:
 
 def _accepted(package: PackageResult) -> Iterator[tuple[str, str, str]]:
     for entry in package.entries:
-        for each in entry.accepted:
-            problem = each.problem
-            place = f"{problem.path}: " if problem.path else ""
-            said = shorten(one_line(f"{place}{problem.sentence}"), _LONGEST)
-            until = f", until {each.expires}" if each.expires else ""
-            yield one_line(entry.check), said, one_line(f"{each.reason}{until}")
+        for said, reason in summarise_accepted(entry.accepted):
+            yield one_line(entry.check), shorten(said, _LONGEST), reason
 
 
 def _gaps(package: PackageResult) -> Iterator[Gap]:
@@ -313,15 +329,18 @@ def _notes(package: PackageResult) -> Iterator[tuple[str, str, int]]:
 
 
 def _families(package: PackageResult) -> Iterator[FamilyRow]:
+    faults = count_by_family(package.entries)
     for family in sorted({entry.family for entry in package.entries}):
         ours = [entry for entry in package.entries if entry.family == family]
         passed = (entry.check for entry in ours if entry.outcome is Outcome.PASSED)
+        found = faults.get(family, FamilyFaults())
         yield FamilyRow(
             family=one_line(family),
             passed=tuple(map(one_line, passed)),
-            problems=sum(len(entry.problems) for entry in ours),
-            warnings=sum(len(entry.warnings) for entry in ours),
-            accepted=sum(len(entry.accepted) for entry in ours),
+            problems=found.errors,
+            elsewhere=found.elsewhere,
+            warnings=found.warnings,
+            accepted=count_accepted(ours),
             not_applicable=sum(entry.outcome is Outcome.NOT_APPLICABLE for entry in ours),
             not_inspected=sum(entry.has_gap for entry in ours),
         )
