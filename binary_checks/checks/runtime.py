@@ -221,12 +221,17 @@ def import_fails(
     requirements installed. If this system lacks a library that the platform tag promises, as a
     container may lack libGL.so.1, the package is not blamed.
 
+    A plugin may rely on another import. If the exception asks for it ("import torch first"), or an
+    extension module outside of any package lacks a library that a requirement has, the other module
+    is imported first, and the import counts. The key ``probes.imports.first`` of the profile names
+    modules that every process imports first.
+
     Why: users hit it in their first line.
 
     Fix: if the problem says "not in the wheel", include the module or the data in the package; if
     it says "no Requires-Dist provides", add the project that has the module (of a conda recipe, to
-    its ``run`` requirements). Otherwise see the exception; a crash is most often a library that was
-    built for another system.
+    its ``run`` requirements); if it says "only where", widen the requirement's marker. Otherwise
+    see the exception; a crash is most often a library that was built for another system.
 
     Level: users cannot import the package.
     """
@@ -234,6 +239,7 @@ def import_fails(
     extras = find_names_in_extras(required)
     for step in report.steps:
         if step.outcome is Ending.OK or step.finished:
+            yield from _note_earlier_import(step)
             continue
         if canonicalize_name(step.missing_module.partition(".")[0]) in extras:
             needs = f"import {step.name} needs {step.missing_module}, which only an extra requires"
@@ -249,6 +255,11 @@ def import_fails(
     yield from find_untried(report)
     if report.reservation:
         yield Note(sentence=report.reservation)
+
+
+def _note_earlier_import(step: Step) -> Iterator[Note]:
+    if step.after:
+        yield Note(sentence=f"import {step.name} works only after import {step.after}")
 
 
 @check

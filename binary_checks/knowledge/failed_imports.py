@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from packaging.markers import default_environment
@@ -77,6 +77,21 @@ def _list_parents(name: str) -> Iterator[str]:
     return (".".join(parts[:count]) for count in range(len(parts) - 1, 0, -1))
 
 
+_ASKED = re.compile(
+    r"\bimport(?:ing)? +[`'\"]?(?P<module>[A-Za-z_][\w.]{0,200})[`'\"]? +(?:first|before)\b"
+    r"|[`'\"]?\b(?P<other>[A-Za-z_][\w.]{0,200})[`'\"]? "
+    r"(?:must|should|has to|needs to) be (?:imported|loaded) (?:first|before)\b",
+    re.IGNORECASE,
+)
+
+
+def find_asked_module(step: Step) -> str:
+    """Return the module that a failed import asks to import first, as plugins do; else ""."""
+    match = _ASKED.search(step.detail) if step.outcome is Ending.RAISED else None
+    asked = (match["module"] or match["other"]) if match else ""
+    return "" if asked.partition(".")[0] == step.name.partition(".")[0] else asked
+
+
 _FOR_DEVELOPERS = frozenset({"dev", "doc", "docs", "lint", "test", "testing", "tests"})
 """Extras that users of a package do not need."""
 _EXTRA = re.compile(r"""\bextra\s*==\s*["']([^"']{1,200})["']""")
@@ -90,7 +105,8 @@ class _Requirements(NamedTuple):
     in_extras: frozenset[str]  # required only by an extra
     extras: frozenset[str]  # normalised
     may_bring: bool  # whether an extra that users may need has requirements
-    elsewhere: bool  # whether some requirements apply only on other systems
+    # normalised name -> marker of each requirement that applies only on other systems
+    elsewhere: Mapping[str, str]
 
 
 def _read_requirements(package: Distribution) -> _Requirements:
@@ -100,6 +116,7 @@ def _read_requirements(package: Distribution) -> _Requirements:
     requiring = frozenset(map(canonicalize_name, marked))
     declared = (value for key, value in package.metadata if key.lower() == "provides-extra")
     here = {name: str(value) for name, value in default_environment().items()} | {"extra": ""}
+    here_too = {canonicalize_name(each.name) for each in found if applies(each, here)}
     for_systems = [
         each for each in found if _SYSTEM.search(str(each.marker or "")) and not applies(each, here)
     ]
@@ -108,7 +125,11 @@ def _read_requirements(package: Distribution) -> _Requirements:
         in_extras=in_extras,
         extras=requiring | frozenset(map(canonicalize_name, declared)),
         may_bring=bool(requiring - _FOR_DEVELOPERS),
-        elsewhere=any(canonicalize_name(each.name) not in in_extras for each in for_systems),
+        elsewhere={
+            name: str(each.marker)
+            for each in for_systems
+            if (name := canonicalize_name(each.name)) not in in_extras | here_too
+        },
     )
 
 
@@ -125,9 +146,14 @@ def find_lacking_requirement(step: Step, package: Package) -> str:
     if not isinstance(package, Distribution) or top in package.derive(ModuleFiles).roots:
         return ""
     required = package.derive(_read_requirements)
-    if canonicalize_name(top) in required.always | required.in_extras:
+    name = canonicalize_name(top)
+    if marker := required.elsewhere.get(name):
+        return f"Requires-Dist has {name[:_LONGEST]} only where {marker[:_LONGEST]}"
+    if name in required.always | required.in_extras:
         return ""
     doubt = " (an extra may)" if required.may_bring else ""
+    if required.elsewhere:
+        doubt = f" here (other systems also get {name_first(sorted(required.elsewhere))})"
     return f"no Requires-Dist provides the module {top[:_LONGEST]}{doubt}"
 
 

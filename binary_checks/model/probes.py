@@ -49,6 +49,8 @@ class Step:
     gil_enabled: bool | None = None
     extensions: tuple[str, ...] = ()  # files of the extension modules imported after the step
     libraries: tuple[str, ...] | None = None  # objects mapped after the step; None: unknown
+    # the module without whose earlier import the step fails: "torch"
+    after: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -91,6 +91,15 @@ class SnippetRequest(Request):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ImportRequest(Request):
+    """Imports of other modules that a package relies on, as a plugin of torch relies on torch."""
+
+    table: ClassVar[str] = "imports"
+    # modules that each process imports before the package's own
+    first: tuple[Code, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class TranslationUnit:
     """A small C++ program that a consumer of a C++ archive compiles, links and runs."""
 
@@ -199,6 +208,7 @@ REQUESTS: tuple[type[Request], ...] = (
     PtxRequest,
     GpuRequest,
     SnippetRequest,
+    ImportRequest,
     ReleaseRequest,
     ConsumerRequest,
     BuildsRequest,

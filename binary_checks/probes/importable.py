@@ -7,7 +7,15 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import PurePosixPath
 
 from binary_checks.errors import NotApplicable
-from binary_checks.model import Kind, ObjectFile, Package, is_extension, parse_extension_name
+from binary_checks.knowledge.python_libraries import ModuleFiles
+from binary_checks.model import (
+    Kind,
+    ObjectFile,
+    Package,
+    Place,
+    is_extension,
+    parse_extension_name,
+)
 
 # Other top-level folders that are often packaged by mistake and have additional requirements.
 _ASIDE = frozenset(
@@ -87,6 +95,20 @@ def _module_name(file_name: str, suffixes: tuple[str, ...]) -> str:
 
 def _is_plain(name: str) -> bool:
     return name.isidentifier() and not keyword.iskeyword(name) and name != "__pycache__"
+
+
+def find_holder(place: Place, package: Package, library: str) -> str:
+    """Return another project's top-level package that contains a library; "" if none does.
+
+    It is "" as well if this host cannot read the files of the environment.
+    """
+    folders = place.installed if library else None
+    if folders is None:
+        return ""
+    own = package.derive(ModuleFiles).roots
+    paths = sorted(folders.site_packages.rglob(library))
+    tops = (path.relative_to(folders.site_packages).parts[0] for path in paths)
+    return next((top for top in tops if _is_plain(top) and top not in own), "")
 
 
 def _knows_python(library: ObjectFile) -> bool:

@@ -21,6 +21,7 @@ from binary_checks.model import (
     Ending,
     Finding,
     ImportReport,
+    ImportRequest,
     Level,
     Linkage,
     LoadedTogether,
@@ -39,6 +40,7 @@ from fixtures.environments import PURE, UnpackedPlace, read_wheel
 from fixtures.linking import EXTENSION, dll, extension, library, target, windows
 from fixtures.values import symbols, wheel
 
+NOTHING = ImportRequest()
 SUFFIX = importlib.machinery.EXTENSION_SUFFIXES[0]
 HELPER = "demo/native/libhelper.so.1"
 FOUND = Note(
@@ -192,7 +194,7 @@ def test_a_fresh_process_shows_what_code_of_the_package_loads_first(
     package = environment.wheel
     linkage = simulate(package, target())
     nothing = ImportReport(python="", steps=(Step(name="demo", outcome=Ending.RAISED),))
-    loaded = load_doubtful(environment, package, Simulation(linkage=linkage), nothing)
+    loaded = load_doubtful(environment, package, Simulation(linkage=linkage), nothing, NOTHING)
     proven = mark_proven(linkage, loaded, package)
     found = {
         package.layout.inside(item.path): type(item)  # type: ignore[union-attr]
@@ -205,4 +207,4 @@ def test_no_process_starts_for_a_package_without_doubts(environment: UnpackedPla
     package = wheel(objects=(extension("libz.so.1"),))
     simulation = Simulation(linkage=simulate(package, target()))
     imports = ImportReport(python="", steps=(Step(name="demo", libraries=(EXTENSION,)),))
-    assert load_doubtful(environment, package, simulation, imports).processes == ()
+    assert load_doubtful(environment, package, simulation, imports, NOTHING).processes == ()

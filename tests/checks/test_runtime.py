@@ -102,6 +102,31 @@ def test_import_fails_names_the_requirement_that_nobody_declared() -> None:
 
 
 @pytest.mark.parametrize(
+    ("requires", "lack"),
+    [
+        (
+            ["six; sys_platform == 'plan9'"],
+            'Requires-Dist has six only where sys_platform == "plan9"',
+        ),
+        # once more without a marker: another project's file hides the module
+        (["six; sys_platform == 'plan9'", "six"], ""),
+        (
+            ["pysix; sys_platform == 'plan9'"],
+            "no Requires-Dist provides the module six here (other systems also get pysix)",
+        ),
+    ],
+)
+def test_import_fails_names_a_requirement_that_only_other_systems_get(
+    requires: list[str], lack: str
+) -> None:
+    step = Step(name="demo", outcome=Ending.RAISED, detail="x", missing_module="six")
+    report = ImportReport(python=PYTHON, requirements_installed=True, steps=(step,))
+    (problem,) = import_fails(report, requiring(*requires), NO_OBJECTS)
+    assert isinstance(problem, Problem)
+    assert problem.sentence == f"import demo raises x{': ' if lack else ''}{lack}"
+
+
+@pytest.mark.parametrize(
     ("missing", "lack"),
     [
         ({"missing_module": "demo.inner"}, "demo.inner is not in the wheel"),

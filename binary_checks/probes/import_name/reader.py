@@ -6,13 +6,25 @@ import os
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from binary_checks.declaring import gathers
 from binary_checks.errors import GatherError
-from binary_checks.model import Ending, ImportReport, Package, Place, ProbeAnswer, Step
-from binary_checks.probes.importable import find_import_names
+from binary_checks.knowledge.failed_imports import find_asked_module
+from binary_checks.model import (
+    Ending,
+    ImportReport,
+    ImportRequest,
+    Package,
+    Place,
+    ProbeAnswer,
+    Step,
+    parse_extension_name,
+)
+from binary_checks.probes.importable import find_holder, find_import_names
 from binary_checks.probes.shared_time import SharedTime
+from binary_checks.wording.problem_lines import read_refusal
 
 _STATES = {
     "imported": Ending.OK,
@@ -24,23 +36,39 @@ _SHOWN = 20  # lines of stderr
 
 
 @gathers(ImportReport)
-def import_names(place: Place, package: Package) -> ImportReport:
+def import_names(place: Place, package: Package, request: ImportRequest) -> ImportReport:
     """Import every name of a package. Raises Unavailable if the package could not be installed."""
     installed = place.install(package)
     names = find_import_names(package, place.target.extension_suffixes)
     place.require_installed(package)
-    return replace(import_each(place, names), requirements_installed=installed is not None)
+    imported = import_each(
+        place, names, first=request.first, find_first=partial(find_first_import, place, package)
+    )
+    return replace(imported, requirements_installed=installed is not None)
 
 
 def import_each(
-    place: Place, names: Iterable[str], now: Callable[[], float] = time.monotonic
+    place: Place,
+    names: Iterable[str],
+    now: Callable[[], float] = time.monotonic,
+    *,
+    first: Iterable[str] = (),
+    find_first: Callable[[Step], str] = find_asked_module,
 ) -> ImportReport:
-    """Import these names, each in a fresh process, while time is left for the package."""
+    """Import these names, each in a fresh process, while time is left for the package.
+
+    ``first`` are modules to import before them. A failed import is tried again after the module
+    that ``find_first`` returns for it, and counts if it then succeeds.
+    """
     names, left, steps = tuple(names), SharedTime(place.timeout, now), []
     for name in names:
         if left.spent:
             break
-        steps.append(read_step(name, place.run("import_name", {"name": name}), place))
+        step = _import(place, name, first)
+        if asked := find_first(step):
+            again = _import(place, name, (*first, asked))
+            step = replace(again, after=asked) if again.outcome is Ending.OK else step
+        steps.append(step)
     target = place.target
     return ImportReport(
         python=target.name,
@@ -49,6 +77,26 @@ def import_each(
         untried=names[len(steps) :],
         limit=left.spent if len(steps) < len(names) else "",
     )
+
+
+def _import(place: Place, name: str, first: Iterable[str]) -> Step:
+    request = {"name": name, "first": list(first)}
+    return read_step(name, place.run("import_name", request), place)
+
+
+def find_first_import(place: Place, package: Package, step: Step) -> str:
+    """Return a module without which a failed import cannot succeed, and must come first; or "".
+
+    Either the exception asks for it; or the name is an extension module without a parent package,
+    and another project's module contains the library that it lacks, as torch contains libc10.so.
+    """
+    if asked := find_asked_module(step):
+        return asked
+    bare = (package.layout.inside(item.path) or "" for item in package.objects)
+    modules = (parse_extension_name(path) for path in bare if "/" not in path)
+    if not any(name is not None and name.module == step.name for name in modules):
+        return ""
+    return find_holder(place, package, read_refusal(step.detail))
 
 
 def read_step(name: str, result: ProbeAnswer, place: Place) -> Step:

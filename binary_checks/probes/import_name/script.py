@@ -23,9 +23,12 @@ def load_process() -> dict[str, Any]:
     return functions
 
 
-def import_and_record(name: str, below: str, process: dict[str, Any], record: Any) -> None:
+def import_and_record(asked: dict[str, Any], process: dict[str, Any], record: Any) -> None:
     """Import the name, and record the facts before and after."""
+    name, below = asked["name"], asked["site_packages"]
     record({"state": "importing"})
+    for first in asked.get("first", ()):
+        import_first(first)
     before = os.getcwd()
     gil_before = process["reenabled_gil"]()
     answer = try_import(name, below, process["describe_failure"])
@@ -34,6 +37,14 @@ def import_and_record(name: str, below: str, process: dict[str, Any], record: An
     answer["extensions"] = list_extensions()
     answer["libraries"] = process["list_mapped"]()
     record.finish(answer)
+
+
+def import_first(name: str) -> None:
+    """Import a module that the name relies on; if that fails, importing the name shows why."""
+    try:
+        importlib.import_module(name)
+    except BaseException:
+        return
 
 
 def try_import(
@@ -87,5 +98,4 @@ def list_extensions() -> list[str]:
 if __name__ == "__main__":
     functions = load_process()
     recorder = functions["open_recorder"]()
-    asked = recorder.request
-    import_and_record(asked["name"], asked["site_packages"], functions, recorder)
+    import_and_record(recorder.request, functions, recorder)

@@ -7,6 +7,7 @@ from binary_checks.knowledge.proven_loads import find_doubtful_roots
 from binary_checks.model import (
     Ending,
     ImportReport,
+    ImportRequest,
     LoadedTogether,
     Package,
     Place,
@@ -19,7 +20,11 @@ from binary_checks.probes.shared_time import SharedTime
 
 @gathers(LoadedTogether)
 def load_doubtful(
-    place: Place, package: Package, simulation: Simulation, imports: ImportReport
+    place: Place,
+    package: Package,
+    simulation: Simulation,
+    imports: ImportReport,
+    request: ImportRequest,
 ) -> LoadedTogether:
     """List what fresh processes load, for objects that need something to be loaded before.
 
@@ -31,14 +36,14 @@ def load_doubtful(
     processes = [
         step.libraries
         for step in imports.steps
-        if roots and step.outcome is Ending.OK and step.libraries
+        if roots and step.outcome is Ending.OK and step.libraries and not step.after
     ]
     known = {package.layout.place(path) for each in processes for path in each}
     paths = (package.layout.inside(root) for root in roots if root not in known)
     left = SharedTime(place.timeout)
     for path in paths:
         if path is not None and parse_extension_name(path) is not None and not left.spent:
-            processes.append(list_loaded(place, path))
+            processes.append(list_loaded(place, path, request.first))
     return LoadedTogether(
         python=place.target.name,
         architecture=place.target.architecture,

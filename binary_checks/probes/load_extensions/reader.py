@@ -11,6 +11,7 @@ from binary_checks.errors import GatherError
 from binary_checks.model import (
     Ending,
     ExtensionReport,
+    ImportRequest,
     Package,
     Place,
     ProbeAnswer,
@@ -18,8 +19,14 @@ from binary_checks.model import (
     init_function,
     parse_extension_name,
 )
-from binary_checks.probes.import_name.reader import describe_end, last_lines, show_all
+from binary_checks.probes.import_name.reader import (
+    describe_end,
+    find_first_import,
+    last_lines,
+    show_all,
+)
 from binary_checks.probes.importable import find_extensions
+from binary_checks.wording.sentences import format_module_name
 
 _STATES = {
     "loaded": Ending.OK,
@@ -27,6 +34,7 @@ _STATES = {
     "loader error": Ending.LOADER_ERROR,
     "exited": Ending.EXITED,
 }
+_REFUSED = (Ending.LOADER_ERROR, Ending.RAISED)
 _PATIENCE = 5  # processes that may die before the remaining modules are skipped
 
 
@@ -37,11 +45,12 @@ class _Progress:
     steps: dict[str, Step] = field(default_factory=dict)
     broken_parents: set[str] = field(default_factory=set)
     libraries: set[str] | None = None
+    first: tuple[str, ...] = ()  # modules that are imported before all others
     deaths: int = 0
 
 
 @gathers(ExtensionReport)
-def load_extensions(place: Place, package: Package) -> ExtensionReport:
+def load_extensions(place: Place, package: Package, request: ImportRequest) -> ExtensionReport:
     """Load every extension module of a package.
 
     Raises Unavailable if the package could not be installed.
@@ -49,23 +58,42 @@ def load_extensions(place: Place, package: Package) -> ExtensionReport:
     place.install(package)
     paths = find_extensions(package, place.target.extension_suffixes)
     place.require_installed(package)
-    return load_each(place, paths)
+    report = load_each(place, paths, request.first)
+    steps = (_load_again(place, package, step, request.first) for step in report.steps)
+    return replace(report, steps=tuple(steps))
 
 
-def list_loaded(place: Place, extension: str) -> tuple[str, ...]:
+def _load_again(place: Place, package: Package, step: Step, first: tuple[str, ...]) -> Step:
+    """Load a refused module again after the module of a requirement that has what it lacks.
+
+    This concerns modules without a parent package, such as flash_attn_2_cuda, which
+    flash_attn imports after torch.
+    """
+    named = replace(step, name=format_module_name(step.name))
+    asked = find_first_import(place, package, named) if step.outcome in _REFUSED else ""
+    if not asked:
+        return step
+    result = _run(place, (step.name,), _Progress(first=(*first, asked)))
+    again = _read_done(result, place).get(step.name, step)
+    return replace(again, after=asked) if again.outcome is Ending.OK else step
+
+
+def list_loaded(place: Place, extension: str, first: tuple[str, ...]) -> tuple[str, ...]:
     """Load one extension module in a fresh process, and return the objects that it has loaded."""
-    alone = _run(place, (extension,), _Progress())
+    alone = _run(place, (extension,), _Progress(first=first))
     return show_all(place, alone.answer.get("libraries")) or ()
 
 
-def load_each(place: Place, extensions: Iterable[str]) -> ExtensionReport:
+def load_each(
+    place: Place, extensions: Iterable[str], first: Iterable[str] = ()
+) -> ExtensionReport:
     """Load all modules in one process; continue in a new process after a module that kills it.
 
     That module is then loaded again on its own, so that no other module can be the cause. If
     importing a parent package kills the process, its modules are skipped: the report on imports
-    describes this.
+    describes this. ``first`` are modules that every process imports before.
     """
-    progress = _Progress()
+    progress = _Progress(first=tuple(first))
     pending = tuple(extensions)
     while pending and progress.deaths < _PATIENCE:
         pending = _load_on(place, pending, progress)
@@ -120,6 +148,7 @@ def _run(place: Place, paths: tuple[str, ...], progress: _Progress) -> ProbeAnsw
     request = {
         "extensions": [_describe(path) for path in paths],
         "broken_parents": sorted(progress.broken_parents),
+        "first": list(progress.first),
     }
     return place.run("load_extensions", request)
 

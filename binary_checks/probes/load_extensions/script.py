@@ -30,6 +30,8 @@ def load_all(asked: dict[str, Any], process: dict[str, Any], record: Any) -> Non
     """
     answer: dict[str, Any] = {"done": [], "current": None, "libraries": None, "finished": False}
     below, broken = asked["site_packages"], set(asked["broken_parents"])
+    for name in asked.get("first", ()):
+        import_parent(name)
     ran = watch_loader()
     for extension in asked["extensions"]:
         answer["current"] = {"path": extension["path"], "parent": extension["parent"]}
@@ -66,7 +68,7 @@ def watch_loader() -> set[str]:
 
 
 def import_parent(name: str) -> None:
-    """Import the parent package; the probe that imports names reports its exceptions."""
+    """Import a package that comes first; the probe that imports names reports its exceptions."""
     try:
         importlib.import_module(name)
     except BaseException:
