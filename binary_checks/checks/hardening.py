@@ -24,6 +24,7 @@ from binary_checks.model import (
     TargetSystem,
     is_extension,
 )
+from binary_checks.wording.problem_lines import of_other_architecture
 from binary_checks.wording.sentences import name_first
 
 _LOADED = (Kind.SHARED, Kind.EXECUTABLE)
@@ -331,7 +332,11 @@ def wrong_architecture(package: Package, linkage: Linkage | Package) -> Iterator
         is_copy = misfit.item.file_name.lower().startswith(_OF_WINDOWS)
         level = Level.WARNING if is_copy else Level.ERROR
         problem = Problem(
-            path=misfit.item.path, sentence=misfit.sentence, facts=misfit.facts, level=level
+            path=misfit.item.path,
+            sentence=misfit.sentence,
+            facts=misfit.facts,
+            level=level,
+            cause=of_other_architecture(misfit.item.architecture),
         )
         yield downgrade(problem, linkage)
 

@@ -39,6 +39,7 @@ from binary_checks.model import (
     parse_extension_name,
 )
 from binary_checks.systems import stable_abi
+from binary_checks.wording.problem_lines import of_init_function
 from binary_checks.wording.sentences import name_first
 
 # Whether extension modules conform to the Python ABI that their names and tags promise.
@@ -236,8 +237,9 @@ def missing_init_function(
             yield Problem(path=library.path, sentence=fault, facts=(f"init{name.stem}",))
         return
     if fault := find_init_fault(library, package, code):
-        facts = (init_function(name.stem),)
-        yield Problem(path=library.path, sentence=fault, facts=facts)
+        function = init_function(name.stem)
+        cause = of_init_function(function)
+        yield Problem(path=library.path, sentence=fault, facts=(function,), cause=cause)
 
 
 # Whether extension modules fit the NumPy that the package requires.

@@ -17,6 +17,8 @@ from binary_checks.knowledge.library_names import (
     list_frameworks,
 )
 from binary_checks.knowledge.python_libraries import find_python_symbols
+from binary_checks.knowledge.sanitizers import find_required_first
+from binary_checks.knowledge.tags import architectures_of
 from binary_checks.model import (
     Claims,
     Edge,
@@ -48,6 +50,7 @@ from binary_checks.wording.problem_lines import (
     name_end,
     of_library,
     of_need,
+    of_other_architecture,
     of_other_version,
     of_refusal,
     of_symbols,
@@ -260,7 +263,11 @@ def judge_refusal(
     without an object, its missing library on this host shows nothing about users' machines.
     ``path`` is the path of an extension module, relative to the prefix.
     """
-    cause = of_refusal(step.detail, linkage, package) or name_broken_source(step, package)
+    cause = (
+        _find_unloadable(step, package, path)
+        or of_refusal(step.detail, linkage, package)
+        or name_broken_source(step, package)
+    )
     # Entry points of a module that fails to import fail with the same exception.
     raised = step.detail if step.outcome is Ending.RAISED else ""
     problem = Problem(
@@ -281,6 +288,28 @@ def judge_refusal(
         return NotInspected(path=path, sentence=f"{sentence}: {why}")
     missing = next((edge for edge in edges if edge.resolved is None), None)
     return downgrade(problem, linkage, missing)
+
+
+def _find_unloadable(step: Step, package: Package, path: str) -> str:
+    """Return the cause if no loader can load an object as it was built; "" otherwise.
+
+    ``path`` is the path of an extension module; "" if the step imported a package.
+    """
+    if step.outcome in (Ending.CRASHED, Ending.EXITED):
+        runtime = package.derive(find_required_first).get(path, "")
+        return of_library(runtime) if runtime else ""
+    foreign = package.derive(_find_foreign)
+    names = (path.rpartition("/")[2], read_refusal(step.detail))
+    return next((of_other_architecture(foreign[name]) for name in names if name in foreign), "")
+
+
+def _find_foreign(package: Package) -> Mapping[str, str]:
+    """Return the architectures of objects that no claimed system accepts, by file name."""
+    accepted = [architectures_of(claim) for claim in package.claims.systems]
+    if not accepted or not all(accepted):
+        return {}
+    known = frozenset[str]().union(*accepted)
+    return {i.file_name: i.architecture for i in package.objects if i.architecture not in known}
 
 
 # Objects of a package that a check could not inspect, or the lack of any object.

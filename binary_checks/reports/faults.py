@@ -139,11 +139,14 @@ def _place(fault: Fault) -> tuple[bool, bool]:
     return fault.level is not Level.ERROR, fault.shown.group.first.is_gap
 
 
-def _rank(each: CheckedGroup) -> tuple[bool, bool]:
-    """Return a sort key: the most serious problem leads, and a cause precedes its consequence."""
+def _rank(each: CheckedGroup) -> tuple[bool, bool, bool]:
+    """Return a sort key: the most serious problem leads, and a cause precedes its consequence.
+
+    Of two consequences, the one with a command that mends it leads.
+    """
     problems = each.group.problems
     follows = all(problem.consequence for problem in problems)
-    return each.group.level is not Level.ERROR, follows
+    return each.group.level is not Level.ERROR, follows, not each.group.first.command
 
 
 def shell_path(package: PackageResult, path: str = "") -> str:

@@ -94,6 +94,16 @@ def _find_grafted(folders: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(each for each in folders if each.endswith(_GRAFTED))
 
 
+def of_init_function(name: str) -> str:
+    """Return the cause for an init function that its extension module does not export."""
+    return f"init function {name}"
+
+
+def of_other_architecture(architecture: str) -> str:
+    """Return the cause for objects of an architecture that the package does not claim."""
+    return f"code for {architecture}"
+
+
 def of_newer_build(minimum_os: str) -> str:
     """Return the cause for code that is compiled for a newer macOS than the package promises."""
     return f"code built for macOS {minimum_os}"
@@ -122,6 +132,8 @@ def of_symbols(items: Sequence[UnresolvedSymbol], linkage: Linkage) -> str:
 
 
 _UNDEFINED = r"undefined symbol: (?P<name>\w+)|Symbol not found: _?(?P<other>\w+)"
+# the message of our script for extension modules, and Python's
+_NO_INIT = r"(?:exports no |module export function \()(?P<name>PyInitU?_\w+)"
 _REFUSALS = (
     r"(?P<name>[^\s:]+): cannot open shared object file",  # glibc
     r"Error loading shared library (?P<name>[^\s:]+): No such file",  # musl
@@ -155,6 +167,8 @@ def of_refusal(message: str, linkage: Linkage | Package, package: Package) -> st
 
     ``linkage`` is the package itself if there was no simulation.
     """
+    if absent := re.search(_NO_INIT, message):
+        return of_init_function(absent["name"])
     name = read_refusal(message)
     if not name:
         return _find_symbol(message, linkage) if isinstance(linkage, Linkage) else ""

@@ -36,6 +36,7 @@ from binary_checks.model import (
     Step,
     UnresolvedSymbol,
     find_disputes,
+    is_open_to_all,
     path_elements,
     path_tag,
     shorten,
@@ -172,7 +173,9 @@ def format_searched(edge: Edge, found: Owners, layout: Layout) -> str:
         return f"searched {format_directories(edge.searched, layout)}"
     owner = found.get((edge.path, edge.architecture))
     if owner is not None and path_elements(owner):
-        return f"its {path_tag(owner)} leads nowhere in the package"
+        open_to_all = [each for each in path_elements(owner) if is_open_to_all(each)]
+        named = f" {shorten(open_to_all[0])}" if open_to_all else ""  # of a build in /tmp
+        return f"its {path_tag(owner)}{named} leads nowhere in the package"
     if isinstance(owner, PeFile):
         return "no directory of the package is searched for it"
     return "it has no search path"

@@ -52,6 +52,7 @@ def test_an_object_of_another_architecture_is_told() -> None:
             path="demo/a.so",
             sentence="is for aarch64, but the tags claim manylinux2014_x86_64, "
             "manylinux_2_17_x86_64",
+            cause="code for aarch64",
         )
     ]
 
@@ -214,7 +215,9 @@ def test_a_dll_for_another_architecture_is_told(
     library = pe_file(path, architecture=architecture, exports=symbols("PyInit__x"))
     (problem,) = judge(_wheel(platform, library))
     assert problem == Problem(
-        path=path, sentence=f"is for {architecture}, but the tags claim {platform}"
+        path=path,
+        sentence=f"is for {architecture}, but the tags claim {platform}",
+        cause=f"code for {architecture}",
     )
 
 

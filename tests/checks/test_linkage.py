@@ -90,6 +90,10 @@ def test_a_file_without_a_search_path_is_told_apart_from_one_whose_path_leads_aw
     assert "(it has no search path)" in lack(linkage(), library("demo/a.so"))
     absolute = library("demo/a.so", runpath=("/opt/lib",))
     assert "(its RUNPATH leads nowhere in the package)" in lack(linkage(), absolute)
+    of_a_build = library("demo/a.so", runpath=("$ORIGIN/x", "/tmp/build/lib"))
+    assert "(its RUNPATH /tmp/build/lib leads nowhere in the package)" in lack(
+        linkage(), of_a_build
+    )
 
 
 @pytest.mark.parametrize(

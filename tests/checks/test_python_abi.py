@@ -32,6 +32,7 @@ from binary_checks.model import (
     UnreadObject,
 )
 from fixtures.linking import library, link, target
+from binary_checks.wording.problem_lines import of_refusal
 from fixtures.values import elf_file, macho_file, pe_file, say, symbols, wheel
 
 ABI3 = "demo-1.0-cp38-abi3-manylinux_2_17_x86_64.whl"
@@ -240,6 +241,15 @@ def test_an_extension_without_its_init_function_cannot_be_imported() -> None:
     assert say(find_uninitialised(subject)) == ["exports PyInit_b instead of PyInit_a"]
     subject = elf_file("demo/a.abi3.so", imports=symbols("PyLong_FromLong"))
     assert say(find_uninitialised(subject)) == ["does not export PyInit_a"]
+
+
+def test_a_missing_init_function_and_the_refusals_because_of_it_have_one_cause() -> None:
+    subject = elf_file("demo/a.abi3.so", exports=symbols("PyInit_b"))
+    (problem,) = find_uninitialised(subject)
+    assert isinstance(problem, Problem)
+    words = "ImportError: dynamic module does not define module export function (PyInit_a)"
+    for message in ("exports no PyInit_a", words):
+        assert of_refusal(message, wheel(), wheel()) == problem.cause
 
 
 @pytest.mark.parametrize(

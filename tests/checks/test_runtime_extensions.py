@@ -65,13 +65,27 @@ def test_extension_fails_to_load_fires_on_every_refusal() -> None:
         untried=("demo/c.so",),
     )
     assert judge(report) == [
-        Problem(path="demo/a.so", sentence="is refused by the loader: exports no PyInit_a"),
+        Problem(
+            path="demo/a.so",
+            sentence="is refused by the loader: exports no PyInit_a",
+            cause="init function PyInit_a",
+            consequence=True,
+        ),
         Problem(path="demo/b.so", sentence="crashes: SIGSEGV"),
         Problem(sentence="a process that loaded all extension modules crashes: SIGABRT"),
         NotInspected(
             path="demo/c.so", sentence="not loaded, because too many other modules crashed or hung"
         ),
     ]
+
+
+def test_a_module_for_another_architecture_has_the_cause_of_wrong_architecture() -> None:
+    package = wheel(objects=(elf_file("demo/a.so", architecture="aarch64"),))
+    refused = "demo/a.so: cannot open shared object file: No such file or directory"
+    step = Step(name="demo/a.so", outcome=Ending.LOADER_ERROR, detail=refused)
+    (problem,) = judge(loaded(step), package=package)
+    assert isinstance(problem, Problem)
+    assert (problem.cause, problem.consequence) == ("code for aarch64", True)
 
 
 def test_a_library_that_code_opens_by_its_name_needs_no_init_function() -> None:

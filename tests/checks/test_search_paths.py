@@ -15,6 +15,7 @@ from binary_checks.checks.linkage.search_paths import (
 )
 from binary_checks.model import (
     DispensableObject,
+    Edge,
     ElfFile,
     Finding,
     Kind,
@@ -91,6 +92,16 @@ def test_the_path_of_a_library_that_no_import_reaches_is_a_warning(
 def test_a_directory_that_only_an_administrator_can_make_is_a_warning(directory: str) -> None:
     subject = elf_file(rpath=(directory,))
     assert absolute(subject) == [lost(subject, f"looks for libraries in {directory} (RPATH)")]
+
+
+@pytest.mark.parametrize("directory", ["/tmp/build/lib", "/home/builder/lib"])
+def test_the_library_that_only_the_build_machine_has_is_the_cause(directory: str) -> None:
+    subject = elf_file(runpath=(directory,))
+    lacking = Edge(path=subject.path, architecture="x86_64", needed="libdep.so.1")
+    linkage = Linkage(target="x", edges=(lacking,))
+    (problem,) = absolute_search_path(subject, linkage, wheel())
+    assert isinstance(problem, Problem)
+    assert (problem.cause, problem.consequence) == ("library libdep.so.1", True)
 
 
 def test_each_kind_of_directory_is_told_by_itself() -> None:

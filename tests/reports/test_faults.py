@@ -75,6 +75,15 @@ def test_a_consequence_is_folded_under_the_check_that_says_it_best():
     assert fault.also() == "dangling-symbol"
 
 
+def test_of_two_consequences_the_one_with_a_command_is_shown():
+    refused = Problem(path="a.so", sentence="is refused", cause=LOST, consequence=True)
+    stranded = lacks("a.so", consequence=True, command="patchelf --add-rpath '$ORIGIN' {path}")
+
+    (fault,) = fold([said("extension-fails", refused), said("load-order", stranded)])
+
+    assert fault.shown.check == "load-order"
+
+
 def test_an_error_is_never_folded_under_a_warning():
     mild = lacks("a.so", level=Level.WARNING)
     unresolved = Problem(path="a.so", sentence="has 3 ...", cause=LOST, consequence=True)

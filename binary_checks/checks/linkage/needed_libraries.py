@@ -21,6 +21,7 @@ from binary_checks.knowledge.library_names import (
 )
 from binary_checks.knowledge.loading import downgrade, find_unloaded, is_for_others
 from binary_checks.knowledge.python_libraries import is_python_dll
+from binary_checks.knowledge.sanitizers import find_sanitizer
 from binary_checks.model import (
     Directories,
     Edge,
@@ -120,6 +121,8 @@ def missing_library(linkage: Linkage, package: Package) -> Iterator[Finding]:
         searched = format_searched(edges[0], found, linkage.layout)
         if edges[0].unknown or not edges[0].elsewhere or _is_anothers(edges[0]):
             finding = report_missing_libraries(edges, linkage, searched, cause)
+            if isinstance(finding, Problem) and find_sanitizer(edges[0].needed):
+                finding = replace(finding, consequence=True, command="")  # built-with-sanitizer
             finding = _downgrade_for_added_directories(finding, linkage, package)
             yield _downgrade_shared(finding, linkage, edges)
             continue

@@ -63,14 +63,14 @@ def absolute_search_path(
         named = format_elements(library, elements)
         yield Note(sentence=f"{named}; nothing that it needs is looked for there")
         return
+    cause = _find_lack(library, linkage, package)
     open_to_all = [e for e in elements if is_open_to_all(e)]
     if open_to_all:
         danger = "anyone who can write there runs code as the user"
         sentence = f"{format_elements(library, open_to_all)}: {danger}"
-        yield _accuse(library, linkage, sentence, elements)
+        yield _accuse(library, linkage, sentence, elements, cause)
     if elements := [e for e in elements if e not in open_to_all]:
         sentence = "absolute paths lead users nowhere, or to other libraries"
-        cause = _find_lack(library, linkage, package)
         yield Problem(
             path=library.path,
             sentence=f"{format_elements(library, elements)}: {sentence}",
@@ -87,10 +87,17 @@ def _accuse(
     linkage: Linkage | Package,
     sentence: str,
     elements: Collection[str],
+    cause: str = "",
 ) -> Finding:
     """Return an error: foreign code may be loaded; a warning if nothing loads the library."""
-    command = drop_elements(library, elements)
-    problem = Problem(path=library.path, sentence=sentence, facts=tuple(elements), command=command)
+    problem = Problem(
+        path=library.path,
+        sentence=sentence,
+        facts=tuple(elements),
+        cause=cause,
+        consequence=bool(cause),
+        command=drop_elements(library, elements),
+    )
     return problem if library.kind is Kind.EXECUTABLE else downgrade(problem, linkage)
 
 

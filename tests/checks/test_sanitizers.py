@@ -1,0 +1,114 @@
+"""Objects that were built with a sanitizer are named as such, whatever fails because of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from binary_checks.checks.linkage.sanitizers import built_with_sanitizer
+from binary_checks.checks.runtime import extension_fails_to_load, import_fails
+from binary_checks.model import (
+    CodeNames,
+    Dependency,
+    DispensableObject,
+    Edge,
+    Ending,
+    ExtensionReport,
+    ImportReport,
+    Level,
+    Linkage,
+    Problem,
+    Step,
+)
+from fixtures.values import elf_file, wheel
+
+NATIVE = "demo/_core.cpython-311-x86_64-linux-gnu.so"
+TAG = "manylinux_2_28_x86_64"
+WITHOUT = Linkage(target=TAG)
+
+
+def needing(name: str) -> object:
+    return elf_file(path=NATIVE, needed=(Dependency(name="libc.so.6"), Dependency(name=name)))
+
+
+def bundled(name: str) -> Linkage:
+    edge = Edge(path=NATIVE, architecture="x86_64", needed=name, resolved=f"demo.libs/{name}")
+    return Linkage(target=TAG, edges=(edge,))
+
+
+@pytest.mark.parametrize(
+    ("name", "sanitizer", "option"),
+    [
+        ("libasan.so.8", "AddressSanitizer", "address"),
+        ("libasan-1f2e3d4c.so.8.0.0", "AddressSanitizer", "address"),
+        ("libclang_rt.asan-x86_64.so", "AddressSanitizer", "address"),
+        ("libclang_rt.asan.so", "AddressSanitizer", "address"),
+        ("@rpath/libclang_rt.asan_osx_dynamic.dylib", "AddressSanitizer", "address"),
+        ("clang_rt.asan_dynamic-x86_64.dll", "AddressSanitizer", "address"),
+        ("libclang_rt.hwasan-aarch64.so", "Hardware-assisted AddressSanitizer", "hwaddress"),
+        ("libtsan.so.2", "ThreadSanitizer", "thread"),
+        ("libubsan.so.1", "UndefinedBehaviorSanitizer", "undefined"),
+        ("libclang_rt.ubsan_standalone-x86_64.so", "UndefinedBehaviorSanitizer", "undefined"),
+    ],
+)
+def test_built_with_sanitizer_fires(name: str, sanitizer: str, option: str) -> None:
+    (problem,) = built_with_sanitizer(needing(name), WITHOUT)
+
+    assert problem == Problem(
+        path=NATIVE,
+        sentence=f"needs {name}, the runtime of {sanitizer}: it is a build for tests; build it "
+        f"again without -fsanitize={option}",
+        cause=f"library {name.rpartition('/')[2]}",
+    )
+
+
+@pytest.mark.parametrize("name", ["libasan1.so", "libgasan.so.8", "libubsanity.so", "libm.so.6"])
+def test_built_with_sanitizer_is_quiet_about_other_libraries(name: str) -> None:
+    assert list(built_with_sanitizer(needing(name), WITHOUT)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "level"),
+    [
+        ("libasan.so.8", Level.ERROR),
+        ("libtsan.so.2", Level.ERROR),
+        ("libubsan.so.1", Level.WARNING),
+    ],
+)
+def test_a_bundled_runtime_helps_only_where_it_may_be_loaded_late(name: str, level: Level) -> None:
+    (problem,) = built_with_sanitizer(needing(name), bundled(name))
+    assert problem.level is level
+
+
+def test_an_object_that_no_import_reaches_only_warns() -> None:
+    spare = DispensableObject(path=NATIVE, reason="no import of the package reaches it")
+    (problem,) = built_with_sanitizer(
+        needing("libasan.so.8"), Linkage(target=TAG, dispensable=(spare,))
+    )
+    assert problem.level is Level.WARNING
+
+
+def test_a_process_that_the_sanitizer_ends_has_its_cause() -> None:
+    package = wheel(objects=(needing("libasan.so.8"),))
+    ended = Step(name="demo", outcome=Ending.EXITED, detail="exit status 1")
+    imports = ImportReport(python="CPython 3.11.7", steps=(ended,))
+    loads = ExtensionReport(
+        python="CPython 3.11.7",
+        steps=(Step(name=NATIVE, outcome=Ending.EXITED, detail="exit status 1"),),
+    )
+
+    (of_import,) = import_fails(imports, package, WITHOUT)
+    (of_load,) = extension_fails_to_load(loads, imports, WITHOUT, package, CodeNames())
+
+    for problem in (of_import, of_load):
+        assert isinstance(problem, Problem)
+        assert (problem.cause, problem.consequence) == ("library libasan.so.8", True)
+
+
+def test_a_process_without_a_sanitizer_that_ends_has_no_such_cause() -> None:
+    package = wheel(objects=(needing("libubsan.so.1"),))
+    ended = Step(name="demo", outcome=Ending.EXITED, detail="exit status 1")
+    (problem,) = import_fails(
+        ImportReport(python="CPython 3.11.7", steps=(ended,)), package, WITHOUT
+    )
+    assert isinstance(problem, Problem)
+    assert problem.cause == ""
