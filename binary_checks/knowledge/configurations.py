@@ -23,6 +23,7 @@ from binary_checks.knowledge.library_names import (
     cuda_of_name,
     is_cuda_library,
     is_driver_library,
+    is_nvidia_library,
 )
 from binary_checks.knowledge.tags import read_claims
 from binary_checks.model import (
@@ -38,6 +39,7 @@ from binary_checks.model import (
     ElfFile,
     Format,
     Kind,
+    ObjectDetails,
     ObjectFile,
     Package,
     PythonClaim,
@@ -55,6 +57,7 @@ _CUDA = r"cu(?:da)?[-_]?(?P<cuda>\d{1,2}\.\d{1,2}|\d{2,3})"
 _ROCM = r"(?:rocm|hip)[-_]?(?P<rocm>\d{1,2}(?:\.\d{1,2})*)"
 _WORD = rf"(?:{_CUDA}|{_ROCM}|(?P<cpu>cpu)|(?P<xpu>xpu))"
 _LABEL = re.compile(rf"(?:^|[.+_-]|pt\d{{2,3}}){_WORD}(?=$|[.+_-]|torch|cxx11)")
+_EXTRA = re.compile(r"\bextra *== *[\"']([\w.-]+)[\"']")
 _VALUE = re.compile(
     rf"(?:{_WORD}|(?P<plain>\d{{1,2}}\.\d{{1,2}})(?:\.\d+)?|(?P<family>cuda|rocm))"
     r"(?:-(?:full|aarch64|s390x|cxx11-abi|pre-cxx11))*"
@@ -65,6 +68,7 @@ _AMD = re.compile(
     r"(?:\.so(?:\.(?P<version>\d+))?[^/]*)"
 )
 _INTEL = re.compile(r"lib(?:sycl|ze_loader)\.so[.\d]*|sycl\d+\.dll|ze_loader\.dll", re.IGNORECASE)
+_CUDA_MAJOR = re.compile(r"cuda \d")
 _HIP = "libamdhip64"
 """The library whose number is ROCm's major version."""
 
@@ -93,10 +97,14 @@ def accelerator_of_value(text: str) -> str:
 
 
 def accelerator_of_distribution(name: str) -> str:
-    """Return the accelerator in a project's name: ``nvidia-cublas-cu12``, ``faiss-cpu``."""
+    """Return the accelerator in a project's name: ``nvidia-cublas-cu12``, ``faiss-cpu``.
+
+    A name such as ``numba-cuda`` states CUDA, but no version of it.
+    """
     if major := cuda_of_name(name):
         return f"cuda {major}"
-    return "cpu" if name.lower().replace("_", "-").endswith("-cpu") else ""
+    words = re.split("[-_.]", name.lower())
+    return "cuda" if "cuda" in words else "cpu" if words[-1] == "cpu" and words[1:] else ""
 
 
 def _format_accelerator(match: re.Match[str]) -> str:
@@ -121,14 +129,18 @@ DEVICE_CODE = "contains device code"
 def claim_accelerators(package: Package) -> Iterator[ConfigurationClaim]:
     """Yield the accelerators of the objects' device code and of the libraries they need.
 
-    If all objects were read and none shows an accelerator, the CPU is claimed by absence.
+    If the needed libraries have no version of CUDA, the toolkits that made the device code have
+    one. If all objects were read and none shows an accelerator, the CPU is claimed by absence.
     """
     found: dict[str, ConfigurationClaim] = {}
-    for item in package.objects:
-        for value, evidence in _find_traces(item):
-            shown = f"{package.layout.shorten(item.path)} {evidence}"
-            claim = ConfigurationClaim(value=value, source=ClaimSource.BYTES, evidence=shown)
-            found.setdefault(value, claim)
+    for find in (_find_traces, _find_toolkit):
+        if find is _find_toolkit and ("cuda" not in found or any(map(_CUDA_MAJOR.match, found))):
+            break
+        for item in package.objects:
+            for value, evidence in find(item):
+                shown = f"{package.layout.shorten(item.path)} {evidence}"
+                claim = ConfigurationClaim(value=value, source=ClaimSource.BYTES, evidence=shown)
+                found.setdefault(value, claim)
     yield from found.values()
     read = any(item.kind in (Kind.SHARED, Kind.EXECUTABLE) for item in package.objects)
     if read and not (found or package.unread or package.malformed):
@@ -150,6 +162,23 @@ def _find_traces(item: ObjectFile) -> Iterator[tuple[str, str]]:
         name = need.name.rpartition("/")[2]
         if value := _accelerator_of_library(name):
             yield value, f"needs {name}"
+
+
+def _find_toolkit(item: ObjectFile) -> Iterator[tuple[str, str]]:
+    """Yield the major version of the toolkit that made most of an object's sampled cubins.
+
+    Only the major version decides which drivers and libraries a build needs; a build for 12.6 may
+    be compiled by a later 12.
+    """
+    sample: ObjectDetails | None = getattr(item, "device_sample", None)
+    if sample is None or is_nvidia_library(item.path.rpartition("/")[2]):
+        return
+    counts: Counter[str] = Counter()
+    for group in sample.cubins:
+        counts[group.toolkit.partition(".")[0]] += group.count
+    for major, _ in counts.most_common(1):
+        if major:
+            yield f"cuda {major}", f"has device code that CUDA {major} made"
 
 
 def _accelerator_of_library(name: str) -> str:
@@ -387,6 +416,7 @@ def claim_by_name(package: Package) -> Iterator[StatedClaim]:
     yield from _state(_read_label(label))
     build = package.build if isinstance(package, CondaLike) else ""
     yield from _state(_read_package(package.name, package.version, build), package.version)
+    yield from _state(_read_extras(package))
     yield from _state(_read_claims(package.claims))
     yield from _state(_read_libtorch(package.file_name))
 
@@ -432,6 +462,16 @@ def _read_package(name: str, version: str, build: str = "") -> Iterator[Found]:
     if nightly:
         yield "channel", "nightly", nightly
     yield from (each for each in _read_version(version) if not (nightly and each[0] == "channel"))
+
+
+def _read_extras(package: Package) -> Iterator[Found]:
+    """Read the versions of CUDA that a package offers as extras, if its name states CUDA alone."""
+    if accelerator_of_distribution(package.name) != "cuda":
+        return
+    names = (match[1] for each in package.claims.requirements for match in _EXTRA.finditer(each))
+    for name in sorted(set(names)):
+        if (value := accelerator_of_label(name)).startswith("cuda "):
+            yield "accelerator", value, f"the extra {name}"
 
 
 def _read_version(text: str) -> Iterator[Found]:

@@ -17,11 +17,14 @@ from binary_checks.model import (
     Claims,
     ClaimSource,
     CppArchive,
+    CubinGroup,
     CxxStrings,
     Dependency,
     DeviceCode,
     DeviceKind,
+    DeviceTarget,
     Kind,
+    ObjectDetails,
     ObjectFile,
     StatedConfiguration,
     StaticArchive,
@@ -83,6 +86,57 @@ def test_where_nothing_of_an_accelerator_is_found_a_name_counts_more() -> None:
     assert values(f"demo-1.0-{TAGS}", elf_file())["accelerator"] == "cpu"
     assert values(f"demo-1.0+cu126-{TAGS}", elf_file())["accelerator"] == "cuda 12.6"
     assert "accelerator" not in values("demo-1.0-py3-none-any.whl")
+
+
+def sample(*toolkits: tuple[str, int]) -> ObjectDetails:
+    target = DeviceTarget(kind=DeviceKind.SASS, architecture="sm_90")
+    groups = (CubinGroup(target=target, toolkit=name, count=count) for name, count in toolkits)
+    return ObjectDetails(path="", cubins=tuple(groups))
+
+
+def with_code(path: str, *toolkits: tuple[str, int], needed: str = "") -> ObjectFile:
+    return elf_file(
+        path,
+        device_code=(CUBIN,),
+        device_sample=sample(*toolkits),
+        needed=needs(needed) if needed else (),
+    )
+
+
+def test_device_code_states_the_major_version_of_the_toolkit_that_made_it() -> None:
+    made = with_code("demo/_x.so", ("11.8", 1), ("12.5", 3), ("12.9", 2))
+    assert values(f"demo-1.0-{TAGS}", made)["accelerator"] == "cuda 12"
+    unstated = with_code("demo/_x.so", ("", 3))
+    assert values(f"demo-1.0-{TAGS}", unstated)["accelerator"] == "cuda"
+
+
+def test_needed_libraries_and_labels_count_more_than_the_toolkit_of_device_code() -> None:
+    other = with_code("demo/_x.so", ("12.5", 3), needed="libcudart.so.13")
+    assert values(f"demo-1.0-{TAGS}", other)["accelerator"] == "cuda 13"
+    made = with_code("demo/_x.so", ("12.5", 3))
+    assert values(f"demo-1.0+cu126-{TAGS}", made)["accelerator"] == "cuda 12.6"
+    vendors = with_code("demo/libcublas.so.12", ("11.8", 3))
+    assert values(f"demo-1.0-{TAGS}", vendors)["accelerator"] == "cuda"
+
+
+def test_a_name_with_cuda_takes_its_versions_from_the_extras() -> None:
+    assert values(f"numba_cuda-0.30-{TAGS}", elf_file())["accelerator"] == "cuda"
+    assert "accelerator" not in values("jax-0.10-py3-none-any.whl")
+    extras = (
+        'cuda-bindings<13,>=12.9; extra == "cu12"',
+        "cuda-bindings==13.*; extra == 'cu13'",
+        "pytest; extra == 'test'",
+    )
+    offered = wheel(
+        f"numba_cuda-0.30-{TAGS}", objects=[elf_file()], claims=Claims(requirements=extras)
+    )
+    found = configure(offered, StatedConfiguration()).accelerator
+    assert found.value == "cuda 12, cuda 13"
+    assert [each.evidence for each in found.claims[1:]] == [
+        "the name numba-cuda",
+        "the extra cu12",
+        "the extra cu13",
+    ]
 
 
 def test_the_slices_of_a_universal_library_are_several_architectures() -> None:
