@@ -214,24 +214,33 @@ def snippet_fails(
     in that table limits snippets to some systems, as globs on ``linux-x86_64``, ``macos-aarch64``,
     ``windows-x86_64``. ``requires`` lists requirements in addition to the package's: if there are
     any, the snippets run in a separate environment; for an installed package, they use the
-    distributions that are installed with it. A profile that extends another one removes a snippet
-    by setting its code to "".
+    distributions that are installed with it. ``long`` names snippets that run only with
+    ``--binary-thorough`` or ``thorough = true``, each with further requirements
+    (``torchvision = ["torchvision"]``, or ``[]``), which get another environment. A profile that
+    extends another one removes a snippet by setting its code to "".
 
     Why: a build that lost its BLAS, its threads or its version imports like a good one.
     Fix: run the quoted line where the package is installed; the build's configuration says what was
     found and what was not.
     Level: the project itself says what must work.
     """
-    if unknown := sorted((prints.keys() | asked.only.keys()) - asked.code.keys()):
+    if unknown := sorted(
+        (prints.keys() | asked.only.keys() | asked.long.keys()) - asked.code.keys()
+    ):
         yield NotInspected(sentence=f"the profile has no snippet {name_first(unknown)}")
-    if not (report.runs or report.elsewhere):
+    if not (report.runs or report.elsewhere or report.long or report.untried):
         yield NotInspected(sentence="the profile has no snippet: [probes.snippets] code is empty")
-    elif not report.runs:
-        raise NotApplicable(f"no snippet of the profile is for {report.system}")
+    elif not (report.runs or report.untried):
+        where = "is for a run without --thorough" if report.long else f"is for {report.system}"
+        raise NotApplicable(f"no snippet of the profile {where}")
     for each in report.preinstalled:
         yield Note(sentence=f"the snippets run with the {each} that is already installed")
     for name in report.elsewhere:
         yield Note(sentence=f"snippet {name} is for {' and '.join(asked.only.get(name, ()))} only")
+    if report.long:
+        yield Note(sentence=f"only a thorough run runs the snippets {', '.join(report.long)}")
+    for name, reason in report.untried:
+        yield NotInspected(sentence=f"snippet {name}: {reason}")
     for run in report.runs:
         yield from _judge(run, prints.get(run.step.name))
 

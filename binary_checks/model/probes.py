@@ -117,6 +117,8 @@ class SnippetReport(ProbeReport):
     system: str = ""  # "linux-x86_64"
     runs: tuple[SnippetRun, ...] = ()
     elsewhere: tuple[str, ...] = ()  # names of snippets for other systems
+    long: tuple[str, ...] = ()  # names of snippets that only a thorough run runs
+    untried: tuple[tuple[str, str], ...] = ()  # (name of a long snippet that did not run, reason)
     preinstalled: tuple[str, ...] = ()  # requirements that were already installed: "numpy 2.4.6"
 
 

@@ -88,6 +88,9 @@ class SnippetRequest(Request):
     code: Mapping[str, Code] = field(default_factory=dict)  # by name; "" removes a snippet
     only: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # name -> globs on systems
     requires: tuple[Code, ...] = ()  # additional requirements, not required by the package
+    # snippets of a thorough run -> further requirements that only they need
+    long: Mapping[str, tuple[Code, ...]] = field(default_factory=dict)
+    thorough: bool = False  # whether long snippets are run, too; also set by `--binary-thorough`
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -28,6 +28,7 @@ from binary_checks.model import (
     PlaceName,
     ProfileIdentity,
     Request,
+    SnippetRequest,
 )
 from binary_checks.profile.installs import merge_installs, read_installs
 from binary_checks.profile.known import CellAxes, KnownProblem, read_known_problems
@@ -275,10 +276,11 @@ def load_profile(name_or_path: str) -> Profile:
 
 
 def enable_thorough(profile: Profile) -> Profile:
-    """Return the profile with long steps on a GPU, and decompression of all device code."""
+    """Return the profile with long steps and snippets, and decompression of all device code."""
     probes = dict(profile.probes)
-    for request in (GpuRequest, DeviceCodeRequest):
-        if request is DeviceCodeRequest or profile.probes.get(request.table, {}).get("module"):
+    needs = ((GpuRequest, "module"), (SnippetRequest, "code"), (DeviceCodeRequest, ""))
+    for request, key in needs:
+        if not key or profile.probes.get(request.table, {}).get(key):
             probes[request.table] = {**probes.get(request.table, {}), "thorough": True}
     return replace(profile, probes=probes)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -110,4 +111,23 @@ def test_without_a_snippet_nothing_was_inspected() -> None:
 def test_an_expectation_of_no_snippet_is_told() -> None:
     assert judge(ran(), prints={"bals": "True"}, only={"blsa": ("linux-*",)}) == [
         NotInspected(sentence="the profile has no snippet bals, blsa")
+    ]
+
+
+def test_long_snippets_are_noted_in_a_usual_run_and_never_pass_unrun() -> None:
+    code = {**CODE, "long": Code("pass")}
+    asked = SnippetRequest(code=code, long={"long": (Code("other"),)})
+    usual = replace(ran(), long=("long",))
+    assert list(snippet_fails(usual, asked)) == [
+        Note(sentence="only a thorough run runs the snippets long")
+    ]
+    thorough = replace(ran(), untried=(("long", "no network"),))
+    assert list(snippet_fails(thorough, asked)) == [
+        NotInspected(sentence="snippet long: no network")
+    ]
+    with pytest.raises(NotApplicable, match="for a run without --thorough"):
+        list(snippet_fails(replace(usual, runs=()), asked))
+    unknown = SnippetRequest(code=CODE, long={"lnog": ()})
+    assert list(snippet_fails(ran(), unknown)) == [
+        NotInspected(sentence="the profile has no snippet lnog")
     ]

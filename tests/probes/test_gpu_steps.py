@@ -31,6 +31,8 @@ pytestmark = [
 WRONG = {
     "first_kernel": {"ones": "wrong"},
     "every_device": {"ones": "wrong"},
+    "late_choice": {"cuda.device_count": "starting"},
+    "element_kernels": {"atan2": "wrong"},
     "library_exception": {"linalg.inv": "silent"},
     "device_assertion": {"_assert_async": "silent"},
     "matmul": {"Tensor.__matmul__": "wrong"},
@@ -46,7 +48,9 @@ WRONG = {
     "max_autotune": {"compile": "miscompile"},
 }
 """What of torch is spoiled, and how."""
-RAISING = {"first_kernel", "every_device", "library_exception", "device_assertion"}
+RAISING = {"first_kernel", "every_device", "late_choice"} | {
+    "library_exception", "device_assertion",
+}  # fmt: skip
 WITH_GRADIENTS = ("matmul", "convolution", "autocast", "cnn", "rnn", "attention", "compilation")
 ONLY_ON_A_GPU = {"memory", "absent_device", "cudnn", "gds"}
 IN_OTHER_LIBRARIES = {"torchvision", "torchaudio"}
@@ -114,7 +118,7 @@ def test_sound_steps_come_to_results_within_the_bounds(
     assert judge(taken) == []
     on_gpu = {name for name, each in answers.items() if set(each["measured"]) == {"seconds"}}
     assert on_gpu == {"first_kernel", "library_exception", "device_assertion", "memory"} | {
-        "absent_device", "cudnn",
+        "absent_device", "cudnn", "late_choice",
     }  # fmt: skip
     for name in WITH_GRADIENTS:
         assert any("gradients" in key for key in answers[name]["measured"]), name
@@ -138,7 +142,8 @@ def test_a_wrong_result_is_found(python: Path, steps: Mapping[str, GpuStep], nam
     answer = answer_of(taken[name])
     if name in RAISING:
         assert answer["state"] == "raised"
-        assert answer["detail"].startswith("AssertionError")
+        expected = "RuntimeError" if name == "late_choice" else "AssertionError"
+        assert answer["detail"].startswith(expected)
     else:
         assert answer["state"] == "finished", answer
         assert [line for line in judge(taken) if f"{name} in " in str(line)]
@@ -155,6 +160,31 @@ def test_attention_that_gives_nan_is_found(python: Path, steps: Mapping[str, Gpu
     spoiled = {"nn.functional.scaled_dot_product_attention": "no_number"}
     answer = answer_of(take(python, [steps["attention"]], spoiled)["attention"])
     assert answer["detail"] == "AssertionError: float16 odd attention gives NaN"
+
+
+KERNELS = {
+    "all": "Tensor.all",
+    "index_reduce": "Tensor.index_reduce",
+    "bitwise_and": "Tensor.__and__",
+    "clamp": "clamp",
+    "nextafter": "nextafter",
+}
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_each_kernel_with_known_illegal_accesses_is_held_to_its_result(
+    python: Path, steps: Mapping[str, GpuStep], kernel: str
+) -> None:
+    spoiled = {KERNELS[kernel]: "off_on_the_device"}
+    taken = take(python, [steps["element_kernels"]], spoiled)
+    answer = answer_of(taken["element_kernels"])
+    assert answer["detail"].startswith(f"AssertionError: {kernel} of 1 elements differs"), answer
+
+
+def test_an_illegal_access_names_its_kernel(python: Path, steps: Mapping[str, GpuStep]) -> None:
+    taken = take(python, [steps["element_kernels"]], {"nextafter": "illegal"})
+    detail = answer_of(taken["element_kernels"])["detail"]
+    assert detail.startswith("RuntimeError: nextafter of 1 elements: CUDA error: an illegal memory")
 
 
 LIKE_A_GPU = {"cuda.synchronize": "silent"}

@@ -178,3 +178,35 @@ def test_what_snippets_require_stays_out_of_the_packages_environment(
     assert together.printed == "other mkl"
     assert alone.step.detail == after.step.detail
     assert "No module named 'other'" in after.step.detail
+
+
+def test_a_thorough_run_runs_the_long_snippets_too(environment: FilledPlace) -> None:
+    asked = request("good", "is_main", long={"is_main": ()})
+    short = run_snippets(environment, environment.wheel, asked)
+    assert ([run.step.name for run in short.runs], short.long) == (["good"], ("is_main",))
+    all_of_them = run_snippets(environment, environment.wheel, replace(asked, thorough=True))
+    assert [run.step.name for run in all_of_them.runs] == ["good", "is_main"]
+    assert (all_of_them.long, all_of_them.untried) == ((), ())
+
+
+def test_only_a_long_snippet_has_its_own_requirements(
+    folder: Path, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = build_wheel(folder, name="other", tags=PURE, members={"other.py": "name = 'other'\n"})
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("UV_OFFLINE", "1")
+    asked = SnippetRequest(
+        code={"plain": Code("import other"), "beside": Code("import other, demo")},
+        long={"beside": (Code(f"other @ {other.as_uri()}"),)},
+        thorough=True,
+    )
+    lacking = replace(asked, long={"beside": (Code("nobody-has-this"),)})
+    with install_fresh(read_wheel(path)) as place:
+        plain, beside = run_snippets(place, place.wheel, asked).runs
+        report = run_snippets(place, place.wheel, lacking)
+    assert plain.step.detail.startswith("ModuleNotFoundError: No module named 'other'")
+    assert beside.step.outcome is Ending.OK
+    assert [run.step.name for run in report.runs] == ["plain"]
+    ((name, reason),) = report.untried
+    assert name == "beside"
+    assert reason.startswith("nobody-has-this cannot be installed alongside the package: ")

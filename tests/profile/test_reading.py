@@ -12,7 +12,14 @@ from binary_checks.checks.expected import snippet_fails
 from binary_checks.declaring import check
 from binary_checks.errors import ProfileError
 from binary_checks.model import ElfFile, GpuRequest, Problem, SnippetRequest, Wheel
-from binary_checks.profile import KnownProblem, Profile, find_profile, load_profile, validate
+from binary_checks.profile import (
+    KnownProblem,
+    Profile,
+    enable_thorough,
+    find_profile,
+    load_profile,
+    validate,
+)
 
 
 @check
@@ -370,3 +377,8 @@ def test_a_profile_adds_to_the_tables_of_the_one_it_extends(tmp_path: Path) -> N
     base.write_text("[options.unlike]\nlimits = {a = 1, b = 2}\n")
     read = profile(tmp_path, "extends = 'base.toml'\n[options.unlike]\nlimits = {b = 3, c = 4}\n")
     assert read.options == {"unlike": {"limits": {"a": 1, "b": 3, "c": 4}}}
+
+
+def test_a_thorough_profile_runs_long_snippets_only_if_it_has_snippets() -> None:
+    assert enable_thorough(load_profile("torch")).probes["snippets"]["thorough"] is True
+    assert "snippets" not in enable_thorough(load_profile("cupy")).probes

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 FILES = (
     "devices",
+    "element_kernels",
     "linear_algebra",
     "layers",
     "nccl_and_cufile",

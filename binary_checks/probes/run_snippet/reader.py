@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
+from itertools import chain
 
 from binary_checks.declaring import gathers
-from binary_checks.errors import GatherError
+from binary_checks.errors import GatherError, Unavailable
 from binary_checks.model import (
     Conditions,
     Ending,
@@ -31,31 +34,63 @@ _SYSTEMS = {"macosx": "macos", "win32": "windows", "win": "windows"}
 
 @gathers(SnippetReport)
 def run_snippets(place: Place, package: Package, request: SnippetRequest) -> SnippetReport:
-    """Run every snippet that is for this system and has code.
+    """Run every snippet that is for this system and has code; the long ones in a thorough run.
 
     Snippets with additional requirements get a separate place, since imports of the package must
-    not find these requirements. Raises Unavailable if the package could not be installed.
+    not find these requirements. Long snippets with further requirements get another one; if it is
+    not available, the other snippets are still run. Raises Unavailable if the package could not be
+    installed.
     """
     place.require_installed(package)
-    if not request.requires:
-        return _run_all(place, request)
-    with place.with_requirements(request.requires) as own:
-        own.require_installed(package)
-        return _run_all(own, request)
-
-
-def _run_all(place: Place, request: SnippetRequest) -> SnippetReport:
     system = name_system(place.target)
     wanted = {
         name: any(fnmatchcase(system, glob) for glob in request.only.get(name, ("*",)))
         for name, code in request.code.items()
         if code
     }
+    here = [name for name, fits in wanted.items() if fits]
+    long = [name for name in here if name in request.long]
+    now = [name for name in here if request.thorough or name not in long]
+    further = {name: request.long[name] for name in now if request.long.get(name)}
+    plain = [name for name in now if name not in further]
+    report = _run_with(place, package, request, plain, request.requires)
+    untried: tuple[tuple[str, str], ...] = ()
+    if further:
+        requires = tuple(dict.fromkeys((*request.requires, *chain(*further.values()))))
+        try:
+            more = _run_with(place, package, request, list(further), requires)
+            report = replace(report, runs=(*report.runs, *more.runs))
+        except Unavailable as error:
+            lack = f"{', '.join(requires)} cannot be installed alongside the package: {error}"
+            untried = tuple((name, lack) for name in further)
+    return replace(
+        report,
+        system=system,
+        elsewhere=tuple(name for name, fits in wanted.items() if not fits),
+        long=() if request.thorough else tuple(long),
+        untried=untried,
+    )
+
+
+def _run_with(
+    place: Place,
+    package: Package,
+    request: SnippetRequest,
+    names: Sequence[str],
+    requires: Sequence[str],
+) -> SnippetReport:
+    """Run snippets where the package and these requirements are installed."""
+    if not (requires and names):
+        return _run_all(place, request, names)
+    with place.with_requirements(tuple(requires)) as own:
+        own.require_installed(package)
+        return _run_all(own, request, names)
+
+
+def _run_all(place: Place, request: SnippetRequest, names: Sequence[str]) -> SnippetReport:
     return SnippetReport(
         python=place.target.name,
-        system=system,
-        runs=tuple(_run(place, name, request.code[name]) for name, here in wanted.items() if here),
-        elsewhere=tuple(name for name, here in wanted.items() if not here),
+        runs=tuple(_run(place, name, request.code[name]) for name in names),
         preinstalled=place.preinstalled,
     )
 

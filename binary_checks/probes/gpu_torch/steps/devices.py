@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 TYPE_CHECKING = False  # probes do not import typing, which only type checkers need
@@ -69,6 +70,18 @@ def every_device(bench: Any) -> dict[str, Any]:
     return {"measured": {"devices": count, "devices announced": announced}}
 
 
+def late_choice(bench: Any) -> dict[str, Any]:
+    """Count the devices, choose one by CUDA_VISIBLE_DEVICES, and use it (pytorch issue 128819).
+
+    Programs import torch and count its devices before they choose. Counting must not start CUDA,
+    which reads the variable only once.
+    """
+    bench.torch.cuda.device_count()
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES") or "0"
+    os.environ["CUDA_VISIBLE_DEVICES"] = visible.split(",")[0]
+    return first_kernel(bench)
+
+
 def absent_device(bench: Any) -> dict[str, Any]:
     """Check that using a device beyond the last one raises a Python exception."""
     torch = bench.torch
@@ -111,6 +124,7 @@ STEPS = (
     (first_kernel, 3, 90),
     (memory, 1, 20),
     (every_device, 1, 60),
+    (late_choice, 5, 60, "alone"),  # a fresh process, in which CUDA has not started
     (absent_device, 0.5, 20),
     (library_exception, 1, 30),
     (device_assertion, 2, 30, "alone"),  # the device's context is lost
