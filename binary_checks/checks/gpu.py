@@ -51,9 +51,9 @@ def gpu_work_fails(report: GpuReport) -> Iterator[Finding]:
 
     ``module`` in the profile's table ``[probes.gpu]`` names the package's module; without it no
     check of this family runs. ``steps = "torch"`` runs the steps that are shipped for torch, except
-    those in ``leave_out``: first_kernel, memory, every_device, absent_device, library_exception,
-    device_assertion, matmul, magma, svd, cudnn, convolution, autocast, cnn, rnn, attention, nccl,
-    compilation. ``--binary-thorough``, or ``thorough = true`` there, adds gds, max_autotune,
+    those in ``leave_out``: first_kernel, memory, every_device, late_choice, absent_device,
+    library_exception, device_assertion, element_kernels, matmul, magma, svd, cudnn, convolution,
+    autocast, cnn, rnn, attention, nccl, compilation. ``--binary-thorough``, or ``thorough = true`` there, adds gds, max_autotune,
     torchvision and torchaudio; the distributions in ``requires`` are then installed, too. One
     process runs many steps, each within its own limit in seconds; after a failure the other steps
     continue in a new process. If first_kernel hangs, or any two steps hang, no more steps are

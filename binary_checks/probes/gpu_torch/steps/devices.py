@@ -124,7 +124,7 @@ STEPS = (
     (first_kernel, 3, 90),
     (memory, 1, 20),
     (every_device, 1, 60),
-    (late_choice, 5, 60, "alone"),  # a fresh process, in which CUDA has not started
+    (late_choice, 3, 60, "alone"),  # a fresh process, in which CUDA has not started
     (absent_device, 0.5, 20),
     (library_exception, 1, 30),
     (device_assertion, 2, 30, "alone"),  # the device's context is lost

@@ -94,5 +94,5 @@ KERNELS: tuple[tuple[str, Callable[..., Any]], ...] = (
 
 STEPS = (
     # seconds on a healthy GPU, and seconds after which it hangs
-    (element_kernels, 2, 30),
+    (element_kernels, 1, 30),
 )
