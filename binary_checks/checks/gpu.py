@@ -53,10 +53,10 @@ def gpu_work_fails(report: GpuReport) -> Iterator[Finding]:
     check of this family runs. ``steps = "torch"`` runs the steps that are shipped for torch, except
     those in ``leave_out``: first_kernel, memory, every_device, late_choice, absent_device,
     library_exception, device_assertion, element_kernels, matmul, magma, svd, cudnn, convolution,
-    autocast, cnn, rnn, attention, nccl, compilation. ``--binary-thorough``, or ``thorough = true`` there, adds gds, max_autotune,
-    torchvision and torchaudio; the distributions in ``requires`` are then installed, too. One
-    process runs many steps, each within its own limit in seconds; after a failure the other steps
-    continue in a new process. If first_kernel hangs, or any two steps hang, no more steps are
+    autocast, cnn, rnn, attention, nccl, compilation. ``--binary-thorough``, or ``thorough = true``
+    there, adds gds, max_autotune, torchvision and torchaudio; the distributions in ``requires`` are
+    then installed, too. One process runs many steps, each within its own limit in seconds; after a
+    failure the other steps continue in a new process. If first_kernel hangs, or any two steps hang, no more steps are
     tried. ``snippets`` are the profile's own steps, Python code by name. Each runs after the import
     in a process of its own, within the profile's ``timeout``. A snippet that sets ``measured`` to a
     dict of relative errors by dtype is judged by gpu-result-differs; one that sets ``unavailable``
