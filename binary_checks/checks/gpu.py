@@ -56,11 +56,11 @@ def gpu_work_fails(report: GpuReport) -> Iterator[Finding]:
     autocast, cnn, rnn, attention, nccl, compilation. ``--binary-thorough``, or ``thorough = true``
     there, adds gds, max_autotune, torchvision and torchaudio; the distributions in ``requires`` are
     then installed, too. One process runs many steps, each within its own limit in seconds; after a
-    failure the other steps continue in a new process. If first_kernel hangs, or any two steps hang, no more steps are
-    tried. ``snippets`` are the profile's own steps, Python code by name. Each runs after the import
-    in a process of its own, within the profile's ``timeout``. A snippet that sets ``measured`` to a
-    dict of relative errors by dtype is judged by gpu-result-differs; one that sets ``unavailable``
-    to a reason is not inspected.
+    failure the other steps continue in a new process. If first_kernel hangs, or any two steps hang,
+    no more steps are tried. ``snippets`` are the profile's own steps, Python code by name. Each
+    runs after the import in a process of its own, within the profile's ``timeout``. A snippet that
+    sets ``measured`` to a dict of relative errors by dtype is judged by gpu-result-differs; one
+    that sets ``unavailable`` to a reason is not inspected.
 
     Why: work on a GPU is the purpose of the package.
 

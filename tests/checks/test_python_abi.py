@@ -31,8 +31,8 @@ from binary_checks.model import (
     TargetSystem,
     UnreadObject,
 )
-from fixtures.linking import library, link, target
 from binary_checks.wording.problem_lines import of_refusal
+from fixtures.linking import library, link, target
 from fixtures.values import elf_file, macho_file, pe_file, say, symbols, wheel
 
 ABI3 = "demo-1.0-cp38-abi3-manylinux_2_17_x86_64.whl"
