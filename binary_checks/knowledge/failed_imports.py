@@ -32,6 +32,7 @@ from binary_checks.model import (
     Wheel,
     applies,
     find_names_in_extras,
+    init_function,
     read_requirement,
 )
 from binary_checks.wording.problem_lines import name_end, of_broken_source
@@ -44,20 +45,52 @@ _DEEPEST = 100  # limit of nested folders of a module
 def find_own_part(step: Step, package: Package) -> str:
     """Return a sentence on a missing file or module that the package should contain, or "".
 
-    A package without ``__init__`` may get files from other distributions.
+    It names a file that was probably meant, but has another name or folder. A package without
+    ``__init__`` may get files from other distributions.
     """
     noun = "the wheel" if isinstance(package, Wheel) else "the package"
     files = package.derive(ModuleFiles)
     if name := step.missing_module:
         nearest = next((each for each in _list_parents(name) if files.has(each)), "")
         own = bool(nearest) and not files.shares(nearest)
-        return f"{name[:_LONGEST]} is not in {noun}" if own and not files.has(name) else ""
+        if not own or files.has(name):
+            return ""
+        return f"{name[:_LONGEST]} is not in {noun}{_name_misplaced_module(name, package)}"
     if path := step.missing_file:
         folders = _list_parents(path.replace("/", "."))
         own = any(files.has(each) and not files.shares(each) for each in folders)
         lacks = path not in package.derive(_find_installed)
-        return f"{path[:_LONGEST]} is not in {noun}" if own and lacks else ""
+        if not own or not lacks:
+            return ""
+        alike = _name_only(path.rpartition("/")[2], package)
+        return f"{path[:_LONGEST]} is not in {noun}{alike}"
     return ""
+
+
+def _name_misplaced_module(name: str, package: Package) -> str:
+    """Return a clause with the file that has a missing module under another path, or ""."""
+    stem = name.rpartition(".")[2]
+    function = (init_function(stem),)
+    modules = (item.path for item in package.objects if item.exports.among(function))
+    path = next(modules, "")
+    if path:
+        return f", which has {package.layout.shorten(path)} instead"
+    return _name_only(f"{stem}.py", package)
+
+
+def _name_only(file_name: str, package: Package) -> str:
+    """Return a clause with the only file of that name, or ""."""
+    path = package.derive(_index_file_names).get(file_name, "")
+    return f", which has {path[:_LONGEST]} instead" if path else ""
+
+
+def _index_file_names(package: Package) -> dict[str, str]:
+    """Return the paths relative to site-packages by file name; "" for a name of several files."""
+    found: dict[str, str] = {}
+    for path in filter(None, package.derive(_find_installed)):
+        name = path.rpartition("/")[2]
+        found[name] = "" if name in found else path
+    return found
 
 
 def name_broken_source(step: Step, package: Package) -> str:

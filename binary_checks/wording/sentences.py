@@ -335,6 +335,8 @@ Show = Callable[[str], str]
 """Returns how a linkage shows an object, or the origin of a library."""
 _SYSTEM = "system:"
 _ABIS = ("new", "old")
+_TAKES_NEW_STRING = r"_Z(?!(?:T[VTIS])?N?K?St).*cxx11"
+"""Matches mangled names that mention the new std::string and are not libstdc++'s own."""
 _LONGEST_SYMBOL = 60  # characters of a symbol in a sentence
 
 
@@ -382,6 +384,10 @@ def format_undefined_symbols(
             lacks = (
                 f"only a Python configured with {' or '.join(options)} has such a symbol; build "
                 "the file with a plain Python"
+            )
+        elif all(re.match(_TAKES_NEW_STRING, name) for name in names):
+            lacks += (
+                ", compiled for the new std::string (_GLIBCXX_USE_CXX11_ABI=1), as this file is"
             )
         if given:
             lacks = (

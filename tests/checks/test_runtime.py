@@ -25,7 +25,7 @@ from binary_checks.model import (
     Problem,
     Step,
 )
-from fixtures.values import member, say, wheel
+from fixtures.values import elf_file, member, say, symbols, wheel
 
 PYTHON = "CPython 3.11.7"
 NO_OBJECTS = Linkage(target="manylinux_2_17_x86_64")
@@ -145,6 +145,41 @@ def test_import_fails_names_what_the_wheel_lacks(missing: dict[str, str], lack: 
     found = list(import_fails(report, wheel(members=tuple(map(member, paths))), NO_OBJECTS))
     ending = f": {lack}" if lack else ""
     assert found == [Problem(sentence=f"import demo raises x{ending}", cause=lack or "x")]
+
+
+@pytest.mark.parametrize(
+    ("missing", "paths", "lack"),
+    [
+        (
+            "demo._core",
+            ("_core.abi3.so",),
+            "demo._core is not in the wheel, which has _core.abi3.so",
+        ),
+        ("demo._core", ("demo/lib_core.so",), ", which has demo/lib_core.so"),
+        ("demo.inner", ("inner.py",), ", which has inner.py"),
+        ("demo.inner", ("inner.py", "tests/inner.py"), ""),
+    ],
+)
+def test_import_fails_names_the_file_that_has_the_module_under_another_path(
+    missing: str, paths: tuple[str, ...], lack: str
+) -> None:
+    exported = symbols("PyInit__core")
+    objects = tuple(elf_file(path, exports=exported) for path in paths if path.endswith(".so"))
+    package = wheel(members=tuple(map(member, ("demo/__init__.py", *paths))), objects=objects)
+    step = Step(name="demo", outcome=Ending.RAISED, detail="x", missing_module=missing)
+    (problem,) = import_fails(ImportReport(python=PYTHON, steps=(step,)), package, NO_OBJECTS)
+    assert isinstance(problem, Problem)
+    end = f"{lack} instead" if lack else "demo.inner is not in the wheel"
+    assert problem.sentence.endswith(end)
+
+
+def test_import_fails_names_a_file_that_lies_elsewhere() -> None:
+    package = wheel(members=tuple(map(member, ("demo/__init__.py", "data/table.json"))))
+    step = Step(name="demo", outcome=Ending.RAISED, detail="x", missing_file="demo/table.json")
+    (problem,) = import_fails(ImportReport(python=PYTHON, steps=(step,)), package, NO_OBJECTS)
+    assert isinstance(problem, Problem)
+    there = "demo/table.json is not in the wheel, which has data/table.json instead"
+    assert problem.sentence == f"import demo raises x: {there}"
 
 
 def test_import_fails_does_not_look_at_what_needs_an_extra() -> None:

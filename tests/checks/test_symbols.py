@@ -168,6 +168,19 @@ def undefined(*names: str, **fields: str) -> tuple[UnresolvedSymbol, ...]:
             "undefined symbol f",
         ),
         (
+            undefined("_Z1fNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"),
+            "has 1 undefined symbol (_Z1fNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE): "
+            "nothing that the file loads defines it; link it with the library that does, compiled "
+            "for the new std::string (_GLIBCXX_USE_CXX11_ABI=1), as this file is",
+            "undefined symbol _Z1fNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE",
+        ),
+        (
+            undefined("_ZNSt7__cxx1112basic_stringIcE4swapEv"),
+            "has 1 undefined symbol (_ZNSt7__cxx1112basic_stringIcE4swapEv): "
+            "nothing that the file loads defines it; link it with the library that does",
+            "undefined symbol _ZNSt7__cxx1112basic_stringIcE4swapEv",
+        ),
+        (
             undefined("f", version="GLIBC_2.4", provider="system:libc.so.6"),
             "has 1 undefined symbol (f@GLIBC_2.4): libc.so.6 never had it in that version; "
             "rebuild this file",
