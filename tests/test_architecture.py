@@ -22,8 +22,10 @@ OURS = sorted(PACKAGE.rglob("*.py"))
 FILES = [*OURS, *sorted((ROOT / "fixtures").rglob("*.py")), *sorted((ROOT / "tests").rglob("*.py"))]
 
 PARSERS = ("elftools", "lief", "macholib", "pefile", "isal")
-TWINS = {"elf", "macho", "pe", "device", "glibc", "musl", "dyld"} | {"macos", "windows"}
-READERS = ("elf", "macho", "pe")
+TWINS = {"elf", "macho", "pe", "wasm", "device", "glibc", "musl", "dyld"} | {"macos", "windows"}
+READERS = ("elf", "macho", "pe", "wasm")
+MAPPING = READERS[:3]
+"""The readers of files that a loader maps into memory."""
 SHARED_BY_READERS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("header", READERS, ("read_header", "architecture_of")),
     ("header", ("elf", "macho"), ("Segment", "read_segments")),
@@ -42,14 +44,15 @@ SHARED_BY_READERS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
         ),
     ),
     ("symbols", READERS, ()),
-    ("symbols", ("elf", "macho"), ("read_symbols",)),
+    ("symbols", ("elf", "macho", "wasm"), ("read_symbols",)),
     ("refusals", READERS, ("verify_extent", "find_layout_faults", "Parsed", "find_refusals")),
     ("signature", ("macho", "pe"), ()),
     (
         "reader",
-        READERS,
+        MAPPING,
         ("find_name_scanner", "opens_libraries", "read_texts", "read_opened", "plan", "read"),
     ),
+    ("reader", ("wasm",), ("opens_libraries", "read_texts", "read_opened", "plan", "read")),
     ("reader", ("elf", "pe"), ("find_name_scanner", "find_wrappers", "plan")),
 )
 """File, the readers that share its thought, and what stands in it in this order."""

@@ -166,15 +166,19 @@ class Format(str):
     ELF: ClassVar[Format]
     MACHO: ClassVar[Format]
     PE: ClassVar[Format]
+    WASM: ClassVar[Format]
     ARCHIVE: ClassVar[Format]
     DEVICE: ClassVar[Format]  # device code in a file of its own
 
 
 Format.ELF, Format.MACHO, Format.PE = Format("ELF"), Format("Mach-O"), Format("PE")
+Format.WASM = Format("WebAssembly")
 Format.ARCHIVE, Format.DEVICE = Format("static archive"), Format("device code")
 
 
-_LIBRARY = re.compile(r"\.(?:(pyd|dll)|(dylib)|so(?:\.\d+)*)\Z", re.IGNORECASE)
+_LIBRARY = re.compile(
+    r"(?:(-wasm(?:32|64)-\w+\.so)|\.(?:(pyd|dll)|(dylib)|so(?:\.\d+)*))\Z", re.IGNORECASE
+)
 
 
 def format_of_name(path: str) -> Format | None:
@@ -182,7 +186,9 @@ def format_of_name(path: str) -> Format | None:
     match = _LIBRARY.search(path)
     if match is None:
         return None
-    return Format.PE if match[1] else Format.MACHO if match[2] else Format.ELF
+    if match[1]:
+        return Format.WASM
+    return Format.PE if match[2] else Format.MACHO if match[3] else Format.ELF
 
 
 class Kind(str, Enum):
@@ -398,6 +404,32 @@ class PeFile(ObjectFile):
     device_containers: tuple[DeviceContainers, ...] = ()  # by set of targets, in file order
     device_faults: tuple[DeviceFault, ...] = ()
     device_sample: ObjectDetails | None = None  # None: no sample was taken
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WasmFile(ObjectFile):
+    """A WebAssembly module.
+
+    The library of an import is the module that it is imported from: "env" for functions and for
+    Emscripten's own globals, "GOT.func" and "GOT.mem" for addresses.
+    """
+
+    format: ClassVar[Format] = Format.WASM
+
+    side_module: bool = False  # has a section dylink.0: can be loaded into a running program
+    runtime_path: tuple[str, ...] = ()  # WASM_DYLINK_RUNTIME_PATH
+    memory_size: int = 0  # bytes of the memory that it needs
+    memory_alignment: int = 1  # bytes
+    table_size: int = 0  # entries of the function table that it needs
+    # features of the engine that the code uses: "simd128", "atomics"; None if not stated
+    features: tuple[str, ...] | None = None
+    shared_memory: bool = False  # built for threads
+    exceptions: str = ""
+    """How it throws C++ exceptions or uses longjmp: by the "engine" (-fwasm-exceptions), or by
+    "JavaScript" (-fexceptions); "" if it does neither.
+    """
+    debug_information: bool = False  # a .debug_info section
+    debug_bytes: int = 0  # size of all sections named .debug_*
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -6,8 +6,8 @@ streamed and the scanners for all other bytes; ``read`` makes the objects from t
 the scanners' results. ``READERS`` maps formats to modules, and a module is imported when the first
 file of its format appears.
 
-``elf``, ``macho`` and ``pe`` are twins. A subject that they share is in a file of the same name,
-with its functions in the same order (tests/test_architecture.py checks this)::
+``elf``, ``macho``, ``pe`` and ``wasm`` are twins. A subject that they share is in a file of the
+same name, with its functions in the same order (tests/test_architecture.py checks this)::
 
     reader      plan, read                          byte ranges to keep, and scanners;
                                                     objects of the model
@@ -105,6 +105,7 @@ READERS: tuple[Readable, ...] = (
         f"{__name__}.macho.reader",
         recognises=is_no_java,
     ),
+    Readable(Format.WASM, (b"\0asm",), f"{__name__}.wasm.reader"),
     Readable(Format.ARCHIVE, (b"!<arch>\n", b"!<thin>\n"), f"{__name__}.archives"),
     Readable(
         # CUDA's magic followed by version 1, because other files also begin with the four bytes of
@@ -250,7 +251,6 @@ _OTHERS = {
 """First bytes of files that are often shipped under the name of a library by mistake."""
 
 _OF_OTHER_SYSTEMS = {
-    b"\0asm": "a WebAssembly module",  # Pyodide: _x.cpython-313-wasm32-emscripten.so
     b"<bigaf>\n": "an archive of AIX",  # teradatasql.aix.so, in wheels for every platform
     b"\x01\xdf": "an XCOFF object of AIX",
     b"\x01\xf7": "an XCOFF object of AIX",

@@ -19,6 +19,7 @@ from binary_checks.model import (
     PeFile,
     ReadObject,
     UnreadObject,
+    WasmFile,
 )
 from binary_checks.objects import expect, recognise, refuse
 from binary_checks.objects.byte_source import Head, LimitedSource
@@ -45,9 +46,7 @@ def read_first_bytes(path: str, head: bytes, size: int) -> tuple[ReadObject, ...
     A fat Mach-O file has one object for each slice.
     """
     found = recognise(head)
-    read = {Format.ELF: _read_elf, Format.PE: _read_pe, Format.MACHO: _read_macho}.get(
-        found or Format("")
-    )
+    read = _READERS.get(found or Format(""))
     if found is None or read is None:
         expected = None if found else expect(path, head)
         return (refuse(path, expected, head, size),) if expected else ()
@@ -108,3 +107,22 @@ def _read_macho(path: str, source: LimitedSource) -> Iterator[ObjectFile]:
     count = int.from_bytes(source.read(4, 4), "big")
     for row in layout.iter_unpack(source.read(8, count * layout.size)):
         yield MachOFile(path=path, size=row[3], architecture=macho.architecture_of(*row[:2]))
+
+
+def _read_wasm(path: str, source: LimitedSource) -> Iterator[ObjectFile]:
+    """Read a WebAssembly module, which begins with its section ``dylink.0`` if it can be loaded."""
+    from binary_checks.objects.wasm import header as wasm
+
+    wasm.read_header(source)
+    first = next(wasm.iter_sections(source), None)
+    names = (wasm.DYLINK, wasm.LEGACY_DYLINK)
+    kind = Kind.SHARED if first is not None and first.name in names else Kind.OTHER
+    yield WasmFile(path=path, size=source.size, kind=kind, architecture="wasm32")
+
+
+_READERS = {
+    Format.ELF: _read_elf,
+    Format.PE: _read_pe,
+    Format.MACHO: _read_macho,
+    Format.WASM: _read_wasm,
+}

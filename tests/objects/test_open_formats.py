@@ -28,14 +28,14 @@ from binary_checks.model import (
 from binary_checks.objects import LimitedSource, Readable
 from tests.objects.byte_sources import Bytes
 
-CONTENT = b"\0asm\1\0\0\0"
+CONTENT = b"\1\xf7\0\0\1\0\0\0"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class WebAssembly(ObjectFile):
-    """A module of WebAssembly."""
+class Xcoff(ObjectFile):
+    """An object of AIX."""
 
-    format: ClassVar[Format] = Format("WebAssembly")
+    format: ClassVar[Format] = Format("XCOFF")
     version: int = 0
 
 
@@ -44,23 +44,23 @@ def plan(_head: bytes, size: int, _factor: int) -> Plan:
     return Plan(ranges=((0, min(size, 8)),))
 
 
-def read(path: str, source: LimitedSource, _observations: Observations) -> tuple[WebAssembly, ...]:
+def read(path: str, source: LimitedSource, _observations: Observations) -> tuple[Xcoff, ...]:
     """Return the one object of a file. Raises MalformedError."""
     version = int.from_bytes(source.read(4, 4), "little")
-    return (WebAssembly(path=path, kind=Kind.OTHER, architecture="wasm32", version=version),)
+    return (Xcoff(path=path, kind=Kind.OTHER, architecture="ppc64", version=version),)
 
 
 @pytest.fixture(autouse=True)
 def _with_its_reader(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Make this module a reader."""
     assert __name__ in sys.modules
-    line = Readable(WebAssembly.format, (b"\0asm",), __name__)
+    line = Readable(Xcoff.format, (b"\1\xf7",), __name__)
     monkeypatch.setattr(objects, "READERS", (*objects.READERS, line))
     yield
 
 
 @check
-def old_module(library: WebAssembly) -> Iterator[Finding]:
+def old_module(library: Xcoff) -> Iterator[Finding]:
     """A module of the first version."""
     if library.version == 1:
         yield "is of version 1"
@@ -79,31 +79,31 @@ def elf_object(_library: ElfFile) -> Iterator[Finding]:
 
 
 def test_its_files_are_recognised_planned_and_read() -> None:
-    assert objects.recognise(CONTENT) == "WebAssembly"
-    assert objects.announce("demo/a.bin", CONTENT) == "WebAssembly"
+    assert objects.recognise(CONTENT) == "XCOFF"
+    assert objects.announce("demo/a.bin", CONTENT) == "XCOFF"
     assert objects.plan(CONTENT, 100).ranges == ((0, 8),)
     assert objects.read_objects("demo/a.bin", Bytes(CONTENT)) == (
-        WebAssembly(path="demo/a.bin", kind=Kind.OTHER, architecture="wasm32", version=1),
+        Xcoff(path="demo/a.bin", kind=Kind.OTHER, architecture="ppc64", version=1),
     )
 
 
 def test_a_damaged_one_is_malformed() -> None:
     (found,) = objects.read_objects("demo/a.bin", Bytes(CONTENT[:6]))
     assert isinstance(found, MalformedObject)
-    assert found.format == "WebAssembly"
+    assert found.format == "XCOFF"
 
 
 def test_checks_of_it_and_of_every_object_run_where_it_occurs() -> None:
-    assert applicable_formats(old_module) == {WebAssembly.format}
-    assert WebAssembly.format in (applicable_formats(any_object) or ())
-    assert WebAssembly.format not in (applicable_formats(elf_object) or ())
-    assert [*old_module(WebAssembly(path="demo/a.bin", version=1))] == ["is of version 1"]
-    assert [*old_module(WebAssembly(path="demo/a.bin", version=2))] == []
+    assert applicable_formats(old_module) == {Xcoff.format}
+    assert Xcoff.format in (applicable_formats(any_object) or ())
+    assert Xcoff.format not in (applicable_formats(elf_object) or ())
+    assert [*old_module(Xcoff(path="demo/a.bin", version=1))] == ["is of version 1"]
+    assert [*old_module(Xcoff(path="demo/a.bin", version=2))] == []
 
 
 def test_documents_know_it_by_its_name() -> None:
-    assert object_kinds()["WebAssembly"] is WebAssembly
-    row = {"path": "demo/a.bin", "format": "WebAssembly", "reason": "too long"}
-    assert decoder(UnreadObject)(row).format == WebAssembly.format
+    assert object_kinds()["XCOFF"] is Xcoff
+    row = {"path": "demo/a.bin", "format": "XCOFF", "reason": "too long"}
+    assert decoder(UnreadObject)(row).format == Xcoff.format
     with pytest.raises(DocumentError, match='"COBOL" is not one of'):
         decoder(UnreadObject)(row | {"format": "COBOL"})
