@@ -54,6 +54,7 @@ from binary_checks.wording.sentences import (
     retag,
 )
 
+_BOUND_TO_LIBRARIES = (Format.MACHO, Format.PE)
 _FIRST_ON_ARM = (11, 0)
 # The first macOS that compares no compatibility versions, and the first that skips libraries built
 # for itself or later.
@@ -201,9 +202,9 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
     reported = {(item.path, item.provider, item.version) for item in linkage.missing_versions}
     groups: dict[tuple[str, ...], list[UnresolvedSymbol]] = {}
     for item in linkage.unresolved:
-        told = item.delayed or item.proven or (item.path, item.provider, item.version) in reported
-        if not told:
-            asked = "" if linkage.format == Format.ELF else item.library
+        known = item.delayed or item.proven or (item.path, item.provider, item.version) in reported
+        if not known:
+            asked = item.library if linkage.format in _BOUND_TO_LIBRARIES else ""
             place = item.elsewhere or item.other_abi
             owner = framework_of(item.name)
             owner = owner if owner in linkage.given else ""

@@ -40,6 +40,7 @@ _SYSTEMS: dict[str, tuple[str, str, str, dict[str, str]]] = {
     "linux": ("posix", "Linux", "linux", {}),
     "macos": ("posix", "Darwin", "darwin", {"aarch64": "arm64"}),
     "windows": ("nt", "Windows", "win32", {"x86_64": "AMD64", "aarch64": "ARM64", "i686": "x86"}),
+    "emscripten": ("posix", "Emscripten", "emscripten", {}),
 }
 _PROMISED = ("__glibc", "__osx", "__win", "__linux", "__unix")
 """Virtual packages, from which claims of systems are made: `promised-systems` compares them."""

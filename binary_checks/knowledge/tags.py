@@ -47,9 +47,15 @@ _BY_YEAR = {"1": (2, 5), "2010": (2, 12), "2014": (2, 17)}
 """The glibc of manylinux1, manylinux2010 and manylinux2014 (PEP 513, 571, 599)."""
 _LIBCS = {"many": "glibc", "musl": "musl", None: ""}
 _WINDOWS = {"win_amd64": "x86_64", "win32": "i686", "win_arm64": "aarch64"}
-_OTHERS = ("ios", "android", "wasi", "emscripten")
+_OTHERS = {
+    **{name: name for name in ("ios", "android", "wasi", "emscripten")},
+    "pyodide": "emscripten",
+    "pyemscripten": "emscripten",  # PEP 783
+}
+"""Beginnings of platform tags -> systems."""
 _ENDINGS = {
     **{name: name for name in ("x86_64", "aarch64", "i686", "armv7l", "ppc64le", "ppc64")},
+    "wasm32": "wasm32",
     "s390x": "s390x",
     "riscv64": "riscv64",
     "loongarch64": "loongarch64",
@@ -107,7 +113,7 @@ def read_system(platform: str) -> SystemClaim:
     ending = max((e for e in _ENDINGS if platform.endswith(f"_{e}")), key=len, default="")
     return SystemClaim(
         name=platform,
-        system=next((name for name in _OTHERS if platform.startswith(name)), ""),
+        system=_OTHERS.get(platform.partition("_")[0], ""),
         architectures=(_ENDINGS[ending],) if ending else (),
     )
 
@@ -226,10 +232,15 @@ def format_architecture(architecture: str) -> str:
 
 _OBJECTS = frozenset(
     {"x86_64", "aarch64", "i686", "armv7l", "ppc64le", "ppc64", "ppc"}
-    | {"s390x", "riscv64", "loongarch64"}
+    | {"s390x", "riscv64", "loongarch64", "wasm32", "wasm64"}
 )
 """Architectures that readers of objects distinguish."""
-_FORMATS = {"linux": Format.ELF, "macos": Format.MACHO, "windows": Format.PE}
+_FORMATS = {
+    "linux": Format.ELF,
+    "macos": Format.MACHO,
+    "windows": Format.PE,
+    "emscripten": Format.WASM,
+}
 _LOADED = (Kind.SHARED, Kind.EXECUTABLE)
 _WORDS = {
     "i686": r"x86|i386|i686|ia32|win32|32",
@@ -343,7 +354,8 @@ def _is_of_other_format(item: ObjectFile, formats: Collection[Format]) -> bool:
     if name.suffix.endswith(".pyd"):
         return Format.PE in formats
     if name.platform:
-        return (Format.MACHO if name.platform == "darwin" else Format.ELF) in formats
+        of_system = {"darwin": Format.MACHO, "wasm32-emscripten": Format.WASM}
+        return of_system.get(name.platform, Format.ELF) in formats
     return Format.PE not in formats
 
 

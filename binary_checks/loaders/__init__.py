@@ -84,6 +84,7 @@ def simulate(  # noqa: PLR0913 - each is another part of what the prefix holds
         missing_versions=simulation.missing_versions,
         unexplored=(*lookups.unexplored, *unexplored),
         unknown_exports=lookups.unknown_exports,
+        mistyped=lookups.mistyped,
         own_python_symbols=find_own_python_symbols(images, layout),
         requirements=missing,
         names=layout.names,
@@ -160,6 +161,27 @@ def _simulate_windows(
     return _simulate_bindings(Format.PE, WindowsLoader(package, others, target, factor), first)
 
 
+def _simulate_emscripten(
+    package: Package,
+    others: tuple[Package, ...],
+    target: TargetSystem,
+    first: _First,
+    factor: int,
+) -> _Simulation:
+    from binary_checks.loaders.emscripten import EmscriptenLoader, look_up
+
+    loader = EmscriptenLoader(package, others, target, factor)
+    loadings = _load(loader, target, first)
+    images = [image for each in loadings for image in (*each.roots, *each.orphans)]
+    return _Simulation(
+        format=Format.WASM,
+        layout=loader.layout,
+        loadings=loadings,
+        lookups=look_up(images, loader),
+        elsewhere=_load_elsewhere(images, loader),
+    )
+
+
 def _simulate_bindings(container: Format, loader: Loader[Any], first: _First) -> _Simulation:
     from binary_checks.loaders.bindings import look_up_bindings
 
@@ -178,6 +200,7 @@ _SIMULATIONS = {
     "linux": _simulate_linux,
     "macos": _simulate_macos,
     "windows": _simulate_windows,
+    "emscripten": _simulate_emscripten,
 }
 
 

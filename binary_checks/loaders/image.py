@@ -17,6 +17,7 @@ from binary_checks.model import (
     Edge,
     Interpreter,
     Kind,
+    MistypedFunction,
     ObjectFile,
     Rule,
     TargetSystem,
@@ -319,6 +320,7 @@ class Lookups:
     unexplored: tuple[UnexploredSymbols, ...]
     # (system library without export data, number of symbols that it may define).
     unknown_exports: tuple[tuple[str, int], ...] = ()
+    mistyped: tuple[MistypedFunction, ...] = ()
 
 
 class Unresolved(Generic[ObjectT]):

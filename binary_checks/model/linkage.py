@@ -82,6 +82,16 @@ class UnresolvedSymbol:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class MistypedFunction:
+    """A function that a WebAssembly module imports with another type than its provider states."""
+
+    path: str
+    name: str
+    wanted: str  # "(i32 i32) -> i32"
+    provided: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class MissingVersion:
     """A version node that an object needs, but that the library it finds does not define."""
 
@@ -134,6 +144,7 @@ class Linkage(Deriving):
     closures: tuple[tuple[str, tuple[str, ...]], ...] = ()
     unresolved: tuple[UnresolvedSymbol, ...] = ()
     missing_versions: tuple[MissingVersion, ...] = ()
+    mistyped: tuple[MistypedFunction, ...] = ()
     unexplored: tuple[UnexploredSymbols, ...] = ()
     own_python_symbols: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """Object -> undefined symbols named like the C API of Python, but defined by another

@@ -34,6 +34,7 @@ _INTERPRETER = r"(?P<name>[a-z]+)(?P<major>\d)(?P<minor>\d*)"
 _KNOWN_PROCESSORS = frozenset(
     {"x86_64", "i686", "aarch64", "armv7l", "ppc64le", "ppc64", "s390x", "riscv64", "loongarch64"}
 )
+_ON_EMSCRIPTEN = ("pyemscripten_", "pyodide_", "emscripten_")
 _ON_GRAALPY = {"macosx": "darwin", "win": "win32"}
 _IMPLEMENTATIONS = {"cp": "cpython", "pp": "pypy", "graalpy": "graalpy", "py": ""}
 _FIRST_WITH_MUSL = (3, 11)  # an older CPython uses -linux-gnu on musl, too
@@ -118,11 +119,13 @@ def is_extension(library: ObjectFile) -> bool:
 def are_suffixes_known(platform: str) -> bool:
     """Return whether the suffixes that Pythons import on a platform tag are known.
 
-    They are unknown for Android, iOS, Emscripten, AIX and the BSDs, and for Linux on armv5 or MIPS.
+    They are unknown for Android, iOS, AIX and the BSDs, and for Linux on armv5 or MIPS.
     """
     linux = re.fullmatch(_LINUX, platform)
     if linux is not None:
         return linux["processor"] in _KNOWN_PROCESSORS
+    if platform.endswith("_wasm32"):
+        return platform.startswith(_ON_EMSCRIPTEN)
     return platform.startswith("macosx_") or platform in {"any", "win32", "win_amd64", "win_arm64"}
 
 
@@ -142,7 +145,7 @@ def _runs_on(name: ExtensionName, platform: str) -> bool:
         return name.platform.endswith(next(words, "linux"))
     linux = re.fullmatch(_LINUX, platform)
     if linux is None:
-        return name.platform == ("darwin" if platform.startswith("macosx") else platform)
+        return name.platform == _find_platform_of_suffixes(platform)
     processors = _ON_PYPY if name.implementation == "pypy" else _PROCESSORS
     processor = processors.get(linux["processor"], linux["processor"])
     older = name.version is not None and name.version < _FIRST_WITH_MUSL
@@ -151,6 +154,13 @@ def _runs_on(name: ExtensionName, platform: str) -> bool:
         name.platform.startswith(f"{processor}-linux-{libc}")
         for libc in libcs.get(linux["libc"] or "", ("gnu", "musl"))
     )
+
+
+def _find_platform_of_suffixes(platform: str) -> str:
+    """Return the platform in the suffixes that Pythons of a platform tag import."""
+    if platform.startswith("macosx"):
+        return "darwin"
+    return "wasm32-emscripten" if platform.startswith(_ON_EMSCRIPTEN) else platform
 
 
 def _is_looked_for(name: ExtensionName, tag: Tag) -> bool:

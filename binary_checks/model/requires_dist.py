@@ -21,11 +21,17 @@ _SYSTEMS = {
     "linux": {"os_name": "posix", "platform_system": "Linux", "sys_platform": "linux"},
     "macos": {"os_name": "posix", "platform_system": "Darwin", "sys_platform": "darwin"},
     "windows": {"os_name": "nt", "platform_system": "Windows", "sys_platform": "win32"},
+    "emscripten": {
+        "os_name": "posix",
+        "platform_system": "Emscripten",
+        "sys_platform": "emscripten",
+    },
 }
 _MACHINES: dict[str, dict[str, str]] = {
     "linux": {},
     "macos": {"aarch64": "arm64"},
     "windows": {"x86_64": "AMD64", "aarch64": "ARM64", "i686": "x86"},
+    "emscripten": {},
 }
 """Values of ``platform.machine()`` by system and our architecture name, where the two differ."""
 

@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 from binary_checks.errors import NotApplicable, Unavailable
 from binary_checks.model import ANY_SYSTEM, Claims, TargetSystem
-from binary_checks.systems import linux, macos, windows
+from binary_checks.systems import emscripten, linux, macos, windows
 
 
 class _MakesTarget(Protocol):
@@ -31,6 +31,7 @@ SYSTEMS = (
     _Simulated("linux", None, linux.make_target),
     _Simulated("macos", frozenset(macos.SIMULATED), macos.make_target),
     _Simulated("windows", frozenset(windows.SIMULATED), windows.make_target),
+    _Simulated("emscripten", frozenset(emscripten.SIMULATED), emscripten.make_target),
 )
 """If a package claims several systems, the first of these is judged."""
 
@@ -38,9 +39,6 @@ _NOT_SIMULATED = {
     "ios": "iOS",
     "android": "Android",
     "wasi": "WASI",
-    "emscripten": "Emscripten",
-    "pyodide": "Emscripten",
-    "pyemscripten": "Emscripten",  # PEP 783
     "freebsd": "FreeBSD",
 }
 """Beginning of a system's name in claims and tags -> common name of the system."""

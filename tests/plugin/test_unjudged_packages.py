@@ -15,12 +15,11 @@ from fixtures.build_wheel import build_wheel
 from tests.plugin.conftest import Run, healthy
 
 NATIVE = build_elf(exports=(ElfSymbol("PyInit__native"),), needed=("libc.so.6",))
-WASM = b"\0asm\x01\0\0\0" + bytes(64)
+OF_AIX = b"\x01\xf7" + bytes(64)
 TAGS = {
     "android": "cp313-cp313-android_24_x86_64",
     "iOS": "cp313-cp313-ios_13_0_arm64_iphoneos",
-    "Pyodide": "cp313-cp313-pyodide_2025_0_wasm32",
-    "PyEmscripten": "cp314-cp314-pyemscripten_2026_0_wasm32",
+    "WASI": "cp313-cp313-wasi_0_0_wasm32",
     "FreeBSD": "cp311-cp311-freebsd_14_2_release_amd64",
 }
 REPORTS = ("json", "junit", "sarif", "markdown", "gitlab", "github", "github-summary", "terminal")
@@ -48,7 +47,7 @@ def reporting(*formats: str) -> list[str]:
 def test_code_whose_loader_is_not_simulated_passes_nowhere(
     pytester: pytest.Pytester, run: Run, tag: str
 ) -> None:
-    wheel = make_wheel(pytester.path, tag, WASM if "wasm" in tag else NATIVE)
+    wheel = make_wheel(pytester.path, tag, NATIVE)
     result = run(wheel, *reporting(*REPORTS))
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     document, package = result_of(pytester.path)
@@ -108,14 +107,15 @@ def test_of_several_claimed_systems_one_that_is_judged_is_enough(
 def test_files_that_nothing_here_reads_are_not_judged_unless_another_one_is(
     pytester: pytest.Pytester, run: Run, others: dict[str, bytes]
 ) -> None:
-    members = {"demo/__init__.py": "", "demo/_native.so": WASM, **others}
+    members = {"demo/__init__.py": "", "demo/_native.so": OF_AIX, **others}
     run(healthy(pytester.path, members=members), *reporting("json"))
     document, package = result_of(pytester.path)
     verdict = "passed" if others else "not judged"
     assert (package["verdict"], document["exit_code"]) == (verdict, int(not others))
     if not others:
         assert (
-            package["unjudged"] == "demo/_native.so: it is a WebAssembly module, which is not read"
+            package["unjudged"]
+            == "demo/_native.so: it is an XCOFF object of AIX, which is not read"
         )
 
 
