@@ -24,7 +24,7 @@ def function_type_differs(linkage: Linkage, package: Package) -> Iterator[Findin
     lengths of strings, or returns ``int`` where the library returns nothing.
     Level: the import fails.
     """
-    if not package.objects_of(WasmFile):
+    if next(iter(package.objects_of(WasmFile)), None) is None:
         raise NotApplicable("no object is a WebAssembly module")
     by_path: dict[str, list[str]] = {}
     for item in linkage.mistyped:

@@ -25,14 +25,14 @@ def test_functions_of_other_types_are_named_with_both_types() -> None:
         path=NATIVE.path, name="dgemm_", wanted="(i32) -> i32", provided="(i32) -> nothing"
     )
     linkage = Linkage(target="pyodide", format=Format.WASM, mistyped=(mistyped,))
-    (problem,) = function_type_differs(linkage, wheel(NATIVE))
+    (problem,) = function_type_differs(linkage, wheel(objects=(NATIVE,)))
     assert isinstance(problem, Problem)
     assert problem.sentence == (
         "imports dgemm_ as (i32) -> i32 instead of (i32) -> nothing: the engine refuses the module"
     )
     assert problem.facts == ("dgemm_",)
     fit = Linkage(target="pyodide", format=Format.WASM)
-    assert list(function_type_differs(fit, wheel(NATIVE))) == []
+    assert list(function_type_differs(fit, wheel(objects=(NATIVE,)))) == []
     with pytest.raises(NotApplicable, match="no object is a WebAssembly module"):
         list(function_type_differs(fit, wheel()))
 
