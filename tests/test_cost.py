@@ -43,6 +43,8 @@ def test_each_check_is_called_for_a_row(tmp_path: Path) -> None:
         ("dependencies of conda", 100),
         ("ring of needs", 50),
         ("chain of forwarders", 40),
+        ("WebAssembly needs x runtime path", 60),
+        ("chain of WebAssembly modules", 20),
         ("versions of one library", 100),
         ("objects x undefined symbols", 30),
     ],

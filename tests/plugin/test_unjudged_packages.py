@@ -19,7 +19,6 @@ OF_AIX = b"\x01\xf7" + bytes(64)
 TAGS = {
     "android": "cp313-cp313-android_24_x86_64",
     "iOS": "cp313-cp313-ios_13_0_arm64_iphoneos",
-    "WASI": "cp313-cp313-wasi_0_0_wasm32",
     "FreeBSD": "cp311-cp311-freebsd_14_2_release_amd64",
 }
 REPORTS = ("json", "junit", "sarif", "markdown", "gitlab", "github", "github-summary", "terminal")
