@@ -167,13 +167,18 @@ def is_executable(edge: Edge, found: Owners) -> bool:
     return owner is not None and owner.kind is Kind.EXECUTABLE
 
 
+_SHOWN_ELEMENTS = 8
+"""Limit on elements of a search path to name; every need of an object would look at all of them."""
+
+
 def format_searched(edge: Edge, found: Owners, layout: Layout) -> str:
     """Return where the loader searched: ``searched demo/, demo.libs/``."""
     if edge.searched:
         return f"searched {format_directories(edge.searched, layout)}"
     owner = found.get((edge.path, edge.architecture))
     if owner is not None and path_elements(owner):
-        open_to_all = [each for each in path_elements(owner) if is_open_to_all(each)]
+        first = path_elements(owner)[:_SHOWN_ELEMENTS]
+        open_to_all = [each for each in first if is_open_to_all(each)]
         named = f" {shorten(open_to_all[0])}" if open_to_all else ""  # of a build in /tmp
         return f"its {path_tag(owner)}{named} leads nowhere in the package"
     if isinstance(owner, PeFile):
