@@ -30,10 +30,12 @@ from binary_checks.fleet.nights import (
     ChangedCell,
     ClosedNight,
     Coordinator,
+    CoordinatorLog,
     Engine,
     Merged,
     NextAttempt,
     NightOutcome,
+    NightProgress,
     NightScreen,
     close_night,
     command_of,
@@ -84,33 +86,70 @@ def run_night(arguments: Sequence[str]) -> int:
             f"nightly run: {night} is closed and cannot change; --date names another night"
         )
     screen = NightScreen(sys.stdout, terminal=sys.stdout.isatty())
-    if not options.date:
-        _report_open_night(store, night, screen)
-    one_off = ask_one_off(options)
-    plan = _take_plan(store, night, options, screen, one_off)
-    if plan.known_complaint:
-        screen.say(f"no problem counts as known this night: {plan.known_complaint}")
-    if plan.known_remark:
-        screen.say(f"known problems {plan.known_source}: {plan.known_remark}")
-    chosen = _choose(plan, options, one_off)
-    if options.plan_only:
-        print(f"{night} is planned: {count(len(plan.cells), 'cell')}, store {store.url}")
-        return 0
+    log = CoordinatorLog(screen)
+    try:
+        if not options.date:
+            _report_open_night(store, night, log)
+        one_off = ask_one_off(options)
+        plan = _take_plan(store, night, options, log, one_off)
+    finally:
+        screen.close()
+    with _keep(log, store, night):
+        if plan.known_complaint:
+            log.say(f"no problem counts as known this night: {plan.known_complaint}")
+        if plan.known_remark:
+            log.say(f"known problems {plan.known_source}: {plan.known_remark}")
+        chosen = _choose(plan, options, one_off)
+        if options.plan_only:
+            planned = count(len(plan.cells), "cell")
+            _print(f"{night} is planned: {planned}, store {store.url}", log)
+            return 0
+        try:
+            outcome = _run_planned(store, plan, chosen, log, options)
+        finally:
+            screen.close()
+        for line in _describe_outcome(outcome, store, night):
+            _print(line, log)
+        return _find_status(outcome)
+
+
+@contextlib.contextmanager
+def _keep(log: CoordinatorLog, store: Store, night: str) -> Iterator[None]:
+    """Keep the log with the night, whatever happens; the log names an error that is raised."""
+    try:
+        yield
+    except BinaryChecksError as error:
+        log.note(str(error))
+        raise
+    finally:
+        try:
+            if not log.keep(store, night):
+                complain(f"nightly run: {night} is closed; the log of this run is not kept")
+        except BinaryChecksError as error:
+            complain(f"nightly run: the log of this run is not kept: {error}")
+
+
+def _print(line: str, log: CoordinatorLog) -> None:
+    log.note(line)
+    print(line)
+
+
+def _run_planned(
+    store: Store,
+    plan: NightPlan,
+    chosen: Sequence[PlannedCell],
+    log: CoordinatorLog,
+    options: Namespace,
+) -> NightOutcome:
+    """Run the chosen cells of a plan."""
     with open_engine(options.engine, store, options.jobs, options.gpus) as engine:
         if options.queue == GPU and GPU not in engine.queues:
             raise ProfileError(
                 "--queue gpu: no GPU was found on this host; give the number of GPUs with --gpus N"
             )
-        try:
-            program = tuple(options.program)
-            tasks = _Tasks(
-                store=store, plan=replace(plan, cells=()), engine=engine, program=program
-            )
-            outcome = _run_cells(tasks, chosen, screen, options)
-        finally:
-            screen.close()
-    _print_outcome(outcome, store, night)
-    return _find_status(outcome)
+        program = tuple(options.program)
+        tasks = _Tasks(store=store, plan=replace(plan, cells=()), engine=engine, program=program)
+        return _run_cells(tasks, chosen, log, options)
 
 
 def _make_parser() -> SubcommandParser:
@@ -159,14 +198,14 @@ def _make_parser() -> SubcommandParser:
     return parser
 
 
-def _report_open_night(store: Store, night: str, screen: NightScreen) -> None:
+def _report_open_night(store: Store, night: str, log: NightProgress) -> None:
     """Report that the previous night is still open when a new one begins.
 
     The user may want to continue the previous night after midnight.
     """
     nights = [each for each in list_nights(store) if each <= night]
     if nights and nights[-1] != night and store.read(closed_name(nights[-1])) is None:
-        screen.say(f"{nights[-1]} is not closed; to continue it: --date {nights[-1]}")
+        log.say(f"{nights[-1]} is not closed; to continue it: --date {nights[-1]}")
 
 
 def _warn_of_future(night: str) -> None:
@@ -179,7 +218,7 @@ def _warn_of_future(night: str) -> None:
 
 
 def _take_plan(
-    store: Store, night: str, options: Namespace, screen: NightScreen, one_off: OneOff
+    store: Store, night: str, options: Namespace, log: NightProgress, one_off: OneOff
 ) -> NightPlan:
     """Return the night's plan from the store, or make a plan from the cells file."""
     path = Path(options.cells)
@@ -189,13 +228,13 @@ def _take_plan(
         _warn_of_future(night)
         matrix = one_off.enable(read_matrix(path))
         for warning in matrix.warnings:
-            screen.say(f"warning: {warning}")
-        screen.say(f"planning {night}: {count(len(matrix.cells), 'cell')}")
+            log.say(f"warning: {warning}")
+        log.say(f"planning {night}: {count(len(matrix.cells), 'cell')}")
         causes = Path(options.causes) if options.causes else None
         made = make_plan(matrix, night, known=options.known, causes=causes)
         return keep_plan(store, made.plan, made.frozen)
     if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() != plan.cells_sha256:
-        screen.say(
+        log.say(
             f"{path.name} differs from the matrix with which {night} was planned: the plan stays; "
             "the next night uses the new matrix"
         )
@@ -247,13 +286,13 @@ def _as_workers_find_it(url: str) -> str:
 
 
 def _run_cells(
-    tasks: _Tasks, chosen: Sequence[PlannedCell], screen: NightScreen, options: Namespace
+    tasks: _Tasks, chosen: Sequence[PlannedCell], log: NightProgress, options: Namespace
 ) -> NightOutcome:
     coordinator = Coordinator(
         tasks.store,
         tasks.plan,
         tasks.engine,
-        screen,
+        log,
         chosen=chosen,
         make_task=tasks.make,
         queue=options.queue,
@@ -278,24 +317,24 @@ def _signals(interrupt: Callable[[], None]) -> Iterator[None]:
             signal.signal(each, handler)
 
 
-def _print_outcome(outcome: NightOutcome, store: Store, night: str) -> None:
-    """Print the counts and the next command."""
+def _describe_outcome(outcome: NightOutcome, store: Store, night: str) -> Iterator[str]:
+    """Yield the counts and the next command."""
     begun = [end for end in outcome.ends.values() if not end.unrun]
     found = Counter(end.state for end in begun)
     said = [f"{found[state]:,} {state.value}" for state in CellState if found[state]]
     if left := len(outcome.ends) - len(begun):
         said.append(f"{left:,} not run yet")
     counts = ", ".join(said)
-    print(f"{count(len(outcome.ends), 'cell')}: {counts or 'none'} in {outcome.seconds:,.0f} s")
+    yield f"{count(len(outcome.ends), 'cell')}: {counts or 'none'} in {outcome.seconds:,.0f} s"
     if outcome.waiting:
         waiting = len(outcome.waiting)
         waits = "GPU stage waits" if waiting == 1 else "GPU stages wait"
-        print(f"{waiting:,} {waits} for a host with a GPU (--queue gpu)")
+        yield f"{waiting:,} {waits} for a host with a GPU (--queue gpu)"
     given = f"--date {night} --store {shlex.quote(store.url)}"
     if outcome.stopped:
-        print(f"{outcome.stopped}; to continue: binary-checks nightly run {given}")
+        yield f"{outcome.stopped}; to continue: binary-checks nightly run {given}"
     else:
-        print(f"next: binary-checks nightly collect {given}")
+        yield f"next: binary-checks nightly collect {given}"
 
 
 def _is_refused(end: CellEnd) -> bool:

@@ -1,4 +1,4 @@
-"""``binary-checks nightly show``: how a cell's night ended, and the command to rerun it."""
+"""``binary-checks nightly show``: how a cell's night ended, or what a night's runs printed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from binary_checks.command import SubcommandParser, complain, suggest
 from binary_checks.errors import ProfileError, StoreError
 from binary_checks.fleet.causes.cause_rules import Causes, load_causes
 from binary_checks.fleet.night import LETTERS, Attempt, CellEnd, NightPlan, PlannedCell, final_state
-from binary_checks.fleet.nights import rerun_command
+from binary_checks.fleet.nights import read_closed, read_coordinator_logs, rerun_command
 from binary_checks.fleet.store import Store, closed_name, frozen_name, open_store
 from binary_checks.fleet.stored_nights import (
     NightAttempts,
@@ -21,12 +21,17 @@ from binary_checks.fleet.stored_nights import (
     require_plan,
 )
 from binary_checks.model import CellState, RunResult
+from binary_checks.reports.verdict_texts import count
 from binary_checks.safe_text import cut, one_line
 
-# ``binary-checks nightly show CELL``: how a cell's night ended, why, and how to reproduce it.
+# ``binary-checks nightly show [CELL]``: how a cell's night ended, why, and how to reproduce it; or,
+# without a cell, the logs of the coordinators that ran the night.
 
-_SHOW = "Show how a cell's night ended, and the command that reruns it."
-_SHOWN_PROBLEMS, _SHOWN_LOG = 20, 20  # lines
+_SHOW = (
+    "Show how a cell's night ended, and the command that reruns it. Without a cell, show what each "
+    "`nightly run` of the night printed."
+)
+_SHOWN_PROBLEMS, _SHOWN_LOG, _SHOWN_RUN = 20, 20, 500  # lines
 
 
 def run_show(arguments: Sequence[str]) -> int:
@@ -35,14 +40,38 @@ def run_show(arguments: Sequence[str]) -> int:
     store = open_store(options.store)
     night = choose_night(store, options.date)
     plan = require_plan(store, night)
-    planned = find_cell(plan, options.cell)
     broken: list[str] = []
+    if not options.cell:
+        _print_all(_describe_runs(store, plan, broken), broken)
+        return 0
+    planned = find_cell(plan, options.cell)
     end = final_state(planned, NightAttempts(store, night).read(planned.cell.id, broken))
+    _print_all(_describe(store, plan, planned, end), broken)
+    return 0
+
+
+def _print_all(lines: Iterator[str], broken: Sequence[str]) -> None:
+    """Print the lines, then complain about everything that could not be read."""
+    for line in lines:
+        print(cut(one_line(line), 2_000))
     for each in broken:
         complain(f"nightly show: {each}")
-    for line in _describe(store, plan, planned, end):
-        print(cut(one_line(line), 2_000))
-    return 0
+
+
+def _describe_runs(store: Store, plan: NightPlan, broken: list[str]) -> Iterator[str]:
+    """Yield the ends of the logs of the night's coordinators."""
+    closed = read_closed(store, plan.night)
+    ended = f"closed {closed.closed}" if closed else "not closed yet"
+    yield f"{plan.night}: {count(len(plan.cells), 'cell')}, planned {plan.made}, {ended}"
+    found = False
+    for name, lines in read_coordinator_logs(store, plan.night, broken):
+        found = True
+        yield f"  log      {name}"
+        if len(lines) > _SHOWN_RUN:
+            yield f"    ({len(lines) - _SHOWN_RUN:,} earlier lines)"
+        yield from (f"    {line}" for line in lines[-_SHOWN_RUN:])
+    if not found:
+        yield "  no run of this night left a log"
 
 
 def find_cell(plan: NightPlan, name: str) -> PlannedCell:
@@ -135,7 +164,13 @@ def _show_log(store: Store, attempt: Attempt) -> Iterator[str]:
 def _make_show_parser() -> argparse.ArgumentParser:
     parser = SubcommandParser(prog="binary-checks nightly show", description=_SHOW)
     add = parser.add_argument
-    add("cell", metavar="CELL", help="the cell's id, as `binary-checks cells` prints it")
+    add(
+        "cell",
+        nargs="?",
+        default="",
+        metavar="CELL",
+        help="the cell's id, as `binary-checks cells` prints it (default: the night itself)",
+    )
     parser.add_store()
     parser.add_date()
     return parser

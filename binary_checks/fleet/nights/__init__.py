@@ -34,9 +34,11 @@ from binary_checks.fleet.nights.coordinating import (
     PAUSE,
     Coordinator,
     NightOutcome,
+    NightProgress,
     NightScreen,
     read_attempts,
 )
+from binary_checks.fleet.nights.coordinator_log import CoordinatorLog, read_coordinator_logs
 from binary_checks.fleet.nights.engines import Engine, open_engine, open_folder, reserve_device
 from binary_checks.fleet.nights.merging import (
     ChangedCell,
@@ -61,10 +63,12 @@ __all__ = [
     "ChangedCell",
     "ClosedNight",
     "Coordinator",
+    "CoordinatorLog",
     "Engine",
     "Merged",
     "NextAttempt",
     "NightOutcome",
+    "NightProgress",
     "NightScreen",
     "PAUSE",
     "PreparedNight",
@@ -93,6 +97,7 @@ __all__ = [
     "plan_next",
     "read_attempts",
     "read_closed",
+    "read_coordinator_logs",
     "rerun_command",
     "reserve_device",
     "run_attempt",

@@ -413,10 +413,7 @@ class NightScreen:
         """Show how a cell ended; on a terminal only if it did not end well."""
         self._counts[end.state] += 1
         if not self._terminal or end.state not in GOOD:
-            why = end.evidence or end.reason
-            seconds = sum(each.seconds for each in end.attempts)
-            text = f"{LETTERS[end.state]} {planned.cell.id}: {end.state.value}"
-            self.say(f"{text}{f': {why}' if why else ''} ({seconds:,.1f} s)")
+            self.say(format_end(planned, end))
         self._redraw()
 
     def say(self, text: str) -> None:
@@ -443,6 +440,14 @@ class NightScreen:
     def _print(self, text: str) -> None:
         self._out.write(text)
         self._out.flush()
+
+
+def format_end(planned: PlannedCell, end: CellEnd) -> str:
+    """Return how a cell ended, why, and how long all its attempts took."""
+    why = end.evidence or end.reason
+    seconds = sum(each.seconds for each in end.attempts)
+    text = f"{LETTERS[end.state]} {planned.cell.id}: {end.state.value}"
+    return f"{text}{f': {why}' if why else ''} ({seconds:,.1f} s)"
 
 
 def _why(attempt: Attempt) -> str:

@@ -28,6 +28,7 @@ from binary_checks.fleet.night import (
     is_conclusive,
     rank,
 )
+from binary_checks.fleet.nights.coordinator_log import merge_coordinator_logs
 from binary_checks.fleet.store import (
     MARK,
     Store,
@@ -76,6 +77,8 @@ class _Found:
 def merge_night(store: Store, night: str, folders: Sequence[Path]) -> Merged:
     """Copy results of the night, with logs and facts, from stores in the folders into the store.
 
+    The logs of the jobs' coordinators are copied, too.
+
     Everything is read before anything is written, and the order of the folders does not matter. If
     folders disagree about a cell, the worse result counts, and a line names both. Merging twice is
     the same as merging once.
@@ -90,17 +93,19 @@ def merge_night(store: Store, night: str, folders: Sequence[Path]) -> Merged:
             "into the store in which the night was planned"
         )
     complaints: list[str] = []
-    found = [
-        each
+    others = [
+        other
         for folder in folders
         for other in _find_stores(folder, complaints)
         if _has_plan(store, other, night, planned, complaints)
-        for each in _read_attempts(other, plan, complaints)
     ]
+    found = [each for other in others for each in _read_attempts(other, plan, complaints)]
     wanted, known = _choose(store, night, found, complaints)
     with_facts = _take_facts(store, [each for each, _ in wanted], complaints)
     for each, number in wanted:
         _take(store, each, number, has_facts=each.attempt.sha256 in with_facts)
+    for other in others:
+        merge_coordinator_logs(store, other, night, complaints)
     return Merged(attempts=len(wanted), known=known, complaints=tuple(complaints))
 
 

@@ -121,6 +121,16 @@ def log_name(night: str, attempt: tuple[str, str, int], sha256: str, *, good: bo
     return f"{night_folder(night)}{LOG_FOLDERS[good]}/{cell}.{stage}{number}.{sha256}.log"
 
 
+def coordinator_log_prefix(night: str) -> str:
+    """Return the prefix of the logs that the coordinators of a night wrote."""
+    return f"{night_folder(night)}coordinators/"
+
+
+def coordinator_log_name(night: str, stem: str) -> str:
+    """Return the name of a coordinator's log; the stem names its time, host and process."""
+    return f"{coordinator_log_prefix(night)}{stem}.log"
+
+
 def split_attempt(name: str) -> tuple[str, str, int] | None:
     """Return cell, stage and number in the name of a result or a log; None for other names."""
     found = _ATTEMPT.fullmatch(name.rpartition("/")[2])
