@@ -40,6 +40,7 @@ FAMILIES = {  # families of our own checks, which are pytest markers
     "published": "published files, before they are downloaded",
     "release": "the packages of one release, compared with each other",
     "metadata": "what the package declares: names, tags, versions",
+    "upload": "what PyPI refuses",
     "configuration": "name, variables and bytes of the build, compared with each other",
     "archive": "the archive itself, and its RECORD",
     "contents": "files that do not belong in the package",

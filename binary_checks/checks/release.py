@@ -85,15 +85,67 @@ def requirements_differ_in_release(
     Fix: write the same requirements into all wheels, with environment markers where they differ.
     Level: pip reads the wheel that it installs; only locked environments are affected.
     """
-    wheels = [part for part in release.parts if part.has_metadata]
     yield from _report_gaps(release, "what it requires is not known")
-    groups = _group(wheels)
+    for one, other in _list_pairs(release):
+        yield from _compare(one, other, allowed)
+
+
+@check(level=Level.WARNING)
+def python_differs_in_release(release: Release) -> Iterator[Finding]:
+    """Wheels of one version have different Requires-Python.
+
+    Why: an index may show the Requires-Python of one wheel for the whole release, and resolvers
+    that lock for all platforms assume that it is that of all: users of another wheel are offered a
+    release that does not run there, or are not offered one that does.
+    Fix: write the same Requires-Python into all wheels; their tags say for which Python each is.
+    Level: pip reads the wheel that it installs; only locked environments are affected.
+    """
+    yield from _report_gaps(release, "the Python that it requires is not known")
+    for one, other in _list_pairs(release):
+        own, others = (_normalise_python(each.requires_python) for each in (one, other))
+        if own != others:
+            yield Problem(
+                path=other.file_name,
+                sentence=f"requires Python {others or 'of any version'}, unlike {one.file_name}: "
+                f"{own or 'any version'}",
+            )
+
+
+def _normalise_python(text: str) -> str:
+    """Return a specifier with its parts in one order and spelling."""
+    return ",".join(sorted("".join(part.split()) for part in text.split(",") if part.strip()))
+
+
+@check(level=Level.WARNING)
+def classifiers_differ_in_release(release: Release) -> Iterator[Finding]:
+    """Wheels of one version have different classifiers.
+
+    Why: PyPI shows the classifiers of the first uploaded wheel for the whole release; different
+    ones show that the wheels were built from different states of the project.
+    Fix: build all wheels from the same pyproject.toml.
+    Level: classifiers are information for people; no installer reads them.
+    """
+    yield from _report_gaps(release, "its classifiers are not known")
+    for one, other in _list_pairs(release):
+        own, others = set(one.classifiers), set(other.classifiers)
+        more, fewer = sorted(others - own), sorted(own - others)
+        changes = [f"has the classifier {_join(more)}"] if more else []
+        changes += [f"lacks {_join(fewer)}"] if fewer else []
+        if changes:
+            sentence = f"{' and '.join(changes)}, unlike {one.file_name}"
+            yield Problem(path=other.file_name, sentence=sentence)
+
+
+def _list_pairs(release: Release) -> Iterator[tuple[ReleasePart, ReleasePart]]:
+    """Yield the first wheel of each version with each of the others.
+
+    Raises NotApplicable if there is nothing to compare.
+    """
+    groups = _group(part for part in release.parts if part.has_metadata)
     if not groups and not any(part.gap for part in release.parts):
         raise NotApplicable("no two wheels of one version")
-    for parts in groups:
-        first = parts[0]
-        for part in parts[1:]:
-            yield from _compare(first, part, allowed)
+    for first, *others in groups:
+        yield from ((first, each) for each in others)
 
 
 def _report_gaps(release: Release, what: str) -> Iterator[NotInspected]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
@@ -242,10 +242,16 @@ def _open_part(
         file_name=source.label,
         name=name,
         version=version,
-        requires=tuple(value for key, value in headers if key.lower() == "requires-dist"),
+        requires=_list_values(headers, "requires-dist"),
+        requires_python=next(iter(_list_values(headers, "requires-python")), ""),
+        classifiers=_list_values(headers, "classifier"),
         has_metadata=bool(metadata),
         commits=tuple(_find_commits(stating, texts, patterns)),
     )
+
+
+def _list_values(headers: Iterable[tuple[str, str]], name: str) -> tuple[str, ...]:
+    return tuple(value for key, value in headers if key.lower() == name)
 
 
 def _open_bytes(source: Source, files: ExitStack) -> PackageBytes:

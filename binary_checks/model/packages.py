@@ -480,6 +480,15 @@ class RenderedDescription:
     faults: tuple[str, ...] = ()  # messages of the renderer
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KnownClassifiers:
+    """The classifiers that PyPI knows."""
+
+    accepted: frozenset[str] = frozenset()
+    # classifiers that PyPI no longer accepts, with those that replace them
+    deprecated: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
 # Object files without metadata: a folder of them, or a single one.
 
 

@@ -100,6 +100,8 @@ class ReleasePart:
     name: str = ""  # normalised
     version: str = ""
     requires: tuple[str, ...] = ()  # its Requires-Dist headers
+    requires_python: str = ""  # its Requires-Python header
+    classifiers: tuple[str, ...] = ()
     has_metadata: bool = False  # whether packages of this kind have METADATA, and it was read
     commits: tuple[tuple[str, str], ...] = ()  # (path of the file that states it, commit)
     gap: str = ""  # why the package could not be read; "" if it was

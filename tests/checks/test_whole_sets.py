@@ -7,9 +7,11 @@ from collections.abc import Iterable
 import pytest
 
 from binary_checks.checks.release import (
+    classifiers_differ_in_release,
     commits_differ_in_release,
     file_missing_from_release,
     file_unexpected_in_release,
+    python_differs_in_release,
     requirements_differ_in_release,
 )
 from binary_checks.errors import NotApplicable
@@ -151,3 +153,35 @@ def test_one_commit_may_be_cut_short_and_other_versions_have_others() -> None:
 def test_packages_that_say_no_commit_are_not_judged() -> None:
     with pytest.raises(NotApplicable):
         list(commits_differ_in_release(release(LINUX, WINDOWS)))
+
+
+def test_wheels_of_one_version_require_the_same_python() -> None:
+    one = part("manylinux_2_28_x86_64", requires_python=">=3.10,<4")
+    same = part("win_amd64", requires_python="<4, >=3.10")
+    other, none = part("win32", requires_python=">=3.9"), part("win_arm64")
+    assert told(python_differs_in_release(release(one, same))) == []
+    assert told(python_differs_in_release(release(one, other, none))) == [
+        (other.file_name, f"requires Python >=3.9, unlike {one.file_name}: <4,>=3.10"),
+        (none.file_name, f"requires Python of any version, unlike {one.file_name}: <4,>=3.10"),
+    ]
+    apart = part("win32", version="1.0+cpu", requires_python=">=3.9")
+    with pytest.raises(NotApplicable):
+        list(python_differs_in_release(release(one, apart)))
+
+
+def test_wheels_of_one_version_have_the_same_classifiers() -> None:
+    one = part("manylinux_2_28_x86_64", classifiers=("A", "B"))
+    other = part("win32", classifiers=("B", "C"))
+    assert told(classifiers_differ_in_release(release(one, other))) == [
+        (other.file_name, f"has the classifier C and lacks A, unlike {one.file_name}")
+    ]
+    same = part("win32", classifiers=("B", "A", "A"))
+    assert told(classifiers_differ_in_release(release(one, same))) == []
+
+
+def test_metadata_that_cannot_be_read_is_not_compared() -> None:
+    unread = ReleasePart(file_name="demo-1.0-cp311-cp311-win32.whl", gap="it is cut off")
+    for judge in (python_differs_in_release, classifiers_differ_in_release):
+        (found,) = judge(release(LINUX, unread))
+        assert isinstance(found, NotInspected)
+        assert found.path == unread.file_name

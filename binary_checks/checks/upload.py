@@ -1,0 +1,167 @@
+"""Whether PyPI accepts a wheel. All of these checks are off until a profile asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+
+from packaging.version import InvalidVersion, Version
+
+from binary_checks.declaring import check
+from binary_checks.knowledge.upload_rules import read_upload_rules
+from binary_checks.model import (
+    Finding,
+    KnownClassifiers,
+    Problem,
+    Wheel,
+    WheelLike,
+    read_requirement,
+)
+
+_LONGEST = 80  # characters of a value in a sentence
+_PRIVATE = "Private :: "
+
+
+@check(enabled=False)
+def local_version_refused(package: WheelLike) -> Iterator[Finding]:
+    """The version has a local label, or a requirement names one.
+
+    Why: PyPI refuses a version such as ``2.15.0+cu126``. No file on PyPI satisfies a requirement
+    such as ``torch==2.15.0+cu126``.
+    Fix: build without the label, or let ``artifact promote`` take it away; require the public
+    version.
+    Level: nobody gets a release that was not uploaded, or whose requirements no index has.
+    """
+    label = package.version.partition("+")[2]
+    if label:
+        yield Problem(sentence=f"its version has the local label {label}", facts=("Version",))
+    for text in package.requires_dist:
+        requirement = read_requirement(text)
+        for each in requirement.specifier if requirement is not None else ():
+            if _has_label(each.version):
+                yield Problem(
+                    path=f"{package.dist_info}/METADATA",
+                    sentence=f"requires {_shorten(text)}, a local version, which no index for "
+                    "everybody has",
+                    facts=(text,),
+                )
+
+
+def _has_label(version: str) -> bool:
+    try:
+        return Version(version.removesuffix(".*")).local is not None
+    except InvalidVersion:
+        return False
+
+
+@check(enabled=False)
+def platform_tag_refused(package: Wheel) -> Iterator[Finding]:
+    """PyPI accepts no wheel for this platform.
+
+    Why: PyPI refuses ``linux_x86_64``, which promises nothing about the C library, and versions of
+    macOS that do not exist.
+    Fix: repair the wheel (``auditwheel repair``, ``delocate-wheel``), which gives it such a tag.
+    Level: nobody gets a release that was not uploaded.
+    """
+    rules = read_upload_rules()
+    for platform in sorted({tag.platform for tag in package.tags}):
+        if not rules.accepts(platform):
+            yield Problem(
+                sentence=f"PyPI does not accept the platform tag {platform}", facts=(platform,)
+            )
+
+
+@check(enabled=False)
+def classifier_refused(package: WheelLike, known: KnownClassifiers) -> Iterator[Finding]:
+    """PyPI does not know a classifier, or no longer accepts it.
+
+    The list is that of the library trove-classifiers (``pip install binary-checks[upload]``).
+    Classifiers that begin with ``Private ::`` keep a package from being uploaded.
+
+    Why: PyPI refuses the upload.
+    Fix: correct ``classifiers`` in pyproject.toml, or update trove-classifiers.
+    Level: nobody gets a release that was not uploaded.
+    """
+    path = f"{package.dist_info}/METADATA"
+    headers = (value for key, value in package.metadata if key.lower() == "classifier")
+    for name in sorted(set(headers)):
+        shown = _shorten(name)
+        if name in known.deprecated:
+            others = " or ".join(known.deprecated[name])
+            instead = f"; it has {others}" if others else ""
+            sentence = f"PyPI no longer accepts the classifier {shown}{instead}"
+        elif name.startswith(_PRIVATE):
+            sentence = f"the classifier {shown} keeps PyPI from accepting the package"
+        elif name not in known.accepted:
+            sentence = f"PyPI does not know the classifier {shown}"
+        else:
+            continue
+        yield Problem(path=path, sentence=sentence, facts=(name,))
+
+
+@check(enabled=False)
+def upload_field_refused(package: WheelLike) -> Iterator[Finding]:
+    """METADATA has fields that PyPI refuses together, or has a version that PyPI does not know.
+
+    [metadata-field-refused](metadata.md#metadata-field-refused) judges fields by themselves.
+
+    Why: PyPI refuses the upload of a package with License and License-Expression, with a long or
+    multi-line Summary, or with a newer Metadata-Version.
+    Fix: remove License; shorten ``description`` in pyproject.toml; build with a tool that writes
+    an older version.
+    Level: nobody gets a release that was not uploaded.
+    """
+    path, rules = f"{package.dist_info}/METADATA", read_upload_rules()
+    stated = package.header("Metadata-Version")
+    if stated not in rules.metadata_versions:
+        yield Problem(
+            path=path,
+            sentence=f"PyPI does not know Metadata-Version {_shorten(stated)!r}",
+            facts=("Metadata-Version",),
+        )
+    if package.header("License") and package.header("License-Expression"):
+        yield Problem(
+            path=path,
+            sentence="has License and License-Expression, of which PyPI accepts only the latter",
+            facts=("License",),
+        )
+    summary = package.header("Summary")
+    if len(summary) > rules.longest_summary or "\n" in summary.strip():
+        yield Problem(
+            path=path,
+            sentence=f"Summary has {len(summary)} characters; PyPI accepts one line of up to "
+            f"{rules.longest_summary}",
+            facts=("Summary",),
+        )
+
+
+@check(enabled=False)
+def upload_too_large(
+    package: Wheel, *, limit: int = 0, limits: Mapping[str, int] = {}
+) -> Iterator[Finding]:
+    """The file is larger than PyPI accepts, or its members are compressed more than PyPI accepts.
+
+    The option ``limit`` is in bytes, and is PyPI's usual limit if it is 0; ``limits`` sets others
+    by globs on the file name, for a project that may upload larger files.
+
+    Why: PyPI refuses the upload, on the day of the release.
+    Fix: split off optional parts, or ask PyPI for a higher limit.
+    Level: nobody gets a release that was not uploaded.
+    """
+    rules = read_upload_rules()
+    name = package.path.name
+    own = next((most for glob, most in limits.items() if fnmatchcase(name, glob)), limit)
+    most = own or rules.largest
+    if package.size > most:
+        yield Problem(sentence=f"is {package.size} bytes; PyPI accepts {most}", facts=("size",))
+    members = sum(each.size for each in package.members)
+    if members > max(rules.compressed_from, rules.most_compressed * package.size):
+        yield Problem(
+            sentence=f"its members have {members} bytes, more than {rules.most_compressed} times "
+            "as many as the file, which PyPI takes for a zip bomb",
+            facts=("compression",),
+        )
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

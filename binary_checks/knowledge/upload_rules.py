@@ -1,0 +1,42 @@
+"""The rules of PyPI for an uploaded wheel."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from binary_checks.profile import read_toml
+
+_TABLE = Path(__file__).with_name("upload_rules.toml")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UploadRules:
+    """The rules, as PyPI's own code states them."""
+
+    largest: int  # bytes of a file
+    metadata_versions: tuple[str, ...]
+    longest_summary: int  # characters
+    compressed_from: int  # bytes of all members from which their compression is limited
+    most_compressed: int  # how many times as large as the file its members may be
+    platforms: tuple[re.Pattern[str], ...]
+
+    def accepts(self, platform: str) -> bool:
+        """Return whether a wheel with this platform tag is accepted."""
+        return any(each.fullmatch(platform) for each in self.platforms)
+
+
+@cache
+def read_upload_rules() -> UploadRules:
+    """Return the rules of PyPI."""
+    table = read_toml(_TABLE, _TABLE.name)
+    return UploadRules(
+        largest=table["largest"],
+        metadata_versions=tuple(table["metadata_versions"]),
+        longest_summary=table["longest_summary"],
+        compressed_from=table["compression"]["from"],
+        most_compressed=table["compression"]["most"],
+        platforms=tuple(re.compile(each, re.ASCII) for each in table["platforms"].values()),
+    )

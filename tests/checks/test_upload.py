@@ -1,0 +1,137 @@
+"""What PyPI refuses, before it is uploaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from binary_checks.checks.upload import (
+    classifier_refused,
+    local_version_refused,
+    platform_tag_refused,
+    upload_field_refused,
+    upload_too_large,
+)
+from binary_checks.gather.known_classifiers import list_classifiers
+from binary_checks.model import Finding, KnownClassifiers, Problem, Wheel
+from binary_checks.profile import load_profile
+from fixtures.values import member, wheel
+
+TAGS = "cp311-cp311-manylinux_2_28_x86_64.whl"
+KNOWN = KnownClassifiers(
+    accepted=frozenset({"Topic :: Software Development"}),
+    deprecated={"Natural Language :: Ukranian": ("Natural Language :: Ukrainian",)},
+)
+
+
+def read(name: str = f"demo-1.0-{TAGS}", *headers: tuple[str, str], **fields: object) -> Wheel:
+    metadata = (("Metadata-Version", "2.4"), ("Name", "demo"), ("Version", "1.0"), *headers)
+    return wheel(name, metadata=metadata, **fields)
+
+
+def sentences(findings: Iterable[Finding]) -> list[str]:
+    return [each.sentence for each in findings if isinstance(each, Problem)]
+
+
+def test_a_version_with_a_label_and_a_requirement_of_one_are_refused() -> None:
+    requires = (("Requires-Dist", "torch==2.15.0+cu126"), ("Requires-Dist", "numpy>=2"))
+    found = sentences(local_version_refused(read(f"demo-1.0+cu126-{TAGS}", *requires)))
+    assert found == [
+        "its version has the local label cu126",
+        "requires torch==2.15.0+cu126, a local version, which no index for everybody has",
+    ]
+    assert sentences(local_version_refused(read(f"demo-1.0-{TAGS}", requires[1]))) == []
+
+
+@pytest.mark.parametrize(
+    "platform",
+    [
+        *("any", "win_arm64", "manylinux_2_28_x86_64", "manylinux2014_aarch64", "linux_armv7l"),
+        *("manylinux_2_17_x86_64.manylinux2014_x86_64", "musllinux_1_2_riscv64"),
+        *("macosx_10_9_x86_64", "macosx_11_0_arm64", "ios_13_0_arm64_iphoneos"),
+        *("android_24_arm64_v8a", "pyemscripten_2026_0_wasm32"),
+    ],
+)
+def test_a_platform_that_pypi_accepts(platform: str) -> None:
+    name = f"demo-1.0-cp311-cp311-{platform}.whl"
+    assert sentences(platform_tag_refused(read(name))) == []
+
+
+@pytest.mark.parametrize(
+    "platform", ["linux_x86_64", "macosx_11_3_arm64", "macosx_16_0_arm64", "freebsd_14_0_amd64"]
+)
+def test_a_platform_that_pypi_refuses(platform: str) -> None:
+    name = f"demo-1.0-cp311-cp311-{platform}.whl"
+    told = f"PyPI does not accept the platform tag {platform}"
+    assert sentences(platform_tag_refused(read(name))) == [told]
+
+
+@pytest.mark.parametrize(
+    ("classifier", "told"),
+    [
+        ("Topic :: Software Development", []),
+        ("Topic :: Nothing", ["PyPI does not know the classifier Topic :: Nothing"]),
+        (
+            "Natural Language :: Ukranian",
+            [
+                "PyPI no longer accepts the classifier Natural Language :: Ukranian; it has "
+                "Natural Language :: Ukrainian"
+            ],
+        ),
+        (
+            "Private :: Do Not Upload",
+            [
+                "the classifier Private :: Do Not Upload keeps PyPI from accepting the package",
+            ],
+        ),
+    ],
+)
+def test_a_classifier_is_looked_up(classifier: str, told: list[str]) -> None:
+    package = read(f"demo-1.0-{TAGS}", ("Classifier", classifier))
+    assert sentences(classifier_refused(package, KNOWN)) == told
+
+
+def test_the_classifiers_come_from_the_library() -> None:
+    pytest.importorskip("trove_classifiers")
+    known = list_classifiers()
+    assert "Programming Language :: Python :: 3" in known.accepted
+    assert "Natural Language :: Ukranian" in known.deprecated
+
+
+def test_fields_that_pypi_refuses_together() -> None:
+    package = wheel(
+        f"demo-1.0-{TAGS}",
+        metadata=(
+            *(("Metadata-Version", "3.0"), ("Name", "demo"), ("Version", "1.0")),
+            *(("License", "MIT"), ("License-Expression", "MIT"), ("Summary", "x" * 513)),
+        ),
+    )
+    assert sentences(upload_field_refused(package)) == [
+        "PyPI does not know Metadata-Version '3.0'",
+        "has License and License-Expression, of which PyPI accepts only the latter",
+        "Summary has 513 characters; PyPI accepts one line of up to 512",
+    ]
+    healthy = read(f"demo-1.0-{TAGS}", ("License-Expression", "MIT"), ("Summary", "x" * 512))
+    assert sentences(upload_field_refused(healthy)) == []
+
+
+def test_a_file_that_is_too_large_and_one_that_is_compressed_too_much() -> None:
+    package = read(size=104_857_601)
+    assert sentences(upload_too_large(package)) == ["is 104857601 bytes; PyPI accepts 104857600"]
+    assert sentences(upload_too_large(package, limit=1 << 30)) == []
+    assert sentences(upload_too_large(package, limits={"demo-*": 1 << 30})) == []
+    bomb = read(size=1 << 20, members=(member(size=1 << 27),))
+    assert sentences(upload_too_large(bomb)) == [
+        "its members have 134217731 bytes, more than 50 times as many as the file, which PyPI "
+        "takes for a zip bomb"
+    ]
+    assert sentences(upload_too_large(read(size=1 << 10, members=(member(size=1 << 20),)))) == []
+
+
+def test_the_shipped_profile_turns_them_on() -> None:
+    profile = load_profile("pypi")
+    checks = (classifier_refused, local_version_refused, platform_tag_refused, upload_too_large)
+    assert all(map(profile.selects, (*checks, upload_field_refused)))
+    assert Path(profile.source).name == "pypi"
