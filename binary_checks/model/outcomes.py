@@ -63,6 +63,9 @@ class Problem:
     # A shell command that fixes the problem; reports fill in {path} and {package}. Not compared
     # either.
     command: str = field(default="", compare=False)
+    # What to do, in the form of a check's ``Fix:``, if that of its check does not fit. Not compared
+    # either.
+    fix: str = field(default="", compare=False)
 
     @property
     def is_gap(self) -> bool:

@@ -232,4 +232,5 @@ class CheckItem(PackageItem):
     def advice(self) -> tuple[str, ...]:
         """Return the documentation's advice, or nothing if the package cannot be read."""
         unread = self.verdict is not None and self.verdict.reason == UNREADABLE
-        return () if unread else tuple(advice(self.check.documentation))
+        problems = self.verdict.problems if self.verdict else ()
+        return () if unread else tuple(advice(self.check.documentation, problems))

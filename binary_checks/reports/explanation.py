@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from binary_checks.declaring import FAMILIES, Check, Documentation, find_checks
-from binary_checks.model import UNREADABLE, CheckText, Request
+from binary_checks.model import UNREADABLE, CheckText, Problem, Request
 from binary_checks.options import Program
 
 DOCUMENTATION = "https://binary-checks.readthedocs.io/en/stable"
@@ -68,19 +68,31 @@ def abridge(check: Check[Any], program: Program = Program.COMMAND) -> CheckText:
     )
 
 
-def advice(check: Documentation | CheckText) -> Iterator[str]:
-    """Yield why the problem matters and what to do, indented as continuations of the problems."""
-    for heading, text in (("why", check.why), ("fix", check.fix)):
+def advice(check: Documentation | CheckText, problems: Iterable[Problem] = ()) -> Iterator[str]:
+    """Yield why the problems matter and what to do, indented as continuations of the problems."""
+    for heading, text in (
+        ("why", check.why),
+        *(("fix", fix) for fix in list_fixes(check, problems)),
+    ):
         if text:
             yield f"  {heading}: {as_plain(' '.join(text.split()))}"
+
+
+def list_fixes(
+    check: Documentation | CheckText | None, problems: Iterable[Problem]
+) -> tuple[str, ...]:
+    """Return what to do about problems of a check, each advice once; without problems, its own."""
+    usual = check.fix if check else ""
+    found = dict.fromkeys(problem.fix or usual for problem in problems)
+    return tuple(filter(None, found or (usual,)))
 
 
 _SENTENCE = re.compile(r"(?<=[.]) +(?=[A-Z`])")
 
 
-def remedy(check: CheckText) -> str:
+def remedy(fix: str) -> str:
     """Return the first sentence on what to do."""
-    return _SENTENCE.split(as_plain(" ".join(check.fix.split())), maxsplit=1)[0].removesuffix(".")
+    return _SENTENCE.split(as_plain(" ".join(fix.split())), maxsplit=1)[0].removesuffix(".")
 
 
 def as_markdown(text: str) -> str:

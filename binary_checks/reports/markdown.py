@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TextIO
 
 from binary_checks.model import BROKE, CheckText, Fitness, Level, Outcome, PackageResult, RunResult
-from binary_checks.reports.explanation import as_markdown
+from binary_checks.reports.explanation import as_markdown, list_fixes
 from binary_checks.reports.faults import Fault, count_accepted, count_levels, fault_line, fold
 from binary_checks.reports.verdict_texts import count_judged
 from binary_checks.safe_text import one_line
@@ -86,11 +86,12 @@ def _problems(package: PackageResult, texts: dict[str, CheckText]) -> Iterator[s
         yield ""
         for fault in faults:  # as code, so that links and mentions in the text have no effect
             yield f"    {fault_line(package.shown_name, fault)}"
-        yield from _advise(texts.get(check))
+        yield from _advise(texts.get(check), faults)
 
 
-def _advise(check: CheckText | None) -> Iterator[str]:
-    for heading, text in (("Why", check.why), ("Fix", check.fix)) if check else ():
+def _advise(check: CheckText | None, faults: Iterable[Fault]) -> Iterator[str]:
+    fixes = list_fixes(check, (p for fault in faults for p in fault.shown.group.problems))
+    for heading, text in (("Why", check.why if check else ""), *(("Fix", fix) for fix in fixes)):
         if text:
             yield ""
             yield f"**{heading}:** {as_markdown(' '.join(text.split()))}"

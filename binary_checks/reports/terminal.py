@@ -23,7 +23,7 @@ from binary_checks.model import (
     RunResult,
 )
 from binary_checks.profile import is_follow_up
-from binary_checks.reports.explanation import remedy
+from binary_checks.reports.explanation import list_fixes, remedy
 from binary_checks.reports.faults import Fault, fault_line, fold, shell_path
 from binary_checks.reports.ledger import ACCEPTING
 from binary_checks.reports.verdict_texts import (
@@ -142,7 +142,7 @@ class RunText:
         self._checks = {check.id: check for check in checks}
         self._layout = layout
         self._names = _fit_names(list(dict.fromkeys(map(one_line, names))), layout)
-        self._advised: set[str] = set()  # checks for which a remedy was given
+        self._advised: set[str] = set()  # remedies that were given
         # commands that were given, by package and check
         self._commands: dict[tuple[str, str], list[str]] = {}
         self._unpacked: set[str] = set()  # packages whose files must be repaired
@@ -262,10 +262,10 @@ class RunText:
             yield from others
 
     def _advise(self, package: PackageResult, fault: Fault) -> Iterator[str]:
-        """Yield what to do about an error: a command for the file, or else a remedy, only once."""
+        """Yield what to do: a command for the file, or else a remedy for an error, only once."""
         check = fault.shown.check
         first = fault.shown.group.first
-        if fault.level is not Level.ERROR or is_follow_up(first) or first.is_gap:
+        if is_follow_up(first) or first.is_gap:
             return
         if command := self._find_command(package, fault):
             given = self._commands.setdefault((package.node, check), [])
@@ -273,10 +273,11 @@ class RunText:
                 given.append(command)
                 yield f"{_COMMAND}{command}"
             return
-        if check in self._advised or check not in self._checks:
+        if fault.level is not Level.ERROR:
             return
-        self._advised.add(check)
-        if text := remedy(self._checks[check]):
+        (fix,) = list_fixes(self._checks.get(check), (first,)) or ("",)
+        if fix not in self._advised and (text := remedy(fix)):
+            self._advised.add(fix)
             yield f"fix: {text}"
 
     def _find_command(self, package: PackageResult, fault: Fault) -> str:

@@ -21,7 +21,7 @@ from binary_checks.model import (
     Problem,
     RunResult,
 )
-from binary_checks.reports.explanation import find_page
+from binary_checks.reports.explanation import find_page, list_fixes
 from binary_checks.reports.faults import (
     FamilyFaults,
     Fault,
@@ -66,7 +66,7 @@ class ShownCheck:
     level: str
     title: str
     why: str
-    fix: str
+    fixes: tuple[str, ...]
     page: str  # URL of the check's documentation; "" for a project's own check
     faults: tuple[ShownFault, ...]
     others: tuple[ShownFault, ...]  # faults shown after unfolding
@@ -263,7 +263,7 @@ def show_checks(package: PackageResult, texts: Mapping[str, CheckText]) -> Itera
             level=level,
             title=text.title if text else "",
             why=text.why if text else "",
-            fix=text.fix if text else "",
+            fixes=list_fixes(text, (p for fault in faults for p in fault.shown.group.problems)),
             page=find_page(check),
             faults=tuple(_show_fault(fault, package) for fault in faults[:_AT_ONCE]),
             others=tuple(_show_fault(fault, package) for fault in faults[_AT_ONCE:MOST]),
