@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from binary_checks.model import Accepted, CheckText, Entry, Level, Outcome, Problem, RunResult
-from binary_checks.reports import html, job_summary, junit, markdown, sarif, terminal
+from binary_checks.reports import github, html, job_summary, junit, markdown, sarif, terminal
 from fixtures.runs import PROFILE, package_result
 
 LOST = "library libdep.so.1"
@@ -161,3 +161,40 @@ def test_a_release_is_not_counted_as_a_package() -> None:
     page = written(html, *wheels, together)
     assert "All 2 packages are fit to ship, but the release is unfit" in page
     assert '<li class="unfit"><bdi>release: unfit</bdi></li>' in page
+
+
+OWN_FIX = "compile both with the same ``_GLIBCXX_USE_CXX11_ABI``"
+
+
+def test_a_problem_with_its_own_remedy_has_it_in_every_report_in_place_of_its_check_s() -> None:
+    problem = Problem(path="demo/a.so", sentence="has 1 undefined symbol", fix=OWN_FIX)
+    failed = entry("missing-library", "linkage", problem)
+    package = package_result("dist/demo-1.0.whl", failed)
+    assert "  fix: compile both with the same _GLIBCXX" in written(terminal, package).replace(
+        "'", ""
+    )
+    assert "**Fix:** compile both with the same `_GLIBCXX_USE_CXX11_ABI`" in written(
+        markdown, package
+    )
+    assert "<dt>Fix</dt><dd>compile both with the same <code>_GLIBCXX" in written(html, package)
+    assert "**Fix:** f" not in written(markdown, package)
+    assert "fix: compile both" in written(github, package)
+
+
+def test_a_check_s_remedy_stands_beside_the_remedies_of_single_problems() -> None:
+    special = Problem(path="demo/a.so", sentence="has 1 undefined symbol", fix=OWN_FIX)
+    failed = entry("missing-library", "linkage", special, NEEDS)
+    text = written(markdown, package_result("dist/demo-1.0.whl", failed))
+    assert text.count("**Fix:**") == 2
+
+
+def test_a_command_that_mends_a_warning_is_shown() -> None:
+    mild = Problem(
+        path="demo/a.so",
+        sentence="looks in /opt",
+        level=Level.WARNING,
+        command="patchelf --remove-rpath {path}",
+    )
+    warned = entry("absolute-search-path", "linkage", warnings=(mild,), outcome=Outcome.WARNED)
+    text = written(terminal, package_result("dist/demo-1.0.whl", warned))
+    assert "  run: patchelf --remove-rpath demo/a.so\n" in text
