@@ -131,9 +131,13 @@ def _explain(end: CellEnd) -> str:
 def _describe_attempt(attempt: Attempt) -> str:
     ended = f"signal {attempt.signal}" if attempt.signal else f"exit {attempt.exit_status}"
     megabytes = attempt.peak_memory / 1e6
+    packages = attempt.result.packages if attempt.result else ()
+    systems = dict.fromkeys(name for each in packages for name in each.operating_systems)
+    within = f" ({', '.join(systems)})" if systems else ""
     return (
         f"{attempt.state.value}, {ended}, {attempt.seconds:.1f} s ({attempt.cpu_seconds:.1f} s of "
-        f"CPU, {megabytes:,.0f} MB) on {attempt.host or 'an unknown host'}, {attempt.started}"
+        f"CPU, {megabytes:,.0f} MB) on {attempt.host or 'an unknown host'}{within}, "
+        f"{attempt.started}"
     )
 
 

@@ -298,6 +298,17 @@ class Facts:
         return next((each.python for each in ran if each.python), "")
 
     @property
+    def operating_system(self) -> str:
+        """Return the name of the system on which the package ran, or "" if unknown."""
+        place = self._remembered.get(Place)
+        if not self.ran_on or place is None or isinstance(place, BinaryChecksError):
+            return ""
+        try:
+            return str(place.target.operating_system)
+        except BinaryChecksError:
+            return ""
+
+    @property
     def install_seconds(self) -> float:
         """Return the seconds that the installation took; the first check that needs it waits."""
         place = self._remembered.get(Place)

@@ -60,6 +60,8 @@ class TargetPython:
     platform: str = ""  # sysconfig.get_platform(): "linux-x86_64"
     architecture: str = ""  # as in `ObjectFile`, of the machine that runs the interpreter
     libc: str = ""  # "glibc 2.36"; "" if unknown
+    # "Debian GNU/Linux 12 (bookworm)", of the container if it runs in one; "" if unknown
+    operating_system: str = ""
     extension_suffixes: tuple[str, ...] = ()  # in search order
     paths: Mapping[str, str]  # sysconfig.get_paths()
     prefix: str = ""

@@ -118,6 +118,8 @@ class PackageIdentity:
     linked_libraries: LinkedLibraries | None = None  # for reports; None before they were read
     # the interpreter that the package was installed for and run on: "CPython 3.11.7"
     ran_on: str = ""
+    # the systems on which it ran, by their own names: "Debian GNU/Linux 12 (bookworm)"
+    operating_systems: tuple[str, ...] = ()
     # the images in which the package ran, each with its digest: "debian@sha256:f313…"
     roots: tuple[str, ...] = ()
     # seconds for creating the package's environment and installing the package

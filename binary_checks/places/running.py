@@ -25,6 +25,7 @@ from binary_checks.places.processes import (
     run_process,
 )
 from binary_checks.places.sandbox import Sandbox, find_visible
+from binary_checks.safe_text import cut, one_line
 
 OPTIONS = ("-I", "-B", "-X", "faulthandler")
 _FATAL = re.compile(r"^Fatal Python error: .*", re.MULTILINE)
@@ -219,6 +220,7 @@ def read_target(python: Path, answer: Mapping[str, object]) -> TargetPython:
             platform=str(answer["platform"]),
             architecture=_ARCHITECTURES.get(machine, machine),
             libc=str(answer["libc"]),
+            operating_system=cut(one_line(str(answer.get("operating_system", ""))), 100),
             extension_suffixes=tuple(map(str, _list(answer["extension_suffixes"]))),
             paths={str(key): str(value) for key, value in paths.items()},
             prefix=str(answer["prefix"]),

@@ -66,6 +66,12 @@ class PackageFile(pytest.File):
         return " and ".join(dict.fromkeys(filter(None, found)))
 
     @property
+    def operating_systems(self) -> tuple[str, ...]:
+        """Return the systems on which the package ran, each once."""
+        found = (facts.operating_system for facts in self.examination.facts.everywhere)
+        return tuple(dict.fromkeys(filter(None, found)))
+
+    @property
     def install_seconds(self) -> float:
         """Return the seconds of installing until now, in all places."""
         return sum(facts.install_seconds for facts in self.examination.facts.everywhere)

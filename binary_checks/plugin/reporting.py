@@ -188,7 +188,9 @@ def _update_identity(item: PackageItem) -> PackageIdentity | None:
     ran_on = item.package.ran_on
     known = ledger.package(item.package_node)
     roots = item.package.roots or known.roots
-    news: dict[str, Any] = {"ran_on": ran_on or known.ran_on, "roots": roots}
+    systems = item.package.operating_systems or known.operating_systems
+    news: dict[str, Any] = {"ran_on": ran_on or known.ran_on, "operating_systems": systems}
+    news["roots"] = roots
     news["installing"] = max(known.installing, round(item.package.installing, 6))
     news |= {"unjudged": item.explain_unjudged(known.unjudged), "unrun": facts.unrun}
     found, expected = facts.object_counts()

@@ -101,6 +101,22 @@ def test_an_interpreter_too_old_for_packaging_has_tags_all_the_same() -> None:
     assert {tag.abi for tag in target.tags if tag.interpreter == "cp38"} >= {"cp38", "abi3"}
 
 
+def test_the_name_of_the_system_is_one_short_line() -> None:
+    hostile = "Debian\x1b[31m\n::error::" + "x" * 500
+    target = read_target(Path("python"), {**MACOS, "operating_system": hostile})
+    assert target.operating_system.isprintable()
+    assert len(target.operating_system) <= 100
+    assert read_target(Path("python"), MACOS).operating_system == ""
+
+
+@pytest.mark.skipif(not Path("/etc/os-release").exists(), reason="no os-release on this host")
+def test_the_system_has_the_name_in_its_os_release() -> None:
+    said = Path("/etc/os-release").read_text("utf-8")
+    name = identify(PYTHON, timeout=60).operating_system
+    assert name
+    assert f'PRETTY_NAME="{name}"' in said or f"PRETTY_NAME={name}" in said
+
+
 def test_the_running_interpreter_says_who_it_is() -> None:
     target = identify(PYTHON, timeout=60)
     assert isinstance(target, TargetPython)

@@ -47,7 +47,11 @@ class OldAndNew(HostPlace):
     def target(self) -> TargetPython:
         paths = {"platlib": "/site"}
         return TargetPython(
-            executable=Path("/python"), version="3.11.7", system=self.system.title, paths=paths
+            executable=Path("/python"),
+            version="3.11.7",
+            system=self.system.title,
+            paths=paths,
+            operating_system=f"Debian GNU/Linux {self.system.name}",
         )
 
     def _install(self, package: Package) -> InstallReport | None:
@@ -106,6 +110,8 @@ def test_each_place_has_an_item_and_what_differs_is_named(run: Any) -> None:
         package["ran_on"]
         == f"image bullseye (glibc 2.31), {python} and image trixie (glibc 2.41), {python}"
     )
+    systems = ["Debian GNU/Linux bullseye", "Debian GNU/Linux trixie"]
+    assert package["operating_systems"] == systems
 
 
 def test_one_place_is_asked_for_by_its_items_name(run: Any) -> None:

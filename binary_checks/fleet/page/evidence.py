@@ -49,7 +49,7 @@ class StageEvidence:
     exit_status: str
     checks: tuple[ShownCheck, ...] = ()
     complaints: tuple[str, ...] = ()
-    host: str = ""
+    systems: tuple[str, ...] = ()  # the operating systems on which the package ran
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -218,7 +218,9 @@ def _show_stage(attempt: Attempt) -> tuple[StageEvidence, dict[str, CheckText]]:
         exit_status=_format_end(attempt),
         checks=tuple(check for package in packages for check in show_checks(package, texts)),
         complaints=tuple(cut(one_line(each)) for each in run.complaints) if run else (),
-        host=one_line(attempt.host)[:80],
+        systems=tuple(
+            cut(one_line(name)) for package in packages for name in package.operating_systems
+        ),
     )
     return shown, texts
 

@@ -357,7 +357,7 @@ def lay_out_cell(cell: str, history: History, shown: int, evidence: CellEvidence
         since="" if is_well else format_since(since, history.last, known=known),
         summary=format_text(row.reason, 500),
         cause="" if _is_check(history, row) else _format_cause(row),
-        facts=tuple(_facts(row)),
+        facts=(*_facts(row), ("Ran on", _name_systems(evidence))),
         axes=tuple(_axes(row)),
         evidence=evidence,
         compared=f"{format_text(good.version, 60)}, which passed on {good.night}" if good else "",
@@ -412,6 +412,11 @@ def _facts(row: CellNight) -> Iterator[tuple[str, str]]:
     yield "Took", format_seconds(row.seconds) if row.seconds else ""
     yield "Memory", format_size(row.peak_memory) if row.peak_memory else ""
     yield "Attempts", str(row.attempts) if row.attempts > 1 else ""
+
+
+def _name_systems(evidence: CellEvidence) -> str:
+    named = (name for stage in evidence.stages for name in stage.systems)
+    return ", ".join(dict.fromkeys(named))
 
 
 def _nights(history: History, nights: list[CellNight]) -> Iterator[NightRow]:

@@ -31,6 +31,7 @@ def identify(request: dict[str, Any]) -> dict[str, Any]:
         "platform": sysconfig.get_platform(),
         "machine": platform.machine(),
         "libc": name_libc(),
+        "operating_system": name_system(),
         "extension_suffixes": EXTENSION_SUFFIXES,
         "paths": sysconfig.get_paths(),
         "prefix": sys.prefix,
@@ -44,6 +45,25 @@ def name_libc() -> str:
         return os.confstr("CS_GNU_LIBC_VERSION") or ""
     except (AttributeError, ValueError, OSError):
         return ""
+
+
+def name_system() -> str:
+    """Return "Debian GNU/Linux 12 (bookworm)", "macOS 14.5", "Windows 10.0.22631", or ""."""
+    if sys.platform == "darwin":
+        return ("macOS " + platform.mac_ver()[0]).strip()
+    if sys.platform == "win32":
+        return ("Windows " + platform.version()).strip()
+    for path in ("/etc/os-release", "/usr/lib/os-release"):  # man 5 os-release: the first counts
+        try:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                for line in file:
+                    name, _, value = line.strip().partition("=")
+                    if name == "PRETTY_NAME":
+                        return value.strip("\"'")
+            return ""
+        except OSError:
+            pass
+    return ""
 
 
 def list_tags(folder: str) -> list[str] | None:
