@@ -57,6 +57,7 @@ BEFORE_READING = (
     "stated_toolkits",
     "description_rendering",
     "module_reading",
+    "path_files",
     "device_reading",
 )
 """The modules of ``gather`` that every run imports. Their functions with ``@gathers`` state which

@@ -252,6 +252,23 @@ class PythonModules:
     top_level: tuple[str, ...] | None = None  # contents of top_level.txt; None without that file
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PathFile:
+    """A ``.pth`` file, whose lines Python's module ``site`` follows at every start."""
+
+    path: str
+    folders: tuple[str, ...] = ()  # lines that are added to sys.path
+    modules: tuple[str, ...] = ()  # modules that lines of code import first
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PathFiles:
+    """The ``.pth`` files at the top level of site-packages."""
+
+    files: tuple[PathFile, ...] = ()
+    unread: tuple[UnparsedSource, ...] = ()
+
+
 # Uses of a package's object files by its own Python code, which is read and not run.
 
 

@@ -31,6 +31,8 @@ from binary_checks.safe_text import cut, one_line
 #
 # A cause names what has to be mended, not what goes wrong because of it.
 
+EDITABLE = "editable installation"
+"""The cause of all faults of a wheel whose modules stay on the machine that built it."""
 _GRAFTED = (".libs", ".dylibs")
 """Suffixes of the folders into which repair tools put libraries; a wheel has nothing else there."""
 _IN_FRAMEWORK = re.compile(r"(?<=\.framework)/.*")

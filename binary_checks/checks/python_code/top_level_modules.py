@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from binary_checks.declaring import check
 from binary_checks.knowledge.python_libraries import SHARED_PACKAGES, ModuleFiles
 from binary_checks.model import Distribution, Finding, Level, NotInspected, Problem, PythonModules
+from binary_checks.wording.problem_lines import EDITABLE
 from binary_checks.wording.sentences import name_first
 
 _SOURCE_FOLDER = "src"
@@ -35,10 +36,13 @@ def missing_top_level_module(package: Distribution, modules: PythonModules) -> I
     stated = modules.top_level or ()
     missing = [name for name in stated if not _has(files, name)]
     if files.roots and missing and len(missing) == len(stated) and own not in files.roots:
+        is_editable = any("editable" in name for name in files.roots)
         yield Problem(
             path=f"{package.dist_info}/top_level.txt",
             sentence=f"promises the module {name_first(missing)}, which does not exist; "
             f"there is {name_first(sorted(files.roots))}",
+            cause=EDITABLE if is_editable else "",
+            consequence=is_editable,
         )
     if _SOURCE_FOLDER in files.roots and package.name != _SOURCE_FOLDER:
         yield from _judge_source_folder(files, own)

@@ -1,0 +1,103 @@
+"""Whether the ``.pth`` files of a wheel lead to something that users have."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Collection, Iterator
+
+from packaging.utils import canonicalize_name
+
+from binary_checks.declaring import check
+from binary_checks.errors import NotApplicable
+from binary_checks.knowledge.python_libraries import ModuleFiles
+from binary_checks.knowledge.standard_library import find_removed
+from binary_checks.model import (
+    Finding,
+    NotInspected,
+    PathFile,
+    PathFiles,
+    Problem,
+    WheelLike,
+    read_requirement,
+)
+from binary_checks.safe_text import cut
+from binary_checks.wording.problem_lines import EDITABLE
+
+_ABSOLUTE = re.compile(r"[/\\]|[A-Za-z]:[/\\]")
+# setuptools: __editable___demo_finder; scikit-build-core: _editable_skbc_demo, before 1.0
+# _demo_editable; meson-python: _demo_editable_loader; hatchling: _editable_impl_demo
+_FINDER = re.compile(r"_\w*editable\w*")
+_NEWEST = (3, 99)  # later than any Python that removed a module
+
+
+@check
+def editable_wheel(package: WheelLike, files: PathFiles) -> Iterator[Finding]:
+    """A wheel is of an editable installation, whose modules stay on the machine that built it.
+
+    Its ``.pth`` file adds an absolute folder to ``sys.path``, or imports the finder of setuptools,
+    scikit-build-core, meson-python or hatchling (``__editable___demo_finder``).
+
+    Why: users get a link to a folder that they do not have, and the import fails; where somebody
+    else put files into that folder, these are imported.
+    Fix: build with ``python -m build --wheel`` or ``pip wheel .``, and upload only that; empty
+    ``dist/`` and ``build/`` before.
+    Level: users cannot import the package.
+    """
+    del package
+    yield from _list_unread(files)
+    for file in files.files:
+        if lead := _find_editable(file):
+            sentence = f"is of an editable installation: {lead}"
+            yield Problem(path=file.path, sentence=sentence, facts=("editable",), cause=EDITABLE)
+
+
+def _find_editable(file: PathFile) -> str:
+    for folder in file.folders:
+        if _ABSOLUTE.match(folder):
+            return f"it adds {cut(folder)} of the build machine to sys.path"
+    for module in file.modules:
+        if _FINDER.fullmatch(module):
+            return f"it imports {module}, which looks for modules on the build machine"
+    return ""
+
+
+@check
+def failing_path_file(package: WheelLike, files: PathFiles) -> Iterator[Finding]:
+    """A ``.pth`` file imports a module that the wheel does not have.
+
+    Only the modules that a line imports first count. A module that a requirement may have is not
+    inspected.
+
+    Why: every start of Python in that environment prints "Error processing line 1 of ...", in all
+    programs.
+    Fix: include the module, or leave the ``.pth`` file out; name both in the build backend.
+    Level: all programs of the environment print an error when they start.
+    """
+    yield from _list_unread(files)
+    roots = package.derive(ModuleFiles).roots
+    required = [each for each in map(read_requirement, package.requires_dist) if each is not None]
+    names = {canonicalize_name(each.name) for each in required}
+    known = roots | names | sys.stdlib_module_names
+    for file in files.files:
+        module = next((m for m in file.modules if not _is_known(m, known)), "")
+        sentence = f"imports {cut(module)}, which is not in the wheel"
+        if module and names:
+            doubt = f"{sentence}; a requirement may have it"
+            yield NotInspected(path=file.path, sentence=doubt)
+        elif module:
+            end = "every start of Python prints an error"
+            yield Problem(path=file.path, sentence=f"{sentence}: {end}", facts=(module,))
+
+
+def _is_known(module: str, known: Collection[str]) -> bool:
+    top = module.partition(".")[0]
+    return top in known or canonicalize_name(top) in known or bool(find_removed(top, _NEWEST))
+
+
+def _list_unread(files: PathFiles) -> Iterator[NotInspected]:
+    """Yield the files that were not read. Raises NotApplicable if the wheel has no path file."""
+    if not files.files and not files.unread:
+        raise NotApplicable("no .pth file")
+    for each in files.unread:
+        yield NotInspected(path=each.path, sentence=each.reason)
