@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
@@ -223,6 +223,10 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
             continue
         expected = bool(items[0].elsewhere) and root not in imported
         sentence = format_undefined_symbols(items, linkage.show, expected=expected, given=owner)
+        if _lacks_libpython(items, package):
+            names = list_symbols(sorted(item.name for item in items))
+            sentence = f"uses {names} and does not need libpython3.x.so, without which Android's "
+            sentence += "loader finds no function of Python (PEP 738): link it with that library"
         if expected:
             yield NotInspected(path=path, sentence=sentence)
             continue
@@ -262,6 +266,12 @@ def _note_proven(linkage: Linkage) -> Iterator[Note]:
             f"loads {linkage.show(definer)}, which defines {'it' if len(names) == 1 else 'them'}"
         )
         yield Note(path=path, sentence=sentence)
+
+
+def _lacks_libpython(items: Sequence[UnresolvedSymbol], package: Package) -> bool:
+    """Return whether a module for Android is not linked with Python's library."""
+    for_android = any(claim.system == "android" for claim in package.claims.systems)
+    return for_android and all(item.name.startswith(("Py", "_Py")) for item in items)
 
 
 def _may_come_from_requirements(item: UnresolvedSymbol, linkage: Linkage) -> bool:

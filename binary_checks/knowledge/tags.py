@@ -43,6 +43,7 @@ _LINUX = re.compile(
     r"(?:(?P<libc>many|musl)linux(?:(?P<year>\d+)|_(?P<major>\d+)_(?P<minor>\d+))|linux)"
     r"_(?P<architecture>\w+)"
 )
+_ANDROID = re.compile(r"android_(?P<level>\d{1,4})_(?P<abi>arm64_v8a|armeabi_v7a|x86_64|x86)")
 _BY_YEAR = {"1": (2, 5), "2010": (2, 12), "2014": (2, 17)}
 """The glibc of manylinux1, manylinux2010 and manylinux2014 (PEP 513, 571, 599)."""
 _LIBCS = {"many": "glibc", "musl": "musl", None: ""}
@@ -64,6 +65,7 @@ _ENDINGS = {
     "arm64": "aarch64",
     "arm64_v8a": "aarch64",
     "armeabi_v7a": "armv7l",
+    "x86": "i686",
 }
 """Endings of other systems' tags -> architectures."""
 _INTERPRETER = re.compile(r"(?P<name>[a-z]+)(?P<major>\d)_?(?P<minor>\d*)")
@@ -101,15 +103,22 @@ def read_system(platform: str) -> SystemClaim:
         )
     if platform.startswith("macosx_"):
         tag = parse_mac_tag(platform)
-        if tag is None:
-            return SystemClaim(name=platform, system="macos")
-        architectures = tag.architectures
         return SystemClaim(
-            name=platform, system="macos", minimum=tag.version, architectures=architectures
+            name=platform,
+            system="macos",
+            minimum=tag.version if tag else None,
+            architectures=tag.architectures if tag else (),
         )
     if platform.startswith("win"):
         known = _WINDOWS.get(platform)
         return SystemClaim(name=platform, system="windows", architectures=(known,) if known else ())
+    if match := _ANDROID.fullmatch(platform):
+        return SystemClaim(
+            name=platform,
+            system="android",
+            minimum=(int(match["level"]), 0),
+            architectures=(_ENDINGS[match["abi"]],),
+        )
     ending = max((e for e in _ENDINGS if platform.endswith(f"_{e}")), key=len, default="")
     return SystemClaim(
         name=platform,
@@ -237,6 +246,7 @@ _OBJECTS = frozenset(
 """Architectures that readers of objects distinguish."""
 _FORMATS = {
     "linux": Format.ELF,
+    "android": Format.ELF,
     "macos": Format.MACHO,
     "windows": Format.PE,
     "emscripten": Format.WASM,
@@ -367,6 +377,8 @@ def architectures_of(claim: SystemClaim) -> frozenset[str]:
     """Return the architectures of objects that a claimed system accepts; empty if unknown."""
     # ELF headers do not distinguish ARM's version 6 from version 7.
     architectures = {"armv7l" if name == "armv6l" else name for name in claim.architectures}
+    if claim.system == "android" and "armv7l" in architectures:
+        return frozenset({"armel"})  # armeabi-v7a passes floating point in integer registers
     if claim.system == "windows" and "aarch64" in architectures:
         return frozenset({"aarch64", "arm64x"})  # Microsoft's own msvcp140.dll is ARM64X
     return _OBJECTS & architectures

@@ -109,17 +109,17 @@ class _Simulation:
 # A loader's module is imported only for packages of its system.
 
 
-def _simulate_linux(
+def _simulate_elf(
     package: Package,
     others: tuple[Package, ...],
     target: TargetSystem,
     first: _First,
     factor: int,
 ) -> _Simulation:
-    from binary_checks.loaders import glibc, musl
+    from binary_checks.loaders import bionic, glibc, musl
     from binary_checks.loaders.elf import ElfLoader, find_missing_versions, look_up, mark_other_abi
 
-    rules = musl if target.libc == "musl" else glibc
+    rules = {"musl": musl, "bionic": bionic}.get(target.libc, glibc)
     loader = ElfLoader(package, others, target, rules, factor)
     loadings = _load(loader, target, first)
     images = (*loadings[0].roots, *loadings[0].orphans)
@@ -197,7 +197,8 @@ def _simulate_bindings(container: Format, loader: Loader[Any], first: _First) ->
 
 
 _SIMULATIONS = {
-    "linux": _simulate_linux,
+    "linux": _simulate_elf,
+    "android": _simulate_elf,
     "macos": _simulate_macos,
     "windows": _simulate_windows,
     "emscripten": _simulate_emscripten,

@@ -1,4 +1,4 @@
-"""How glibc's and musl's loaders find what an object needs, and look up versions and symbols."""
+"""How loaders of ELF files find what an object needs, and look up versions and symbols."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ from binary_checks.model import (
     is_other_abi,
 )
 
-# Finding libraries. The rules that differ between glibc and musl are in modules of these names.
+# Finding libraries. The rules that differ are in the modules glibc, musl and bionic.
 
 # libpython3.so has the stable ABI, libpython3.13t.so.1.0 is a free-threaded build
 _LIBPYTHON = re.compile(r"libpython3(?:\.(?P<minor>\d+)(?P<flags>[a-z]*))?\.so(?:\.1\.0)?")
 
 
 class LoaderRules(Protocol):
-    """The rules that differ between glibc and musl; the modules `glibc` and `musl` have them."""
+    """The rules that differ; the modules `glibc`, `musl` and `bionic` have them."""
 
     @property
     def SKIPS_FOREIGN_FILES(self) -> bool:  # noqa: N802
@@ -58,6 +58,10 @@ class LoaderRules(Protocol):
     @property
     def CHECKS_VERSIONS(self) -> bool:  # noqa: N802
         """Whether symbol versions are checked."""
+
+    @property
+    def PYTHON_IS_GLOBAL(self) -> bool:  # noqa: N802
+        """Whether an object finds Python's functions without needing libpython."""
 
     def hand_down(self, library: ElfFile) -> tuple[Directory, ...]:
         """Return the directories that a library hands down to its direct and indirect needs."""
@@ -79,7 +83,7 @@ class LoaderRules(Protocol):
 
 
 class ElfLoader:
-    """The loader of a Linux system, for one layout."""
+    """The loader of a Linux system or of Android, for one layout."""
 
     def __init__(
         self,
@@ -393,7 +397,14 @@ class Scope:
         return frozenset(names).union(*map(self.loader.system_needs, names))
 
     def _not_of_python(self, names: frozenset[str]) -> frozenset[str]:
-        return names - self.python.exports if self.python else names
+        return names - self.python.exports if self.python and self._finds_python else names
+
+    @cached_property
+    def _finds_python(self) -> bool:
+        """Whether objects of the process find the functions of its Python."""
+        return self.rules.PYTHON_IS_GLOBAL or any(
+            (edge.resolved or "").startswith("python:") for edge in self.image.outside
+        )
 
     def remaining(self, names: frozenset[str]) -> frozenset[str]:
         """Return the names that no object or library in the process defines."""

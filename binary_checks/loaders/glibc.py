@@ -12,6 +12,8 @@ SKIPS_FOREIGN_FILES = True
 """A file of another architecture is skipped, and the search continues."""
 CHECKS_VERSIONS = True
 """Needed version nodes are checked, and references match by version."""
+PYTHON_IS_GLOBAL = True
+"""Python's functions are found without being needed."""
 
 _LOADER = re.compile(r"ld(?:64|-linux.*)?\.so\.\d")  # ld-linux-x86-64.so.2, ld64.so.1 …
 # Libraries that every CPython on Linux has loaded before it imports anything.

@@ -11,6 +11,8 @@ SKIPS_FOREIGN_FILES = False
 """The first file with the name is taken, even if it is for another architecture."""
 CHECKS_VERSIONS = False
 """Symbol versions are ignored: only names count."""
+PYTHON_IS_GLOBAL = True
+"""Python's functions are found without being needed."""
 
 # The reserved names in dynlink.c (``load_library``); any text after the dot is accepted, as in
 # libc.so.6.

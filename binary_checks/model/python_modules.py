@@ -20,7 +20,7 @@ _SUFFIX = re.compile(
       | cp(?P<windows>\d{2,3})(?P<windows_flags>[a-z]*)-(?P<windows_platform>\w+)\.pyd
       | pypy(?P<pypy>\d{2,3})-pp\d+-(?P<pypy_platform>[\w-]+)\.(?:so|pyd)
       | graalpy\d+-(?P<graalpy>\d{2,3})-native-(?P<graalpy_platform>[\w-]+)\.(?:so|pyd)
-      | (?P<stable>abi3t?)\.so
+      | (?P<stable>abi3t?)(?:-(?P<stable_platform>[\w-]+))?\.so  # 3.15: gh-122931
       | so | pyd
     )""",
     re.VERBOSE | re.ASCII,
@@ -34,11 +34,20 @@ _INTERPRETER = r"(?P<name>[a-z]+)(?P<major>\d)(?P<minor>\d*)"
 _KNOWN_PROCESSORS = frozenset(
     {"x86_64", "i686", "aarch64", "armv7l", "ppc64le", "ppc64", "s390x", "riscv64", "loongarch64"}
 )
+_ANDROID = r"android_\d+_(\w+)"
+_ON_ANDROID = {
+    "arm64_v8a": "aarch64-linux-android",
+    "armeabi_v7a": "arm-linux-androideabi",
+    "x86_64": "x86_64-linux-android",
+    "x86": "i686-linux-android",
+}
+"""ABIs in platform tags -> triplets in suffixes (PEP 738)."""
 _ON_EMSCRIPTEN = ("pyemscripten_", "pyodide_", "emscripten_")
 _ON_GRAALPY = {"macosx": "darwin", "win": "win32"}
 _IMPLEMENTATIONS = {"cp": "cpython", "pp": "pypy", "graalpy": "graalpy", "py": ""}
 _FIRST_WITH_MUSL = (3, 11)  # an older CPython uses -linux-gnu on musl, too
 _FIRST_WITH_ABI3T = (3, 15)
+_FIRST_WITH_STABLE_PLATFORM = (3, 15)  # _a.abi3-x86_64-linux-gnu.so
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -95,7 +104,7 @@ def _bound(match: re.Match[str]) -> tuple[str, str, str, str]:
     for name in ("pypy", "graalpy"):
         if match[name]:
             return name, match[name], "", match[f"{name}_platform"]
-    return "cpython" if match["stable"] else "", "", "", ""
+    return "cpython" if match["stable"] else "", "", "", match["stable_platform"] or ""
 
 
 def init_function(stem: str) -> str:
@@ -119,11 +128,13 @@ def is_extension(library: ObjectFile) -> bool:
 def are_suffixes_known(platform: str) -> bool:
     """Return whether the suffixes that Pythons import on a platform tag are known.
 
-    They are unknown for Android, iOS, AIX and the BSDs, and for Linux on armv5 or MIPS.
+    They are unknown for iOS, AIX and the BSDs, and for Linux on armv5 or MIPS.
     """
     linux = re.fullmatch(_LINUX, platform)
     if linux is not None:
         return linux["processor"] in _KNOWN_PROCESSORS
+    if re.fullmatch(_ANDROID, platform):
+        return True
     if platform.endswith("_wasm32"):
         return platform.startswith(_ON_EMSCRIPTEN)
     return platform.startswith("macosx_") or platform in {"any", "win32", "win_amd64", "win_arm64"}
@@ -160,6 +171,8 @@ def _find_platform_of_suffixes(platform: str) -> str:
     """Return the platform in the suffixes that Pythons of a platform tag import."""
     if platform.startswith("macosx"):
         return "darwin"
+    if android := re.fullmatch(_ANDROID, platform):
+        return _ON_ANDROID.get(android[1], "")
     return "wasm32-emscripten" if platform.startswith(_ON_EMSCRIPTEN) else platform
 
 
@@ -173,8 +186,9 @@ def _is_looked_for(name: ExtensionName, tag: Tag) -> bool:
     # The "t" of cp313t: such an interpreter does not look for .abi3.so.
     free_threaded = tag.abi.startswith("cp") and tag.abi.endswith("t")
     lowest = (int(parsed["major"]), int(parsed["minor"] or 0))
-    if name.stable == "abi3":
-        return not free_threaded
+    if name.stable == "abi3" or (name.stable and name.platform):
+        newer = bool(name.platform) and lowest < _FIRST_WITH_STABLE_PLATFORM
+        return not (newer or (free_threaded and name.stable == "abi3"))
     if tag.abi in {"abi3", "abi3t"} or parsed["name"] == "py":
         return name.version is None or (name.version[0] == lowest[0] and name.version >= lowest)
     if name.stable == "abi3t":

@@ -21,6 +21,7 @@ _SYSTEMS = {
     "linux": {"os_name": "posix", "platform_system": "Linux", "sys_platform": "linux"},
     "macos": {"os_name": "posix", "platform_system": "Darwin", "sys_platform": "darwin"},
     "windows": {"os_name": "nt", "platform_system": "Windows", "sys_platform": "win32"},
+    "android": {"os_name": "posix", "platform_system": "Android", "sys_platform": "android"},
     "emscripten": {
         "os_name": "posix",
         "platform_system": "Emscripten",
@@ -31,6 +32,7 @@ _MACHINES: dict[str, dict[str, str]] = {
     "linux": {},
     "macos": {"aarch64": "arm64"},
     "windows": {"x86_64": "AMD64", "aarch64": "ARM64", "i686": "x86"},
+    "android": {},
     "emscripten": {},
 }
 """Values of ``platform.machine()`` by system and our architecture name, where the two differ."""

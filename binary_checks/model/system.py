@@ -124,10 +124,11 @@ class TargetSystem:
     """The user's machine as promised by the package's tags; independent of this host."""
 
     name: str  # name in reports: "manylinux_2_28_x86_64, CPython 3.11"
-    system: str = "linux"  # "macos", "windows", "emscripten"
-    libc: str = "glibc"  # or "musl"; "" if the system has only one
+    system: str = "linux"  # "macos", "windows", "android", "emscripten"
+    libc: str = "glibc"  # or "musl", "bionic"; "" if the system has only one
     architectures: tuple[str, ...] = ("x86_64",)  # universal2 has two, every other tag one
-    # the oldest macOS that the tags claim; on Emscripten the ABI, (2026, 0)
+    # the oldest macOS that the tags claim; the API level of Android, (24, 0); the ABI of
+    # Emscripten, (2026, 0)
     minimum_os: tuple[int, int] | None = None
     policy: Policy | None = None  # of the lowest platform tag; None if the tag promises nothing
     # all policies for the same libc and architecture, lowest first

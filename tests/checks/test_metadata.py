@@ -308,11 +308,33 @@ def test_a_suffix_that_the_interpreter_knows_is_quiet(path: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("tag", "suffix", "other"),
+    [
+        ("cp313-cp313-android_24_arm64_v8a", "aarch64-linux-android", "x86_64-linux-android"),
+        ("cp313-cp313-android_24_armeabi_v7a", "arm-linux-androideabi", "aarch64-linux-android"),
+        ("cp313-cp313-pyodide_2025_0_wasm32", "wasm32-emscripten", "x86_64-linux-gnu"),
+    ],
+)
+def test_each_platform_has_suffixes_of_its_own(tag: str, suffix: str, other: str) -> None:
+    for triplet, count in ((suffix, 0), (other, 1)):
+        item = extension(f"demo/a.cpython-313-{triplet}.so")
+        package = wheel(f"demo-1.0-{tag}.whl", objects=[item])
+        assert len(list(foreign_extension_suffix(package))) == count, triplet
+
+
+@pytest.mark.parametrize(
+    ("tag", "count"), [("cp315-abi3", 0), ("cp315-cp315", 0), ("cp38-abi3", 1)]
+)
+def test_only_python_3_15_knows_stable_suffixes_with_a_platform(tag: str, count: int) -> None:
+    item = extension("demo/a.abi3-x86_64-linux-gnu.so")
+    package = wheel(f"demo-1.0-{tag}-manylinux_2_28_x86_64.whl", objects=[item])
+    assert len(list(foreign_extension_suffix(package))) == count
+
+
+@pytest.mark.parametrize(
     ("tag", "suffix"),
     [
-        ("cp313-cp313-android_24_arm64_v8a", ".cpython-313-aarch64-linux-android.so"),
         ("cp313-cp313-ios_13_0_arm64_iphoneos", ".cpython-313-iphoneos.so"),
-        ("cp313-cp313-pyodide_2025_0_wasm32", ".cpython-313-wasm32-emscripten.so"),
         ("cp312-cp312-linux_armv6l", ".cpython-312-arm-linux-musleabihf.so"),
         ("cp313-cp313-linux_mips64", ".cpython-311-mips64el-linux-gnuabi64.so"),
     ],

@@ -17,7 +17,6 @@ from tests.plugin.conftest import Run, healthy
 NATIVE = build_elf(exports=(ElfSymbol("PyInit__native"),), needed=("libc.so.6",))
 OF_AIX = b"\x01\xf7" + bytes(64)
 TAGS = {
-    "android": "cp313-cp313-android_24_x86_64",
     "iOS": "cp313-cp313-ios_13_0_arm64_iphoneos",
     "FreeBSD": "cp311-cp311-freebsd_14_2_release_amd64",
 }
@@ -77,7 +76,7 @@ def test_a_profile_lets_it_pass_and_the_verdict_stays(pytester: pytest.Pytester,
 
 def test_a_problem_weighs_more_than_what_is_not_judged(pytester: pytest.Pytester, run: Run) -> None:
     native = build_elf(exports=(ElfSymbol("PyInit__0"),), runpath="/tmp/build/lib")
-    wheel = make_wheel(pytester.path, TAGS["android"], native)
+    wheel = make_wheel(pytester.path, TAGS["FreeBSD"], native)
     assert run(wheel, *reporting("json")).ret == pytest.ExitCode.TESTS_FAILED
     document, package = result_of(pytester.path)
     assert package["verdict"] == "failed"
@@ -122,7 +121,7 @@ def test_files_that_nothing_here_reads_are_not_judged_unless_another_one_is(
 def test_only_a_run_that_is_to_judge_native_code_fails_for_want_of_it(
     pytester: pytest.Pytester, run: Run, families: str, status: int
 ) -> None:
-    wheel = make_wheel(pytester.path, TAGS["android"], NATIVE)
+    wheel = make_wheel(pytester.path, TAGS["FreeBSD"], NATIVE)
     assert run(wheel, "-m", families).ret == status
 
 
@@ -135,9 +134,9 @@ def test_every_worker_says_the_same(pytester: pytest.Pytester, run: Run) -> None
 
 
 def test_from_python_the_examination_says_it(tmp_path: Path) -> None:
-    with examine(make_wheel(tmp_path, TAGS["android"], NATIVE)) as examination:
+    with examine(make_wheel(tmp_path, TAGS["FreeBSD"], NATIVE)) as examination:
         assert not any(verdict.problems for verdict in judge(examination))
-        assert re.match(r"the loader of Android is not simulated \(", examination.unjudged)
+        assert re.match(r"the loader of FreeBSD is not simulated \(", examination.unjudged)
     with examine(healthy(tmp_path)) as examination:
         assert list(judge(examination))
         assert examination.unjudged == ""

@@ -408,13 +408,26 @@ _TOGETHER: Final = (
 exist.
 """
 
+_PACKED: Final = {
+    "DT_REL": 0x6000000F,  # DT_ANDROID_REL
+    "DT_RELA": 0x60000011,  # DT_ANDROID_RELA
+    "DT_RELR": 0x6FFFE000,  # DT_ANDROID_RELR
+}
+"""Entries of packed relocations, with which Android's linkers replace those of the same records.
+
+``DT_RELENT`` stays beside ``DT_ANDROID_REL`` (libpdfium.so of pypdfium2 5.15.2).
+"""
+
 
 def judge_entries(dynamic: Dynamic, memory: Memory) -> Iterator[str]:
     """Yield entries that are missing, have an invalid address, or forbid loading."""
     for name, tag in (("DT_STRTAB", DT_STRTAB), ("DT_SYMTAB", DT_SYMTAB)):
         if tag not in dynamic:
             yield f"has no {name}, which loaders read unchecked: the process crashes"
+    packed = {name for name, tag in _PACKED.items() if tag in dynamic}
     for group in _TOGETHER:
+        if packed.intersection(group):
+            continue
         missing = [name for name, tag in group.items() if tag not in dynamic]
         if missing and len(missing) < len(group):
             there = next(name for name in group if name not in missing)
