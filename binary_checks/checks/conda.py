@@ -80,11 +80,11 @@ def overlinking(
             sentence=f"it is not known which packages the needed libraries belong to: {advice}"
         )
         return
-    brought, direct = _find_brought(package, given), direct_names(package)
+    dependencies, direct = _list_all_dependencies(package, given), direct_names(package)
     for (owner, needed), edges in _group(linkage).items():
         if owner in direct or is_allowed(needed, allowed):
             continue
-        required = owner in brought
+        required = owner in dependencies
         level = Level.WARNING if required else Level.ERROR
         yield Problem(
             path=edges[0].path,
@@ -152,7 +152,7 @@ def _group(linkage: Linkage) -> dict[tuple[str, str], list[Edge]]:
     return found
 
 
-def _find_brought(package: CondaPackage, given: GivenPackages) -> frozenset[str]:
+def _list_all_dependencies(package: CondaPackage, given: GivenPackages) -> frozenset[str]:
     """Return the names of all dependencies: direct ones, and those that given packages require."""
     known = {each.name.lower(): each for each in given.packages}
     queue = sorted(direct_names(package))

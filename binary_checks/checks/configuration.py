@@ -33,7 +33,7 @@ from binary_checks.model import (
 from binary_checks.wording.sentences import ASPECT_WORDS, format_claim
 
 _Requests = tuple[CudaRequest, GpuRequest, ConsumerRequest]
-_SAID_ELSEWHERE = frozenset({"python", "system", "architecture", "libtorch_variant", "cxx_abi"})
+_IN_OTHER_CHECKS = frozenset({"python", "system", "architecture", "libtorch_variant", "cxx_abi"})
 """Aspects for which other checks compare the bytes with the name."""
 
 
@@ -173,7 +173,7 @@ def _is_judged_elsewhere(name: str, one: ConfigurationClaim, other: Configuratio
     if {one.source, other.source} != {ClaimSource.BYTES, ClaimSource.NAME}:
         return False
     if name != "accelerator":
-        return name in _SAID_ELSEWHERE
+        return name in _IN_OTHER_CHECKS
     named, found = (other, one) if one.source is ClaimSource.BYTES else (one, other)
     if found.by_absence:
         return True

@@ -36,7 +36,7 @@ _OF_SYSTEM = ("/System/Library/",)
 _FILES = frozenset({PathRole.LOCATION, PathRole.INCLUDE})
 _NOWHERE = "a path outside of the archive"
 _ENOUGH = 10  # symbols that make the ABI certain
-_MOST_LOST = 50
+_MOST_MISSING = 50
 
 
 @check(level=Level.WARNING)
@@ -185,13 +185,13 @@ def missing_included_header(package: CppArchive) -> Iterator[Finding]:
         yield NotInspected(path=path, sentence=reason)
     if not headers.count and not headers.unread:
         raise NotApplicable("it has no headers")
-    for lost in headers.lost[:_MOST_LOST]:
+    for missing in headers.lost[:_MOST_MISSING]:
         yield Problem(
-            path=lost.path,
-            sentence=f"includes {lost.included}, which is not there",
-            facts=(lost.included,),
+            path=missing.path,
+            sentence=f"includes {missing.included}, which is not there",
+            facts=(missing.included,),
         )
-    if (more := len(headers.lost) - _MOST_LOST) > 0:
+    if (more := len(headers.lost) - _MOST_MISSING) > 0:
         yield Problem(path="include", sentence=f"{more} more headers include missing files")
 
 
@@ -293,12 +293,12 @@ def unlinkable_static_library(package: CppArchive) -> Iterator[Finding]:
     yield from _find_unread_objects(package)
     present = {each.path for each in package.members}
     for item in package.objects_of(StaticArchive):
-        lost = [name for name in item.thin if f"{item.directory}/{name}" not in present]
-        if lost:
-            sentence = f"is a thin archive, and {name_first(lost)} are missing"
-            if len(lost) == 1:
-                sentence = f"is a thin archive, and its {lost[0]} is missing"
-            yield Problem(path=item.path, sentence=sentence, facts=(lost[0],))
+        missing = [name for name in item.thin if f"{item.directory}/{name}" not in present]
+        if missing:
+            sentence = f"is a thin archive, and {name_first(missing)} are missing"
+            if len(missing) == 1:
+                sentence = f"is a thin archive, and its {missing[0]} is missing"
+            yield Problem(path=item.path, sentence=sentence, facts=(missing[0],))
         elif not item.indexed and any(each.format for each in item.members):
             yield Problem(path=item.path, sentence="has no index of symbols: ranlib writes one")
         for each in item.members:
@@ -329,9 +329,9 @@ def _find_unread_objects(package: CppArchive) -> Iterator[NotInspected]:
         if item.unread:
             yield NotInspected(path=item.path, sentence=item.unread)
     unread: list[MalformedObject | UnreadObject] = [*package.unread, *package.malformed]
-    for lost in unread:
-        if lost.format == Format.ARCHIVE:
-            yield NotInspected(path=lost.path, sentence=lost.reason)
+    for missing in unread:
+        if missing.format == Format.ARCHIVE:
+            yield NotInspected(path=missing.path, sentence=missing.reason)
 
 
 # Parts that an archive of C++ libraries must have, and parts that only packages for Python need.

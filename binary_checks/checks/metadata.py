@@ -379,7 +379,7 @@ def unsupported_wheel_version(package: WheelLike) -> Iterator[Finding]:
 
 @check(level=Level.WARNING)
 def root_is_purelib_is_wrong(package: WheelLike) -> Iterator[Finding]:
-    """Root-Is-Purelib is neither true nor false, or false for a wheel without any native code.
+    """Root-Is-Purelib has an unknown value, or is false although the wheel has no native code.
 
     Extension modules in purelib are reported by ``extension-in-purelib``.
 
@@ -742,8 +742,8 @@ def _judge_license(expression: str) -> str:
     try:
         canonicalize_license_expression(expression)
     except InvalidLicenseExpression as error:
-        said = str(error).partition(":")[0].lower()
-        return f"PyPI accepts only SPDX expressions ({said})"
+        reason = str(error).partition(":")[0].lower()
+        return f"PyPI accepts only SPDX expressions ({reason})"
     return ""
 
 

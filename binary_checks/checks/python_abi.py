@@ -50,7 +50,7 @@ _FREE_THREADED = frozenset(
     {"_Py_MergeZeroLocalRefcount", "_Py_DecRefShared", "PyUnstable_Module_SetGIL"}
 )
 _WITH_GIL = "_Py_Dealloc"
-_TELLING = _FREE_THREADED | {_WITH_GIL}
+_DISTINCTIVE = _FREE_THREADED | {_WITH_GIL}
 _DANGER = "some Pythons lack it or changed it; define Py_LIMITED_API in every source"
 
 
@@ -188,7 +188,7 @@ def _judge_headers(library: ObjectFile, pythons: Collection[PythonClaim]) -> Ite
     free_threaded = name.free_threaded
     if not name.version:
         free_threaded = bool(pythons) and all(each.free_threaded for each in pythons)
-    names = find_python_symbols(library, _TELLING).names
+    names = find_python_symbols(library, _DISTINCTIVE).names
     used = sorted(_FREE_THREADED & names)
     if used and not free_threaded:
         yield Problem(

@@ -101,7 +101,7 @@ def installed_files_differ(report: InstallReport) -> Iterator[Finding]:
         yield Problem(path=path, sentence="in the package, but not installed")
 
 
-_NO_INIT = "exports no PyInit"  # said of a library whose symbols were all found
+_NO_INIT = "exports no PyInit"  # a loader reports this if it found all symbols
 _NEVER = re.compile(
     r"Missing parentheses in call|inconsistent use of tabs|null bytes|not valid|"
     r"unindent does not match|unknown encoding|codec can't decode"
@@ -433,7 +433,10 @@ def extension_fails_to_load(  # noqa: PLR0913 - one parameter for each fact
         if step.outcome is Ending.OK:
             continue
         if _is_for_others(step, package, code):
-            path, sentence = package.layout.place(step.name), "loads, but is no module: code opens"
+            path, sentence = (
+                package.layout.place(step.name),
+                "loads, but is not a module: code opens",
+            )
             yield Note(path=path, sentence=f"{sentence} it by its name")
             continue
         named = step.name in must_import or format_module_name(step.name) in must_import

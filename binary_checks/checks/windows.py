@@ -51,7 +51,7 @@ _INITIALISE = frozenset({"_Mtx_init", "_Mtx_init_in_situ"})
 _FOR_DEBUGGING = re.compile(r"(?:^|[-_/.])debug(?:[-_/.]|$)")
 _OLD_ASSEMBLY = re.compile(r"(?i)Microsoft\.VC([89]0)\.(?:CRT|MFC|OpenMP|ATL)")
 _YEARS = {"80": "2005", "90": "2008"}
-_BRINGS_RUNTIME = r"(?i)msvc[-_.]+runtime(?![\w.-])"
+_HAS_RUNTIME = r"(?i)msvc[-_.]+runtime(?![\w.-])"
 # LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR and _DEFAULT_DIRS: the library's own folder, and folders that
 # were added.
 _SEARCHES, _OWN_DIRECTORY, _USER_DIRECTORIES, _SYSTEM = 0x1F00, 0x100, 0x1400, 0x800
@@ -161,7 +161,7 @@ def unbundled_runtime(package: Package, linkage: Linkage) -> Iterator[Finding]:
     libraries = [item for item in package.objects_of(PeFile) if item.kind in _LOADED]
     absent = "no PE object that is loaded"
     yield from find_unread(package, found=bool(libraries), absent=absent, formats=(Format.PE,))
-    if any(re.match(_BRINGS_RUNTIME, requirement) for requirement in package.claims.requirements):
+    if any(re.match(_HAS_RUNTIME, requirement) for requirement in package.claims.requirements):
         return
     if package.claims.partial:
         sentence = "it is not known whether the Visual C++ runtime ships with it: name the package"
@@ -276,10 +276,12 @@ def _find_idle(package: Package, linkage: Linkage) -> frozenset[str]:
 
     An object may need such a DLL by name and not find it: then nothing loads it either.
     """
-    lost = {path for edge in linkage.edges if edge.resolved is None for path in edge.elsewhere}
-    lost -= {*package.preloaded}
+    unreached = {path for edge in linkage.edges if edge.resolved is None for path in edge.elsewhere}
+    unreached -= {*package.preloaded}
     dlls = (item for item in package.objects if not is_extension(item))
-    return frozenset(i.path for i in dlls if i.path in lost or linkage.find_dispensable(i.path))
+    return frozenset(
+        i.path for i in dlls if i.path in unreached or linkage.find_dispensable(i.path)
+    )
 
 
 def _find_edge(path: str, name: str, linkage: Linkage) -> Edge | None:

@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # as in `| head`: the reader wants no more
         pass
     except OSError as error:
-        return report_lost_output(error)
+        return report_unwritten_output(error)
     _discard_output()
     return INTERRUPTED
 
@@ -89,7 +89,7 @@ def _interrupt(number: int, _: object) -> NoReturn:
     raise KeyboardInterrupt(signal.Signals(number).name)
 
 
-def report_lost_output(error: OSError) -> int:
+def report_unwritten_output(error: OSError) -> int:
     """Print why output is lost, and stop printing; return the exit status."""
     complain(_explain(error))
     _discard_output()
@@ -199,8 +199,8 @@ def suggest(name: str, known: Iterable[str]) -> str:
 def complain(text: str) -> None:
     """Print in one line why the command ends."""
     with contextlib.suppress(OSError):  # if stderr is on a full disk, only the exit status remains
-        said = Program.COMMAND.name_options(f"binary-checks: {text}")
-        print(cut(one_line(said)), file=sys.stderr)
+        message = Program.COMMAND.name_options(f"binary-checks: {text}")
+        print(cut(one_line(message)), file=sys.stderr)
 
 
 def status_of(error: Exception) -> int:

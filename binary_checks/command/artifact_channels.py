@@ -203,8 +203,8 @@ def _read_policy(options: argparse.Namespace, matrix: Matrix | None, now: dateti
         return read_policy(Path(options.policy), now.date())
     gate = matrix.sources[options.to].gate if matrix and options.to in matrix.sources else ""
     if not matrix or not gate:
-        said = f'--policy FILE, or gate = "policy.toml" in [sources.{options.to}] of cells.toml'
-        raise ProfileError(f"artifact promote: no policy: give {said}")
+        message = f'--policy FILE, or gate = "policy.toml" in [sources.{options.to}] of cells.toml'
+        raise ProfileError(f"artifact promote: no policy: give {message}")
     return read_policy(matrix.folder / gate, now.date())
 
 
@@ -213,8 +213,8 @@ def _require_source(gate: Gate, source: str, policy: GatePolicy) -> None:
         raise ProfileError(f"artifact promote: --from and --to are both {source}")
     if gate.sources and source not in gate.sources:
         known = ", ".join(gate.sources)
-        said = f"channels.{gate.channel}: from: {known}; it accepts no files from {source}"
-        raise ProfileError(f"{policy.source}: {said}")
+        message = f"channels.{gate.channel}: from: {known}; it accepts no files from {source}"
+        raise ProfileError(f"{policy.source}: {message}")
 
 
 def _require_promoter(gate: Gate, keys: Sequence[SigningKey], options: argparse.Namespace) -> None:
@@ -224,8 +224,8 @@ def _require_promoter(gate: Gate, keys: Sequence[SigningKey], options: argparse.
     trusted = {each.public for each in gate.promoters}
     if not any(key.public in trusted for key in keys):
         names = ", ".join(each.name for each in gate.promoters)
-        said = f"channels.{gate.channel} must be signed by one of {names}"
-        raise ProfileError(f"artifact promote: --key: {said}")
+        message = f"channels.{gate.channel} must be signed by one of {names}"
+        raise ProfileError(f"artifact promote: --key: {message}")
 
 
 def name_actor() -> str:

@@ -146,9 +146,9 @@ def _format_places(end: PushEnd, request: PushRequest) -> str:
 def format_axes(artifact: Artifact) -> str:
     """Return a short description of the artifact."""
     values = [getattr(artifact, axis) for axis in FILE_AXES]
-    said = " ".join((artifact.kind, *filter(None, values)))
+    axes = " ".join((artifact.kind, *filter(None, values)))
     name = f"{artifact.project} {artifact.version}".rstrip()
-    return f"{name}: {said}; {artifact.commit[:12]}"
+    return f"{name}: {axes}; {artifact.commit[:12]}"
 
 
 def _make_push_parser() -> argparse.ArgumentParser:

@@ -200,8 +200,8 @@ def _describe(matrix: Matrix, cells: Sequence[Cell]) -> Iterator[str]:
     for each in matrix.left_out:
         until = f", until {each.expires}" if each.expires else ""
         if not each.expired:
-            said = f"{each.when} ({count(each.cells, 'cell')}{until}): {each.reason}"
-            yield from _wrap("left out: ", said)
+            message = f"{each.when} ({count(each.cells, 'cell')}{until}): {each.reason}"
+            yield from _wrap("left out: ", message)
 
 
 def _describe_project(project: str, cells: Sequence[Cell], used: Sequence[str]) -> Iterator[str]:
@@ -235,18 +235,18 @@ def _wrap(head: str, text: str) -> Iterator[str]:
 
 def _describe_runs(cells: Sequence[Cell]) -> Iterator[str]:
     """Yield unusual settings of runs, each with the number of cells."""
-    found = [(said, cell) for cell in cells if (said := _format_run(cell))]
-    for said, alike in groupby(sorted(found, key=lambda pair: pair[0]), lambda pair: pair[0]):
-        yield from _wrap("run: ", f"{said} ({count(len([*alike]), 'cell')})")
+    found = [(settings, cell) for cell in cells if (settings := _format_run(cell))]
+    for settings, alike in groupby(sorted(found, key=lambda pair: pair[0]), lambda pair: pair[0]):
+        yield from _wrap("run: ", f"{settings} ({count(len([*alike]), 'cell')})")
 
 
 def _format_run(cell: Cell) -> str:
-    said = {name: getattr(cell, name) for name in _RUN if getattr(cell, name) != _RUN[name]}
-    if "options" in said:
-        said["options"] = " ".join(cell.options)
-    if "timeout" in said:
-        said["timeout"] = f"{cell.timeout:g} s"
-    return ", ".join(f"{name} {value}" for name, value in said.items())
+    values = {name: getattr(cell, name) for name in _RUN if getattr(cell, name) != _RUN[name]}
+    if "options" in values:
+        values["options"] = " ".join(cell.options)
+    if "timeout" in values:
+        values["timeout"] = f"{cell.timeout:g} s"
+    return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
 # ``binary-checks cells --from``: the matrix that cibuildwheel builds, as cells.

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from binary_checks.command import MISUSED, complain, report_lost_output, suggest
+from binary_checks.command import MISUSED, complain, report_unwritten_output, suggest
 from binary_checks.errors import EMPTY, FIT
 from binary_checks.options import OPTIONS, Program, lengthen
 from binary_checks.plugin.arguments import MayRestart
@@ -67,12 +67,12 @@ def check(arguments: Sequence[str], *, alone: bool = False) -> int:
     except _Refused as error:
         complain(str(error))
         return MISUSED
-    if output.lost is None:
+    if output.error is None:
         return status
-    if isinstance(output.lost, BrokenPipeError):
-        raise output.lost
-    lost = report_lost_output(output.lost)
-    return lost if status in (FIT, EMPTY) else status
+    if isinstance(output.error, BrokenPipeError):
+        raise output.error
+    failed = report_unwritten_output(output.error)
+    return failed if status in (FIT, EMPTY) else status
 
 
 def print_all_options() -> int:
@@ -87,12 +87,12 @@ def print_all_options() -> int:
 class _LostOutput:
     """A plugin that keeps, at the end of the run, the error that made output incomplete."""
 
-    lost: OSError | None = None
+    error: OSError | None = None
 
     def pytest_unconfigure(self, config: pytest.Config) -> None:
         """Ask the screen whether printing failed."""
         screen = config.stash.get(SCREEN, None)
-        self.lost = screen.lost if screen else None
+        self.error = screen.error if screen else None
 
 
 class _Refused(Exception):
@@ -109,8 +109,8 @@ class _RefusesInOneLine:
             return (yield)
         except pytest.UsageError as error:
             found = re.search(r"^[^\n]*?: error: ([^\n]*)", f"{error}", re.MULTILINE)
-            said = _hint(found[1]) if found else f"{error}"
-            raise _Refused(said) from None
+            message = _hint(found[1]) if found else f"{error}"
+            raise _Refused(message) from None
 
     @pytest.hookimpl(wrapper=True)
     def pytest_cmdline_main(self) -> Generator[None, Any, Any]:

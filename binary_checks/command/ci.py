@@ -171,10 +171,10 @@ def run_init(arguments: Sequence[str]) -> int:
     """Append the table, and write the files; return the exit status."""
     parser = SubcommandParser(prog="binary-checks ci init", description=_INIT)
     parser.add_argument("file", metavar="CELLS.toml", type=Path, nargs="?")
-    for name, said in _MANY.items():
-        parser.add_argument(f"--{name}", action="append", default=[], help=said)
-    for name, said in _ONE.items():
-        parser.add_argument(f"--{name}", default="", help=said)
+    for name, help_text in _MANY.items():
+        parser.add_argument(f"--{name}", action="append", default=[], help=help_text)
+    for name, help_text in _ONE.items():
+        parser.add_argument(f"--{name}", default="", help=help_text)
     options = parser.parse_args(arguments)
     file: Path = options.file or Path(DEFAULT_FILE)
     matrix = read_cells(file)

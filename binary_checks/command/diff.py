@@ -114,7 +114,7 @@ def _examine(name: str, options: argparse.Namespace) -> Build:
     from binary_checks.sources import require_named
 
     require_named(name, Path.cwd())
-    return examine_build(name, companions=options.beside)
+    return examine_build(name, companions=options.companions)
 
 
 def _write(comparison: BuildComparison, options: argparse.Namespace) -> None:
@@ -157,7 +157,7 @@ def _options() -> argparse.ArgumentParser:
     add("--store", metavar="URL", help="the store for store:CELL")
     add(
         "--with",
-        dest="beside",
+        dest="companions",
         metavar="PATH",
         action="append",
         default=[],

@@ -68,7 +68,7 @@ def run_inspect(arguments: Sequence[str]) -> int:
         if options.device_details:
             everything = DeviceCodeRequest(thorough=True)
             profile = replace(profile, requests={**profile.requests, DeviceCodeRequest: everything})
-        for name in options.beside:
+        for name in options.companions:
             if not Path(name).is_dir():
                 require_package(name)
     except (ProfileError, OSError) as error:
@@ -112,7 +112,7 @@ def _inspect(
             profile=profile,
             python=options.python,
             target=options.target,
-            companions=options.beside,
+            companions=options.companions,
             downloads=options.fetches,
             downloads_folder=options.kept,
             configuration=options.configuration,
@@ -173,8 +173,8 @@ def _get_linkage(facts: Examination) -> Linkage | None:
 def _print_summary(lines: Iterator[str]) -> None:
     for line in islice(lines, MOST_OF_A_RUN):
         print(cut(one_line(line)))
-    if hidden := sum(1 for _ in lines):
-        print(f"and {hidden:,} more lines; --json has all facts")
+    if omitted := sum(1 for _ in lines):
+        print(f"and {omitted:,} more lines; --json has all facts")
 
 
 def _inspect_options() -> argparse.ArgumentParser:
@@ -191,7 +191,7 @@ def _inspect_options() -> argparse.ArgumentParser:
     )
     add(
         "--with",
-        dest="beside",
+        dest="companions",
         metavar="PATH",
         action="append",
         default=[],

@@ -88,9 +88,9 @@ def run_expire(arguments: Sequence[str]) -> int:
         sys.stdout.buffer.flush()
     elif gone:
         _replace(path, edited)
-    said = f"{len(gone):,} of {len(listed.entries):,} entries removed"
+    message = f"{len(gone):,} of {len(listed.entries):,} entries removed"
     todo = "; set issued and valid_until before you publish it" if gone and listed.issued else ""
-    complain(f"known expire: {said}{todo}")
+    complain(f"known expire: {message}{todo}")
     return 0
 
 
@@ -117,8 +117,8 @@ def _find_unmatched(listed: KnownList, url: str) -> Iterator[tuple[int, str]]:
     store = open_store(url)
     nights = closed_nights(store)[-LOOKED_AT:]
     if len(nights) < LONG:
-        said = "there are too few closed nights to determine which entries match nothing"
-        complain(f"known expire: {store.url}: {len(nights)} {said}")
+        message = "there are too few closed nights to determine which entries match nothing"
+        complain(f"known expire: {store.url}: {len(nights)} {message}")
         return
     with open_tables(store, tables=("cells",), nights=nights) as connection:
         rows = _group(connection.execute(_QUESTION).fetchall())
@@ -166,10 +166,10 @@ def run_lint(arguments: Sequence[str]) -> int:
         return PROBLEMS
     headers = find_headers(content.decode("utf-8"), len(listed.entries))
     found = [*lint_list(listed, rules)]
-    for number, said in found[:MOST_OF_A_RUN]:
+    for number, fault in found[:MOST_OF_A_RUN]:
         line = f" (line {headers[number] + 1})" if headers and number is not None else ""
         entry = "" if number is None else f" known_problems[{number}]{line}:"
-        print(cut(one_line(f"{name}:{entry} {said}")))
+        print(cut(one_line(f"{name}:{entry} {fault}")))
     if len(found) > MOST_OF_A_RUN:
         print(f"and {len(found) - MOST_OF_A_RUN:,} more")
     if not found:
@@ -230,7 +230,7 @@ def run_propose(arguments: Sequence[str]) -> int:
     store = open_store(options.store)
     night = read_date(options.night, "known propose: DATE") if options.night else _find_last(store)
     plan = require_plan(store, night)
-    found, beside = _read_failed(store, plan)
+    found, unexplained = _read_failed(store, plan)
     chosen = [each for each in found if not options.check or each.check in options.check]
     today = datetime.now(timezone.utc).date()
     entries = [
@@ -252,9 +252,9 @@ def run_propose(arguments: Sequence[str]) -> int:
             print(line)
     proposed, failed = count(len(entries), "known problem"), count(len(chosen), "failure")
     complain(f"known propose: {proposed} for {failed} of {night}")
-    if beside:
-        said = "failed for reasons that no entry can accept"
-        complain(f"known propose: {', '.join(beside[:5])}{' ...' * (len(beside) > 5)}: {said}")
+    if unexplained:
+        cells = f"{', '.join(unexplained[:5])}{' ...' * (len(unexplained) > 5)}"
+        complain(f"known propose: {cells}: failed for reasons that no entry can accept")
     return 0
 
 
@@ -297,11 +297,15 @@ def _read_propose_options(arguments: Sequence[str]) -> Namespace:
 
 def _read_failed(store: Store, plan: NightPlan) -> tuple[list[FailedProblem], list[str]]:
     """Return the problems of failed cells, and the failed cells that show no problem."""
-    attempts, found, beside = NightAttempts(store, plan.night), list[FailedProblem](), list[str]()
+    attempts, found, unexplained = (
+        NightAttempts(store, plan.night),
+        list[FailedProblem](),
+        list[str](),
+    )
     for planned in plan.cells:
         end = final_state(planned, attempts.read(planned.cell.id))
         if end.state is CellState.FAILED:
             problems = [*list_failed(planned, end)]
             found += problems
-            beside += [] if problems else [planned.cell.id]
-    return found, beside
+            unexplained += [] if problems else [planned.cell.id]
+    return found, unexplained

@@ -96,9 +96,9 @@ def run_night(arguments: Sequence[str]) -> int:
         screen.close()
     with _keep(log, store, night):
         if plan.known_complaint:
-            log.say(f"no problem counts as known this night: {plan.known_complaint}")
+            log.print_line(f"no problem counts as known this night: {plan.known_complaint}")
         if plan.known_remark:
-            log.say(f"known problems {plan.known_source}: {plan.known_remark}")
+            log.print_line(f"known problems {plan.known_source}: {plan.known_remark}")
         chosen = _choose(plan, options, one_off)
         if options.plan_only:
             planned = count(len(plan.cells), "cell")
@@ -205,7 +205,7 @@ def _report_open_night(store: Store, night: str, log: NightProgress) -> None:
     """
     nights = [each for each in list_nights(store) if each <= night]
     if nights and nights[-1] != night and store.read(closed_name(nights[-1])) is None:
-        log.say(f"{nights[-1]} is not closed; to continue it: --date {nights[-1]}")
+        log.print_line(f"{nights[-1]} is not closed; to continue it: --date {nights[-1]}")
 
 
 def _warn_of_future(night: str) -> None:
@@ -228,13 +228,13 @@ def _take_plan(
         _warn_of_future(night)
         matrix = one_off.enable(read_matrix(path))
         for warning in matrix.warnings:
-            log.say(f"warning: {warning}")
-        log.say(f"planning {night}: {count(len(matrix.cells), 'cell')}")
+            log.print_line(f"warning: {warning}")
+        log.print_line(f"planning {night}: {count(len(matrix.cells), 'cell')}")
         causes = Path(options.causes) if options.causes else None
         made = make_plan(matrix, night, known=options.known, causes=causes)
         return keep_plan(store, made.plan, made.frozen)
     if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() != plan.cells_sha256:
-        log.say(
+        log.print_line(
             f"{path.name} differs from the matrix with which {night} was planned: the plan stays; "
             "the next night uses the new matrix"
         )
@@ -321,10 +321,10 @@ def _describe_outcome(outcome: NightOutcome, store: Store, night: str) -> Iterat
     """Yield the counts and the next command."""
     begun = [end for end in outcome.ends.values() if not end.unrun]
     found = Counter(end.state for end in begun)
-    said = [f"{found[state]:,} {state.value}" for state in CellState if found[state]]
+    texts = [f"{found[state]:,} {state.value}" for state in CellState if found[state]]
     if left := len(outcome.ends) - len(begun):
-        said.append(f"{left:,} not run yet")
-    counts = ", ".join(said)
+        texts.append(f"{left:,} not run yet")
+    counts = ", ".join(texts)
     yield f"{count(len(outcome.ends), 'cell')}: {counts or 'none'} in {outcome.seconds:,.0f} s"
     if outcome.waiting:
         waiting = len(outcome.waiting)
@@ -418,8 +418,8 @@ def _ask_again(plan: NightPlan, cells: Path) -> tuple[tuple[ChangedCell, ...], s
     """Return the cells whose packages have changed; if they are unknown, () and the reason."""
     content = cells.read_bytes() if cells.is_file() else b""
     if hashlib.sha256(content).hexdigest() != plan.cells_sha256:
-        said = f"{cells}: not the file that the night was planned from"
-        return (), f"{said}: indexes were not asked again"
+        message = f"{cells}: not the file that the night was planned from"
+        return (), f"{message}: indexes were not asked again"
     try:
         changes = compare_serials(plan, parse_cells(content, cells))
     except BinaryChecksError as error:

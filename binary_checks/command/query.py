@@ -159,7 +159,7 @@ LONGEST = 60.0
 READY = b"."
 """The first byte of an answer: the tables are open, and the time limit starts."""
 _PIECE = 1 << 16  # bytes
-_MOST_SAID = 1 << 16  # bytes of complaints
+_LONGEST_MESSAGE = 1 << 16  # bytes of complaints
 _PROGRAM = (sys.executable, SAFE_PATH, "-m", "binary_checks.command.query_process")
 
 
@@ -205,7 +205,7 @@ def _answer_in(folder: str, asked: Mapping[str, Any]) -> int:
             decode = codecs.getincrementaldecoder("utf-8")("replace").decode
             for piece in _read(process, answers.fileno()):
                 sys.stdout.write(decode(piece))
-            said = complaints.read(_MOST_SAID).decode("utf-8", "replace")
+            message = complaints.read(_LONGEST_MESSAGE).decode("utf-8", "replace")
             status = process.wait()
         finally:
             process.kill()
@@ -213,7 +213,7 @@ def _answer_in(folder: str, asked: Mapping[str, Any]) -> int:
     if status < 0:
         name = signal.Signals(-status).name
         raise GatherError(f"query: the process that answers was ended by {name}")
-    sys.stderr.write(said)
+    sys.stderr.write(message)
     return status
 
 

@@ -116,8 +116,8 @@ class Libraries:
         )
         assert process.stdout is not None
         self._lines = queue.Queue()
-        heard = (process.stdout, self._lines)
-        self._reader = threading.Thread(target=_forward_lines, args=heard, daemon=True)
+        arguments = (process.stdout, self._lines)
+        self._reader = threading.Thread(target=_forward_lines, args=arguments, daemon=True)
         self._reader.start()
         return process
 

@@ -68,7 +68,7 @@ def write_facts(  # noqa: PLR0913
 ) -> Iterator[str]:
     """Yield the document in pieces: one object file at a time, whatever the package's size.
 
-    ``derived`` are facts by their names in the document, ``details`` the facts of device code if
+    ``derived`` maps names in the document to facts; ``details`` are facts of device code, if
     requested. Every row is on a line of its own, for people and for diffs.
     """
     yield "{\n"
@@ -407,15 +407,15 @@ def _sort_own(kinds: Mapping[str, type[_Kind]]) -> Iterator[type[_Kind]]:
 
 
 def _describe_package(kind: type[Package], found: dict[str, Any]) -> dict[str, Any]:
-    told = {"file_name": _TEXT, "kind": {"const": kind.__name__}, "sha256": _TEXT}
+    values = {"file_name": _TEXT, "kind": {"const": kind.__name__}, "sha256": _TEXT}
     if issubclass(kind, Distribution):
-        told["record_sha256"] = _TEXT
+        values["record_sha256"] = _TEXT
     described = describe_fields(kind, found, LEFT_OUT)
-    needed = {*told, "name", "version", "layout", "claims"}
+    needed = {*values, "name", "version", "layout", "claims"}
     return {
         **described,
         "required": sorted(needed.union(described["required"])),
-        "properties": {**described["properties"], **told},
+        "properties": {**described["properties"], **values},
     }
 
 

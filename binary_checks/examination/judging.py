@@ -343,14 +343,14 @@ def _number_equal_facts(problems: Set[Problem]) -> set[Problem]:
     same facts. Sentences would also distinguish the problems, but only until they are reworded.
     """
     counted: dict[Identity, list[str]] = {}
-    told_apart = set()
+    distinct = set()
     for each in sorted(problems):
         sentences = counted.setdefault((each.path, each.facts), [])
         if each.sentence not in sentences[-1:]:
             sentences.append(each.sentence)
         number = (f"#{len(sentences)}",) if len(sentences) > 1 else ()
-        told_apart.add(replace(each, facts=(*each.facts, *number)))
-    return told_apart
+        distinct.add(replace(each, facts=(*each.facts, *number)))
+    return distinct
 
 
 def _describe_gap(verdict: Verdict, unread: int) -> str:
@@ -412,10 +412,10 @@ def _set_levels(
         yield problem if level is problem.level else replace(problem, level=level)
 
 
-def _too_large(hidden: NotInspected) -> Problem:
+def _too_large(gap: NotInspected) -> Problem:
     """Return a problem for a part too large to inspect; ten million symbols once hid faults."""
-    sentence = f"too large to inspect: {hidden.sentence}; {_RAISE}"
-    return Problem(path=hidden.path, sentence=sentence, facts=("too large",))
+    sentence = f"too large to inspect: {gap.sentence}; {_RAISE}"
+    return Problem(path=gap.path, sentence=sentence, facts=("too large",))
 
 
 def _call_check(

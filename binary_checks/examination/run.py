@@ -170,7 +170,7 @@ def examine(  # noqa: PLR0913 - each is an option of the command, too
     chosen, every, gatherers = _choose(profile, checks)
     folder = None if downloads_folder is None else Path(downloads_folder)
     name = read_place(place) if isinstance(place, str) else place
-    beside = Companions(
+    alongside = Companions(
         map(Path, companions),
         fetches=downloads or folder is not None,
         folder=folder,
@@ -178,7 +178,7 @@ def examine(  # noqa: PLR0913 - each is an option of the command, too
         channels=tuple(_read_channels(channels)),
     )
     interpreter = _choose_python(name, python)
-    there = (_make_place(name, interpreter, chosen, beside),) if run else ()
+    there = (_make_place(name, interpreter, chosen, alongside),) if run else ()
     settings = RunSettings(
         profile=chosen,
         checks=tuple(each for each in every if run or not each.runs_package),
@@ -192,7 +192,7 @@ def examine(  # noqa: PLR0913 - each is an option of the command, too
         static=not run,
         target=target,
     )
-    opened = Run.open([_find(package, surroundings)], settings, beside)
+    opened = Run.open([_find(package, surroundings)], settings, alongside)
     try:
         yield opened.examinations[0]
     finally:

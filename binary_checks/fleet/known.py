@@ -358,10 +358,10 @@ class LintRules:
 
 def lint_list(listed: KnownList, rules: LintRules) -> Iterator[tuple[int | None, str]]:
     """Yield the mistakes in a list, each with its entry's number, or None for the whole list."""
-    yield from ((None, said) for said in _lint_head(listed, rules))
+    yield from ((None, fault) for fault in _lint_head(listed, rules))
     ids = dict.fromkeys(rules.checks)
     for number, entry in enumerate(listed.entries):
-        yield from ((number, said) for said in _lint_entry(entry, rules, ids))
+        yield from ((number, fault) for fault in _lint_entry(entry, rules, ids))
     yield from _find_shadowed(listed.entries)
 
 
@@ -377,11 +377,11 @@ def _lint_head(listed: KnownList, rules: LintRules) -> Iterator[str]:
 def _lint_entry(entry: KnownProblem, rules: LintRules, ids: Mapping[str, None]) -> Iterator[str]:
     yield from _lint_check(entry.check, ids)
     for key in ("reason", "owner", "issue"):
-        said = getattr(entry, key)
-        if not said.strip():
+        value = getattr(entry, key)
+        if not value.strip():
             yield f"no {key}"
-        elif _PLACEHOLDER.fullmatch(said) or said == REASON:
-            yield f"{key} {said[:80]!r} is a placeholder: replace it"
+        elif _PLACEHOLDER.fullmatch(value) or value == REASON:
+            yield f"{key} {value[:80]!r} is a placeholder: replace it"
     yield from _lint_expiry(entry, rules)
     narrow = entry.match or entry.facts
     if _STARS.fullmatch(entry.path) and entry.path and not narrow:
@@ -435,8 +435,8 @@ def _find_shadowed(entries: Sequence[KnownProblem]) -> Iterator[tuple[int | None
         found = next((each for each in likely if _shadows(entries, each, number)), None)
         if found is not None:
             same = _accepts_all_of(entry, entries[found])
-            said = "accepts the same problems" if same else "accepts all problems of this entry"
-            yield number, f"entry {found} {said}: remove one"
+            message = "accepts the same problems" if same else "accepts all problems of this entry"
+            yield number, f"entry {found} {message}: remove one"
 
 
 def _shadows(entries: Sequence[KnownProblem], one: int, other: int) -> bool:

@@ -246,15 +246,15 @@ def end_stage(attempts: Sequence[Attempt], stage: str) -> CellEnd:
         return CellEnd(state=state, reason=_NOTHING[state])
     conclusive = [each for each in attempts if each.state in DECIDED]
     decides = (conclusive or attempts)[-1]
-    state, told = decides.state, decides
+    state, shown = decides.state, decides
     if state in GOOD and any(each.state is CellState.FAILED for each in conclusive):
         state = CellState.FLAKY
-        told = next(each for each in reversed(conclusive) if each.state is CellState.FAILED)
+        shown = next(each for each in reversed(conclusive) if each.state is CellState.FAILED)
     return CellEnd(
         state=state,
-        reason=told.reason,
-        cause=told.cause,
-        cause_kind=told.cause_kind,
-        evidence=told.evidence,
+        reason=shown.reason,
+        cause=shown.cause,
+        cause_kind=shown.cause_kind,
+        evidence=shown.evidence,
         last={stage: decides},
     )

@@ -123,8 +123,8 @@ class _Asking:
             failures = self._failures.setdefault(place, [])
             given_up = len(failures) >= _PATIENCE and place not in self._answered
         if given_up:
-            said = f"{failures[-1]}; requests for {len(failures) - 1} other projects failed, too"
-            return fail(cells, said, show(place) or "pip's index")
+            message = f"{failures[-1]}; requests for {len(failures) - 1} other projects failed, too"
+            return fail(cells, message, show(place) or "pip's index")
         found = self._ask(question, cells)
         broken = [each.reason for each in found if each.state is CellState.INFRA]
         with self._lock:
@@ -211,8 +211,10 @@ class LookedUp:
 
 def fail(cells: Iterable[Cell], error: BinaryChecksError | str, index: str = "") -> list[LookedUp]:
     """Return the answers for cells whose source could not be asked."""
-    said = str(error)
-    return [LookedUp(cell=cell, state=CellState.INFRA, reason=said, index=index) for cell in cells]
+    reason = str(error)
+    return [
+        LookedUp(cell=cell, state=CellState.INFRA, reason=reason, index=index) for cell in cells
+    ]
 
 
 def miss(cell: Cell, reason: str, index: str = "", serial: str = "") -> LookedUp:
@@ -339,8 +341,8 @@ def _look_up_in_folder(folder: Path, cell: Cell, surroundings: Surroundings) -> 
     if not found:
         near = sorted(path.name for path in paths if cell.package.split("-")[0] in path.name)
         there = ", ".join(near[:_FEW]) + ", …" * (len(near) > _FEW)
-        said = f"no {cell.kind} file matches; found: {there or 'none of that name'}"
-        return miss(cell, f"{cell.package}: {said} (asked: {folder})", str(folder))
+        message = f"no {cell.kind} file matches; found: {there or 'none of that name'}"
+        return miss(cell, f"{cell.package}: {message} (asked: {folder})", str(folder))
     newest = max(found, key=_age)
     return look_up_file(newest.as_uri(), [cell], surroundings)[0]
 

@@ -219,8 +219,8 @@ def read_stored_attempt(content: bytes, name: str, url: str = "") -> Attempt:
     attempt = read_attempt(content, named)
     about = (attempt.night, attempt.cell, attempt.stage, attempt.number)
     if result_name(*about) != name:
-        said = " ".join(map(str, about))
-        raise RecordError(f"{named}: its document is for another attempt: {cut(one_line(said))}")
+        text = " ".join(map(str, about))
+        raise RecordError(f"{named}: its document is for another attempt: {cut(one_line(text))}")
     return attempt
 
 

@@ -91,12 +91,12 @@ class Companions:
         """
         others = self.others(source.path)
         if (neighbours := source.neighbours(self._reader)) is not None:
-            from binary_checks.gather.required import find_around
+            from binary_checks.gather.required import read_required_neighbours
 
             others = match_requirements(package.claims.requirements, others, target).packages
-            around = find_around(package, neighbours, target, others)
+            required = read_required_neighbours(package, neighbours, target, others)
             # Nothing more can be given: packages that are missing here are missing for users.
-            return PackagesAlongside((*others, *around), ())
+            return PackagesAlongside((*others, *required), ())
         if isinstance(package, Wheel | UnpackedWheel):
             others = (*others, *self.required(package, target))
         elif isinstance(package, CondaPackage):
@@ -210,14 +210,14 @@ def find_families(
     source: Source, package: Package, target: TargetSystem, companions: Companions
 ) -> GivenFamilies:
     """Find the given libraries that open other libraries of their vendor's family."""
-    company = companions.find_alongside(source, package, target)
-    return find_given_families(package, company.packages, company.requirements, target)
+    alongside = companions.find_alongside(source, package, target)
+    return find_given_families(package, alongside.packages, alongside.requirements, target)
 
 
 @gathers(GivenPackages)
 def find_given(package: CondaPackage, source: Source, companions: Companions) -> GivenPackages:
     """Return the given conda packages, and packages from channels that satisfy requirements."""
-    beside = (*companions.others(source.path), *companions.required_conda(package))
-    others = (each for each in beside if isinstance(each, CondaPackage))
+    available = (*companions.others(source.path), *companions.required_conda(package))
+    others = (each for each in available if isinstance(each, CondaPackage))
     fitting = (each for each in others if each.subdir == package.subdir or each.noarch)
     return GivenPackages(packages=tuple(each for each in fitting if each.name != package.name))

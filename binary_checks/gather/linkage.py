@@ -98,8 +98,8 @@ def _simulate(
     ``installed`` is the same package, installed in an environment next to other packages.
     """
     package = code.package
-    company = companions.find_alongside(installed or source, package, target)
-    others, requirements = company.packages, company.requirements
+    alongside = companions.find_alongside(installed or source, package, target)
+    others, requirements = alongside.packages, alongside.requirements
     simulate = partial(
         loaders.simulate,
         package,

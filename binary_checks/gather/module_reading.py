@@ -194,7 +194,9 @@ class _ModuleReader:
             if name in self._files.sources and ":" in value:
                 yield self._files.sources[name], (match and match[2]) or ""
             elif not self._files.has(name):
-                yield from ((self._files.sources.get(each, ""), "") for each in _list_around(name))
+                yield from (
+                    (self._files.sources.get(each, ""), "") for each in _list_with_parents(name)
+                )
 
     def _list_shared_files(self) -> Iterator[str]:
         """Yield the files of packages to which other distributions add modules."""
@@ -215,7 +217,7 @@ class _ModuleReader:
         return tuple(dict.fromkeys(content.decode(errors="replace").split()))
 
 
-def _list_around(name: str) -> Iterator[str]:
+def _list_with_parents(name: str) -> Iterator[str]:
     """Yield a module and all packages that are imported before it, outermost first."""
     parts = name.split(".")
     return (".".join(parts[:count]) for count in range(1, len(parts) + 1))

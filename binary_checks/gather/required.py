@@ -66,7 +66,7 @@ def fetch_required(
     return tuple(found.values())
 
 
-def find_around(
+def read_required_neighbours(
     package: Package,
     read_neighbour: Callable[[str], Package | None],
     target: TargetSystem,

@@ -186,8 +186,8 @@ def _read_row(base: str, row: Mapping[str, Any], index: str, serial: str) -> Lis
             return None
     except ValueError:
         return None
-    said = {f"{k}={v}" for k, v in hashes.items()} if isinstance(hashes, dict) else set()
-    known = [_HASH.fullmatch(each) for each in (*sorted(said), fragment)]
+    stated = {f"{k}={v}" for k, v in hashes.items()} if isinstance(hashes, dict) else set()
+    known = [_HASH.fullmatch(each) for each in (*sorted(stated), fragment)]
     metadata = row.get("core-metadata", row.get("dist-info-metadata"))
     digest = metadata.get("sha256") if isinstance(metadata, dict) else None
     yanked, size = row.get("yanked"), row.get("size")

@@ -137,7 +137,7 @@ class _Requirements(NamedTuple):
     always: frozenset[str]  # required on at least one system
     in_extras: frozenset[str]  # required only by an extra
     extras: frozenset[str]  # normalised
-    may_bring: bool  # whether an extra that users may need has requirements
+    extras_may_add: bool  # whether an extra that users may need has requirements
     # normalised name -> marker of each requirement that applies only on other systems
     elsewhere: Mapping[str, str]
 
@@ -157,7 +157,7 @@ def _read_requirements(package: Distribution) -> _Requirements:
         always=frozenset(canonicalize_name(each.name) for each in found) - in_extras,
         in_extras=in_extras,
         extras=requiring | frozenset(map(canonicalize_name, declared)),
-        may_bring=bool(requiring - _FOR_DEVELOPERS),
+        extras_may_add=bool(requiring - _FOR_DEVELOPERS),
         elsewhere={
             name: str(each.marker)
             for each in for_systems
@@ -184,7 +184,7 @@ def find_lacking_requirement(step: Step, package: Package) -> str:
         return f"Requires-Dist has {name[:_LONGEST]} only where {marker[:_LONGEST]}"
     if name in required.always | required.in_extras:
         return ""
-    doubt = " (an extra may)" if required.may_bring else ""
+    doubt = " (an extra may)" if required.extras_may_add else ""
     if required.elsewhere:
         doubt = f" here (other systems also get {name_first(sorted(required.elsewhere))})"
     return f"no Requires-Dist provides the module {top[:_LONGEST]}{doubt}"
@@ -380,7 +380,7 @@ class _Failure:
         if each.step.outcome is Ending.CRASHED:
             return Level.ERROR
         absent = lacks or each.exception == "PackageNotFoundError"
-        if absent and self._required.may_bring:
+        if absent and self._required.extras_may_add:
             return (
                 Level.WARNING
             )  # an extra may provide it under another name, as PyYAML provides yaml

@@ -649,7 +649,7 @@ _ROOTS: Final = ("cudnn", "nvrtc", "nvjitlink", "cublas")
 """Words in the names of wheels that contain members of these families."""
 _REDUCED: Final = frozenset({"cudnn_graph", "cudnn_engines_runtime_compiled"})
 """The members in NVIDIA's cuDNN for compilation at run time (nvidia-cudnn-jit-cu13)."""
-_BRING_ALL: Final = frozenset({"torch", "cuda-toolkit"})  # together with their own requirements
+_REQUIRE_ALL: Final = frozenset({"torch", "cuda-toolkit"})  # together with their own requirements
 _NUMBERS = re.compile(r"_\d+(?:_\d+)*(?=\.|$)|(?:\.\d+)+$")
 _PLUGINS: Final = (
     (
@@ -734,7 +734,7 @@ def may_have_family(requirement: str, name: str) -> bool:
     nvidia-cublas contains no library of cuDNN.
     """
     root = _root_of(name)
-    return bool(root) and (root in requirement or requirement in _BRING_ALL)
+    return bool(root) and (root in requirement or requirement in _REQUIRE_ALL)
 
 
 def _root_of(name: str) -> str:

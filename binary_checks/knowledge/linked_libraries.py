@@ -272,7 +272,7 @@ def _compiled(name: str) -> tuple[re.Pattern[str] | None, re.Pattern[str] | None
     return proofs, version, re.compile(rf"(?:lib)?(?:{row.files or '(?!)'}){_ENDING}")
 
 
-def is_telling(text: str) -> bool:
+def is_mark(text: str) -> bool:
     """Return whether a string is a mark of a library."""
     for name in DEPENDENCIES:
         proofs, version, _ = _compiled(name)

@@ -663,8 +663,8 @@ def _judge_library(fault: LoadFault, tried: _Tried) -> Iterator[Finding]:
     if edge and edge.elsewhere and isinstance(tried.linkage, Linkage):
         finding = _downgrade_for_own_code(finding, tried.linkage.loading_code)
     needed = any(each.name == name for item in tried.package.objects for each in item.needed)
-    beside = isinstance(tried.linkage, Linkage) and edge is None and not needed
-    if beside and isinstance(finding, Problem):
+    of_others = isinstance(tried.linkage, Linkage) and edge is None and not needed
+    if of_others and isinstance(finding, Problem):
         sentence = f"{finding.sentence}; libraries of its requirements need it"
         finding = replace(finding, sentence=sentence, level=Level.WARNING)
     yield finding
@@ -714,12 +714,12 @@ def _judge_group(faults: list[LoadFault], tried: _Tried) -> Iterator[Finding]:
     why = f"no library that it loads there defines {count} ({shown})"
     first = replace(faults[0], name=min(names))
     finding = _fail(first, why, _find_cause(path, names, tried), tried)
-    if isinstance(tried.linkage, Linkage) and _may_be_lent(path, names, tried.linkage):
+    if isinstance(tried.linkage, Linkage) and _may_be_defined_globally(path, names, tried.linkage):
         finding = _downgrade_for_own_code(finding, tried.linkage.loading_code)
     yield finding
 
 
-def _may_be_lent(path: str, names: frozenset[str], linkage: Linkage) -> bool:
+def _may_be_defined_globally(path: str, names: frozenset[str], linkage: Linkage) -> bool:
     """Return whether libraries of requirements, loaded with RTLD_GLOBAL, may define the symbols."""
     lacking = names & _find_unresolved(path, linkage)
     return linkage.loads_everywhere and (bool(linkage.requirements) or not lacking)

@@ -101,11 +101,11 @@ class FileLayout(Generic[ObjectT]):
         self.unread: dict[str, str] = {}  # path -> why there are no facts about the file
         self._files: dict[str, tuple[ObjectT, ...]] = {}
         self._by_name: dict[str, list[ObjectT]] = {}
-        for brought in packages:
-            self._install(brought, "" if brought is package else brought.name)
+        for each in packages:
+            self._install(each, "" if each is package else each.name)
         self._links: dict[str, str] = {}  # path of a symbolic or hard link -> its target
-        for brought in packages:
-            self._link(brought, "" if brought is package else brought.name)
+        for each in packages:
+            self._link(each, "" if each is package else each.name)
         self.prefix = package.layout
         self._namesakes: dict[tuple[str, str], dict[str, str]] = {}
         self._elsewhere: dict[tuple[str, str], tuple[str, ...]] = {}

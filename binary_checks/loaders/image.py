@@ -110,12 +110,12 @@ class _Process(Generic[ObjectT]):
         while self.queue:
             self.loader.steps.count(_STEPS_OF_AN_OBJECT)
             self.answers.append(self.satisfy(*self.queue.popleft()))
-        brought = (other for name in self.system for other in self.loader.system_needs(name))
+        indirect = (other for name in self.system for other in self.loader.system_needs(name))
         return Image(
             root=self.root,
             objects=tuple(self.objects.values()),
             answers=tuple(self.answers),
-            system=tuple(dict.fromkeys((*self.system, *brought))),
+            system=tuple(dict.fromkeys((*self.system, *indirect))),
             unread=tuple(dict.fromkeys(self.unread)),
             loaded=self.loaded,
         )

@@ -268,7 +268,7 @@ class SearchPaths:
         above: SearchPath | None = None,
         program: str | None = None,
     ) -> SearchPath:
-        """Return the search path of these directories and those above. Raises TooLarge."""
+        """Return the search path of these directories, followed by ``above``. Raises TooLarge."""
         if above is not None and own == above.own:
             # Libraries in one folder name the same directories as the object that needs them.
             return above
@@ -369,7 +369,7 @@ class Searches(Generic[ObjectT]):
     def needs_of(self, library: ObjectT, handed: SearchPath, root: str) -> Search[ObjectT]:
         """Search for a library's needs, also in the directories handed down to it.
 
-        Results are kept. A later root gets the edges found for the first root, with its name.
+        Results are kept: a later root gets the same edges, which name the first root.
         """
         key = (id(library), id(handed))  # hashing an object would hash all its symbols
         if key not in self._known:

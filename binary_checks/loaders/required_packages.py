@@ -157,14 +157,14 @@ def find_given_families(
     package: Package, others: Iterable[Package], requirements: Iterable[str], target: TargetSystem
 ) -> GivenFamilies:
     """Return the libraries of other packages that open further libraries of their own family."""
-    beside = (
+    neighbours = (
         relocate(each, package.layout)
         for each in match_requirements(requirements, others, target).packages
     )
     return GivenFamilies(
         openers=tuple(
             FamilyOpener(label=f"wheel:{each.name}:{item.path}", item=item)
-            for each in beside
+            for each in neighbours
             for item in each.objects
             if find_opener(item.name) or find_opener(item.file_name)
         )

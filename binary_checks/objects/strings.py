@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from binary_checks.knowledge.linked_libraries import ANCHORS, is_telling
+from binary_checks.knowledge.linked_libraries import ANCHORS, is_mark
 from binary_checks.model import (
     ByteSource,
     Kind,
@@ -190,7 +190,7 @@ class LibraryTexts:
         text = (before[0] + rest[0]).decode("ascii").strip()
         if text in self._found:
             self._found[text].append(offset)
-        elif len(self._found) < _MOST_TEXTS and is_telling(text):
+        elif len(self._found) < _MOST_TEXTS and is_mark(text):
             self._found[text] = [offset]
 
     def read(self, source: ByteSource, extents: Iterable[Extent]) -> None:

@@ -54,7 +54,7 @@ _VC = (
     *("msvcp140_2.dll", "msvcp140_atomic_wait.dll", "msvcp140_codecvt_ids.dll", "concrt140.dll"),
     *("vcomp140.dll", "vccorlib140.dll"),
 )
-_BRINGS: dict[str, tuple[str, ...]] = {
+_PROVIDED: dict[str, tuple[str, ...]] = {
     "__glibc": (),
     "_libgcc_mutex": (),
     "_openmp_mutex": ("libgomp.so.1",),
@@ -124,10 +124,10 @@ class Index(NamedTuple):
 
 def _read_noarch(stated: Mapping[str, Any], subdir: str) -> str:
     """Return "python", "generic" or "". Files are installed at other paths only for "python"."""
-    said = stated.get("noarch")
-    if said == "python" or (said is True and stated.get("noarch_python")):
+    noarch = stated.get("noarch")
+    if noarch == "python" or (noarch is True and stated.get("noarch_python")):
         return "python"
-    return "generic" if said or subdir == "noarch" else ""
+    return "generic" if noarch or subdir == "noarch" else ""
 
 
 def _old_subdir(stated: Mapping[str, Any]) -> str:
@@ -171,14 +171,14 @@ def parse_json(text: Visited) -> Any:
 def read_claims(index: Index) -> Claims:
     """Return the claims in a package's subdir, dependencies and build string."""
     names = [name_of(each) for each in index.depends]
-    known = [name for name in names if name in _BRINGS or name.startswith("__")]
+    known = [name for name in names if name in _PROVIDED or name.startswith("__")]
     return Claims(
         systems=(_read_system(index),),
         pythons=tuple(_read_python(index)),
         requirements=tuple(
             dict.fromkeys(filter(None, (_format_requirement(e) for e in index.depends)))
         ),
-        provided=tuple(sorted({item for name in known for item in _BRINGS.get(name, ())})),
+        provided=tuple(sorted({item for name in known for item in _PROVIDED.get(name, ())})),
         variant=_read_variant(index.build),
     )
 
@@ -249,7 +249,7 @@ _VERSIONS = rf"{_VERSION}(?:,{_VERSION})*"
 def _format_requirement(match_spec: str) -> str:
     """Return the requirement as in PEP 508; "" if the required package's libraries are known."""
     name = name_of(match_spec)
-    if not name or name in _BRINGS or name.startswith("__"):
+    if not name or name in _PROVIDED or name.startswith("__"):
         return ""
     spelled = name.strip("_.-")
     version = match_spec.partition(" ")[2].strip()

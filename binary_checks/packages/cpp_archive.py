@@ -70,7 +70,7 @@ _LEAST_READ, _READ = 16 << 20, 64
 archive.
 """
 _LONGEST_TARGET = 4096  # bytes of a symbolic link in a zip archive
-_DEEPEST_TELLING = 2  # slashes in names that may show another kind of package
+_DEEPEST_MARK = 2  # slashes in names that may show another kind of package
 _CODE = (".cmake", ".pc")
 _HEADERS = (".h", ".hh", ".hpp", ".hxx", ".cuh", ".inl", ".ipp", ".tcc", ".inc")
 _CONFIG = re.compile(r"(?:^|/)(?:([^/]+)Config|([^/]+)-config)\.cmake\Z")
@@ -86,7 +86,7 @@ class _Evidence:
 
     def see(self, name: str) -> None:
         """Examine the next name; skip names of deep paths once a prefix is found."""
-        if self._complete and name.count("/") > _DEEPEST_TELLING:
+        if self._complete and name.count("/") > _DEEPEST_MARK:
             return
         name = name.removeprefix("./")
         top, _, rest = name.partition("/")

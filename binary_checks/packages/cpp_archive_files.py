@@ -191,12 +191,12 @@ class _CmakeFiles:
         if variable == "CMAKE_CURRENT_LIST_DIR":
             return self._count_from(folder, rest)
         # The import prefix is a folder above the file; only CMake computes which one.
-        beside, inside = self._count_from("..", rest), self._count_from("", rest)
-        candidates = [beside, inside]
+        sibling, inside = self._count_from("..", rest), self._count_from("", rest)
+        candidates = [sibling, inside]
         while folder and len(candidates) < _MOST_CANDIDATES:
             candidates.append(self._count_from(folder, rest))
             folder = posixpath.dirname(folder)
-        usual = inside if beside.startswith("../") else beside
+        usual = inside if sibling.startswith("../") else sibling
         return next((path for path in candidates if path in self._present), usual)
 
     def _count_from(self, folder: str, rest: str) -> str:
@@ -376,7 +376,7 @@ _LONGEST_NAME = 300
 _MARKS = (b"#", b"/*", b'R"')
 # directives, comments and raw strings in a header; each takes about a hundred bytes
 _MOST_MARKS = 500_000
-_MOST_LOST = 10_000
+_MOST_MISSING = 10_000
 _MOST_ENDLESS = 8  # unterminated raw strings; for each, the text is searched to its end
 
 
@@ -445,7 +445,7 @@ def find_missing_headers(
         # Nearly all headers include only existing ones.
         lines = text.decode("utf-8", "replace").splitlines() if suspects.are_in(text) else []
         for include in _unconditional(lines):
-            if len(lost) < _MOST_LOST and known.lacks(include):
+            if len(lost) < _MOST_MISSING and known.lacks(include):
                 lost.append(LostInclude(path=path, included=include.written))
     return Headers(count=len(condensed), lost=tuple(lost))
 

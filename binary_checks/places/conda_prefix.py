@@ -65,8 +65,8 @@ class CondaPlace(HostPlace):
     def _ask(self, package: CondaPackage) -> ChannelAnswer:
         settings, path = self.settings, package.path.resolve()
         given = tuple(each.resolve() for each in settings.given)
-        if lost := next((each for each in given if not each.exists()), None):
-            raise Unavailable(f"{lost.name}: given alongside the package, but missing")
+        if missing := next((each for each in given if not each.exists()), None):
+            raise Unavailable(f"{missing.name}: given alongside the package, but missing")
         task = {
             "task": "install",
             "package": str(path),
@@ -88,16 +88,16 @@ class CondaPlace(HostPlace):
 
         Raises Unavailable or NothingNamed in those cases.
         """
-        said = self._shorten(answer.unsolved, package)
-        if said.startswith("it is for "):
-            raise Unavailable(said)
-        if lacking := _VIRTUAL.search(said):
+        message = self._shorten(answer.unsolved, package)
+        if message.startswith("it is for "):
+            raise Unavailable(message)
+        if lacking := _VIRTUAL.search(message):
             override = "a variable such as CONDA_OVERRIDE_CUDA can state it"
             raise Unavailable(f"this host does not have {lacking[0].strip()} ({override})")
         if not self.settings.channels:
-            raise NothingNamed(f"{said.rstrip('.')}; {_ADVICE}")
+            raise NothingNamed(f"{message.rstrip('.')}; {_ADVICE}")
         return InstallReport(
-            python="no Python", installer=f"py-rattler {answer.version}", error=said
+            python="no Python", installer=f"py-rattler {answer.version}", error=message
         )
 
     def _find_python(self) -> None:
@@ -191,8 +191,8 @@ def find_changed(package: CondaPackage, prefix: Path) -> Iterator[tuple[str, boo
     of them may be this package's.
     """
     clobbered = (path for path in prefix.glob("__clobbers__/*/**/*") if not path.is_dir())
-    beside = {path.relative_to(prefix).as_posix() for path in clobbered}
-    aside = {name.split("/", 2)[2]: prefix / name for name in beside}
+    names = {path.relative_to(prefix).as_posix() for path in clobbered}
+    moved = {name.split("/", 2)[2]: prefix / name for name in names}
     rewritten = {row.path for row in package.rows if row.placeholder}
     for member in package.members:
         name = member.archive_name
@@ -202,7 +202,7 @@ def find_changed(package: CondaPackage, prefix: Path) -> Iterator[tuple[str, boo
         if not os.path.lexists(path):
             yield name, False
         elif not member.target and member.sha256:
-            files = (path, *filter(None, [aside.get(name)]))
+            files = (path, *filter(None, [moved.get(name)]))
             if any(hash_file(file) != member.sha256 for file in files):
                 yield name, True
 

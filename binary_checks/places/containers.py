@@ -94,8 +94,8 @@ class ContainerEngine:
         return done.stdout
 
 
-def _last_line(said: str, status: int | None) -> str:
-    lines = [" ".join(line.split()) for line in said.splitlines() if line.strip()]
+def _last_line(output: str, status: int | None) -> str:
+    lines = [" ".join(line.split()) for line in output.splitlines() if line.strip()]
     return lines[-1] if lines else f"it ends with exit status {status} and says nothing"
 
 
@@ -177,13 +177,13 @@ class Container:
         )
         words = (*_list_options(engine, limits, mounts), "--name", self._name, "--entrypoint", "sh")
         command = (engine.program, "run", *words, image.id, "-c", _WAIT)
-        with tempfile.TemporaryFile() as said:
+        with tempfile.TemporaryFile() as errors:
             try:
                 self._process = subprocess.Popen(
                     command,
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
-                    stderr=said,
+                    stderr=errors,
                     cwd=self._folder.name,
                     env=user_environment(),
                     start_new_session=True,  # an interrupt goes only to this process
@@ -192,8 +192,8 @@ class Container:
                 raise GatherError(f"{engine.program}: cannot be run: {error.strerror}") from error
             if not self._has_started():
                 self.close()
-                said.seek(0)
-                text = said.read().decode("utf-8", "replace")
+                errors.seek(0)
+                text = errors.read().decode("utf-8", "replace")
                 raise GatherError(
                     f"{engine.name} starts no container: "
                     f"{_last_line(text, self._process.returncode)}"
@@ -253,8 +253,8 @@ class Container:
         if ended.status is None:
             self.close()
         elif not self.runs or (ended.status in _REFUSED and not self._answers()):
-            said = _last_line(ended.stderr, ended.status)
-            raise GatherError(f"{self._engine.name} runs no command in the container: {said}")
+            message = _last_line(ended.stderr, ended.status)
+            raise GatherError(f"{self._engine.name} runs no command in the container: {message}")
         # A shell and the engine report a process killed by signal N as status 128 + N.
         killed = ended.status is not None and 128 < ended.status < 160
         return replace(ended, status=128 - ended.status) if killed and ended.status else ended
@@ -370,11 +370,11 @@ def identify_system(container: Container, known: CleanSystem, timeout: float) ->
     """Complete the known facts with the C library, the loader and the Pythons in the container."""
     ended = container.run(("sh", "-c", _LOOK, "sh", *_LOADERS), timeout=timeout)
     found = [line.partition(" ") for line in ended.stdout.splitlines()]
-    said = {key: value for key, _, value in found}
-    loader = said.get("loader", "")
+    values = {key: value for key, _, value in found}
+    loader = values.get("loader", "")
     return replace(
         known,
-        libc=said.get("libc", "").strip(),
+        libc=values.get("libc", "").strip(),
         architecture=_LOADERS.get(posixpath.basename(loader), ""),
         loader=loader,
         pythons=tuple(
@@ -413,11 +413,11 @@ class SystemLoader:
             alone=False,
             kept=4 * _KEPT * len(places),
         )
-        said = ended.stdout.split(mark)[1:]
-        said += [""] * (2 * len(places) - len(said))
+        outputs = ended.stdout.split(mark)[1:]
+        outputs += [""] * (2 * len(places) - len(outputs))
         return [
             self._read(place, printed, complaints)
-            for place, printed, complaints in zip(places, said[::2], said[1::2], strict=True)
+            for place, printed, complaints in zip(places, outputs[::2], outputs[1::2], strict=True)
         ]
 
     def _read(self, place: str, printed: str, complaints: str) -> LoaderAnswer:
@@ -506,9 +506,9 @@ def require_fitting(
     """Raise Unavailable unless the interpreter, with its standard library, runs in a container."""
     command = (python.program, "-I", "-S", "-c", _FITS)
     ended = container.run(command, timeout=timeout, variables=python.variables)
-    said = (ended.stdout if ended.status == 0 else ended.stderr).strip()
-    if ended.status != 0 or said:
-        first = said.partition("\n")[0] or f"it ends with {ended.status}"
+    output = (ended.stdout if ended.status == 0 else ended.stderr).strip()
+    if ended.status != 0 or output:
+        first = output.partition("\n")[0] or f"it ends with {ended.status}"
         raise Unavailable(
             f"{title} has no suitable Python, and this host's Python does not run there ({first}): "
             "name a self-contained Python with --binary-python, such as uv's"

@@ -33,8 +33,8 @@ def read_pip_settings(environ: Mapping[str, str] | None = None) -> dict[str, str
     """
     environ = user_environment() if environ is None else environ
     variables = make_installer_environment(environ=environ)
-    if has_pip() and (said := _ask_pip(tuple(sorted(variables.items())), Path.cwd())) is not None:
-        return parse_pip_settings(said)
+    if has_pip() and (output := _ask_pip(tuple(sorted(variables.items())), Path.cwd())) is not None:
+        return parse_pip_settings(output)
     return {
         name[4:].lower().replace("_", "-"): value
         for name, value in environ.items()

@@ -177,8 +177,8 @@ def install_with_poetry(
             env=environment,
             timeout=timeout,
         )
-    said = [" ".join(line.split()) for line in (ended.stdout + ended.stderr).splitlines()]
-    text = " ".join(filter(None, said))
+    texts = [" ".join(line.split()) for line in (ended.stdout + ended.stderr).splitlines()]
+    text = " ".join(filter(None, texts))
     if ended.status is None:
         raise GatherError(f"installation took longer than {timeout:g} s")
     if crash := name_crash(ended.status):

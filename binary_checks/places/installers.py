@@ -191,9 +191,9 @@ def install(
             raise GatherError(f"installation took longer than {timeout:g} s")
         if crash := name_crash(ended.status):
             raise GatherError(f"installation broke: {installer.name} was ended by {crash}")
-        said = read_log(log)
+        log_text = read_log(log)
     return attribute_failure(
-        ended.stderr or ended.stdout, index=index and installer.has_index, log=said
+        ended.stderr or ended.stdout, index=index and installer.has_index, log=log_text
     )
 
 
@@ -395,13 +395,13 @@ def attribute_failure(output: str, *, index: bool, log: str = "") -> str:
 
     ``index`` states whether the installer had an index; ``log`` is the content of pip's log.
     """
-    line, said = summarise_output(output), output
+    line, original = summarise_output(output), output
     # uv wraps its lines at the terminal's width, even inside a word.
     output = f"{output}\n{' '.join(_DRAWING.sub(' ', output).split())}"
     if found := _BY_URL.search(output):
         held = found["held"] or line
         raise Unavailable(f"a package requires another by URL, {_FOLLOWS}: {held}")
-    if (fault := find_fault(said, log)) and not _NOT_BUILT.search(output):
+    if (fault := find_fault(original, log)) and not _NOT_BUILT.search(output):
         raise GatherError(fault)
     if _NOT_BUILT.search(output) or _has_source(output, log):
         raise Unavailable(f"a requirement has no wheel for this interpreter, {_BUILDS}: {line}")
@@ -461,8 +461,8 @@ def find_fault(output: str, log: str = "") -> str:
     count: a package may require a project called ``certificate``.
     """
     faults: dict[str, str] = {}
-    for cause, said in (*_read_log(log), *_read_traceback(output), *_read_errors(output, log)):
-        faults.setdefault(cause, " ".join(said.split()))
+    for cause, message in (*_read_log(log), *_read_traceback(output), *_read_errors(output, log)):
+        faults.setdefault(cause, " ".join(message.split()))
     return next((f"{cause}: {faults[cause]}" for cause in _ORDER if cause in faults), "")[
         :_LONGEST_FAULT
     ]
@@ -533,7 +533,9 @@ def _name_error(text: str) -> str:
 
 
 def _name_reason(reason: str) -> str:
-    return next((cause for cause, said in _REASONS.items() if said.search(reason)), _UNREACHED)
+    return next(
+        (cause for cause, pattern in _REASONS.items() if pattern.search(reason)), _UNREACHED
+    )
 
 
 def _name_of_machine(text: str) -> str:

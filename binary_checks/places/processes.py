@@ -105,10 +105,10 @@ class Conversation:
                     self._receive(line.rstrip(b"\r"), stdin)
 
     def _receive(self, line: bytes, stdin: IO[bytes]) -> None:
-        token, _, said = line.partition(b" ")
+        token, _, message = line.partition(b" ")
         if not secrets.compare_digest(token, self._token):
             return  # the line was printed before the probe began
-        kind, _, rest = said.partition(b" ")
+        kind, _, rest = message.partition(b" ")
         nonce, _, answer = rest.partition(b" ")
         own = secrets.compare_digest(nonce, self._nonce)
         if kind == b"known" and not self._finished:
@@ -161,7 +161,7 @@ class ProcessResult:
     stderr: str = ""
     # native functions on the stack at the time limit, innermost first, if requested
     calls: tuple[str, ...] = ()
-    heard: ProbeMessages = field(default_factory=ProbeMessages)  # messages of the conversation
+    messages: ProbeMessages = field(default_factory=ProbeMessages)
     exceeded: str = ""  # the limit that the process exceeded, for the end of a sentence
     # seconds allowed for the stage in which it was killed; 0: no limit of a stage
     limit: float = 0.0
@@ -284,7 +284,7 @@ def run_process(  # noqa: PLR0913 - what the process is given, and under what
         stdout=stdout.text() if stdout else "",
         stderr=stderr.text(),
         calls=stack,
-        heard=talk.end(_GRACE) if talk else ProbeMessages(),
+        messages=talk.end(_GRACE) if talk else ProbeMessages(),
         exceeded=watcher.exceeded if watcher else "",
         limit=limit or 0.0,
     )

@@ -142,12 +142,12 @@ def judge_end(ended: ProcessResult, timeout: float) -> ProbeAnswer:
         # sys.exit(3).
         outcome = Ending.CRASHED if aborted else Ending.EXITED
         detail = f"exit status {ended.status}"
-        if ended.status == DISCONNECTED and not ended.heard.finished:
+        if ended.status == DISCONNECTED and not ended.messages.finished:
             detail = "it closed descriptors that it does not own"
-    elif not ended.heard.ended:
+    elif not ended.messages.ended:
         outcome, detail = Ending.EXITED, "exit status 0"
     return ProbeAnswer(
-        answer=ended.heard.answer,
+        answer=ended.messages.answer,
         outcome=outcome,
         detail=detail,
         places=() if outcome is Ending.OK else find_places(ended.stderr),

@@ -169,19 +169,19 @@ def find_sources(
     Raises pytest.UsageError if all are missing, or if facts describe none of the packages.
     """
     surroundings = _make_surroundings(config, named, placing, sandbox)
-    lost = list(named.misnamed)
+    missing = list(named.misnamed)
     found: list[Source] = []
     for each in named.sources:
         try:
             found.append(each.resolve(surroundings))
         except (ProfileError, PackageError, OSError) as error:
-            lost.append(_format_error(each, error))
+            missing.append(_format_error(each, error))
         except BinaryChecksError as error:
             if each.path not in named.published:
                 raise usage_error(f"{placing.option}: {error}") from None
             found.append(UnresolvedSource(path=each.path, reason=str(error)))
-    if lost and not found:
-        raise usage_error(*lost)
+    if missing and not found:
+        raise usage_error(*missing)
     try:
         for name in dict.fromkeys(config.option.binary_facts):
             from binary_checks.documents.facts import restore
@@ -189,7 +189,7 @@ def find_sources(
             found = _attach_facts(restore(named.folder / name, named=name), found)
     except (ProfileError, PackageError) as error:
         raise usage_error(str(error)) from None
-    return found, lost
+    return found, missing
 
 
 INDEX_FINDINGS = "binary_checks_index_findings"
@@ -303,18 +303,20 @@ def _require_one_meaning(
     there = [name.label for name in names if name.is_there]
     kinds = {name.kind for name in names}
     if python is not None and names and kinds.isdisjoint({"venv", "image"}):
-        said = f"{_OPTION} {names[0].label} has its own interpreter; give only one of these options"
-        raise usage_error(f"--binary-python {python}: {said}")
+        message = (
+            f"{_OPTION} {names[0].label} has its own interpreter; give only one of these options"
+        )
+        raise usage_error(f"--binary-python {python}: {message}")
     if len(there) > 1:
         raise usage_error(
             f"{_OPTION} {there[1]}: {there[0]} is given already, "
             "and only one existing environment can be given"
         )
     if installed and "venv" in kinds:
-        said = (
+        message = (
             "an installed package runs where it is installed: give existing:PYTHON or prefix:PATH"
         )
-        raise usage_error(f"{_OPTION} venv: {said}")
+        raise usage_error(f"{_OPTION} venv: {message}")
     if static and "image" in kinds:
         label = next(name.label for name in names if name.kind == "image")
         raise usage_error(f"{_OPTION} {label}: --binary-static runs nothing")
@@ -384,5 +386,5 @@ def choose_sandbox(
             processes.restart_without_secrets()
         return sandbox
     except Unavailable as error:
-        told = find_program(config).name_options(f"--binary-sandbox require: {error}")
-        pytest.exit(cut(one_line(told)), returncode=TRY_AGAIN)  # the package is not the cause
+        message = find_program(config).name_options(f"--binary-sandbox require: {error}")
+        pytest.exit(cut(one_line(message)), returncode=TRY_AGAIN)  # the package is not the cause

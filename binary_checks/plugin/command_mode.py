@@ -76,8 +76,8 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         config.option.tx = [_add_safe_path(spec) for spec in specs]
     elif specs:
         config.option.tx, config.option.dist = [], "no"
-        told = f"in one process: the packages are too small to share among {len(specs)} workers"
-        config.stash[NOT_SHARED] = f"{told}; --dist load shares them anyway"
+        message = f"in one process: the packages are too small to share among {len(specs)} workers"
+        config.stash[NOT_SHARED] = f"{message}; --dist load shares them anyway"
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -88,8 +88,8 @@ def pytest_configure_node(node: Any) -> None:
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Print why requested workers did not start."""
-    if told := config.stash.get(NOT_SHARED, ""):
-        terminalreporter.write_line(told)
+    if message := config.stash.get(NOT_SHARED, ""):
+        terminalreporter.write_line(message)
 
 
 def _add_safe_path(spec: str) -> str:
@@ -147,8 +147,8 @@ class QuietReporter:
         lines += iter_remarks_before(self._config, self._state)
         sandbox = places[0].sandbox if places else None
         if sandbox is not None and not sandbox.holds and not sandbox.contained:
-            said = self._state.settings.program.name_options(sandbox.describe())
-            lines.append(one_line(said))
+            text = self._state.settings.program.name_options(sandbox.describe())
+            lines.append(one_line(text))
         for line in lines:
             for part in self._screen.layout.wrap(line, 0, 2):
                 self._screen.print(self._screen.layout.paint(part, "dim"))
@@ -187,8 +187,8 @@ class QuietReporter:
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         """Keep pytest's message about an interruption."""
-        said = str(excinfo.value)
-        self._errors.append(f"interrupted: {said}" if said else "interrupted")
+        reason = str(excinfo.value)
+        self._errors.append(f"interrupted: {reason}" if reason else "interrupted")
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, exitstatus: int) -> None:
@@ -203,8 +203,8 @@ class QuietReporter:
                     self._screen.print(line)
         for error in self._errors:
             self._screen.print(self._screen.layout.paint(cut(one_line(error)), "red"))
-        if told := self._config.stash.get(NOT_SHARED, ""):
-            self._screen.print(told)
+        if message := self._config.stash.get(NOT_SHARED, ""):
+            self._screen.print(message)
         for line in self._text.close(run, time.monotonic() - self._started):
             self._screen.print(line)
 

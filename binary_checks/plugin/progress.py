@@ -30,23 +30,23 @@ class Screen:
         self._out, self.is_terminal = _open()
         self._next = time.monotonic() + PATIENCE  # time from which a progress line may be shown
         self._shown = 0  # columns of the progress line that is shown
-        self.lost: OSError | None = None  # the reason if printing failed
+        self.error: OSError | None = None  # the reason if printing failed
         self.layout = PageLayout(
             columns=_columns() if self.is_terminal else 0,
             colours=_has_colours(config.getoption("color", "auto"), terminal=self.is_terminal),
-            ascii=not _can_say("\u2026\u00b7", self._out),
+            ascii=not _can_print("\u2026\u00b7", self._out),
         )
 
     def print(self, line: str) -> None:
         """Print a line. If this fails, the run continues in order to write its reports."""
-        if self.lost is not None:
+        if self.error is not None:
             return
         try:
             self.wipe()
             self._out.write(f"{line}\n")
             self._out.flush()
         except OSError as error:
-            self.lost = error
+            self.error = error
 
     def show(self, text: str) -> None:
         """Show progress on a terminal, if the run takes long."""
@@ -105,7 +105,7 @@ def _has_colours(asked: str, *, terminal: bool) -> bool:
     return terminal and os.environ.get("TERM") != "dumb"
 
 
-def _can_say(text: str, out: TextIO) -> bool:
+def _can_print(text: str, out: TextIO) -> bool:
     try:
         text.encode(out.encoding or "ascii")
     except (UnicodeEncodeError, LookupError):
@@ -122,7 +122,7 @@ def progress_line(config: pytest.Config, name: str, doing: str = "reading") -> P
     shown = -1
     name = one_line(name)
 
-    def tell(done: int, total: int) -> None:
+    def report(done: int, total: int) -> None:
         nonlocal shown, started
         started = time.monotonic() if started is None else started
         percent = 100 * done // total if total else 100
@@ -133,7 +133,7 @@ def progress_line(config: pytest.Config, name: str, doing: str = "reading") -> P
         if done >= total:
             show("")
 
-    return tell
+    return report
 
 
 def _find_line(config: pytest.Config) -> Callable[[str], None] | None:

@@ -296,14 +296,14 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 
 def _assemble(
-    session: pytest.Session, state: Session, exitstatus: int, lost: tuple[str, ...]
+    session: pytest.Session, state: Session, exitstatus: int, failures: tuple[str, ...]
 ) -> RunResult:
     complaints = (one_line(complaint.line) for complaint in state.ledger.complaints())
-    lines = (*state.misnamed, *lost, *_explain_doubt(state), *complaints)
-    remarks = map(one_line, _remark(session.config, state, lost))
+    lines = (*state.misnamed, *failures, *_explain_doubt(state), *complaints)
+    remarks = map(one_line, _remark(session.config, state, failures))
     program = state.settings.program
     return RunResult(
-        exit_code=_choose_exit_code(session, state, exitstatus, lost=bool(lost)),
+        exit_code=_choose_exit_code(session, state, exitstatus, failed=bool(failures)),
         profile=identify_profile(state.profile),
         versions={
             "binary_checks": __version__,
@@ -362,7 +362,7 @@ def _nodes(state: Session) -> Iterable[str]:
 
 
 def _choose_exit_code(
-    session: pytest.Session, state: Session, exitstatus: int, *, lost: bool
+    session: pytest.Session, state: Session, exitstatus: int, *, failed: bool
 ) -> int:
     """Return the exit code. Precedence: usage errors, problems, bugs, other faults."""
     collector = session.config.pluginmanager.get_plugin(RESULT_COLLECTOR)
@@ -379,7 +379,7 @@ def _choose_exit_code(
             outcomes,
             unfit=unfit and not _stopped(session, exitstatus),
             in_doubt=bool(_explain_doubt(state)),
-            broke=lost or True in excused,
+            broke=failed or True in excused,
         )
         or exitstatus
     )
@@ -399,10 +399,10 @@ def _complain(session: pytest.Session, state: Session, exitstatus: int) -> Itera
     return (line for line in state.result.complaints if shown or line not in early)
 
 
-def _remark(config: pytest.Config, state: Session, lost: tuple[str, ...]) -> Iterable[str]:
+def _remark(config: pytest.Config, state: Session, failures: tuple[str, ...]) -> Iterable[str]:
     """Yield remarks: a written list, differences between places, and parts that were left out."""
     written = config.option.binary_write_known
-    if written and not any(line.startswith("--binary-write-known:") for line in lost):
+    if written and not any(line.startswith("--binary-write-known:") for line in failures):
         yield describe_written(state.ledger.results(), written)
     yield from find_differences(state.ledger.results())
     if config.option.binary_static:

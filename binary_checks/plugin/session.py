@@ -106,8 +106,8 @@ class ReadConfiguration:
         if self.variables:
             yield f"configuration: read from the environment: {', '.join(self.variables)} {hint}"
         if self.misunderstood:
-            told = ", ".join(self.misunderstood)
-            yield f"configuration: not understood, and ignored: {told}"
+            names = ", ".join(self.misunderstood)
+            yield f"configuration: not understood, and ignored: {names}"
 
 
 NOTHING_STATED = ReadConfiguration()

@@ -63,12 +63,12 @@ class Recorder:
     def _receive(self) -> str:
         while b"\n" not in self._unread:
             try:
-                heard = self._read(self._source, 65536)
+                piece = self._read(self._source, 65536)
             except OSError:
-                heard = b""
-            if not heard:
+                piece = b""
+            if not piece:
                 self._leave(DISCONNECTED)
-            self._unread += heard
+            self._unread += piece
         line, _, self._unread = self._unread.partition(b"\n")
         return line.decode().rstrip("\r")
 
@@ -207,12 +207,12 @@ def describe_exception(error: BaseException, below: str) -> str:
             file_name = file_name[len(below) + 1 :].replace(os.sep, "/")
             place = " (%s:%d)" % (file_name, step.tb_lineno)
         step = step.tb_next
-    told: object = error
+    message: object = error
     if isinstance(error, SyntaxError) and find_broken_file(error, below):
         # The exception contains only the file's base name.
-        told, place = error.msg, " (%s:%s)" % (find_broken_file(error, below), error.lineno or 0)
+        message, place = error.msg, " (%s:%s)" % (find_broken_file(error, below), error.lineno or 0)
     try:
-        text = " ".join(str(told).split())
+        text = " ".join(str(message).split())
     except Exception:  # the exception's __str__ may raise
         text = ""
     line = "%s: %s" % (type(error).__name__, text) if text else type(error).__name__

@@ -328,7 +328,7 @@ class SparedCalls(NamedTuple):
     late: frozenset[ast.Call]
 
 
-class _Around(NamedTuple):
+class _Context(NamedTuple):
     """The context of a piece of code."""
 
     functions: tuple[str, ...] = ()
@@ -345,44 +345,44 @@ def find_spared_calls(
 
     ``called`` are names of functions that other modules call when they are imported.
     """
-    calls: dict[ast.Call, _Around] = {}
-    left: list[tuple[ast.AST, _Around]] = [(tree, _Around())]
+    calls: dict[ast.Call, _Context] = {}
+    left: list[tuple[ast.AST, _Context]] = [(tree, _Context())]
     while left:
-        node, around = left.pop()
+        node, context = left.pop()
         if isinstance(node, ast.Call):
-            calls[node] = around
+            calls[node] = context
         if isinstance(node, _FUNCTIONS):
-            around = _Around(functions=(*around.functions, getattr(node, "name", "")))
+            context = _Context(functions=(*context.functions, getattr(node, "name", "")))
         guards = isinstance(node, ast.Try) and any(_goes_on(each, budget) for each in node.handlers)
         guards = guards or _is_suppressing(node)
         chooses = isinstance(node, ast.If) and not _is_of_system(node.test, budget)
         for field, part in ast.iter_fields(node):
-            within = around._replace(tried=True) if guards and field == "body" else around
+            within = context._replace(tried=True) if guards and field == "body" else context
             within = within._replace(chosen=True) if chooses and field != "test" else within
             parts = part if isinstance(part, list) else [part]
             budget.pay(_STEP * len(parts))
             left += [(each, within) for each in parts if isinstance(each, ast.AST)]
     callers = _find_called(calls, called, budget)
     known = {
-        call: [callers[name] for name in around.functions if name in callers]
-        for call, around in calls.items()
+        call: [callers[name] for name in context.functions if name in callers]
+        for call, context in calls.items()
     }
     return SparedCalls(
         frozenset(
             call
-            for call, around in calls.items()
-            if around.tried or (known[call] and all(known[call]))
+            for call, context in calls.items()
+            if context.tried or (known[call] and all(known[call]))
         ),
         frozenset(
             call
-            for call, around in calls.items()
-            if around.chosen or (around.functions and not known[call])
+            for call, context in calls.items()
+            if context.chosen or (context.functions and not known[call])
         ),
     )
 
 
 def _find_called(
-    calls: Mapping[ast.Call, _Around], called: Iterable[str], budget: ParsingBudget
+    calls: Mapping[ast.Call, _Context], called: Iterable[str], budget: ParsingBudget
 ) -> dict[str, bool]:
     """Return the names of functions that an import calls.
 
@@ -392,10 +392,10 @@ def _find_called(
     while found != before:
         before = dict(found)
         budget.pay(_STEP * len(calls))
-        for call, around in calls.items():
-            around_it = [found[name] for name in around.functions if name in found]
-            if not around.chosen and (around_it or not around.functions):
-                tried = around.tried or (bool(around_it) and all(around_it))
+        for call, context in calls.items():
+            enclosing = [found[name] for name in context.functions if name in found]
+            if not context.chosen and (enclosing or not context.functions):
+                tried = context.tried or (bool(enclosing) and all(enclosing))
                 name = _name_of(call.func)
                 found[name] = found.get(name, True) and tried
     return found

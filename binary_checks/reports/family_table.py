@@ -105,15 +105,15 @@ def _reasons(run: RunResult) -> Iterator[str]:
 
 
 def _by_reason(run: RunResult) -> _Reasons:
-    told: _Reasons = {}
+    values: _Reasons = {}
     for package, entry in run.entries():
         if entry.outcome in _WITHOUT_VERDICT:
             key = (_WORDS.get(entry.outcome, entry.outcome.value), entry.reason)
-            told.setdefault(key, []).append((package, entry))
+            values.setdefault(key, []).append((package, entry))
         elif entry.has_gap:
             key = (Outcome.NOT_INSPECTED.value, summarise_gap(entry.not_inspected))
-            told.setdefault(key, []).append((package, entry))
-    return told
+            values.setdefault(key, []).append((package, entry))
+    return values
 
 
 def _whose(run: RunResult, ours: Iterable[tuple[PackageIdentity, Entry]]) -> str:
@@ -129,7 +129,7 @@ def _whose(run: RunResult, ours: Iterable[tuple[PackageIdentity, Entry]]) -> str
 def _bounded(word: str, run: RunResult) -> Iterator[str]:
     """Yield warnings, accepted problems or notes, up to the limits for each check and the run."""
     lines: set[str] = set()
-    hidden = 0
+    omitted = 0
     for package, entry in run.entries():
         about = f"{word}: {entry.check}"
         found = list(problem_lines(about, package.shown_name, entry.warnings))
@@ -137,13 +137,13 @@ def _bounded(word: str, run: RunResult) -> Iterator[str]:
             found = list(accepted_lines(entry.check, package.shown_name, entry.accepted))
         if word == "note":
             found = list(_fold_notes(package.shown_name, entry.notes))
-        hidden += len(found[MOST:])
+        omitted += len(found[MOST:])
         lines.update(found[:MOST])
-    hidden += len(lines) - len(lines := {*sorted(lines)[:MOST_OF_A_RUN]})
+    omitted += len(lines) - len(lines := {*sorted(lines)[:MOST_OF_A_RUN]})
     yield from map(cut, sorted(lines))
-    if hidden:
+    if omitted:
         where = run.program.name_options("--binary-report sarif:FILE")
-        yield f"{word}: and {hidden:,} more, in the report ({where})"
+        yield f"{word}: and {omitted:,} more, in the report ({where})"
 
 
 def _fold_notes(package_file_name: str, notes: Iterable[Note]) -> Iterator[str]:

@@ -40,14 +40,14 @@ def _list_rows(run: RunResult) -> Iterator[_Row]:
     for package in run.packages:
         for entry in package.entries:
             if entry.outcome in BROKE:
-                said = f"{entry.outcome.value}: {entry.reason}"
-                yield _row(entry.check, package.node, said, "critical")
+                message = f"{entry.outcome.value}: {entry.reason}"
+                yield _row(entry.check, package.node, message, "critical")
         for fault in fold(package.entries):
             group = fault.shown.group
             place = f"{group.first.path}: " if group.first.path else ""
-            said = f"{place}{group.sentence}"
+            message = f"{place}{group.sentence}"
             severity = _SEVERITIES[fault.level]
-            yield _row(fault.shown.check, package.node, said, severity, group.identity)
+            yield _row(fault.shown.check, package.node, message, severity, group.identity)
 
 
 def _row(

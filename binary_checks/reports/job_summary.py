@@ -82,8 +82,8 @@ def _sign(entries: Iterable[Entry], faults: FamilyFaults) -> str:
         "🟡": faults.warnings,
         "🔵": count_accepted(entries),
     }
-    said = [_ELSEWHERE] if faults.elsewhere else []
-    said += [f"{sign} {number:,}" for sign, number in counts.items() if number]
+    texts = [_ELSEWHERE] if faults.elsewhere else []
+    texts += [f"{sign} {number:,}" for sign, number in counts.items() if number]
     if any(entry.has_gap for entry in entries):
-        said.append("❔")
-    return " ".join(said) or ("✅" if entries else _NONE)
+        texts.append("❔")
+    return " ".join(texts) or ("✅" if entries else _NONE)

@@ -64,8 +64,10 @@ def _suite(package: PackageResult) -> Iterator[str]:
     )
     yield f"<testsuite{counts}>"
     if package.verdict is Outcome.NOT_JUDGED:
-        told = _attributes(name="verdict", value=f"{package.verdict.value}: {explain_gap(package)}")
-        yield f"<properties><property{told}></property></properties>"
+        attributes = _attributes(
+            name="verdict", value=f"{package.verdict.value}: {explain_gap(package)}"
+        )
+        yield f"<properties><property{attributes}></property></properties>"
     for entry in package.entries:
         time = f"{entry.seconds:.3f}"
         yield f"<testcase{_attributes(classname=package.node, name=entry.item, time=time)}>"

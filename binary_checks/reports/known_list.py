@@ -122,8 +122,8 @@ def format_entry(known: KnownProblem, sentence: str) -> Iterator[str]:
     for key in ("package", "reason"):
         yield f"{key} = {quote_toml(getattr(known, key))}"
     for key in ("owner", "issue"):
-        if said := getattr(known, key):
-            yield f"{key} = {quote_toml(said)}"
+        if value := getattr(known, key):
+            yield f"{key} = {quote_toml(value)}"
     if known.cells is not None:
         yield f"cells = {quote_toml(known.cells.written)}"
     yield f"expires = {known.expires}"

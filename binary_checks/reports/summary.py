@@ -141,8 +141,8 @@ def _describe_reasons(lowest: LowestTag) -> str:
     needs: dict[str, list[str]] = {}
     for reason in lowest.reasons:
         needs.setdefault(reason.need, []).append(reason.path.rpartition("/")[2])
-    said = [f"{need} in {paths[0]}{_more(paths[1:])}" for need, paths in needs.items()]
-    return f"{', '.join(said[:_FEW])}{_more(said[_FEW:])}"
+    texts = [f"{need} in {paths[0]}{_more(paths[1:])}" for need, paths in needs.items()]
+    return f"{', '.join(texts[:_FEW])}{_more(texts[_FEW:])}"
 
 
 def _more(left: list[str]) -> str:

@@ -387,8 +387,8 @@ def _summarise(word: str, reasons: list[str], noun: str, counted: bool) -> str:
 def _drop_repetition(reason: str, package: PackageResult) -> str:
     """Return the reason without text that a problem of the package already shows."""
     head, _, rest = reason.partition(": ")
-    said = (problem.sentence for entry in package.entries for problem in entry.problems)
-    return head if rest and any(each.endswith(rest) for each in said) else reason
+    texts = (problem.sentence for entry in package.entries for problem in entry.problems)
+    return head if rest and any(each.endswith(rest) for each in texts) else reason
 
 
 def _reason(entry: Entry) -> str:

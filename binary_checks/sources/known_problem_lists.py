@@ -53,9 +53,9 @@ class LoadedList:
     @property
     def complaint(self) -> str:
         """Why the list is not valid, in one line; "" for a valid list."""
-        source, said = self.identity.source, self.identity.complaint
-        where = f"{source}: " if source and source not in said else ""
-        return one_line(f"{UNAVAILABLE}: {where}{said}") if said else ""
+        source, text = self.identity.source, self.identity.complaint
+        where = f"{source}: " if source and source not in text else ""
+        return one_line(f"{UNAVAILABLE}: {where}{text}") if text else ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -244,9 +244,9 @@ def _require_no_rollback(read: KnownList, kept: StoredList) -> None:
     had = KnownList(issued=before).issued_at()
     has = read.issued_at()
     if had is not None and (has is None or has < had):
-        said = f"issued on {read.issued}" if read.issued else "without a date of issue"
+        message = f"issued on {read.issued}" if read.issued else "without a date of issue"
         raise GatherError(
-            f"refused: a list {said}, older than the one of {before} that the server sent before"
+            f"refused: a list {message}, older than the one of {before} that the server sent before"
         )
 
 
@@ -262,11 +262,11 @@ def _fall_back(
     held = _check_validity(replace(identity, cached=True), kept.content, read, now)
     copy = f"the copy of {kept.fetched}"
     if held.identity.complaint:
-        said = f"{why}; {copy}: {held.identity.complaint}"
-        return LoadedList(identity=replace(held.identity, complaint=said))
+        message = f"{why}; {copy}: {held.identity.complaint}"
+        return LoadedList(identity=replace(held.identity, complaint=message))
     if not read.valid_until:
-        said = f"{why}; {copy} has no valid_until"
-        return LoadedList(identity=replace(held.identity, complaint=said))
+        message = f"{why}; {copy} has no valid_until"
+        return LoadedList(identity=replace(held.identity, complaint=message))
     remark = f"{why}; {copy} is used, which is valid until {read.valid_until}"
     return replace(held, identity=replace(held.identity, remark=remark))
 
@@ -306,8 +306,8 @@ def find_stored_list(url: str) -> StoredList | None:
     """Find the stored list of a URL; return None if there is none or it was changed."""
     path = _note_path(url)
     try:
-        said = json.loads(_read(path, _LARGEST_NOTE))
-        note = _Note(**said)
+        row = json.loads(_read(path, _LARGEST_NOTE))
+        note = _Note(**row)
         if not all(isinstance(each, str) for each in asdict(note).values()):
             raise TypeError
     except OSError:

@@ -383,13 +383,13 @@ def _find(folder: Path, path: Path) -> StoredFile | None:
     """Return a file that was verified and has not changed since, or None."""
     note = folder / _TAKEN
     try:
-        said = json.loads(note.read_text(encoding="utf-8"))
+        row = json.loads(note.read_text(encoding="utf-8"))
         found = path.stat()
-        same = (said["size"], said["mtime_ns"]) == (found.st_size, found.st_mtime_ns)
+        same = (row["size"], row["mtime_ns"]) == (found.st_size, found.st_mtime_ns)
         if not same:
             return None
         os.utime(folder)  # the folder's time orders files by their last use
-        return StoredFile(path=path, sha256=str(said["sha256"]), size=found.st_size)
+        return StoredFile(path=path, sha256=str(row["sha256"]), size=found.st_size)
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -63,10 +63,10 @@ class Surroundings:
             except (GatherError, PackageError, ProfileError) as error:
                 kind = next(name for name, each in _ERRORS.items() if isinstance(error, each))
                 self.shared_results[key] = {"kind": kind, "error": str(error)}
-        said = self.shared_results[key]
-        if "error" in said:
-            raise _ERRORS[said["kind"]](said["error"])
-        found: Mapping[str, Any] = said["found"]
+        result = self.shared_results[key]
+        if "error" in result:
+            raise _ERRORS[result["kind"]](result["error"])
+        found: Mapping[str, Any] = result["found"]
         return found
 
     def watch(self, name: str) -> Progress | None:

@@ -63,9 +63,9 @@ def open_description(file: PackageBytes, files: ExitStack) -> TarTree:
     """
     archive = read_archive(file)
     entries = {prefix: _find(file.path, archive, prefix) for prefix in _PREFIXES}
-    said = entries[_PREFIXES[0]]
-    file.expect([span_of(said), *(span_of_head(entry, 0) for entry in archive.entries[:_FEW])])
-    part = Part(said.name, partial(_unpack, file, said), find_zstandard)
+    info = entries[_PREFIXES[0]]
+    file.expect([span_of(info), *(span_of_head(entry, 0) for entry in archive.entries[:_FEW])])
+    part = Part(info.name, partial(_unpack, file, info), find_zstandard)
     return TarTree(file, files, [part], tuple(_judge(file, archive, entries)), archive.ambiguities)
 
 

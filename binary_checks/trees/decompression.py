@@ -137,8 +137,8 @@ class _Guarded:
         except self._error as error:
             # Only these of the library's messages mean that decompression would need too much
             # memory.
-            said = str(error)
-            large = any(each in said for each in ("too much memory", "too large", "usage limit"))
+            message = str(error)
+            large = any(each in message for each in ("too much memory", "too large", "usage limit"))
             raise OSError("it needs more than 128 MiB of memory" if large else "") from None
 
 

@@ -245,14 +245,14 @@ def _require_good(reply: Reply, *, conditional: bool = False) -> Reply:
     if reply.status in (200, 206, 416) or (conditional and reply.status == _NOT_MODIFIED):
         return reply
     reply.drop()
-    said = f"answers {reply.status}"
+    message = f"answers {reply.status}"
     if reply.status in _TRANSIENT:
-        raise Transient(said, reply.wait)
+        raise Transient(message, reply.wait)
     if reply.status in (404, 410):
-        raise NotThere(f"{show(reply.url)}: not there ({said})")
+        raise NotThere(f"{show(reply.url)}: not there ({message})")
     if reply.status in (401, 407):
-        raise GatherError(f"{show(reply.url)}: asks for credentials ({said})")
-    raise GatherError(f"{show(reply.url)}: {said}")
+        raise GatherError(f"{show(reply.url)}: asks for credentials ({message})")
+    raise GatherError(f"{show(reply.url)}: {message}")
 
 
 # Downloads; an interrupted download continues if the remote file is still the same.
@@ -334,8 +334,8 @@ class Download:
     def _write(self, reply: Reply, offset: int, size: int | None) -> None:
         expected = self._size if self._size is not None else size
         if size is not None and expected != size:
-            said = f"{size:,} bytes, but the index states {expected:,}"
-            raise GatherError(f"{show(self._url)}: {said}")
+            message = f"{size:,} bytes, but the index states {expected:,}"
+            raise GatherError(f"{show(self._url)}: {message}")
         self._note_state(reply.validator)
         done = offset
         with self._path.open("r+b" if offset else "wb") as file:

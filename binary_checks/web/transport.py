@@ -180,8 +180,8 @@ def explain(url: str, error: BaseException) -> Transient | GatherError:
     chain = list(_causes(error))
     for each in chain:
         if isinstance(each, ssl.SSLCertVerificationError):
-            said = f"its certificate is not trusted: {each.verify_message}"
-            return GatherError(f"{show(url)}: {said}")
+            message = f"its certificate is not trusted: {each.verify_message}"
+            return GatherError(f"{show(url)}: {message}")
     if isinstance(error, (ValueError, UnicodeError)):
         return GatherError(f"{show(url)}: cannot be requested: {type(error).__name__}")
     return Transient(_describe_failure(origin_of(url).host, chain))

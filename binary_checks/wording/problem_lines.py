@@ -274,8 +274,8 @@ def accepted_lines(
     check_id: str, package_file_name: str, accepted: Iterable[Accepted]
 ) -> Iterator[str]:
     """Yield a line for each reason for which problems of one check are accepted."""
-    for said, reason in summarise_accepted(accepted):
-        yield f"accepted: {_join_parts(check_id, package_file_name, said)} ({reason})"
+    for sentence, reason in summarise_accepted(accepted):
+        yield f"accepted: {_join_parts(check_id, package_file_name, sentence)} ({reason})"
 
 
 def summarise_accepted(accepted: Iterable[Accepted]) -> Iterator[tuple[str, str]]:

@@ -95,7 +95,7 @@ def test_a_library_that_code_opens_by_its_name_needs_no_init_function() -> None:
     step = Step(name=path, outcome=Ending.LOADER_ERROR, detail="exports no PyInit__inject")
     named = CodeNames(named=frozenset({path}))
     (note,) = judge(loaded(step), package=package, code=named)
-    assert note == Note(path=path, sentence="loads, but is no module: code opens it by its name")
+    assert note == Note(path=path, sentence="loads, but is not a module: code opens it by its name")
     (problem,) = judge(loaded(step), package=package)
     assert isinstance(problem, Problem)
     refused = Step(name=path, outcome=Ending.LOADER_ERROR, detail="undefined symbol: f")

@@ -69,7 +69,7 @@ def on_terminal(
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(folder)
-        known = {name: value for name, value in os.environ.items() if name not in _TELLING}
+        known = {name: value for name, value in os.environ.items() if name not in _DISTINCTIVE}
         words = [sys.executable, "-m", "binary_checks", "--static", *map(str, arguments)]
         chosen = {"COLUMNS": str(columns), "TERM": "xterm", **environment}
         os.execve(sys.executable, words, {**known, **chosen})
@@ -77,7 +77,7 @@ def on_terminal(
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), shown.decode().replace("\r\n", "\n")
 
 
-_TELLING = ("NO_COLOR", "FORCE_COLOR", "PYTHONIOENCODING", "LC_ALL", "PY_COLORS")
+_DISTINCTIVE = ("NO_COLOR", "FORCE_COLOR", "PYTHONIOENCODING", "LC_ALL", "PY_COLORS")
 
 
 def _read(terminal: int) -> bytes:

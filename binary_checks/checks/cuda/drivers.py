@@ -202,7 +202,7 @@ def _report_gaps(imports: Iterable[Loading], drivers: tuple[str, ...]) -> Iterat
 def _is_known(name: str, drivers: tuple[str, ...]) -> bool:
     """Whether a library belongs to the driver, or is known not to need the driver."""
     driverless = (is_redistributable, is_debug_runtime, is_python_dll)
-    return name.lower() in drivers or any(tells(name) for tells in driverless)
+    return name.lower() in drivers or any(recognises(name) for recognises in driverless)
 
 
 @check

@@ -159,8 +159,8 @@ def _downgrade_for_added_directories(
 
 def _downgrade_shared(finding: Finding, linkage: Linkage, edges: Iterable[Edge]) -> Finding:
     """Return the finding, as a warning if each missing library on its own would be a warning."""
-    softened = [downgrade(finding, linkage, edge) for edge in edges]
-    return finding if finding in softened else softened[0]
+    downgraded = [downgrade(finding, linkage, edge) for edge in edges]
+    return finding if finding in downgraded else downgraded[0]
 
 
 def _share_causes(
@@ -193,13 +193,13 @@ def _lacks(edge: Edge, linkage: Linkage) -> bool:
     if linkage.format == Format.MACHO:
         return not edge.needed.startswith("/") or bool(edge.unknown or edge.partly)
     if linkage.format == Format.PE:
-        told_by_others = (
+        reported_elsewhere = (
             is_python_dll,
             is_redistributable,
             is_debug_runtime,
             is_next_to_python_exe,
         )
-        return not any(tells(edge.needed) for tells in told_by_others)
+        return not any(recognises(edge.needed) for recognises in reported_elsewhere)
     return "/" not in edge.needed
 
 
@@ -661,8 +661,10 @@ class _Provided:
 
 
 def _is_of_windows(name: str) -> bool:
-    tells = (is_python_dll, is_redistributable, is_debug_runtime)
-    return name.startswith(("api-ms-", "ext-ms-")) or any(tell(name) for tell in tells)
+    recognisers = (is_python_dll, is_redistributable, is_debug_runtime)
+    return name.startswith(("api-ms-", "ext-ms-")) or any(
+        recognises(name) for recognises in recognisers
+    )
 
 
 def _stem(name: str) -> str:

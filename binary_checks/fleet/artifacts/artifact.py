@@ -183,11 +183,11 @@ def _list_linked(artifact: Artifact) -> Iterator[tuple[str, str]]:
 
     Two objects of one package may link the same library in different ways, static and dynamic.
     """
-    told: dict[str, list[str]] = {}
+    by_library: dict[str, list[str]] = {}
     for each in artifact.linked:
         version = f" {each.version}" if each.version else ""
-        told.setdefault(each.library, []).append(f"{each.how}{version} ({each.evidence})")
-    yield from ((f"linked.{library}", "; ".join(ways)) for library, ways in told.items())
+        by_library.setdefault(each.library, []).append(f"{each.how}{version} ({each.evidence})")
+    yield from ((f"linked.{library}", "; ".join(ways)) for library, ways in by_library.items())
 
 
 def _escape(text: str, *, key: bool = False) -> str:

@@ -77,8 +77,10 @@ def take_results(
         for verdict in found:
             artifact = find_artifact(store, verdict.sha256)
             if artifact is None:
-                said = f"{store.url} does not contain this file ({verdict.sha256}): push it first"
-                refusals.append(f"{path}: {verdict.file_name}: {said}")
+                message = (
+                    f"{store.url} does not contain this file ({verdict.sha256}): push it first"
+                )
+                refusals.append(f"{path}: {verdict.file_name}: {message}")
             elif renamed := _find_other_name(store, verdict, artifact):
                 refusals.append(f"{path}: {renamed}")
             else:
@@ -110,8 +112,8 @@ def take_night(store: Store, night: str) -> FoundVerdicts:
         broken: dict[str, str] = {}
         for attempt in attempts.read(planned.cell.id, refusals):
             if attempt.state in (CellState.INFRA, CellState.LOST):
-                said = f"{attempt.state.value}: {attempt.reason or attempt.evidence}"
-                broken[attempt.stage] = f"{attempt.cell}.{attempt.stage}{attempt.number}: {said}"
+                message = f"{attempt.state.value}: {attempt.reason or attempt.evidence}"
+                broken[attempt.stage] = f"{attempt.cell}.{attempt.stage}{attempt.number}: {message}"
                 continue
             broken.pop(attempt.stage, "")
             try:

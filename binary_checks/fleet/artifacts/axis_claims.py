@@ -204,9 +204,9 @@ def _choose(axis: str, aspect: str, claims: Sequence[ConfigurationClaim]) -> Axi
     if not value:
         return None
     first = value.split(", ")[0]
-    telling = [each for each in claims if each.value == first]
+    equal = [each for each in claims if each.value == first]
     agreeing = [each for each in claims if agree(aspect, each.value, first)]
-    return AxisValue(_format_value(axis, value), (telling or agreeing or list(claims))[0].evidence)
+    return AxisValue(_format_value(axis, value), (equal or agreeing or list(claims))[0].evidence)
 
 
 def _format_value(axis: str, value: str) -> str:
@@ -237,8 +237,8 @@ def _read_promises(
         yield "architecture", AxisValue(ANY, f"the tag {everywhere[0].name}")
     pythons = package.claims.pythons
     if isinstance(package, Distribution) and pythons:
-        told = ", ".join(each.name for each in pythons[:3])
-        yield "python", AxisValue(format_pythons(pythons), f"the tag {told}")
+        names = ", ".join(each.name for each in pythons[:3])
+        yield "python", AxisValue(format_pythons(pythons), f"the tag {names}")
     elif isinstance(package, CondaPackage) and not pythons:
         yield "python", AxisValue(ANY, "it does not depend on Python")
 
@@ -344,8 +344,8 @@ def find_contradiction_in_name(artifact: Artifact) -> str:
         if not all(
             each in known or is_compatible(axis, each, ", ".join(known)) for each in _split(value)
         ):
-            said = f"{axis} {value}" if value else f"no {axis}"
-            return f"artifact.json says {said}, but its file name says {', '.join(known)}"
+            message = f"{axis} {value}" if value else f"no {axis}"
+            return f"artifact.json says {message}, but its file name says {', '.join(known)}"
     return ""
 
 

@@ -188,15 +188,15 @@ def _find_uncopied(store: Store, index: DerivedIndex, stored: Mapping[str, int])
     """
     if not index.files:
         return []
-    said: dict[str, str] = {}
+    hashes: dict[str, str] = {}
     for name in stored:
         if name.endswith(f"/{REPODATA}"):
             folder = name.removesuffix(REPODATA)
-            said |= {f"{folder}{key}": value for key, value in _read_hashes(store.read(name))}
+            hashes |= {f"{folder}{key}": value for key, value in _read_hashes(store.read(name))}
     return [
         name
         for name, file in index.files.items()
-        if stored.get(name) != file.size or said.get(name) != file.sha256
+        if stored.get(name) != file.size or hashes.get(name) != file.sha256
     ]
 
 

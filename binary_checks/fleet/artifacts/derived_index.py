@@ -270,14 +270,16 @@ def _write_page(title: str, lines: Iterable[str]) -> str:
 def _write_link(wheel: IndexedWheel, base: str) -> str:
     artifact = wheel.artifact
     metadata = f"sha256={artifact.metadata_sha256}" if artifact.metadata_sha256 else None
-    said: Mapping[str, str | None] = {
+    values: Mapping[str, str | None] = {
         "data-requires-python": _read_requirement(artifact) or None,
         "data-core-metadata": metadata,
         # the attribute's first name, which older installers look for
         "data-dist-info-metadata": metadata,
         "data-yanked": _shorten(wheel.yanked),
     }
-    words = "".join(f' {key}="{escape(value)}"' for key, value in said.items() if value is not None)
+    words = "".join(
+        f' {key}="{escape(value)}"' for key, value in values.items() if value is not None
+    )
     href = f"{link_to(artifact, base)}#sha256={artifact.sha256}"
     return f'<a href="{escape(href)}"{words}>{escape(artifact.file_name)}</a>'
 
@@ -394,22 +396,24 @@ def index_conda(artifact: Artifact) -> dict[str, Any]:
 
     A single record that conda's tools cannot read makes them reject the whole channel.
     """
-    said = {key: artifact.record[key] for key in (*_REQUIRED, *_FURTHER) if key in artifact.record}
+    values = {
+        key: artifact.record[key] for key in (*_REQUIRED, *_FURTHER) if key in artifact.record
+    }
     known = {**_REQUIRED, **_FURTHER}
-    wrong = [key for key, value in said.items() if value is not None and not known[key](value)]
-    lacking = [key for key in _REQUIRED if said.get(key) is None]
+    wrong = [key for key, value in values.items() if value is not None and not known[key](value)]
+    lacking = [key for key in _REQUIRED if values.get(key) is None]
     if wrong or lacking:
         raise ValueError(
             f"index.json: {(wrong or lacking)[0]}: {'wrong' if wrong else 'not there'}"
         )
     if not _SUBDIR.fullmatch(artifact.subdir):
         raise ValueError(f"not a subdir of conda: {artifact.subdir!r:.40}")
-    stem = f"{said['name']}-{said['version']}-{said['build']}"
-    if not _NAME.fullmatch(str(said["name"])) or artifact.file_name not in map(
+    stem = f"{values['name']}-{values['version']}-{values['build']}"
+    if not _NAME.fullmatch(str(values["name"])) or artifact.file_name not in map(
         stem.__add__, _SUFFIXES
     ):
         raise ValueError(f"its index.json names it {stem!r:.120}")
-    record = {key: value for key, value in said.items() if value is not None}
+    record = {key: value for key, value in values.items() if value is not None}
     about = {"subdir": artifact.subdir, "sha256": artifact.sha256, "size": artifact.size}
     return {"depends": [], **record, **about}
 

@@ -94,8 +94,8 @@ def derive(
         axes["system"] = stated.system
     project, version = _name_project(package, stated), _name_version(package, stated)
     evidence = {name: each.evidence for name, each in sorted(axes.items())}
-    for name, said in (("project", stated.project), ("version", stated.version)):
-        if said:
+    for name, value in (("project", stated.project), ("version", stated.version)):
+        if value:
             evidence[name] = BY_HAND
     linked = statement.linked_libraries or LinkedLibraries()
     metadata = texts.metadata
@@ -330,8 +330,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 def _explain(name: str, status: int, complaint: Path) -> Exception:
     with complaint.open("rb") as file:
         lines = file.read(_LONGEST_COMPLAINT).decode("utf-8", "replace").splitlines()
-    said = lines[-1].removeprefix("binary-checks: ") if lines else ""
-    about = said if name in said else f"{name}: {said or 'could not be inspected'}"
+    message = lines[-1].removeprefix("binary-checks: ") if lines else ""
+    about = message if name in message else f"{name}: {message or 'could not be inspected'}"
     if status < 0:
         return GatherError(f"{name}: inspect was ended by signal {-status}")
     kind = {PROBLEMS: PackageError, MISUSED: ProfileError}.get(status, GatherError)
@@ -501,8 +501,8 @@ def choose_commit(
     Raises ProfileError if none of them states it, and ArtifactRefusedError if two disagree.
     """
     stated = [*_read_given(given), *_read_variables(environment)]
-    said = [StatedCommit(commit, f"{member} of the package") for member, commit in package]
-    every = [*stated, *said]
+    own = [StatedCommit(commit, f"{member} of the package") for member, commit in package]
+    every = [*stated, *own]
     full = next((each for each in every if _FULL.fullmatch(each.commit)), None)
     chosen = full or _ask_git(folder)
     if chosen is None:
@@ -582,8 +582,8 @@ _MOST = 200
 
 def list_licenses(package: Package, record: Mapping[str, Any]) -> tuple[str, ...]:
     """Return license expressions, then the package's own license files, each once."""
-    said = (*_list_expressions(package, record), *_list_files(package))
-    return tuple(dict.fromkeys(said))[:_MOST]
+    licenses = (*_list_expressions(package, record), *_list_files(package))
+    return tuple(dict.fromkeys(licenses))[:_MOST]
 
 
 def _list_expressions(package: Package, record: Mapping[str, Any]) -> Iterator[str]:

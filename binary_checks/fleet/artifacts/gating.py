@@ -208,17 +208,17 @@ class _GateEvaluation:
     def _check_deciding(
         self, where: str, verdict: PackageVerdict, result: FamilyVerdict, place: str
     ) -> None:
-        told = _name_run(verdict)
+        run = _name_run(verdict)
         if self._is_too_old(verdict):
             limit = f"{self._gate.max_age:g} days"
-            self._refuse(where, f"the verdict of {told} is older than {limit}", _AGAIN)
+            self._refuse(where, f"the verdict of {run} is older than {limit}", _AGAIN)
         if verdict.word not in self._gate.accept and not self._waives_all(verdict):
             advice = (
                 "no gate accepts a file that cannot be judged"
                 if verdict.unjudged
                 else "fix the package, or waive the check"
             )
-            self._refuse("", f"{verdict.word} ({told}): {verdict.format_reason()}", advice)
+            self._refuse("", f"{verdict.word} ({run}): {verdict.format_reason()}", advice)
         ungapped = [check for check in result.gapped if not self._waives(check)]
         wanted = result.gap and ungapped and place not in self._gate.gaps
         if wanted and not self._waives(result.family):

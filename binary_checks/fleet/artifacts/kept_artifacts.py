@@ -132,11 +132,11 @@ def _is_kept(store: Store, artifact: Artifact) -> bool:
     for name in _ONCE:
         kept, given = str(getattr(known, name)), str(getattr(artifact, name))
         if given and kept != given:
-            said = f"with {name} {kept}" if kept else f"without {name}"
-            raise ArtifactRefusedError(f"{where} {said}, but this push states {given}")
-    kept_beside = {(each.path, each.sha256) for each in known.companions}
+            message = f"with {name} {kept}" if kept else f"without {name}"
+            raise ArtifactRefusedError(f"{where} {message}, but this push states {given}")
+    kept_companions = {(each.path, each.sha256) for each in known.companions}
     for each in artifact.companions:
-        if (each.path, each.sha256) not in kept_beside:
+        if (each.path, each.sha256) not in kept_companions:
             raise ArtifactRefusedError(f"{where} without this {each.path}")
     return True
 

@@ -125,13 +125,13 @@ def keep_latest(found: Iterable[FoundArtifact]) -> list[FoundArtifact]:
 
 def format_differences(found: Sequence[FoundArtifact]) -> str:
     """Return the fields in which the artifacts differ: "python (3.11, 3.12), commit (…)"."""
-    told: list[str] = []
+    texts: list[str] = []
     for name in (*FIELDS, "commit", "file_name"):
         values = list(dict.fromkeys(getattr(each.artifact, name)[:40] for each in found))
-        if len(values) > 1 and (name != "file_name" or not told):
+        if len(values) > 1 and (name != "file_name" or not texts):
             more = ", …" if len(values) > _FEW else ""
-            told.append(f"{name} ({', '.join(each or 'none' for each in values[:_FEW])}{more})")
-    return ", ".join(told)
+            texts.append(f"{name} ({', '.join(each or 'none' for each in values[:_FEW])}{more})")
+    return ", ".join(texts)
 
 
 def format_nearest(found: Sequence[FoundArtifact], wish: ArtifactWish) -> str:

@@ -137,16 +137,16 @@ class _PolicyReader:
             name = _require_text(table, "name", where)
             if ("file" in table) == ("public" in table):
                 raise ProfileError(f"{where}: give either file or public")
-            text, told = table.get("public", ""), f"{where}: public"
+            text, place = table.get("public", ""), f"{where}: public"
             if "file" in table:
-                told = f"{where}: file {one_line(table['file'])}"
-                content = read_named(self._folder / table["file"], _LARGEST_KEY, told)
+                place = f"{where}: file {one_line(table['file'])}"
+                content = read_named(self._folder / table["file"], _LARGEST_KEY, place)
                 text = content.decode("utf-8", "replace")
-            key = read_public_key(name, text, told)
+            key = read_public_key(name, text, place)
             same = [each.name for each in found.values() if each.public == key.public]
             if name in found or same:
-                said_twice = f"the same key as {same[0]}" if same else "a second key of that name"
-                raise ProfileError(f"{where}: {name}: {said_twice}; each counts once")
+                repeated = f"the same key as {same[0]}" if same else "a second key of that name"
+                raise ProfileError(f"{where}: {name}: {repeated}; each counts once")
             found[name] = key
         return found
 

@@ -285,10 +285,10 @@ def _choose(name: str, kept: Iterable[KeptVerdict]) -> set[str]:
     """
     found: dict[tuple[bool, datetime], set[str]] = {}
     for each in kept:
-        for said in each.verdict.stated:
-            if said.name == name:
-                rank = said.by_hand, read_time(each.verdict.ended)
-                found.setdefault(rank, set()).add(said.value)
+        for stated in each.verdict.stated:
+            if stated.name == name:
+                rank = stated.by_hand, read_time(each.verdict.ended)
+                found.setdefault(rank, set()).add(stated.value)
     newest = found[max(found)] if found else set[str]()
     return newest - {""} or newest
 
@@ -307,10 +307,12 @@ def _contradict(name: str, value: str, stated: Collection[str]) -> GateRefusal:
 
 
 def _refuse_unsigned(name: str, value: str, found: str) -> GateRefusal:
-    said = f"{_STORED} says {_format_field(name, value)}"
+    message = f"{_STORED} says {_format_field(name, value)}"
     if found:
-        return GateRefusal(what="", why=f"{said}, but its bytes {name} {found}", advice=_TAMPERED)
-    why = f"{said}, which neither its bytes nor any verdict confirm"
+        return GateRefusal(
+            what="", why=f"{message}, but its bytes {name} {found}", advice=_TAMPERED
+        )
+    why = f"{message}, which neither its bytes nor any verdict confirm"
     advice = f"if the value is right, state it: `artifact attest RESULT --set {name}={value}`"
     return GateRefusal(what="", why=why, advice=advice)
 

@@ -195,8 +195,8 @@ def write_envelope(payload: bytes, keys: Iterable[SigningKey] = ()) -> bytes:
 def load_signing_key(path: str, passphrase: bytes | None = None) -> SigningKey:
     """Read a private key in PEM (PKCS #8). Raises ProfileError, which never contains the key."""
     if "-----" in path or "\n" in path or _is_key(path):
-        said = "expected a file name, but this looks like a key; consider it disclosed"
-        raise ProfileError(f"--key: {said}")
+        message = "expected a file name, but this looks like a key; consider it disclosed"
+        raise ProfileError(f"--key: {message}")
     where = f"--key {one_line(path)}"
     content = _read_secret(Path(path), where)
     try:

@@ -146,11 +146,11 @@ def read_host_system() -> AxisValue:
     if system != "linux":
         return AxisValue(system, "the system of the host that pushed it")
     try:
-        said = platform.freedesktop_os_release()
+        release = platform.freedesktop_os_release()
     except OSError:
         return AxisValue(system, "the system of the host that pushed it")
-    name = f"{said.get('ID', 'linux')} {said.get('VERSION_ID', '')}".strip()
-    value = "musllinux" if said.get("ID") == "alpine" else system
+    name = f"{release.get('ID', 'linux')} {release.get('VERSION_ID', '')}".strip()
+    value = "musllinux" if release.get("ID") == "alpine" else system
     return AxisValue(value, f"os-release of the host that pushed it: {cut(one_line(name), 80)}")
 
 

@@ -190,8 +190,8 @@ def _sum_up_family(entries: Iterable[Entry]) -> Outcome:
 
 
 def _format_gap(entry: Entry) -> str:
-    told = [entry.reason, *(each.sentence for each in entry.not_inspected)]
-    return cut(one_line(f"{entry.check}: {next(filter(None, told), 'not inspected')}"))
+    texts = [entry.reason, *(each.sentence for each in entry.not_inspected)]
+    return cut(one_line(f"{entry.check}: {next(filter(None, texts), 'not inspected')}"))
 
 
 def _name_checks(entries: Iterable[Entry], *outcomes: Outcome) -> tuple[str, ...]:

@@ -326,9 +326,9 @@ def _verify_wheel(
         yield f"it has {len(own)} METADATA files"
         return
     yield from _verify_metadata(store, artifact, own[0], names)
-    said = BytesHeaderParser().parsebytes(own[0])
-    name, version = str(said["Name"] or ""), str(said["Version"] or "")
-    requires = str(said["Requires-Python"] or "")
+    headers = BytesHeaderParser().parsebytes(own[0])
+    name, version = str(headers["Name"] or ""), str(headers["Version"] or "")
+    requires = str(headers["Requires-Python"] or "")
     if canonicalize_name(name) != artifact.project:
         yield f"its document states the project {artifact.project}, its METADATA {name}"
     if not same_version(version, artifact.version):
@@ -471,8 +471,8 @@ def read_scope(store: Store, channels: Sequence[str]) -> VerifyScope:
     if not channels:
         broken: list[str] = []
         artifacts = {each.sha256: each for each in list_artifacts(store, broken=broken)}
-        told = {each.text for each in faults}
-        faults += [Remark(about="packages", text=each) for each in broken if each not in told]
+        seen = {each.text for each in faults}
+        faults += [Remark(about="packages", text=each) for each in broken if each not in seen]
         if not (artifacts or faults or views):
             raise ProfileError(f"{store.url}: it contains neither artifacts nor channels")
     return VerifyScope(

@@ -77,10 +77,10 @@ def name_cause(
     quotes text from packages, which could match a rule.
     """
     causes = causes or shipped_causes()
-    told = None
+    cause = None
     if result is not None and result.exit_code == ended.exit_status:
-        told = _name_unjudged(result) or _name_by_result(result, causes, reason)
-    return told or _name_by_end(ended) or _name_by_log(log_tail, ended, causes)
+        cause = _name_unjudged(result) or _name_by_result(result, causes, reason)
+    return cause or _name_by_end(ended) or _name_by_log(log_tail, ended, causes)
 
 
 def read_tail(log: Path) -> bytes:
@@ -110,13 +110,13 @@ def _name_by_result(result: RunResult, causes: Causes, reason: str) -> Cause | N
         return Cause(name="check-broke", kind=TOOL, evidence=_show(broken[0]))
     errors = reasons.get(Outcome.ERROR, [])
     # If nothing broke, the package failed because something could not be inspected.
-    said = errors or reasons.get(Outcome.NOT_INSPECTED, [])
-    said = [*result.complaints, *said] if doubtful else [*said, *result.complaints]
-    if found := _find(causes, said, REASON):
+    lines = errors or reasons.get(Outcome.NOT_INSPECTED, [])
+    lines = [*result.complaints, *lines] if doubtful else [*lines, *result.complaints]
+    if found := _find(causes, lines, REASON):
         return found
     if result.exit_code in _INCONCLUSIVE and not errors:
         return None
-    return _unknown([*said, ""][0], again=bool(errors) or result.exit_code == TRY_AGAIN)
+    return _unknown([*lines, ""][0], again=bool(errors) or result.exit_code == TRY_AGAIN)
 
 
 def _name_unjudged(result: RunResult) -> Cause | None:
@@ -140,14 +140,16 @@ def _name_failed(package: PackageResult, entry: Entry) -> Cause:
 def _name_by_end(ended: ProcessEnd) -> Cause | None:
     """Return the cause if the way in which the process ended is enough to name it, else None."""
     if ended.timed_out:
-        told = f"killed at its time limit, after {ended.seconds:.0f} s"
-        return Cause(name="timed-out", kind=UNKNOWN, evidence=told, again=True)
+        message = f"killed at its time limit, after {ended.seconds:.0f} s"
+        return Cause(name="timed-out", kind=UNKNOWN, evidence=message, again=True)
     name = _name_signal(ended.signal)
     if ended.signal == signal.SIGKILL.value and _ran_out(ended):
-        told = f"{name} when it used {ended.peak_memory:,} of {ended.memory:,} bytes of memory"
+        message = f"{name} when it used {ended.peak_memory:,} of {ended.memory:,} bytes of memory"
         if ended.oom_kills:
-            told = f"{name}; processes killed by the kernel for lack of memory: {ended.oom_kills}"
-        return Cause(name="out-of-memory", kind=UNKNOWN, evidence=told, again=True)
+            message = (
+                f"{name}; processes killed by the kernel for lack of memory: {ended.oom_kills}"
+            )
+        return Cause(name="out-of-memory", kind=UNKNOWN, evidence=message, again=True)
     if name in ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP"):
         return Cause(name="killed", kind=INFRA, evidence=f"killed by {name}", again=True)
     return None
@@ -172,16 +174,16 @@ def _name_by_log(log_tail: bytes, ended: ProcessEnd, causes: Causes) -> Cause:
     if found := _find(causes, lines[::-1], LOG):
         return replace(found, again=found.again or bool(name))
     if name:
-        told = f"a binary-checks process was ended by {name}"
-        return Cause(name="tool-crashed", kind=TOOL, evidence=told, again=True)
+        evidence = f"a binary-checks process was ended by {name}"
+        return Cause(name="tool-crashed", kind=TOOL, evidence=evidence, again=True)
     last = lines[-1] if lines else ""
     if ended.exit_status is None:
         return _unknown(last or "it did not start", again=True)
-    told = _show(last or f"exit status {ended.exit_status}without any output")
+    evidence = _show(last or f"exit status {ended.exit_status}without any output")
     if ended.exit_status == INTERRUPTED:
-        return Cause(name="killed", kind=INFRA, evidence=told, again=True)
+        return Cause(name="killed", kind=INFRA, evidence=evidence, again=True)
     name, kind = _BY_STATUS.get(ended.exit_status, (UNKNOWN, UNKNOWN))
-    return Cause(name=name, kind=kind, evidence=told, again=kind == UNKNOWN)
+    return Cause(name=name, kind=kind, evidence=evidence, again=kind == UNKNOWN)
 
 
 def _lines(log_tail: bytes) -> Iterator[str]:

@@ -136,18 +136,18 @@ class _Reader:
         self, table: str, known: Mapping[str, Any]
     ) -> Iterator[tuple[CellCondition, dict[str, Any], str]]:
         for row, where in self._rows(table, known):
-            said = {key: convert(row[key], known[key], f"{where}: {key}") for key in row}
-            if "when" not in said:
+            values = {key: convert(row[key], known[key], f"{where}: {key}") for key in row}
+            if "when" not in values:
                 raise ProfileError(f"{where}: 'when' is missing")
-            yield read_condition(said["when"], f"{where}: when"), said, where
+            yield read_condition(values["when"], f"{where}: when"), values, where
 
     def _leave_out(self, cells: Sequence[Cell]) -> tuple[LeftOut, ...]:
         left: list[LeftOut] = []
-        for condition, said, where in self._conditions("leave_out", _LEAVE_OUT):
-            if not said.get("reason", "").strip():
+        for condition, values, where in self._conditions("leave_out", _LEAVE_OUT):
+            if not values.get("reason", "").strip():
                 raise ProfileError(f"{where}: 'reason' is missing")
             meant = {cell.id for cell in cells if condition.meets(cell)}
-            expires = said.get("expires")
+            expires = values.get("expires")
             expired = expires is not None and self._today > expires
             if not meant:
                 self._warn(where, condition, "matches no cell; remove it")
@@ -161,7 +161,7 @@ class _Reader:
             left.append(
                 LeftOut(
                     when=condition.written,
-                    reason=said["reason"],
+                    reason=values["reason"],
                     expires=expires.isoformat() if expires else "",
                     cells=len(meant),
                     expired=expired,
@@ -181,13 +181,13 @@ class _Reader:
     ) -> tuple[Cell, ...]:
         """Return the cells, changed by the entries that match them; the last entry wins."""
         found = list(cells)
-        for condition, said, where in self._conditions(table, known):
+        for condition, values, where in self._conditions(table, known):
             meant = [number for number, cell in enumerate(found) if condition.meets(cell)]
             if all(found[number].id in self._gone for number in meant):
                 self._warn(where, condition, "matches no cell; remove it")
-            _require_run(said, where)
+            _require_run(values, where)
             for number in meant:
-                found[number] = change(found[number], said)
+                found[number] = change(found[number], values)
         return tuple(found)
 
     def _apply_gpu(self, cells: Iterable[Cell]) -> tuple[Cell, ...]:
@@ -350,16 +350,16 @@ def _read_source(name: str, row: object, where: str) -> CellSource:
     if not isinstance(row, dict):
         raise ProfileError(f"{where}: not a table; write [sources.{name}]")
     reject_unknown(row, _KEYS, where, "key")
-    said = {key: convert(row[key], _KEYS[key], f"{where}: {key}") for key in row}
-    given = [key for key in _PLACES if key in said]
+    values = {key: convert(row[key], _KEYS[key], f"{where}: {key}") for key in row}
+    given = [key for key in _PLACES if key in values]
     if len(given) > 1:
         raise ProfileError(f"{where}: {given[0]} and {given[1]}: give only one of them")
     for key in given:
-        require_public(said[key], f"{where}: {key}")
-        _require_template(said[key], f"{where}: {key}")
-    if said.get("freshness", 0) < 0:
-        raise ProfileError(f"{where}: freshness: {said['freshness']} is not a number of days")
-    return CellSource(name=name, **said)
+        require_public(values[key], f"{where}: {key}")
+        _require_template(values[key], f"{where}: {key}")
+    if values.get("freshness", 0) < 0:
+        raise ProfileError(f"{where}: freshness: {values['freshness']} is not a number of days")
+    return CellSource(name=name, **values)
 
 
 def _require_template(template: str, where: str) -> None:
@@ -376,8 +376,8 @@ def require_public(text: str, where: str) -> None:
 
     bare = text.partition("#")[0]
     if "://" in bare and show(bare) != bare:
-        said = "credentials, a token or a query, which may be secret; put them into a netrc file"
-        raise ProfileError(f"{where}: {show(bare)} has {said}")
+        message = "credentials, a token or a query, which may be secret; put them into a netrc file"
+        raise ProfileError(f"{where}: {show(bare)} has {message}")
 
 
 def names_file(package: str) -> bool:

@@ -50,15 +50,15 @@ def _read_pin(name: str, row: Any, where: str) -> ActionPin:
         example = '{ commit = "40 hex digits", tag = "v4.2.2" }'
         raise ProfileError(f"{where}: write {example}")
     reject_unknown(row, _KEYS, where, "key")
-    said = {key: convert(row[key], str, f"{where}: {key}") for key in row}
-    if not COMMIT.fullmatch(said.get("commit", "")):
+    values = {key: convert(row[key], str, f"{where}: {key}") for key in row}
+    if not COMMIT.fullmatch(values.get("commit", "")):
         raise ProfileError(f"{where}: commit: not the 40 hexadecimal digits of a commit")
-    if not TAG.fullmatch(said.get("tag", "")):
+    if not TAG.fullmatch(values.get("tag", "")):
         raise ProfileError(
             f"{where}: tag: not the tag of a version, such as v4.2.2; "
             f"`binary-checks ci pin {name}@TAG` prints the commit and the tag"
         )
-    return ActionPin(name=name, **said)
+    return ActionPin(name=name, **values)
 
 
 def require_pin(pins: Mapping[str, ActionPin], name: str) -> ActionPin:
@@ -141,6 +141,6 @@ def _ask(url: str) -> str:
     except subprocess.TimeoutExpired:
         raise GatherError(f"ci pin: {url} did not answer in {_PATIENCE:g} s") from None
     if ended.returncode != 0:
-        said = ended.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise GatherError(f"ci pin: {url}: {said[-1] if said else 'git failed'}")
+        lines = ended.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise GatherError(f"ci pin: {url}: {lines[-1] if lines else 'git failed'}")
     return ended.stdout[:_LARGEST].decode("utf-8", "replace")

@@ -110,8 +110,8 @@ def _matrix(name: str) -> Json:
 
 def _condition(output: str, *also: str) -> str:
     """Return a condition to run a stage with cells, even if any stage but planning failed."""
-    said = ("not(canceled())", "eq(dependencies.plan.result, 'Succeeded')")
-    return f"and({', '.join((*said, f'''ne({_output(output)}, '')''', *also))})"
+    conditions = ("not(canceled())", "eq(dependencies.plan.result, 'Succeeded')")
+    return f"and({', '.join((*conditions, f'''ne({_output(output)}, '')''', *also))})"
 
 
 # -- cells

@@ -83,13 +83,13 @@ def _read_machine(system: str, value: object, where: str) -> RunsOn:
         value = {"labels": value}
     table = convert(value, dict, where)
     reject_unknown(table, _VALUES, where, "key")
-    said = {key: convert(table[key], _VALUES[key], f"{where}: {key}") for key in table}
-    for key, found in said.items():
+    values = {key: convert(table[key], _VALUES[key], f"{where}: {key}") for key in table}
+    for key, found in values.items():
         for text in found if isinstance(found, tuple) else (found,):
             _require_text(text, f"{where}: {key}")
-    if not any(said.values()):
+    if not any(values.values()):
         raise ProfileError(f"{where}: the entry names no machine")
-    return RunsOn(**said)
+    return RunsOn(**values)
 
 
 def _require_text(text: str, where: str) -> None:
@@ -230,11 +230,11 @@ def read_jobs(
         for key in ("workflow", "name", "steps"):
             if key not in row:
                 raise ProfileError(f"{where}: {key!r} is missing")
-        said = {
+        values = {
             key: convert(row[key], _PLAIN[key], f"{where}: {key}") for key in _PLAIN if key in row
         }
         job = OwnJob(
-            **said,
+            **values,
             condition=_read_when(row, where),
             matrix=_read_matrix(row.get("matrix", {}), f"{where}: matrix"),
             steps=tuple(_read_steps(row["steps"], actions, f"{where}: steps")),
@@ -273,24 +273,24 @@ def _read_steps(value: object, actions: Mapping[str, ActionPin], where: str) -> 
         place = f"{where}[{number}]"
         table = {"run": each} if isinstance(each, str) else convert(each, dict, place)
         reject_unknown(table, _STEP, place, "key")
-        said = {key: convert(table[key], _STEP[key], f"{place}: {key}") for key in table}
-        if ("run" in said) is ("uses" in said):
+        values = {key: convert(table[key], _STEP[key], f"{place}: {key}") for key in table}
+        if ("run" in values) is ("uses" in values):
             raise ProfileError(f"{place}: give either run or uses")
-        if "${{" in said.get("run", ""):
+        if "${{" in values.get("run", ""):
             raise ProfileError(
                 f"{place}: expressions are not allowed in scripts; use a variable in env"
             )
-        if "uses" in said:
+        if "uses" in values:
             reject_unknown(
-                [said["uses"]], actions, f"{place}: uses", "action; pin it in [ci.actions]:"
+                [values["uses"]], actions, f"{place}: uses", "action; pin it in [ci.actions]:"
             )
         yield OwnStep(
-            name=said.get("name", ""),
-            run=said.get("run", ""),
-            uses=said.get("uses", ""),
-            given=said.get("with", {}),
-            environment=said.get("env", {}),
-            condition=said.get("if", ""),
+            name=values.get("name", ""),
+            run=values.get("run", ""),
+            uses=values.get("uses", ""),
+            given=values.get("with", {}),
+            environment=values.get("env", {}),
+            condition=values.get("if", ""),
         )
 
 
@@ -388,10 +388,10 @@ def read_ci(matrix: Matrix) -> CiSettings:
         raise ProfileError(f"{name}: it has no [ci]; `binary-checks ci init` appends one")
     table = convert(tables["ci"], dict, where)
     reject_unknown(table, _KEYS, where, "key")
-    said = {
+    values = {
         key: _read(table[key], _TYPES[key], f"{where}: {key}") for key in _TYPES if key in table
     }
-    if "systems" not in said:
+    if "systems" not in values:
         raise ProfileError(f"{where}: 'systems' is missing; known: {', '.join(SYSTEMS)}")
     rows = read_rows(tables, matrix.content, name, "runners", RUNNER_KEYS)
     shipped = files(__package__).joinpath(_SHIPPED).read_bytes()
@@ -404,7 +404,7 @@ def read_ci(matrix: Matrix) -> CiSettings:
     workflows = read_workflows(table.get("workflows", {}), f"{where}.workflows")
     jobs = read_rows(table, matrix.content, name, "ci.jobs", JOB_KEYS)
     settings = CiSettings(
-        **said,
+        **values,
         runners=(*read_runners(before), *read_runners(rows)),
         actions=actions,
         workflows=workflows,

@@ -194,11 +194,11 @@ def _job(stage: str, place: _Place, values: Mapping[str, str], pipeline: Pipelin
         kept = f"{own.strip()} || echo $? > {_STATUS}"
         own = f"echo 0 > {_STATUS}\n{kept}\nmkdir -p {folder}\n"
     *before, own = _prefix([*place.scripts, install_line(pipeline), own])
-    hidden = [hide_secrets(each, pipeline) for each in before]
+    scripts = [hide_secrets(each, pipeline) for each in before]
     patience = f"{max(1, round(place.minutes))}m"
     runs = [
         {"run": {"command": each, "no_output_timeout": patience}}
-        for each in (*hidden, hide_secrets(own, pipeline, stage))
+        for each in (*scripts, hide_secrets(own, pipeline, stage))
     ]
     steps: list[Any] = ["checkout", {"attach_workspace": {"at": "."}}, *runs]
     if stage in ("build", "plan"):

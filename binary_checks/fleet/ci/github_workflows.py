@@ -209,15 +209,15 @@ def _leave(pipeline: Pipeline, folder: str, *, absent: str) -> Json:
 
 
 def _write_step(step: OwnStep, pipeline: Pipeline) -> Json:
-    said: Json = {"name": step.name} if step.name else {}
+    values: Json = {"name": step.name} if step.name else {}
     if step.condition:
-        said["if"] = step.condition
+        values["if"] = step.condition
     if step.uses:
-        said["uses"] = pipeline.settings.actions[step.uses].used
-        return {**said, "with": dict(step.given)} if step.given else said
+        values["uses"] = pipeline.settings.actions[step.uses].used
+        return {**values, "with": dict(step.given)} if step.given else values
     if step.environment:
-        said["env"] = dict(step.environment)
-    return {**said, "run": step.run}
+        values["env"] = dict(step.environment)
+    return {**values, "run": step.run}
 
 
 # Workflows of the cells and of the night.
@@ -252,8 +252,8 @@ def write(pipeline: Pipeline) -> Mapping[str, str]:
 def _write_main(pipeline: Pipeline) -> Json:
     settings = pipeline.settings
     inputs = {
-        name: {"description": said, "type": "string", "default": ""}
-        for name, said in _ASKED.items()
+        name: {"description": description, "type": "string", "default": ""}
+        for name, description in _ASKED.items()
     }
     called: Json = {
         "needs": "plan",

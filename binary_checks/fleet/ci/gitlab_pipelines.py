@@ -221,8 +221,8 @@ def _scripts(steps: Sequence[str], kind: str, pipeline: Pipeline, stage: str = "
     GitLab passes secrets to all jobs. Only the last step keeps any: the secrets of its stage.
     """
     before = [*([MAKE_PYTHON] if kind else []), *steps[:-1]]
-    hidden = [hide_secrets(each, pipeline) for each in before]
-    for step in (*hidden, hide_secrets(steps[-1], pipeline, stage)):
+    scripts = [hide_secrets(each, pipeline) for each in before]
+    for step in (*scripts, hide_secrets(steps[-1], pipeline, stage)):
         path = OWN_PATH if kind else ""
         script = f"set -e\n{path}{step}"
         yield _in_powershell(script) if kind == "-windows" else f"(\n{script})\n"

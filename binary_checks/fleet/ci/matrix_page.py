@@ -54,8 +54,8 @@ def describe_matrix(matrix: Matrix, heading: str) -> str:
 def _sum_up(matrix: Matrix) -> str:
     projects = len({cell.project for cell in matrix.cells})
     gpu = sum(cell.gpu for cell in matrix.cells)
-    said = f"{count(len(matrix.cells), 'cell')} of {count(projects, 'project')}"
-    return f"{said}, {gpu:,} with a GPU stage ({GPU})" if gpu else said
+    message = f"{count(len(matrix.cells), 'cell')} of {count(projects, 'project')}"
+    return f"{message}, {gpu:,} with a GPU stage ({GPU})" if gpu else message
 
 
 def _by_project(cells: Iterable[Cell]) -> dict[str, list[Cell]]:

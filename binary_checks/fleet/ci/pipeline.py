@@ -169,7 +169,11 @@ def make_pipeline(matrix: Matrix, folder: Path, systems: Sequence[str] = ()) -> 
         settings=settings,
         matrix=matrix,
         cells=tuple(_make_cell(cell, matrix, settings, Path(source)) for cell in matrix.cells),
-        warnings=(*matrix.warnings, *_list_idle(matrix, settings), *_list_lost(settings, source)),
+        warnings=(
+            *matrix.warnings,
+            *_list_idle(matrix, settings),
+            *_warn_of_unstored_builds(settings, source),
+        ),
     )
 
 
@@ -180,11 +184,11 @@ def _list_idle(matrix: Matrix, settings: CiSettings) -> Iterator[str]:
         cells = (cell for cell in matrix.product if cell.gpu or rule.stage == CPU)
         if own and not any(map(rule.condition.meets, cells)):
             stage = " with a GPU stage" if rule.stage == GPU else ""
-            said = f"matches no cell{stage}; remove it"
-            yield f"{rule.where}: when = {rule.condition.written!r} {said}"
+            message = f"matches no cell{stage}; remove it"
+            yield f"{rule.where}: when = {rule.condition.written!r} {message}"
 
 
-def _list_lost(settings: CiSettings, source: str) -> Iterator[str]:
+def _warn_of_unstored_builds(settings: CiSettings, source: str) -> Iterator[str]:
     """Yield a warning if builds are not stored although there is a store."""
     if settings.build and settings.store and not settings.built:
         yield (
@@ -275,10 +279,10 @@ def list_missing(pipeline: Pipeline, folder: Path) -> Iterator[str]:
             named[f"run: profile of {cell.id}"] = _place(cell.profile, source)
     if not is_url(pipeline.matrix.known):
         named["night: known_problems"] = _place(pipeline.matrix.known, source)
-    said: set[str] = set()
+    seen: set[str] = set()
     for where, path in named.items():
-        if path and path not in said and not (folder / path).is_file():
-            said.add(path)
+        if path and path not in seen and not (folder / path).is_file():
+            seen.add(path)
             yield f"{pipeline.source}: {where}: there is no file {path}"
 
 
@@ -379,8 +383,8 @@ def find_run(system: str, environment: Mapping[str, str], branch: str) -> CiRun:
     if system == "circleci":
         return _find_circleci(environment, branch, asked)
     events = _EVENTS[system]
-    said = environment.get(events.variable, "")
-    event = environment.get(EVENT) or events.named.get(said, events.other)
+    value = environment.get(events.variable, "")
+    event = environment.get(EVENT) or events.named.get(value, events.other)
     return CiRun(event=event, tier=asked or event)
 
 

@@ -115,8 +115,8 @@ class StageRun:
         files = _require_dist("gpu")
         _forget(GPU_RESULTS)
         if not _has_passed(Path(CPU_RESULTS, _RESULT)):
-            said = f"{CPU_RESULTS} contains no passed result of the CPU stage"
-            raise GatherError(f"ci stage gpu: blocked: {said}")
+            message = f"{CPU_RESULTS} contains no passed result of the CPU stage"
+            raise GatherError(f"ci stage gpu: blocked: {message}")
         Path(GPU_RESULTS).mkdir(parents=True, exist_ok=True)
         reports = ["--report", f"json:{GPU_RESULTS}/{_RESULT}"]
         facts = Path(CPU_RESULTS, _FACTS)
@@ -209,8 +209,8 @@ class StageRun:
 
     def _command(self, arguments: Sequence[str], secrets: Sequence[str]) -> int:
         """Run one of our commands with these secrets and no other ones."""
-        hidden = self._hide(secrets)
-        environment = {key: value for key, value in hidden.items() if key not in _ONE_OFF}
+        visible = self._hide(secrets)
+        environment = {key: value for key, value in visible.items() if key not in _ONE_OFF}
         return self._call([*_PROGRAM, *arguments], environment)
 
     def _hide(self, kept: Sequence[str]) -> dict[str, str]:

@@ -393,8 +393,8 @@ def decide_state(end: ProcessEnd, left: ProcessOutput, sha256: str) -> Decided:
     if left.run.exit_code != end.exit_status:
         state = _INFRA if end.exit_status == TRY_AGAIN else _LOST
         exits = f"exit code {left.run.exit_code}, but the process ended with {end.exit_status}"
-        said = f"its result states {exits}"
-        return state, _because(said, left.last_line)
+        message = f"its result states {exits}"
+        return state, _because(message, left.last_line)
     return _with_result(left.run, sha256)
 
 
@@ -416,12 +416,12 @@ def _without_result(status: int, left: ProcessOutput) -> Decided:
         return _INFRA, left.last_line or left.complaint
     if status in _NEEDS_A_PERSON:
         return _FAILED, _because(_NEEDS_A_PERSON[status], left.last_line)
-    said = "interrupted" if status == INTERRUPTED else f"no result, with exit code {status}"
-    return _LOST, _because(said, left.complaint)
+    message = "interrupted" if status == INTERRUPTED else f"no result, with exit code {status}"
+    return _LOST, _because(message, left.complaint)
 
 
-def _because(said: str, why: str) -> str:
-    return cut(one_line(f"{said}: {why}" if why else said))
+def _because(message: str, why: str) -> str:
+    return cut(one_line(f"{message}: {why}" if why else message))
 
 
 def _with_result(run: RunResult, sha256: str) -> Decided:
@@ -449,16 +449,16 @@ def _shows_problem(package: PackageResult) -> bool:
 
 def _find_error(run: RunResult, package: PackageResult) -> str:
     errors = (e for e in package.entries if e.outcome is Outcome.ERROR)
-    told = (f"{entry.check}: {entry.reason}" for entry in errors if entry.reason)
-    return _because(next(told, "") or next(iter(run.complaints), "") or package.stopped, "")
+    texts = (f"{entry.check}: {entry.reason}" for entry in errors if entry.reason)
+    return _because(next(texts, "") or next(iter(run.complaints), "") or package.stopped, "")
 
 
 def _find_failure(run: RunResult, package: PackageResult) -> str:
     """Return why a run without problems is not a pass: a check broke or could not judge."""
     broken = (e for e in package.entries if e.outcome is Outcome.BROKEN)
-    told = [f"{entry.check}: {entry.reason}" for entry in broken]
-    told += [package.unjudged, package.unrun, *run.complaints, package.stopped]
-    return _because(next(filter(None, told), "") or f"verdict {package.verdict.value}", "")
+    texts = [f"{entry.check}: {entry.reason}" for entry in broken]
+    texts += [package.unjudged, package.unrun, *run.complaints, package.stopped]
+    return _because(next(filter(None, texts), "") or f"verdict {package.verdict.value}", "")
 
 
 # Retries: whether a stage of a cell needs another attempt, and when.

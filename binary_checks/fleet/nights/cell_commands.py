@@ -127,7 +127,7 @@ def command_of(
     if not planned.url or not planned.sha256:
         raise ProfileError(f"{cell.id}: the plan has no file for it: {planned.reason}")
     inputs = dict(_list_inputs(plan, cell))
-    said = options_of(
+    options = options_of(
         cell,
         python=choose_python(cell, find_python, portable=planned.file_name.endswith("-any.whl")),
         profile=f"{_PROFILES}/{planned.profile}" if planned.profile else cell.profile,
@@ -136,7 +136,7 @@ def command_of(
     # The list that was valid when the night was planned is valid for all cells, whenever they run.
     at = ("--known-at", plan.made) if KNOWN in inputs else _state_cell(cell) if inputs else ()
     package = f"{planned.url}#sha256={planned.sha256}"
-    return CellCommand(arguments=(package, *at, *said), inputs=inputs)
+    return CellCommand(arguments=(package, *at, *options), inputs=inputs)
 
 
 def _state_cell(cell: Cell) -> tuple[str, str]:
@@ -146,19 +146,19 @@ def _state_cell(cell: Cell) -> tuple[str, str]:
 
 def options_of(cell: Cell, *, python: Sequence[str], profile: str, known: str) -> tuple[str, ...]:
     """Return the options of `binary-checks` for a cell, both in a night and in CI."""
-    said: list[str] = []
+    options: list[str] = []
     if cell.place:
-        said += ["--place", cell.place]
+        options += ["--place", cell.place]
     elif cell.kind == "wheel":  # conda packages name their Python, and C++ archives need none
-        said += python
+        options += python
     if profile:
-        said += ["--profile", profile]
+        options += ["--profile", profile]
     if known:
-        said += ["--known-problems", known]
+        options += ["--known-problems", known]
     own = _name_options(cell.options)
     if known or any(each.startswith("--known-problems") for each in own):
-        said += _state_cell(cell)
-    return (*said, *own)
+        options += _state_cell(cell)
+    return (*options, *own)
 
 
 def _name_options(options: Sequence[str]) -> tuple[str, ...]:

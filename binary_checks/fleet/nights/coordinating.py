@@ -220,7 +220,7 @@ class Coordinator:
         try:
             self._remember(record(self._store, task, blocked))
         except StoreError as error:  # the record only informs people
-            self._progress.say(f"{task.name}: {error}")
+            self._progress.print_line(f"{task.name}: {error}")
 
     # Running attempts
 
@@ -272,7 +272,7 @@ class Coordinator:
         self._interrupts += not reason
         self._stopped = self._stopped or reason or "interrupted"
         self._due.clear()
-        self._progress.say(f"{self._stopped}: ending what runs")
+        self._progress.print_line(f"{self._stopped}: ending what runs")
         self._engine.stop(self._interrupts > 1)
 
     def _take(self, task: AttemptTask, future: Future[Attempt]) -> None:
@@ -315,7 +315,7 @@ class Coordinator:
         """If an attempt could not be stored, queue it again, up to a few times."""
         key = (task.planned.cell.id, task.stage)
         self._in_vain[key] = count = self._in_vain.get(key, 0) + 1
-        self._progress.say(f"{task.name}: {error}")
+        self._progress.print_line(f"{task.name}: {error}")
         if not self._stopped and count < MOST:
             self._push(key, NextAttempt(number=task.number, pause=self._pause * count))
 
@@ -378,7 +378,7 @@ class NightProgress(Protocol):
     def end(self, planned: PlannedCell, end: CellEnd) -> None:
         """Called when a cell is complete."""
 
-    def say(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         """Called with a message about the whole night."""
 
 
@@ -395,7 +395,7 @@ class NightScreen:
         """Show the number of cells."""
         self._cells = cells
         resumed = f", {begun} of them started before" if begun else ""
-        self.say(f"{count(cells, 'cell')}{resumed}")
+        self.print_line(f"{count(cells, 'cell')}{resumed}")
 
     def show(self, running: Sequence[str]) -> None:
         """Show the running attempts, and the time."""
@@ -406,17 +406,17 @@ class NightScreen:
         """Show an attempt that failed and will be repeated."""
         if following is not None and attempt.state not in GOOD:
             again = f"again in {following.pause:,.0f} s ({following.number} of at most {most})"
-            self.say(f"{attempt.cell}: {attempt.state.value}: {_why(attempt)}: {again}")
+            self.print_line(f"{attempt.cell}: {attempt.state.value}: {_why(attempt)}: {again}")
         self._redraw()
 
     def end(self, planned: PlannedCell, end: CellEnd) -> None:
         """Show how a cell ended; on a terminal only if it did not end well."""
         self._counts[end.state] += 1
         if not self._terminal or end.state not in GOOD:
-            self.say(format_end(planned, end))
+            self.print_line(format_end(planned, end))
         self._redraw()
 
-    def say(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         """Print the text as one line."""
         clear = _CLEAR if self._terminal else ""
         self._print(f"{clear}{cut(one_line(text))}\n")

@@ -67,10 +67,10 @@ class CoordinatorLog:
         self.note(format_end(planned, end))
         self._screen.end(planned, end)
 
-    def say(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         """Record a message, and pass it on."""
         self.note(text)
-        self._screen.say(text)
+        self._screen.print_line(text)
 
     def note(self, text: str) -> None:
         """Record a message alone."""

@@ -146,9 +146,9 @@ def _require_workers(client: Client, address: str, store: str) -> None:
     for worker, state in sorted(found.items()):
         where = f"dask:{address}: worker {worker}"
         if not isinstance(state, WorkerState):
-            said = f"{type(state).__name__}: {state}"
+            message = f"{type(state).__name__}: {state}"
             raise GatherError(
-                f"{where}: binary-checks[dask,fleet] cannot run on this worker: {said}"
+                f"{where}: binary-checks[dask,fleet] cannot run on this worker: {message}"
             )
         if state.version != __version__:
             raise GatherError(f"{where}: it has binary_checks {state.version}, not {__version__}")

@@ -163,8 +163,8 @@ def _read_attempts(other: Store, plan: NightPlan, complaints: list[str]) -> Iter
             complaints.append(f"{error}")
             continue
         if not _is_planned(found.attempt, cells):
-            said = "for a cell, a stage or bytes that are not in the plan"
-            complaints.append(f"{other.url}: {each.name}: {said}")
+            message = "for a cell, a stage or bytes that are not in the plan"
+            complaints.append(f"{other.url}: {each.name}: {message}")
         else:
             yield found
 

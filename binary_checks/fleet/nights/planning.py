@@ -118,16 +118,18 @@ def _judge(found: LookedUp, source: CellSource, today: date) -> tuple[CellState 
     if not _SHA256.fullmatch(found.hashes.get("sha256", "")):
         return CellState.INFRA, f"{found.file_name}: its SHA-256 is unknown"
     if urlunsplit(urlsplit(take_credentials(found.url)[0])) != show(found.url):
-        said = "its URL has a query or a token, which may be secret and cannot be stored in a plan"
-        return CellState.INFRA, f"{found.file_name}: {said}"
+        reason = (
+            "its URL has a query or a token, which may be secret and cannot be stored in a plan"
+        )
+        return CellState.INFRA, f"{found.file_name}: {reason}"
     if source.freshness is None:
         return None, ""
     day = find_day(found.version, found.uploaded, found.modified)
     if day is None:
-        said = "neither its version, its index nor the server states its date"
-        return None, f"{found.file_name}: it is unknown whether it is stale: {said}"
-    if said := judge_age(day[1], today, source.freshness, day[0]):
-        return CellState.STALE, f"{found.file_name}: {said}"
+        reason = "neither its version, its index nor the server states its date"
+        return None, f"{found.file_name}: it is unknown whether it is stale: {reason}"
+    if reason := judge_age(day[1], today, source.freshness, day[0]):
+        return CellState.STALE, f"{found.file_name}: {reason}"
     return None, ""
 
 

@@ -169,17 +169,17 @@ class EvidenceReader:
 
 def _format_rest(lines: tuple[BuildChange, ...], found: BuildComparison) -> str:
     """Return a note about further lines, and about what could not be compared."""
-    said = []
+    texts = []
     if not lines and not found.not_compared:
-        said.append(_ALIKE)
+        texts.append(_ALIKE)
     if len(lines) > _CHANGES:
-        said.append(f"And {count(len(lines) - _CHANGES, 'line')} more.")
+        texts.append(f"And {count(len(lines) - _CHANGES, 'line')} more.")
     if found.not_compared:
         first = found.not_compared[0]
         reason = f"{first.subject}: {first.reason}" if first.subject else first.reason
         more = count(len(found.not_compared), "thing")
-        said.append(cut(one_line(f"{more} could not be compared: {reason}")))
-    return " ".join(said)
+        texts.append(cut(one_line(f"{more} could not be compared: {reason}")))
+    return " ".join(texts)
 
 
 def _try(ask: Callable[[], _Found], otherwise: _Found, gaps: list[str]) -> _Found:

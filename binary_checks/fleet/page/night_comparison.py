@@ -147,13 +147,13 @@ def _group(cells: Iterable[TroubledCell]) -> Iterator[Breakage]:
         merged.setdefault((check, _describe(members[0])), []).extend(members)
     for (check, first), members in merged.items():
         members.sort(key=lambda each: (each.since, each.row.cell))
-        said = [_describe(each) for each in members]
+        texts = [_describe(each) for each in members]
         yield Breakage(
             projects=tuple(sorted({each.row.project for each in members})),
             check=check,
             summary=first,
             cause=members[0].cause,
-            sentences=len({*said}),
+            sentences=len({*texts}),
             cells=tuple(members),
         )
 
@@ -332,9 +332,9 @@ def write_mail(morning: Morning, *, markdown: bool = False) -> Iterator[str]:
         yield from _list_lines(title, lines, form)
 
 
-def _entitle(title: str, said: str, form: _Form) -> Iterator[str]:
+def _entitle(title: str, text: str, form: _Form) -> Iterator[str]:
     yield from form.gap
-    yield f"{form.title.format(title)} {said}".rstrip()
+    yield f"{form.title.format(title)} {text}".rstrip()
 
 
 def _list_breakages(
@@ -353,13 +353,13 @@ def _list_breakages(
 
 
 def _list_lines(title: str, lines: Iterable[str], form: _Form) -> Iterator[str]:
-    said = [form.code(format_text(each, LONGEST)) for each in lines]
-    if len(said) == 1:
-        yield from _entitle(title, said[0], form)
-    elif said:
+    texts = [form.code(format_text(each, LONGEST)) for each in lines]
+    if len(texts) == 1:
+        yield from _entitle(title, texts[0], form)
+    elif texts:
         yield from _entitle(title, "", form)
-        yield from (f"{form.bullet}{each}" for each in said[:_LINES])
-        yield from _count_rest(said, _LINES, form)
+        yield from (f"{form.bullet}{each}" for each in texts[:_LINES])
+        yield from _count_rest(texts, _LINES, form)
 
 
 def _count_rest(found: Sequence[object], shown: int, form: _Form) -> Iterator[str]:

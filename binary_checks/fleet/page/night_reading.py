@@ -233,8 +233,8 @@ def _name(entry: KnownProblem) -> str:
 
 def _format_owner(entry: KnownProblem) -> str:
     """Return the owner and the issue of an entry, as " (owner, issue)"."""
-    said = ", ".join(filter(None, (entry.owner, entry.issue)))
-    return f" ({said})" if said else ""
+    owner = ", ".join(filter(None, (entry.owner, entry.issue)))
+    return f" ({owner})" if owner else ""
 
 
 # Leading checks: the failed checks to show if several report one fault.

@@ -139,10 +139,10 @@ def fold(
 
     Of consecutive cells with the same time, only the last link is followed by the time.
     """
-    said = [since(each) for each in cells]
+    texts = [since(each) for each in cells]
     shown = [
-        (name_cell(cell.row, labels), text if ends or said[index + 1] != text else "")
-        for index, (cell, text) in enumerate(zip(cells, said, strict=True))
+        (name_cell(cell.row, labels), text if ends or texts[index + 1] != text else "")
+        for index, (cell, text) in enumerate(zip(cells, texts, strict=True))
         for ends in (index + 1 in {_AT_ONCE, len(cells)},)
     ]
     return shown[:_AT_ONCE], shown[_AT_ONCE:]
@@ -388,9 +388,9 @@ def _format_cause(row: CellNight) -> str:
     if not row.cause:
         return ""
     kind = f" ({row.cause_kind})" if row.cause_kind and row.cause_kind != row.cause else ""
-    told = format_text(f"{row.cause}{kind}{f': {row.evidence}' if row.evidence else ''}", 400)
+    text = format_text(f"{row.cause}{kind}{f': {row.evidence}' if row.evidence else ''}", 400)
     advice = shipped_causes().advice_on(row.cause)
-    return f"{told}. What to do: {advice}" if advice else told
+    return f"{text}. What to do: {advice}" if advice else text
 
 
 def _format_same_file(row: CellNight, good: CellNight | None) -> str:
@@ -439,10 +439,10 @@ def _nights(history: History, nights: list[CellNight]) -> Iterator[NightRow]:
 
 def _fold_repeats(nights: Iterable[NightRow]) -> Iterator[NightRow]:
     """Yield the rows, with a text that repeats the row before replaced by "the same"."""
-    said = ""
+    text = ""
     for row in nights:
-        repeats = len(row.summary) > len(_SAME) and row.summary == said
-        said = row.summary
+        repeats = len(row.summary) > len(_SAME) and row.summary == text
+        text = row.summary
         yield replace(row, summary=_SAME) if repeats else row
 
 

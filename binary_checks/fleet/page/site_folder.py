@@ -135,16 +135,16 @@ def _refuse_foreign(folder: Path, maker: str, names: Iterable[str]) -> None:
     """Raise ProfileError if a file exists that is not in our list."""
     for name in sorted(names):
         if os.path.lexists(folder / name):
-            said = f"holds {one_line(name)!r}, which {maker} did not make"
-            raise ProfileError(f"{maker}: {folder}: {said}")
+            message = f"holds {one_line(name)!r}, which {maker} did not make"
+            raise ProfileError(f"{maker}: {folder}: {message}")
 
 
 def _refuse_links(folder: Path, maker: str, names: Iterable[str]) -> None:
     """Raise ProfileError if a path is a symbolic link, which someone else may have made."""
     for name in sorted(names):
         if any((folder / each).is_symlink() for each in PurePosixPath(name).parents):
-            said = f"{one_line(name)!r} would be written through a link"
-            raise ProfileError(f"{maker}: {folder}: {said}")
+            message = f"{one_line(name)!r} would be written through a link"
+            raise ProfileError(f"{maker}: {folder}: {message}")
 
 
 def _note(folder: Path, maker: str, names: Iterable[str]) -> None:

@@ -105,8 +105,8 @@ def carry_out(store: Store, retention: Retention[Any], view: PruneView) -> Prune
             _mend_indexes(store, view, step)
     going = {digest_of(each.stored) for each in retention.deletions} - {""}
     joined = list_members(store) if going else ()
-    lost = sorted(each.stored.name for each in joined if each.sha256 in going)
-    return Pruned(deleted=done, refilled=tuple(lost))
+    refilled = sorted(each.stored.name for each in joined if each.sha256 in going)
+    return Pruned(deleted=done, refilled=tuple(refilled))
 
 
 def _mend_indexes(store: Store, view: PruneView, step: tuple[Deletion, ...]) -> None:
@@ -128,8 +128,8 @@ def _require_member(store: Store, channel: str) -> None:
 def _require_listing(store: Store, nights: list[str]) -> None:
     """Raise PruneRefusedError if tonight's listing of published packages is incomplete."""
     if not nights:
-        said = "it has no night; `binary-checks artifact prune` is for channels"
-        raise PruneRefusedError(f"{store.url}: nothing is deleted: {said}")
+        message = "it has no night; `binary-checks artifact prune` is for channels"
+        raise PruneRefusedError(f"{store.url}: nothing is deleted: {message}")
     plan = require_plan(store, nights[-1])
     if not any(each.sha256 for each in plan.cells):
         raise PruneRefusedError(f"{plan.night}: nothing is deleted: its plan contains no package")

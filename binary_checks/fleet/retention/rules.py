@@ -195,7 +195,7 @@ def _list_attempts(
 def _require_last_good(history: StoreHistory, retention: Retention[Entry]) -> None:
     """Raise PruneRefusedError if a cell would lose the package that last worked."""
     gone = {each.stored.name for step in retention.steps for each in step}
-    lost = {digest_of(Stored(name=name, size=0)) for name in gone} - {""}
+    deleted = {digest_of(Stored(name=name, size=0)) for name in gone} - {""}
     entries = {
         (attempt[0], found[1])
         for name in gone
@@ -203,7 +203,7 @@ def _require_last_good(history: StoreHistory, retention: Retention[Entry]) -> No
     }
     for cell, nights in _by_cell(history).items():
         good = next((each for each in nights if each.state in GOOD), None)
-        if good is not None and (good.digests & lost or (cell, good.night) in entries):
+        if good is not None and (good.digests & deleted or (cell, good.night) in entries):
             raise PruneRefusedError(
                 f"{cell}: it would lose its last good package, from {good.night}"
             )

@@ -301,13 +301,13 @@ def _read(document: Any, night: str, sha256: str) -> FactsRows:
     objects = [
         {"night": night, "sha256": sha256, **_object_row(row)} for row in document["object_files"]
     ]
-    lost = (*document["malformed_objects"], *document["unread_objects"])
+    unread = (*document["malformed_objects"], *document["unread_objects"])
     package = Package(
         path=Path("package"),
         layout=_require_package(document["package"], sha256),
         members=tuple(map(_light_member, document["members"])),
         objects=tuple(map(_light_object, document["object_files"])),
-        malformed=tuple(map(_lost_object, lost)),
+        malformed=tuple(map(_unread_object, unread)),
     )
     parts = [
         {"night": night, "sha256": sha256, "part": part, "files": found.files, "size": found.size}
@@ -388,7 +388,7 @@ def _light_member(row: Mapping[str, Any]) -> Member:
     )
 
 
-def _lost_object(row: Mapping[str, Any]) -> MalformedObject:
+def _unread_object(row: Mapping[str, Any]) -> MalformedObject:
     return MalformedObject(path=str(row["path"]), format=Format.ELF, offset=0, reason="")
 
 

@@ -438,7 +438,7 @@ class _Reading:
             )
 
     def _doubt(self, role: Role, relinkable: Relinkable) -> str:
-        """Return why the use of containers with a role is unknown; "" if it is known."""
+        """Return why it is unknown whether a driver uses containers of this role, or ""."""
         if role in (Role.PRELINKED, Role.UNREGISTERED):
             return self._wrappers.unread
         if role is Role.LINKED and relinkable.unknown:

@@ -92,7 +92,7 @@ def _judge_entry_point(image: MappedImage, sections: Sequence[Section]) -> Itera
 def _judge_directories(image: MappedImage, sections: Sequence[Section]) -> Iterator[str]:
     """Yield directories that are not in the file, or that lie in memory that cannot be read."""
     directories = image.header.directories
-    hidden = find_inaccessible(sections)
+    inaccessible = find_inaccessible(sections)
     for number, (start, size) in enumerate(directories):
         if not start or number not in MAPPED:
             continue
@@ -106,7 +106,7 @@ def _judge_directories(image: MappedImage, sections: Sequence[Section]) -> Itera
         _, available, _ = image.locate(start, f"the directory of {name}")
         if available < size:
             yield f"has its directory of {name} in memory that the file does not fill"
-        if section := _find(hidden, start):
+        if section := _find(inaccessible, start):
             yield f"has its directory of {name} in section {section.name!r}, which cannot be read"
 
 

@@ -90,9 +90,9 @@ async def install(request: dict[str, Any]) -> dict[str, Any]:
             show_progress=False,
         )
     except exceptions.InstallerError as error:
-        said = one_line(error)
-        blame = Refused if own.file_name in said else Broke
-        raise blame(said) from None
+        message = one_line(error)
+        blame = Refused if own.file_name in message else Broke
+        raise blame(message) from None
     return {"records": described}
 
 
@@ -155,8 +155,8 @@ def explain_builds(found: list[Any], wanted: dict[str, Any], platform: str) -> s
     """Describe the builds that exist; none of them is for the requested Python."""
     newest = max(found, key=age).version
     builds = sorted({str(each.build) for each in found if each.version == newest})
-    said = wanted["spec"], wanted["python"], platform, newest, ", ".join(builds[:FEW])
-    return "no build of %s for Python %s on %s; %s has %s" % said
+    parts = wanted["spec"], wanted["python"], platform, newest, ", ".join(builds[:FEW])
+    return "no build of %s for Python %s on %s; %s has %s" % parts
 
 
 async def query(gateway: Any, request: dict[str, Any], text: str, platform: str) -> list[Any]:

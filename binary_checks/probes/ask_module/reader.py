@@ -51,9 +51,9 @@ def list_expressions(request: CudaRequest) -> tuple[str, ...]:
 
     The expression that uses a GPU comes last, as it may break the process.
     """
-    told = (request.available, request.devices, request.version, request.rocm)
+    expressions = (request.available, request.devices, request.version, request.rocm)
     more = (request.architectures, *request.parts.values(), request.use)
-    return tuple(dict.fromkeys(filter(None, (*told, *more))))
+    return tuple(dict.fromkeys(filter(None, (*expressions, *more))))
 
 
 @gathers(CudaReport)
@@ -104,8 +104,8 @@ def hide_driver(place: Place, variables: Mapping[str, str] = HIDDEN) -> tuple[Co
 
 def is_without_cuda(answers: Iterable[Answer], version: str) -> bool:
     """Return whether the package reports that it was built without CUDA."""
-    told = (each for each in answers if version and each.question == version)
-    return any(not (each.value or each.error) for each in told)
+    found = (each for each in answers if version and each.question == version)
+    return any(not (each.value or each.error) for each in found)
 
 
 def read_answers(result: ProbeAnswer, place: Place) -> tuple[Answer, ...]:

@@ -130,7 +130,7 @@ def follow(asked: dict[str, Any], record: Any) -> None:
     for root in asked["roots"]:
         waiting = deque([root])
         while waiting:
-            for module in list_around(waiting.popleft()):
+            for module in list_with_parents(waiting.popleft()):
                 if module in seen or module not in files:
                     continue
                 seen.add(module)
@@ -157,7 +157,7 @@ def read(path: str) -> bytes:
         return file.read()
 
 
-def list_around(name: str) -> list[str]:
+def list_with_parents(name: str) -> list[str]:
     """Return a module and all packages that are imported before it, outermost first."""
     parts = name.split(".")
     return [".".join(parts[:count]) for count in range(1, len(parts) + 1)]

@@ -206,7 +206,7 @@ def _run_shell(name: str) -> str:
         f"done = subprocess.run(['bash', '-e', {name!r}], stdin=subprocess.DEVNULL,\n"
         "    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors='replace')\n"
         "if done.returncode:\n"
-        "    said = [line for line in done.stdout.splitlines() if line.strip()]\n"
-        "    last = said[-1].strip() if said else 'it says nothing'\n"
+        "    lines = [line for line in done.stdout.splitlines() if line.strip()]\n"
+        "    last = lines[-1].strip() if lines else 'it says nothing'\n"
         "    raise RuntimeError('exit status %d: %s' % (done.returncode, last[:300]))\n"
     )

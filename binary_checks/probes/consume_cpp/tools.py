@@ -113,8 +113,8 @@ def choose_tools(
     # A script from PyPI finds its Python through its first line, and CMake finds programs on PATH.
     conditions = Conditions(variables={"PATH": os.pathsep.join((*folders, _SYSTEM_PATH))})
     trial = _Trial(place, conditions)
-    cmake, said = trial.choose([(path, ("--version",)) for path in found.cmakes])
-    version = _require_new_enough(cmake, said)
+    cmake, output = trial.choose([(path, ("--version",)) for path in found.cmakes])
+    version = _require_new_enough(cmake, output)
     maker, _ = trial.choose([(path, ("--version",)) for _, path in found.makers])
     generator = next(name for name, path in found.makers if path == maker)
     compiler, abi = trial.choose_compiler(found.compilers)
@@ -142,8 +142,8 @@ def _read_search_path(place: UnpackedPlace, reader: ObjectReader) -> Iterator[st
             yield from (*program.rpath, *program.runpath)
 
 
-def _require_new_enough(cmake: Path, said: str) -> str:
-    found = re.search(r"(\d+)\.(\d+)[\w.-]*", said)
+def _require_new_enough(cmake: Path, output: str) -> str:
+    found = re.search(r"(\d+)\.(\d+)[\w.-]*", output)
     if not found:
         raise GatherError(f"{cmake}: does not report the version of CMake")
     if (int(found[1]), int(found[2])) < _OLDEST:

@@ -220,8 +220,8 @@ def find_old_driver(host: GpuHost, runtime: str) -> str:
     Within one major version a runtime needs no newer driver (CUDA minor version compatibility).
     """
     served, wanted = (version.partition(".")[0] for version in (host.cuda, runtime))
-    told = all(each.isdecimal() and len(each) <= _LONGEST for each in (served, wanted))
-    if not told or int(served) >= int(wanted):
+    known = all(each.isdecimal() and len(each) <= _LONGEST for each in (served, wanted))
+    if not known or int(served) >= int(wanted):
         return ""
     driver = f"the NVIDIA driver{host.driver and ' ' + host.driver}"
     return (

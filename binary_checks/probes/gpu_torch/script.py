@@ -178,7 +178,7 @@ if __name__ == "__main__":
     recorder = functions["open_recorder"]()
     asked = recorder.request
     if asked.get("list"):
-        told = [{key: row[key] for key in row if key != "step"} for row in list_steps()]
-        recorder.finish({"steps": told})
+        steps = [{key: row[key] for key in row if key != "step"} for row in list_steps()]
+        recorder.finish({"steps": steps})
     else:
         take_steps(asked, functions, recorder)

@@ -27,6 +27,6 @@ def read_versions(answer: Mapping[str, Any]) -> Iterator[LibraryVersions]:
     """Read the versions of each library, sorted by name."""
     versions = answer.get("versions")
     for name, row in sorted(versions.items()) if isinstance(versions, dict) else ():
-        told = row if isinstance(row, dict) else {}
-        known = {source: str(told.get(source) or "") for source in _SOURCES}
+        values = row if isinstance(row, dict) else {}
+        known = {source: str(values.get(source) or "") for source in _SOURCES}
         yield LibraryVersions(name=name, **known)

@@ -54,7 +54,7 @@ def ask_libraries(request: dict[str, Any], process: dict[str, Any], record: Any)
             answer["stage"] = expression
             record(answer)
             value = eval(compile("(%s\n)" % expression, "expression", "eval"), names)
-            tell(answer, library, "compiled", spell(value))
+            record_version(answer, library, "compiled", spell(value))
     except BaseException as error:
         described = process["describe_exception"](error, request["site_packages"])
         record.finish(dict(answer, state="raised", detail=described))
@@ -64,14 +64,16 @@ def ask_libraries(request: dict[str, Any], process: dict[str, Any], record: Any)
         if match and match.group("stem") in (*PROPERTIES, "nccl", "cudart"):
             answer["stage"] = os.path.basename(path)
             record(answer)
-            tell(answer, match.group("stem"), "loaded", ask_version(path, match.group("stem")))
+            record_version(
+                answer, match.group("stem"), "loaded", ask_version(path, match.group("stem"))
+            )
     for library, row in sorted(list_installed().items()):
         for where, version in row.items():
-            tell(answer, library, where, version)
+            record_version(answer, library, where, version)
     record.finish(dict(answer, stage="", state="finished"))
 
 
-def tell(answer: dict[str, Any], library: str, where: str, version: str) -> None:
+def record_version(answer: dict[str, Any], library: str, where: str, version: str) -> None:
     """Record one version of one library."""
     answer["versions"].setdefault(library, {})[where] = version
 

@@ -172,9 +172,9 @@ def read_link(text: PtxText, row: Mapping[str, Any]) -> PtxLink:
         return PtxLink(text=text, target=target, assembled=True)
     found = _ERROR.search(log) if stage == "assemble" else None
     if found is None or _OWN.search(found["message"]):
-        said = found["message"] if found else " ".join(log.split())[:300]
+        message = found["message"] if found else " ".join(log.split())[:300]
         status = f"nvJitLink returns {row.get('status', 'no machine code')}"
-        return PtxLink(text=text, target=target, lack=f"{status}: {said}" if said else status)
+        return PtxLink(text=text, target=target, lack=f"{status}: {message}" if message else status)
     line = int(found["line"] or 0)
     return PtxLink(
         text=text,

@@ -72,8 +72,8 @@ def find(below: str, record: Any, answer: dict[str, Any]) -> None:
 
 def list_libraries(below: str) -> Iterator[tuple[int, str]]:
     """Yield nvJitLink's files in site-packages and, for conda, in its folder of libraries."""
-    beside = [os.path.join(sys.prefix, name) for name in ("lib", os.path.join("Library", "bin"))]
-    for root in (below, *beside):
+    of_prefix = [os.path.join(sys.prefix, name) for name in ("lib", os.path.join("Library", "bin"))]
+    for root in (below, *of_prefix):
         for folder, folders, names in os.walk(root):
             if root != below:
                 folders[:] = []

@@ -123,8 +123,8 @@ def _ask(
     if host.cuda != format_cuda(refusal.cuda) or host.devices:
         why = f"a process loads {place.shown(host.library)}" if host.cuda else host.problem
         return _leave_out(refusal, request, f"the stub of NVIDIA's driver does not answer: {why}")
-    told = (request.available, request.devices, request.version, request.use)
-    questions = tuple(dict.fromkeys(filter(None, told)))
+    expressions = (request.available, request.devices, request.version, request.use)
+    questions = tuple(dict.fromkeys(filter(None, expressions)))
     asked = {"module": request.module, "questions": questions}
     result = place.run("ask_module", asked, conditions=conditions)
     step = read_step(request.module, result, place)

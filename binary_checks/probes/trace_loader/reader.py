@@ -106,8 +106,8 @@ def _require_answer(answer: LoaderAnswer, library: ElfFile, libc: str) -> Loader
     needed = [each.name for each in library.needed]
     if libc.startswith("musl"):
         needed = [name for name in needed if not name.startswith("libc.")]
-    said = f"{answer.printed}\n{answer.complaints}"
-    if answer.lack or not needed or any(name in said for name in needed):
+    output = f"{answer.printed}\n{answer.complaints}"
+    if answer.lack or not needed or any(name in output for name in needed):
         return answer
     last = answer.complaints.strip().rpartition("\n")[2][:_LONGEST]
     return replace(
@@ -119,13 +119,13 @@ def read_answer(answer: LoaderAnswer) -> Iterator[LoadFault]:
     """Yield the faults that a loader reports for an object and all libraries loaded with it."""
     if answer.lack:
         return
-    root, said = answer.path, answer.complaints
+    root, output = answer.path, answer.complaints
     for match in _MISSING.finditer(answer.printed):
         yield LoadFault(kind=LoadFaultKind.LIBRARY, path="", root=root, name=match["name"])
-    for match in _MUSL_MISSING.finditer(said):
+    for match in _MUSL_MISSING.finditer(output):
         path = match["path"] or ""
         yield LoadFault(kind=LoadFaultKind.LIBRARY, path=path, root=root, name=match["name"])
-    for match in _VERSION.finditer(said):
+    for match in _VERSION.finditer(output):
         yield LoadFault(
             kind=LoadFaultKind.VERSION,
             path=match["path"],
@@ -133,7 +133,7 @@ def read_answer(answer: LoaderAnswer) -> Iterator[LoadFault]:
             version=match["version"],
             provider=match["provider"].rpartition("/")[2],
         )
-    for match in (*_SYMBOL.finditer(said), *_MUSL_SYMBOL.finditer(said)):
+    for match in (*_SYMBOL.finditer(output), *_MUSL_SYMBOL.finditer(output)):
         found = match.groupdict()
         yield LoadFault(
             kind=LoadFaultKind.SYMBOL,
@@ -143,7 +143,7 @@ def read_answer(answer: LoaderAnswer) -> Iterator[LoadFault]:
             version=found.get("version") or "",
             provider=found.get("provider") or "",
         )
-    for match in _REFUSED.finditer(said):
+    for match in _REFUSED.finditer(output):
         if _ABSENT not in match["detail"]:
             detail = " ".join(match["detail"].split())
             yield LoadFault(

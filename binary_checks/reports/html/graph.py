@@ -554,9 +554,9 @@ def _row(package: Package, edge: Edge, tone: str) -> Need:
 
 
 def _leave_out(count: int, groups: _Groups, drawn: Iterable[_Key]) -> Iterator[str]:
-    lost = groups.members.keys() - {*drawn}
-    if lost:
-        objects = sum(len(groups.members[key]) for key in lost)
+    left_out = groups.members.keys() - {*drawn}
+    if left_out:
+        objects = sum(len(groups.members[key]) for key in left_out)
         yield f"{objects:,} more objects, with fewer links, are not drawn."
     if count > MOST_EDGES:
         yield f"The drawing has {MOST_EDGES:,} of {count:,} needs."

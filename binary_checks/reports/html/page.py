@@ -294,8 +294,8 @@ def _find_commands(problems: Iterable[Problem], package: str) -> Iterator[str]:
 
 def _accepted(package: PackageResult) -> Iterator[tuple[str, str, str]]:
     for entry in package.entries:
-        for said, reason in summarise_accepted(entry.accepted):
-            yield one_line(entry.check), shorten(said, _LONGEST), reason
+        for sentence, reason in summarise_accepted(entry.accepted):
+            yield one_line(entry.check), shorten(sentence, _LONGEST), reason
 
 
 def _gaps(package: PackageResult) -> Iterator[Gap]:
@@ -324,8 +324,8 @@ def _gaps(package: PackageResult) -> Iterator[Gap]:
 def _notes(package: PackageResult) -> Iterator[tuple[str, str, int]]:
     for entry in package.entries:
         for note in entry.notes[:1]:
-            said = f"{note.path}: {note.sentence}" if note.path else note.sentence
-            yield one_line(entry.check), shorten(one_line(said), 300), len(entry.notes) - 1
+            message = f"{note.path}: {note.sentence}" if note.path else note.sentence
+            yield one_line(entry.check), shorten(one_line(message), 300), len(entry.notes) - 1
 
 
 def _families(package: PackageResult) -> Iterator[FamilyRow]:
@@ -367,7 +367,7 @@ def _find_blamed(package: PackageResult) -> frozenset[str]:
     accepted = (each.problem for entry in package.entries for each in entry.accepted)
     found = (each for entry in package.entries for each in (*entry.problems, *entry.warnings))
     sentences = (each.sentence for each in (*accepted, *found))
-    return frozenset(word.strip(",;:()") for said in sentences for word in said.split())
+    return frozenset(word.strip(",;:()") for sentence in sentences for word in sentence.split())
 
 
 def _explain(run: RunResult) -> str:

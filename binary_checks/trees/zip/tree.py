@@ -203,8 +203,8 @@ class PartialTree(ZipTree):
         found: dict[int, tuple[ReadObject, ...]] = {}
         for entry, head in zip(near, self.beginnings(near, _LIBRARY_HEAD), strict=True):
             place, gap = wanted.place(entry.name), "its first bytes cannot be read"
-            told = tuple(self._look(place, head, entry.size)) if head else ()
-            found[id(entry)] = told if head else (_leave_unread(place, gap),)
+            objects = tuple(self._look(place, head, entry.size)) if head else ()
+            found[id(entry)] = objects if head else (_leave_unread(place, gap),)
         for entry in beyond:
             gap = f"only the first {_MOST_HEADS} libraries are looked at before a download"
             found[id(entry)] = (_leave_unread(wanted.place(entry.name), gap),)

@@ -43,7 +43,7 @@ class Silent:
 
     def end(self, planned: PlannedCell, end: Any) -> None: ...
 
-    def say(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         self.said.append(text)
 
 
