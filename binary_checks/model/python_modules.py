@@ -34,6 +34,7 @@ _INTERPRETER = r"(?P<name>[a-z]+)(?P<major>\d)(?P<minor>\d*)"
 _KNOWN_PROCESSORS = frozenset(
     {"x86_64", "i686", "aarch64", "armv7l", "ppc64le", "ppc64", "s390x", "riscv64", "loongarch64"}
 )
+_IOS = r"ios_\d+_\d+_\w+?_(iphoneos|iphonesimulator)"
 _ANDROID = r"android_\d+_(\w+)"
 _ON_ANDROID = {
     "arm64_v8a": "aarch64-linux-android",
@@ -128,12 +129,12 @@ def is_extension(library: ObjectFile) -> bool:
 def are_suffixes_known(platform: str) -> bool:
     """Return whether the suffixes that Pythons import on a platform tag are known.
 
-    They are unknown for iOS, AIX and the BSDs, and for Linux on armv5 or MIPS.
+    They are unknown for AIX and the BSDs, and for Linux on armv5 or MIPS.
     """
     linux = re.fullmatch(_LINUX, platform)
     if linux is not None:
         return linux["processor"] in _KNOWN_PROCESSORS
-    if re.fullmatch(_ANDROID, platform):
+    if re.fullmatch(_ANDROID, platform) or re.fullmatch(_IOS, platform):
         return True
     if platform.endswith("_wasm32"):
         return platform.startswith(_ON_EMSCRIPTEN)
@@ -173,6 +174,8 @@ def _find_platform_of_suffixes(platform: str) -> str:
         return "darwin"
     if android := re.fullmatch(_ANDROID, platform):
         return _ON_ANDROID.get(android[1], "")
+    if ios := re.fullmatch(_IOS, platform):
+        return ios[1]
     return "wasm32-emscripten" if platform.startswith(_ON_EMSCRIPTEN) else platform
 
 

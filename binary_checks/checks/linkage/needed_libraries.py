@@ -441,8 +441,8 @@ def libpython_linked(linkage: Linkage, package: Package) -> Iterator[Finding]:
     """
     if linkage.format == Format.PE:
         raise NotApplicable("on Windows every extension module needs Python's DLL")
-    if any(claim.system == "android" for claim in package.claims.systems):
-        raise NotApplicable("on Android every extension module needs libpython (PEP 738)")
+    if any(claim.system in {"android", "ios"} for claim in package.claims.systems):
+        raise NotApplicable("on Android and iOS extension modules need Python's library")
     yield from find_unloaded(linkage, package)
     # In an environment the interpreter itself is among the objects, and needs its own library.
     programs = {item.path for item in package.objects if item.kind is Kind.EXECUTABLE}
