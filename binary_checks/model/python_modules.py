@@ -20,7 +20,7 @@ _SUFFIX = re.compile(
       | cp(?P<windows>\d{2,3})(?P<windows_flags>[a-z]*)-(?P<windows_platform>\w+)\.pyd
       | pypy(?P<pypy>\d{2,3})-pp\d+-(?P<pypy_platform>[\w-]+)\.(?:so|pyd)
       | graalpy\d+-(?P<graalpy>\d{2,3})-native-(?P<graalpy_platform>[\w-]+)\.(?:so|pyd)
-      | (?P<stable>abi3t?)(?:-(?P<stable_platform>[\w-]+))?\.so  # 3.15: gh-122931
+      | (?P<stable>abi3t?)(?:-(?P<stable_platform>[\w-]+))?\.(?:so|pyd)  # 3.15: gh-122931
       | so | pyd
     )""",
     re.VERBOSE | re.ASCII,
@@ -142,7 +142,13 @@ def are_suffixes_known(platform: str) -> bool:
 
 
 def importable_by(name: ExtensionName, tag: Tag) -> bool:
-    """Return whether at least one interpreter of the tag imports files with that suffix."""
+    """Return whether at least one interpreter of the tag imports files with that suffix.
+
+    No Python looks for ``.abi3.pyd``: on Windows a module for the stable ABI ends in ``.pyd`` alone
+    (``_PyImport_DynLoadFiletab`` in CPython's dynload_win.c).
+    """
+    if name.stable and name.suffix.endswith(".pyd"):
+        return False
     return _runs_on(name, tag.platform) and _is_looked_for(name, tag)
 
 
