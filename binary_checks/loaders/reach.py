@@ -1,10 +1,10 @@
 """Objects of a package that its users reach, and objects that are known to be optional.
 
 These objects are reached: every extension module in site-packages, because Python imports it;
-objects that the package's own code names or opens; objects where other packages search for libraries (outside of
-site-packages) or users search for programs; and everything that a reached object needs by name. If
-a package has none of these, as a package that contains only libraries, it serves other packages,
-and all its objects are reached.
+objects that the package's own code names or opens; objects where other packages search for
+libraries (outside of site-packages) or users search for programs; and everything that a reached
+object needs by name. If a package has none of these, as a package that contains only libraries, it
+serves other packages, and all its objects are reached.
 
 No import reaches any other object: plugins that native code opens by a name computed at run time,
 programs that nobody starts, helpers that other programs load. It is unknown whether users meet a
