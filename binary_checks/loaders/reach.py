@@ -78,7 +78,7 @@ def find_dispensable_objects(
             verb = "requires" if len(extra[path]) == 1 else "require"
             names = name_first(extra[path], _MOST)
             reason = f"{which} of the package {verb} {names} for it"
-            yield DispensableObject(path=path, reason=reason, complete=False)
+            yield DispensableObject(path=path, reason=reason, complete=False, cause="extras")
         elif path in guided:
             reason = "the package's own code starts it with a search path in its environment"
             if item.kind is not Kind.EXECUTABLE:
@@ -95,7 +95,9 @@ def find_dispensable_objects(
             reason = reasons.get(path, "only libraries that are opened by name need it")
             yield DispensableObject(path=path, reason=reason, complete=False)
         else:
-            yield DispensableObject(path=path, reason=_find_helper(item) or UNREACHED)
+            plugin = explain_plugin(item.file_name)
+            reason = plugin or _find_helper(item) or UNREACHED
+            yield DispensableObject(path=path, reason=reason, cause=plugin)
 
 
 def _find_guided(objects: Mapping[str, ObjectFile], code: CodeNames) -> frozenset[str]:

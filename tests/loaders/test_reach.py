@@ -190,6 +190,7 @@ def test_what_only_an_extra_requires_is_there_for_those_who_ask_for_it() -> None
     assert found == DispensableObject(
         path=module.path,
         reason="an extra of the package requires kivy-deps-gstreamer for it",
+        cause="extras",
         complete=False,
     )
     always = replace(package, claims=Claims(requirements=("kivy-deps.gstreamer",)))
