@@ -9,13 +9,16 @@ from fnmatch import fnmatchcase
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.library_names import find_owner
+from binary_checks.knowledge.python_libraries import is_for_tests
 from binary_checks.model import (
     ANY_SYSTEM,
+    CodeNames,
     ElfFile,
     Finding,
     InstalledPackage,
     Kind,
     Level,
+    MachOFile,
     Member,
     Note,
     NotInspected,
@@ -25,6 +28,7 @@ from binary_checks.model import (
     Problem,
     TargetSystem,
     WheelLike,
+    format_of_name,
     names_required,
 )
 from binary_checks.wording.sentences import name_first
@@ -257,6 +261,41 @@ def _find_bundled_again(package: Package, target: TargetSystem | Package) -> Ite
             "and a process uses the one that it loads first",
             facts=(owner,),
         )
+
+
+@check
+def program_not_executable(
+    library: ElfFile | MachOFile, package: WheelLike, code: CodeNames
+) -> Iterator[Finding]:
+    """A program has lost its executable bit.
+
+    Installers keep the bit as the archive has it, and set it only for what they copy to a folder of
+    PATH. Programs in folders of tests do not count. If the package's own code contains the word
+    ``chmod``, it may set the bit itself, and the program is noted only.
+
+    Why: starting the program fails with "Permission denied".
+    Fix: set the bit before the wheel is built, on Linux or macOS (``chmod +x``); archives that are
+    packed on Windows have no such bits.
+    Level: the package's own code names the program, or the program is in a folder ``bin``, where
+    users and other packages look for it. Otherwise it is a warning: nothing is known to start it.
+    """
+    program = library.kind is Kind.EXECUTABLE and format_of_name(library.path) is None
+    mode = package.derive(_find_modes).get(library.path, 0o777)
+    names = library.path.split("/")
+    if not program or mode & 0o111 or is_for_tests(names) or names[0] == package.layout.scripts:
+        return
+    sentence = f"is a program without the executable bit ({mode & 0o777:04o}): it cannot be started"
+    if code.changes_modes:
+        sentence = f"{sentence}, unless the package's own code changes the bit (chmod)"
+        yield Note(path=library.path, sentence=sentence)
+        return
+    wanted = library.path in code.named | code.guided or "bin" in names[:-1]
+    level = Level.ERROR if wanted else Level.WARNING
+    yield Problem(path=library.path, sentence=sentence, level=level)
+
+
+def _find_modes(package: Package) -> dict[str, int]:
+    return {member.path: member.mode for member in package.members}
 
 
 @check(enabled=False)

@@ -1,4 +1,4 @@
-"""Whether PyPI accepts a wheel. All of these checks are off until a profile asks for them."""
+"""Whether PyPI accepts a wheel. Most of these checks are off until a profile asks for them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from fnmatch import fnmatchcase
 from packaging.version import InvalidVersion, Version
 
 from binary_checks.declaring import check
+from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.upload_rules import read_upload_rules
 from binary_checks.model import (
     Finding,
     KnownClassifiers,
+    Level,
+    NotInspected,
     Problem,
     Wheel,
     WheelLike,
@@ -20,6 +23,7 @@ from binary_checks.model import (
 
 _LONGEST = 80  # characters of a value in a sentence
 _PRIVATE = "Private :: "
+_PLAIN_LINUX = "linux_"
 
 
 @check(enabled=False)
@@ -54,29 +58,54 @@ def _has_label(version: str) -> bool:
         return False
 
 
-@check(enabled=False)
-def platform_tag_refused(package: Wheel) -> Iterator[Finding]:
+@check(level=Level.WARNING)
+def platform_tag_refused(package: Wheel, *, everything: bool = False) -> Iterator[Finding]:
     """PyPI accepts no wheel for this platform.
+
+    By default only tags of plain Linux are judged, and not in versions with a local label and
+    development releases, which are for one's own machines or index. The option ``everything``
+    judges every platform and every version.
 
     Why: PyPI refuses ``linux_x86_64``, which promises nothing about the C library, and versions of
     macOS that do not exist.
     Fix: repair the wheel (``auditwheel repair``, ``delocate-wheel``), which gives it such a tag.
-    Level: nobody gets a release that was not uploaded.
+    Level: nobody gets a release that was not uploaded, but a project may have an index of its own.
     """
+    platforms = {tag.platform for tag in package.tags}
+    if not everything:
+        platforms = {each for each in platforms if each.startswith(_PLAIN_LINUX)}
+        if not platforms or _is_for_own_index(package.version):
+            raise NotApplicable("no platform tag of plain Linux in a release for everybody")
     rules = read_upload_rules()
-    for platform in sorted({tag.platform for tag in package.tags}):
+    for platform in sorted(platforms):
         if not rules.accepts(platform):
+            why = ", which names no C library" if platform.startswith(_PLAIN_LINUX) else ""
             yield Problem(
-                sentence=f"PyPI does not accept the platform tag {platform}", facts=(platform,)
+                sentence=f"PyPI does not accept the platform tag {platform}{why}",
+                facts=(platform,),
+                command=f"auditwheel repair {package.file_name}" if why else "",
             )
 
 
-@check(enabled=False)
-def classifier_refused(package: WheelLike, known: KnownClassifiers) -> Iterator[Finding]:
-    """PyPI does not know a classifier, or no longer accepts it.
+def _is_for_own_index(version: str) -> bool:
+    """Return whether PyPI refuses the version, or nobody gets it without asking for it."""
+    try:
+        parsed = Version(version)
+    except InvalidVersion:
+        return True
+    return parsed.local is not None or parsed.is_devrelease
 
-    The list is that of the library trove-classifiers (``pip install binary-checks[upload]``).
-    Classifiers that begin with ``Private ::`` keep a package from being uploaded.
+
+@check
+def classifier_refused(
+    package: WheelLike, known: KnownClassifiers, *, everything: bool = False
+) -> Iterator[Finding]:
+    """PyPI does not know a classifier.
+
+    The list is that of the library trove-classifiers (``pip install binary-checks[upload]``), or a
+    copy of it. A version of something that is in the copy may be newer, and is not inspected.
+    Classifiers that begin with ``Private ::`` keep a package from being uploaded on purpose. The
+    option ``everything`` judges these, too, and classifiers that PyPI accepted once.
 
     Why: PyPI refuses the upload.
     Fix: correct ``classifiers`` in pyproject.toml, or update trove-classifiers.
@@ -86,6 +115,13 @@ def classifier_refused(package: WheelLike, known: KnownClassifiers) -> Iterator[
     headers = (value for key, value in package.metadata if key.lower() == "classifier")
     for name in sorted(set(headers)):
         shown = _shorten(name)
+        if name in known.deprecated or name.startswith(_PRIVATE):
+            if not everything:
+                continue
+        elif name not in known.accepted and not everything and known.may_be_newer(name):
+            newer = f"the classifier {shown} may be newer than the list of {known.source}"
+            yield NotInspected(path=path, sentence=newer)
+            continue
         if name in known.deprecated:
             others = " or ".join(known.deprecated[name])
             instead = f"; it has {others}" if others else ""

@@ -58,6 +58,7 @@ BEFORE_READING = (
     "description_rendering",
     "module_reading",
     "path_files",
+    "small_files",
     "device_reading",
 )
 """The modules of ``gather`` that every run imports. Their functions with ``@gathers`` state which

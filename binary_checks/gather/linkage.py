@@ -12,7 +12,6 @@ from binary_checks import loaders
 from binary_checks.declaring import gathers
 from binary_checks.errors import BinaryChecksError, TooLarge, Unavailable
 from binary_checks.gather.companions import Companions
-from binary_checks.gather.host_libraries import find_on_host
 from binary_checks.gather.member_contents import MemberContents
 from binary_checks.knowledge.cuda import find_copies
 from binary_checks.knowledge.library_names import DRIVER_LIBRARIES, is_driver_library
@@ -74,8 +73,7 @@ def simulate_loader(
     dispensable = find_dispensable_objects(
         code.package, linkage, code.names, code.find_tried(linkage)
     )
-    here = find_on_host(linkage, code.package, target)
-    return Simulation(linkage=replace(linkage, dispensable=tuple(dispensable), on_host=here))
+    return Simulation(linkage=replace(linkage, dispensable=tuple(dispensable)))
 
 
 @gathers(Linkage)
@@ -187,14 +185,17 @@ class OwnCode:
 
     def _search(self, candidates: Mapping[str, tuple[str, ...]]) -> CodeNames:
         place, search = self.package.layout.place, NameSearch(FileNames(candidates))
+        changes_modes = False
         for path, content in self._read_sources():
             search.see(path, content)
+            changes_modes = changes_modes or b"chmod" in content
         found = search.conclude()
         return CodeNames(
             named=frozenset(map(place, found.named)),
             completed=frozenset(map(place, found.completed)),
             guided=frozenset(map(place, found.guided)),
             modules=found.modules,
+            changes_modes=changes_modes,
         )
 
     def find_import_openings(self) -> ImportOpenings:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from binary_checks.declaring import gathers
 from binary_checks.errors import Unavailable
@@ -19,8 +20,10 @@ from binary_checks.model import (
 _ENDING = ".pth"
 _LONGEST = 1 << 16  # bytes; a path file of a package has one line
 _CODE = re.compile(r"import[ \t]")  # how ``site`` recognises a line of code
-_MODULES = re.compile(r"import\s+([\w.]+(?:\s*,\s*[\w.]+)*)\s*(?:;|$)")
-"""The modules that a line of code imports first, whatever the rest of the line does."""
+_STATEMENT = re.compile(
+    r"import\s+(?P<modules>[\w.]+(?:\s+as\s+\w+)?(?:\s*,\s*[\w.]+(?:\s+as\s+\w+)?)*)"
+    r"|from\s+(?P<module>[\w.]+)\s+import\b.*"
+)
 
 
 def _is_path_file(entry: TreeEntry) -> bool:
@@ -50,11 +53,26 @@ def read_path_files(package: Distribution, contents: MemberContents) -> PathFile
 
 
 def _read(path: str, content: bytes) -> PathFile:
-    folders, modules = [], []
+    folders, modules = list[str](), list[str]()
     for line in content.decode("utf-8-sig", "replace").splitlines():
         if _CODE.match(line):
-            found = _MODULES.match(line)
-            modules += re.split(r"\s*,\s*", found[1]) if found else []
+            modules += _list_imports(line)
         elif line.strip() and not line.startswith("#"):
             folders.append(line.rstrip())
     return PathFile(path=path, folders=tuple(folders), modules=tuple(modules))
+
+
+def _list_imports(line: str) -> Iterator[str]:
+    """Yield the modules that a line of code imports before it has any string or call.
+
+    What follows a quote or a parenthesis may be inside of a string, or depend on a condition.
+    """
+    plain = re.split(r"['\"()\[\]#]", line, maxsplit=1)
+    statements = plain[0].split(";")
+    # The last statement continues behind the quote.
+    for statement in statements[: -1 if plain[1:] else None]:
+        match = _STATEMENT.fullmatch(statement.strip())
+        if match and match["module"]:
+            yield match["module"]
+        elif match:
+            yield from (each.split()[0] for each in match["modules"].split(","))

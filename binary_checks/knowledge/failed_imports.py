@@ -33,19 +33,12 @@ from binary_checks.model import (
     applies,
     find_names_in_extras,
     init_function,
-    parse_extension_name,
     read_requirement,
 )
-from binary_checks.wording.problem_lines import (
-    name_end,
-    of_broken_source,
-    of_init_function,
-    of_requirement,
-)
+from binary_checks.wording.problem_lines import name_end, of_broken_source
 from binary_checks.wording.sentences import describe_end, name_first
 
 _LONGEST = 200  # characters of a name in a message
-_NOT_REQUIRED = "no Requires-Dist provides"
 _DEEPEST = 100  # limit of nested folders of a module
 
 
@@ -63,7 +56,7 @@ def find_own_part(step: Step, package: Package) -> str:
         if not own or files.has(name):
             return ""
         return f"{name[:_LONGEST]} is not in {noun}{_name_misplaced_module(name, package)}"
-    if path := step.missing_file:
+    if path := step.missing_file or _find_named_file(step):
         folders = _list_parents(path.replace("/", "."))
         own = any(files.has(each) and not files.shares(each) for each in folders)
         lacks = path not in package.derive(_find_installed)
@@ -100,19 +93,17 @@ def _index_file_names(package: Package) -> dict[str, str]:
     return found
 
 
-def name_lack(step: Step, package: Package, lack: str) -> str:
-    """Return the cause of a failure whose reason is ``lack``.
+_ABSENT = re.compile(
+    r"(?:non-existent|nonexistent|missing|no such|cannot find|not found)\b[^'\"]{0,40}"
+    r"['\"](?P<path>\w[\w./-]{0,200}/[\w.-]{1,100}\.\w{1,10})['\"]",
+    re.IGNORECASE,
+)
+"""Words on a file that is not there: "Cannot load imports from non-existent stub 'demo/a.pyi'"."""
 
-    Other checks find that a requirement is not stated, or that a module has another file name.
-    """
-    if lack.startswith(_NOT_REQUIRED):
-        return of_requirement(step.missing_module)
-    stem = step.missing_module.rpartition(".")[2]
-    for item in package.objects if stem else ():
-        name = parse_extension_name(item.path)
-        if name is not None and name.stem != stem and item.exports.among((init_function(stem),)):
-            return of_init_function(init_function(name.stem))
-    return lack
+
+def _find_named_file(step: Step) -> str:
+    match = _ABSENT.search(step.detail) if step.outcome is Ending.RAISED else None
+    return match["path"] if match else ""
 
 
 def name_broken_source(step: Step, package: Package) -> str:
@@ -209,7 +200,7 @@ def find_lacking_requirement(step: Step, package: Package) -> str:
     doubt = " (an extra may)" if required.extras_may_add else ""
     if required.elsewhere:
         doubt = f" here (other systems also get {name_first(sorted(required.elsewhere))})"
-    return f"{_NOT_REQUIRED} the module {top[:_LONGEST]}{doubt}"
+    return f"no Requires-Dist provides the module {top[:_LONGEST]}{doubt}"
 
 
 # Results of loading entry points.
@@ -327,7 +318,7 @@ class _Failure:
             sentence=f"{sentence}: {why}" if why else sentence,
             facts=(first.point.group, first.point.name, name_end(first.step)),
             level=self._rate(first, why, bool(lacks)),
-            cause=name_lack(first.step, self._package, why) or broken or raised,
+            cause=why or broken or raised,
             consequence=bool(broken) or not first.imported,
         )
 

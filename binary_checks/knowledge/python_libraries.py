@@ -273,6 +273,10 @@ SHARED_PACKAGES = frozenset(
     | {"dbt", "nvidia", "logilab", "lazr", "five", "z3c", "p4p", "cmeel.prefix"}
 )
 """Packages to which many distributions contribute."""
+WITH_EMPTY_FILE = frozenset({"nvidia"})
+"""Shared packages of which each distribution has an empty ``__init__.py``, so that all of them work
+together in one folder (``unzip -l`` of nvidia-cublas-cu12 12.4.5.8 and nvidia-cudnn-cu12 9.1.0.70).
+"""
 _DEEPEST = 100  # limit of nested folders of a module
 
 

@@ -35,7 +35,7 @@ from binary_checks.model import (
 )
 from binary_checks.systems import policies
 from binary_checks.systems.libraries import macos_exports, macos_library_versions
-from binary_checks.wording.sentences import format_symbols
+from binary_checks.wording.sentences import list_symbols
 
 # The claims in the tags, the version and the METADATA of a wheel.
 
@@ -43,11 +43,7 @@ _LINUX = re.compile(
     r"(?:(?P<libc>many|musl)linux(?:(?P<year>\d+)|_(?P<major>\d+)_(?P<minor>\d+))|linux)"
     r"_(?P<architecture>\w+)"
 )
-_MOBILE = re.compile(  # PEP 738 and PEP 730
-    r"android_(?P<level>\d{1,4})_(?P<abi>arm64_v8a|armeabi_v7a|x86_64|x86)"
-    r"|ios_(?P<major>\d{1,3})_(?P<minor>\d{1,3})_(?P<architecture>arm64|x86_64)"
-    r"_(?:iphoneos|iphonesimulator)"
-)
+_ANDROID = re.compile(r"android_(?P<level>\d{1,4})_(?P<abi>arm64_v8a|armeabi_v7a|x86_64|x86)")
 _BY_YEAR = {"1": (2, 5), "2010": (2, 12), "2014": (2, 17)}
 """The glibc of manylinux1, manylinux2010 and manylinux2014 (PEP 513, 571, 599)."""
 _LIBCS = {"many": "glibc", "musl": "musl", None: ""}
@@ -116,13 +112,12 @@ def read_system(platform: str) -> SystemClaim:
     if platform.startswith("win"):
         known = _WINDOWS.get(platform)
         return SystemClaim(name=platform, system="windows", architectures=(known,) if known else ())
-    if match := _MOBILE.fullmatch(platform):
-        major, minor = match["level"] or match["major"], match["minor"] or "0"
+    if match := _ANDROID.fullmatch(platform):
         return SystemClaim(
             name=platform,
-            system=platform.partition("_")[0],
-            minimum=(int(major), int(minor)),
-            architectures=(_ENDINGS[match["abi"] or match["architecture"]],),
+            system="android",
+            minimum=(int(match["level"]), 0),
+            architectures=(_ENDINGS[match["abi"]],),
         )
     ending = max((e for e in _ENDINGS if platform.endswith(f"_{e}")), key=len, default="")
     return SystemClaim(
@@ -253,13 +248,8 @@ _FORMATS = {
     "linux": Format.ELF,
     "android": Format.ELF,
     "macos": Format.MACHO,
-    "ios": Format.MACHO,
     "windows": Format.PE,
     "emscripten": Format.WASM,
-}
-_FORMATS_OF_SUFFIXES = {
-    **dict.fromkeys(("darwin", "iphoneos", "iphonesimulator"), Format.MACHO),
-    "wasm32-emscripten": Format.WASM,
 }
 _LOADED = (Kind.SHARED, Kind.EXECUTABLE)
 _WORDS = {
@@ -374,7 +364,8 @@ def _is_of_other_format(item: ObjectFile, formats: Collection[Format]) -> bool:
     if name.suffix.endswith(".pyd"):
         return Format.PE in formats
     if name.platform:
-        return _FORMATS_OF_SUFFIXES.get(name.platform, Format.ELF) in formats
+        of_system = {"darwin": Format.MACHO, "wasm32-emscripten": Format.WASM}
+        return of_system.get(name.platform, Format.ELF) in formats
     return Format.PE not in formats
 
 
@@ -737,7 +728,7 @@ def describe_nodes(library: ElfFile, newer: Iterable[NeededVersion]) -> str:
     described = []
     for _, need in sorted(newest.items()):
         names = sorted(symbol.name for symbol in library.imports if symbol.version == need.version)
-        needed_by = f" ({format_symbols(names)})" if names else ""
+        needed_by = f" ({list_symbols(names)})" if names else ""
         described.append(f"{need.version} of {need.library}{needed_by}")
     return " and ".join(described)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from base64 import urlsafe_b64decode
 from binascii import Error as Base64Error
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -480,13 +481,25 @@ class RenderedDescription:
     faults: tuple[str, ...] = ()  # messages of the renderer
 
 
+_VERSION = re.compile(r"\d+(?:\.\d+)*")
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KnownClassifiers:
     """The classifiers that PyPI knows."""
 
+    source: str = ""  # of the list: "trove-classifiers 2026.9.21.13"
     accepted: frozenset[str] = frozenset()
     # classifiers that PyPI no longer accepts, with those that replace them
     deprecated: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def may_be_newer(self, name: str) -> bool:
+        """Return whether a classifier is a version of something of which versions are known."""
+        parent, _, last = name.rpartition(" :: ")
+        if not _VERSION.fullmatch(last):
+            return False
+        siblings = (each.rpartition(" :: ") for each in self.accepted)
+        return any(each[0] == parent and _VERSION.fullmatch(each[2]) for each in siblings)
 
 
 # Object files without metadata: a folder of them, or a single one.

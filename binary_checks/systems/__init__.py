@@ -4,8 +4,17 @@ The data do not depend on the machine that reads them. The scripts that generate
 their sources, are in the repository's ``fixtures/systems``.
 """
 
+from binary_checks.systems.classifiers import classifiers
 from binary_checks.systems.interpreters import interpreter, stable_abi
 from binary_checks.systems.libraries import policies, policy_for, system_library
 from binary_checks.systems.promised import target_for
 
-__all__ = ["interpreter", "policies", "policy_for", "stable_abi", "system_library", "target_for"]
+__all__ = [
+    "classifiers",
+    "interpreter",
+    "policies",
+    "policy_for",
+    "stable_abi",
+    "system_library",
+    "target_for",
+]

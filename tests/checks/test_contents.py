@@ -14,12 +14,25 @@ from binary_checks.checks.contents import (
     debug_information,
     duplicate_library,
     name_invalid_on_windows,
+    program_not_executable,
     stray_top_level_folder,
     version_control_litter,
     wheel_too_large,
 )
 from binary_checks.errors import NotApplicable
-from binary_checks.model import Format, InstalledPackage, Note, NotInspected, Problem, UnreadObject
+from binary_checks.model import (
+    CodeNames,
+    ElfFile,
+    Finding,
+    Format,
+    InstalledPackage,
+    Kind,
+    Level,
+    Note,
+    NotInspected,
+    Problem,
+    UnreadObject,
+)
 from fixtures.linking import target
 from fixtures.values import elf_file, member, pe_file, wheel
 
@@ -284,3 +297,46 @@ def test_debug_information_is_told_when_asked_for() -> None:
     assert len(list(debug_information(elf_file(debug_information=True)))) == 1
     assert len(list(debug_information(pe_file(debug_information=True)))) == 1
     assert list(debug_information(elf_file())) == []
+
+
+def judge_program(path: str, mode: int, code: CodeNames, **fields: Kind) -> list[Finding]:
+    program: ElfFile = elf_file(path, **{"kind": Kind.EXECUTABLE, **fields})
+    package = wheel(objects=[program], members=[member(path, mode=mode)])
+    return list(program_not_executable(program, package, code))
+
+
+@pytest.mark.parametrize(
+    ("path", "code", "level"),
+    [
+        ("demo/tool", CodeNames(named=frozenset({"demo/tool"})), Level.ERROR),
+        ("demo/tool", CodeNames(guided=frozenset({"demo/tool"})), Level.ERROR),
+        ("demo/bin/tool", CodeNames(), Level.ERROR),
+        ("demo/tool", CodeNames(), Level.WARNING),
+    ],
+)
+def test_a_program_without_its_executable_bit(path: str, code: CodeNames, level: Level) -> None:
+    sentence = "is a program without the executable bit (0644): it cannot be started"
+    assert judge_program(path, 0o100644, code) == [
+        Problem(path=path, sentence=sentence, level=level)
+    ]
+
+
+def test_a_package_may_set_the_bit_itself() -> None:
+    code = CodeNames(named=frozenset({"demo/tool"}), changes_modes=True)
+    (found,) = judge_program("demo/tool", 0o100644, code)
+    assert isinstance(found, Note)
+
+
+@pytest.mark.parametrize(
+    ("path", "mode", "kind"),
+    [
+        ("demo/tool", 0o100755, Kind.EXECUTABLE),
+        ("bin/tool", 0o100644, Kind.EXECUTABLE),  # of .data/scripts: installers set the bit
+        ("demo/tests/tool", 0o100644, Kind.EXECUTABLE),
+        ("demo/libdemo.so", 0o100644, Kind.EXECUTABLE),
+        ("demo/tool", 0o100644, Kind.SHARED),
+    ],
+)
+def test_what_nobody_starts_without_the_bit_is_quiet(path: str, mode: int, kind: Kind) -> None:
+    code = CodeNames(named=frozenset({path}))
+    assert judge_program(path, mode, code, kind=kind) == []

@@ -203,8 +203,6 @@ def test_a_promised_module_that_is_not_there(judge: Judge) -> None:
     ]
     assert judge(missing_top_level_module, {"demo/__init__.py": "", **listing}) == []
     assert judge(missing_top_level_module, {"demo/data.txt": "", **listing}) == []
-    inner = {"space/_demo.cp312-win_amd64.pyd": "", **listing}  # as in delvewheel's tests
-    assert judge(missing_top_level_module, inner) == []
     wrong = {"demo-1.0.dist-info/top_level.txt": "name\n"}  # essentia 2.1b6
     assert judge(missing_top_level_module, {"demo/__init__.py": "", **wrong}) == []
 
@@ -240,8 +238,17 @@ def test_a_shared_package_that_is_taken(judge: Judge) -> None:
     ]
     empty = {**members, "google/__init__.py": '"""Google."""\n# nothing\n'}
     assert told(judge(shared_namespace_taken, empty)) == [
-        ("google/__init__.py", sentence, Level.WARNING)
+        ("google/__init__.py", sentence, Level.ERROR)
     ]
+
+
+def test_a_namespace_of_which_every_part_has_an_empty_file(judge: Judge) -> None:
+    sentence = "takes the package nvidia from all other distributions that have parts of it"
+    for content, level in (("", Level.WARNING), ("x = 1\n", Level.ERROR)):
+        members = {"nvidia/__init__.py": content, "nvidia/demo/__init__.py": ""}
+        assert told(judge(shared_namespace_taken, members)) == [
+            ("nvidia/__init__.py", sentence, level)
+        ]
 
 
 @pytest.mark.parametrize(

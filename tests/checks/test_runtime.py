@@ -90,7 +90,7 @@ def test_import_fails_names_the_requirement_that_nobody_declared() -> None:
     plain, doubtful = wheel(), requiring("pyyaml; extra == 'all'")
     lack = "no Requires-Dist provides the module yaml"
     assert list(import_fails(report, plain, NO_OBJECTS)) == [
-        Problem(sentence=f"import demo raises x: {lack}", cause="requirement yaml")
+        Problem(sentence=f"import demo raises x: {lack}", cause=lack)
     ]
     (problem,) = import_fails(report, doubtful, NO_OBJECTS)
     assert isinstance(problem, Problem)
@@ -131,6 +131,12 @@ def test_import_fails_names_a_requirement_that_only_other_systems_get(
     [
         ({"missing_module": "demo.inner"}, "demo.inner is not in the wheel"),
         ({"missing_file": "demo/data/a.json"}, "demo/data/a.json is not in the wheel"),
+        (
+            {"detail": "ValueError: Cannot load imports from non-existent stub 'demo/a.pyi'"},
+            "demo/a.pyi is not in the wheel",
+        ),
+        ({"detail": "ValueError: missing value in 'demo/there.json'"}, ""),
+        ({"detail": "ValueError: cannot write 'demo/cache.json'"}, ""),
         ({"missing_module": "demo.core"}, ""),  # it is there: the exception says more
         ({"missing_module": "shared.other"}, ""),  # which another distribution may have
         ({"missing_module": "_tkinter"}, ""),
@@ -140,11 +146,14 @@ def test_import_fails_names_a_requirement_that_only_other_systems_get(
 )
 def test_import_fails_names_what_the_wheel_lacks(missing: dict[str, str], lack: str) -> None:
     paths = ("demo/__init__.py", "demo/core.py", "demo/there.json", "shared/mine/__init__.py")
-    step = Step(name="demo", outcome=Ending.RAISED, detail="x", **missing)
+    missing = {"detail": "x", **missing}
+    step = Step(name="demo", outcome=Ending.RAISED, **missing)
     report = ImportReport(python=PYTHON, requirements_installed=True, steps=(step,))
     found = list(import_fails(report, wheel(members=tuple(map(member, paths))), NO_OBJECTS))
-    ending = f": {lack}" if lack else ""
-    assert found == [Problem(sentence=f"import demo raises x{ending}", cause=lack or "x")]
+    sentence = f"import demo raises {step.detail}{': ' if lack else ''}{lack}"
+    (problem,) = found
+    assert isinstance(problem, Problem)
+    assert (problem.sentence, problem.cause) == (sentence, lack or step.detail)
 
 
 @pytest.mark.parametrize(

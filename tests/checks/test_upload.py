@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -14,8 +15,9 @@ from binary_checks.checks.upload import (
     upload_field_refused,
     upload_too_large,
 )
+from binary_checks.errors import NotApplicable
 from binary_checks.gather.known_classifiers import list_classifiers
-from binary_checks.model import Finding, KnownClassifiers, Problem, Wheel
+from binary_checks.model import Finding, KnownClassifiers, NotInspected, Problem, Wheel
 from binary_checks.profile import load_profile
 from fixtures.values import member, wheel
 
@@ -56,7 +58,7 @@ def test_a_version_with_a_label_and_a_requirement_of_one_are_refused() -> None:
 )
 def test_a_platform_that_pypi_accepts(platform: str) -> None:
     name = f"demo-1.0-cp311-cp311-{platform}.whl"
-    assert sentences(platform_tag_refused(read(name))) == []
+    assert sentences(platform_tag_refused(read(name), everything=True)) == []
 
 
 @pytest.mark.parametrize(
@@ -64,8 +66,23 @@ def test_a_platform_that_pypi_accepts(platform: str) -> None:
 )
 def test_a_platform_that_pypi_refuses(platform: str) -> None:
     name = f"demo-1.0-cp311-cp311-{platform}.whl"
-    told = f"PyPI does not accept the platform tag {platform}"
-    assert sentences(platform_tag_refused(read(name))) == [told]
+    why = ", which names no C library" if platform == "linux_x86_64" else ""
+    told = f"PyPI does not accept the platform tag {platform}{why}"
+    assert sentences(platform_tag_refused(read(name), everything=True)) == [told]
+
+
+def test_by_default_only_a_release_for_plain_linux_is_judged() -> None:
+    name = "demo-1.0-cp311-cp311-linux_x86_64.linux_armv7l.whl"
+    (problem,) = platform_tag_refused(read(name))
+    assert isinstance(problem, Problem)
+    assert problem.command == f"auditwheel repair {name}"
+    for version, tags in (
+        ("1.0+cpu", "cp311-cp311-linux_x86_64"),
+        ("1.0.dev3", "cp311-cp311-linux_x86_64"),
+        ("1.0", "cp311-cp311-macosx_11_3_arm64"),
+    ):
+        with pytest.raises(NotApplicable):
+            list(platform_tag_refused(read(f"demo-{version}-{tags}.whl")))
 
 
 @pytest.mark.parametrize(
@@ -90,12 +107,32 @@ def test_a_platform_that_pypi_refuses(platform: str) -> None:
 )
 def test_a_classifier_is_looked_up(classifier: str, told: list[str]) -> None:
     package = read(f"demo-1.0-{TAGS}", ("Classifier", classifier))
-    assert sentences(classifier_refused(package, KNOWN)) == told
+    assert sentences(classifier_refused(package, KNOWN, everything=True)) == told
+    unknown = told if classifier == "Topic :: Nothing" else []
+    assert sentences(classifier_refused(package, KNOWN)) == unknown
 
 
-def test_the_classifiers_come_from_the_library() -> None:
-    pytest.importorskip("trove_classifiers")
+def test_a_version_of_something_known_may_be_newer_than_the_list() -> None:
+    known = KnownClassifiers(
+        source="trove-classifiers 1", accepted=frozenset({"Python :: 3.14", "Status :: 5 - Stable"})
+    )
+    newer = read(f"demo-1.0-{TAGS}", ("Classifier", "Python :: 3.15"))
+    sentence = "the classifier Python :: 3.15 may be newer than the list of trove-classifiers 1"
+    assert [
+        each.sentence for each in classifier_refused(newer, known) if isinstance(each, NotInspected)
+    ] == [sentence]
+    assert len(sentences(classifier_refused(newer, known, everything=True))) == 1
+    for wrong in ("Python :: 4th", "Status :: 5 - Stabel", "Django :: 5.0"):
+        package = read(f"demo-1.0-{TAGS}", ("Classifier", wrong))
+        assert len(sentences(classifier_refused(package, known))) == 1
+
+
+def test_the_classifiers_come_from_the_library_or_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
     known = list_classifiers()
+    monkeypatch.setitem(sys.modules, "trove_classifiers", None)
+    copied = list_classifiers()
+    assert copied.accepted.isdisjoint(copied.deprecated)
+    assert "Framework :: Django CMS :: 4.2" in copied.deprecated
     assert "Programming Language :: Python :: 3" in known.accepted
     assert "Natural Language :: Ukranian" in known.deprecated
 

@@ -125,7 +125,7 @@ def test_where_there_are_no_data_there_is_no_interpreter(tags: str) -> None:
 
 @pytest.mark.parametrize(
     ("platform", "system"),
-    [("wasi_0_0_wasm32", "WASI"), ("freebsd_13_amd64", "FreeBSD")],
+    [("ios_13_0_arm64_iphoneos", "iOS"), ("freebsd_13_amd64", "FreeBSD")],
 )
 def test_a_system_whose_loader_is_not_simulated_is_not_inspected(
     platform: str, system: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from packaging.utils import canonicalize_name
 
@@ -14,6 +14,7 @@ from binary_checks.knowledge.python_libraries import ModuleFiles
 from binary_checks.knowledge.standard_library import find_removed
 from binary_checks.model import (
     Finding,
+    ImportReport,
     NotInspected,
     PathFile,
     PathFiles,
@@ -62,12 +63,20 @@ def _find_editable(file: PathFile) -> str:
     return ""
 
 
-@check
-def failing_path_file(package: WheelLike, files: PathFiles) -> Iterator[Finding]:
-    """A ``.pth`` file imports a module that the wheel does not have.
+_ERROR_AT_START = re.compile(r"Error processing line (\d+) of (?:.*[/\\])?([^/\\\n]+\.pth):")
+_EXCEPTION = re.compile(r"^\s*((?:\w+\.)*\w*(?:Error|Exception|Exit|Interrupt)\b.*)$", re.MULTILINE)
+_MOST_LINES = 20  # lines of stderr in a report: what Python printed at its start may be cut off
 
-    Only the modules that a line imports first count. A module that a requirement may have is not
-    inspected.
+
+@check
+def failing_path_file(
+    package: WheelLike, files: PathFiles, imports: ImportReport | None
+) -> Iterator[Finding]:
+    """A ``.pth`` file has a line that fails at each start of Python.
+
+    If the package is imported in this run, the check reads what Python prints at its start.
+    Otherwise it reads imports that no condition guards. A module that a requirement may have is
+    then not inspected.
 
     Why: every start of Python in that environment prints "Error processing line 1 of ...", in all
     programs.
@@ -75,19 +84,50 @@ def failing_path_file(package: WheelLike, files: PathFiles) -> Iterator[Finding]
     Level: all programs of the environment print an error when they start.
     """
     yield from _list_unread(files)
-    roots = package.derive(ModuleFiles).roots
+    printed = [step.stderr for step in imports.steps] if imports else []
+    ran = any(text.count("\n") + 1 < _MOST_LINES for text in printed)
+    for file in files.files:
+        if ran:
+            yield from _find_printed(file, printed)
+        else:
+            yield from _find_absent(file, package)
+
+
+def _find_printed(file: PathFile, printed: Iterable[str]) -> Iterator[Problem]:
+    name = file.path.rpartition("/")[2]
+    for text in printed:
+        for match in _ERROR_AT_START.finditer(text):
+            if match[2] == name:
+                raised = _EXCEPTION.search(text, match.end())
+                why = f": {cut(raised[1])}" if raised else ""
+                sentence = f"line {match[1]} fails at every start of Python{why}"
+                yield Problem(path=file.path, sentence=sentence, facts=(match[1],))
+                return
+
+
+def _find_absent(file: PathFile, package: WheelLike) -> Iterator[Finding]:
+    own = package.derive(ModuleFiles)
     required = [each for each in map(read_requirement, package.requires_dist) if each is not None]
     names = {canonicalize_name(each.name) for each in required}
-    known = roots | names | sys.stdlib_module_names
-    for file in files.files:
-        module = next((m for m in file.modules if not _is_known(m, known)), "")
+    known = names | (sys.stdlib_module_names - own.roots)
+    for module in file.modules:
+        below = (_name_below(folder, module) for folder in file.folders)
+        if _is_known(module, known) or own.has(module) or any(map(own.has, below)):
+            continue
         sentence = f"imports {cut(module)}, which is not in the wheel"
-        if module and names:
+        if names and module.partition(".")[0] not in own.roots:
             doubt = f"{sentence}; a requirement may have it"
             yield NotInspected(path=file.path, sentence=doubt)
-        elif module:
+        else:
             end = "every start of Python prints an error"
             yield Problem(path=file.path, sentence=f"{sentence}: {end}", facts=(module,))
+        return
+
+
+def _name_below(folder: str, module: str) -> str:
+    """Return a module's name from site-packages if it is in a folder that is added to sys.path."""
+    parts = (part for part in re.split(r"[/\\]", folder) if part not in {"", "."})
+    return ".".join((*parts, module))
 
 
 def _is_known(module: str, known: Collection[str]) -> bool:

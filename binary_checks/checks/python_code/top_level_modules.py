@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from binary_checks.declaring import check
-from binary_checks.knowledge.python_libraries import SHARED_PACKAGES, ModuleFiles
+from binary_checks.knowledge.python_libraries import (
+    SHARED_PACKAGES,
+    WITH_EMPTY_FILE,
+    ModuleFiles,
+)
 from binary_checks.model import Distribution, Finding, Level, NotInspected, Problem, PythonModules
 from binary_checks.wording.problem_lines import EDITABLE
 from binary_checks.wording.sentences import name_first
@@ -18,9 +22,9 @@ def missing_top_level_module(package: Distribution, modules: PythonModules) -> I
     """A distribution installs no module that its name or top_level.txt promises.
 
     The check reports a distribution that installs and requires nothing; one that installs neither a
-    module of its top_level.txt nor one of its own name; and one whose modules lie in ``src``. It is
-    no problem if only some names of top_level.txt are missing, or if an extension module of an
-    inner package has that name: setuptools lists those, too (pycares, xxhash).
+    module of its top_level.txt nor one of its own name; and one whose modules lie in ``src``. If
+    only some names of top_level.txt are missing, this is no problem: setuptools lists extension
+    modules of inner packages there (pycares, xxhash).
 
     Why: ``import`` of the installed package ends with a ModuleNotFoundError.
     Fix: tell the build backend where the packages are (``packages``, ``package-dir``), and list the
@@ -54,9 +58,7 @@ def _describes(package: Distribution, path: str) -> bool:
 
 
 def _has(files: ModuleFiles, name: str) -> bool:
-    if files.has(name.replace("/", ".")) or not name.isidentifier():
-        return True
-    return any(extension.endswith(f".{name}") for extension in files.extensions)
+    return files.has(name.replace("/", ".")) or not name.isidentifier()
 
 
 def _judge_source_folder(files: ModuleFiles, own: str) -> Iterator[Problem]:
@@ -90,8 +92,9 @@ def shared_namespace_taken(package: Distribution, modules: PythonModules) -> Ite
     Why: parts of the package that lie in another folder of ``sys.path`` (the system's, the user's,
     an editable install) can no longer be imported, and uninstalling takes the file from others.
     Fix: delete the ``__init__.py``: a namespace package has none (PEP 420).
-    Level: an error if the file has code, which the next distribution's file of that name
-    overwrites; a warning if it is empty.
+    Level: other distributions' parts cannot be imported from another folder. It is a warning if the
+    file is empty and all distributions of that namespace have such a file, as those of NVIDIA for
+    CUDA 11 and 12 have: in one folder they work together.
     """
     files = package.derive(ModuleFiles)
     names = {each.path: each for each in modules.names}
@@ -106,5 +109,9 @@ def shared_namespace_taken(package: Distribution, modules: PythonModules) -> Ite
                 path=path,
                 sentence=f"takes the package {shared} from all other distributions that have parts "
                 "of it",
-                level=Level.ERROR if found.has_code else Level.WARNING,
+                level=Level.ERROR if found.has_code else _rate_empty_file(shared),
             )
+
+
+def _rate_empty_file(shared: str) -> Level:
+    return Level.WARNING if shared in WITH_EMPTY_FILE else Level.ERROR

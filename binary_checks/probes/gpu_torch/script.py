@@ -2,8 +2,7 @@
 
 The steps are in files of the folder ``steps``. Their results are compared with the same work on the
 CPU in float64; the figure for a dtype is the norm of the difference divided by the norm of the
-CPU's result. ``platform`` is "cuda", "rocm" or "xpu"; ``device`` may be "cpu", to try out the
-steps. A step that raises ends its process, so
+CPU's result. ``device`` may be "cpu", to try out the steps. A step that raises ends its process, so
 that a state which it broke, on the device or in torch, does not make the next step fail.
 """
 
@@ -52,11 +51,9 @@ def list_steps() -> list[dict[str, Any]]:
 class Bench:
     """Torch and a device for the steps, and the comparison of results with the CPU's."""
 
-    def __init__(self, torch: Any, device: str, platform: str = "cuda") -> None:
-        self.torch, self.device, self.platform = torch, device, platform
+    def __init__(self, torch: Any, device: str) -> None:
+        self.torch, self.device = torch, device
         self.on_cpu = device == "cpu"
-        # torch.cuda works with AMD's GPUs, too; torch.xpu has the same functions
-        self.api = torch.xpu if platform == "xpu" else torch.cuda
 
     def prepare(self) -> None:
         """Make results repeatable and exact: no TF32 instead of float32."""
@@ -67,7 +64,7 @@ class Bench:
     def wait(self) -> None:
         """Wait until the device has finished; raise its errors."""
         if not self.on_cpu:
-            self.api.synchronize()
+            self.torch.cuda.synchronize()
 
     def compare(self, found: Any, expected: Any) -> float:
         """Return the relative error of a result against the CPU's in float64."""
@@ -138,9 +135,7 @@ def take_steps(request: dict[str, Any], process: dict[str, Any], record: Any) ->
         record.finish(dict(answer, state="raised", detail=detail))
         return
     answer["seconds"] = time.monotonic() - start
-    platform = request.get("platform", "cuda")
-    device = request.get("device") or ("xpu" if platform == "xpu" else "cuda")
-    bench, steps = Bench(torch, device, platform), list_steps()
+    bench, steps = Bench(torch, request.get("device", "cuda")), list_steps()
     known = {row["name"]: row for row in steps}
     for name in request["steps"]:
         answer["stage"] = name

@@ -1,0 +1,131 @@
+"""Scripts that the shell reads, and stubs that a library reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from binary_checks import examine
+from binary_checks.checks.python_code.small_files import (
+    foreign_interpreter,
+    missing_stub_file,
+)
+from binary_checks.errors import NotApplicable
+from binary_checks.model import (
+    Distribution,
+    Finding,
+    Level,
+    NotInspected,
+    Problem,
+    SmallFiles,
+    UnparsedSource,
+    Wheel,
+)
+from fixtures.build_wheel import build_wheel
+from fixtures.values import wheel
+
+PURE: dict[str, Any] = {"tags": ("py3-none-any",), "root_is_purelib": True}
+
+
+def read(folder: Path, members: Mapping[str, Any], **fields: Any) -> tuple[Wheel, SmallFiles]:
+    path = build_wheel(folder, members=members, **{**PURE, **fields})
+    with examine(path) as examination:
+        return examination.get(Wheel), examination.get(SmallFiles)
+
+
+def test_a_script_that_was_not_read_is_not_inspected() -> None:
+    files = SmallFiles(unread=(UnparsedSource(path="bin/tool", reason="broken"),))
+    gap = NotInspected(path="bin/tool", sentence="broken")
+    assert list(foreign_interpreter(wheel(), files)) == [gap]
+
+
+def judge_script(folder: Path, content: bytes, **fields: Any) -> list[Finding]:
+    members = {"demo/__init__.py": "", "demo-1.0.data/scripts/tool": content}
+    return list(foreign_interpreter(*read(folder, members, **fields)))
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence", "level"),
+    [
+        (
+            b"#!/opt/conda/envs/build/bin/python3.11\nimport demo\n",
+            "is run by /opt/conda/envs/build/bin/python3.11, which only the build machine has",
+            Level.ERROR,
+        ),
+        (
+            b"#!/usr/local/bin/perl -w\n",
+            "is run by /usr/local/bin/perl, which only the build machine has",
+            Level.ERROR,
+        ),
+        (
+            b"#!/usr/bin/python3\n",
+            "is run by the system's /usr/bin/python3, not by the Python of the environment",
+            Level.WARNING,
+        ),
+    ],
+)
+def test_a_script_names_an_interpreter_that_users_lack(
+    tmp_path: Path, content: bytes, sentence: str, level: Level
+) -> None:
+    (found,) = judge_script(tmp_path, content)
+    assert isinstance(found, Problem)
+    assert (found.path, found.sentence, found.level) == ("bin/tool", sentence, level)
+
+
+def test_a_carriage_return_belongs_to_the_name_of_the_interpreter(tmp_path: Path) -> None:
+    linux = {"tags": ("py3-none-manylinux_2_17_x86_64",)}
+    (found,) = judge_script(tmp_path, b"#!/usr/bin/env python3\r\nimport demo\r\n", **linux)
+    assert isinstance(found, Problem)
+    assert found.sentence == "its first line ends in a carriage return: there is no python3\\r"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"#!python\nimport demo\n",
+        b"#!pythonw\r\n",
+        b"#!/usr/bin/env python3\n",
+        b"#! /bin/sh -e\n",
+        b"#!/bin/bash\n",
+        b"@echo off\r\n",
+    ],
+)
+def test_a_script_that_runs_everywhere(tmp_path: Path, content: bytes) -> None:
+    assert judge_script(tmp_path, content) == []
+
+
+def test_windows_reads_no_first_line(tmp_path: Path) -> None:
+    with pytest.raises(NotApplicable):
+        judge_script(tmp_path, b"#!/opt/python\n", tags=("py3-none-win_amd64",))
+
+
+STUB = "import lazy_loader\nlazy_loader.attach_stub(__name__, __file__)\n"
+
+
+def test_a_module_reads_a_stub_that_is_not_there(tmp_path: Path) -> None:
+    members = {
+        "demo/__init__.py": STUB,
+        "demo/there/__init__.py": STUB,
+        "demo/there/__init__.pyi": "from .x import y\n",
+        "demo/tests/__init__.py": STUB,
+    }
+    package, files = read(tmp_path, members, requires=["lazy_loader>=0.4"])
+    assert isinstance(package, Distribution)
+    found = {
+        package.layout.inside(each.path): (each.sentence, each.level)  # type: ignore[union-attr]
+        for each in missing_stub_file(package, files)
+    }
+    sentence = "reads __init__.pyi when it is imported, which is not there"
+    assert found == {
+        "demo/__init__.py": (sentence, Level.ERROR),
+        "demo/tests/__init__.py": (sentence, Level.WARNING),
+    }
+
+
+def test_without_a_library_that_reads_stubs_none_is_missing(tmp_path: Path) -> None:
+    package, files = read(tmp_path, {"demo/__init__.py": "", "demo/a.py": STUB})
+    with pytest.raises(NotApplicable):
+        list(missing_stub_file(package, files))
