@@ -86,7 +86,8 @@ class Dynamic:
 
     def __init__(self, entries: Iterable[tuple[int, int]] = (), strings: bytes = b"") -> None:
         self._entries = tuple(entries)
-        # If several entries have the same tag, the last one counts, as for loaders.
+        # If several entries have the same tag, the last one counts, as for loaders: glibc's
+        # elf_get_dynamic_info (elf/get-dynamic-info.h) overwrites earlier ones.
         self._last = dict(self._entries)
         # DT_STRTAB: ends with NUL, and none of its strings exceeds the limit
         self.strings = strings
@@ -352,13 +353,21 @@ class RelocationTypes(NamedTuple):
 
 
 RELOCATION_TYPES: Final = {
+    # R_X86_64_RELATIVE, R_X86_64_TPOFF64
     "x86_64": RelocationTypes(relative=8, thread=(18,)),
+    # R_386_RELATIVE, R_386_TLS_TPOFF, R_386_TLS_TPOFF32
     "i686": RelocationTypes(relative=8, thread=(14, 37), addends=False),
+    # R_AARCH64_RELATIVE, R_AARCH64_TLS_TPREL
     "aarch64": RelocationTypes(relative=1027, thread=(1030,)),
+    # R_ARM_RELATIVE, R_ARM_TLS_TPOFF32
     "armv7l": RelocationTypes(relative=23, thread=(19,), addends=False),
+    # R_PPC64_RELATIVE, R_PPC64_TPREL64
     "ppc64le": RelocationTypes(relative=22, thread=(73,)),
+    # R_390_RELATIVE, R_390_TLS_TPOFF
     "s390x": RelocationTypes(relative=12, thread=(56,)),
+    # R_RISCV_RELATIVE, R_RISCV_TLS_TPREL64
     "riscv64": RelocationTypes(relative=3, thread=(11,)),
+    # R_LARCH_RELATIVE, R_LARCH_TLS_TPREL64
     "loongarch64": RelocationTypes(relative=3, thread=(11,)),
 }
 """Relocation types by architecture, with numbers from the processor supplements. Relocations of

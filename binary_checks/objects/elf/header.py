@@ -31,13 +31,13 @@ _SECTION_SIZE = {32: 40, 64: 64}  # bytes of a section header
 # sh_name, sh_type, sh_flags, sh_addr, sh_offset, sh_size, sh_link, sh_info, sh_addralign,
 # sh_entsize
 _SECTION = {32: "IIIIIIIIII", 64: "IIQQQQIIQQ"}
-_MOST_SEGMENTS = 1 << 16
+_MOST_SEGMENTS = 1 << 16  # program headers; real libraries have some ten
 _MOST_SECTIONS = 1 << 17  # object files with one section per function have tens of thousands
 # Value of e_phnum if the number of program headers is in sh_info of section header 0.
 _PN_XNUM = 0xFFFF
 _SHN_XINDEX = 0xFFFF  # value of e_shstrndx if the index is in sh_link of section header 0
 
-# e_machine, bits, byte order
+# e_machine (EM_*, gABI chapter 4, "ELF Header"), bits, byte order
 _ARCHITECTURES = {
     (2, 32, ">"): "sparc",
     (3, 32, "<"): "i686",
@@ -64,14 +64,14 @@ _ARCHITECTURES = {
     (258, 32, "<"): "loongarch32",
     (258, 64, "<"): "loongarch64",
 }
-# e_machine
+# e_machine of files for processors that a host drives
 _DEVICES = {
-    94: "xtensa",
-    164: "hexagon",
-    190: "cuda",
-    224: "amdgpu",
-    247: "bpf",
-    251: "ve",
+    94: "xtensa",  # EM_XTENSA, for microcontrollers
+    164: "hexagon",  # EM_QDSP6, Qualcomm's signal processors
+    190: "cuda",  # EM_CUDA
+    224: "amdgpu",  # EM_AMDGPU
+    247: "bpf",  # EM_BPF, programs for the Linux kernel
+    251: "ve",  # EM_VE, NEC's vector engines
 }
 _EM_ARM = 40
 _EF_ARM_ABI_FLOAT_SOFT = 0x200  # in e_flags (ELF for the Arm Architecture)
@@ -126,8 +126,8 @@ def read_header(source: LimitedSource) -> ElfHeader:
 
     Raises MalformedError, or TooLarge if a table has more entries than the limit.
     """
-    start = source.read(0, min(64, source.size))
-    if len(start) < 16 or start[:4] != MAGIC:
+    start = source.read(0, min(64, source.size))  # bytes of Elf64_Ehdr; Elf32_Ehdr has 52
+    if len(start) < 16 or start[:4] != MAGIC:  # EI_NIDENT: e_ident has 16 bytes
         raise MalformedError("the file ends within the ELF identification", len(start))
     # EI_CLASS, EI_DATA, and EI_VERSION, which must be EV_CURRENT
     if start[4] not in _BITS or start[5] not in _BYTE_ORDER or start[6] != 1:
@@ -217,6 +217,8 @@ PT_INTERP: Final = 3
 PT_NOTE: Final = 4
 PT_PHDR: Final = 6
 PT_TLS: Final = 7
+# The following are extensions: the first three in LSB Core, "Program Header", the last one in the
+# "Linux Extensions to gABI".
 PT_GNU_EH_FRAME: Final = 0x6474E550
 PT_GNU_STACK: Final = 0x6474E551
 PT_GNU_RELRO: Final = 0x6474E552
@@ -323,6 +325,8 @@ def is_debug_companion(sections: tuple[Section, ...]) -> bool:
 
 def has_debug_information(sections: tuple[Section, ...]) -> bool:
     """Return whether .debug_info (or compressed, .zdebug_info) has contents."""
+    # GNU's tools named compressed sections ".z…" before the gABI had SHF_COMPRESSED, which keeps
+    # the name.
     return any(
         section.name in (".debug_info", ".zdebug_info")
         and section.type != SHT_NOBITS

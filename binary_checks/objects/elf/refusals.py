@@ -165,7 +165,8 @@ _NAMES = {PT_PHDR: "PT_PHDR", PT_NOTE: "PT_NOTE", PT_GNU_PROPERTY: "PT_GNU_PROPE
 
 _FLAGS: Final = {
     # e_machine and byte order: (mask of e_flags, values that the loader accepts, their meaning).
-    # EF_PPC64_ABI, EF_RISCV_FLOAT_ABI, EF_LOONGARCH_ABI_MODIFIER_MASK.
+    # EF_PPC64_ABI of the 64-bit ELF V2 ABI (2; 0 states no version), EF_RISCV_FLOAT_ABI of the
+    # RISC-V psABI (4: double), EF_LOONGARCH_ABI_MODIFIER_MASK of the LoongArch psABI (3: double).
     (21, "<"): (3, (0, 2), "version 2 of the ABI"),
     (243, "<"): (6, (4,), "floating-point arguments of double precision in registers"),
     (258, "<"): (7, (3,), "floating-point arguments of double precision in registers"),
@@ -269,7 +270,8 @@ def _judge_load(load: Segment) -> Iterator[str]:
     """Yield faults of one PT_LOAD (gABI chapter 5, "Program Header").
 
     p_vaddr and p_offset must be congruent modulo the page size for a loader, and modulo p_align
-    according to the gABI.
+    according to the gABI. glibc reports "ELF load command address/offset not page-aligned"; before
+    2.35 it compared p_align, too, and reported "not properly aligned".
     """
     if (load.address - load.offset) % PAGE:
         yield (
@@ -336,7 +338,8 @@ def _judge_relro(segment: Segment, memory: Memory) -> Iterator[str]:
     """Yield faults of PT_GNU_RELRO.
 
     A loader rounds both ends down to whole pages and protects the pages between; it gives up if one
-    is not mapped.
+    is not mapped ("cannot apply additional memory protection after relocation":
+    ``_dl_protect_relro`` in glibc's elf/dl-reloc.c).
     """
     start = segment.address // PAGE * PAGE
     end = (segment.address + segment.memory_size) // PAGE * PAGE

@@ -40,8 +40,8 @@ from binary_checks.objects.elf.header import SHT_DYNSYM, MappedImage, Section
 
 ENTRY_SIZE: Final = {32: 16, 64: 24}  # bytes of Elf32_Sym and Elf64_Sym
 _ZERO: Final = bytes(number == 0 for number in range(256))
-_BINDING_OF: Final = bytes(info >> 4 for info in range(256))
-_TYPE_OF: Final = bytes(info & 15 for info in range(256))
+_BINDING_OF: Final = bytes(info >> 4 for info in range(256))  # ELF64_ST_BIND of st_info
+_TYPE_OF: Final = bytes(info & 15 for info in range(256))  # ELF64_ST_TYPE of st_info
 # High byte of SHN_LORESERVE (0xFF00) and of all higher section indices, which are reserved.
 _RESERVED: Final = 0xFF
 _IS_ORDINARY: Final = bytes(high != _RESERVED for high in range(256))
