@@ -26,8 +26,9 @@ MH_DYLIB: Final = 6
 MH_BUNDLE: Final = 8
 MH_DSYM: Final = 10
 
-MH_TWOLEVEL: Final = 0x80
+MH_TWOLEVEL: Final = 0x80  # in flags: each import names its library
 
+# MH_MAGIC (0xFEEDFACE) and MH_MAGIC_64 (0xFEEDFACF), as big-endian and little-endian files begin
 THIN: Final = {
     b"\xfe\xed\xfa\xce": (32, ">"),
     b"\xfe\xed\xfa\xcf": (64, ">"),
@@ -369,7 +370,7 @@ class MachSection(NamedTuple):
     @property
     def is_filled(self) -> bool:
         """Whether the file contains bytes for the section."""
-        return self.flags & 0xFF not in _ZERO_FILLED
+        return self.flags & 0xFF not in _ZERO_FILLED  # SECTION_TYPE, a mask of flags
 
 
 class Segment(NamedTuple):

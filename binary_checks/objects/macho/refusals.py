@@ -57,7 +57,9 @@ from binary_checks.objects.macho.symbols import MachOExports
 _PAGE = 0x1000
 _PERMISSIONS = 7  # all permissions of a page: the next three
 _READ, _WRITE, _RUN = 1, 2, 4  # VM_PROT_READ, VM_PROT_WRITE, VM_PROT_EXECUTE
-_BIG_ENDIAN = frozenset({0x12, 0x01000012})  # PowerPC
+# CPU_TYPE_POWERPC, CPU_TYPE_POWERPC64
+_BIG_ENDIAN = frozenset({0x12, 0x01000012})
+# CPU_TYPE_X86, CPU_TYPE_X86_64, CPU_TYPE_ARM, CPU_TYPE_ARM64, CPU_TYPE_ARM64_32
 _LITTLE_ENDIAN = frozenset({0x7, 0x01000007, 0xC, 0x0100000C, 0x0200000C})
 _LIBRARIES = frozenset({MH_DYLIB, MH_BUNDLE})
 # LC_SYMSEG, LC_LOADFVMLIB, LC_IDFVMLIB, LC_IDENT, LC_FVMFILE, LC_PREPAGE, LC_ID_DYLINKER.
@@ -76,7 +78,10 @@ _SIZES = dict.fromkeys(VERSIONS, 16) | {
     LC_ROUTINES: 40,
     LC_ROUTINES_64: 72,
 }
-"""Sizes in bytes of load commands that end with their fields, without a name or a list."""
+"""Sizes in bytes of load commands that end with their fields, without a name or a list:
+version_min_command, symtab_command, dysymtab_command, uuid_command, dyld_info_command,
+linkedit_data_command, routines_command.
+"""
 _ONCE = {
     LC_SYMTAB: "LC_SYMTAB",
     LC_DYSYMTAB: "LC_DYSYMTAB",
@@ -189,6 +194,8 @@ def _judge_commands(header: MachHeader, commands: Commands) -> Iterator[str]:
     for command in commands.find_all():
         size = len(command.contents)
         end = command.offset + size
+        # <mach-o/loader.h> on load_command: cmdsize is a multiple of 4 bytes in 32-bit files, of 8
+        # in 64-bit files.
         if size % (header.bits // 8):
             step = header.bits // 8
             yield f"has load command {command.type:#x} of {size} bytes, not a multiple of {step}"
@@ -196,8 +203,10 @@ def _judge_commands(header: MachHeader, commands: Commands) -> Iterator[str]:
             yield f"has load command {command.type:#x} of {size} bytes, not {wanted}"
         if command.type & LC_REQ_DYLD and command.type not in REQUIRED:
             yield f"has required load command {command.type:#x}, which dyld does not know"
+        # dylinker_command has 12 bytes; its only field is the offset of the name after them
         if command.type == LC_LOAD_DYLINKER and not 12 <= command.unpack("I")[0] < size:
             yield "names a dynamic linker outside its load command"
+        # encryption_info_command: cryptoff, cryptsize, and cryptid, which is 0 in a plain file
         if command.type in _ENCRYPTED and command.unpack("3I")[2]:
             yield "is encrypted (LC_ENCRYPTION_INFO)"
         if command.type in _OBSOLETE or (

@@ -36,7 +36,7 @@ from binary_checks.objects.macho.header import (
 # The encoding of numbers and names. Numbers in the export trie and in bind opcodes are unsigned
 # LEB128. Compilers put an underscore before each name of C.
 
-_MOST_BITS = 63
+_MOST_BITS = 63  # shift of the tenth group of 7 bits, the last one in a number of 64 bits
 
 
 def read_uleb(data: bytes, place: int) -> tuple[int, int]:

@@ -18,6 +18,7 @@ from binary_checks.objects.byte_source import LimitedSource, merge
 
 MAGIC: Final = b"MZ"
 
+# PE, "Characteristics", of the file header, and "Section Flags", of a section header
 IMAGE_FILE_RELOCS_STRIPPED: Final = 0x1
 IMAGE_FILE_EXECUTABLE_IMAGE: Final = 0x2
 IMAGE_FILE_DLL: Final = 0x2000
@@ -27,6 +28,7 @@ IMAGE_SCN_MEM_WRITE: Final = 0x80000000
 # IMAGE_SCN_MEM_READ, IMAGE_SCN_MEM_WRITE or IMAGE_SCN_MEM_EXECUTE
 IMAGE_SCN_MEM_ACCESS: Final = 0xE0000000
 
+# Indices of directories (PE, "Optional Header Data Directories (Image Only)")
 EXPORT: Final = 0
 IMPORT: Final = 1
 RESOURCE: Final = 2
@@ -48,12 +50,13 @@ _DOS_HEADER = 64  # bytes
 # PE, "COFF File Header": machine, sections, time stamp, offset and number of symbols, size of the
 # optional header, characteristics
 _FILE = Struct("<HHIIIHH")
-# Name, VirtualSize, address, SizeOfRawData, PointerToRawData, relocations and line numbers
-# (offsets, then counts), characteristics.
+# PE, "Section Table (Section Headers)": name, VirtualSize, address, SizeOfRawData,
+# PointerToRawData, relocations and line numbers (offsets, then counts), characteristics.
 SECTION: Final = Struct("<8sIIIIIIHHI")
 _MOST_DIRECTORIES = 16
 _MOST_SECTIONS = 256  # real images have some dozens
-_SYMBOL_SIZE = 18  # bytes of a COFF symbol record, all before the string table
+# Bytes of a COFF symbol record (PE, "COFF Symbol Table"); all records precede the string table.
+_SYMBOL_SIZE = 18
 
 # PE, "Optional Header (Image Only)", up to NumberOfRvaAndSizes: magic, linker version (2), entry
 # point, image base, alignments (2), subsystem version (2), sizes of image and headers, subsystem,

@@ -18,10 +18,13 @@ _MANIFEST = 24  # RT_MANIFEST
 _OF_PROGRAMS, _OF_LIBRARIES = 1, 2
 _MOST_RESOURCES = 1 << 12  # entries of one directory; real images have some dozens
 _LONGEST = 1 << 16  # bytes of a manifest; real ones have some hundred
-_COUNTS = Struct("<12xHH")  # numbers of entries with names and with numbers, which follow
+# "Resource Directory Table", 16 bytes: the numbers of entries with names and with numbers, which
+# follow in this order
+_COUNTS = Struct("<12xHH")
+# "Resource Directory Entries": name or number, and an offset in bytes from the start of .rsrc
 _ENTRY = Struct("<II")
-_DATA = Struct("<II")
-_DEEPER = 1 << 31  # the entry leads to another directory
+_DATA = Struct("<II")  # "Resource Data Entry": address, and size in bytes
+_DEEPER = 1 << 31  # in an offset: it leads to another directory
 _DEPENDENCY = re.compile(r"<(?:\w{1,20}:)?dependency\b")
 _OPTIONAL = re.compile(r"[^>]{0,200}\boptional\s*=\s*['\"]yes")
 _NAME = re.compile(r"assemblyIdentity\b[^<>]{0,500}?\bname\s*=\s*['\"]([^'\"]{1,200})['\"]")
