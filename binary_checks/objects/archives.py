@@ -57,8 +57,8 @@ _BIG = Struct("<HHHHI16s16xIII")
 _BIG_CLASS = bytes.fromhex("c7a1bad1eebaa94baf20faf66aa4dcb8")
 _SECTION = Struct("<8s8xII16x")  # name, SizeOfRawData, PointerToRawData of a section header
 _MACHINES = frozenset({0x014C, 0x8664, 0xAA64})  # i386, AMD64, ARM64
-_SYMBOL_SIZE, _BIG_SYMBOL_SIZE = 18, 20
-_MOST_SECTIONS = 1 << 17
+_SYMBOL_SIZE, _BIG_SYMBOL_SIZE = 18, 20  # bytes; the section number has 2 or 4
+_MOST_SECTIONS = 1 << 17  # `cl /bigobj` exists for objects with more than 65,279 sections
 _LONGEST_SECTION_NAME = 64  # bytes
 
 
@@ -98,7 +98,8 @@ def _read_section_name(source: LimitedSource, name: bytes, strings: int) -> str:
 
 # The kind of an archive's member, and the std::string types in the names of the archive's index.
 
-_BITCODE: Final = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")  # magic of LLVM bitcode, and of its wrapper
+# "LLVM Bitcode File Format", "Magic Numbers" and "Bitcode Wrapper Format"
+_BITCODE: Final = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")
 _COFF = {0x014C: "i686", 0x8664: "x86_64", 0xAA64: "aarch64", 0xA641: "arm64ec", 0x01C4: "armv7l"}
 # {0CB3FE38-D9A5-4DAB-AC9B-D6B6222653C2}, class of the objects that `cl /GL` writes
 _LTCG_CLASS = bytes.fromhex("38feb30ca5d9ab4dac9bd6b6222653c2")
@@ -397,9 +398,10 @@ def _find_members(source: LimitedSource, *, thin: bool = False) -> Iterator[_Mem
     while at + _HEAD <= source.size:
         head = source.read(at, _HEAD)
         digits = head[_SIZE].strip()
-        if not head.endswith(b"`\n") or not digits.isdigit():
+        if not head.endswith(b"`\n") or not digits.isdigit():  # ARFMAG of <ar.h>
             raise MalformedError("a member of the archive has no header", at)
         start, size = at + _HEAD, int(digits)
+        # In a thin archive only the tables of long names and of symbols have contents.
         if thin and not head.startswith((b"// ", b"/ ", b"/SYM64/ ")):
             size = 0
         if start + size > source.size:

@@ -297,7 +297,8 @@ COMPRESSED_BUNDLE_MAGIC: Final = b"CCOB"
 
 _COUNT = Struct("<24sQ")  # magic, number of rows that follow
 _ROW = Struct("<QQQ")  # offset in the bundle, size, length of the target triple that follows
-_MOST_ROWS = 4096  # real bundles have one row for each target, and one for the host
+# Rows; real bundles have one for each target, and one for the host ("Bundle Entry ID").
+_MOST_ROWS = 4096
 _LONGEST_TRIPLE = 256  # characters; real ones have some fifty
 _COMPRESSED_HEAD = Struct("<4sHH")  # magic, version, method
 # After magic, version and method (clang's OffloadBundler). Version 1: uncompressed size (4 bytes),
@@ -327,6 +328,8 @@ class _Row(NamedTuple):
     @property
     def target(self) -> Target | None:
         """The target of the code; None for the host's entry, which is empty."""
+        # "hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+": kind of offloading, triple without an
+        # environment, target ID
         system, _, architecture = self.triple.partition("--")
         if system.startswith("host"):
             return None

@@ -60,7 +60,8 @@ _API_VERSION: Final = 0x37  # EIATTR_CUDA_API_VERSION
 _RELEASE = re.compile(rb"release (\d{1,3}\.\d{1,3}), V\d")
 _CUINFO = Struct("<HHH")  # version, virtual architecture, toolkit (118: CUDA 11.8)
 _CUINFO_NOTE: Final = 1000  # type of the note in ``.note.nv.cuinfo``
-_NOTE = Struct("<III")  # bytes of the owner, bytes of the description, type
+# gABI chapter 5, "Note Section": bytes of the owner, bytes of the description, type
+_NOTE = Struct("<III")
 _OWNER: Final = b"NVIDIA Corp\0"
 _LONGEST_NOTE: Final = 1 << 16  # bytes of a section with notes
 _MOST_NOTES: Final = 64  # real cubins have two

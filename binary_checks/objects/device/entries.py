@@ -43,7 +43,8 @@ from binary_checks.trees.kept_bytes import ByteStore
 # undocumented method of NVIDIA's own. A library is imported for the first entry that needs it.
 
 LARGEST: Final = 256 << 20  # bytes of an unpacked entry; the largest known entry has 136 MB
-_WINDOW: Final = 27  # log2 of bytes: 128 MiB, as in decompressing packages
+# log2 of the window's bytes (RFC 8878, 3.1.1.1.2): 128 MiB, as in decompressing packages
+_WINDOW: Final = 27
 _EXTRA: Final = "device"
 _COMPRESSED_CODE = "it is compressed"
 

@@ -22,7 +22,7 @@ from binary_checks.trees.members import MAXIMUM_ENTRIES, MAXIMUM_SIZE
 
 DESCRIPTOR: Final = 8  # bit 3 of the flags: CRC-32 and sizes follow the data (4.4.4)
 UTF8: Final = 0x800  # bit 11: name and comment are UTF-8 (4.4.4, Appendix D)
-_REFUSED_FLAGS = {
+_REFUSED_FLAGS = {  # 4.4.4
     0x20: "it is compressed patched data (bit 5 of its flags)",
     0x40: "it asks for strong encryption (bit 6 of its flags)",
     0x2000: "its headers are masked (bit 13 of its flags)",
@@ -35,7 +35,7 @@ _ZIP64 = 1  # 4.5.3
 _UNICODE_PATH = 0x7075  # 4.6.9: version, CRC-32 of the name in the header, and this name in UTF-8
 _UNICODE_COMMENT = 0x6375  # 4.6.8: as the field for the name, but for the comment
 _UNICODE_HEAD = struct.Struct("<BI")
-_SIGNATURE = b"PK\7\x08"
+_SIGNATURE = b"PK\7\x08"  # of a data descriptor (4.3.9.3)
 LONGEST_DESCRIPTOR: Final = 24  # bytes: signature, CRC-32, and two sizes of 8 bytes (4.3.9)
 
 
@@ -135,7 +135,7 @@ _END64 = struct.Struct("<4sQ2H2I4Q")  # 4.3.14
 _LOCATOR64 = struct.Struct("<4sIQI")  # 4.3.15
 # 4.3.12, without version made by, time, date and internal attributes
 _CENTRAL = struct.Struct("<6x3H4x3I4H2x2I")
-_END_SIGNATURE = b"PK\5\6"
+_END_SIGNATURE = b"PK\5\6"  # 4.3.16
 _WIDE = (0xFFFF, 0xFFFF, 0xFFFF, 0xFFFF, FULL, FULL)
 """Values of the end record (4.3.16) that refer to the ZIP64 end record (4.4.1.4)."""
 # bytes of the ZIP64 end record that its length does not count: signature and length (4.3.14.1)
@@ -247,7 +247,7 @@ def _find_end(file: PackageBytes) -> _End:
     """Find the last end of central directory record (4.3.16), as zipfile, and thus pip, does."""
     if not file.size:
         raise PackageError(f"{file.path.name}: empty (0 bytes)")
-    base = max(0, file.size - _END.size - 0xFFFF)
+    base = max(0, file.size - _END.size - 0xFFFF)  # the longest comment (4.4.25)
     tail = file.read(base, file.size - base)
     place = tail.rfind(_END_SIGNATURE, 0, max(0, len(tail) - _END.size) + len(_END_SIGNATURE))
     if place < 0 or len(tail) < _END.size:
@@ -292,7 +292,7 @@ def _find_end64(file: PackageBytes, place: int, common: list[int]) -> _End | Non
     """Read the ZIP64 end record (4.3.14) if a locator (4.3.15) precedes the end record."""
     place -= _LOCATOR64.size
     locator = file.read(max(0, place), _LOCATOR64.size)
-    if place < 0 or not locator.startswith(b"PK\6\7"):
+    if place < 0 or not locator.startswith(b"PK\6\7"):  # signature of the locator (4.3.15)
         return None
     # Assume that the record directly precedes its locator: the offset in the locator is wrong if
     # bytes precede the archive.
@@ -324,6 +324,7 @@ def _read_entries(
 ) -> Iterator[ZipEntry]:
     at = 0
     for number in range(end.entries):
+        # signature of a central file header (4.3.12)
         if directory[at : at + 4] != b"PK\1\2" or at + _CENTRAL.size > len(directory):
             raise PackageError(
                 f"{file.path.name}: entry {number + 1} of its central directory is broken"
@@ -354,7 +355,7 @@ def _make_entry(fields: tuple[int, ...], raw_name: bytes, extra: bytes, shift: i
             *judge_kind(version, flags),
             *judge_extra(extra, raw_name, " in the central directory"),
         )
-        if disk:
+        if disk:  # disk number start (4.4.13)
             faults = (*faults, f"it lies in part {disk + 1} of an archive that spans several files")
     if extra or FULL in (packed, size, offset):
         widened = widen(extra, (size, packed, offset))

@@ -48,7 +48,7 @@ def find_data(ahead: bytes) -> int | None:
 
     Return None if ``ahead`` does not begin with the local header.
     """
-    if len(ahead) < _LOCAL.size or not ahead.startswith(b"PK\3\4"):
+    if len(ahead) < _LOCAL.size or not ahead.startswith(b"PK\3\4"):  # 4.3.7
         return None
     lengths: tuple[int, int] = _LENGTHS.unpack_from(ahead, _LOCAL.size - _LENGTHS.size)
     return _LOCAL.size + sum(lengths)
