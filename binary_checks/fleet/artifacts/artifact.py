@@ -20,7 +20,7 @@ FILE_AXES = tuple(axis for axis in AXES if axis not in ("project", "kind", "sour
 """The axes of a cell whose values can be read from a file's bytes."""
 COMPANION_FOLDERS = ("licenses", "dependencies")
 RESERVED_NAMES = frozenset(
-    {"artifact.json", "with", "verdicts", "promotions", "expired", *COMPANION_FOLDERS}
+    {"artifact.json", "with", "verdicts", "promotions", "origins", "expired", *COMPANION_FOLDERS}
 )
 """Names that a stored or pulled file cannot have, because the store uses them itself."""
 

@@ -57,6 +57,9 @@ def require_prefix(prefix: str) -> str:
 NIGHTS, FACTS, PACKAGES, CHANNELS = "night=", "facts/", "packages/", "channels/"
 """Prefixes of nights, facts, packages and members of channels."""
 NIGHT = re.compile(rf"{NIGHTS}(\d{{4}}-\d{{2}}-\d{{2}})/")
+_ORIGIN = re.compile(
+    rf"{PACKAGES}[0-9a-f]{{2}}/([0-9a-f]{{64}})/origins/([0-9a-f]{{64}})/[0-9a-f]{{64}}\.json"
+)
 MARK = "store.json"
 """The object that makes a folder or a prefix a store."""
 DERIVED = ("simple/", "conda/")
@@ -212,6 +215,22 @@ def promotion_prefix(sha256: str) -> str:
 def promotion_name(sha256: str, digest: str) -> str:
     """Return the name of a promotion record, with the SHA-256 of its bytes."""
     return f"{promotion_prefix(sha256)}{digest}.json"
+
+
+def origins_prefix(sha256: str) -> str:
+    """Return the prefix of statements about the file that an artifact is made of."""
+    return f"{package_folder(sha256)}origins/"
+
+
+def origin_name(sha256: str, origin: str, digest: str) -> str:
+    """Return the name of such a statement, with the SHA-256 of the origin and of its bytes."""
+    return f"{origins_prefix(sha256)}{origin}/{digest}.json"
+
+
+def split_origin(name: str) -> tuple[str, str] | None:
+    """Return the SHA-256 of a file and that of its origin, or None for another object."""
+    found = _ORIGIN.fullmatch(name)
+    return (found[1], found[2]) if found else None
 
 
 def policy_name(digest: str) -> str:

@@ -1,0 +1,337 @@
+"""Wheels without their local version: the bytes, and the signed statement of what they are made of.
+
+An index for everybody accepts no local version. Only METADATA, RECORD, the names of the folders in
+which they are, and the file's name differ in the new wheel; all other members are copied as they
+are compressed. The same wheel always gives the same bytes, so that anybody can repeat it.
+"""
+
+from __future__ import annotations
+
+import base64
+import copy
+import csv
+import hashlib
+import io
+import re
+import struct
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import IO
+
+from packaging.version import InvalidVersion, Version
+
+from binary_checks.documents.json_values import DocumentError, decode_fields, encode_fields
+from binary_checks.errors import ArtifactRefusedError, RecordError
+from binary_checks.fleet.artifacts.artifact import Artifact
+from binary_checks.fleet.artifacts.kept_artifacts import find_artifact, hash_file, hash_pieces
+from binary_checks.fleet.artifacts.kept_verdicts import hash_bytes, require_digest_of
+from binary_checks.fleet.artifacts.signatures import SigningKey, read_envelope, write_envelope
+from binary_checks.fleet.artifacts.verdict import LARGEST_STATEMENT, open_statement, read_time, seal
+from binary_checks.fleet.store import Store, origin_name, origins_prefix, package_name
+from binary_checks.fleet.stored_nights import require_digest
+
+_INFO, _DATA = ".dist-info", ".data"
+_SIGNED = ("RECORD.jws", "RECORD.p7s")
+_LARGEST_TEXT = 64 << 20  # bytes of METADATA or RECORD
+_VERSION = re.compile(rb"^Version:[ \t]*([^\r\n]*?)[ \t]*(\r?)$", re.MULTILINE | re.IGNORECASE)
+_LOCAL_HEADER = struct.Struct("<4s22xHH")  # signature, lengths of the name and the extra field
+_SIGNATURE = b"PK\x03\x04"
+_ZIP64 = 1  # id of the extra field with sizes of 8 bytes
+_PIECE = 1 << 20
+
+
+def has_label(artifact: Artifact) -> bool:
+    """Return whether the artifact is a wheel whose version has a local label."""
+    return artifact.kind == "wheel" and "+" in artifact.version
+
+
+def relabel_wheel(path: Path, folder: Path) -> Path:
+    """Write a wheel without its local version to the folder. Raises ArtifactRefusedError."""
+    parts = path.name.split("-")
+    public = _take_label(parts[1], path.name)
+    made = folder / "-".join((parts[0], public, *parts[2:]))
+    try:
+        with zipfile.ZipFile(path) as source:
+            names = _rename(source, path.name, public)
+            texts = _rewrite(source, names, path.name)
+            _write(path, source, names, texts, made)
+    except (zipfile.BadZipFile, NotImplementedError, EOFError, struct.error) as error:
+        raise ArtifactRefusedError(f"{path.name}: cannot be read: {error}") from None
+    return made
+
+
+def _take_label(version: str, named: str) -> str:
+    try:
+        local = Version(version).local
+    except InvalidVersion:
+        local = None
+    if local is None:
+        raise ArtifactRefusedError(f"{named}: its version has no local label")
+    return version.partition("+")[0]
+
+
+def _rename(source: zipfile.ZipFile, named: str, public: str) -> dict[str, str]:
+    """Return the new name of each member."""
+    listed = source.namelist()
+    if len(set(listed)) != len(listed):
+        raise ArtifactRefusedError(f"{named}: two of its members have the same name")
+    folders = {name.partition("/")[0] for name in listed if "/" in name}
+    infos = [each for each in folders if each.endswith(_INFO)]
+    if len(infos) != 1:
+        raise ArtifactRefusedError(f"{named}: it has {len(infos)} folders *{_INFO}")
+    stem = infos[0].removesuffix(_INFO)
+    bare = f"{stem.partition('-')[0]}-{public}"
+    renamed = {f"{stem}{end}": f"{bare}{end}" for end in (_INFO, _DATA)}
+    return {name: _rename_one(name, renamed) for name in listed}
+
+
+def _rename_one(name: str, renamed: Mapping[str, str]) -> str:
+    folder, slash, rest = name.partition("/")
+    return f"{renamed.get(folder, folder)}{slash}{rest}"
+
+
+def _rewrite(source: zipfile.ZipFile, names: Mapping[str, str], named: str) -> dict[str, bytes]:
+    """Return the new contents of METADATA and RECORD, by their old names."""
+    (info,) = {name.partition("/")[0] for name in names if name.partition("/")[0].endswith(_INFO)}
+    metadata, record = f"{info}/METADATA", f"{info}/RECORD"
+    if signed := [name for name in _SIGNED if f"{info}/{name}" in names]:
+        raise ArtifactRefusedError(f"{named}: {signed[0]} signs a RECORD that would change")
+    for name in (metadata, record):
+        if name not in names or source.getinfo(name).file_size > _LARGEST_TEXT:
+            raise ArtifactRefusedError(f"{named}: it has no {name.rpartition('/')[2]} to rewrite")
+    new = _rewrite_metadata(source.read(metadata), named)
+    rows = _rewrite_record(source.read(record), names, {metadata: new}, named)
+    return {metadata: new, record: rows}
+
+
+def _rewrite_metadata(content: bytes, named: str) -> bytes:
+    head, blank, body = _split(content)
+    found = _VERSION.findall(head)
+    if len(found) != 1:
+        raise ArtifactRefusedError(f"{named}: METADATA has {len(found)} Version fields")
+    public = _take_label(found[0][0].decode("utf-8", "replace"), f"{named}: METADATA")
+    return _VERSION.sub(rb"Version: " + public.encode() + rb"\2", head) + blank + body
+
+
+def _split(content: bytes) -> tuple[bytes, bytes, bytes]:
+    """Return the headers, the blank line, and the description of METADATA."""
+    match = re.search(rb"\r?\n\r?\n", content)
+    if match is None:
+        return content, b"", b""
+    return content[: match.start()], match[0], content[match.end() :]
+
+
+def _rewrite_record(
+    content: bytes, names: Mapping[str, str], texts: Mapping[str, bytes], named: str
+) -> bytes:
+    try:
+        rows = list(csv.reader(io.StringIO(content.decode("utf-8"), newline="")))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ArtifactRefusedError(f"{named}: RECORD cannot be read: {error}") from None
+    written = io.StringIO(newline="")
+    writer = csv.writer(written, lineterminator="\n")
+    for row in filter(None, rows):
+        name = row[0]
+        text = texts.get(name)
+        hashed = row[1:] if text is None else [_hash(text), str(len(text))]
+        writer.writerow([names.get(name, name), *hashed])
+    return written.getvalue().encode()
+
+
+def _hash(content: bytes) -> str:
+    digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest())
+    return f"sha256={digest.rstrip(b'=').decode()}"
+
+
+def _write(
+    path: Path,
+    source: zipfile.ZipFile,
+    names: Mapping[str, str],
+    texts: Mapping[str, bytes],
+    made: Path,
+) -> None:
+    with path.open("rb") as raw, zipfile.ZipFile(made, "x") as target:
+        target.comment = source.comment
+        for entry in source.infolist():
+            new = copy.copy(entry)
+            new.filename = names[entry.filename]
+            if entry.filename in texts:
+                # Not compressed: zlib's output depends on its version, and the bytes must not.
+                new.compress_type, new.extra = zipfile.ZIP_STORED, b""
+                target.writestr(new, texts[entry.filename])
+            else:
+                _copy_member(raw, entry, new, target)
+
+
+def _copy_member(
+    raw: IO[bytes], entry: zipfile.ZipInfo, new: zipfile.ZipInfo, target: zipfile.ZipFile
+) -> None:
+    """Copy the compressed bytes of a member under another name; zipfile has no function for that.
+
+    The sizes stand in the new header, even if they stood behind the old bytes.
+    """
+    raw.seek(entry.header_offset)
+    signature, name_length, extra_length = _LOCAL_HEADER.unpack(raw.read(_LOCAL_HEADER.size))
+    if signature != _SIGNATURE:
+        raise zipfile.BadZipFile(f"{entry.filename}: its header is not where the directory says")
+    raw.seek(name_length + extra_length, io.SEEK_CUR)
+    new.flag_bits &= ~0x08
+    new.extra = b"".join(_list_extra(entry.extra))
+    file = target.fp
+    assert file is not None
+    new.header_offset = file.tell()
+    file.write(new.FileHeader(zip64=None))
+    left = entry.compress_size
+    while left:
+        piece = raw.read(min(left, _PIECE))
+        if not piece:
+            raise EOFError(f"{entry.filename} is cut off")
+        file.write(piece)
+        left -= len(piece)
+    target.filelist.append(new)
+    target.NameToInfo[new.filename] = new
+    target.start_dir = file.tell()
+
+
+def _list_extra(extra: bytes) -> Iterator[bytes]:
+    """Yield the extra fields without that of ZIP64, which is written anew where it is needed."""
+    while len(extra) >= 4:
+        kind, size = struct.unpack_from("<HH", extra)
+        if kind != _ZIP64:
+            yield extra[: 4 + size]
+        extra = extra[4 + size :]
+
+
+# Statements about the origin of a relabelled file: in-toto statements, signed as promotions are.
+
+ORIGIN_SCHEMA = "binary-checks/origin/1"
+_REMOVED = "local version"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Origin:
+    """The statement that a file is another one without its local version."""
+
+    sha256: str  # of the new file
+    file_name: str
+    origin_sha256: str
+    origin_file_name: str
+    removed: str = _REMOVED
+    at: str  # RFC 3339, UTC
+    by: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+
+def write_origin(origin: Origin) -> bytes:
+    """Return an origin's statement; equal origins give the same bytes."""
+    predicate = {
+        "materials": [
+            {"name": origin.origin_file_name, "digest": {"sha256": origin.origin_sha256}}
+        ],
+        ORIGIN_SCHEMA: encode_fields(origin),
+    }
+    return seal(origin.sha256, origin.file_name, ORIGIN_SCHEMA, predicate)
+
+
+def read_origin(content: bytes, named: str) -> Origin:
+    """Return the origin in a statement. Raises RecordError with a message of one line."""
+    try:
+        predicate = open_statement(content, ORIGIN_SCHEMA)
+        origin = Origin(**decode_fields(Origin, predicate.get(ORIGIN_SCHEMA)))
+        for digest in (origin.sha256, origin.origin_sha256):
+            require_digest("digest", digest)
+        read_time(origin.at)
+        if write_origin(origin) != content:
+            raise DocumentError("its parts contradict each other")
+    except DocumentError as error:
+        raise RecordError(f"{named}: {error}") from None
+    return origin
+
+
+def keep_origin(store: Store, origin: Origin, keys: Sequence[SigningKey]) -> None:
+    """Sign and store an origin next to the new file."""
+    content = write_envelope(write_origin(origin), keys)
+    name = origin_name(origin.sha256, origin.origin_sha256, hash_bytes(content))
+    store.create(name, content)
+
+
+def open_origin(store: Store, name: str, sha256: str) -> Origin:
+    """Return the origin in an object. Raises RecordError if it is not about these bytes."""
+    named = f"{store.url}: {name}"
+    content = store.read(name, LARGEST_STATEMENT)
+    require_digest_of(content, named)
+    origin = read_origin(read_envelope(content or b"", named).payload, named)
+    if origin.sha256 != sha256 or f"/{origin.origin_sha256}/" not in name:
+        raise RecordError(f"{named}: an origin of other bytes: {origin.sha256}")
+    return origin
+
+
+def list_origins(store: Store, sha256: str) -> frozenset[str]:
+    """Return the SHA-256 of the files that the statements next to a file name as its origin."""
+    prefix = origins_prefix(sha256)
+    return frozenset(
+        each.name.removeprefix(prefix).partition("/")[0] for each in store.names(prefix)
+    )
+
+
+def find_origin(store: Store, artifact: Artifact) -> Artifact | None:
+    """Return the file that an artifact is made of, or None if no statement says so.
+
+    The new bytes are made again and compared. Raises RecordError if they differ, or if the origin
+    is not in the store.
+    """
+    for each in store.names(origins_prefix(artifact.sha256)):
+        stated = open_origin(store, each.name, artifact.sha256)
+        origin = find_artifact(store, stated.origin_sha256)
+        named = f"{store.url}: {each.name}"
+        if origin is None:
+            raise RecordError(f"{named}: its origin {stated.origin_sha256} is not in the store")
+        with tempfile.TemporaryDirectory(prefix="relabel-") as folder:
+            try:
+                with fetch_file(store, origin, Path(folder)) as path:
+                    made = hash_file(relabel_wheel(path, path.parent))
+            except ArtifactRefusedError as error:
+                raise RecordError(f"{named}: {error}") from None
+        if (made.sha256, made.path.name) != (artifact.sha256, artifact.file_name):
+            raise RecordError(f"{named}: it is not {origin.file_name} without its local version")
+        return origin
+    return None
+
+
+@contextmanager
+def fetch_file(store: Store, artifact: Artifact, folder: Path) -> Iterator[Path]:
+    """Yield the file of an artifact on this host. Raises RecordError if its bytes are others."""
+    name = package_name(artifact.sha256, artifact.file_name)
+    path = folder / artifact.file_name
+    try:
+        with path.open("xb") as file:
+            if hash_pieces(store.pieces(name), file, artifact.size) != artifact.sha256:
+                raise RecordError(f"{store.url}: {name}: its bytes do not match its name")
+        yield path
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def describe_relabelled(origin: Artifact, path: Path) -> Artifact:
+    """Return the record of a file that was made of an artifact."""
+    file = hash_file(path)
+    with zipfile.ZipFile(path) as archive:
+        metadata = read_metadata(archive)
+    return replace(
+        origin,
+        sha256=file.sha256,
+        file_name=path.name,
+        size=file.size,
+        version=origin.version.partition("+")[0],
+        metadata_sha256=hash_bytes(metadata),
+    )
+
+
+def read_metadata(archive: zipfile.ZipFile) -> bytes:
+    """Return METADATA of a wheel that was relabelled."""
+    (name,) = (name for name in archive.namelist() if re.fullmatch(rf"[^/]+{_INFO}/METADATA", name))
+    return archive.read(name)
