@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import getpass
 import os
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -27,11 +28,14 @@ from binary_checks.fleet.artifacts import (
     PromotionCandidate,
     PromotionSettings,
     SigningKey,
+    UploadFolder,
     Verifier,
     VerifyScope,
     Withdrawal,
+    apply_upload_rules,
     choose_members,
     decide_promotions,
+    find_relabelled,
     find_with_gpu,
     is_indexed,
     keep_verdict,
@@ -92,14 +96,29 @@ def run_promote(arguments: Sequence[str]) -> int:
         keys=keys,
         fields=list_gpu_fields(matrix.cells) if matrix else frozenset(),
     )
-    members = {each.sha256 for each in list_members(store, options.to)}
+    there = list_members(store, options.to)
+    members = {each.sha256 for each in there}
+    if gate.relabel:
+        members |= find_relabelled(store, there, {each.project for each in chosen})
     with_gpu = find_with_gpu(matrix.cells, chosen) if matrix else frozenset[str]()
     candidates = decide_promotions(store, settings, chosen, members=members, with_gpu=with_gpu)
     for line in (*policy.warnings, *broken):
         complain(f"artifact promote: {line}")
     if broken and options.all_or_nothing:
         raise StoreError("artifact promote: --all-or-nothing: not all files can be read")
-    return _carry_out(store, settings, candidates, options) or (UNREADABLE if broken else 0)
+    with tempfile.TemporaryDirectory(prefix="promote-") as folder:
+        uploads = UploadFolder(store, gate, Path(folder))
+        with closing(uploads):
+            if gate.relabel or gate.upload_rules:
+                going = (
+                    each.artifact
+                    for each in candidates
+                    if each.decision.passes and not each.is_member
+                )
+                judged = uploads.prepare(going, there, policy.locate_rules(gate))
+                candidates = apply_upload_rules(store, candidates, judged, options.to)
+            status = _carry_out(store, settings, candidates, options, uploads)
+    return status or (UNREADABLE if broken else 0)
 
 
 def _carry_out(
@@ -107,12 +126,14 @@ def _carry_out(
     settings: PromotionSettings,
     candidates: Sequence[PromotionCandidate],
     options: argparse.Namespace,
+    uploads: UploadFolder,
 ) -> int:
     refused = [each for each in candidates if not each.decision.passes]
     held = options.all_or_nothing and bool(refused)
     rows = []
     for candidate in candidates:
-        state, why = _promote_one(store, settings, candidate, hold=held or options.dry_run)
+        hold = held or options.dry_run
+        state, why = _promote_one(store, settings, candidate, uploads, hold=hold)
         if held and state == _WOULD:
             state, why = "held back", [f"--all-or-nothing, and {len(refused):,} refused"]
         rows.append((candidate, state, why))
@@ -129,7 +150,12 @@ def _carry_out(
 
 
 def _promote_one(
-    store: Store, settings: PromotionSettings, candidate: PromotionCandidate, *, hold: bool
+    store: Store,
+    settings: PromotionSettings,
+    candidate: PromotionCandidate,
+    uploads: UploadFolder,
+    *,
+    hold: bool,
 ) -> tuple[str, list[str]]:
     """Return the result for a file, and if it was not added, the reasons."""
     if candidate.is_member:
@@ -139,7 +165,7 @@ def _promote_one(
     if hold:
         return _WOULD, []
     try:
-        joined = promote(store, settings, candidate)
+        joined = promote(store, settings, candidate, uploads)
     # another process added a different file with the same name
     except ArtifactRefusedError as error:
         return _REFUSED, [str(error)]
@@ -152,7 +178,9 @@ def _iter_results(rows: Iterable[tuple[PromotionCandidate, str, list[str]]]) -> 
     counts: dict[str, int] = {}
     for candidate, state, why in rows:
         counts[state] = counts.get(state, 0) + 1
-        about = f"{candidate.artifact.file_name}: {state}"
+        upload = candidate.upload
+        renamed = f" as {upload.artifact.file_name}" if upload and upload.is_relabelled else ""
+        about = f"{candidate.artifact.file_name}: {state}{renamed}"
         more = f" (and {len(why) - 1} more: --json)" if len(why) > 1 else ""
         yield f"{about}: {why[0]}{more}" if why else about
         if candidate.decision.passes:
@@ -178,6 +206,7 @@ def _describe(
                 "file_name": candidate.artifact.file_name,
                 "sha256": candidate.artifact.sha256,
                 "project": candidate.artifact.project,
+                **_describe_upload(candidate),
                 "state": state,
                 "reasons": why,
                 "verdicts": [*candidate.decision.verdicts],
@@ -187,6 +216,14 @@ def _describe(
             for candidate, state, why in rows
         ],
     }
+
+
+def _describe_upload(candidate: PromotionCandidate) -> dict[str, Any]:
+    upload = candidate.upload
+    if upload is None or not upload.is_relabelled:
+        return {}
+    made = upload.artifact
+    return {"relabelled": {"file_name": made.file_name, "sha256": made.sha256}}
 
 
 def _read_matrix(options: argparse.Namespace) -> Matrix | None:

@@ -98,6 +98,7 @@ from binary_checks.fleet.artifacts.policy_file import GatePolicy, read_policy
 from binary_checks.fleet.artifacts.promoting import (
     PromotionCandidate,
     PromotionSettings,
+    apply_upload_rules,
     decide_promotions,
     promote,
     read_promotion,
@@ -105,6 +106,7 @@ from binary_checks.fleet.artifacts.promoting import (
 )
 from binary_checks.fleet.artifacts.relabelling import (
     Origin,
+    describe_relabelled,
     fetch_file,
     find_origin,
     list_origins,
@@ -129,6 +131,12 @@ from binary_checks.fleet.artifacts.transfers import (
     push_file,
     read_companions,
     read_host_system,
+)
+from binary_checks.fleet.artifacts.uploading import (
+    JudgedUploads,
+    Upload,
+    UploadFolder,
+    find_relabelled,
 )
 from binary_checks.fleet.artifacts.verdict import (
     PackageVerdict,
@@ -164,6 +172,7 @@ __all__ = [
     "Incoming",
     "IndexWritten",
     "IndexedMember",
+    "JudgedUploads",
     "KeptVerdict",
     "LinkedAs",
     "MemberWish",
@@ -180,10 +189,13 @@ __all__ = [
     "StatedAxes",
     "StatedCommit",
     "StatedField",
+    "Upload",
+    "UploadFolder",
     "Verifier",
     "VerifyScope",
     "Withdrawal",
     "apply_rules",
+    "apply_upload_rules",
     "choose",
     "choose_commit",
     "choose_members",
@@ -193,11 +205,13 @@ __all__ = [
     "derive_index",
     "describe_artifacts",
     "describe_found",
+    "describe_relabelled",
     "fetch_file",
     "find_artifact",
     "find_contradiction_in_name",
     "find_differences",
     "find_origin",
+    "find_relabelled",
     "find_signers",
     "find_with_gpu",
     "format_differences",

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-import signal
 import subprocess
-import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +17,7 @@ from typing import Any, NamedTuple
 from packaging.utils import canonicalize_name
 
 from binary_checks.documents.facts import Statement, WantedFacts, restore
-from binary_checks.documents.json_values import LARGEST, DocumentError, read_json
+from binary_checks.documents.json_values import DocumentError, read_json
 from binary_checks.errors import (
     MISUSED,
     PROBLEMS,
@@ -40,6 +37,7 @@ from binary_checks.fleet.artifacts.axis_claims import (
     require_agreement,
 )
 from binary_checks.fleet.artifacts.kept_artifacts import HashedFile, hash_content
+from binary_checks.fleet.artifacts.limited_process import LimitedEnd, run_limited
 from binary_checks.knowledge.configurations import same_version
 from binary_checks.model import (
     BinaryConfiguration,
@@ -54,7 +52,6 @@ from binary_checks.model import (
     Tree,
     UnknownSymbols,
 )
-from binary_checks.processes import SAFE_PATH
 from binary_checks.safe_text import cut, one_line
 from binary_checks.trees import open_part, open_tree
 from binary_checks.trees.file_bytes import open_bytes
@@ -223,11 +220,7 @@ def _name_subdir(package: Package) -> str:
 
 INSPECT_LIMIT = 1800.0
 """Seconds that reading one file may take."""
-_PROGRAM = (sys.executable, SAFE_PATH, "-m", "binary_checks", "inspect", "--json")
-_MEMORY = 16 << 30  # bytes of address space, which is more than the memory used
-_LONGEST_COMPLAINT = 4096  # bytes
 _FOR_LINKERS = (".a", ".lib")
-_CREDENTIALS = ("AWS_", "AZURE_", "GOOGLE_")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -279,62 +272,17 @@ def _wrap(path: Path, folder: Path) -> Path:
 
 def _run(subject: Path, name: str, document: Path, timeout: float) -> None:
     """Run `inspect` and write its document. Raises the errors of `inspect_file`."""
-    complaint = document.with_name("complaint")
-    with document.open("xb") as output, complaint.open("xb") as errors:
-        process = subprocess.Popen(
-            [*_PROGRAM, str(subject)],
-            cwd=document.parent,  # so that no profile in the current folder is read
-            env=_make_environment(document.parent),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=errors,
-            start_new_session=True,
-        )
-        try:
-            _limit(process.pid)
-            status = process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            raise GatherError(f"{name}: reading it takes longer than {timeout:g} s") from None
-        finally:
-            _end(process)
-    if status:
-        raise _explain(name, status, complaint)
+    end = run_limited(("inspect", "--json", str(subject)), document, timeout, name)
+    if end.status:
+        raise _explain(name, end)
 
 
-def _make_environment(folder: Path) -> dict[str, str]:
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(_CREDENTIALS)}
-    return {**kept, **dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(folder))}
-
-
-def _limit(pid: int) -> None:
-    """Limit memory and file sizes to more than any real package needs."""
-    if sys.platform == "linux":
-        import resource
-
-        # the process has ended, or its limits are lower already
-        with contextlib.suppress(OSError, ValueError):
-            resource.prlimit(pid, resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-            resource.prlimit(pid, resource.RLIMIT_FSIZE, (LARGEST, LARGEST))
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            if sys.platform == "win32":
-                process.kill()
-            else:
-                os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-
-def _explain(name: str, status: int, complaint: Path) -> Exception:
-    with complaint.open("rb") as file:
-        lines = file.read(_LONGEST_COMPLAINT).decode("utf-8", "replace").splitlines()
-    message = lines[-1].removeprefix("binary-checks: ") if lines else ""
+def _explain(name: str, end: LimitedEnd) -> Exception:
+    if end.status < 0:
+        return GatherError(f"{name}: inspect was ended by signal {-end.status}")
+    message = end.complaint
     about = message if name in message else f"{name}: {message or 'could not be inspected'}"
-    if status < 0:
-        return GatherError(f"{name}: inspect was ended by signal {-status}")
-    kind = {PROBLEMS: PackageError, MISUSED: ProfileError}.get(status, GatherError)
+    kind = {PROBLEMS: PackageError, MISUSED: ProfileError}.get(end.status, GatherError)
     return kind(cut(one_line(about)))
 
 

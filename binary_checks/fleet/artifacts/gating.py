@@ -367,6 +367,8 @@ class Gate:
     promoters: tuple[PublicKey, ...] = ()  # keys; one of them must sign a promotion
     rules: tuple[GateRule, ...] = ()
     waivers: tuple[GateWaiver, ...] = ()
+    relabel: bool = False  # whether wheels enter without their local version
+    upload_rules: str = ""  # the profile by which files are judged, as the policy names it
 
     @property
     def read_fields(self) -> frozenset[str]:

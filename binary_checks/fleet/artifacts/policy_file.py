@@ -24,7 +24,7 @@ from binary_checks.fleet.artifacts.signatures import PublicKey, read_public_key
 from binary_checks.fleet.artifacts.verdict import GOOD_WORDS
 from binary_checks.fleet.cells import read_rows
 from binary_checks.model import read_place
-from binary_checks.profile import convert, parse_toml, read_condition, reject_unknown
+from binary_checks.profile import convert, load_profile, parse_toml, read_condition, reject_unknown
 from binary_checks.safe_text import one_line
 
 _LARGEST = 1 << 20  # bytes of the file
@@ -45,6 +45,8 @@ _GATE: dict[str, Any] = {
     "keys": tuple[str, ...],
     "threshold": int,
     "promoters": tuple[str, ...],
+    "relabel": bool,
+    "upload_rules": str,
     "cells": list,
     "waivers": list,
 }
@@ -71,6 +73,11 @@ class GatePolicy:
     gates: Mapping[str, Gate]  # by channel
     keys: tuple[PublicKey, ...] = ()  # all keys of the file
     warnings: tuple[str, ...] = ()  # a line each
+    folder: Path = Path()  # of the file
+
+    def locate_rules(self, gate: Gate) -> str:
+        """Return the name or the path of the profile with the gate's upload rules, or ""."""
+        return locate_rules(gate.upload_rules, self.folder)
 
     def gate_of(self, channel: str) -> Gate:
         """Return the gate of a channel. Raises ProfileError if it has none."""
@@ -109,7 +116,11 @@ class _PolicyReader:
             raise ProfileError(f"{self._named}: channels: at most {_MOST_CHANNELS} are allowed")
         gates = {name: self._read_gate(name, row, keys) for name, row in channels.items()}
         return GatePolicy(
-            source=self._named, gates=gates, keys=(*keys.values(),), warnings=tuple(self._warnings)
+            source=self._named,
+            gates=gates,
+            keys=(*keys.values(),),
+            warnings=tuple(self._warnings),
+            folder=self._folder,
         )
 
     def _take(self, key: str, empty: Any) -> Any:
@@ -183,6 +194,8 @@ class _PolicyReader:
             promoters=_pick(table.get("promoters", ()), keys, f"{where}: promoters"),
             rules=tuple(self._read_rules(row, f"{header}.cells", table)),
             waivers=tuple(self._read_waivers(row, f"{header}.waivers")),
+            relabel=table.get("relabel", False),
+            upload_rules=self._require_profile(table.get("upload_rules", ""), where),
         )
         _require_places(gate.places, gate.families, where)
         reject_unknown(gate.gaps, dict.fromkeys(gate.places), f"{where}: gaps", "place")
@@ -235,6 +248,15 @@ class _PolicyReader:
             raise ProfileError(f"{where}: threshold: {threshold}, and {there}")
         return found
 
+    def _require_profile(self, name: str, where: str) -> str:
+        """Return the name of a profile. Raises ProfileError if it cannot be read."""
+        if name:
+            try:
+                load_profile(locate_rules(name, self._folder))
+            except ProfileError as error:
+                raise ProfileError(f"{where}: upload_rules: {error}") from None
+        return name
+
     def _read_rules(
         self, row: Mapping[str, Any], header: str, gate: Mapping[str, Any]
     ) -> Iterator[GateRule]:
@@ -266,6 +288,11 @@ class _PolicyReader:
             if waiver.has_expired(self._today):
                 self._warnings.append(f"{where}: {waiver.despite}: expired on {expires}")
             yield waiver
+
+
+def locate_rules(name: str, folder: Path) -> str:
+    """Return a shipped profile by its name, and a file by its path, relative to the policy."""
+    return str((folder / name).absolute()) if name.endswith(".toml") else name
 
 
 def _require_text(table: Mapping[str, Any], name: str, where: str) -> str:

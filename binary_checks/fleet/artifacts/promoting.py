@@ -46,7 +46,9 @@ from binary_checks.fleet.artifacts.gating import (
 )
 from binary_checks.fleet.artifacts.kept_artifacts import hash_file, hash_pieces
 from binary_checks.fleet.artifacts.kept_verdicts import hash_bytes, list_verdicts
+from binary_checks.fleet.artifacts.relabelling import Origin, keep_origin
 from binary_checks.fleet.artifacts.signatures import SigningKey, write_envelope
+from binary_checks.fleet.artifacts.uploading import JudgedUploads, Upload, UploadFolder
 from binary_checks.fleet.artifacts.verdict import (
     open_statement,
     read_time,
@@ -63,6 +65,7 @@ from binary_checks.fleet.store import (
 from binary_checks.fleet.stored_nights import require_digest
 
 _IMMUTABLE = "in a channel, a file name always means the same file"
+_UPLOADED = "correct it, and build again"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,6 +77,7 @@ class PromotionCandidate:
     faults: tuple[str, ...] = ()  # invalid verdicts, a line each
     is_member: bool = False  # whether the channel contains it already
     has_gpu_cell: bool = False
+    upload: Upload | None = None  # the file that enters instead of the artifact
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -139,10 +143,43 @@ def _decide_promotion(
     )
 
 
-def promote(store: Store, settings: PromotionSettings, candidate: PromotionCandidate) -> bool:
+def apply_upload_rules(
+    store: Store, candidates: Sequence[PromotionCandidate], judged: JudgedUploads, channel: str
+) -> list[PromotionCandidate]:
+    """Return the candidates with the files that enter, and with the refusals of the index."""
+    return [_apply_one(store, each, judged, channel) for each in candidates]
+
+
+def _apply_one(
+    store: Store, candidate: PromotionCandidate, judged: JudgedUploads, channel: str
+) -> PromotionCandidate:
+    digest = candidate.artifact.sha256
+    upload = judged.uploads.get(digest)
+    if candidate.is_member or not candidate.decision.passes:
+        return candidate
+    refusals = [
+        GateRefusal(what="", why=why, advice=_UPLOADED) for why in judged.refusals.get(digest, ())
+    ]
+    if upload is not None and upload.is_relabelled:
+        try:
+            require_free(store, channel, upload.artifact)
+        except ArtifactRefusedError as error:
+            refusals.append(GateRefusal(what="", why=str(error), advice=_IMMUTABLE))
+    if refusals:
+        return replace(candidate, decision=replace(candidate.decision, refusals=tuple(refusals)))
+    return replace(candidate, upload=upload)
+
+
+def promote(
+    store: Store,
+    settings: PromotionSettings,
+    candidate: PromotionCandidate,
+    uploads: UploadFolder | None = None,
+) -> bool:
     """Let a file into the channel and record why; return False if another process did so first.
 
-    Raises ArtifactRefusedError if another file took the name meanwhile.
+    A file that is made of the artifact is stored first, with a statement of its origin. Raises
+    ArtifactRefusedError if another file took the name meanwhile.
     """
     if not candidate.decision.passes:
         raise StoreError(f"{candidate.artifact.file_name}: refused by its gate")
@@ -150,6 +187,10 @@ def promote(store: Store, settings: PromotionSettings, candidate: PromotionCandi
     digest = hash_bytes(gate)
     store.create(policy_name(digest), gate)
     artifact = candidate.artifact
+    if candidate.upload is not None and candidate.upload.is_relabelled and uploads is not None:
+        artifact = candidate.upload.artifact
+        uploads.keep(candidate.upload)
+        keep_origin(store, _describe_origin(settings, candidate.upload), settings.keys)
     record = write_promotion(
         Promotion(
             sha256=artifact.sha256,
@@ -169,6 +210,18 @@ def promote(store: Store, settings: PromotionSettings, candidate: PromotionCandi
     content = write_envelope(record, settings.keys)
     store.create(promotion_name(artifact.sha256, hash_bytes(content)), content)
     return join_channel(store, settings.gate.channel, artifact)
+
+
+def _describe_origin(settings: PromotionSettings, upload: Upload) -> Origin:
+    return Origin(
+        sha256=upload.artifact.sha256,
+        file_name=upload.artifact.file_name,
+        origin_sha256=upload.origin.sha256,
+        origin_file_name=upload.origin.file_name,
+        at=settings.now.isoformat(timespec="seconds"),
+        by=settings.by,
+        versions={"binary_checks": __version__},
+    )
 
 
 # Records of promotions: in-toto statements with a verification summary (VSA) as predicate.

@@ -56,6 +56,7 @@ from binary_checks.fleet.artifacts.kept_verdicts import (
 from binary_checks.fleet.artifacts.matching import find_with_gpu, list_gpu_fields
 from binary_checks.fleet.artifacts.policy_file import GatePolicy
 from binary_checks.fleet.artifacts.promoting import Promotion, find_unproven_field, read_promotion
+from binary_checks.fleet.artifacts.relabelling import find_origin, open_origin
 from binary_checks.fleet.artifacts.signatures import (
     SignedStatement,
     find_signers,
@@ -185,6 +186,10 @@ class _ChannelVerifier:
         if lie := find_contradiction_in_name(artifact):
             raise RecordError(lie)
         gate = self._read_gate(record)
+        if gate.relabel and (origin := find_origin(self._store, artifact)) is not None:
+            if self._own and not self._own.relabel:
+                raise RecordError(f"{named}: your policy does not relabel files for this channel")
+            artifact = origin  # its verdicts are about the bytes that were tested
         promoters = self._own.promoters if self._own else gate.promoters
         if promoters:
             who = find_signers(signed, promoters)
@@ -417,7 +422,7 @@ _OWN_TEXTS: Mapping[str, Callable[[Store, Artifact, Path, Mapping[str, int]], It
 _AT_ONCE = 4  # files at the same time; two cores hash faster than most disks and networks read
 _FEW = 3  # pages that a line lists
 _DIGEST = re.compile(rf"{PACKAGES}[0-9a-f]{{2}}/([0-9a-f]{{64}})/(.+)")
-_APPENDED = ("verdicts/", "promotions/")
+_APPENDED = ("verdicts/", "promotions/", "origins/")
 """Objects that are added next to an artifact after its document, which does not list them."""
 
 
@@ -608,6 +613,8 @@ def verify_statements(scope: VerifyScope) -> Iterator[Remark]:
                 open_verdict(scope.store, name, found[1])
             elif found[2].startswith("promotions/"):
                 open_promotion(scope.store, name, found[1])
+            elif found[2].startswith("origins/"):
+                open_origin(scope.store, name, found[1])
         except RecordError as error:
             yield Remark(about=about, text=str(error))
         except StoreError as error:

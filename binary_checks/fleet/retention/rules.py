@@ -24,6 +24,7 @@ from binary_checks.fleet.store import (
     expired_name,
     split_artifact,
     split_attempt,
+    split_origin,
 )
 from binary_checks.model import CellState
 
@@ -65,6 +66,11 @@ class StoreHistory:
     attempts: tuple[Stored, ...] = ()  # results and logs of closed nights
     facts: tuple[Stored, ...] = ()
     packages: tuple[Stored, ...] = ()
+
+    @property
+    def origins(self) -> list[tuple[str, str]]:
+        """The SHA-256 of each file that is made of another one, and that of the other."""
+        return [found for each in self.packages if (found := split_origin(each.name))]
 
     @property
     def referred(self) -> frozenset[str]:
@@ -111,6 +117,11 @@ def retain(
     """
     holding = {
         each.sha256: each.channel for each in history.members if each.channel not in expiring
+    }
+    holding |= {
+        origin: holding[made]
+        for made, origin in history.origins
+        if made in holding and origin not in holding
     }
     kept = {entry: tuple(why) for entry, why in _keep_nights(history, keep, holding).items()}
     retention = Retention(kept=kept, steps=_list_steps(history, kept, frozenset(holding)))
@@ -235,6 +246,7 @@ def expire(history: StoreHistory, rule: ExpiryRule, now: datetime) -> Retention[
     ]
     gone_names = {each.stored.name for each in going}
     held = {each.sha256 for each in history.members if each.stored.name not in gone_names}
+    held |= {origin for made, origin in history.origins if made in held}
     marked = {digest_of(each) for each in history.packages if _is_mark(each)}
     superfluous = ({each.sha256 for each in going} | marked) - held - history.referred
     why = f"not among the newest {rule.keep} of its configuration" + (

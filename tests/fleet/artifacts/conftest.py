@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks.fleet.artifacts import deriving
+from binary_checks.fleet.artifacts.limited_process import LimitedEnd
 from binary_checks.fleet.store import open_store
 from tests.fleet.artifacts.release_desk import Desk
 from tests.plugin.conftest import command
@@ -25,10 +26,9 @@ def desk(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Desk:
 def inspect_here(subject: Path, name: str, document: Path, timeout: float) -> None:
     done = command(document.parent, "inspect", "--json", subject)
     document.write_text(done.stdout, encoding="utf-8")
-    complaint = document.with_name("complaint")
-    complaint.write_text(done.stderr, encoding="utf-8")
     if done.returncode:
-        raise deriving._explain(name, done.returncode, complaint)
+        last = done.stderr.strip().rpartition("\n")[2].removeprefix("binary-checks: ")
+        raise deriving._explain(name, LimitedEnd(done.returncode, last))
 
 
 @pytest.fixture(scope="module", autouse=True)

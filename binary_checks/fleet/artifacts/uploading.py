@@ -1,0 +1,248 @@
+"""Prepare files for an index: without local versions, and judged by the index's own rules.
+
+The rules are a profile, and `binary-checks` judges all files of a release by it in a process.
+Files that the channel already has are represented by their METADATA, which the store has apart.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from packaging.utils import canonicalize_name
+
+from binary_checks.documents.result import read_results
+from binary_checks.errors import (
+    ArtifactRefusedError,
+    GatherError,
+    ProfileError,
+    RecordError,
+    StoreError,
+)
+from binary_checks.fleet.artifacts.artifact import Artifact
+from binary_checks.fleet.artifacts.channels import ChannelMember
+from binary_checks.fleet.artifacts.gating import Gate
+from binary_checks.fleet.artifacts.kept_artifacts import (
+    HashedFile,
+    Incoming,
+    hash_file,
+    hash_pieces,
+    keep_artifact,
+    list_artifacts,
+)
+from binary_checks.fleet.artifacts.limited_process import LimitedEnd, run_limited
+from binary_checks.fleet.artifacts.relabelling import (
+    describe_relabelled,
+    fetch_file,
+    has_label,
+    list_origins,
+    read_metadata,
+    relabel_wheel,
+)
+from binary_checks.fleet.store import Store, companion_name, metadata_name
+from binary_checks.model import GOOD_OUTCOMES, Entry, Outcome, PackageResult, RunResult
+from binary_checks.safe_text import cut, one_line
+
+FAMILIES = ("upload", "metadata", "release")
+"""The families by which files are judged: what an index refuses, and what it takes for granted."""
+_EACH, _FIRST = 600.0, 600.0  # seconds for each file, and for the process
+_LARGEST_METADATA = 16 << 20  # bytes
+_USAGE, _TRY_AGAIN = 4, 6
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Upload:
+    """A file that is to enter a channel, and the stored artifact that it is made of."""
+
+    origin: Artifact
+    artifact: Artifact  # the origin itself if nothing was removed
+    path: Path
+
+    @property
+    def is_relabelled(self) -> bool:
+        """Whether its bytes differ from those of the origin."""
+        return self.artifact.sha256 != self.origin.sha256
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JudgedUploads:
+    """Files, and why an index would refuse them."""
+
+    uploads: Mapping[str, Upload] = field(default_factory=dict)  # by SHA-256 of the origin
+    refusals: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by the same
+
+
+class UploadFolder:
+    """A folder of this host with the files of one promotion."""
+
+    def __init__(self, store: Store, gate: Gate, folder: Path) -> None:
+        """Use an empty folder; the caller removes it after the promotion."""
+        self._store, self._gate, self._folder = store, gate, folder
+        self._files = ExitStack()
+
+    def prepare(
+        self, artifacts: Iterable[Artifact], members: Sequence[ChannelMember], rules: str
+    ) -> JudgedUploads:
+        """Fetch the artifacts, remove local versions, and judge them together.
+
+        ``rules`` is the name or the path of the profile, or "". Raises StoreError, ProfileError and
+        GatherError if the store, the rules or the process failed.
+        """
+        uploads: dict[str, Upload] = {}
+        refusals: dict[str, tuple[str, ...]] = {}
+        for artifact in artifacts:
+            try:
+                uploads[artifact.sha256] = self._make(artifact, judged=bool(rules))
+            except ArtifactRefusedError as error:
+                refusals[artifact.sha256] = (str(error),)
+        if rules and uploads:
+            stubs = self._write_stubs(uploads.values(), members)
+            refusals.update(self._judge(uploads, stubs, rules))
+        return JudgedUploads(uploads=uploads, refusals=refusals)
+
+    def _make(self, artifact: Artifact, *, judged: bool) -> Upload:
+        if judged and artifact.kind != "wheel":
+            raise ArtifactRefusedError(f"{artifact.file_name}: the index has only wheels")
+        folder = self._folder / artifact.sha256
+        folder.mkdir()
+        if not (self._gate.relabel and has_label(artifact)):
+            path = folder / artifact.file_name
+            if judged:
+                self._files.enter_context(fetch_file(self._store, artifact, folder))
+            return Upload(origin=artifact, artifact=artifact, path=path)
+        with fetch_file(self._store, artifact, folder) as path:
+            new = folder / "new"
+            new.mkdir()
+            made = relabel_wheel(path, new)
+        return Upload(origin=artifact, artifact=describe_relabelled(artifact, made), path=made)
+
+    def _write_stubs(
+        self, uploads: Iterable[Upload], members: Sequence[ChannelMember]
+    ) -> list[Path]:
+        """Write a wheel with only METADATA for each file of these releases in the channel."""
+        wanted = {(each.artifact.project, each.artifact.version) for each in uploads}
+        own = {each.artifact.file_name for each in uploads}
+        digests = [each.sha256 for each in members if each.file_name.endswith(".whl")]
+        found = []
+        for artifact in list_artifacts(self._store, dict.fromkeys(digests)):
+            if (artifact.project, artifact.version) not in wanted or artifact.file_name in own:
+                continue
+            name = metadata_name(artifact.sha256, artifact.file_name)
+            content = self._store.read(name, _LARGEST_METADATA)
+            if content is None:
+                raise RecordError(f"{self._store.url}: {name}: missing")
+            folder = self._folder / artifact.sha256
+            folder.mkdir(exist_ok=True)
+            path = folder / artifact.file_name
+            stem = "-".join(artifact.file_name.split("-")[:2])
+            with zipfile.ZipFile(path, "w") as archive:
+                archive.writestr(f"{stem}.dist-info/METADATA", content)
+            found.append(path)
+        return found
+
+    def _judge(
+        self, uploads: Mapping[str, Upload], stubs: Sequence[Path], rules: str
+    ) -> dict[str, tuple[str, ...]]:
+        run = judge_files([each.path for each in uploads.values()], stubs, rules, self._folder)
+        by_name = {each.file_name: each for each in run.packages}
+        together = [
+            line for each in run.packages if each.parts for line in _list_problems(each, "release")
+        ]
+        return {
+            digest: (*_list_problems(by_name.get(each.path.name), each.path.name), *together)
+            for digest, each in uploads.items()
+        }
+
+    def keep(self, upload: Upload) -> None:
+        """Store a relabelled file with what belongs to it.
+
+        Raises StoreError, ArtifactRefusedError.
+        """
+        with zipfile.ZipFile(upload.path) as archive:
+            metadata = read_metadata(archive)
+        companions = dict(self._fetch_companions(upload.origin))
+        incoming = Incoming(file=hash_file(upload.path), companions=companions, metadata=metadata)
+        keep_artifact(self._store, upload.artifact, incoming)
+
+    def _fetch_companions(self, origin: Artifact) -> Iterator[tuple[str, HashedFile]]:
+        for number, each in enumerate(origin.companions):
+            path = self._folder / origin.sha256 / f"companion{number}"
+            name = companion_name(origin.sha256, each.sha256, each.path)
+            with path.open("wb") as file:
+                if hash_pieces(self._store.pieces(name), file, each.size) != each.sha256:
+                    raise RecordError(f"{self._store.url}: {name}: its bytes are others")
+            yield each.path, hash_file(path)
+
+    def close(self) -> None:
+        """Remove the fetched files."""
+        self._files.close()
+
+
+def judge_files(
+    paths: Sequence[Path], stubs: Sequence[Path], rules: str, folder: Path
+) -> RunResult:
+    """Judge files by a profile, and compare them with those of which only METADATA is there.
+
+    Raises ProfileError for rules that cannot be followed, GatherError if the run failed.
+    """
+    document = folder / "result.json"
+    end = run_limited(
+        (
+            *("--static", "--profile", rules, "-m", " or ".join(FAMILIES)),
+            *("--require", FAMILIES[0], "--report", f"json:{document}"),
+            *map(str, (*paths, *stubs)),
+        ),
+        folder / "output",
+        _FIRST + _EACH * len(paths),
+        "upload rules",
+    )
+    _require_result(end, document)
+    return read_results(document, "upload rules")
+
+
+def _require_result(end: LimitedEnd, document: Path) -> None:
+    told = cut(one_line(end.complaint or f"it ended with {end.status}"))
+    if end.status == _USAGE:
+        raise ProfileError(f"upload rules: {told}")
+    if end.status in (0, 1) and document.is_file():
+        return
+    kind = StoreError if end.status == _TRY_AGAIN else GatherError
+    raise kind(f"upload rules: the files could not be judged: {told}")
+
+
+def _list_problems(package: PackageResult | None, named: str) -> Iterator[str]:
+    """Yield a line for each reason to refuse a package."""
+    if package is None:
+        yield f"{named}: it was not judged"
+        return
+    found = [line for entry in package.entries for line in _list_of_entry(entry)]
+    yield from found
+    if not found and package.verdict not in GOOD_OUTCOMES:
+        yield package.stopped or f"its verdict is {package.verdict.value}"
+
+
+def _list_of_entry(entry: Entry) -> Iterator[str]:
+    if entry.outcome is not Outcome.FAILED:
+        return
+    errors = [each for each in entry.problems if each.level.value == "error"]
+    for each in errors:
+        about = f"{each.path}: " if entry.family == "release" and each.path else ""
+        yield f"{entry.check}: {about}{each.sentence}"
+    if not errors:
+        yield f"{entry.check}: {entry.reason or 'not inspected'}"
+
+
+def find_relabelled(
+    store: Store, members: Iterable[ChannelMember], projects: Iterable[str]
+) -> frozenset[str]:
+    """Return the SHA-256 of the files of which members of a channel are made."""
+    wanted = {canonicalize_name(each) for each in projects}
+    return frozenset(
+        origin
+        for each in members
+        if canonicalize_name(each.project) in wanted
+        for origin in list_origins(store, each.sha256)
+    )
