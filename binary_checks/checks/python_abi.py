@@ -223,7 +223,8 @@ def missing_init_function(
     its name (ddtrace's libdd_wrapper), and one whose name the package's code contains (memray
     injects ``"_inject.abi3.so"`` into other processes). A file that the package's code imports by
     its path needs the init function for the name under which it is imported
-    (``spec_from_file_location``). Python 2 calls ``init<name>``.
+    (``spec_from_file_location``). Python 2 calls ``init<name>``, Python 3.15 and later first
+    ``PyModExport_<name>`` (PEP 793).
 
     Why: the import fails with "dynamic module does not define module export function".
     Fix: give the file the name that the module was compiled for, or export ``PyInit_<name>``.
@@ -299,6 +300,9 @@ def _may_have_second(package: Package, target: TargetSystem) -> bool:
     if python is not None:
         return python.version >= _OLDEST_WITH_SECOND
     pythons = package.claims.pythons
+    if pythons and all(each.is_for_one_version for each in pythons):
+        versions = [each.version for each in pythons if each.version]
+        return any(version >= _OLDEST_WITH_SECOND for version in versions)
     return not pythons or not all(map(is_python_2, pythons))
 
 

@@ -55,6 +55,7 @@ from binary_checks.wording.sentences import (
 )
 
 _BOUND_TO_LIBRARIES = (Format.MACHO, Format.PE)
+_INIT_FUNCTIONS = ("PyInit_", "PyInitU_", "PyModExport_", "PyModExportU_")
 _FIRST_ON_ARM = (11, 0)
 # The first macOS that compares no compatibility versions, and the first that skips libraries built
 # for itself or later.
@@ -409,7 +410,7 @@ def unhidden_exports(
     names = sorted(
         name
         for name in library.exports.names
-        if not name.startswith(("PyInit_", "PyInitU_")) and name not in allowed
+        if not name.startswith(_INIT_FUNCTIONS) and name not in allowed
     )
     if names:
         yield f"exports {list_symbols(names)}"

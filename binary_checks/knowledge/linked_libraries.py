@@ -20,6 +20,7 @@ from binary_checks.model import (
     ObjectFile,
     Package,
     Whence,
+    export_hook,
     init_function,
     parse_extension_name,
 )
@@ -531,8 +532,9 @@ def is_module(item: ObjectFile) -> bool:
 
     This includes mypyc's 30fcd…__mypyc, whose name is not an identifier.
     """
-    init = init_function(item.file_name.partition(".")[0])
-    return is_module_name(item) or bool(item.exports.among((init,)))
+    stem = item.file_name.partition(".")[0]
+    functions = (init_function(stem), export_hook(stem))
+    return is_module_name(item) or bool(item.exports.among(functions))
 
 
 def pair_objects(old: Package, new: Package) -> PairedObjects:

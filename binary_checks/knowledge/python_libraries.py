@@ -18,6 +18,7 @@ from binary_checks.model import (
     Package,
     PeFile,
     PythonClaim,
+    export_hook,
     init_function,
     is_extension,
     parse_extension_name,
@@ -95,6 +96,7 @@ def _of_cpython(major: str, minor: str, flags: str) -> tuple[str, ...]:
 
 _PREFIXES = ("Py", "_Py")
 _INIT = "PyInit"  # defined by modules
+_FIRST_WITH_HOOK = (3, 15)  # PyModExport_<name> (PEP 793)
 _PROGRAM = "@executable"  # Python itself, in an object that Python loads
 _DYLIB = (
     r"(?:.*/)?(?:Python3?\.framework/(?:Versions/3\.\d+t?/)?Python3?|libpython3(?:\.\d+t?)?\.dylib)"
@@ -231,19 +233,29 @@ def find_init_fault(library: ObjectFile, package: Package, code: CodeNames) -> s
     name = parse_extension_name(library.path)
     if name is None or not (name.tagged or name.suffix == ".pyd"):
         return ""  # plain libraries on Windows are named .dll
-    function = init_function(name.stem)
+    function, hook = init_function(name.stem), export_hook(name.stem)
     if library.exports.among((function,)) or library.path in code.named:
         return ""
+    if library.exports.among((hook,)):
+        return _find_older_pythons(package, hook)
     others = sorted(
         item for item in library.exports.names if item.startswith(("PyInit_", "PyInitU_"))
     )
-    if others and not _list_functions(code.modules).isdisjoint(others):
-        return ""
-    if library.file_name in package.derive(_find_used):
+    imported = bool(others) and not _list_functions(code.modules).isdisjoint(others)
+    if imported or library.file_name in package.derive(_find_used):
         return ""
     if others:
         return f"exports {others[0]} instead of {function}"
     return f"does not export {function}" if find_python_symbols(library).names else ""
+
+
+def _find_older_pythons(package: Package, hook: str) -> str:
+    """Return the fault of a module with the hook of PEP 793 alone, for Pythons before 3.15."""
+    versions = [claim.version for claim in package.claims.pythons if claim.version]
+    older = sorted(each for each in versions if each < _FIRST_WITH_HOOK)
+    if not older:
+        return ""
+    return f"exports {hook}, which Python {'{}.{}'.format(*older[0])} does not call, and no PyInit"
 
 
 @functools.lru_cache(maxsize=1)

@@ -377,7 +377,7 @@ def find_own_python_symbols(
 
 def is_pythons(name: str) -> bool:
     """Return whether a name has the form of names in Python's C API."""
-    return name.startswith(("Py", "_Py")) and not name.startswith("PyInit")
+    return name.startswith(("Py", "_Py")) and not name.startswith(("PyInit", "PyModExport"))
 
 
 def may_be_exported(name: str) -> bool:

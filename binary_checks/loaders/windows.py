@@ -24,7 +24,7 @@ from binary_checks.model import Kind, Package, PeFile, Rule, TargetSystem
 # "Windows API sets" (Microsoft): name, major, minor and subversion of a contract
 _API_SET = re.compile(r"(?:api|ext)-[a-z0-9-]+-l\d+-\d+-\d+(?:\.dll)?")
 # DLLs next to python.exe in any Python for Windows. For CPython there are exact data.
-_ANY_PYTHONS = r"vcruntime140(?:_1)?\.dll|libpypy3\.\d+-c\.dll|python3\d*t?\.dll"
+_ANY_PYTHONS = r"vcruntime140(?:_1)?\.dll|libpypy3(?:\.\d+)?-c\.dll|python3\d*t?\.dll"
 
 
 class WindowsLoader:

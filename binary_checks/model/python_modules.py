@@ -109,19 +109,34 @@ def _bound(match: re.Match[str]) -> tuple[str, str, str, str]:
 
 def init_function(stem: str) -> str:
     """Return the name of the init function of a module of that name (PEP 489)."""
+    return _name_function("PyInit", stem)
+
+
+def export_hook(stem: str) -> str:
+    """Return the name of the function that Python 3.15 and later call instead (PEP 793)."""
+    return _name_function("PyModExport", stem)
+
+
+def _name_function(prefix: str, stem: str) -> str:
     if stem.isascii():
-        return f"PyInit_{stem}"
-    return f"PyInitU_{stem.encode('punycode').decode('ascii').replace('-', '_')}"
+        return f"{prefix}_{stem}"
+    return f"{prefix}U_{stem.encode('punycode').decode('ascii').replace('-', '_')}"
 
 
 def module_of(path: str, exports: SymbolTable | Collection[str]) -> ExtensionName | None:
     """Return the parsed name if name and exports are those of an extension module, else None."""
     name = parse_extension_name(path)
-    return name if name is not None and init_function(name.stem) in exports else None
+    if name is None:
+        return None
+    functions = (init_function(name.stem), export_hook(name.stem))
+    return name if any(each in exports for each in functions) else None
 
 
 def is_extension(library: ObjectFile) -> bool:
-    """Return whether Python can import the library, which must export ``PyInit_<stem>``."""
+    """Return whether Python can import the library, which must export its init function.
+
+    That is ``PyInit_<stem>``, or ``PyModExport_<stem>`` for Python 3.15 and later.
+    """
     return library.kind is Kind.SHARED and module_of(library.path, library.exports) is not None
 
 

@@ -92,7 +92,7 @@ class Interpreter:
     """The symbols that the Python of a tag exports to extension modules."""
 
     implementation: str
-    """``cpython``."""
+    """``cpython`` or ``pypy``."""
     version: tuple[int, int]
     free_threaded: bool
     exports: frozenset[str]

@@ -194,7 +194,7 @@ def _content() -> Any:
 def interpreter_of(
     pythons: Iterable[PythonClaim], system: str = "linux", architecture: str = "x86_64"
 ) -> Interpreter | None:
-    """Return the oldest claimed CPython for which there are data.
+    """Return the oldest claimed CPython for which there are data, else the oldest PyPy.
 
     ``py3-none`` is bound to no Python: such a library can at most use the stable ABI, which the
     newest Python has completely. A Python 3 older than the data is replaced by the oldest in the
@@ -213,8 +213,10 @@ def interpreter_of(
         version, free_threaded, stable = min(versions)
     elif claims:
         version, free_threaded, stable = interpreter_versions()[-1], False, True
-    else:
+    elif system == "windows":
         return None
+    else:
+        return _find_pypy(each.version for each in pythons if each.implementation == "pypy")
     return _find_oldest(
         version,
         free_threaded=free_threaded,
@@ -222,6 +224,31 @@ def interpreter_of(
         system=system,
         architecture=architecture,
     )
+
+
+def _find_pypy(versions: Iterable[Version | None]) -> Interpreter | None:
+    """Return the oldest claimed PyPy for which there are data.
+
+    A version without data is replaced by the next newer one. Which libraries PyPy brings on Windows
+    is not known.
+    """
+    wanted = min((each for each in versions if each and each >= PYTHON_3), default=None)
+    known = sorted(map(parse_version, _pypy_content()["versions"]))
+    version = next((each for each in known if wanted and each >= wanted), None)
+    if wanted is None or version is None:
+        return None
+    return Interpreter(
+        implementation="pypy",
+        version=wanted,
+        free_threaded=False,
+        exports=names_of(version, _pypy_content()["groups"]),
+        complete=version == wanted,
+    )
+
+
+@functools.cache
+def _pypy_content() -> Any:
+    return read_committed("interpreters_pypy.json.gz")
 
 
 _FIRST_WITHOUT_FPECTL = (3, 7)
@@ -292,4 +319,5 @@ def format_interpreter(python: Interpreter | None) -> str:
     if python is None:
         return ""
     suffix = "t" if python.free_threaded else ""
-    return "CPython {}.{}{}".format(*python.version, suffix)
+    name = {"pypy": "PyPy"}.get(python.implementation, "CPython")
+    return "{} {}.{}{}".format(name, *python.version, suffix)

@@ -243,6 +243,15 @@ def test_an_extension_without_its_init_function_cannot_be_imported() -> None:
     assert say(find_uninitialised(subject)) == ["does not export PyInit_a"]
 
 
+@pytest.mark.parametrize(("tag", "count"), [("cp315-abi3t", 0), ("cp313-cp313", 1)])
+def test_only_python_3_15_calls_the_hook_of_pep_793(tag: str, count: int) -> None:
+    """obstore 0.12.1 for abi3t exports PyModExport__obstore alone."""
+    subject = elf_file("demo/a.so", exports=symbols("PyModExport_a"))
+    subject = replace(subject, path="demo/a.abi3t.so" if "abi3t" in tag else "demo/a.abi3.so")
+    package = wheel(f"demo-1.0-{tag}-manylinux_2_28_x86_64.whl", objects=(subject,))
+    assert len(list(missing_init_function(subject, package, NOTHING))) == count
+
+
 def test_a_missing_init_function_and_the_refusals_because_of_it_have_one_cause() -> None:
     subject = elf_file("demo/a.abi3.so", exports=symbols("PyInit_b"))
     (problem,) = find_uninitialised(subject)
