@@ -105,7 +105,7 @@ from binary_checks.fleet.artifacts.promoting import (
     write_promotion,
 )
 from binary_checks.fleet.artifacts.relabelling import (
-    Origin,
+    FileOrigin,
     describe_relabelled,
     fetch_file,
     find_origin,
@@ -176,7 +176,7 @@ __all__ = [
     "KeptVerdict",
     "LinkedAs",
     "MemberWish",
-    "Origin",
+    "FileOrigin",
     "PLACED_FAMILIES",
     "PackageVerdict",
     "PromotionCandidate",

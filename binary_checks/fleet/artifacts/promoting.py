@@ -46,7 +46,7 @@ from binary_checks.fleet.artifacts.gating import (
 )
 from binary_checks.fleet.artifacts.kept_artifacts import hash_file, hash_pieces
 from binary_checks.fleet.artifacts.kept_verdicts import hash_bytes, list_verdicts
-from binary_checks.fleet.artifacts.relabelling import Origin, keep_origin
+from binary_checks.fleet.artifacts.relabelling import FileOrigin, keep_origin
 from binary_checks.fleet.artifacts.signatures import SigningKey, write_envelope
 from binary_checks.fleet.artifacts.uploading import JudgedUploads, Upload, UploadFolder
 from binary_checks.fleet.artifacts.verdict import (
@@ -212,8 +212,8 @@ def promote(
     return join_channel(store, settings.gate.channel, artifact)
 
 
-def _describe_origin(settings: PromotionSettings, upload: Upload) -> Origin:
-    return Origin(
+def _describe_origin(settings: PromotionSettings, upload: Upload) -> FileOrigin:
+    return FileOrigin(
         sha256=upload.artifact.sha256,
         file_name=upload.artifact.file_name,
         origin_sha256=upload.origin.sha256,

@@ -213,7 +213,7 @@ _REMOVED = "local version"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Origin:
+class FileOrigin:
     """The statement that a file is another one without its local version."""
 
     sha256: str  # of the new file
@@ -226,7 +226,7 @@ class Origin:
     versions: Mapping[str, str] = field(default_factory=dict)
 
 
-def write_origin(origin: Origin) -> bytes:
+def write_origin(origin: FileOrigin) -> bytes:
     """Return an origin's statement; equal origins give the same bytes."""
     predicate = {
         "materials": [
@@ -237,11 +237,11 @@ def write_origin(origin: Origin) -> bytes:
     return seal(origin.sha256, origin.file_name, ORIGIN_SCHEMA, predicate)
 
 
-def read_origin(content: bytes, named: str) -> Origin:
+def read_origin(content: bytes, named: str) -> FileOrigin:
     """Return the origin in a statement. Raises RecordError with a message of one line."""
     try:
         predicate = open_statement(content, ORIGIN_SCHEMA)
-        origin = Origin(**decode_fields(Origin, predicate.get(ORIGIN_SCHEMA)))
+        origin = FileOrigin(**decode_fields(FileOrigin, predicate.get(ORIGIN_SCHEMA)))
         for digest in (origin.sha256, origin.origin_sha256):
             require_digest("digest", digest)
         read_time(origin.at)
@@ -252,14 +252,14 @@ def read_origin(content: bytes, named: str) -> Origin:
     return origin
 
 
-def keep_origin(store: Store, origin: Origin, keys: Sequence[SigningKey]) -> None:
+def keep_origin(store: Store, origin: FileOrigin, keys: Sequence[SigningKey]) -> None:
     """Sign and store an origin next to the new file."""
     content = write_envelope(write_origin(origin), keys)
     name = origin_name(origin.sha256, origin.origin_sha256, hash_bytes(content))
     store.create(name, content)
 
 
-def open_origin(store: Store, name: str, sha256: str) -> Origin:
+def open_origin(store: Store, name: str, sha256: str) -> FileOrigin:
     """Return the origin in an object. Raises RecordError if it is not about these bytes."""
     named = f"{store.url}: {name}"
     content = store.read(name, LARGEST_STATEMENT)
