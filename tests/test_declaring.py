@@ -12,7 +12,7 @@ import pytest
 
 from binary_checks.declaring import Option, check, find_checks, load_checks
 from binary_checks.errors import ProfileError
-from binary_checks.examination.declarations import demand_sound
+from binary_checks.examination.declarations import require_sound_declaration
 from binary_checks.model import (
     ElfFile,
     Finding,
@@ -165,7 +165,7 @@ def test_a_signature_that_cannot_be_followed_is_the_users_mistake(
     names = {"check": check, "Wheel": Wheel, "__name__": "my_checks"}
     exec(f"@check\ndef mine{signature}: yield ''", names)
     with pytest.raises(ProfileError, match=f"^check mine: .*{message}"):
-        demand_sound(names["mine"])  # type: ignore[arg-type]
+        require_sound_declaration(names["mine"])  # type: ignore[arg-type]
 
 
 def test_the_signature_below_a_decorator_counts() -> None:
@@ -183,4 +183,4 @@ def test_the_signature_below_a_decorator_counts() -> None:
 
 def test_a_sound_signature_is_no_mistake() -> None:
     for sound in (needs_a_name, leans_on_others, breaks_on_import):
-        demand_sound(sound)
+        require_sound_declaration(sound)

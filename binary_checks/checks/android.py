@@ -8,7 +8,7 @@ from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.loading import downgrade
 from binary_checks.model import ElfFile, Finding, Linkage, Problem, TargetSystem
-from binary_checks.wording.sentences import list_symbols
+from binary_checks.wording.sentences import format_symbols
 
 _FIRST_WITH_RELR = 30
 
@@ -41,7 +41,7 @@ def function_newer_than_api_level(
         highest = max(newer.values())
         problem = Problem(
             path=library.path,
-            sentence=f"needs {list_symbols(sorted(newer))}, new in API level {highest}, while "
+            sentence=f"needs {format_symbols(sorted(newer))}, new in API level {highest}, while "
             f"{target.name.partition(',')[0]} promises API level {level}",
             facts=(min(newer), f"{highest}"),
             cause=f"built for API level {highest}",

@@ -452,7 +452,7 @@ def short_placeholder(package: CondaPackage) -> Iterator[Finding]:
     Level: below 80 characters, usual prefixes do not fit and users cannot install the package; from
     80 on it is a warning, as most fit.
     """
-    for row in _demand_rows(package):
+    for row in _require_rows(package):
         length = len(row.placeholder.encode())
         if row.mode == "binary" and length < _USUAL:
             sentence = (
@@ -477,7 +477,7 @@ def placeholder_without_room(package: CondaPackage) -> Iterator[Finding]:
     Level: users get a damaged file, or one that names a folder of the build machine.
     """
     found = {(each.path, each.prefix): each for each in package.build_paths}
-    for row in _demand_rows(package):
+    for row in _require_rows(package):
         hit = found.get((row.path, row.placeholder))
         if row.mode == "binary" and hit is not None and hit.cramped:
             places = f"{hit.cramped} of {hit.count} occurrences of {_shorten(hit.text)} do"
@@ -499,7 +499,7 @@ def text_placeholder_in_binary(package: CondaPackage) -> Iterator[Finding]:
     found: tuple[ReadObject, ...] = (*package.objects, *package.malformed, *package.unread)
     objects = {item.path for item in found if item.format != Format.ARCHIVE}
     binary = {each.path for each in package.build_paths if each.binary}
-    for row in _demand_rows(package):
+    for row in _require_rows(package):
         if row.mode == "text" and row.path in objects | binary:
             sentence = "paths.json says that it is text: replacing the prefix damages it"
             level = Level.ERROR if row.path in objects else Level.WARNING
@@ -517,7 +517,7 @@ def absent_placeholder(package: CondaPackage) -> Iterator[Finding]:
     """
     found = {(each.path, each.prefix) for each in package.build_paths}
     broken = {member.archive_name for member in package.members if member.faults or member.target}
-    for row in _demand_rows(package):
+    for row in _require_rows(package):
         if row.path.endswith(_BYTECODE):
             yield NotInspected(path=row.path, sentence="bytecode is not searched for prefixes")
         elif (row.path, row.placeholder) not in found and row.path not in broken:
@@ -575,7 +575,7 @@ def build_folder_named(package: CondaPackage) -> Iterator[Finding]:
             )
 
 
-def _demand_rows(package: CondaPackage) -> tuple[CondaPath, ...]:
+def _require_rows(package: CondaPackage) -> tuple[CondaPath, ...]:
     if not package.rows:
         raise NotApplicable("no file of it has a placeholder")
     return package.rows

@@ -52,7 +52,7 @@ def missing_target_file(package: CppArchive) -> Iterator[Finding]:
     Fix: ship the file, or do not install the export that names it.
     Level: only CMake knows whether ``find_package`` executes the line that names the file.
     """
-    _demand_files(package)
+    _require_files(package)
     yield from _find_unread_files(package)
     present = _present(package)
     seen: set[tuple[str, str]] = set()
@@ -82,7 +82,7 @@ def absolute_path_in_build_file(package: CppArchive) -> Iterator[Finding]:
     Level: not every user's build executes the line that names the path; the family ``consumer`` has
     CMake decide.
     """
-    _demand_files(package)
+    _require_files(package)
     yield from _find_unread_files(package)
     is_windows = any(each.system == "windows" for each in package.claims.systems)
     groups: dict[tuple[str, int, str], list[NamedPath]] = {}
@@ -195,7 +195,7 @@ def missing_included_header(package: CppArchive) -> Iterator[Finding]:
         yield Problem(path="include", sentence=f"{more} more headers include missing files")
 
 
-def _demand_files(package: CppArchive) -> None:
+def _require_files(package: CppArchive) -> None:
     found = package.build_files
     if not (found.paths or found.unread or package.cmake_packages):
         raise NotApplicable("it has no files for CMake or pkg-config")

@@ -127,10 +127,10 @@ def absent_library(
     for form in sorted(there & required.keys()):
         for glob in required[form]:
             paths = {shown(item.path) for item in loaded if item.format == form}
-            yield from _demand_one(glob, paths)
+            yield from _judge_required(glob, paths)
 
 
-def _demand_one(glob: str, shown: Iterable[str]) -> Iterator[Problem]:
+def _judge_required(glob: str, shown: Iterable[str]) -> Iterator[Problem]:
     paths = sorted(path for path in shown if fnmatchcase(path, glob))
     if not paths:
         yield Problem(

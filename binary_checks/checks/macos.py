@@ -82,7 +82,7 @@ def minimum_os_above_tag(
     Otherwise it is a warning: dyld loads the file on older systems too, and fails only at a symbol
     that is missing there, which symbol-newer-than-tag reports.
     """
-    _demand_macos(package)
+    _require_macos(package)
     if library.kind not in _LOADED or not _is_for_macos(library):
         return
     systems = package.claims.systems
@@ -124,7 +124,7 @@ def minimum_os_above_tag(
             )
 
 
-def _demand_macos(package: Package) -> None:
+def _require_macos(package: Package) -> None:
     if all(claim.system != "macos" for claim in package.claims.systems):
         raise NotApplicable("no platform tag is for macOS")
 
@@ -142,7 +142,7 @@ def not_for_macos(library: MachOFile, package: Package) -> Iterator[Finding]:
     Fix: build with the macOS SDK (``xcrun --sdk macosx``), ``-target arm64-apple-macos11``.
     Level: no user can load the file.
     """
-    _demand_macos(package)
+    _require_macos(package)
     if library.kind in _LOADED and not _is_for_macos(library):
         code = f"its {format_architecture(library.architecture)} code"
         yield Problem(

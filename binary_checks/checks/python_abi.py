@@ -100,11 +100,12 @@ def _judge_promise(
         # it.
         perhaps &= python.exports
     if perhaps and doubt:
-        use = f"uses {_list(perhaps)}, not in the stable ABI, unless another library defines it"
+        names = _format_names(perhaps)
+        use = f"uses {names}, not in the stable ABI, unless another library defines it"
         yield NotInspected(path=library.path, sentence=f"{use}: {doubt}")
         perhaps = frozenset()
     if unstable or perhaps:
-        use = f"uses {_list(unstable | perhaps)}, not in the stable ABI"
+        use = f"uses {_format_names(unstable | perhaps)}, not in the stable ABI"
         yield Problem(
             path=library.path, sentence=f"{use}: {_DANGER}", facts=(min(unstable | perhaps),)
         )
@@ -120,7 +121,7 @@ def _judge_age(
         latest = max(added[name] for name in newer)
         yield Problem(
             path=library.path,
-            sentence=f"uses {_list(newer)}, in the stable ABI only since Python "
+            sentence=f"uses {_format_names(newer)}, in the stable ABI only since Python "
             f"{_format_version(latest)}, "
             f"while the tag promises {_format_version(oldest)}, where the import may fail",
             facts=(newer[0],),
@@ -149,7 +150,7 @@ def _promises_abi3(path: str, package: Package) -> bool:
     return name is not None and name.stable == "abi3" and not bound
 
 
-def _list(names: Collection[str]) -> str:
+def _format_names(names: Collection[str]) -> str:
     return name_first(sorted(names), _SHOWN)
 
 

@@ -30,7 +30,7 @@ def file_missing_from_release(release: Release) -> Iterator[Finding]:
     Fix: run the job again; take the line out of the list if the platform was dropped.
     Level: the project itself expects the file.
     """
-    globs = _demand_expected(release)
+    globs = _require_expected(release)
     names = _list_names(release)
     where = "among the packages named" if release.listed is None else "named or in the index"
     for glob in globs:
@@ -54,13 +54,13 @@ def file_unexpected_in_release(release: Release) -> Iterator[Finding]:
     Fix: add a line to the list, or keep the file from being uploaded.
     Level: one more file breaks nobody by itself.
     """
-    globs = _demand_expected(release)
+    globs = _require_expected(release)
     for name in _list_names(release):
         if not any(fnmatchcase(name, glob) for glob in globs):
             yield Problem(path=name, sentence=f"no line of {release.expected_by} matches it")
 
 
-def _demand_expected(release: Release) -> tuple[str, ...]:
+def _require_expected(release: Release) -> tuple[str, ...]:
     if release.expected is None:
         raise NotApplicable("no set is expected (--binary-expect-set)")
     return release.expected

@@ -47,9 +47,9 @@ from binary_checks.wording.problem_lines import (
 from binary_checks.wording.sentences import (
     count_undefined,
     format_lacking_symbols,
+    format_symbols,
     format_symbols_of_requirements,
     format_undefined_symbols,
-    list_symbols,
     name_first,
     retag,
 )
@@ -154,8 +154,9 @@ def symbol_newer_than_tag(
             latest = "{}.{}".format(*max(newer.values()))
             yield Problem(
                 path=library.path,
-                sentence=f"needs {list_symbols(sorted(newer))} of {asked}, new in macOS {latest}, "
-                f"while {target.name.partition(',')[0]} promises {'{}.{}'.format(*promised)}",
+                sentence=f"needs {format_symbols(sorted(newer))} of {asked}, new in macOS "
+                f"{latest}, while {target.name.partition(',')[0]} promises "
+                f"{'{}.{}'.format(*promised)}",
                 facts=(asked, min(newer), library.architecture),
                 cause=of_newer_build(library.minimum_os),
             )
@@ -225,7 +226,7 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
         expected = bool(items[0].elsewhere) and root not in imported
         sentence = format_undefined_symbols(items, linkage.show, expected=expected, given=owner)
         if _lacks_libpython(items, package):
-            names = list_symbols(sorted(item.name for item in items))
+            names = format_symbols(sorted(item.name for item in items))
             sentence = f"uses {names} and does not need libpython3.x.so, without which Android's "
             sentence += "loader finds no function of Python (PEP 738): link it with that library"
         if expected:
@@ -263,8 +264,9 @@ def _note_proven(linkage: Linkage) -> Iterator[Note]:
             proven.setdefault((item.path, item.proven), []).append(item.name)
     for (path, definer), names in proven.items():
         sentence = (
-            f"has {count_undefined(len(names))} ({list_symbols(names)}), and importing the package "
-            f"loads {linkage.show(definer)}, which defines {'it' if len(names) == 1 else 'them'}"
+            f"has {count_undefined(len(names))} ({format_symbols(names)}), and importing the "
+            f"package loads {linkage.show(definer)}, which defines "
+            f"{'it' if len(names) == 1 else 'them'}"
         )
         yield Note(path=path, sentence=sentence)
 
@@ -385,7 +387,7 @@ def forbidden_symbol(library: ElfFile, linkage: Linkage, target: TargetSystem) -
             used = sorted(n for n in names if any(not s.weak for s in library.imports.find(n)))
             if used:
                 sentence = (
-                    f"uses {list_symbols(used)} of {edge.needed}, which not all systems have: "
+                    f"uses {format_symbols(used)} of {edge.needed}, which not all systems have: "
                     "elsewhere it is undefined"
                 )
                 yield downgrade(
@@ -413,4 +415,4 @@ def unhidden_exports(
         if not name.startswith(_INIT_FUNCTIONS) and name not in allowed
     )
     if names:
-        yield f"exports {list_symbols(names)}"
+        yield f"exports {format_symbols(names)}"

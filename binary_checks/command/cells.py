@@ -111,7 +111,7 @@ def _list_jobs(options: argparse.Namespace) -> int:
     chosen = [cell.id for cell in cells]
     run = CiRun(event=begun.event, tier=one_off.tier)
     jobs = choose_jobs(pipeline, options.ci, chosen, run, options.shard)
-    print(load_generator(options.ci).list_jobs(jobs), end="")
+    print(load_generator(options.ci).format_jobs(jobs), end="")
     return 0
 
 
@@ -182,7 +182,7 @@ def _read_options(arguments: Sequence[str]) -> argparse.Namespace:
     add_foreign(parser)
     parser.set_defaults(tier="")
     options = parser.parse_args(arguments)
-    demand_foreign(options)
+    require_foreign_options(options)
     return options
 
 
@@ -266,7 +266,7 @@ def add_foreign(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--project", metavar="NAME", help="with --from: the built project")
 
 
-def demand_foreign(options: argparse.Namespace) -> None:
+def require_foreign_options(options: argparse.Namespace) -> None:
     """Raise ProfileError for options that cannot be combined."""
     if options.foreign and options.file:
         raise ProfileError(f"cells: {options.file} and --from: give only one of them")

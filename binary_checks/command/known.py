@@ -50,7 +50,7 @@ from binary_checks.profile import (
     load_profile,
     read_known_list,
 )
-from binary_checks.reports.known_list import format_entry
+from binary_checks.reports.known_list import iter_entry_lines
 from binary_checks.reports.verdict_texts import count
 from binary_checks.safe_text import MOST_OF_A_RUN, cut, one_line
 
@@ -248,7 +248,7 @@ def run_propose(arguments: Sequence[str]) -> int:
     print("# `binary-checks known lint` on the list.")
     for entry, sentence in entries:
         print()
-        for line in format_entry(entry, sentence):
+        for line in iter_entry_lines(entry, sentence):
             print(line)
     proposed, failed = count(len(entries), "known problem"), count(len(chosen), "failure")
     complain(f"known propose: {proposed} for {failed} of {night}")

@@ -112,7 +112,7 @@ class ElfView(View):
         return next((flags for each, flags, _ in reversed(self.segments) if each == kind), None)
 
 
-def _format_symbols(
+def _list_symbols(
     symbols: SymbolTable, default: str, *, own: Collection[str] = (), weak: str = ""
 ) -> list[str]:
     """Format symbols as readelf does; a copy of another library's symbol has one "@", too."""
@@ -124,7 +124,7 @@ def _format_symbols(
     return sorted(spelled)
 
 
-def _format_view(view: ElfView, *, imports: bool) -> Iterator[str]:
+def _iter_versioned(view: ElfView, *, imports: bool) -> Iterator[str]:
     own = {index: name for index, name, base in view.definitions if not base}
     nodes = {index: name for _, name, _, index in view.needs} | own
     defined = frozenset(own.values())
@@ -216,13 +216,13 @@ FACTS = (
     ),
     Fact(
         "imports", "undefined dynamic symbols with versions, and which of them are weak",
-        lambda item: _format_symbols(item.imports, "@", weak="?"),
-        lambda view: sorted(_format_view(view, imports=True)),
+        lambda item: _list_symbols(item.imports, "@", weak="?"),
+        lambda view: sorted(_iter_versioned(view, imports=True)),
     ),
     Fact(
         "exports", "defined dynamic symbols with versions, default or not",
-        lambda item: _format_symbols(item.exports, "@@", own=frozenset(item.defined_versions)),
-        lambda view: sorted(_format_view(view, imports=False)),
+        lambda item: _list_symbols(item.exports, "@@", own=frozenset(item.defined_versions)),
+        lambda view: sorted(_iter_versioned(view, imports=False)),
     ),
 )  # fmt: skip
 

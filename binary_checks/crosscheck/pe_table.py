@@ -90,7 +90,7 @@ def _machine_of(architecture: str) -> int:
     return int(machine, 0) if machine else _OURS[architecture]
 
 
-def _format_exports(exports: Iterable[_Export]) -> list[str]:
+def _list_exports(exports: Iterable[_Export]) -> list[str]:
     """Format each name, ordinal and forwarder: ``name@1->OTHER.name``."""
     return sorted(
         f"{'' if name.startswith('#') else name}@{ordinal}" + f"->{target}" * bool(target)
@@ -131,8 +131,8 @@ FACTS = (
     ),
     Fact(
         "exports", "names, ordinals and forwarders",
-        lambda item: _format_exports((s.name, s.ordinal, s.forwarder) for s in item.exports),
-        lambda view: _format_exports(view.exported),
+        lambda item: _list_exports((s.name, s.ordinal, s.forwarder) for s in item.exports),
+        lambda view: _list_exports(view.exported),
     ),
     Fact("pdb", "the path in the CodeView record"),
     Fact("dependent_load_flags", "a field of the load configuration"),

@@ -49,7 +49,7 @@ def compare(
     ``known`` are entries that accept differences: their ``check`` is the id of a difference. Raises
     ProfileError, one line, for builds of different projects, systems or architectures.
     """
-    _demand_comparable(old.package, new.package)
+    _require_comparable(old.package, new.package)
     pairs = pair_objects(old.package, new.package)
     changes: list[tuple[str, Change]] = []
     gaps = [*_list_gaps(old), *_list_gaps(new)]
@@ -78,7 +78,7 @@ def load_differences() -> tuple[Difference[Any], ...]:
     return find_differences(map(import_module, differences.MODULES))
 
 
-def _demand_comparable(old: Package, new: Package) -> None:
+def _require_comparable(old: Package, new: Package) -> None:
     named = not (old.claims.partial or new.claims.partial)  # a folder may have any name
     one, other = canonicalize_name(old.name), canonicalize_name(new.name)
     if named and one != other:

@@ -35,11 +35,11 @@ def gpu_architectures(
     gone, gained = before - after, after - before
     if gone:
         breaks = [each for each in gone if not _is_served(each, after, gained)]
-        text = f"lost code for {_list(gone)}"
+        text = f"lost code for {_format_targets(gone)}"
         rest = f": {_describe(set(breaks))}" if breaks else ""
         yield Change(severity=Severity.BREAK if breaks else Severity.CHANGE, sentence=text + rest)
     if gained:
-        text = f"code for {_list(gained)} now"
+        text = f"code for {_format_targets(gained)} now"
         yield Change(severity=Severity.INFO, sentence=f"has {text}", together=f"have {text}")
 
 
@@ -74,10 +74,10 @@ def _is_of_later_major(code: DeviceTarget, ptx: DeviceTarget) -> bool:
 
 def _describe(breaks: set[DeviceTarget]) -> str:
     gpus = {each for each in breaks if not _is_for_later(each)}
-    return f"nothing runs on {_list(gpus)}" if gpus else "nothing runs on later GPUs"
+    return f"nothing runs on {_format_targets(gpus)}" if gpus else "nothing runs on later GPUs"
 
 
-def _list(targets: set[DeviceTarget]) -> str:
+def _format_targets(targets: set[DeviceTarget]) -> str:
     names = {
         f"PTX for {each.architecture}" if each.kind is DeviceKind.PTX else each.architecture
         for each in targets

@@ -9,7 +9,7 @@ from binary_checks.declaring import difference
 from binary_checks.knowledge.library_names import strip_graft
 from binary_checks.knowledge.linked_libraries import is_grafted, is_module, pair_objects
 from binary_checks.model import Change, ElfFile, Kind, ObjectFile, Package, Severity, readable_name
-from binary_checks.wording.sentences import list_symbols
+from binary_checks.wording.sentences import format_symbols
 
 _NAMED = 3
 _LINKERS = re.compile(
@@ -85,7 +85,7 @@ def imported_exports(old: Package, new: Package) -> Iterator[Change]:
         if wanted:
             plural = "" if len(wanted) == 1 else "s"
             text = f"lost {len(wanted):,} export{plural} that other objects"
-            shown = list_symbols(list(dict.fromkeys(map(readable_name, sorted(wanted)))))
+            shown = format_symbols(list(dict.fromkeys(map(readable_name, sorted(wanted)))))
             yield Change(
                 severity=Severity.BREAK,
                 subject=pair.subject,
@@ -128,7 +128,7 @@ def _describe(strong: frozenset[str], weak: frozenset[str]) -> Change:
     what = f"export{'' if count == 1 else 's'}"
     beside = f", and {len(weak):,} weak" if strong and weak else ""
     kind = "" if strong else "weak "
-    listed = list_symbols(shown, min(_NAMED, len(names)))
+    listed = format_symbols(shown, min(_NAMED, len(names)))
     return Change(
         severity=Severity.BREAK if strong else Severity.INFO,
         sentence=f"lost {count:,} {kind}{what}{beside} ({listed})",

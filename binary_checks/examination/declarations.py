@@ -44,13 +44,15 @@ def find_declared(
         return find_gatherer(kind, gatherers) is not None
 
     for check in every:
-        demand_sound(check, is_gathered)
+        require_sound_declaration(check, is_gathered)
     for gatherer in gatherers.values():
-        demand_gatherable(gatherer, is_gathered)
+        require_gatherable(gatherer, is_gathered)
     return every, gatherers
 
 
-def demand_sound(check: Check[Any], is_gathered: Callable[[type], bool] = _is_gathered) -> None:
+def require_sound_declaration(
+    check: Check[Any], is_gathered: Callable[[type], bool] = _is_gathered
+) -> None:
     """Raise ProfileError unless the check's signature names the facts to judge, by their classes.
 
     The tests also apply this to the checks of this project.
@@ -75,7 +77,7 @@ def demand_sound(check: Check[Any], is_gathered: Callable[[type], bool] = _is_ga
             raise ProfileError(f"check {check.id}: its option {option.name!r} has no default")
 
 
-def demand_gatherable(gatherer: Gatherer[..., Any], is_gathered: Callable[[type], bool]) -> None:
+def require_gatherable(gatherer: Gatherer[..., Any], is_gathered: Callable[[type], bool]) -> None:
     """Raise ProfileError if a project's own gatherer requests a fact that has no gatherer."""
     for kind in _read_kinds(gatherer, repr(gatherer)):
         given = isinstance(kind, type) and (issubclass(kind, Request) or is_gathered(kind))

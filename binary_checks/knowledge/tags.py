@@ -35,7 +35,7 @@ from binary_checks.model import (
 )
 from binary_checks.systems import policies
 from binary_checks.systems.libraries import macos_exports, macos_library_versions
-from binary_checks.wording.sentences import list_symbols
+from binary_checks.wording.sentences import format_symbols
 
 # The claims in the tags, the version and the METADATA of a wheel.
 
@@ -728,7 +728,7 @@ def describe_nodes(library: ElfFile, newer: Iterable[NeededVersion]) -> str:
     described = []
     for _, need in sorted(newest.items()):
         names = sorted(symbol.name for symbol in library.imports if symbol.version == need.version)
-        needed_by = f" ({list_symbols(names)})" if names else ""
+        needed_by = f" ({format_symbols(names)})" if names else ""
         described.append(f"{need.version} of {need.library}{needed_by}")
     return " and ".join(described)
 

@@ -563,10 +563,10 @@ def no_such_family(name: str, families: Sequence[str]) -> str:
     from difflib import get_close_matches
 
     close = get_close_matches(name, families, n=1)
-    return f"no such family; {f'did you mean {close[0]}?' if close else _list(families)}"
+    return f"no such family; {f'did you mean {close[0]}?' if close else _format_families(families)}"
 
 
-def _list(families: Sequence[str]) -> str:
+def _format_families(families: Sequence[str]) -> str:
     return f"there are {', '.join(families)}"
 
 

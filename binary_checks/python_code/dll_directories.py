@@ -222,7 +222,7 @@ def _list_openings(
             yield Opening(
                 source.path,
                 tuple(sorted(filter(None, known))),
-                tuple(sorted(_format_patterns(texts))),
+                tuple(sorted(_list_patterns(texts))),
                 tried=call in spared.tried,
                 late=call in spared.late,
             )
@@ -257,7 +257,7 @@ def _follow(source: SourceFile, places: Places, budget: ParsingBudget) -> _Found
     return _Found(frozenset(added), frozenset(opened))
 
 
-def _format_patterns(texts: Iterable[str]) -> set[str]:
+def _list_patterns(texts: Iterable[str]) -> set[str]:
     return set(filter(None, (_format_pattern(text) for text in texts if UNKNOWN in text)))
 
 

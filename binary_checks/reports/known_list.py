@@ -49,7 +49,7 @@ def write_entries(packages: Iterable[PackageResult], out: TextIO, today: date) -
     """Write an entry for each problem, in the order of packages and checks."""
     for known, sentence in list_known(packages, today):
         out.write("\n")
-        out.writelines(f"{line}\n" for line in format_entry(known, sentence))
+        out.writelines(f"{line}\n" for line in iter_entry_lines(known, sentence))
 
 
 def list_known(
@@ -111,7 +111,7 @@ def _add_months(day: date) -> date:
     return date(day.year + years, month + 1, min(day.day, 28))
 
 
-def format_entry(known: KnownProblem, sentence: str) -> Iterator[str]:
+def iter_entry_lines(known: KnownProblem, sentence: str) -> Iterator[str]:
     """Yield the lines of an entry; the first is a comment with the problem's sentence."""
     yield f"# {one_line(sentence)}"
     yield f"[[{TABLE}]]"

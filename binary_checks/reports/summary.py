@@ -406,7 +406,7 @@ def _describe_cubins(groups: Iterable[CubinGroup], systems: Iterable[str]) -> It
         found = list(of_toolkit)
         count = sum(each.count for each in found)
         made = f"CUDA {toolkit}" if toolkit else "a toolkit that is not stated"
-        things = f"{count:,} cubin{'' if count == 1 else 's'} for {_list_targets(found)}"
+        things = f"{count:,} cubin{'' if count == 1 else 's'} for {_format_targets(found)}"
         yield f"  machine code of {made}: {things}{_runs(toolkit, systems)}"
 
 
@@ -428,7 +428,7 @@ def _describe_ptx(groups: Iterable[PtxGroup], systems: Iterable[str]) -> Iterato
         found = list(of_version)
         count = sum(each.count for each in found)
         plural = "text" if count == 1 else "texts"
-        things = f"{count:,} {plural} for {_list_targets(found)}"
+        things = f"{count:,} {plural} for {_format_targets(found)}"
         yield f"  PTX {version}: {things}{_compiles(version, systems)}"
 
 
@@ -440,7 +440,7 @@ def _name_drivers(drivers: dict[str, str]) -> str:
     return ", ".join(f"driver {driver} and later ({system})" for system, driver in known.items())
 
 
-def _list_targets(groups: Iterable[CubinGroup | PtxGroup]) -> str:
+def _format_targets(groups: Iterable[CubinGroup | PtxGroup]) -> str:
     found = sorted({each.target.architecture for each in groups}, key=architecture_order)
     return ", ".join(each or "?" for each in found)
 

@@ -29,9 +29,9 @@ from binary_checks.reports.ledger import ACCEPTING
 from binary_checks.reports.verdict_texts import (
     count,
     count_verdicts,
+    describe_verdict,
     find_gaps,
     find_unrun,
-    format_verdict,
 )
 from binary_checks.safe_text import MOST, MOST_OF_A_RUN, cut, one_line
 from binary_checks.wording.problem_lines import accepted_lines, summarise_gap
@@ -179,7 +179,7 @@ class RunText:
 
     def _verdict(self, package: PackageResult) -> Iterator[str]:
         layout, fitness = self._layout, package.fitness
-        word, *rest = format_verdict(package, self._checks.values())
+        word, *rest = describe_verdict(package, self._checks.values())
         if fitness is Fitness.NOT_JUDGED and word in self._explained:
             word = f"{fitness.value}, as above"
         self._explained.add(word)

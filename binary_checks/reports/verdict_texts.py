@@ -23,7 +23,7 @@ _NOT_RUN = "not run"
 _PATCH = re.compile(r"(\d+\.\d+)\.\d+\S*")
 
 
-def format_verdict(package: PackageResult, checks: Iterable[CheckText]) -> tuple[str, ...]:
+def describe_verdict(package: PackageResult, checks: Iterable[CheckText]) -> tuple[str, ...]:
     """Return a verdict and its basis: ("fit", "54 checks, 19 objects, not run")."""
     fitness, counts, basis = package.fitness, _count_problems(package), _format_basis(package)
     if fitness is Fitness.UNFIT:

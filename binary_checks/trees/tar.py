@@ -90,7 +90,7 @@ class TarStream:
             yield entry
             for _ in self.content():
                 pass
-            self._bytes.demand(self._padding)
+            self._bytes.take_all(self._padding)
         self._finish()
 
     def content(self) -> Iterator[bytes]:
@@ -136,8 +136,8 @@ class TarStream:
     def _read_text(self, header: _Header) -> bytes:
         if header.size > _LONGEST_TEXT:
             raise BrokenDataError(f"a header in it claims {header.size} bytes of text")
-        text = self._bytes.demand(header.size)
-        self._bytes.demand(-header.size % _BLOCK)
+        text = self._bytes.take_all(header.size)
+        self._bytes.take_all(-header.size % _BLOCK)
         return text
 
     def _finish(self) -> None:
@@ -184,7 +184,7 @@ class _Pieces:
             raise BrokenDataError("truncated: it ends inside a block")
         return b"".join(parts)
 
-    def demand(self, length: int) -> bytes:
+    def take_all(self, length: int) -> bytes:
         """Return ``length`` bytes. Raises BrokenDataError if fewer or none are left."""
         found = self.take(length)
         if len(found) < length:

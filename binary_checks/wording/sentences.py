@@ -351,7 +351,7 @@ def format_lacking_symbols(items: list[UnresolvedSymbol], show: Show) -> str:
     them = "it" if len(items) == 1 else "them"
     slice_of = f" ({first.architecture})" if first.architecture else ""
     other = f"; {show(first.elsewhere)} does" if first.elsewhere else ""
-    names = list_symbols([item.name for item in items])
+    names = format_symbols([item.name for item in items])
     return (
         f"imports {names}{slice_of} from {first.library}, which does not have {them}{other}: the "
         "file does not load; ship the library that it was linked with"
@@ -369,7 +369,7 @@ def format_undefined_symbols(
     names = [f"{item.name}@{item.version}" if item.version else item.name for item in items]
     them = "it" if len(items) == 1 else "them"
     who = "the file" if first.root == first.path else show(first.root)
-    sentence = f"has {count_undefined(len(names))} ({list_symbols(names)}): "
+    sentence = f"has {count_undefined(len(names))} ({format_symbols(names)}): "
     if first.provider:
         if first.provider.startswith(_SYSTEM):
             name = first.provider.removeprefix(_SYSTEM)
@@ -407,7 +407,7 @@ def format_undefined_symbols(
 
 def format_symbols_of_requirements(items: list[UnresolvedSymbol], linkage: Linkage) -> str:
     """Return the sentence for symbols that a required package, which was not given, may define."""
-    names = list_symbols([item.name for item in items])
+    names = format_symbols([item.name for item in items])
     whose = name_first(linkage.requirements)
     return (
         f"has {count_undefined(len(items))} ({names}): the package's own code uses "
@@ -420,7 +420,7 @@ def count_undefined(number: int) -> str:
     return f"{number} undefined symbol{'' if number == 1 else 's'}"
 
 
-def list_symbols(names: list[str], most: int = 3) -> str:
+def format_symbols(names: list[str], most: int = 3) -> str:
     """Return the first of the names, with long ones (of C++) cut."""
     shown = (
         name if len(name) <= _LONGEST_SYMBOL else f"{name[:_LONGEST_SYMBOL]}..."

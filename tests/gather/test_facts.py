@@ -15,7 +15,7 @@ import pytest
 from binary_checks import probes
 from binary_checks.declaring import Gatherer, find_gatherers, gathers
 from binary_checks.errors import CheckError, GatherError, NotApplicable, ProfileError
-from binary_checks.examination.declarations import demand_gatherable
+from binary_checks.examination.declarations import require_gatherable
 from binary_checks.examination.facts import Facts, first_of
 from binary_checks.gather.companions import Companions
 from binary_checks.model import (
@@ -161,7 +161,7 @@ def test_two_gatherers_of_one_fact_are_refused() -> None:
 def test_every_probe_has_a_gatherer_of_facts_that_are_gathered(reader: ModuleType) -> None:
     (gatherer,) = find_gatherers([reader]).values()
     assert issubclass(gatherer.fact, ProbeReport)
-    demand_gatherable(gatherer, lambda _: False)
+    require_gatherable(gatherer, lambda _: False)
 
 
 def test_a_probe_is_one_module_and_one_line(

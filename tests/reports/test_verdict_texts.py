@@ -19,9 +19,9 @@ from binary_checks.model import (
 )
 from binary_checks.reports.verdict_texts import (
     count_verdicts,
+    describe_verdict,
     find_gaps,
     find_unrun,
-    format_verdict,
 )
 from fixtures.runs import package_result
 
@@ -78,12 +78,12 @@ def package(*entries: Entry, **known: Any) -> PackageResult:
     ],
 )
 def test_a_verdict_says_what_it_is_based_on(judged: PackageResult, parts: tuple[str, ...]) -> None:
-    assert format_verdict(judged, [RUNS]) == parts
+    assert describe_verdict(judged, [RUNS]) == parts
 
 
 def test_a_fault_of_many_files_counts_once() -> None:
     many = tuple(Problem(path=f"{n}.so", sentence="needs libx.so.1") for n in range(77))
-    assert format_verdict(package(entry(Outcome.FAILED, problems=many)), ())[1] == "1 problem"
+    assert describe_verdict(package(entry(Outcome.FAILED, problems=many)), ())[1] == "1 problem"
 
 
 def test_a_problem_weighs_more_than_something_that_broke() -> None:
@@ -110,5 +110,5 @@ def test_a_run_is_counted_by_its_verdicts() -> None:
 def test_a_package_for_a_system_whose_loader_is_unknown_is_not_judged() -> None:
     blind = package(entry(), unjudged="the loader of iOS is not simulated")
     assert blind.fitness is Fitness.NOT_JUDGED
-    assert format_verdict(blind, ())[0] == "not judged: the loader of iOS is not simulated"
+    assert describe_verdict(blind, ())[0] == "not judged: the loader of iOS is not simulated"
     assert package(entry(), entry(Outcome.NOT_INSPECTED, inspected=1)).fitness is Fitness.FIT

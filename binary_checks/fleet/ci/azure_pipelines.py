@@ -245,7 +245,7 @@ def _night_stages(pipeline: Pipeline) -> Iterator[Json]:
 # -- at run time
 
 
-def list_jobs(jobs: ChosenJobs) -> str:
+def format_jobs(jobs: ChosenJobs) -> str:
     """Return the commands that set the planning job's output variables. Raises ProfileError."""
     pipeline = jobs.pipeline
     groups = pipeline.group_smoke("azure") if jobs.is_night else []

@@ -123,7 +123,7 @@ class _Place(NamedTuple):
     scripts: Sequence[str]
 
 
-def list_jobs(jobs: ChosenJobs) -> str:
+def format_jobs(jobs: ChosenJobs) -> str:
     """Return the configuration to continue with. Raises ProfileError if it is too large."""
     found: Json = {}
     workflows: Json = {}

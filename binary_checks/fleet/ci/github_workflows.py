@@ -517,7 +517,7 @@ def _smoke_job(stage: str, pipeline: Pipeline) -> Json:
 # -- at run time
 
 
-def list_jobs(jobs: ChosenJobs) -> str:
+def format_jobs(jobs: ChosenJobs) -> str:
     """Return the text that the planning job writes to GITHUB_OUTPUT. Raises ProfileError."""
     pipeline = jobs.pipeline
     rows = [_cell_row(each) for each in jobs.cells]

@@ -117,7 +117,7 @@ def _machine(machine: RunsOn) -> Json:
 # -- at run time
 
 
-def list_jobs(jobs: ChosenJobs) -> str:
+def format_jobs(jobs: ChosenJobs) -> str:
     """Return the child pipeline of the chosen cells, and of the night."""
     pipeline = jobs.pipeline
     document: Json = {"stages": [*CHAIN, *NIGHT]}

@@ -33,7 +33,7 @@ from binary_checks.reports.faults import (
 from binary_checks.reports.html.graph import Graph, draw_graph
 from binary_checks.reports.html.templating import format_size, shorten
 from binary_checks.reports.html.treemap import Treemap, draw_treemap
-from binary_checks.reports.verdict_texts import find_unrun, format_verdict
+from binary_checks.reports.verdict_texts import describe_verdict, find_unrun
 from binary_checks.safe_text import MOST, MOST_OF_A_RUN, one_line
 from binary_checks.wording.problem_lines import summarise_accepted
 from binary_checks.wording.sentences import fill_in
@@ -238,7 +238,7 @@ def _show(
 
 def _sum_up(package: PackageResult, fitness: Fitness, texts: Mapping[str, CheckText]) -> str:
     """Return the basis of the verdict; begin with the verdict if it has more than one word."""
-    parts = format_verdict(package, texts.values())
+    parts = describe_verdict(package, texts.values())
     return one_line(" · ".join(parts[parts[0] == fitness.value :]))
 
 

@@ -97,12 +97,12 @@ def write(system: str, pipeline: Pipeline) -> Mapping[str, str]:
     return texts
 
 
-def list_jobs(system: str, pipeline: Pipeline, tier: str = NIGHTLY, shard: str = WHOLE) -> str:
+def format_jobs(system: str, pipeline: Pipeline, tier: str = NIGHTLY, shard: str = WHOLE) -> str:
     """What `cells --ci` prints when that tier runs."""
     ids = [cell.id for cell in choose_tier(pipeline.matrix.cells, tier)]
     run = CiRun(event=tier, tier=tier)
     jobs = choose_jobs(pipeline, system, ids, run, shard)
-    text: str = import_module(GENERATORS[system]).list_jobs(jobs)
+    text: str = import_module(GENERATORS[system]).format_jobs(jobs)
     return text
 
 

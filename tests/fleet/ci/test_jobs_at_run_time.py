@@ -18,7 +18,7 @@ from tests.fleet.ci.ci_files import (
     PROJECT,
     Json,
     demand_valid,
-    list_jobs,
+    format_jobs,
     load,
     make,
     multiply,
@@ -56,7 +56,7 @@ def list_needs(job: Json) -> list[str]:
 
 
 def test_the_row_of_a_cell_says_where_it_runs() -> None:
-    rows = {row["cell"]: row for row in github_rows(list_jobs("github", make()))}
+    rows = {row["cell"]: row for row in github_rows(format_jobs("github", make()))}
     assert rows[GPU_CELL] == {
         "cell": GPU_CELL,
         "python": "3.12",
@@ -74,25 +74,25 @@ def test_the_row_of_a_cell_says_where_it_runs() -> None:
     ("count", "sizes"), [(256, [256]), (257, [256, 1]), (305, [256, 49]), (600, [256, 256, 88])]
 )
 def test_a_matrix_is_split_where_github_ends_it(count: int, sizes: list[int]) -> None:
-    text = list_jobs("github", make(multiply(count)))
+    text = format_jobs("github", make(multiply(count)))
     chunks = [json.loads(each) for each in json.loads(read_outputs(text)["chunks"])]
     assert [len(chunk) for chunk in chunks] == sizes
     assert len(text) < 1_000_000  # bytes of the outputs of a job
 
 
 def test_the_smoke_has_a_row_for_each_group_and_a_second_one_on_its_gpu() -> None:
-    outputs = read_outputs(list_jobs("github", make()))
+    outputs = read_outputs(format_jobs("github", make()))
     smoke, gpu = json.loads(outputs["smoke"]), json.loads(outputs["smoke_gpu"])
     assert {each["name"] for each in gpu} < {each["name"] for each in smoke}
     cells = [cell for each in smoke for cell in each["cell"].split()]
     assert sorted(cells) == sorted(cell.id for cell in make().cells)
-    assert json.loads(read_outputs(list_jobs("github", make(), "pr"))["smoke"]) == []
+    assert json.loads(read_outputs(format_jobs("github", make(), "pr"))["smoke"]) == []
 
 
 def test_more_groups_than_a_matrix_may_have_are_one_line() -> None:
     text = multiply(300).replace("[ci]\n", "[ci]\nsmoke_cells = 1\n")
     with pytest.raises(ProfileError, match="300 jobs of a night, but github allows 256"):
-        list_jobs("github", make(text))
+        format_jobs("github", make(text))
 
 
 # -- each cell waits for itself
@@ -100,7 +100,7 @@ def test_more_groups_than_a_matrix_may_have_are_one_line() -> None:
 
 def test_a_job_of_gitlab_needs_jobs_of_its_own_cell_alone() -> None:
     pipeline = make()
-    jobs = gitlab_jobs(list_jobs("gitlab", pipeline))
+    jobs = gitlab_jobs(format_jobs("gitlab", pipeline))
     assert len(jobs) == 3 * len(pipeline.cells) + 2
     for name, job in jobs.items():
         assert {need.partition(" ")[2] for need in list_needs(job)} <= {name.partition(" ")[2]}
@@ -110,7 +110,7 @@ def test_a_job_of_gitlab_needs_jobs_of_its_own_cell_alone() -> None:
 
 
 def test_a_job_of_circleci_requires_jobs_of_its_own_cell_alone() -> None:
-    calls = circleci_calls(list_jobs("circleci", make()))
+    calls = circleci_calls(format_jobs("circleci", make()))
     for name, call in calls.items():
         needed = [
             each if isinstance(each, str) else next(iter(each)) for each in call.get("requires", ())
@@ -125,11 +125,11 @@ def test_a_job_of_circleci_requires_jobs_of_its_own_cell_alone() -> None:
 
 
 def test_a_group_on_a_gpu_waits_for_its_own_group_on_the_cpu_alone() -> None:
-    document = load(list_jobs("gitlab", make()))
+    document = load(format_jobs("gitlab", make()))
     waiting = {name: job["needs"] for name, job in document.items() if name.startswith("smoke-gpu")}
     assert waiting == {name: [name.replace("-gpu", "")] for name in waiting}
     assert waiting
-    calls = circleci_calls(list_jobs("circleci", make()), "night")
+    calls = circleci_calls(format_jobs("circleci", make()), "night")
     waiting = {name: call["requires"] for name, call in calls.items() if "gpu" in name}
     assert waiting == {name: [{name.replace("-gpu", ""): "terminal"}] for name in waiting}
 
@@ -139,28 +139,28 @@ def test_a_group_on_a_gpu_waits_for_its_own_group_on_the_cpu_alone() -> None:
 
 def test_a_gpu_machine_is_given_to_gpu_stages_alone() -> None:
     pipeline = make()
-    jobs = gitlab_jobs(list_jobs("gitlab", pipeline))
+    jobs = gitlab_jobs(format_jobs("gitlab", pipeline))
     assert {name.split()[0] for name, job in jobs.items() if job.get("tags") == ["gpu"]} == {"gpu"}
-    text = list_jobs("circleci", pipeline)
+    text = format_jobs("circleci", pipeline)
     machines = {
         name: load(text)["jobs"][call["key"]] for name, call in circleci_calls(text).items()
     }
     owned = {name.split()[0] for name, job in machines.items() if "cuda" in json.dumps(job)}
     assert owned == {"gpu"}
-    outputs = read_outputs(list_jobs("azure", pipeline))
+    outputs = read_outputs(format_jobs("azure", pipeline))
     assert {row["POOL"] for row in json.loads(outputs["gpu"]).values()} == {"gpus"}
     assert "gpus" not in outputs["cells"]
 
 
 def test_a_free_threaded_python_is_fetched_where_an_image_has_another_one() -> None:
     pipeline = make(PROJECT.replace('"3.12"', '"3.14t"'))
-    document = load(list_jobs("gitlab", pipeline))
+    document = load(format_jobs("gitlab", pipeline))
     threaded = document["test torch-linux-x86_64-3.14t-cpu"]
     assert threaded["image"] == "python:3.13"
     assert threaded["variables"]["JOB_PYTHON"] == "3.14t"
     assert threaded["extends"] == ".test-machine"
     assert document["test torch-linux-x86_64-3.11-cpu"]["extends"] == ".test"
-    text = list_jobs("circleci", pipeline)
+    text = format_jobs("circleci", pipeline)
     calls = circleci_calls(text)
     for cell, made in (
         ("torch-linux-x86_64-3.14t-cpu", True),
@@ -168,16 +168,16 @@ def test_a_free_threaded_python_is_fetched_where_an_image_has_another_one() -> N
     ):
         job = load(text)["jobs"][calls[f"test {cell}"]["key"]]
         assert ("uv venv" in json.dumps(job)) is made
-    rows = json.loads(read_outputs(list_jobs("azure", pipeline))["cells"])
+    rows = json.loads(read_outputs(format_jobs("azure", pipeline))["cells"])
     pythons = {row["CELL"]: (row["JOB_PYTHON"], row["FREE_THREADED"]) for row in rows.values()}
     assert pythons["torch-linux-x86_64-3.14t-cpu"] == ("3.13", "3.14t")
     assert pythons["torch-linux-x86_64-3.11-cpu"] == ("3.11", "")
 
 
 def test_machines_of_windows_run_the_same_shell() -> None:
-    script = load(list_jobs("gitlab", make()))[".test-windows"]["script"]
+    script = load(format_jobs("gitlab", make()))[".test-windows"]["script"]
     assert all("Git/bin/bash.exe" in step and "exit $LASTEXITCODE" in step for step in script)
-    text = list_jobs("circleci", make())
+    text = format_jobs("circleci", make())
     call = circleci_calls(text)["test torch-windows-amd64-3.12-cpu"]
     assert load(text)["jobs"][call["key"]]["shell"] == "bash.exe -eo pipefail"
 
@@ -188,7 +188,7 @@ def test_demands_of_azure_are_variables_and_others_are_met_by_every_agent() -> N
     )
     stages = write("azure", make(text))[".azure/binary-checks-tests.yml"]
     assert "demands: [$(DEMAND_0), $(DEMAND_1)]" in stages
-    outputs = read_outputs(list_jobs("azure", make(text)))
+    outputs = read_outputs(format_jobs("azure", make(text)))
     (row, *_) = json.loads(outputs["gpu"]).values()
     assert (row["DEMAND_0"], row["DEMAND_1"]) == ("a", "b")
     (row, *_) = json.loads(outputs["cells"]).values()
@@ -199,7 +199,7 @@ def test_demands_of_azure_are_variables_and_others_are_met_by_every_agent() -> N
 
 
 def test_secrets_are_hidden_from_what_does_not_read_them() -> None:
-    document = load(list_jobs("gitlab", make()))
+    document = load(format_jobs("gitlab", make()))
     hidden = "unset AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY SIGNING_KEY\n"
     for base in (".build", ".test", ".gpu"):
         assert all(hidden in step for step in document[base]["script"])
@@ -209,7 +209,7 @@ def test_secrets_are_hidden_from_what_does_not_read_them() -> None:
     smoke = document["smoke 1"]["script"]
     assert all(hidden in step for step in smoke[:-1])
     assert "unset SIGNING_KEY\nbinary-checks ci stage smoke\n" in smoke[-1]
-    text = list_jobs("circleci", make())
+    text = format_jobs("circleci", make())
     job = load(text)["jobs"]["smoke-1"]
     runs = [step["run"] for step in job["steps"] if "run" in step]
     scripts = [run["command"] for run in runs if isinstance(run, dict)]
@@ -221,22 +221,22 @@ def test_secrets_are_hidden_from_what_does_not_read_them() -> None:
 
 def test_variables_of_every_job_are_there_as_they_are() -> None:
     pipeline = make(PROJECT.replace('"eu-central-1"', '"$HOME"'))
-    shared = load(list_jobs("gitlab", pipeline))["variables"]
+    shared = load(format_jobs("gitlab", pipeline))["variables"]
     assert shared == {"AWS_REGION": {"value": "$HOME", "expand": False}}
-    jobs = load(list_jobs("circleci", pipeline))["jobs"].values()
+    jobs = load(format_jobs("circleci", pipeline))["jobs"].values()
     assert {job["environment"]["AWS_REGION"] for job in jobs} == {"$HOME"}
 
 
 def test_nothing_is_published_for_a_pull_request() -> None:
     pipeline = make()
-    assert not [n for n in gitlab_jobs(list_jobs("gitlab", pipeline, "pr")) if "publish" in n]
-    text = list_jobs("circleci", pipeline, "pr")
+    assert not [n for n in gitlab_jobs(format_jobs("gitlab", pipeline, "pr")) if "publish" in n]
+    text = format_jobs("circleci", pipeline, "pr")
     assert not [name for name in circleci_calls(text, "pr") if "publish" in name]
 
 
 def test_the_parts_of_a_merge_request_publish_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gitlab_pipelines, "MOST_JOBS", 4)
-    document = load(list_jobs("gitlab", make(), "pr"))
+    document = load(format_jobs("gitlab", make(), "pr"))
     plan = document["plan cells 1"]["variables"]
     assert plan["BINARY_CHECKS_EVENT"] == "pr"
     asked = {"CI_PIPELINE_SOURCE": "parent_pipeline", **plan}
@@ -244,7 +244,7 @@ def test_the_parts_of_a_merge_request_publish_nothing(monkeypatch: pytest.Monkey
 
 
 def test_a_build_of_gitlab_that_failed_leaves_nothing_to_publish() -> None:
-    document = load(list_jobs("gitlab", make()))
+    document = load(format_jobs("gitlab", make()))
     assert document[".build"]["artifacts"]["when"] == "on_success"
     assert document[".test"]["artifacts"]["when"] == "always"
 
@@ -256,19 +256,19 @@ def test_gitlab_has_child_pipelines_where_one_would_be_too_large(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(gitlab_pipelines, "MOST_JOBS", 16)
-    document = load(list_jobs("gitlab", make()))
+    document = load(format_jobs("gitlab", make()))
     assert [*document][1:] == [
         *("plan cells 1", "cells 1", "plan cells 2", "cells 2", "plan cells 3", "cells 3"),
     ]
     assert "--tier nightly --shard 2/3" in document["plan cells 2"]["script"][-1]
-    part = load(list_jobs("gitlab", make(), shard="2/3"))
+    part = load(format_jobs("gitlab", make(), shard="2/3"))
     assert not [name for name in part if name.startswith("smoke")]  # of which the first has all
 
 
 def test_a_run_that_circleci_would_not_read_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(circleci_workflows, "_LARGEST", 5_000)
     with pytest.raises(ProfileError, match=r"^\S+: ci: circleci: 10 cells come to"):
-        list_jobs("circleci", make())
+        format_jobs("circleci", make())
 
 
 @pytest.mark.parametrize("text", ["a-b", "a_b", "a.b", "a--b", "A-b", "x" * 150, "x" * 149, "-"])
@@ -294,5 +294,5 @@ def test_a_value_that_yaml_reads_as_another_type_stays_text(value: str) -> None:
 @pytest.mark.parametrize("count", [10, 60])
 @pytest.mark.parametrize("system", ["gitlab", "circleci"])
 def test_what_run_time_writes_is_what_schemas_want(system: str, count: int, tmp_path: Path) -> None:
-    text = list_jobs(system, make(PROJECT if count == 10 else multiply(count)))
+    text = format_jobs(system, make(PROJECT if count == 10 else multiply(count)))
     demand_valid(system, {f"{system}.yml": text}, tmp_path)

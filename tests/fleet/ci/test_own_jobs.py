@@ -15,7 +15,7 @@ from binary_checks.errors import ProfileError  # noqa: E402
 from binary_checks.fleet.cells import read_cells  # noqa: E402
 from binary_checks.fleet.ci.generated_files import write_files  # noqa: E402
 from binary_checks.fleet.ci.github_workflows import (  # noqa: E402
-    list_jobs,
+    format_jobs,
     list_rows_of_jobs,
 )
 from binary_checks.fleet.ci.pipeline import (  # noqa: E402
@@ -101,7 +101,7 @@ def test_rows_of_a_job_take_the_name_of_no_other(tmp_path: Path) -> None:
     (tmp_path / "cells.toml").write_text(CELLS + text % "smoke" + also, encoding="utf-8")
     pipeline = make_pipeline(read_cells(tmp_path / "cells.toml"), tmp_path)
     jobs = choose_jobs(pipeline, "github", [], CiRun(event="nightly", tier="nightly"))
-    outputs = read_outputs(list_jobs(jobs))
+    outputs = read_outputs(format_jobs(jobs))
     assert outputs["smoke_gpu"] == "[]"
     assert len(json.loads(outputs["rows_smoke_gpu"])) == 4
 

@@ -18,7 +18,7 @@ import pytest
 from binary_checks.fleet.cells import parse_cells
 from binary_checks.fleet.ci.pipeline import Pipeline, make_pipeline
 from fixtures.build_wheel import build_wheel
-from tests.fleet.ci.ci_files import demand_tool, list_jobs, load, read_outputs, write
+from tests.fleet.ci.ci_files import demand_tool, format_jobs, load, read_outputs, write
 from tests.fleet.nights.night_cells import is_running
 
 yaml = pytest.importorskip("yaml")
@@ -84,14 +84,14 @@ class JobShell:
 
 
 def read_gitlab(pipeline: Pipeline, stage: str) -> JobShell:
-    document = load(list_jobs("gitlab", pipeline))
+    document = load(format_jobs("gitlab", pipeline))
     job = document[f"{stage} {CELL}"]
     scripts = document[job["extends"]]["script"]
     return JobShell(environment=job["variables"], scripts=tuple(scripts))
 
 
 def read_circleci(pipeline: Pipeline, stage: str) -> JobShell:
-    document = load(list_jobs("circleci", pipeline))
+    document = load(format_jobs("circleci", pipeline))
     calls = [each for call in document["workflows"]["nightly"]["jobs"] for each in call.items()]
     (key,) = [key for key, call in calls if call["name"] == f"{stage} {CELL}"]
     job = document["jobs"][key]
@@ -105,7 +105,7 @@ def read_azure(pipeline: Pipeline, stage: str) -> JobShell:
     texts = (files["azure-pipelines.yml"], files[".azure/binary-checks-tests.yml"])
     stages = [each for text in texts for each in load(text)["stages"]]
     (own,) = [each for each in stages if each.get("stage") == stage]
-    rows = json.loads(read_outputs(list_jobs("azure", pipeline))["cells"])
+    rows = json.loads(read_outputs(format_jobs("azure", pipeline))["cells"])
     (row,) = [row for row in rows.values() if row["CELL"] == CELL]
     steps = [step for step in own["jobs"][0]["steps"] if "FREE_THREADED" not in str(step)]
     return JobShell(
