@@ -126,10 +126,10 @@ def _describe(strong: frozenset[str], weak: frozenset[str]) -> Change:
     count = len(strong) or len(weak)
     shown = [*names[:_NAMED], *names[:1] * (count - len(names[:_NAMED]))]  # overloads count
     what = f"export{'' if count == 1 else 's'}"
-    beside = f", and {len(weak):,} weak" if strong and weak else ""
+    further = f", and {len(weak):,} weak" if strong and weak else ""
     kind = "" if strong else "weak "
     listed = format_symbols(shown, min(_NAMED, len(names)))
     return Change(
         severity=Severity.BREAK if strong else Severity.INFO,
-        sentence=f"lost {count:,} {kind}{what}{beside} ({listed})",
+        sentence=f"lost {count:,} {kind}{what}{further} ({listed})",
     )

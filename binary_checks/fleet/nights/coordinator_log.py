@@ -53,10 +53,10 @@ class CoordinatorLog:
 
     def finish(self, attempt: Attempt, following: NextAttempt | None, most: int) -> None:
         """Record how an attempt ended."""
-        told = attempt.evidence or attempt.reason
+        text = attempt.evidence or attempt.reason
         again = f"; attempt {following.number} in {following.pause:,.0f} s" if following else ""
         name = f"{attempt.cell}.{attempt.stage}{attempt.number}"
-        why = f": {told}" if told else ""
+        why = f": {text}" if text else ""
         self.note(
             f"{name} on {attempt.host or 'an unknown host'}: {attempt.state.value}{why}{again}"
         )
