@@ -193,6 +193,7 @@ class OwnCode:
         return CodeNames(
             named=frozenset(map(place, found.named)),
             completed=frozenset(map(place, found.completed)),
+            assembled=frozenset(map(place, found.assembled)),
             guided=frozenset(map(place, found.guided)),
             modules=found.modules,
             changes_modes=changes_modes,

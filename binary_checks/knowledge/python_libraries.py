@@ -234,7 +234,8 @@ def find_init_fault(library: ObjectFile, package: Package, code: CodeNames) -> s
     if name is None or not (name.tagged or name.suffix == ".pyd"):
         return ""  # plain libraries on Windows are named .dll
     function, hook = init_function(name.stem), export_hook(name.stem)
-    if library.exports.among((function,)) or library.path in code.named:
+    named = code.named | code.assembled
+    if library.exports.among((function,)) or library.path in named:
         return ""
     if library.exports.among((hook,)):
         return _find_older_pythons(package, hook)

@@ -328,6 +328,9 @@ class CodeNames:
     """
     completed: frozenset[str] = frozenset()
     """Objects whose name the code assembles when it opens libraries: ``f"libdemo_{x}.so"``."""
+    assembled: frozenset[str] = frozenset()
+    """Objects whose name the code assembles anywhere: memray lets a debugger open the library
+    ``f"_inject.{abi}.so"``."""
     guided: frozenset[str] = frozenset()
     """Programs that the code names where it sets LD_LIBRARY_PATH or DYLD_LIBRARY_PATH."""
     modules: frozenset[str] = frozenset()

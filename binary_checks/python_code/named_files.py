@@ -50,6 +50,7 @@ class NamedFiles(NamedTuple):
 
     named: frozenset[str]
     completed: frozenset[str]
+    assembled: frozenset[str]
     guided: frozenset[str]
     modules: frozenset[str]  # names of modules, not paths
 
@@ -103,6 +104,7 @@ class NameSearch:
         self._opens = False
         self._guided: set[str] = set()
         self._completed: set[str] = set()
+        self._assembled: set[str] = set()
         self._modules: set[str] = set()
 
     def see(self, path: str, content: bytes) -> None:
@@ -124,16 +126,22 @@ class NameSearch:
         if opens:
             self._opens = True
             self._modules.update(name.decode() for name in _LOADS.findall(content))
-            folders = {word.decode() for word in words}.union(path.split("/"))
-            for name in set(_COMPUTED.findall(content)):
-                pattern = _HOLE.sub("*", name.decode("ascii", "replace"))
-                self._completed.update(self._names.complete(pattern, folders))
+        folders = {word.decode() for word in words}.union(path.split("/"))
+        for name in set(_COMPUTED.findall(content)):
+            pattern = _HOLE.sub("*", name.decode("ascii", "replace"))
+            if not opens and not _LIBRARY.search(pattern):
+                continue
+            completed = set(self._names.complete(pattern, folders))
+            self._assembled |= completed
+            if opens:
+                self._completed |= completed
 
     def conclude(self) -> NamedFiles:
         """Return the files that the sources name."""
         return NamedFiles(
             named=frozenset(self._named | self._hinted if self._opens else self._named),
             completed=frozenset(self._completed),
+            assembled=frozenset(self._assembled),
             guided=frozenset(self._guided),
             modules=frozenset(self._modules),
         )

@@ -304,6 +304,7 @@ def test_a_library_that_another_object_needs_or_opens_by_name_is_no_module(
 
 def test_a_library_that_the_package_s_code_spells_out_is_no_module() -> None:
     assert find_uninitialised(HELPER, code=CodeNames(named=frozenset({HELPER.path}))) == []
+    assert find_uninitialised(HELPER, code=CodeNames(assembled=frozenset({HELPER.path}))) == []
     assert find_uninitialised(HELPER, code=CodeNames(named=frozenset({"demo/other.so"}))) != []
 
 

@@ -90,6 +90,8 @@ def test_all_else_names_nothing(code: str) -> None:
 def test_a_name_that_code_completes_means_the_files_that_fit(code: str, paths: set[str]) -> None:
     assert search(code + OPENING).completed == paths
     assert search(code).completed == set()
+    assert search(code + OPENING).assembled == paths
+    assert search(code).assembled == (paths if ".so" in code or ".dylib" in code else set())
 
 
 def test_names_that_code_completes_have_a_bound() -> None:
