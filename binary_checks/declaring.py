@@ -53,6 +53,7 @@ FAMILIES = {  # families of our own checks, which are pytest markers
     "hardening": "object properties that loaders refuse or attackers exploit",
     "macos": "what macOS requires of libraries, programs and universal binaries",
     "windows": "loading of libraries on Windows, and mitigations there",
+    "ios": "what iOS requires of libraries and of modules that an app moves",
     "android": "what Android's loader requires of libraries, by API level",
     "webassembly": "what the runtimes of Pyodide require of WebAssembly modules",
     "duplicates": "runtimes that must exist only once in a process",

@@ -83,17 +83,24 @@ def duplicate_member_name(package: Package) -> Iterator[Finding]:
 
     Why: the tool decides which one is installed; the file that runs may not be the one reviewed.
     Fix: look for the build step that adds a file twice.
-    Level: which of the files users run depends on their installer.
+    Level: which of the files users run depends on their installer. Two members that install the
+    same content to one path are a warning (an ``__init__.py`` in purelib and platlib).
     """
     for name, count in _repeated([member.archive_name for member in package.members]):
         yield Problem(path=name, sentence=f"{count} members have this name")
-    first: dict[str, str] = {}
+    first: dict[str, Member] = {}
     for member in package.members:
         path = _drop_empty(member.path)
-        other = first.setdefault(path, member.archive_name)
-        if other != member.archive_name:
-            sentence = f"installs to {package.layout.shorten(path)}, as {other} does"
-            yield Problem(path=member.archive_name, sentence=sentence, facts=(other,))
+        other = first.setdefault(path, member)
+        if other.archive_name != member.archive_name:
+            same = bool(member.sha256) and member.sha256 == other.sha256
+            yield Problem(
+                path=member.archive_name,
+                sentence=f"installs to {package.layout.shorten(path)}, as {other.archive_name} does"
+                + (", with the same content" if same else ""),
+                facts=(other.archive_name,),
+                level=Level.WARNING if same else Level.ERROR,
+            )
 
 
 def _repeated(names: list[str]) -> Iterator[tuple[str, int]]:

@@ -14,6 +14,7 @@ from binary_checks.knowledge.cuda import (
     find_unreported,
 )
 from binary_checks.knowledge.device_code import (
+    GENERIC_GFX,
     describe_unusable,
     find_untried,
     format_host,
@@ -150,7 +151,8 @@ def gpu_without_code(report: GpuReport, asked: GpuRequest) -> Iterator[Finding]:
     ``architectures`` in the profile's table ``[probes.gpu]`` is a Python expression that returns a
     list or a string of words (``torch.cuda.get_arch_list()``). Machine code runs on GPUs of its own
     generation with the same or a higher number (``sm_80`` on 8.6), PTX (``compute_90``) on
-    everything newer.
+    everything newer; code for AMD runs on its own architecture (``gfx942``), generic code on all of
+    its family (``gfx9-4-generic``).
 
     Why: every kernel fails with "no kernel image is available for execution on the device".
 
@@ -160,6 +162,8 @@ def gpu_without_code(report: GpuReport, asked: GpuRequest) -> Iterator[Finding]:
     """
     if not asked.architectures:
         raise NotApplicable("the profile does not say how to query the architectures")
+    if report.host.platform == "xpu":
+        raise NotApplicable("Intel's driver compiles the code for the GPU that is there")
     if not report.architectures:
         yield NotInspected(sentence=f"{asked.architectures} returned no list")
         return
@@ -178,7 +182,12 @@ def gpu_without_code(report: GpuReport, asked: GpuRequest) -> Iterator[Finding]:
 
 
 def _runs(architecture: str, capability: str) -> bool:
-    """Whether code for "sm_86", "sm_90a" or "compute_90" runs on a device of that capability."""
+    """Whether code for "sm_86", "sm_90a", "compute_90" or "gfx942" runs on such a device."""
+    if capability.startswith("gfx"):
+        name = architecture.partition(":")[0]  # without features, as in gfx90a:xnack-
+        return name == capability or capability in GENERIC_GFX.get(name, ())
+    if not architecture.startswith(("sm_", "compute_")):
+        return False
     kind, _, number = architecture.partition("_")
     digits = number.rstrip("af")
     if not digits.isdecimal() or not 2 <= len(digits) <= _LONGEST:

@@ -287,6 +287,9 @@ def _is_pure(package: WheelLike, archive_name: str) -> bool:
 def foreign_extension_suffix(package: WheelLike) -> Iterator[Finding]:
     """An extension module has a suffix that no interpreter of the wheel's tags imports.
 
+    On Windows no Python imports ``.abi3.pyd``: there, a module for the stable ABI ends in ``.pyd``
+    alone.
+
     Why: the module cannot be imported: it is left over from another build, or was built for the
     wrong interpreter.
     Fix: clean the build folder between interpreters; check the build step that names the extension.

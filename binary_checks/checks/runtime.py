@@ -11,7 +11,11 @@ from packaging.version import Version
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
-from binary_checks.knowledge.failed_imports import find_lacking_requirement, find_own_part
+from binary_checks.knowledge.failed_imports import (
+    find_lacking_requirement,
+    find_own_part,
+    name_lack,
+)
 from binary_checks.knowledge.loading import compare_report, find_newer, judge_faults, judge_refusal
 from binary_checks.knowledge.python_libraries import find_init_fault
 from binary_checks.knowledge.tags import find_promised
@@ -248,7 +252,8 @@ def import_fails(
             report.requirements_installed and find_lacking_requirement(step, package)
         ):
             sentence = f"import {step.name} {describe_end(step)}: {lack}"
-            yield Problem(sentence=sentence, facts=(step.name, name_end(step)), cause=lack)
+            cause, facts = name_lack(step, package, lack), (step.name, name_end(step))
+            yield Problem(sentence=sentence, facts=facts, cause=cause)
         else:
             sentence = f"import {step.name} {describe_end(step)}"
             yield judge_refusal(step, sentence, linkage, package)

@@ -40,6 +40,7 @@ _SYSTEMS: dict[str, tuple[str, str, str, dict[str, str]]] = {
     "linux": ("posix", "Linux", "linux", {}),
     "macos": ("posix", "Darwin", "darwin", {"aarch64": "arm64"}),
     "windows": ("nt", "Windows", "win32", {"x86_64": "AMD64", "aarch64": "ARM64", "i686": "x86"}),
+    "ios": ("posix", "iOS", "ios", {"aarch64": "arm64"}),
     "android": ("posix", "Android", "android", {}),
     "emscripten": ("posix", "Emscripten", "emscripten", {}),
 }

@@ -94,6 +94,19 @@ def require_trace_of_gpu(package: Package) -> None:
         raise NotApplicable(f"it is a build for the CPU: {claims[0].evidence}")
 
 
+def find_platform(package: Package) -> str:
+    """Return the platform whose driver a package's build works with: "cuda", "rocm" or "xpu".
+
+    The label and the name count more than the bytes; without any trace it is CUDA.
+    """
+    named = (each.claim for each in claim_by_name(package) if each.aspect == "accelerator")
+    for claim in (*named, *claim_accelerators(package)):
+        kind = claim.value.partition(" ")[0]
+        if kind in ("cuda", "rocm", "xpu"):
+            return kind
+    return "cuda"
+
+
 def opens_accelerator(package: Package) -> bool:
     """Return whether an object may open a library of CUDA, or of the driver, at run time."""
     opened = (name for item in package.objects if item.opened for name in item.opened.names)

@@ -420,6 +420,18 @@ def read_flags(abi: int, flags: int) -> CubinFlags | None:
     return None
 
 
+GENERIC_GFX: Final = {
+    "gfx9-generic": ("gfx900", "gfx902", "gfx904", "gfx906", "gfx909", "gfx90c"),
+    "gfx9-4-generic": ("gfx942", "gfx950"),
+    "gfx10-1-generic": ("gfx1010", "gfx1011", "gfx1012", "gfx1013"),
+    "gfx10-3-generic": tuple(f"gfx103{n}" for n in range(7)),
+    "gfx11-generic": (*(f"gfx110{n}" for n in range(4)), *(f"gfx115{n}" for n in range(4))),
+    "gfx12-generic": ("gfx1200", "gfx1201"),
+}
+"""AMD's generic targets, with the architectures on which their code runs (LLVM, User Guide for the
+AMDGPU Backend, generic processors)."""
+
+
 # Figures measured by steps on a GPU, and why some figures are missing.
 
 BUILD, VERSIONS = "the question for its build", "versions"
@@ -472,10 +484,12 @@ def has_failed_before_steps(report: GpuReport) -> bool:
 
 def format_host(host: GpuHost, runtime: str = "") -> str:
     """Format the facts of a GPU host, and the CUDA runtime used there, as one line."""
-    served = f"driver {host.driver or 'of unknown version'} for CUDA {host.cuda}"
+    served = f"driver {host.driver or 'of unknown version'}"
+    served += host.cuda and f" for CUDA {host.cuda}"
     served += runtime and f", runtime {runtime}"
     devices = ", ".join(
-        f"{each.name} ({each.capability}, {each.memory / 2**30:.0f} GiB)" for each in host.usable
+        f"{each.name} ({each.capability and each.capability + ', '}{each.memory / 2**30:.0f} GiB)"
+        for each in host.usable
     )
     return f"{served}: {devices}"
 

@@ -33,12 +33,19 @@ from binary_checks.model import (
     applies,
     find_names_in_extras,
     init_function,
+    parse_extension_name,
     read_requirement,
 )
-from binary_checks.wording.problem_lines import name_end, of_broken_source
+from binary_checks.wording.problem_lines import (
+    name_end,
+    of_broken_source,
+    of_init_function,
+    of_requirement,
+)
 from binary_checks.wording.sentences import describe_end, name_first
 
 _LONGEST = 200  # characters of a name in a message
+_NOT_REQUIRED = "no Requires-Dist provides"
 _DEEPEST = 100  # limit of nested folders of a module
 
 
@@ -91,6 +98,21 @@ def _index_file_names(package: Package) -> dict[str, str]:
         name = path.rpartition("/")[2]
         found[name] = "" if name in found else path
     return found
+
+
+def name_lack(step: Step, package: Package, lack: str) -> str:
+    """Return the cause of a failure whose reason is ``lack``.
+
+    Other checks find that a requirement is not stated, or that a module has another file name.
+    """
+    if lack.startswith(_NOT_REQUIRED):
+        return of_requirement(step.missing_module)
+    stem = step.missing_module.rpartition(".")[2]
+    for item in package.objects if stem else ():
+        name = parse_extension_name(item.path)
+        if name is not None and name.stem != stem and item.exports.among((init_function(stem),)):
+            return of_init_function(init_function(name.stem))
+    return lack
 
 
 _ABSENT = re.compile(
@@ -200,7 +222,7 @@ def find_lacking_requirement(step: Step, package: Package) -> str:
     doubt = " (an extra may)" if required.extras_may_add else ""
     if required.elsewhere:
         doubt = f" here (other systems also get {name_first(sorted(required.elsewhere))})"
-    return f"no Requires-Dist provides the module {top[:_LONGEST]}{doubt}"
+    return f"{_NOT_REQUIRED} the module {top[:_LONGEST]}{doubt}"
 
 
 # Results of loading entry points.
@@ -318,7 +340,7 @@ class _Failure:
             sentence=f"{sentence}: {why}" if why else sentence,
             facts=(first.point.group, first.point.name, name_end(first.step)),
             level=self._rate(first, why, bool(lacks)),
-            cause=why or broken or raised,
+            cause=name_lack(first.step, self._package, why) or broken or raised,
             consequence=bool(broken) or not first.imported,
         )
 

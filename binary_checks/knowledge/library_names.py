@@ -299,6 +299,7 @@ class _Tables(NamedTuple):
     of_nvidia: _Predicate
     fills_prefix: _Predicate
     of_nobody: _Predicate
+    of_user: tuple[tuple[_Predicate, str], ...]
     frameworks: Mapping[str, Framework]
 
 
@@ -325,6 +326,7 @@ def _read_tables() -> _Tables:
         of_nvidia=any_of("of_nvidia"),
         fills_prefix=any_of("fills_prefix"),
         of_nobody=any_of("of_nobody", "libraries"),
+        of_user=tuple((match(row["libraries"]), row["kind"]) for row in tables["of_user"]),
         frameworks={
             row["distributions"]: Framework(re.compile(row["libraries"]), re.compile(row["core"]))
             for row in tables["framework"]
@@ -415,6 +417,12 @@ def may_have(requirement: str, needed: str) -> bool:
 def may_be_required(needed: str) -> bool:
     """Return whether a requirement may contain the library, rather than a driver or the system."""
     return not _read_tables().of_nobody(needed.rpartition("/")[2])
+
+
+def find_users_own(needed: str) -> str:
+    """Return the kind of software with that library that users choose and install, or ""."""
+    name = needed.rpartition("/")[2]
+    return next((kind for matches, kind in _read_tables().of_user if matches(name)), "")
 
 
 def is_named_like_nvidia(needed: str) -> bool:
@@ -655,6 +663,10 @@ _PLUGINS: Final = (
     (
         re.compile(r"nvshmem_(?:bootstrap|transport)_\w+\.so[.\d]*"),
         "libnvshmem_host opens the plugin that its users choose",
+    ),
+    (
+        re.compile(r"lib\w+-fi\.so|libuc[tmx]_\w+\.so[.\d]*"),  # of libfabric and UCX
+        "libfabric or UCX opens it only if the machine has such network cards",
     ),
     (
         re.compile(r"libcufile_rdma\.so[.\d]*"),

@@ -12,6 +12,7 @@ from binary_checks import systems
 from binary_checks.errors import BinaryChecksError, NotApplicable, Unavailable
 from binary_checks.knowledge.failed_imports import name_broken_source
 from binary_checks.knowledge.library_names import (
+    find_users_own,
     is_grafted_name,
     is_redistributable,
     list_frameworks,
@@ -21,6 +22,7 @@ from binary_checks.knowledge.sanitizers import find_required_first
 from binary_checks.knowledge.tags import architectures_of
 from binary_checks.model import (
     Claims,
+    DispensableObject,
     Edge,
     Ending,
     ExtensionReport,
@@ -51,8 +53,10 @@ from binary_checks.wording.problem_lines import (
     of_library,
     of_need,
     of_other_architecture,
+    of_other_build,
     of_other_version,
     of_refusal,
+    of_requirement,
     of_symbols,
     read_refusal,
 )
@@ -170,20 +174,43 @@ def downgrade(finding: Finding, linkage: Linkage | Package, edge: Edge | None = 
     """
     if isinstance(linkage, Package) or not isinstance(finding, Problem):
         return finding
-    if edge is not None and (framework := _find_framework(edge, linkage)):
-        sentence = (
-            f"{finding.sentence}; it belongs to {framework}, which the package does not require"
-        )
-        return replace(finding, sentence=sentence, level=Level.WARNING)
+    if edge is not None and (mild := _excuse_need(finding, linkage, edge)):
+        return mild
     found = linkage.find_dispensable(finding.path)
-    if found is None:
+    if found is None or not _is_excused(found, edge):
         return finding
-    if edge is not None and (_was_grafted(edge) or _WINDOWING.match(edge.needed)):
+    finding = _soften(finding, found.reason)
+    if edge is None:
         return finding
-    if not found.complete and (edge is None or edge.elsewhere):
-        return finding
-    sentence = f"{finding.sentence}; {found.reason}"
-    return replace(finding, sentence=sentence, level=Level.WARNING)
+    # It was left out on purpose, so bundling it is no advice.
+    return replace(finding, cause=found.cause or finding.cause, command="")
+
+
+def _excuse_need(problem: Problem, linkage: Linkage, edge: Edge) -> Problem | None:
+    """Return the problem as a warning if others are expected to provide the library, else None."""
+    framework = find_framework(edge, linkage)
+    if framework and not is_framework_loaded(framework, linkage):
+        mild = _soften(problem, f"that is part of {framework}, which the package does not require")
+        fix = f"require {framework}, or load this file only where {framework} is installed"
+        return replace(mild, command="", fix=fix)
+    if kind := find_users_own(edge.needed):
+        mild = _soften(problem, f"users install {kind} themselves")
+        fix = f"say in the documentation that users need {kind}, and which ones fit"
+        return replace(mild, command="", fix=fix)
+    return None
+
+
+def _soften(problem: Problem, why: str) -> Problem:
+    return replace(problem, sentence=f"{problem.sentence}; {why}", level=Level.WARNING)
+
+
+def _is_excused(found: DispensableObject, edge: Edge | None) -> bool:
+    """Return whether a fault of an object, or its unsatisfied need, is of no consequence."""
+    if edge is None:
+        return found.complete
+    if _was_grafted(edge) or _WINDOWING.match(edge.needed):
+        return False
+    return found.complete or not edge.elsewhere
 
 
 def is_for_others(path: str, package: Package) -> bool:
@@ -213,8 +240,8 @@ def _was_grafted(edge: Edge) -> bool:
     return kept or is_grafted_name(edge.needed)
 
 
-def _find_framework(edge: Edge, linkage: Linkage) -> str:
-    """Return a missing library's framework if no core library of the framework is loaded; else "".
+def find_framework(edge: Edge, linkage: Linkage) -> str:
+    """Return the framework that a missing library is part of; "" for other libraries.
 
     A library of CUDA counts as the framework's if the object also lacks the framework's libraries.
     """
@@ -223,7 +250,21 @@ def _find_framework(edge: Edge, linkage: Linkage) -> str:
     found = _match(edge.needed)
     if not found and _CUDA.match(edge.needed):
         found = linkage.derive(_find_frameworks).get((edge.path, edge.architecture), "")
-    return "" if found and any(map(list_frameworks()[found].core.match, linkage.names)) else found
+    return found
+
+
+def name_framework_cause(edge: Edge, linkage: Linkage) -> str:
+    """Return the cause that all missing libraries of a framework share; "" for other libraries."""
+    framework = "" if edge.resolved is not None else find_framework(edge, linkage)
+    if not framework:
+        return ""
+    loaded = is_framework_loaded(framework, linkage)
+    return of_other_build(framework) if loaded else of_requirement(framework)
+
+
+def is_framework_loaded(framework: str, linkage: Linkage) -> bool:
+    """Return whether the layout has a core library of a framework."""
+    return any(map(list_frameworks()[framework].core.match, linkage.names))
 
 
 def _match(needed: str) -> str:
@@ -287,6 +328,8 @@ def judge_refusal(
         why = f"this system lacks {name}, which the platform tag promises"
         return NotInspected(path=path, sentence=f"{sentence}: {why}")
     missing = next((edge for edge in edges if edge.resolved is None), None)
+    if missing is not None and (shared := name_framework_cause(missing, linkage)):
+        problem = replace(problem, cause=shared)
     return downgrade(problem, linkage, missing)
 
 

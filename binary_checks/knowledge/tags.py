@@ -43,7 +43,11 @@ _LINUX = re.compile(
     r"(?:(?P<libc>many|musl)linux(?:(?P<year>\d+)|_(?P<major>\d+)_(?P<minor>\d+))|linux)"
     r"_(?P<architecture>\w+)"
 )
-_ANDROID = re.compile(r"android_(?P<level>\d{1,4})_(?P<abi>arm64_v8a|armeabi_v7a|x86_64|x86)")
+_MOBILE = re.compile(  # PEP 738 and PEP 730
+    r"android_(?P<level>\d{1,4})_(?P<abi>arm64_v8a|armeabi_v7a|x86_64|x86)"
+    r"|ios_(?P<major>\d{1,3})_(?P<minor>\d{1,3})_(?P<architecture>arm64|x86_64)"
+    r"_(?:iphoneos|iphonesimulator)"
+)
 _BY_YEAR = {"1": (2, 5), "2010": (2, 12), "2014": (2, 17)}
 """The glibc of manylinux1, manylinux2010 and manylinux2014 (PEP 513, 571, 599)."""
 _LIBCS = {"many": "glibc", "musl": "musl", None: ""}
@@ -112,12 +116,13 @@ def read_system(platform: str) -> SystemClaim:
     if platform.startswith("win"):
         known = _WINDOWS.get(platform)
         return SystemClaim(name=platform, system="windows", architectures=(known,) if known else ())
-    if match := _ANDROID.fullmatch(platform):
+    if match := _MOBILE.fullmatch(platform):
+        major, minor = match["level"] or match["major"], match["minor"] or "0"
         return SystemClaim(
             name=platform,
-            system="android",
-            minimum=(int(match["level"]), 0),
-            architectures=(_ENDINGS[match["abi"]],),
+            system=platform.partition("_")[0],
+            minimum=(int(major), int(minor)),
+            architectures=(_ENDINGS[match["abi"] or match["architecture"]],),
         )
     ending = max((e for e in _ENDINGS if platform.endswith(f"_{e}")), key=len, default="")
     return SystemClaim(
@@ -248,8 +253,13 @@ _FORMATS = {
     "linux": Format.ELF,
     "android": Format.ELF,
     "macos": Format.MACHO,
+    "ios": Format.MACHO,
     "windows": Format.PE,
     "emscripten": Format.WASM,
+}
+_FORMATS_OF_SUFFIXES = {
+    **dict.fromkeys(("darwin", "iphoneos", "iphonesimulator"), Format.MACHO),
+    "wasm32-emscripten": Format.WASM,
 }
 _LOADED = (Kind.SHARED, Kind.EXECUTABLE)
 _WORDS = {
@@ -364,8 +374,7 @@ def _is_of_other_format(item: ObjectFile, formats: Collection[Format]) -> bool:
     if name.suffix.endswith(".pyd"):
         return Format.PE in formats
     if name.platform:
-        of_system = {"darwin": Format.MACHO, "wasm32-emscripten": Format.WASM}
-        return of_system.get(name.platform, Format.ELF) in formats
+        return _FORMATS_OF_SUFFIXES.get(name.platform, Format.ELF) in formats
     return Format.PE not in formats
 
 

@@ -137,7 +137,7 @@ def _simulate_elf(
     )
 
 
-def _simulate_macos(
+def _simulate_macho(
     package: Package,
     others: tuple[Package, ...],
     target: TargetSystem,
@@ -199,7 +199,8 @@ def _simulate_bindings(container: Format, loader: Loader[Any], first: _First) ->
 _SIMULATIONS = {
     "linux": _simulate_elf,
     "android": _simulate_elf,
-    "macos": _simulate_macos,
+    "macos": _simulate_macho,
+    "ios": _simulate_macho,
     "windows": _simulate_windows,
     "emscripten": _simulate_emscripten,
 }

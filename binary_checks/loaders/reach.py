@@ -1,10 +1,10 @@
 """Objects of a package that its users reach, and objects that are known to be optional.
 
-These objects are reached: every extension module, because Python imports it; objects that the
-package's own code names or opens; objects where other packages search for libraries (outside of
-site-packages) or users search for programs; and everything that a reached object needs by name. If
-a package has none of these, as a package that contains only libraries, it serves other packages,
-and all its objects are reached.
+These objects are reached: every extension module in site-packages, because Python imports it;
+objects that the package's own code names or opens; objects where other packages search for
+libraries (outside of site-packages) or users search for programs; and everything that a reached
+object needs by name. If a package has none of these, as a package that contains only libraries, it
+serves other packages, and all its objects are reached.
 
 No import reaches any other object: plugins that native code opens by a name computed at run time,
 programs that nobody starts, helpers that other programs load. It is unknown whether users meet a
@@ -78,7 +78,7 @@ def find_dispensable_objects(
             verb = "requires" if len(extra[path]) == 1 else "require"
             names = name_first(extra[path], _MOST)
             reason = f"{which} of the package {verb} {names} for it"
-            yield DispensableObject(path=path, reason=reason, complete=False)
+            yield DispensableObject(path=path, reason=reason, complete=False, cause="extras")
         elif path in guided:
             reason = "the package's own code starts it with a search path in its environment"
             if item.kind is not Kind.EXECUTABLE:
@@ -95,7 +95,9 @@ def find_dispensable_objects(
             reason = reasons.get(path, "only libraries that are opened by name need it")
             yield DispensableObject(path=path, reason=reason, complete=False)
         else:
-            yield DispensableObject(path=path, reason=_find_helper(item) or UNREACHED)
+            plugin = explain_plugin(item.file_name)
+            reason = plugin or _find_helper(item) or UNREACHED
+            yield DispensableObject(path=path, reason=reason, cause=plugin)
 
 
 def _find_guided(objects: Mapping[str, ObjectFile], code: CodeNames) -> frozenset[str]:
@@ -194,14 +196,21 @@ def _find_demanded(package: Package, code: CodeNames, replaced: Collection[str])
 
     Code that names an object in ``replaced`` does not need it: another file with that name works.
     """
-    objects = [item for item in package.objects if item.kind in _LOADED]
     known = code.named.difference(replaced)
+    loaded = [item for item in package.objects if item.kind in _LOADED]
+    objects = [item for item in loaded if item.path in known or not _is_stray(item, package)]
     begun = {item.path for item in objects if is_extension(item) or item.path in known}
     begun |= set(_find_completed(code))
     offered = {item.path for item in objects if package.layout.inside(item.path) is None}
     if not begun:
         offered = {item.path for item in objects}
     return begun | (offered - set(_find_optional(objects)))
+
+
+def _is_stray(item: ObjectFile, package: Package) -> bool:
+    """Whether a wheel installs an extension module where Python looks for none (``.data/data``)."""
+    layout = package.layout
+    return layout.climbs and layout.inside(item.path) is None and is_extension(item)
 
 
 def _find_completed(code: CodeNames) -> Iterator[str]:

@@ -119,6 +119,8 @@ class DispensableObject:
 
     path: str
     reason: str  # "no import of the package reaches it"
+    # the cause that all libraries share which such objects lack; "": each library is its own cause
+    cause: str = ""
     complete: bool = True
     """Whether all faults of the object can be ignored. If false, only missing libraries from
     outside the package can be ignored, as for an extension module whose import may fail.
@@ -167,6 +169,8 @@ class Linkage(Deriving):
     demo/__init__.py``, or why the code was not read. Only searched if some library is found just
     because it was loaded earlier.
     """
+    on_host: frozenset[str] = frozenset()
+    """Missing libraries that a repair tool would find on this host; only advice depends on them."""
     loads_everywhere: bool = False  # whether that code also mentions RTLD_GLOBAL
     _by_object: Mapping[tuple[str, str], tuple[Edge, ...]] = field(
         init=False, repr=False, compare=False, default_factory=dict

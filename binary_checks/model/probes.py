@@ -199,9 +199,10 @@ class GpuDevice:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GpuHost:
-    """The host according to NVIDIA's driver, without any toolkit."""
+    """The host according to the driver of its GPUs, without any toolkit."""
 
-    library: str = ""  # file of the driver's library; "" if there is none
+    platform: str = "cuda"  # "cuda" for NVIDIA's driver, "rocm" for AMD's, "xpu" for Intel's
+    library: str = ""  # file of the driver's library, or its device file; "" if there is none
     driver: str = ""  # the driver's version, "580.95.05"; "" if unknown
     cuda: str = ""  # the newest CUDA that the driver supports, "13.0"
     devices: tuple[GpuDevice, ...] = ()

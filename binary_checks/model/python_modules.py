@@ -20,7 +20,7 @@ _SUFFIX = re.compile(
       | cp(?P<windows>\d{2,3})(?P<windows_flags>[a-z]*)-(?P<windows_platform>\w+)\.pyd
       | pypy(?P<pypy>\d{2,3})-pp\d+-(?P<pypy_platform>[\w-]+)\.(?:so|pyd)
       | graalpy\d+-(?P<graalpy>\d{2,3})-native-(?P<graalpy_platform>[\w-]+)\.(?:so|pyd)
-      | (?P<stable>abi3t?)(?:-(?P<stable_platform>[\w-]+))?\.so  # 3.15: gh-122931
+      | (?P<stable>abi3t?)(?:-(?P<stable_platform>[\w-]+))?\.(?:so|pyd)  # 3.15: gh-122931
       | so | pyd
     )""",
     re.VERBOSE | re.ASCII,
@@ -34,6 +34,7 @@ _INTERPRETER = r"(?P<name>[a-z]+)(?P<major>\d)(?P<minor>\d*)"
 _KNOWN_PROCESSORS = frozenset(
     {"x86_64", "i686", "aarch64", "armv7l", "ppc64le", "ppc64", "s390x", "riscv64", "loongarch64"}
 )
+_IOS = r"ios_\d+_\d+_\w+?_(iphoneos|iphonesimulator)"
 _ANDROID = r"android_\d+_(\w+)"
 _ON_ANDROID = {
     "arm64_v8a": "aarch64-linux-android",
@@ -143,12 +144,12 @@ def is_extension(library: ObjectFile) -> bool:
 def are_suffixes_known(platform: str) -> bool:
     """Return whether the suffixes that Pythons import on a platform tag are known.
 
-    They are unknown for iOS, AIX and the BSDs, and for Linux on armv5 or MIPS.
+    They are unknown for AIX and the BSDs, and for Linux on armv5 or MIPS.
     """
     linux = re.fullmatch(_LINUX, platform)
     if linux is not None:
         return linux["processor"] in _KNOWN_PROCESSORS
-    if re.fullmatch(_ANDROID, platform):
+    if re.fullmatch(_ANDROID, platform) or re.fullmatch(_IOS, platform):
         return True
     if platform.endswith("_wasm32"):
         return platform.startswith(_ON_EMSCRIPTEN)
@@ -156,7 +157,13 @@ def are_suffixes_known(platform: str) -> bool:
 
 
 def importable_by(name: ExtensionName, tag: Tag) -> bool:
-    """Return whether at least one interpreter of the tag imports files with that suffix."""
+    """Return whether at least one interpreter of the tag imports files with that suffix.
+
+    No Python looks for ``.abi3.pyd``: on Windows a module for the stable ABI ends in ``.pyd`` alone
+    (``_PyImport_DynLoadFiletab`` in CPython's dynload_win.c).
+    """
+    if name.stable and name.suffix.endswith(".pyd"):
+        return False
     return _runs_on(name, tag.platform) and _is_looked_for(name, tag)
 
 
@@ -188,6 +195,8 @@ def _find_platform_of_suffixes(platform: str) -> str:
         return "darwin"
     if android := re.fullmatch(_ANDROID, platform):
         return _ON_ANDROID.get(android[1], "")
+    if ios := re.fullmatch(_IOS, platform):
+        return ios[1]
     return "wasm32-emscripten" if platform.startswith(_ON_EMSCRIPTEN) else platform
 
 

@@ -36,6 +36,7 @@ class CudaRequest(Request):
     use: Code = Code("")  # an operation that needs a GPU
     version: Code = Code("")  # the build's CUDA version; None or "" for a build without CUDA
     rocm: Code = Code("")  # the build's ROCm or HIP version; None or "" for a build without ROCm
+    xpu: Code = Code("")  # the build's SYCL version; None or "" for a build without SYCL
     architectures: Code = Code("")  # architectures that the package reports to be compiled for
     # name of a part -> whether it was built
     parts: Mapping[str, Code] = field(default_factory=dict)

@@ -21,6 +21,7 @@ _SYSTEMS = {
     "linux": {"os_name": "posix", "platform_system": "Linux", "sys_platform": "linux"},
     "macos": {"os_name": "posix", "platform_system": "Darwin", "sys_platform": "darwin"},
     "windows": {"os_name": "nt", "platform_system": "Windows", "sys_platform": "win32"},
+    "ios": {"os_name": "posix", "platform_system": "iOS", "sys_platform": "ios"},
     "android": {"os_name": "posix", "platform_system": "Android", "sys_platform": "android"},
     "emscripten": {
         "os_name": "posix",
@@ -32,6 +33,7 @@ _MACHINES: dict[str, dict[str, str]] = {
     "linux": {},
     "macos": {"aarch64": "arm64"},
     "windows": {"x86_64": "AMD64", "aarch64": "ARM64", "i686": "x86"},
+    "ios": {"aarch64": "arm64"},
     "android": {},
     "emscripten": {},
 }

@@ -124,7 +124,7 @@ class TargetSystem:
     """The user's machine as promised by the package's tags; independent of this host."""
 
     name: str  # name in reports: "manylinux_2_28_x86_64, CPython 3.11"
-    system: str = "linux"  # "macos", "windows", "android", "emscripten"
+    system: str = "linux"  # "macos", "ios", "windows", "android", "emscripten"
     libc: str = "glibc"  # or "musl", "bionic"; "" if the system has only one
     architectures: tuple[str, ...] = ("x86_64",)  # universal2 has two, every other tag one
     # the oldest macOS that the tags claim; the API level of Android, (24, 0); the ABI of

@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 from binary_checks.errors import NotApplicable, Unavailable
 from binary_checks.model import ANY_SYSTEM, Claims, TargetSystem
-from binary_checks.systems import android, emscripten, linux, macos, windows
+from binary_checks.systems import android, emscripten, ios, linux, macos, windows
 
 
 class _MakesTarget(Protocol):
@@ -32,12 +32,12 @@ SYSTEMS = (
     _Simulated("macos", frozenset(macos.SIMULATED), macos.make_target),
     _Simulated("windows", frozenset(windows.SIMULATED), windows.make_target),
     _Simulated("android", frozenset(android.SIMULATED), android.make_target),
+    _Simulated("ios", frozenset(ios.SIMULATED), ios.make_target),
     _Simulated("emscripten", frozenset(emscripten.SIMULATED), emscripten.make_target),
 )
 """If a package claims several systems, the first of these is judged."""
 
 _NOT_SIMULATED = {
-    "ios": "iOS",
     "wasi": "WASI",
     "freebsd": "FreeBSD",
 }

@@ -46,6 +46,16 @@ def of_library(name: str) -> str:
     return f"library {name.rpartition('/')[2]}"
 
 
+def of_requirement(project: str) -> str:
+    """Return the cause for a project that the package needs but does not require."""
+    return f"requirement {project}"
+
+
+def of_other_build(framework: str) -> str:
+    """Return the cause for libraries that the given build of a framework does not have."""
+    return f"build of {framework}"
+
+
 def of_bundled(path: str) -> str:
     """Return the cause for a file of the package that must come from the user's system instead."""
     return f"bundled {path}"

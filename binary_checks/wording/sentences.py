@@ -150,7 +150,6 @@ def fill_in(template: str, *, path: str, package: str) -> str:
 _WHOLE_PATH = 300  # characters of a search path that a sentence shows
 _MOST_DIRECTORIES = 8  # directories in a sentence; ibm_db's objects have two dozen
 _MOST_NEEDED = 3  # libraries in a sentence
-_MOST_GUESSES = 3  # distributions in a sentence
 
 Owners = Mapping[tuple[str, str], ObjectFile]
 """The objects of a package by path and architecture, as edges refer to them."""
@@ -210,50 +209,6 @@ def format_empty_elements(library: ObjectFile) -> str:
         places = {1: "first element", len(elements): "last element"}
         which = f"whose {places.get(empty[0], f'element {empty[0]}')} is empty"
     return f'has the {path_tag(library)} "{shorten(":".join(elements), _WHOLE_PATH)}", {which}'
-
-
-def report_missing_libraries(
-    edges: Sequence[Edge], linkage: Linkage, searched: str, cause: str
-) -> Finding:
-    """Report libraries that no known place provides, unless a required wheel may provide them.
-
-    ``edges`` are needs of one object with the same cause; a need that has a special sentence is
-    passed alone.
-    """
-    edge = edges[0]
-    if edge.unknown:
-        return NotInspected(path=edge.path, sentence=f"needs {edge.needed}: {edge.unknown}")
-    if edge.may_come_with:
-        groups = {id(each.may_come_with): each.may_come_with for each in edges}.values()
-        providers = tuple(dict.fromkeys(name for names in groups for name in names))
-        few = len(providers) <= _MOST_GUESSES
-        whose = f", perhaps {' or '.join(providers)}," if few else ""
-        required = set(linkage.requirements).issuperset(providers)
-        what = "a required wheel" if required else "another wheel"
-        return NotInspected(
-            path=edge.path,
-            sentence=f"needs {name_needed(edges)}, which {what}{whose} may ship ({searched}); "
-            "give it with --binary-with",
-        )
-    platform = linkage.target.partition(",")[0]
-    if edge.partly:
-        return Problem(
-            path=edge.path,
-            sentence=f"needs {edge.needed}, which only {edge.partly} have, but the tag says "
-            f"{platform}: elsewhere this file does not load",
-            facts=(edge.needed,),
-            cause=cause,
-        )
-    others = ", nor a given wheel, nor" if linkage.given else " nor"
-    names, them = name_needed(edges), "it" if len(edges) == 1 else "them"
-    return Problem(
-        path=edge.path,
-        sentence=f"needs {names}, which neither the package{others} {platform} provides "
-        f"({searched}): where users lack {them}, this file does not load",
-        facts=list_needed(edges),
-        cause=cause,
-        command=bundle(linkage.format),
-    )
 
 
 def list_needed(edges: Iterable[Edge]) -> tuple[str, ...]:

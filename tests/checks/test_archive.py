@@ -66,10 +66,20 @@ def test_two_members_of_one_name_are_a_problem() -> None:
 
 def test_two_members_that_install_to_one_place_are_a_problem() -> None:
     moved = "demo-1.0.data/platlib/demo/a.py"
-    package = wheel(members=[member("demo/a.py"), member("demo/a.py", archive_name=moved)])
-    assert list(duplicate_member_name(package)) == [
+    copy = member("demo/a.py", b"2", archive_name=moved)
+    assert list(duplicate_member_name(wheel(members=[member("demo/a.py", b"1"), copy]))) == [
         Problem(path=moved, sentence="installs to demo/a.py, as demo/a.py does")
     ]
+
+
+def test_two_members_that_install_the_same_content_to_one_place_are_a_warning() -> None:
+    moved = "demo-1.0.data/platlib/demo/__init__.py"  # as delvewheel leaves them
+    package = wheel(
+        members=[member("demo/__init__.py"), member("demo/__init__.py", archive_name=moved)]
+    )
+    (problem,) = duplicate_member_name(package)
+    assert isinstance(problem, Problem)
+    assert problem.level is Level.WARNING
 
 
 @pytest.mark.parametrize("name", ["demo//a.py", "./demo/a.py", "demo/./a.py"])

@@ -153,6 +153,29 @@ def test_gpu_without_code_fires_when_no_code_is_for_the_device(name: str) -> Non
     assert say(found) == [f"device 0 (NVIDIA H200) is 9.0, the code is for {name}"]
 
 
+@pytest.mark.parametrize(
+    ("name", "runs"),
+    [
+        ("gfx942", True),
+        ("gfx942:sramecc+:xnack-", True),
+        ("gfx9-4-generic", True),
+        ("gfx90a", False),
+        ("gfx9-generic", False),
+        ("sm_90", False),
+    ],
+)
+def test_code_for_amd_runs_on_its_own_architecture_and_in_its_family(name: str, runs: bool) -> None:
+    host = GpuHost(platform="rocm", devices=(GpuDevice(name="MI300X", capability="gfx942"),))
+    found = say(gpu_without_code(report(host=host, architectures=(name,)), ARCHITECTURES))
+    assert found == ([] if runs else [f"device 0 (MI300X) is gfx942, the code is for {name}"])
+
+
+def test_intels_driver_compiles_for_whatever_is_there() -> None:
+    host = GpuHost(platform="xpu", devices=(GpuDevice(name="Max 1550"),))
+    with pytest.raises(NotApplicable, match="Intel's driver compiles"):
+        list(gpu_without_code(report(host=host), ARCHITECTURES))
+
+
 def test_a_device_of_unknown_capability_is_a_gap() -> None:
     dumb = report(host=GpuHost(devices=(GpuDevice(name="X"),)), architectures=("sm_90",))
     assert list(gpu_without_code(dumb, ARCHITECTURES)) == [

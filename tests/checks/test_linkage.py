@@ -190,7 +190,9 @@ def test_the_system_may_search_a_folder_on_disk() -> None:
 
 
 def test_a_wheel_that_is_not_required_is_called_another() -> None:
-    (finding,) = missing_library(linkage(may_come_with=("pyqt5-qt5",)), NONE)
+    (finding,) = missing_library(
+        linkage(needed="libQt5Core.so.5", may_come_with=("pyqt5-qt5",)), NONE
+    )
     assert isinstance(finding, NotInspected)
     assert "which another wheel, perhaps pyqt5-qt5, may ship" in finding.sentence
 

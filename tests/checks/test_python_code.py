@@ -203,6 +203,8 @@ def test_a_promised_module_that_is_not_there(judge: Judge) -> None:
     ]
     assert judge(missing_top_level_module, {"demo/__init__.py": "", **listing}) == []
     assert judge(missing_top_level_module, {"demo/data.txt": "", **listing}) == []
+    inner = {"space/_demo.cp312-win_amd64.pyd": "", **listing}  # as in delvewheel's tests
+    assert judge(missing_top_level_module, inner) == []
     wrong = {"demo-1.0.dist-info/top_level.txt": "name\n"}  # essentia 2.1b6
     assert judge(missing_top_level_module, {"demo/__init__.py": "", **wrong}) == []
 

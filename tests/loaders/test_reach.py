@@ -149,6 +149,14 @@ def test_what_lies_outside_of_site_packages_is_for_others_and_counts() -> None:
     assert idle(MODULE, lib, tool) == {}
 
 
+def test_no_import_reaches_a_module_outside_of_site_packages() -> None:
+    """delvewheel does not repair the modules in .data/data, either."""
+    stray = library("../../../_stray.so", "libx.so.1", exports=symbols("PyInit__stray"))
+    assert idle(MODULE, stray) == {stray.path: UNREACHED}
+    assert idle(stray) == {stray.path: UNREACHED}
+    assert idle(MODULE, stray, named=[stray.path]) == {}
+
+
 def test_a_program_that_code_starts_with_a_search_path_may_lack_one() -> None:
     tool = program("demo/bin/tool", "libx.so")
     assert idle(MODULE, tool, named=[tool.path], guided=[tool.path]) == {
@@ -182,6 +190,7 @@ def test_what_only_an_extra_requires_is_there_for_those_who_ask_for_it() -> None
     assert found == DispensableObject(
         path=module.path,
         reason="an extra of the package requires kivy-deps-gstreamer for it",
+        cause="extras",
         complete=False,
     )
     always = replace(package, claims=Claims(requirements=("kivy-deps.gstreamer",)))

@@ -51,6 +51,7 @@ def fits(path: str, tag: str) -> bool:
         (".graalpy242-311-native-x86_64-linux.so", ("graalpy", (3, 11), False, "", "x86_64-linux")),
         (".abi3.so", ("cpython", None, False, "abi3", "")),
         (".abi3t.so", ("cpython", None, False, "abi3t", "")),
+        (".abi3.pyd", ("cpython", None, False, "abi3", "")),
         (".so", ("", None, False, "", "")),
         (".pyd", ("", None, False, "", "")),
     ],
@@ -148,6 +149,8 @@ def test_an_interpreter_of_the_tag_imports_it(path: str, tag: str) -> None:
         ("a.cpython-311-x86_64-linux-gnu.so", "cp311-cp311-macosx_11_0_arm64"),
         ("a.so", "cp311-cp311-win_amd64"),
         ("a.pyd", "cp311-cp311-manylinux_2_17_x86_64"),
+        ("a.abi3.pyd", "cp311-abi3-win_amd64"),
+        ("a.abi3t.pyd", "cp315-abi3t-win_amd64"),
         ("a.cp311-win_amd64.pyd", "cp311-cp311-win_arm64"),
         ("a.cpython-27m-x86_64-linux-gnu.so", "py3-none-manylinux_2_17_x86_64"),
     ],
@@ -162,7 +165,7 @@ def test_no_interpreter_of_the_tag_imports_it(path: str, tag: str) -> None:
     [
         *[(name, True) for name in ("any", "win32", "win_amd64", "win_arm64")],
         *[(name, True) for name in ("macosx_11_0_arm64", "linux_x86_64", "musllinux_1_2_aarch64")],
-        *[(name, False) for name in ("ios_13_0_arm64_iphoneos", "linux_mips", "wasi_0_0_wasm32")],
+        *[(name, False) for name in ("freebsd_14_amd64", "linux_mips", "wasi_0_0_wasm32")],
     ],
 )
 def test_suffixes_of_usual_platforms_are_known(platform: str, known: bool) -> None:

@@ -23,8 +23,11 @@ class StandIn:
         self.answers = {"gpu_host": HOST, "nvidia_libraries": LIBRARIES, **answers}
         self.sites: list[bool] = []  # whether code of packages ran at the start of the host's probe
         self.asked: list[str] = []
+        self.platforms: list[str] = []  # of the host's probe, and of the steps
 
     def run(self, python: Path, script: str, request: Any, **limits: Any) -> ProbeAnswer:
+        if "platform" in request:
+            self.platforms.append(request["platform"])
         if "steps" in request:
             return self.take(request["steps"])
         name = "list" if request.get("list") else script

@@ -76,10 +76,16 @@ def take(
     steps: list[GpuStep],
     spoiled: Mapping[str, str] | None = None,
     device: str = "cpu",
+    platform: str = "cuda",
 ) -> dict[str, ProbeAnswer | str]:
     def run(request: Mapping[str, object], stages: Mapping[str, float]) -> ProbeAnswer:
         variables = {VARIABLE: json.dumps(dict(spoiled or {}))}
-        asked = {**request, "device": device, "site_packages": str(python.parents[1])}
+        asked = {
+            **request,
+            "device": device,
+            "platform": platform,
+            "site_packages": str(python.parents[1]),
+        }
         conditions = Conditions(variables=variables, stages=stages, memory=0)
         return run_probe(python, "gpu_torch", asked, timeout=600, conditions=conditions)
 
@@ -123,6 +129,19 @@ def test_sound_steps_come_to_results_within_the_bounds(
     for name in WITH_GRADIENTS:
         assert any("gradients" in key for key in answers[name]["measured"]), name
     assert {"float32", "float16", "float64"} <= answers["compilation"]["measured"].keys()
+
+
+@pytest.mark.parametrize("platform", ["rocm", "xpu"])
+def test_the_same_steps_serve_builds_for_other_vendors(
+    python: Path, steps: Mapping[str, GpuStep], platform: str
+) -> None:
+    usual = [each for each in steps.values() if not each.thorough and each.name != "compilation"]
+    taken = take(python, usual, platform=platform)
+    assert {answer_of(end)["state"] for end in taken.values()} == {"finished"}
+    assert judge(taken) == []
+    lacking = {name for name, end in taken.items() if "inapplicable" in answer_of(end)}
+    of_nvidia = {"device_assertion"} | ({"magma"} if platform == "xpu" else set())
+    assert lacking == {"memory", "absent_device", "cudnn", "attention"} | of_nvidia
 
 
 @pytest.mark.gpu
@@ -223,6 +242,19 @@ def test_what_a_step_does_on_a_gpu_alone(  # noqa: PLR0917 - a row of the table
     taken = take(python, [steps[name]], {**there, **LIKE_A_GPU, **spoiled}, "cpu:0")
     answer = answer_of(taken[name])
     assert {**answer, **answer.get("measured", {})}.get(key) == value, answer
+
+
+def test_intels_gpus_are_used_by_the_functions_of_torch_xpu(
+    python: Path, steps: Mapping[str, GpuStep]
+) -> None:
+    there = {"xpu.synchronize": "silent"}
+    names = ("first_kernel", "every_device", "late_choice", "matmul", "svd", "rnn")
+    chosen = [steps[name] for name in names]
+    taken = take(python, chosen, there, "cpu:0", "xpu")
+    assert {answer_of(end)["state"] for end in taken.values()} == {"finished"}, taken
+    assert judge(taken) == []
+    unlike = take(python, [steps["matmul"]], {}, "cpu:0", "xpu")
+    assert answer_of(unlike["matmul"])["state"] == "raised"  # no torch.xpu to wait for
 
 
 LIBRARIES = {

@@ -127,6 +127,28 @@ def test_where_the_package_hangs_before_its_work_no_step_waits_for_it_again(
     assert probes.asked == asked
 
 
+@pytest.mark.parametrize(
+    ("label", "platform", "question"),
+    [("rocm6.4", "rocm", "torch.hip()"), ("xpu", "xpu", "torch.xpu()")],
+)
+def test_a_build_for_another_vendor_asks_its_driver_and_none_of_nvidias_libraries(
+    environment: FilledPlace, stand_in: Any, label: str, platform: str, question: str
+) -> None:
+    host = '{"stage": "", "library": "x", "status": 0, "devices": [{"name": "X"}]}'
+    probes = stand_in(
+        gpu_host=host,
+        list=listed("first_kernel"),
+        ask_module='{"stage": "", "state": "finished", "answers": '
+        f'[{{"question": "{question}", "value": "6.4"}}]}}',
+    )
+    asked = replace(BUILD, rocm=Code("torch.hip()"), xpu=Code("torch.xpu()"))
+    named = wheel(f"fake-1.0+{label}-py3-none-any.whl")
+    report = use_gpu(environment, named, torch_work(), asked)
+    assert (report.host.platform, report.runtime) == (platform, "6.4")
+    assert probes.asked == ["gpu_host", "ask_module", "list", "first_kernel"]
+    assert probes.platforms == [platform, platform]
+
+
 def test_a_build_for_the_cpu_is_not_tried(environment: FilledPlace, stand_in: Any) -> None:
     probes = stand_in(ask_module='{"answers": [{"question": "torch.cuda()", "value": null}]}')
     with pytest.raises(NotApplicable, match=r"torch.cuda\(\) is None: the build is not for CUDA"):
@@ -257,7 +279,7 @@ def test_snippets_are_run_by_the_real_probe(
     environment: FilledPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host = read_host(ProbeAnswer(answer=json.loads(HOST)), {})
-    monkeypatch.setattr(gpu_steps, "describe_host", lambda place, conditions: host)
+    monkeypatch.setattr(gpu_steps, "describe_host", lambda *asked: host)
     snippets = {
         "matmul": Code("measured = {'float32': fake.work() * 2.0**-30}"),
         "fft": Code("unavailable = 'no FFT here'"),
@@ -281,7 +303,7 @@ def test_a_thorough_run_has_what_it_requires_beside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, thorough: bool, asked: list[object]
 ) -> None:
     host = read_host(ProbeAnswer(answer=json.loads(HOST)), {})
-    monkeypatch.setattr(gpu_steps, "describe_host", lambda place, conditions: host)
+    monkeypatch.setattr(gpu_steps, "describe_host", lambda *asked: host)
     beside = build_wheel(tmp_path, name="vision", tags=PURE, members={"vision.py": ""})
     wheel = build_wheel(tmp_path, name="fake", tags=PURE, members={"fake.py": MODULE})
     work = GpuRequest(
@@ -305,7 +327,7 @@ def test_what_cannot_be_had_beside_leaves_the_other_steps_to_be_taken(
     environment: FilledPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host = read_host(ProbeAnswer(answer=json.loads(HOST)), {})
-    monkeypatch.setattr(gpu_steps, "describe_host", lambda place, conditions: host)
+    monkeypatch.setattr(gpu_steps, "describe_host", lambda *asked: host)
     work = GpuRequest(
         module=Code("fake"),
         snippets={"own": Code("1")},

@@ -12,6 +12,7 @@ from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.library_names import (
     complete_names,
+    find_users_own,
     is_debug_runtime,
     is_driver_library,
     is_grafted_name,
@@ -19,7 +20,13 @@ from binary_checks.knowledge.library_names import (
     is_redistributable,
     strip_graft,
 )
-from binary_checks.knowledge.loading import downgrade, find_unloaded, is_for_others
+from binary_checks.knowledge.loading import (
+    downgrade,
+    find_unloaded,
+    is_for_others,
+    name_framework_cause,
+)
+from binary_checks.knowledge.missing_libraries import report_missing_libraries
 from binary_checks.knowledge.python_libraries import is_python_dll
 from binary_checks.knowledge.sanitizers import find_sanitizer
 from binary_checks.model import (
@@ -60,7 +67,6 @@ from binary_checks.wording.sentences import (
     name_needed,
     name_places,
     owners,
-    report_missing_libraries,
     report_unsearched_library,
 )
 
@@ -95,8 +101,11 @@ def missing_library(linkage: Linkage, package: Package) -> Iterator[Finding]:
     LD_LIBRARY_PATH, or the code that imports or opens the object continues without it and the
     library was never in the package. Plugins of this kind that need libraries of the X Window
     System, such as Qt's platforms/libqxcb.so, stay errors. The libraries of torch and tensorflow
-    are a warning if the package does not require these, and so are all libraries on Windows if the
-    package's code adds directories to the search that only running it would show.
+    are a warning if the package does not require these. So are the libraries of MPI, whose
+    implementation users choose, and all libraries on Windows if the package's code adds directories
+    to the search that only running it would show.
+
+    The command that bundles a library is shown only if it finds the library on this host.
 
     Other checks cover paths of the build machine (needed-name-with-slash, needed-outside-system),
     the libraries of NVIDIA's driver (driver-library-needed) and, on Windows, Python's DLLs and
@@ -120,9 +129,10 @@ def missing_library(linkage: Linkage, package: Package) -> Iterator[Finding]:
     for cause, edges in _share_causes(lacking, linkage, package):
         searched = format_searched(edges[0], found, linkage.layout)
         if edges[0].unknown or not edges[0].elsewhere or _is_anothers(edges[0]):
-            finding = report_missing_libraries(edges, linkage, searched, cause)
+            finding = report_missing_libraries(edges, linkage, package, searched, cause)
             if isinstance(finding, Problem) and find_sanitizer(edges[0].needed):
-                finding = replace(finding, consequence=True, command="")  # built-with-sanitizer
+                # built-with-sanitizer
+                finding = replace(finding, consequence=True, command="", fix="")
             finding = _downgrade_for_added_directories(finding, linkage, package)
             yield _downgrade_shared(finding, linkage, edges)
             continue
@@ -136,11 +146,14 @@ def missing_library(linkage: Linkage, package: Package) -> Iterator[Finding]:
     for cause, edges in _share_causes(unreachable, linkage, package):
         searched = format_searched(edges[0], found, linkage.layout)
         sentence = format_unreachable(edges, linkage, searched)
-        yield downgrade(
-            Problem(path=edges[0].path, sentence=sentence, facts=list_needed(edges), cause=cause),
-            linkage,
-            edges[0],
+        problem = Problem(
+            path=edges[0].path,
+            sentence=sentence,
+            facts=list_needed(edges),
+            cause=cause,
+            command=choose_search_path_command(edges[0], linkage),
         )
+        yield downgrade(problem, linkage, edges[0])
 
 
 def _downgrade_for_added_directories(
@@ -177,7 +190,8 @@ def _share_causes(
     for edge in edges:
         to_come = bool(edge.may_come_with) and not edge.unknown and not edge.partly
         to_come = to_come and (not edge.elsewhere or _is_anothers(edge))
-        cause = "" if to_come else of_need(edge, known, linkage.layout)
+        shared_cause = name_framework_cause(edge, linkage) or of_need(edge, known, linkage.layout)
+        cause = "" if to_come else shared_cause
         alone = edge.unknown or edge.partly or (edge.may_come_with and not to_come)
         met = "loaded before" if edge.resolved else ""
         key = (cause, edge.path, edge.architecture, edge.root, met, edge.needed if alone else "")
@@ -255,7 +269,8 @@ def missing_delayed_library(
         expected = edge.needed.lower() in optional or edge.partly or edge.needed.startswith("ext-")
         if not expected and not edge.elsewhere and _lacks(edge, linkage):
             searched = format_searched(edge, found, linkage.layout)
-            finding = report_missing_libraries((edge,), linkage, searched, of_library(edge.needed))
+            cause = of_library(edge.needed)
+            finding = report_missing_libraries((edge,), linkage, package, searched, cause)
             yield downgrade(finding, linkage, edge)
     for item in linkage.unresolved:
         if item.delayed:
@@ -339,7 +354,8 @@ def _place_of(edge: Edge) -> tuple[str, str, str]:
 
 def _level_of(edge: Edge, linkage: Linkage) -> Level:
     """Return a warning if the library is, or may be, loaded before the object."""
-    return Level.WARNING if edge.resolved or linkage.loading_code else Level.ERROR
+    before = edge.resolved or linkage.loading_code or find_users_own(edge.needed)
+    return Level.WARNING if before else Level.ERROR
 
 
 def _is_for_others(edge: Edge, package: Package) -> bool:
@@ -441,8 +457,8 @@ def libpython_linked(linkage: Linkage, package: Package) -> Iterator[Finding]:
     """
     if linkage.format == Format.PE:
         raise NotApplicable("on Windows every extension module needs Python's DLL")
-    if any(claim.system == "android" for claim in package.claims.systems):
-        raise NotApplicable("on Android every extension module needs libpython (PEP 738)")
+    if any(claim.system in {"android", "ios"} for claim in package.claims.systems):
+        raise NotApplicable("on Android and iOS extension modules need Python's library")
     yield from find_unloaded(linkage, package)
     # In an environment the interpreter itself is among the objects, and needs its own library.
     programs = {item.path for item in package.objects if item.kind is Kind.EXECUTABLE}

@@ -22,9 +22,9 @@ def missing_top_level_module(package: Distribution, modules: PythonModules) -> I
     """A distribution installs no module that its name or top_level.txt promises.
 
     The check reports a distribution that installs and requires nothing; one that installs neither a
-    module of its top_level.txt nor one of its own name; and one whose modules lie in ``src``. If
-    only some names of top_level.txt are missing, this is no problem: setuptools lists extension
-    modules of inner packages there (pycares, xxhash).
+    module of its top_level.txt nor one of its own name; and one whose modules lie in ``src``. It is
+    no problem if only some names of top_level.txt are missing, or if an extension module of an
+    inner package has that name: setuptools lists those, too (pycares, xxhash).
 
     Why: ``import`` of the installed package ends with a ModuleNotFoundError.
     Fix: tell the build backend where the packages are (``packages``, ``package-dir``), and list the
@@ -58,7 +58,9 @@ def _describes(package: Distribution, path: str) -> bool:
 
 
 def _has(files: ModuleFiles, name: str) -> bool:
-    return files.has(name.replace("/", ".")) or not name.isidentifier()
+    if files.has(name.replace("/", ".")) or not name.isidentifier():
+        return True
+    return any(extension.endswith(f".{name}") for extension in files.extensions)
 
 
 def _judge_source_folder(files: ModuleFiles, own: str) -> Iterator[Problem]:

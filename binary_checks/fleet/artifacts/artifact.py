@@ -16,8 +16,12 @@ from binary_checks.fleet.stored_nights import open_document, require_digest, wri
 
 ARTIFACT_SCHEMA = "binary-checks/artifact/1"
 KINDS = ("wheel", "conda", "libtorch", "library")
-FILE_AXES = tuple(axis for axis in AXES if axis not in ("project", "kind", "source"))
+CELL_AXES = tuple(axis for axis in AXES if axis not in ("project", "kind", "source"))
 """The axes of a cell whose values can be read from a file's bytes."""
+LINKED_AXES: Mapping[str, str] = {"blas": "BLAS", "openmp": "OpenMP"}
+"""Axis that only files have -> the role of the linked libraries that are its values."""
+FILE_AXES = (*CELL_AXES, *LINKED_AXES)
+"""All axes of a file."""
 COMPANION_FOLDERS = ("licenses", "dependencies")
 RESERVED_NAMES = frozenset(
     {"artifact.json", "with", "verdicts", "promotions", "origins", "expired", *COMPANION_FOLDERS}
@@ -65,6 +69,8 @@ class Artifact:
     variant: str = ""
     cxx_abi: str = ""
     libtorch: str = ""
+    blas: str = ""  # mkl, openblas, accelerate, blis, system
+    openmp: str = ""  # libgomp, intel, llvm, microsoft
     evidence: Mapping[str, str] = field(default_factory=dict)  # axis -> the source of its value
     linked: tuple[LinkedAs, ...] = ()
     licenses: tuple[str, ...] = ()  # license expressions, and names of license files in the package

@@ -14,7 +14,7 @@ from packaging.version import InvalidVersion
 from binary_checks.documents.json_values import DocumentError
 from binary_checks.documents.result import read_results
 from binary_checks.errors import TRY_AGAIN, ArtifactRefusedError, ProfileError, RecordError
-from binary_checks.fleet.artifacts.artifact import FILE_AXES, Artifact
+from binary_checks.fleet.artifacts.artifact import CELL_AXES, FILE_AXES, Artifact
 from binary_checks.fleet.artifacts.axis_claims import StatedAxes, derive_axes
 from binary_checks.fleet.artifacts.kept_artifacts import find_artifact
 from binary_checks.fleet.artifacts.verdict import (
@@ -222,7 +222,7 @@ def _confirm(cell: Cell, artifact: Artifact, run: RunResult) -> dict[str, str]:
     known = {each.name: each.value for package in run.packages for each in state_fields(package)}
     return {
         axis: value
-        for axis in FILE_AXES
+        for axis in CELL_AXES
         if (value := getattr(cell, axis)) == getattr(artifact, axis) != known.get(axis, "") == ""
     }
 

@@ -10,7 +10,7 @@ from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import InvalidVersion
 
 from binary_checks.errors import ArtifactRefusedError, ProfileError
-from binary_checks.fleet.artifacts.artifact import FILE_AXES, Artifact
+from binary_checks.fleet.artifacts.artifact import FILE_AXES, LINKED_AXES, Artifact
 from binary_checks.fleet.cells import family_of, require_value
 from binary_checks.knowledge.configurations import (
     READERS,
@@ -27,6 +27,7 @@ from binary_checks.model import (
     ConfigurationClaim,
     Distribution,
     ElfFile,
+    LinkedLibraries,
     MachOFile,
     ObjectFile,
     Package,
@@ -98,7 +99,10 @@ def read_by_hand(texts: Sequence[str], names: Sequence[str] = FILE_AXES) -> dict
 
 
 def derive_axes(
-    package: Package, configuration: BinaryConfiguration, stated: StatedAxes
+    package: Package,
+    configuration: BinaryConfiguration,
+    stated: StatedAxes,
+    linked: LinkedLibraries | None = None,
 ) -> dict[str, AxisValue]:
     """Return the value of each axis that is known, with its evidence.
 
@@ -124,6 +128,7 @@ def derive_axes(
         if axis not in found or found[axis].value != promise.value:
             found[axis] = promise
     _refine_by_system(package, found)
+    found |= _name_linked(linked or LinkedLibraries())
     for axis, text in stated.by_hand.items():
         found[axis] = _set(package.file_name, axis, text, found.get(axis))
     return found
@@ -258,6 +263,28 @@ def format_pythons(pythons: Iterable[PythonClaim]) -> str:
     return ", ".join([*spelled, *("{}.{}+".format(*each) for each in sorted(lowest)[:1])])
 
 
+_SHORT = {
+    "BLAS of the system": "system",
+    "LLVM OpenMP": "llvm",
+    "Intel OpenMP": "intel",
+    "Microsoft OpenMP": "microsoft",
+}
+"""Name of a library -> value of its axis, for names that do not become one in lower case."""
+
+
+def _name_linked(linked: LinkedLibraries) -> Iterator[tuple[str, AxisValue]]:
+    """Yield each axis whose value is the linked libraries of one role: blas is mkl or openblas."""
+    for axis, role in LINKED_AXES.items():
+        evidence = {
+            _SHORT.get(each.name, each.name.lower().replace(" ", "-")): each.evidence
+            for each in reversed(linked.libraries)
+            if each.role == role
+        }
+        if evidence:
+            first = min(evidence)
+            yield axis, AxisValue(", ".join(sorted(evidence)), evidence[first])
+
+
 def _refine_by_system(package: Package, found: dict[str, AxisValue]) -> None:
     """Distinguish musl from glibc, and write architectures as the system's tags do."""
     system, architecture = found.get("system"), found.get("architecture")
@@ -304,6 +331,8 @@ def _set(file_name: str, axis: str, text: str, known: AxisValue | None) -> AxisV
 
 def is_compatible(axis: str, text: str, known: str) -> bool:
     """Return whether a value set by hand is the known one, or a more precise one."""
+    if axis in LINKED_AXES:  # its values are names that have no other form
+        return False
     if axis == "system":
         return libc_of(text) in [libc_of(each) for each in known.split(", ")]
     read = READERS[_ASPECTS[axis]]

@@ -83,7 +83,8 @@ def derive(
     configuration = statement.configuration or BinaryConfiguration()
     kind = _name_kind(package)
     _require_own_name(package, texts.record)
-    axes = derive_axes(package, configuration, stated.axes)
+    linked = statement.linked_libraries or LinkedLibraries()
+    axes = derive_axes(package, configuration, stated.axes, linked)
     _require_kind(package, configuration, stated.axes)
     if kind != _LIBTORCH and "libtorch" not in stated.axes.by_hand:
         axes.pop("libtorch", None)
@@ -94,7 +95,6 @@ def derive(
     for name, value in (("project", stated.project), ("version", stated.version)):
         if value:
             evidence[name] = BY_HAND
-    linked = statement.linked_libraries or LinkedLibraries()
     metadata = texts.metadata
     artifact = Artifact(
         sha256=file.sha256,

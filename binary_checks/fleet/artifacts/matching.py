@@ -19,7 +19,9 @@ from binary_checks.documents.json_schema import DIALECT
 from binary_checks.documents.json_values import dump, dump_rows
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.artifacts.artifact import (
+    CELL_AXES,
     FILE_AXES,
+    LINKED_AXES,
     Artifact,
     describe_artifacts,
     write_artifact,
@@ -116,11 +118,18 @@ def choose(found: Iterable[FoundArtifact], wish: ArtifactWish) -> list[FoundArti
 
 
 def keep_latest(found: Iterable[FoundArtifact]) -> list[FoundArtifact]:
-    """Return the newest version of each configuration; if versions are equal, the last push."""
-    newest: dict[tuple[str, ...], FoundArtifact] = {}
+    """Return the newest version of each configuration; if versions are equal, the last push.
+
+    Builds of that version that link other libraries (MKL, OpenBLAS) are kept, too.
+    """
+    newest: dict[tuple[str, ...], dict[tuple[str, ...], FoundArtifact]] = {}
     for each in sorted(found, key=lambda each: _age(each.artifact)):
-        newest[_configuration(each.artifact)] = each
-    return sorted(newest.values(), key=_order)
+        builds = newest.setdefault(_configuration(each.artifact), {})
+        rank = _rank(each.artifact.version)
+        if any(_rank(other.artifact.version) != rank for other in builds.values()):
+            builds.clear()  # they are of an older version
+        builds[tuple(getattr(each.artifact, axis) for axis in LINKED_AXES)] = each
+    return sorted((each for builds in newest.values() for each in builds.values()), key=_order)
 
 
 def format_differences(found: Sequence[FoundArtifact]) -> str:
@@ -174,7 +183,7 @@ def stands_for(cell: Cell, artifact: Artifact) -> bool:
         artifact.project
     ):
         return False
-    return all(_agree(axis, getattr(cell, axis), getattr(artifact, axis)) for axis in FILE_AXES)
+    return all(_agree(axis, getattr(cell, axis), getattr(artifact, axis)) for axis in CELL_AXES)
 
 
 def _agree(axis: str, given: str, found: str) -> bool:
@@ -206,7 +215,7 @@ def _shown(artifact: Artifact, name: str) -> str:
 
 
 def _configuration(artifact: Artifact) -> tuple[str, ...]:
-    axes = (getattr(artifact, name) for name in FILE_AXES)
+    axes = (getattr(artifact, name) for name in CELL_AXES)
     return (artifact.project, artifact.kind, artifact.subdir, *axes)
 
 
@@ -324,7 +333,7 @@ def find_with_gpu(cells: Iterable[Cell], artifacts: Iterable[Artifact]) -> froze
 def list_gpu_fields(cells: Iterable[Cell]) -> frozenset[str]:
     """Return the fields of a file that `find_with_gpu` compares."""
     wanted = [cell for cell in cells if cell.gpu]
-    axes = {axis for cell in wanted for axis in FILE_AXES if getattr(cell, axis)}
+    axes = {axis for cell in wanted for axis in CELL_AXES if getattr(cell, axis)}
     return frozenset({"kind", "project", *axes} if wanted else ())
 
 

@@ -12,13 +12,25 @@ from typing import Any
 from binary_checks.knowledge.device_code import describe_unusable
 from binary_checks.model import Conditions, Ending, GpuDevice, GpuHost, Place, ProbeAnswer
 
+VENDORS = {"cuda": "NVIDIA", "rocm": "AMD", "xpu": "Intel"}
+"""Platform -> the vendor of its driver."""
 ABSENT = "no NVIDIA driver on this host"
 _LONGEST = 5  # digits of a major version; a package may report thousands
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 HIDDEN = {_VISIBLE: ""}
 """An environment in which no device is visible; more cannot be hidden without privileges."""
 _PIPES = "CUDA_MPS_PIPE_DIRECTORY"
-_PASSED_ON = (_VISIBLE, "CUDA_DEVICE_ORDER", _PIPES, "CUDA_MPS_LOG_DIRECTORY", "CC")
+_CHOOSING = {
+    "cuda": (_VISIBLE,),
+    "rocm": ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", _VISIBLE),
+    "xpu": ("ZE_AFFINITY_MASK", "ONEAPI_DEVICE_SELECTOR"),
+}
+"""Platform -> the variables with which users choose devices."""
+_OTHERS = tuple(name for names in _CHOOSING.values() for name in names if name != _VISIBLE)
+_PASSED_ON = (
+    *(_VISIBLE, "CUDA_DEVICE_ORDER", _PIPES, "CUDA_MPS_LOG_DIRECTORY", "CC"),
+    *(*_OTHERS, "HSA_OVERRIDE_GFX_VERSION"),
+)
 _TIMEOUT = 60.0  # seconds in which the driver must start; with many devices it takes ten
 # bytes of a device's memory that must be free; the steps take 1 GiB, libraries as much
 _ENOUGH = 4 << 30
@@ -32,8 +44,8 @@ _MOST_HUNG = 2  # devices that may hang; each takes the complete time limit
 _CONTEXT = re.compile(r"the context of device (\d{1,4})")
 
 
-def describe_host(place: Place, conditions: Conditions) -> GpuHost:
-    """Ask the driver in a process of the place's interpreter, without any package.
+def describe_host(place: Place, conditions: Conditions, platform: str = "cuda") -> GpuHost:
+    """Ask a platform's driver in a process of the place's interpreter, without any package.
 
     A device that ends or hangs the process is left out when the next process asks again.
     """
@@ -43,11 +55,11 @@ def describe_host(place: Place, conditions: Conditions) -> GpuHost:
     dead: dict[int, str] = {}
     hung = 0
     while True:
-        request = {"skip": sorted(dead)}
+        request = {"skip": sorted(dead), "platform": platform}
         result = place.run("gpu_host", request, timeout=timeout, conditions=conditions)
         killer = _CONTEXT.fullmatch(_text(result.answer, "stage"))
         if not killer or int(killer[1]) in dead or len(dead) >= _MOST_DEAD:
-            return read_host(result, conditions.variables, dead)
+            return read_host(result, conditions.variables, dead, platform)
         dead[int(killer[1])] = f"its context {_describe_end(result)}"
         hung += result.outcome is Ending.HUNG
         if hung >= _MOST_HUNG:
@@ -73,9 +85,11 @@ def choose_devices(variables: Mapping[str, str], host: GpuHost) -> Mapping[str, 
     """
     if len(host.usable) == len(host.devices):
         return variables
-    named = variables.get(_VISIBLE, ",".join(map(str, range(len(host.devices))))).split(",")
+    choosing = _CHOOSING[host.platform]
+    name = next((each for each in choosing if each in variables), choosing[0])
+    named = variables.get(name, ",".join(map(str, range(len(host.devices))))).split(",")
     kept = [name for name, each in zip(named, host.devices, strict=False) if not each.problem]
-    return {**variables, _VISIBLE: ",".join(kept)}
+    return {**variables, name: ",".join(kept)}
 
 
 def choose_variables(environ: Mapping[str, str], place: Place) -> dict[str, str]:
@@ -85,7 +99,10 @@ def choose_variables(environ: Mapping[str, str], place: Place) -> dict[str, str]
 
 
 def read_host(
-    result: ProbeAnswer, variables: Mapping[str, str], dead: Mapping[int, str] | None = None
+    result: ProbeAnswer,
+    variables: Mapping[str, str],
+    dead: Mapping[int, str] | None = None,
+    platform: str = "cuda",
 ) -> GpuHost:
     """Turn the host probe's answer, and the end of its process, into facts.
 
@@ -104,14 +121,15 @@ def read_host(
         for index, row in enumerate(rows if isinstance(rows, list) else ())
         if isinstance(row, dict)
     )
-    problem = _find_problem(result)
+    problem = _find_problem(result, VENDORS[platform])
     if not problem and (answer.get("status") != 0 or not devices):
-        problem = _describe_refusal(answer, variables)
+        problem = _describe_refusal(answer, variables, platform)
     if not problem and all(each.problem for each in devices):
         problem = "; ".join(describe_unusable(devices))
     mismatch = answer.get("management") == _MISMATCH
     errors = answer.get("memory_errors")
     return GpuHost(
+        platform=platform,
         library=_text(answer, "library"),
         driver=_text(answer, "driver"),
         cuda=format_cuda(version) if isinstance(version, int) else "",
@@ -136,10 +154,11 @@ def find_blame(before: GpuHost, after: GpuHost) -> str:
         return after.problem
     if problems := [*describe_unusable(after.devices)]:
         return "; ".join(problems)
+    driver = f"the {VENDORS[before.platform]} driver"
     if len(after.devices) < len(before.usable):
-        return f"the NVIDIA driver finds {len(after.devices)} of {len(before.usable)} GPUs"
+        return f"{driver} finds {len(after.devices)} of {len(before.usable)} GPUs"
     if (errors := after.memory_errors - before.memory_errors) > 0:
-        return f"the NVIDIA driver counts {errors} uncorrectable ECC errors"
+        return f"{driver} counts {errors} uncorrectable ECC errors"
     return after.doubt
 
 
@@ -148,23 +167,21 @@ def format_cuda(version: int) -> str:
     return f"{version // 1000}.{version % 1000 // 10}"
 
 
-def _find_problem(result: ProbeAnswer) -> str:
+def _find_problem(result: ProbeAnswer, vendor: str) -> str:
     """Return why no driver starts, or "" if one does."""
     answer = result.answer
     if result.outcome is not Ending.OK or answer.get("stage") != "":
-        return _describe_death(result)
+        stage = _text(answer, "stage") or "no call yet"
+        return f"the {vendor} driver {_describe_end(result)} at its start ({stage})"
     if refused := _text(answer, "refused"):
-        return f"the NVIDIA driver's library cannot be loaded: {refused}"
+        if _text(answer, "library").startswith("/dev/"):
+            return f"the {vendor} driver's device file cannot be opened: {refused}"
+        return f"the {vendor} driver's library cannot be loaded: {refused}"
     if not _text(answer, "library"):
         nodes = answer.get("nodes")
         shown = f", though the host shows {nodes[0]}" if isinstance(nodes, list) and nodes else ""
-        return ABSENT + shown
+        return ABSENT.replace(VENDORS["cuda"], vendor) + shown
     return ""
-
-
-def _describe_death(result: ProbeAnswer) -> str:
-    stage = _text(result.answer, "stage") or "no call yet"
-    return f"the NVIDIA driver {_describe_end(result)} at its start ({stage})"
 
 
 def _describe_end(result: ProbeAnswer) -> str:
@@ -175,26 +192,41 @@ def _describe_end(result: ProbeAnswer) -> str:
     }.get(result.outcome, f"ends the process: {result.detail or 'exit status 0'}")
 
 
-def _describe_refusal(answer: Mapping[str, Any], variables: Mapping[str, str]) -> str:
+_NO_DEVICE = {"cuda": 100, "rocm": 0, "xpu": 0x78000001}
+"""Platform -> the status of a driver that finds no device."""
+_STARTS = {"cuda": "cuInit", "rocm": "open", "xpu": "zeInit"}
+
+
+def _describe_refusal(
+    answer: Mapping[str, Any], variables: Mapping[str, str], platform: str
+) -> str:
     """Return why a loaded driver provides no device."""
     status = answer.get("status")
-    name = _text(answer, "status_name") or f"error {status}"
-    present, visible = answer.get("present"), variables.get(_VISIBLE)
-    if status not in (0, 100):  # CUDA_SUCCESS, CUDA_ERROR_NO_DEVICE
-        return f"the NVIDIA driver does not start: cuInit gives {name} ({status})"
-    if visible is not None:
-        return f"CUDA_VISIBLE_DEVICES={visible!r} leaves no GPU of the host visible"
+    name = f"{_text(answer, 'status_name') or f'error {status}'} ({_format_status(status)})"
+    vendor, start, present = VENDORS[platform], _STARTS[platform], answer.get("present")
+    chosen = next((each for each in _CHOOSING[platform] if each in variables), "")
+    if status not in (0, _NO_DEVICE[platform]):
+        return f"the {vendor} driver does not start: {start} gives {name}"
+    if chosen:
+        return f"{chosen}={variables[chosen]!r} leaves no GPU of the host visible"
     if present:
         there = "1 GPU is" if present == 1 else f"{present} GPUs are"
-        return f"{there} present, but CUDA cannot use any: cuInit gives {name} ({status})"
-    return "the NVIDIA driver finds no GPU"
+        programs = platform.upper() if platform != "rocm" else "ROCm"
+        return f"{there} present, but {programs} cannot use any: {start} gives {name}"
+    return f"the {vendor} driver finds no GPU"
+
+
+def _format_status(status: object) -> str:
+    """Format a status as its vendor's headers do: Level Zero's are bits."""
+    return hex(status) if isinstance(status, int) and status >= 1 << 16 else str(status)
 
 
 def _describe_context(row: Mapping[str, Any]) -> str:
     """Return why work on a device cannot be judged, or "" if it can be."""
     if status := row.get("status"):
         what = _text(row, "refused") or "context"
-        return f"its {what} gives {_text(row, 'status_name') or f'error {status}'} ({status})"
+        name = _text(row, "status_name") or f"error {status}"
+        return f"its {what} gives {name} ({_format_status(status)})"
     if row.get("spoiled"):
         return "its memory returns other bytes than were written"
     return _describe_hold(row)
@@ -230,7 +262,7 @@ def find_old_driver(host: GpuHost, runtime: str) -> str:
 
 
 def _capability(text: str) -> str:
-    return text if re.fullmatch(r"\d+\.\d+", text) else ""
+    return text if re.fullmatch(r"\d+\.\d+|gfx[0-9a-f]{3,5}", text) else ""
 
 
 def _text(answer: Mapping[str, Any], key: str) -> str:

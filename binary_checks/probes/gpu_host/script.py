@@ -1,4 +1,7 @@
-"""Query NVIDIA's driver through ctypes for its version and devices."""
+"""Query a driver of GPUs for its version and devices: NVIDIA's, AMD's or Intel's.
+
+NVIDIA's is queried here, through ctypes; the others in the files beside this one.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +24,10 @@ ABSENT = (
 )
 
 
-def load_process() -> dict[str, Any]:
-    """Execute ``process.py`` of the folder above, and return its names."""
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "process.py")
-    functions: dict[str, Any] = {"__name__": "process"}
+def load_file(*parts: str) -> dict[str, Any]:
+    """Execute a file, given relative to this folder, and return its names."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), *parts)
+    functions: dict[str, Any] = {"__name__": os.path.basename(path)[: -len(".py")]}
     with open(path, encoding="utf-8") as file:
         exec(compile(file.read(), path, "exec"), functions)
     return functions
@@ -196,5 +199,10 @@ def count_errors(library: Any, index: int) -> int:
 
 
 if __name__ == "__main__":
-    functions = load_process()
-    describe_host(functions, functions["open_recorder"]())
+    functions = load_file(os.pardir, "process.py")
+    recorder = functions["open_recorder"]()
+    other = {"rocm": "amd.py", "xpu": "intel.py"}.get(recorder.request.get("platform", ""))
+    if other:
+        load_file(other)["describe_host"](load_library, recorder)
+    else:
+        describe_host(functions, recorder)

@@ -12,6 +12,7 @@ from typing import Any
 from binary_checks.declaring import gathers
 from binary_checks.errors import GatherError, HostUnfit, NotApplicable, ProfileError, Unavailable
 from binary_checks.knowledge.cuda import (
+    find_platform,
     list_promised,
     require_gpu_build,
     require_trace_of_gpu,
@@ -46,8 +47,8 @@ _NOTHING = ProbeAnswer()
 """The answer for a process that was not started."""
 
 
-def require_gpu(place: Place) -> tuple[Conditions, GpuHost]:
-    """Return the conditions for using GPUs, and the host's facts.
+def require_gpu(place: Place, platform: str = "cuda") -> tuple[Conditions, GpuHost]:
+    """Return the conditions for using a platform's GPUs, and the host's facts.
 
     A process without code of any package asks the driver. Raises HostUnfit with the reason if no
     device can be used.
@@ -60,7 +61,7 @@ def require_gpu(place: Place) -> tuple[Conditions, GpuHost]:
         gpu=True,
         services=find_services(os.environ),
     )
-    host = describe_host(place, replace(conditions, site=False))
+    host = describe_host(place, replace(conditions, site=False), platform)
     if host.problem:
         raise HostUnfit(host.problem)
     return replace(conditions, variables=choose_devices(variables, host)), host
@@ -68,7 +69,7 @@ def require_gpu(place: Place) -> tuple[Conditions, GpuHost]:
 
 @gathers(GpuReport)
 def use_gpu(place: Place, package: Package, work: GpuRequest, build: CudaRequest) -> GpuReport:
-    """Perform all steps, and ask the package about its build.
+    """Perform all steps on the GPUs of the build's platform, and ask the package about its build.
 
     Raises HostUnfit if no GPU can be used, if the driver is too old for the package, or if work
     failed and the host is the cause; Unavailable if the package could not be installed;
@@ -81,13 +82,14 @@ def use_gpu(place: Place, package: Package, work: GpuRequest, build: CudaRequest
     if not work.module:
         raise NotApplicable("the profile requests no work on a GPU ([probes.gpu] module)")
     require_gpu_build(package)
+    platform = find_platform(package)
     try:
-        conditions, host = require_gpu(place)  # before anything is installed
+        conditions, host = require_gpu(place, platform)  # before anything is installed
     except HostUnfit:
         require_trace_of_gpu(package)  # if there is a GPU, the package itself is asked
         raise
     place.require_installed(package)
-    bench = _Bench(place=place, conditions=conditions)
+    bench = _Bench(place=place, conditions=conditions, platform=platform)
     if not (work.thorough and work.requires):
         return _use(bench, host, package, work, build)
     with place.with_requirements(work.requires) as own:
@@ -125,18 +127,20 @@ def _use(
     bench: _Bench, host: GpuHost, package: Package, work: GpuRequest, build: CudaRequest
 ) -> GpuReport:
     place = bench.place
-    asked = bench.ask(work.module, (build.version, work.architectures))
+    version = {"rocm": build.rocm, "xpu": build.xpu}.get(host.platform, build.version)
+    asked = bench.ask(work.module, (version, work.architectures))
     answers = _read_values(asked)
-    if build.version in answers and not answers[build.version]:
-        value = answers[build.version]
-        raise NotApplicable(f"{build.version} is {value!r}: the build is not for CUDA")
+    if version in answers and not answers[version]:
+        other = {"rocm": "ROCm", "xpu": "XPU"}.get(host.platform, "CUDA")
+        raise NotApplicable(f"{version} is {answers[version]!r}: the build is not for {other}")
     versions: tuple[LibraryVersions, ...] = ()
     begun = (BUILD, asked)
-    if asked.outcome is not Ending.HUNG:
+    if asked.outcome is not Ending.HUNG and host.platform == "cuda":
         versions, libraries = ask_versions(place, work.module, build.compiled, bench.conditions)
         begun = (VERSIONS, libraries)
-    runtime = str(answers.get(build.version) or _find_runtime(versions))
-    require_driver(host, runtime, list_promised(package))
+    runtime = str(answers.get(version) or _find_runtime(versions))
+    if host.platform == "cuda":
+        require_driver(host, runtime, list_promised(package))
     hangs = begun[1].outcome is Ending.HUNG
     ends = dict(bench.run_all(work, f"it was not tried: {begun[0]} hangs" if hangs else ""))
     results = {name: end for name, end in ends.items() if not isinstance(end, str)}
@@ -166,6 +170,7 @@ class _Bench:
 
     place: Place
     conditions: Conditions
+    platform: str
 
     def run(self, script: str, request: Mapping[str, object]) -> ProbeAnswer:
         return self.place.run(script, request, conditions=self.conditions)
@@ -180,7 +185,8 @@ class _Bench:
 
         Raises HostUnfit if the driver is the cause of the failure of these steps.
         """
-        after = describe_host(self.place, replace(self.conditions, site=False))
+        alone = replace(self.conditions, site=False)
+        after = describe_host(self.place, alone, before.platform)
         if problem := find_blame(before, after):
             raise HostUnfit(f"{problem} ({', '.join(failed)} failed before)")
 
@@ -211,6 +217,7 @@ class _Bench:
     ) -> ProbeAnswer:
         """Run the script with several steps, within the sum of their time limits."""
         conditions = replace(self.conditions, stages=stages)
+        request = {**request, "platform": self.platform}
         timeout = sum(stages.values())
         return self.place.run(_SCRIPTS[work.steps], request, timeout=timeout, conditions=conditions)
 

@@ -2,7 +2,8 @@
 
 The steps are in files of the folder ``steps``. Their results are compared with the same work on the
 CPU in float64; the figure for a dtype is the norm of the difference divided by the norm of the
-CPU's result. ``device`` may be "cpu", to try out the steps. A step that raises ends its process, so
+CPU's result. ``platform`` is "cuda", "rocm" or "xpu"; ``device`` may be "cpu", to try out the
+steps. A step that raises ends its process, so
 that a state which it broke, on the device or in torch, does not make the next step fail.
 """
 
@@ -51,9 +52,11 @@ def list_steps() -> list[dict[str, Any]]:
 class Bench:
     """Torch and a device for the steps, and the comparison of results with the CPU's."""
 
-    def __init__(self, torch: Any, device: str) -> None:
-        self.torch, self.device = torch, device
+    def __init__(self, torch: Any, device: str, platform: str = "cuda") -> None:
+        self.torch, self.device, self.platform = torch, device, platform
         self.on_cpu = device == "cpu"
+        # torch.cuda works with AMD's GPUs, too; torch.xpu has the same functions
+        self.api = torch.xpu if platform == "xpu" else torch.cuda
 
     def prepare(self) -> None:
         """Make results repeatable and exact: no TF32 instead of float32."""
@@ -64,7 +67,7 @@ class Bench:
     def wait(self) -> None:
         """Wait until the device has finished; raise its errors."""
         if not self.on_cpu:
-            self.torch.cuda.synchronize()
+            self.api.synchronize()
 
     def compare(self, found: Any, expected: Any) -> float:
         """Return the relative error of a result against the CPU's in float64."""
@@ -135,7 +138,9 @@ def take_steps(request: dict[str, Any], process: dict[str, Any], record: Any) ->
         record.finish(dict(answer, state="raised", detail=detail))
         return
     answer["seconds"] = time.monotonic() - start
-    bench, steps = Bench(torch, request.get("device", "cuda")), list_steps()
+    platform = request.get("platform", "cuda")
+    device = request.get("device") or ("xpu" if platform == "xpu" else "cuda")
+    bench, steps = Bench(torch, device, platform), list_steps()
     known = {row["name"]: row for row in steps}
     for name in request["steps"]:
         answer["stage"] = name

@@ -16,6 +16,9 @@ from binary_checks.model import (
     Claims,
     ClaimSource,
     ConfigurationClaim,
+    LinkedLibraries,
+    LinkedLibrary,
+    Linking,
     ObjectFile,
     Package,
     PythonClaim,
@@ -65,6 +68,7 @@ def derived(
     variables: dict[str, str] | None = None,
     file_names: tuple[str, ...] = (NAMED,),
     objects: tuple[ObjectFile, ...] = (),
+    linked: tuple[LinkedLibrary, ...] = (),
     **claims: tuple[ConfigurationClaim, ...],
 ) -> dict[str, str]:
     aspects: dict[str, Any] = {name: Aspect(value="", claims=each) for name, each in claims.items()}
@@ -78,7 +82,8 @@ def derived(
         variables=read_variables(variables or {}).claims,
         file_names=file_names,
     )
-    found = derive_axes(package, BinaryConfiguration(**aspects), stated)
+    libraries = LinkedLibraries(libraries=linked)
+    found = derive_axes(package, BinaryConfiguration(**aspects), stated, libraries)
     return {axis: each.value for axis, each in found.items()}
 
 
@@ -304,3 +309,40 @@ def test_an_axis_is_set_to_one_value() -> None:
     assert read_by_hand(["variant=cu130", "variant=cu130"]) == {"variant": "cu130"}
     with pytest.raises(ProfileError, match="an axis has only one value"):
         read_by_hand(["variant=cu130", "variant=cpu"])
+
+
+def linked_as(name: str, role: str) -> LinkedLibrary:
+    return LinkedLibrary(
+        name=name, role=role, linking=Linking.DYNAMIC, evidence=f"demo/a.so: needs {name}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "role", "axis", "value"),
+    [
+        ("MKL", "BLAS", "blas", "mkl"),
+        ("OpenBLAS", "BLAS", "blas", "openblas"),
+        ("BLAS of the system", "BLAS", "blas", "system"),
+        ("Intel OpenMP", "OpenMP", "openmp", "intel"),
+        ("libgomp", "OpenMP", "openmp", "libgomp"),
+    ],
+)
+def test_the_libraries_of_a_role_are_an_axis(name: str, role: str, axis: str, value: str) -> None:
+    assert derived(linked=(linked_as(name, role),))[axis] == value
+
+
+def test_two_libraries_of_a_role_are_both_named_and_other_roles_are_no_axis() -> None:
+    libraries = linked_as("MKL", "BLAS"), linked_as("Accelerate", "BLAS"), linked_as("zlib", "zlib")
+    found = derived(linked=libraries)
+    assert found["blas"] == "accelerate, mkl"
+    assert "openmp" not in found
+    assert "zlib" not in found
+
+
+def test_a_blas_set_by_hand_must_not_contradict_what_is_linked() -> None:
+    assert derived(by_hand={"blas": "mkl"})["blas"] == "mkl"
+    mkl = (linked_as("MKL", "BLAS"),)
+    assert derived(by_hand={"blas": "mkl"}, linked=mkl)["blas"] == "mkl"
+    said = "blas: openblas is set by hand, but demo/a.so: needs MKL says mkl"
+    with pytest.raises(ArtifactRefusedError, match=said):
+        derived(by_hand={"blas": "openblas"}, linked=mkl)

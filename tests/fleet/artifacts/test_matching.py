@@ -92,6 +92,16 @@ def test_the_latest_of_each_configuration_is_the_newest_version() -> None:
     assert keep_latest(found) == [found[5], found[3], found[2]]
 
 
+def test_builds_of_the_newest_version_with_other_blas_are_each_the_latest() -> None:
+    found = [
+        make(version="1.9", blas="openblas"),
+        make(version="1.10", blas="mkl"),
+        make(version="1.10", blas="openblas"),
+        make(version="1.10", blas="openblas", pushed="2026"),
+    ]
+    assert keep_latest(found) == [found[1], found[3]]
+
+
 def test_versions_of_digits_without_end_are_other_versions() -> None:
     endless = "1" * 5000
     assert not same_version(endless, "1")

@@ -85,6 +85,16 @@ def test_a_wheel_is_kept_with_metadata_facts_and_what_it_is(kept: Store, tmp_pat
     assert [each.sha256 for each in list_members(kept, "test")] == [found.sha256]
 
 
+def test_a_build_with_mkl_says_so_with_its_evidence(kept: Store, tmp_path: Path) -> None:
+    members = {
+        "demo/__init__.py": "",
+        EXTENSION: build_elf(needed=("libmkl_rt.so.2", "libgomp.so.1")),
+    }
+    found = push(kept, make_wheel(tmp_path, members=members)).artifact
+    assert (found.blas, found.openmp) == ("mkl", "libgomp")
+    assert found.evidence["blas"] == f"{EXTENSION}: needs libmkl_rt.so.2"
+
+
 def test_pushing_again_is_nothing_and_a_further_channel_is_joined(
     kept: Store, tmp_path: Path
 ) -> None:

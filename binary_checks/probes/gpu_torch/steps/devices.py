@@ -24,7 +24,7 @@ def memory(bench: Any) -> dict[str, Any]:
     """Check that freed tensors and an emptied cache return memory to the device."""
     if bench.on_cpu:
         return {"inapplicable": "torch does not count the memory of the CPU"}
-    cuda = bench.torch.cuda
+    cuda = bench.api
     before = cuda.memory_allocated()
     returned = max(return_block(bench) for _ in range(TRIES))
     measured = {
@@ -42,10 +42,10 @@ def return_block(bench: Any) -> int:
     torch = bench.torch
     block = torch.ones(BLOCK // 4, dtype=torch.float32, device=bench.device)
     assert float(block[-1]) == 1.0
-    during: int = torch.cuda.mem_get_info()[0]
+    during: int = bench.api.mem_get_info()[0]
     del block
-    torch.cuda.empty_cache()
-    returned: int = torch.cuda.mem_get_info()[0] - during
+    bench.api.empty_cache()
+    returned: int = bench.api.mem_get_info()[0] - during
     return returned
 
 
@@ -62,12 +62,18 @@ def every_device(bench: Any) -> dict[str, Any]:
     """Run a kernel on each device, and copy its result to the next device."""
     torch = bench.torch
     # NVML counts the devices, and counts parts of MIG differently
-    announced = torch.cuda.device_count()
-    count = 0 if bench.on_cpu else torch._C._cuda_getDeviceCount()
-    places = ["cuda:%d" % index for index in range(count)] or [bench.device]
+    announced = bench.api.device_count()
+    count = 0 if bench.on_cpu else count_devices(bench)
+    places = ["%s:%d" % (bench.device, index) for index in range(count)] or [bench.device]
     for place, other in zip(places, places[1:] + places[:1]):
         assert float((torch.ones(64, device=place) + 1).to(other).sum()) == 128.0, place
     return {"measured": {"devices": count, "devices announced": announced}}
+
+
+def count_devices(bench: Any) -> int:
+    """Return the number of devices that the driver gives to torch."""
+    count = getattr(bench.torch._C, "_cuda_getDeviceCount", None)
+    return int(bench.api.device_count() if bench.platform == "xpu" or count is None else count())
 
 
 def late_choice(bench: Any) -> dict[str, Any]:
@@ -76,9 +82,10 @@ def late_choice(bench: Any) -> dict[str, Any]:
     Programs import torch and count its devices before they choose. Counting must not start CUDA,
     which reads the variable only once.
     """
-    bench.torch.cuda.device_count()
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES") or "0"
-    os.environ["CUDA_VISIBLE_DEVICES"] = visible.split(",")[0]
+    variable = "ZE_AFFINITY_MASK" if bench.platform == "xpu" else "CUDA_VISIBLE_DEVICES"
+    bench.api.device_count()
+    visible = os.environ.get(variable) or "0"
+    os.environ[variable] = visible.split(",")[0]
     return first_kernel(bench)
 
 
@@ -87,8 +94,9 @@ def absent_device(bench: Any) -> dict[str, Any]:
     torch = bench.torch
     if bench.on_cpu:
         return {"inapplicable": "the CPU has no device number"}
-    absent = "cuda:%d" % torch._C._cuda_getDeviceCount()
-    bench.expect(RuntimeError, "invalid device ordinal", lambda: torch.eye(7, device=absent))
+    absent = "%s:%d" % (bench.device, count_devices(bench))
+    text = "device" if bench.platform == "xpu" else "invalid device ordinal"
+    bench.expect(RuntimeError, text, lambda: torch.eye(7, device=absent))
     return first_kernel(bench)
 
 
@@ -99,7 +107,7 @@ def library_exception(bench: Any) -> dict[str, Any]:
     bench.expect(torch.linalg.LinAlgError, "singular", lambda: torch.linalg.inv(singular))
     if not bench.on_cpu:
         bench.expect(
-            torch.cuda.OutOfMemoryError,
+            torch.OutOfMemoryError if bench.platform == "xpu" else torch.cuda.OutOfMemoryError,
             "out of memory",
             # no device has that much
             lambda: torch.empty(1 << 55, dtype=torch.int8, device=bench.device),
@@ -109,6 +117,8 @@ def library_exception(bench: Any) -> dict[str, Any]:
 
 def device_assertion(bench: Any) -> dict[str, Any]:
     """Check that an assertion which fails on the device is later raised as an exception."""
+    if bench.platform != "cuda":
+        return {"inapplicable": "torch's builds for this platform have no assertions in kernels"}
 
     def fail() -> None:
         bench.torch._assert_async(bench.torch.zeros(1, device=bench.device))

@@ -17,8 +17,10 @@ BACKENDS = (
 
 
 def cudnn(bench: Any) -> dict[str, Any]:
-    """Check that cuDNN is present, is new enough, and accepts a convolution."""
+    """Check that cuDNN, or MIOpen, is present, is new enough, and accepts a convolution."""
     torch = bench.torch
+    if bench.platform == "xpu":
+        return {"inapplicable": "cuDNN is for NVIDIA's GPUs, and MIOpen for AMD's"}
     if bench.on_cpu:
         return {"inapplicable": "cuDNN accepts no tensor of the CPU"}
     assert torch.backends.cudnn.is_available(), "torch.backends.cudnn.is_available() is False"
@@ -118,7 +120,7 @@ def attend(bench: Any, name: str, inputs: Any, mask: Any, gradients: bool) -> di
 
 def can_use(bench: Any, question: str, inputs: Any, mask: Any, gradients: bool) -> bool:
     """Return whether torch can use a backend for these inputs on the device."""
-    if bench.on_cpu or not question:
+    if bench.on_cpu or not question or bench.platform == "xpu":
         return question in ("", "can_use_flash_attention")  # the backends of the CPU
     cuda = bench.torch.backends.cuda
     q, k, v = inputs.to(bench.device).requires_grad_(gradients).unbind(0)

@@ -28,6 +28,8 @@ def magma(bench: Any) -> dict[str, Any]:
     no pivots, so that the CPU, which always pivots, computes the same factors.
     """
     torch = bench.torch
+    if bench.platform == "xpu":
+        return {"inapplicable": "MAGMA has no kernels for this platform"}
     measured: dict[str, float] = {}
     assert bench.on_cpu or torch.cuda.has_magma, "torch.cuda.has_magma is False"
     torch.backends.cuda.preferred_linalg_library("default" if bench.on_cpu else "magma")

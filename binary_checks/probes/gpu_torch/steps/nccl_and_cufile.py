@@ -10,18 +10,22 @@ if TYPE_CHECKING:
 
 
 def nccl(bench: Any) -> dict[str, Any]:
-    """Reduce over a group of one process: NCCL starts, finds its device, and ends."""
+    """Reduce over a group of one process: NCCL starts, finds its device, and ends.
+
+    It is RCCL in a build for ROCm, and oneCCL in one for Intel's GPUs.
+    """
     torch = bench.torch
     distributed = torch.distributed
     if not distributed.is_available():
         return {"inapplicable": "torch is built without torch.distributed here"}
-    if not bench.on_cpu and not distributed.is_nccl_available():
-        return {"inapplicable": "torch is built without NCCL here"}
+    own = "xccl" if bench.platform == "xpu" else "nccl"
+    if not bench.on_cpu and not getattr(distributed, "is_%s_available" % own, bool)():
+        return {"inapplicable": "torch is built without %s here" % own.upper()}
     # One process needs no network; a sandbox has only the loopback interface.
     os.environ.setdefault("NCCL_SOCKET_IFNAME", "lo")
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     where = "file://" + os.path.abspath("group")
-    backend = "gloo" if bench.on_cpu else "nccl"
+    backend = "gloo" if bench.on_cpu else own
     distributed.init_process_group(backend, init_method=where, rank=0, world_size=1)
     try:
         a = torch.randn(1000, dtype=torch.float64)

