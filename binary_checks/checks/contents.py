@@ -1,4 +1,4 @@
-"""Files that do not belong in a package: litter, copies, names that collide."""
+"""Files that do not belong in a package (litter, copies, names that collide), and lost ones."""
 
 from __future__ import annotations
 
@@ -25,11 +25,13 @@ from binary_checks.model import (
     ObjectFile,
     Package,
     PeFile,
+    PointerFiles,
     Problem,
     TargetSystem,
     WheelLike,
     format_of_name,
     names_required,
+    read_numbers,
 )
 from binary_checks.wording.sentences import name_first
 
@@ -52,6 +54,7 @@ _SOURCE_FILES = (
     *("*.cfg", "*.ini", "*.md", "*.rst", "*.toml"),
 )
 """Files of a source tree that no import and no installer looks for in site-packages."""
+_LONGEST_NAME = 100  # characters of a file's name in a sentence
 _NOT_ON_WINDOWS = frozenset('<>"|?*').union(map(chr, range(32)))
 _DEVICES = frozenset({"con", "prn", "aux", "nul", "conin$", "conout$"}).union(
     f"{port}{digit}" for port in ("com", "lpt") for digit in "123456789¹²³"
@@ -97,6 +100,57 @@ def version_control_litter(package: Package) -> Iterator[Finding]:
         if not _VERSION_CONTROL.isdisjoint(parts):
             name = min(_VERSION_CONTROL.intersection(parts))
             yield Problem(path=member.path, sentence=f"{name} does not belong in a built package")
+
+
+@check
+def git_lfs_pointer(package: Package, pointers: PointerFiles) -> Iterator[Finding]:
+    """A file is a pointer of git-lfs instead of the content that it stands for.
+
+    malformed-object reports pointers that are named like a library. One in a folder of tests is
+    noted.
+
+    Why: whatever opens the file (a font, a model, a table) reads three lines of text.
+    Fix: build from a checkout in which ``git lfs pull`` ran (``actions/checkout`` with
+    ``lfs: true``).
+    Level: users do not have the content of the file.
+    """
+    reported = {item.path for item in package.malformed}
+    for path in pointers.paths:
+        if path not in reported:
+            for_tests = is_for_tests(package.layout.shorten(path).split("/"))
+            kind = Note if for_tests else Problem
+            yield kind(path=path, sentence="is a git-lfs pointer: its content was not packed")
+    for path, reason in pointers.unread:
+        yield NotInspected(path=path, sentence=reason)
+
+
+_WITH_LICENSES = (2, 4)  # the first Metadata-Version with a place for license files (PEP 639)
+
+
+@check
+def missing_license_file(package: WheelLike) -> Iterator[Finding]:
+    """A license file that METADATA names is not in the wheel.
+
+    From Metadata-Version 2.4 on, the files lie in ``licenses`` in the .dist-info folder.
+
+    Why: PyPI refuses the upload, and users get a package without the license that copies of it must
+    include.
+    Fix: list the file in ``license-files`` in pyproject.toml, and do not delete it afterwards.
+    Level: nobody gets a release that was not uploaded.
+    """
+    if tuple(read_numbers(package.header("Metadata-Version"))) < _WITH_LICENSES:
+        return
+    names = {member.archive_name for member in package.members}
+    stated = (value for key, value in package.metadata if key.lower() == "license-file")
+    for name in dict.fromkeys(stated):
+        path = f"{package.dist_info}/licenses/{name}"
+        if path not in names:
+            yield Problem(
+                path=f"{package.dist_info}/METADATA",
+                sentence=f"names the license file {name[:_LONGEST_NAME]}, but the wheel has no "
+                f"{path[: 2 * _LONGEST_NAME]}",
+                facts=(name,),
+            )
 
 
 @check(level=Level.WARNING)

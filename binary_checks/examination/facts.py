@@ -58,6 +58,7 @@ BEFORE_READING = (
     "description_rendering",
     "module_reading",
     "path_files",
+    "pointer_files",
     "small_files",
     "device_reading",
 )

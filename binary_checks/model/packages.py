@@ -485,6 +485,14 @@ _VERSION = re.compile(r"\d+(?:\.\d+)*")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class PointerFiles:
+    """Files that only name the content which git-lfs keeps elsewhere."""
+
+    paths: tuple[str, ...] = ()  # of members, sorted
+    unread: tuple[tuple[str, str], ...] = ()  # paths of small members, with why each is not read
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class KnownClassifiers:
     """The classifiers that PyPI knows."""
 

@@ -13,6 +13,8 @@ from binary_checks.checks.contents import (
     case_collision,
     debug_information,
     duplicate_library,
+    git_lfs_pointer,
+    missing_license_file,
     name_invalid_on_windows,
     program_not_executable,
     stray_top_level_folder,
@@ -28,8 +30,10 @@ from binary_checks.model import (
     InstalledPackage,
     Kind,
     Level,
-    Note,
+    MalformedObject,
     NotInspected,
+    Note,
+    PointerFiles,
     Problem,
     UnreadObject,
 )
@@ -340,3 +344,44 @@ def test_a_package_may_set_the_bit_itself() -> None:
 def test_what_nobody_starts_without_the_bit_is_quiet(path: str, mode: int, kind: Kind) -> None:
     code = CodeNames(named=frozenset({path}))
     assert judge_program(path, mode, code, kind=kind) == []
+def test_a_pointer_of_git_lfs_is_a_problem_and_noted_among_tests() -> None:
+    pointers = PointerFiles(
+        paths=("demo/a.ttf", "demo/tests/b.ttf"), unread=(("demo/c", "it cannot be read"),)
+    )
+    sentence = "is a git-lfs pointer: its content was not packed"
+    assert list(git_lfs_pointer(wheel(), pointers)) == [
+        Problem(path="demo/a.ttf", sentence=sentence),
+        Note(path="demo/tests/b.ttf", sentence=sentence),
+        NotInspected(path="demo/c", sentence="it cannot be read"),
+    ]
+    assert list(git_lfs_pointer(wheel(), PointerFiles())) == []
+
+
+def test_a_pointer_in_place_of_a_library_is_reported_once() -> None:
+    reason = "no magic number"
+    library = MalformedObject(path="demo/a.so", format=Format.ELF, reason=reason, offset=0)
+    package = replace(wheel(), malformed=(library,))
+    assert list(git_lfs_pointer(package, PointerFiles(paths=("demo/a.so",)))) == []
+
+
+METADATA = (("Metadata-Version", "2.4"), ("License-File", "NOTICE"))
+
+
+def test_a_license_file_that_was_not_packed_is_a_problem() -> None:
+    folder = "demo-1.0.dist-info"
+    lost = wheel(metadata=METADATA, members=[member(f"{folder}/NOTICE")])
+    assert list(missing_license_file(lost)) == [
+        Problem(
+            path=f"{folder}/METADATA",
+            sentence="names the license file NOTICE, but the wheel has no "
+            f"{folder}/licenses/NOTICE",
+        )
+    ]
+    packed = wheel(metadata=METADATA, members=[member(f"{folder}/licenses/NOTICE")])
+    assert list(missing_license_file(packed)) == []
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.3", "", "x"])
+def test_older_metadata_has_no_place_for_license_files(version: str) -> None:
+    package = wheel(metadata=(("Metadata-Version", version), METADATA[1]))
+    assert list(missing_license_file(package)) == []
