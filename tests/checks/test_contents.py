@@ -344,6 +344,8 @@ def test_a_package_may_set_the_bit_itself() -> None:
 def test_what_nobody_starts_without_the_bit_is_quiet(path: str, mode: int, kind: Kind) -> None:
     code = CodeNames(named=frozenset({path}))
     assert judge_program(path, mode, code, kind=kind) == []
+
+
 def test_a_pointer_of_git_lfs_is_a_problem_and_noted_among_tests() -> None:
     pointers = PointerFiles(
         paths=("demo/a.ttf", "demo/tests/b.ttf"), unread=(("demo/c", "it cannot be read"),)
