@@ -39,8 +39,8 @@ def duplicate_runtime(
     libopenblas: healthy scipy and numpy wheels load two of each.
 
     Why: each copy has its own threads, locks and state: two OpenMP runtimes hang or start twice
-    the threads, two CUDA runtimes do not share memory, two copies of libstdc++ crash on each
-    other's objects.
+    the threads, two CUDA runtimes do not know each other's kernels and errors, two copies of
+    libstdc++ crash on each other's objects.
     Fix: link everything with one copy, and exclude the other from bundling.
     Level: the process hangs, crashes or computes with two states.
     """

@@ -13,6 +13,8 @@ from binary_checks.errors import BinaryChecksError, NotApplicable, Unavailable
 from binary_checks.knowledge.failed_imports import name_broken_source
 from binary_checks.knowledge.library_names import (
     find_users_own,
+    is_cuda_library,
+    is_for_cpu,
     is_grafted_name,
     is_redistributable,
     list_frameworks,
@@ -49,6 +51,7 @@ from binary_checks.model import (
     read_numbers,
 )
 from binary_checks.wording.problem_lines import (
+    OF_CPU_LABEL,
     name_end,
     of_library,
     of_need,
@@ -253,8 +256,10 @@ def find_framework(edge: Edge, linkage: Linkage) -> str:
     return found
 
 
-def name_framework_cause(edge: Edge, linkage: Linkage) -> str:
-    """Return the cause that all missing libraries of a framework share; "" for other libraries."""
+def name_shared_cause(edge: Edge, linkage: Linkage, package: Package) -> str:
+    """Return the cause that missing libraries of one framework or of CUDA share, or ""."""
+    if edge.resolved is None and is_for_cpu(package) and is_cuda_library(edge.needed):
+        return OF_CPU_LABEL
     framework = "" if edge.resolved is not None else find_framework(edge, linkage)
     if not framework:
         return ""
@@ -328,7 +333,7 @@ def judge_refusal(
         why = f"this system lacks {name}, which the platform tag promises"
         return NotInspected(path=path, sentence=f"{sentence}: {why}")
     missing = next((edge for edge in edges if edge.resolved is None), None)
-    if missing is not None and (shared := name_framework_cause(missing, linkage)):
+    if missing is not None and (shared := name_shared_cause(missing, linkage, package)):
         problem = replace(problem, cause=shared)
     return downgrade(problem, linkage, missing)
 

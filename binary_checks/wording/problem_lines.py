@@ -56,6 +56,10 @@ def of_other_build(framework: str) -> str:
     return f"build of {framework}"
 
 
+OF_CPU_LABEL = "CUDA in a CPU-only build"
+"""The cause for everything of CUDA in a package that is called CPU-only."""
+
+
 def of_bundled(path: str) -> str:
     """Return the cause for a file of the package that must come from the user's system instead."""
     return f"bundled {path}"
@@ -251,13 +255,14 @@ class ProblemGroup:
 def group_problems(problems: Iterable[Problem]) -> tuple[ProblemGroup, ...]:
     """Group the problems of one check by level, and by cause or else by sentence.
 
-    Groups are in the order of their first problems.
+    Groups are in the order of their first problems; in a group, consequences follow.
     """
     groups: dict[tuple[Level, str, str], list[Problem]] = {}
     for problem in problems:
         alike = "" if problem.cause else problem.sentence
         groups.setdefault((problem.level, problem.cause, alike), []).append(problem)
-    return tuple(ProblemGroup(problems=tuple(group)) for group in groups.values())
+    ordered = (sorted(group, key=lambda problem: problem.consequence) for group in groups.values())
+    return tuple(ProblemGroup(problems=tuple(group)) for group in ordered)
 
 
 def problem_lines(

@@ -69,6 +69,8 @@ def test_a_label_over_code_of_another_toolkit() -> None:
             path=PATH,
             sentence="has device code made by CUDA 13.5, while the version label +cu126 says CUDA "
             "12.6: it was built with another toolkit",
+            cause="the version label +cu126",
+            consequence=True,
         )
     ]
 

@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
+from binary_checks.checks.cuda.cpu_builds import cuda_in_cpu_build
 from binary_checks.checks.cuda.toolkits import (
-    cuda_in_cpu_build,
     cuda_versions_differ,
     rocm_versions_differ,
 )
+from binary_checks.checks.linkage.needed_libraries import missing_library
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.toolkit_claims import claim_by_package
 from binary_checks.model import (
@@ -26,6 +27,7 @@ from binary_checks.model import (
     ToolkitSource,
     UnreadStatement,
 )
+from binary_checks.wording.problem_lines import OF_CPU_LABEL, group_problems
 from fixtures.linking import EXTENSION, extension, library, link, target
 from fixtures.values import wheel
 
@@ -67,6 +69,7 @@ def test_a_library_of_another_cuda_than_the_label_says() -> None:
             path=EXTENSION,
             sentence="needs libcudart.so.13, of CUDA 13, while the version label +cu126 says CUDA "
             "12.6: libraries installed for one do not include the other",
+            cause="the version label +cu126",
         )
     ]
 
@@ -120,8 +123,9 @@ def test_one_process_must_not_get_two_runtimes() -> None:
         Problem(
             path=EXTENSION,
             sentence=f"loads CUDA 12 (libcudart.so.12, needed by {EXTENSION}) and CUDA 13 "
-            "(libcudart.so.13, needed by wheel:torch:torch/lib/libtorch_cuda.so): the two "
-            "runtimes share neither memory nor streams",
+            "(libcudart.so.13, needed by wheel:torch:torch/lib/libtorch_cuda.so): each of the two "
+            "runtimes has its own kernels, symbols and errors, and users install the libraries of "
+            "both",
         )
     ]
 
@@ -187,6 +191,32 @@ def test_files_of_a_cpu_build_that_need_cuda_are_reported_in_the_same_words() ->
         f"demo/{name}: {words}, but the package is CPU-only"
         for name in ("libone.so", "libother.so")
     ]
+
+
+def test_a_cuda_build_that_is_called_cpu_only_is_one_fault() -> None:
+    targets = (DeviceTarget(kind=DeviceKind.SASS, architecture="sm_90"),)
+    code = DeviceContainers(targets=targets, count=3)
+    bundled = library("demo.libs/libnvjpeg.so.13", device_containers=(code,))
+    module = extension("libc10_cuda.so", "libcudart.so.13", "libnvjpeg.so.13")
+    name, objects = "demo-1.0+cpu", (bundled, module)
+    subject, linkage = wheel(f"{name}-{TAGS}", objects=objects), link(*objects)
+    found = [
+        *cuda_in_cpu_build(subject, linkage, target()),
+        *judge(*objects, name=name, files=(version_file("13.0"),)),
+        *missing_library(linkage, subject),
+    ]
+    problems = [each for each in found if isinstance(each, Problem)]
+    assert {each.cause for each in problems} == {OF_CPU_LABEL}
+    (group,) = group_problems(problems)
+    assert group.sentence.startswith("needs libc10_cuda.so, libcudart.so.13, libnvjpeg")
+    assert not group.first.consequence
+
+
+def test_everything_that_contradicts_one_label_is_one_fault() -> None:
+    files = (version_file("13.0"),)
+    found = judge(extension("libcudart.so.13"), name="demo-1.0+cu118", files=files)
+    problems = [each for each in found if isinstance(each, Problem)]
+    assert len(group_problems(problems)) == 1
 
 
 def test_a_package_that_does_not_call_itself_one_for_the_cpu_is_not_held_to_it() -> None:

@@ -32,12 +32,9 @@ from binary_checks.knowledge.library_names import (
     OpenerRow,
     complete_names,
     cuda_of_library,
-    cuda_of_requirement,
     find_members,
     find_opener,
     find_shippers,
-    is_cuda_library,
-    is_driver_library,
     is_for_cpu,
     is_grafted_name,
     is_nvidia_library,
@@ -92,10 +89,9 @@ from binary_checks.model import (
     ToolkitClaim,
     ToolkitSample,
     ToolkitSource,
-    applicable,
     read_numbers,
 )
-from binary_checks.wording.problem_lines import name_end
+from binary_checks.wording.problem_lines import OF_CPU_LABEL, name_end
 from binary_checks.wording.sentences import describe_end, name_first
 
 _OTHER_BUILD = "users who choose by this name get another build"
@@ -104,6 +100,7 @@ _RESULTS = {
     ToolkitSource.NAME: _OTHER_BUILD,
     ToolkitSource.REQUIREMENT: "it is installed with other libraries than it was built with",
 }
+_NAMING = (ToolkitSource.LABEL, ToolkitSource.NAME)
 _OF_THE_BUILD = (ToolkitSource.LABEL, ToolkitSource.NAME, ToolkitSource.FILE)
 
 
@@ -122,9 +119,10 @@ def cuda_versions_differ(
     version in its own name (``libdemo_cuda118.so``) must need libraries of that version.
 
     Why: the toolkit's libraries work only with those of their own major version; a process that
-    loads two has two runtimes that share neither streams nor memory; and a requirement of the other
-    version installs gigabytes that nothing loads instead of the needed libraries. Users compile
-    extensions for the version that a package reports.
+    loads two has two runtimes, which share the memory of a GPU, but not kernels, symbols, errors or
+    the handles of libraries such as cuBLAS; and a requirement of the other version installs
+    gigabytes that nothing loads instead of the needed libraries. Users compile extensions for the
+    version that a package reports.
     Fix: build everything against one toolkit, from a clean build folder, and derive label,
     requirements and generated files from it.
     Level: other libraries are installed than the package needs.
@@ -205,7 +203,19 @@ def _contradict(found: Contradiction) -> Problem:
         sentence = (
             f"{against}, {claim.evidence}{alike} says {claim.statement}: {_RESULTS[claim.source]}"
         )
-    return Problem(path=claim.path, sentence=sentence, facts=(claim.source.value, claim.statement))
+    cause = next((_name_label(each) for each in (claim, other) if each.source in _NAMING), "")
+    return Problem(
+        path=claim.path,
+        sentence=sentence,
+        facts=(claim.source.value, claim.statement),
+        cause=cause,
+        consequence=cause == OF_CPU_LABEL,
+    )
+
+
+def _name_label(claim: ToolkitClaim) -> str:
+    """Return the cause if a label or a name is wrong."""
+    return claim.evidence if claim.version else OF_CPU_LABEL
 
 
 def _count_others(found: Contradiction) -> str:
@@ -245,54 +255,10 @@ def _compare_within(loading: Loading, show: Callable[[str], str]) -> Iterator[Pr
         )
         yield Problem(
             path=loading.root,
-            sentence=f"loads {listed}: the two runtimes share neither memory nor streams",
+            sentence=f"loads {listed}: each of the two runtimes has its own kernels, symbols and "
+            "errors, and users install the libraries of both",
             facts=tuple(edge.needed for _, edge in sorted(seen.items())),
         )
-
-
-@check
-def cuda_in_cpu_build(
-    package: Package, linkage: Linkage, target: TargetSystem
-) -> Iterator[Finding]:
-    """A CPU-only package needs CUDA, or has code for GPUs.
-
-    CPU-only packages are recognised by name (``-cpu``), version label (``+cpu``) or build string.
-    Code for GPUs reveals a CUDA build even if CUDA's runtime is linked statically, so that no
-    library is needed by name.
-
-    Why: its users have no GPU: gigabytes of libraries are installed for nothing, or the import
-    fails without them; or another build than theirs was published under its name.
-    Fix: build without CUDA (``USE_CUDA=0``), from a clean build folder, and remove NVIDIA's wheels
-    from the requirements.
-    Level: users without a GPU download gigabytes, cannot import the package, or get another build
-    than they asked for.
-    """
-    if not is_for_cpu(package):
-        raise NotApplicable("neither its name nor its version label says CPU-only")
-    yield from find_unloaded(linkage, package)
-    foreign = [e for e in linkage.edges if is_cuda_library(e.needed) or is_driver_library(e.needed)]
-    paths = list(dict.fromkeys(edge.path for edge in foreign))
-    libraries = name_first(sorted({edge.needed for edge in foreign}), 3)
-    if len(paths) > 1:  # in the same words for each file, so that reports group them
-        libraries = f"libraries of CUDA ({libraries} in all)"
-    for path in paths:
-        yield Problem(
-            path=path,
-            sentence=f"needs {libraries}, but the package is CPU-only",
-            facts=(min(edge.needed for edge in foreign),),
-        )
-    requirements = [
-        requirement.name
-        for requirement in applicable(package.claims.requirements, target)
-        if requirement.name.lower().startswith("nvidia-") or cuda_of_requirement(requirement)
-    ]
-    if requirements:
-        names = name_first(list(dict.fromkeys(requirements)), 3)
-        yield Problem(sentence=f"requires {names}, but it is CPU-only", facts=(requirements[0],))
-    for item in find_carriers(package):
-        if any(group.targets for group in item.device_containers):
-            sentence = "has code for GPUs, but the package is CPU-only"
-            yield Problem(path=item.path, sentence=sentence)
 
 
 # Parts and libraries of a CUDA build, as the build reports them without a GPU.
@@ -461,12 +427,15 @@ def _judge_sample(sample: ToolkitSample, claims: list[ToolkitClaim]) -> Iterator
     against = [each for each in claims if made and all(_differs(one, each) for one in made)]
     if against:
         claim = min(against, key=rank)
+        cause = _name_label(claim) if claim.source in _NAMING else ""
         yield Problem(
             path=sample.path,
             sentence=f"has {what}, while {claim.evidence} says {claim.statement}: it was built "
             "with another toolkit",
             facts=(claim.source.value, claim.statement),
             level=_choose_level(made, claim),
+            cause=cause,
+            consequence=bool(cause),
         )
     elif len({each.version for each in made}) > 1:
         listed = ", ".join(f"{count} by {version}" for version, count in sample.toolkits)

@@ -24,7 +24,7 @@ from binary_checks.knowledge.loading import (
     downgrade,
     find_unloaded,
     is_for_others,
-    name_framework_cause,
+    name_shared_cause,
 )
 from binary_checks.knowledge.missing_libraries import report_missing_libraries
 from binary_checks.knowledge.python_libraries import is_python_dll
@@ -53,7 +53,7 @@ from binary_checks.model import (
     parse_extension_name,
     shorten,
 )
-from binary_checks.wording.problem_lines import of_library, of_need
+from binary_checks.wording.problem_lines import OF_CPU_LABEL, of_library, of_need
 from binary_checks.wording.sentences import (
     Owners,
     choose_search_path_command,
@@ -133,6 +133,8 @@ def missing_library(linkage: Linkage, package: Package) -> Iterator[Finding]:
             if isinstance(finding, Problem) and find_sanitizer(edges[0].needed):
                 # built-with-sanitizer
                 finding = replace(finding, consequence=True, command="", fix="")
+            if isinstance(finding, Problem) and cause == OF_CPU_LABEL:
+                finding = replace(finding, consequence=True)  # cuda-in-cpu-build
             finding = _downgrade_for_added_directories(finding, linkage, package)
             yield _downgrade_shared(finding, linkage, edges)
             continue
@@ -190,7 +192,9 @@ def _share_causes(
     for edge in edges:
         to_come = bool(edge.may_come_with) and not edge.unknown and not edge.partly
         to_come = to_come and (not edge.elsewhere or _is_anothers(edge))
-        shared_cause = name_framework_cause(edge, linkage) or of_need(edge, known, linkage.layout)
+        shared_cause = name_shared_cause(edge, linkage, package) or of_need(
+            edge, known, linkage.layout
+        )
         cause = "" if to_come else shared_cause
         alone = edge.unknown or edge.partly or (edge.may_come_with and not to_come)
         met = "loaded before" if edge.resolved else ""
