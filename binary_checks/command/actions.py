@@ -45,6 +45,7 @@ ARTIFACT = ActionGroup(
         "attest": "binary_checks.command.artifact_channels:run_attest",
         "promote": "binary_checks.command.artifact_channels:run_promote",
         "withdraw": "binary_checks.command.artifact_channels:run_withdraw",
+        "restore": "binary_checks.command.artifact_files:run_restore",
         "index": "binary_checks.command.artifact_channels:run_index",
         "verify": "binary_checks.command.artifact_channels:run_verify",
         "prune": "binary_checks.command.pruning:run_prune_channels",
@@ -60,6 +61,7 @@ Keep built packages and libraries by their bytes, and publish those that are fit
   pull FOLDER      fetch packages with their licenses, dependencies and metadata
   promote NAME...  add packages to another channel, if its policy accepts them
   withdraw NAME... mark packages of a channel as not to be installed, with a reason
+  restore          bring stored packages back into a channel: --to test --version 2.15.0
   index            write the index of a channel, from which pip, uv and conda install
   verify           check everything against its hashes, policies and signatures
   prune            show old members that a channel would lose; --do-it deletes them

@@ -1,11 +1,11 @@
-"""``binary-checks artifact push``, ``pull`` and ``find``: files that a store keeps by hash."""
+"""``binary-checks artifact`` for files that a store keeps by hash: push, pull, find, restore."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +19,7 @@ from binary_checks.command import (
     read_count,
     status_of,
 )
-from binary_checks.errors import BinaryChecksError, ProfileError
+from binary_checks.errors import ArtifactRefusedError, BinaryChecksError, ProfileError
 from binary_checks.fleet.artifacts import (
     FIELDS,
     FILE_AXES,
@@ -37,6 +37,9 @@ from binary_checks.fleet.artifacts import (
     label_artifacts,
     list_channels,
     list_found,
+    list_gated,
+    list_members,
+    list_withdrawn,
     pull,
     push_file,
     read_by_hand,
@@ -44,6 +47,7 @@ from binary_checks.fleet.artifacts import (
     read_host_system,
     read_wish,
     require_channel,
+    restore,
     tabulate_found,
     write_found,
     write_index,
@@ -51,7 +55,7 @@ from binary_checks.fleet.artifacts import (
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.stored_nights import now
 from binary_checks.knowledge.ci_variables import read_variables
-from binary_checks.safe_text import MOST, one_line
+from binary_checks.safe_text import MOST, cut, one_line
 from binary_checks.trees.batches import count_cores
 
 # ``binary-checks artifact push``: store files with descriptions, and add them to a channel.
@@ -368,6 +372,71 @@ def _print_table(found: Sequence[FoundArtifact]) -> None:
     for row in rows:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         print("  ".join(cells).rstrip())
+
+
+# ``binary-checks artifact restore``: bring stored files back into a channel.
+
+_RESTORE = "Bring stored files back into a channel without a gate, such as a release candidate."
+
+
+def run_restore(arguments: Sequence[str]) -> int:
+    """Put the selected artifacts into a channel; return the exit status."""
+    options = _make_restore_parser().parse_args(arguments)
+    channel = require_channel(options.to)
+    chosen = (options.where, options.channel, options.project, options.version)
+    if not any((*chosen, options.commit, options.sha256)):
+        raise ProfileError(
+            "artifact restore: say which files: --version, --commit, --sha256, --where, --channel"
+        )
+    store = open_store(options.store)
+    if channel in list_gated(store):
+        raise ProfileError(
+            f"artifact restore: {channel} has a gate: `artifact promote` adds files to it"
+        )
+    found, sound = find_wanted(store, options)
+    there = {each.sha256 for each in list_members(store, channel)}
+    withdrawn = list_withdrawn(store, channel)
+    states = []
+    for artifact in (each.artifact for each in found):
+        state, why = _restore_one(store, channel, artifact, there, dry=options.dry_run)
+        if not why and artifact.sha256 in withdrawn:
+            why = f"it stays withdrawn from {channel}: {withdrawn[artifact.sha256]}"
+        print(cut(one_line(f"{artifact.file_name}: {state}{f': {why}' if why else ''}")))
+        states.append(state)
+    indexed = 0
+    if _RESTORED in states and not options.no_index:
+        indexed = update_index(store, channel)
+    if _REFUSED in states or not found:
+        return UNREADABLE
+    return indexed if sound else TRY_AGAIN
+
+
+_RESTORED, _REFUSED = "restored", "refused"
+
+
+def _restore_one(
+    store: Store, channel: str, artifact: Artifact, there: Collection[str], *, dry: bool
+) -> tuple[str, str]:
+    """Return the result for a file, and why it is refused."""
+    if artifact.sha256 in there:
+        return "there already", ""
+    try:
+        joined = restore(store, channel, artifact, dry=dry)
+    except ArtifactRefusedError as error:
+        return _REFUSED, str(error).removeprefix(f"{artifact.file_name}: ")
+    if dry:
+        return "would be restored", ""
+    return (_RESTORED if joined else "there already"), ""
+
+
+def _make_restore_parser() -> SubcommandParser:
+    parser = SubcommandParser(prog="binary-checks artifact restore", description=_RESTORE)
+    add_wishes(parser)
+    add = parser.add_argument
+    add("--to", metavar="CHANNEL", required=True, help="the channel to which the files return")
+    add("--dry-run", action="store_true", help="show what would be done, but do nothing")
+    add("--no-index", action="store_true", help="do not update the channel's index")
+    return parser
 
 
 # Updates of a channel's index after its members have changed.

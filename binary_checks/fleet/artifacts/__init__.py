@@ -114,6 +114,7 @@ from binary_checks.fleet.artifacts.relabelling import (
     relabel_wheel,
     write_origin,
 )
+from binary_checks.fleet.artifacts.restoring import list_gated, restore
 from binary_checks.fleet.artifacts.signatures import (
     PublicKey,
     SigningKey,
@@ -230,6 +231,7 @@ __all__ = [
     "list_artifacts",
     "list_channels",
     "list_found",
+    "list_gated",
     "list_gpu_fields",
     "list_members",
     "list_origins",
@@ -258,6 +260,7 @@ __all__ = [
     "read_wish",
     "relabel_wheel",
     "require_channel",
+    "restore",
     "tabulate_found",
     "take_night",
     "take_results",
