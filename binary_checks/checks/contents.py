@@ -323,8 +323,8 @@ def program_not_executable(
 ) -> Iterator[Finding]:
     """A program has lost its executable bit.
 
-    Installers keep the bit as the archive has it, and set it only for what they copy to a folder of
-    PATH. Programs in folders of tests do not count. If the package's own code contains the word
+    Installers keep the bit as the archive has it; only uv sets it for files of ``.data/scripts``.
+    Programs in folders of tests do not count. If the package's own code contains the word
     ``chmod``, it may set the bit itself, and the program is noted only.
 
     Why: starting the program fails with "Permission denied".
@@ -336,7 +336,7 @@ def program_not_executable(
     program = library.kind is Kind.EXECUTABLE and format_of_name(library.path) is None
     mode = package.derive(_find_modes).get(library.path, 0o777)
     names = library.path.split("/")
-    if not program or mode & 0o111 or is_for_tests(names) or names[0] == package.layout.scripts:
+    if not program or mode & 0o111 or is_for_tests(names):
         return
     sentence = f"is a program without the executable bit ({mode & 0o777:04o}): it cannot be started"
     if code.changes_modes:
