@@ -31,6 +31,7 @@ from binary_checks.fleet.artifacts import (
     StatedArtifact,
     StatedAxes,
     choose,
+    choose_pull_request,
     format_differences,
     format_nearest,
     keep_latest,
@@ -93,6 +94,7 @@ def _read_request(options: argparse.Namespace) -> PushRequest:
         project=options.project,
         version=options.version,
         system=read_host_system(),
+        pull_request=choose_pull_request(options.pull_request, os.environ),
         pushed=now(),
     )
     return PushRequest(
@@ -178,6 +180,12 @@ def _make_push_parser() -> argparse.ArgumentParser:
         metavar="HEX",
         default="",
         help="the full commit that was built (default: from CI, the package or git)",
+    )
+    add(
+        "--pull-request",
+        metavar="N",
+        default="",
+        help="the pull or merge request that was built (default: from CI)",
     )
     add(
         "--set",

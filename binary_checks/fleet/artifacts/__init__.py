@@ -48,7 +48,9 @@ from binary_checks.fleet.artifacts.deriving import (
     INSPECT_LIMIT,
     StatedArtifact,
     StatedCommit,
+    StatedRequest,
     choose_commit,
+    choose_pull_request,
     inspect_file,
 )
 from binary_checks.fleet.artifacts.gating import (
@@ -189,6 +191,7 @@ __all__ = [
     "StatedArtifact",
     "StatedAxes",
     "StatedCommit",
+    "StatedRequest",
     "StatedField",
     "Upload",
     "UploadFolder",
@@ -199,6 +202,7 @@ __all__ = [
     "apply_upload_rules",
     "choose",
     "choose_commit",
+    "choose_pull_request",
     "choose_members",
     "decide",
     "decide_promotions",

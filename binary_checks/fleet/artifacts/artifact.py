@@ -23,6 +23,8 @@ LINKED_AXES: Mapping[str, str] = {"blas": "BLAS", "openmp": "OpenMP"}
 FILE_AXES = (*CELL_AXES, *LINKED_AXES)
 """All axes of a file."""
 COMPANION_FOLDERS = ("licenses", "dependencies")
+PULL_REQUEST = re.compile(r"[1-9][0-9]{0,9}")
+"""Matches the number of a pull or merge request."""
 RESERVED_NAMES = frozenset(
     {"artifact.json", "with", "verdicts", "promotions", "origins", "expired", *COMPANION_FOLDERS}
 )
@@ -63,6 +65,7 @@ class Artifact:
     project: str  # wheels: normalised (PEP 503); other kinds: unchanged from the package
     version: str = ""
     commit: str = ""  # full hash of the commit that it was built from
+    pull_request: str = ""  # number of the pull or merge request that it was built for
     system: str = ""
     architecture: str = ""
     python: str = ""
@@ -128,6 +131,8 @@ def require_sound(artifact: Artifact) -> None:
         raise DocumentError(f"kind: {artifact.kind!r:.40} is not one of {', '.join(KINDS)}")
     if artifact.size < 0:
         raise DocumentError("size: less than 0")
+    if artifact.pull_request and not PULL_REQUEST.fullmatch(artifact.pull_request):
+        raise DocumentError(f"pull_request: {artifact.pull_request!r:.40} is not a number")
     require_part("file_name", artifact.file_name)
     if artifact.file_name.lower() in RESERVED_NAMES:  # many file systems ignore case
         raise DocumentError(f"file_name: {artifact.file_name} is a name that the store uses itself")
@@ -174,7 +179,8 @@ def write_properties(artifact: Artifact) -> bytes:
 
 
 def _list_properties(artifact: Artifact) -> Mapping[str, str]:
-    plain = ("file_name", "sha256", "kind", "project", "version", "commit", *FILE_AXES)
+    build = ("version", "commit", "pull_request")
+    plain = ("file_name", "sha256", "kind", "project", *build, *FILE_AXES)
     rows = {name: getattr(artifact, name) for name in (*plain, "requires_python", "subdir")}
     rows["size"] = str(artifact.size)
     rows["licenses"] = "; ".join(artifact.licenses)

@@ -28,7 +28,13 @@ from binary_checks.errors import (
     ProfileError,
     Unavailable,
 )
-from binary_checks.fleet.artifacts.artifact import KINDS, Artifact, CompanionFile, LinkedAs
+from binary_checks.fleet.artifacts.artifact import (
+    KINDS,
+    PULL_REQUEST,
+    Artifact,
+    CompanionFile,
+    LinkedAs,
+)
 from binary_checks.fleet.artifacts.axis_claims import (
     BY_HAND,
     AxisValue,
@@ -68,6 +74,7 @@ class StatedArtifact:
     version: str = ""
     # of the host where it was built, used if the bytes do not state a system
     system: AxisValue | None = None
+    pull_request: StatedRequest | None = None
     pushed: str = ""
 
 
@@ -95,6 +102,8 @@ def derive(
     for name, value in (("project", stated.project), ("version", stated.version)):
         if value:
             evidence[name] = BY_HAND
+    if stated.pull_request:
+        evidence["pull_request"] = stated.pull_request.evidence
     metadata = texts.metadata
     artifact = Artifact(
         sha256=file.sha256,
@@ -104,6 +113,7 @@ def derive(
         project=project,
         version=version,
         commit=commit.commit,
+        pull_request=stated.pull_request.number if stated.pull_request else "",
         evidence={
             **{name: cut(one_line(each), 300) for name, each in evidence.items()},
             "commit": commit.evidence,
@@ -513,6 +523,50 @@ def _ask_git(folder: Path) -> StatedCommit | None:
     if ended.returncode or not _FULL.fullmatch(found):
         return None
     return StatedCommit(found, "git rev-parse HEAD")
+
+
+# The pull or merge request that a file was built for, as the user or the CI system states it.
+
+_REQUESTS = {
+    "GITHUB_REF": r"refs/pull/(\d+)/.*",
+    "CI_MERGE_REQUEST_IID": r"(\d+)",  # GitLab
+    "CIRCLE_PULL_REQUEST": r".*/(?:pull|pull-requests|merge_requests)/(\d+)",
+    "SYSTEM_PULLREQUEST_PULLREQUESTNUMBER": r"(\d+)",  # Azure Pipelines
+    "BUILDKITE_PULL_REQUEST": r"(\d+)",  # else "false"
+    "TRAVIS_PULL_REQUEST": r"(\d+)",  # else "false"
+    "APPVEYOR_PULL_REQUEST_NUMBER": r"(\d+)",
+    "CIRRUS_PR": r"(\d+)",
+    "DRONE_PULL_REQUEST": r"(\d+)",
+    "CI_COMMIT_PULL_REQUEST": r"(\d+)",  # Woodpecker
+    "BITBUCKET_PR_ID": r"(\d+)",
+    "CHANGE_ID": r"(\d+)",  # Jenkins
+}
+"""Variable -> regular expression for its whole value, whose group is the number."""
+
+
+class StatedRequest(NamedTuple):
+    """The number of a pull or merge request, and its source."""
+
+    number: str
+    evidence: str
+
+
+def choose_pull_request(given: str, environment: Mapping[str, str]) -> StatedRequest | None:
+    """Return the pull request that a file was built for, stated by the user or a variable.
+
+    Return None for a build of a branch. Raises ProfileError if the user states no number.
+    """
+    if given:
+        number = given.strip().removeprefix("#")
+        if not PULL_REQUEST.fullmatch(number):
+            shown = cut(one_line(repr(given)), 80)
+            raise ProfileError(f"--pull-request: {shown} is not the number of a pull request")
+        return StatedRequest(number, "--pull-request")
+    for name, pattern in _REQUESTS.items():
+        found = re.fullmatch(pattern, environment.get(name, "").strip(), re.ASCII)
+        if found and PULL_REQUEST.fullmatch(found[1]):
+            return StatedRequest(found[1], name)
+    return None
 
 
 # The licenses that a package states, and its license files.

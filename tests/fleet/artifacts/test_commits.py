@@ -1,4 +1,4 @@
-"""The commit that a file was built from."""
+"""The commit that a file was built from, and the pull request that it was built for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,12 @@ from pathlib import Path
 import pytest
 
 from binary_checks.errors import ArtifactRefusedError, ProfileError
-from binary_checks.fleet.artifacts import StatedCommit, choose_commit
+from binary_checks.fleet.artifacts import (
+    StatedCommit,
+    StatedRequest,
+    choose_commit,
+    choose_pull_request,
+)
 
 A, B = "a" * 40, "b" * 40
 STATED = "torch/version.py"
@@ -109,3 +114,31 @@ def test_git_says_what_is_checked_out_and_runs_nothing_of_the_repository(tmp_pat
         "git rev-parse HEAD",
     )
     assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "number"),
+    [
+        ("GITHUB_REF", "refs/pull/1234/merge", "1234"),
+        ("GITHUB_REF", "refs/heads/main", ""),
+        ("GITHUB_REF", "refs/heads/refs/pull/1/merge", ""),
+        ("CI_MERGE_REQUEST_IID", "7", "7"),
+        ("CIRCLE_PULL_REQUEST", "https://github.com/demo/demo/pull/31", "31"),
+        ("SYSTEM_PULLREQUEST_PULLREQUESTNUMBER", "5", "5"),
+        ("BUILDKITE_PULL_REQUEST", "false", ""),
+        ("TRAVIS_PULL_REQUEST", "12", "12"),
+        ("CHANGE_ID", "../../etc", ""),
+        ("BITBUCKET_PR_ID", "0", ""),
+        ("CIRRUS_PR", "9" * 40, ""),
+    ],
+)
+def test_the_ci_system_says_for_which_pull_request(name: str, value: str, number: str) -> None:
+    stated = StatedRequest(number, name) if number else None
+    assert choose_pull_request("", {name: value}) == stated
+
+
+def test_the_option_says_for_which_pull_request() -> None:
+    variables = {"CHANGE_ID": "8"}
+    assert choose_pull_request("#12", variables) == StatedRequest("12", "--pull-request")
+    with pytest.raises(ProfileError, match="--pull-request: 'feature' is not the number"):
+        choose_pull_request("feature", variables)
