@@ -10,8 +10,12 @@ from pathlib import Path
 
 from binary_checks.command import SubcommandParser, guard
 from binary_checks.errors import FIT, PROBLEMS, ProfileError
+from binary_checks.reports.verdict_texts import count
 
-_HUD = "Write the nights of a store as static pages for any browser, offline, without script."
+_HUD = (
+    "Write the nights and the commits of a store as static pages for any browser, offline, without "
+    "script."
+)
 
 
 def run_hud(arguments: Sequence[str]) -> int:
@@ -26,6 +30,9 @@ def _read_hud_options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--nights", metavar="N", default="30", help="the number of nights shown (default: 30)"
     )
+    parser.add_argument(
+        "--commits", metavar="N", default="30", help="the number of commits shown (default: 30)"
+    )
     parser.add_argument("--project", metavar="P", default="", help="only the cells of this project")
     parser.add_argument(
         "--base", metavar="URL", default="", help="the site's address, for the feed's links"
@@ -36,17 +43,34 @@ def _read_hud_options(arguments: Sequence[str]) -> argparse.Namespace:
 def _write(options: argparse.Namespace) -> int:
     if find_spec("jinja2") is None:
         raise ProfileError("hud: Jinja2 is not installed: `pip install 'binary-checks[fleet]'`")
+    from binary_checks.fleet.page.commits import read_commits
     from binary_checks.fleet.page.evidence import EvidenceReader
     from binary_checks.fleet.page.night_reading import read_night, require_number
-    from binary_checks.fleet.page.site import make_site
+    from binary_checks.fleet.page.site import make_commit_site, make_site
     from binary_checks.fleet.page.site_folder import claim, write_site
+    from binary_checks.fleet.store import open_store
+    from binary_checks.fleet.stored_nights import closed_nights
 
     shown = require_number(options.nights)
+    most = require_number(options.commits, "--commits", least=0)
     claim(options.out)  # first, so that a wrong folder is reported at once
+    store = open_store(options.store)
+    if most and not closed_nights(store):
+        commits = read_commits(store, None, shown=most, project=options.project)
+        if commits.commits:
+            size = write_site(options.out, make_commit_site(commits))
+            said = count(len(commits.commits), "commit")
+            print(f"{options.out / 'index.html'}: {said}, no night, {size / 1e6:.1f} MB")
+            return 0
     view = read_night(options.store, nights=shown, project=options.project)
-    reader = EvidenceReader(view.store, view.plan)
+    commits = read_commits(view.store, view.history, shown=most, project=options.project)
     files = make_site(
-        view.history, reader.read, shown=shown, remarks=view.remarks, base=options.base
+        view.history,
+        EvidenceReader(view.store, view.plan).read,
+        shown=shown,
+        remarks=view.remarks,
+        base=options.base,
+        commits=commits,
     )
     size = write_site(options.out, files)
     print(f"{options.out / 'index.html'}: night {view.history.last}, {size / 1e6:.1f} MB")

@@ -49,6 +49,16 @@ def name_checks(check: str) -> str:
     return f"checks.html#{quote(one_line(check))}"  # as `urlencode` does in the templates
 
 
+def name_commit_page(commit: str) -> str:
+    """Return the path of a commit's page in the site."""
+    return f"commits/{commit}.html"
+
+
+def name_pull_page(number: str) -> str:
+    """Return the path of a pull request's page in the site."""
+    return f"pulls/{number}.html"
+
+
 def label_cells(rows: Iterable[CellNight]) -> dict[str, str]:
     """Return cell -> label: the values of the axes in which these cells differ, or all values.
 
@@ -56,11 +66,9 @@ def label_cells(rows: Iterable[CellNight]) -> dict[str, str]:
     that has the same label as another one of its project is called by its id.
     """
     rows = list(rows)
-    named = range(1, len(AXES))  # without the project
-    differing = [index for index in named if len({_axis(row, index) for row in rows}) > 1] or named
-    labels = {
-        row.cell: " ".join(filter(None, (_axis(row, index) for index in differing))) for row in rows
-    }
+    labels = label_by_difference(
+        {row.cell: dict(zip(AXES[1:], row.axes[1:], strict=False)) for row in rows}
+    )
     times = Counter((row.project, labels[row.cell]) for row in rows)
     return {
         row.cell: format_text(label if label and times[row.project, label] == 1 else row.cell)
@@ -69,10 +77,21 @@ def label_cells(rows: Iterable[CellNight]) -> dict[str, str]:
     }
 
 
-def _axis(row: CellNight, index: int) -> str:
-    value = row.axes[index] if index < len(row.axes) else ""
-    # 3.12 alone could be a version
-    return f"py{value}" if value and AXES[index] == "python" else value
+def label_by_difference(axes: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """Return name -> label for names with axes: the values of the axes in which they differ.
+
+    If they differ in none, labels have the values of all axes.
+    """
+    every = dict.fromkeys(axis for row in axes.values() for axis in row)
+    differing = [axis for axis in every if len({row.get(axis, "") for row in axes.values()}) > 1]
+    return {
+        name: " ".join(
+            f"py{value}" if axis == "python" else value  # 3.12 alone could be a version
+            for axis in differing or every
+            if (value := row.get(axis, ""))
+        )
+        for name, row in axes.items()
+    }
 
 
 def format_text(text: str, longest: int = _LONGEST) -> str:

@@ -38,7 +38,7 @@ from binary_checks.profile import KnownList, KnownProblem, read_known_list
 from binary_checks.safe_text import cut, one_line
 
 _MORE = 60  # earlier nights that are read, too, to find when trouble began and what is new
-_DAYS = range(1, 3661)
+_MOST = 3660  # nights or commits that a site may show
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,13 +84,13 @@ def read_night(url: str, *, nights: int = 1, project: str = "", date: str = "") 
     return NightView(store=store, history=history, plan=plan, remarks=remarks)
 
 
-def require_number(text: str) -> int:
-    """Return the number of nights to show. Raises ProfileError."""
-    number = 0
+def require_number(text: str, option: str = "--nights", *, least: int = 1) -> int:
+    """Return the number of nights or commits to show. Raises ProfileError."""
+    number = -1
     with suppress(ValueError):
         number = int(text)
-    if number not in _DAYS:
-        raise ProfileError(f"hud: --nights {text!r:.40}: not a number from 1 to {_DAYS[-1]}")
+    if not least <= number <= _MOST:
+        raise ProfileError(f"hud: {option} {text!r:.40}: not a number from {least} to {_MOST}")
     return number
 
 

@@ -332,6 +332,7 @@ class CellPage:
     cause: str
     facts: tuple[tuple[str, str], ...]
     axes: tuple[tuple[str, str], ...]
+    commit: Link | None  # the page of the commit that its package was built from
     evidence: CellEvidence
     compared: str  # the build that it is compared with
     same_file: str
@@ -340,7 +341,9 @@ class CellPage:
     times: Chart | None
 
 
-def lay_out_cell(cell: str, history: History, shown: int, evidence: CellEvidence) -> CellPage:
+def lay_out_cell(
+    cell: str, history: History, shown: int, evidence: CellEvidence, commit: Link | None = None
+) -> CellPage:
     """Return the page of a cell, with ``shown`` nights in its table."""
     rows = history.cells[cell]
     row = rows[history.last]
@@ -359,6 +362,7 @@ def lay_out_cell(cell: str, history: History, shown: int, evidence: CellEvidence
         cause="" if _is_check(history, row) else _format_cause(row),
         facts=(*_facts(row), ("Ran on", _name_systems(evidence))),
         axes=tuple(_axes(row)),
+        commit=commit,
         evidence=evidence,
         compared=f"{format_text(good.version, 60)}, which passed on {good.night}" if good else "",
         same_file=_format_same_file(row, good) if not is_well else "",

@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 
 from binary_checks.fleet.night import GOOD
 from binary_checks.fleet.page.charts import draw_cell_badge, draw_project_badge
+from binary_checks.fleet.page.commits import COMMIT_LEGEND, CommitPage, CommitPages
 from binary_checks.fleet.page.evidence import CellEvidence
 from binary_checks.fleet.page.history import CellNight, History
 from binary_checks.fleet.page.naming import (
@@ -23,7 +24,9 @@ from binary_checks.fleet.page.naming import (
     format_text,
     name_cell_page,
     name_checks,
+    name_commit_page,
     name_file,
+    name_pull_page,
 )
 from binary_checks.fleet.page.night_comparison import (
     OTHERS,
@@ -37,6 +40,7 @@ from binary_checks.fleet.page.night_comparison import (
 )
 from binary_checks.fleet.page.night_reading import Remarks
 from binary_checks.fleet.page.pages import (
+    Link,
     fold,
     format_change,
     lay_out_cell,
@@ -57,6 +61,8 @@ _WORDS = (
     list_notes,
     name_check,
     name_checks,
+    name_commit_page,
+    name_pull_page,
     format_text,
     format_change,
     format_projects,
@@ -69,18 +75,28 @@ all.
 """
 
 
-def make_site(
-    history: History, read: Read, *, shown: int, remarks: Remarks | None = None, base: str = ""
+def make_site(  # noqa: PLR0913 - what is shown, how it is read, and options of the user
+    history: History,
+    read: Read,
+    *,
+    shown: int,
+    remarks: Remarks | None = None,
+    base: str = "",
+    commits: CommitPages | None = None,
 ) -> Iterator[tuple[str, bytes]]:
     """Yield name and content of every file; the index, which links to all others, is the last."""
     draw = _Templates()
+    commits = commits or CommitPages()
+    built_from = commits.by_package()
     morning = look_back(history, remarks)
     texts: dict[str, CheckText] = {}
     for row in sorted(history.tonight(), key=lambda row: _rank(row, history), reverse=True):
         good = history.find_last_good(row.cell)
         evidence = read(row, good, row.state not in GOOD)
         texts.update(evidence.texts)
-        page = lay_out_cell(row.cell, history, shown, evidence)
+        page = lay_out_cell(
+            row.cell, history, shown, evidence, _link_commit(built_from.get(row.sha256))
+        )
         anchor, badge = f"project-{name_file(row.project)}", name_file(row.cell)
         yield (
             name_cell_page(row.cell),
@@ -88,6 +104,7 @@ def make_site(
         )
         yield f"badges/cells/{badge}.svg", draw_cell_badge(page.cell, row.state).encode()
     yield from _badges(history)
+    yield from _draw_commits(draw, commits, history.last)
     yield "feed.xml", write_feed(morning, find_mornings(history, shown), base).encode()
     yield (
         "trends.html",
@@ -103,8 +120,32 @@ def make_site(
         "tones": TONES,
         "letters": MARKS,
         "legend": LEGEND,
+        "has_commits": bool(commits.commits),
     }
     yield INDEX, draw("index.html", page=index, morning=morning, **words)
+
+
+def make_commit_site(commits: CommitPages) -> Iterator[tuple[str, bytes]]:
+    """Yield the files of a site without nights, whose index lists the commits."""
+    yield from _draw_commits(_Templates(), commits, "")
+
+
+def _draw_commits(
+    draw: _Templates, commits: CommitPages, night: str
+) -> Iterator[tuple[str, bytes]]:
+    """Yield the pages of commits and pull requests, and their list; none without a commit."""
+    words = {"night": night, "commit_legend": COMMIT_LEGEND}
+    for each in commits.commits:
+        yield name_commit_page(each.commit), draw("commit.html", page=each, **words)
+    for pull in commits.pulls:
+        yield name_pull_page(pull.number), draw("pull.html", page=pull, **words)
+    if commits.commits or not night:
+        name = "commits.html" if night else INDEX
+        yield name, draw("commits.html", pages=commits, **words)
+
+
+def _link_commit(page: CommitPage | None) -> Link | None:
+    return Link(text=page.short, href=name_commit_page(page.commit)) if page else None
 
 
 def _rank(row: CellNight, history: History) -> tuple[bool, str]:

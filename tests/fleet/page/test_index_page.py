@@ -189,7 +189,7 @@ def test_links_to_a_check_of_an_odd_name_lead_to_its_text() -> None:
     odd = 'own "check"; 1%'
     found = history({"demo-linux": "··X"}, checks={"demo-linux": odd})
     shown = ShownCheck(
-        id=odd, level="error", title="", why="", fix="", page="", faults=(), others=(), more=0
+        id=odd, level="error", title="", why="", fixes=(), page="", faults=(), others=(), more=0
     )
     evidence = CellEvidence(
         texts={odd: replace(CHECK, id=odd)},
