@@ -29,6 +29,7 @@ from binary_checks.model import (
     GivenVersions,
     Package,
     RequiredWheels,
+    Simulation,
     Source,
     TargetSystem,
     UnpackedWheel,
@@ -207,10 +208,14 @@ def compare_given_versions(
 
 @gathers(GivenFamilies)
 def find_families(
-    source: Source, package: Package, target: TargetSystem, companions: Companions
+    source: Source,
+    package: Package,
+    target: TargetSystem,
+    companions: Companions,
+    simulation: Simulation,
 ) -> GivenFamilies:
-    """Find the given libraries that open other libraries of their vendor's family."""
-    alongside = companions.find_alongside(source, package, target)
+    """Find the given or installed libraries that open other libraries of their vendor's family."""
+    alongside = companions.find_alongside(simulation.installed or source, package, target)
     return find_given_families(package, alongside.packages, alongside.requirements, target)
 
 

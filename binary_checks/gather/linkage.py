@@ -67,15 +67,17 @@ def simulate_loader(
     If libraries are missing, look for them in the environment into which this run installed the
     package.
     """
-    linkage = _simulate(source, code, target, companions)
+    linkage, beside = _simulate(source, code, target, companions), None
     if installed is not None and _lacks_required(linkage):
-        again = _simulate(source, code, target, companions, installed.source)
+        beside = installed.source
+        again = _simulate(source, code, target, companions, beside)
         linkage = replace(again, refused=linkage.refused)
     dispensable = find_dispensable_objects(
         code.package, linkage, code.names, code.find_tried(linkage)
     )
     here = find_on_host(linkage, code.package, target)
-    return Simulation(linkage=replace(linkage, dispensable=tuple(dispensable), on_host=here))
+    linkage = replace(linkage, dispensable=tuple(dispensable), on_host=here)
+    return Simulation(linkage=linkage, installed=beside)
 
 
 @gathers(Linkage)

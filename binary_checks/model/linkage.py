@@ -12,6 +12,7 @@ from enum import Enum
 
 from binary_checks.model.objects import ElfFile, Format, Kind, MachOFile, ObjectFile
 from binary_checks.model.packages import Deriving, Layout, Package
+from binary_checks.model.protocols import Source
 
 
 class Rule(str, Enum):
@@ -208,6 +209,8 @@ class Simulation:
     """The linkage as the simulated loader alone finds it, before any process has loaded objects."""
 
     linkage: Linkage
+    # the package as this run installed it, if its neighbours there were needed
+    installed: Source | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,11 +7,20 @@ from pathlib import Path
 import pytest
 
 from binary_checks import places
+from binary_checks.checks.cuda.toolkits import family_member_missing
 from binary_checks.errors import GatherError
 from binary_checks.examination.facts import Facts
 from binary_checks.examination.settings import RunSettings
 from binary_checks.gather.companions import Companions
-from binary_checks.model import InstalledFolders, InstallReport, Linkage, Package
+from binary_checks.model import (
+    GivenFamilies,
+    InstalledFolders,
+    InstallReport,
+    Linkage,
+    Package,
+    Problem,
+    TargetSystem,
+)
 from binary_checks.places import FreshPlace, PlaceSettings
 from binary_checks.sources.file import FileSource
 from fixtures.build_elf import ElfSymbol, build_elf
@@ -148,3 +157,33 @@ def test_what_is_not_even_installed_is_missing(tmp_path: Path, place: type[HandM
     place.wheels = (wheel,)
     linkage = link(wheel)
     assert (resolve(linkage), linkage.requirements) == ("", ())
+
+
+def family(folder: Path, *, whole: bool) -> Path:
+    """Make a wheel with libnvrtc.so.13, which opens its built-in functions by their full name."""
+    opener = build_elf(
+        soname="libnvrtc.so.13",
+        imports=(ElfSymbol("dlopen"),),
+        read_only={".rodata": b"libnvrtc-builtins.so.13.2\0"},
+    )
+    members = {"x/libnvrtc.so.13": opener}
+    if whole:
+        members["x/libnvrtc-builtins.so.13.2"] = build_elf(soname="libnvrtc-builtins.so.13.2")
+    return build_wheel(folder, name="nvidia-cuda-nvrtc", version="13.2", members=members, tags=ANY)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_the_family_of_an_installed_library_is_judged(
+    tmp_path: Path, place: type[HandMade], whole: bool
+) -> None:
+    native = build_elf(needed=("libnvrtc.so.13",), runpath="$ORIGIN/../x")
+    wheel = build_wheel(tmp_path, members={NATIVE: native}, requires=("nvidia-cuda-nvrtc",))
+    place.wheels = (wheel, family(tmp_path, whole=whole))
+    facts = Facts(FileSource(path=wheel), running(), Companions(()))
+    kinds = (Linkage, Package, GivenFamilies, TargetSystem)
+    found = list(family_member_missing(*map(facts.get, kinds)))
+    facts.close()
+    sentences = [each.sentence for each in found if isinstance(each, Problem)]
+    assert len(found) == len(sentences) == (not whole)
+    for sentence in sentences:
+        assert "libnvrtc.so.13 opens libnvrtc-builtins.so.13.2 at run time" in sentence

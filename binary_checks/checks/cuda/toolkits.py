@@ -584,8 +584,9 @@ def family_member_missing(
 
     No loader looks for such a library at import: libcudnn.so.9 opens libcudnn_graph.so.9, which
     opens libcudnn_engines_precompiled.so.9; libnvrtc.so.13 opens exactly libnvrtc-builtins.so.13.2.
-    The check judges the libraries that the package ships and those that it needs from the packages
-    given with ``--binary-with``; the strings in a library show which others its version opens.
+    The check judges the libraries that the package ships and those that it needs from packages
+    that are given with ``--binary-with`` or that this run installs; the strings in a library show
+    which others its version opens.
     missing-library reports libraries that are needed by name, as cuBLAS needs cuBLASLt. Plugins
     that users choose (of NCCL, NVSHMEM and cuFile) may be absent. A library that cuFFT, cuSPARSE or
     cuBLASLt opens to compile code at run time (nvJitLink, NVRTC) is a warning.
