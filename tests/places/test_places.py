@@ -22,6 +22,7 @@ from binary_checks.model import (
     GpuReport,
     GpuRequest,
     ImportReport,
+    ImportRequest,
     InstallReport,
     Package,
     Place,
@@ -164,9 +165,11 @@ def test_nothing_is_installed_for_nothing(
 def test_a_kind_that_nothing_installs_is_not_inspected_where_it_would_run() -> None:
     package = Package(path=Path("libtorch.zip"), name="libtorch")
     place = places.choose_place(package, PlaceSettings(python=PYTHON, timeout=1))
-    for run in (import_names, load_extensions):
-        with pytest.raises(Unavailable, match="a package is only inspected: nothing installs"):
-            run(place, package)
+    only_inspected = "a package is only inspected: nothing installs"
+    with pytest.raises(Unavailable, match=only_inspected):
+        import_names(place, package, ImportRequest())
+    with pytest.raises(Unavailable, match=only_inspected):
+        load_extensions(place, package, ImportRequest())
     with pytest.raises(NotApplicable, match="names no module"):  # nobody wants it to run
         ask_without_gpu(place, package, CudaRequest())
 
