@@ -95,7 +95,7 @@ def test_a_member_whose_document_was_changed_after_its_promotion_is_found(desk: 
         ("cp312-cp312-macosx_11_0_universal2", ("macos", "arm64, x86_64", "3.12")),
         ("py3-none-any", ("any", "any", "any")),
         ("py3-none-any", ("linux", "x86_64", "3.12")),  # set by hand
-        ("cp312-cp312-pyodide_2024_0_wasm32", ("", "", "3.12")),
+        ("cp312-cp312-pyodide_2024_0_wasm32", ("emscripten", "wasm32", "3.12")),
     ],
 )
 def test_axes_as_a_push_records_them_are_no_lie(tags: str, axes: tuple[str, str, str]) -> None:
