@@ -25,11 +25,13 @@ from binary_checks.model import (
     Kind,
     Level,
     Linkage,
+    LowestPolicy,
     MachOFile,
     Note,
     NotInspected,
     Package,
     PeFile,
+    Policy,
     Problem,
     TargetSystem,
     UnexploredSymbols,
@@ -64,7 +66,7 @@ _NOT_COMPARING, _UNCOMPARED = (12, 0), (10, 14)
 
 @check
 def version_newer_than_tag(
-    library: ElfFile, linkage: Linkage, target: TargetSystem
+    library: ElfFile, linkage: Linkage, target: TargetSystem, lowest: LowestPolicy
 ) -> Iterator[Finding]:
     """An object needs a newer libc, libstdc++ or other system library than its tag promises.
 
@@ -84,22 +86,25 @@ def version_newer_than_tag(
     if not newer:
         return
     tag = target.name.partition(",")[0]
-    true = lowest_policy(needs, target.policies)
-    advice = (
-        f"the lowest correct tag is {true.name}_{true.architecture}"
-        if true
-        else "no tag allows that"
-    )
-    sentence = f"needs {describe_nodes(library, newer)}, newer than {tag} allows; {advice}"
-    lowest = f"{true.name}_{true.architecture}" if true else ""
+    own = lowest_policy(needs, target.policies)
+    name = _name_policy(lowest.policy)
+    advice = "no tag allows that"
+    if own is not None:
+        advice = f"the lowest correct tag is {name}" if name else "no tag allows other objects"
     problem = Problem(
         path=library.path,
-        sentence=sentence,
+        sentence=f"needs {describe_nodes(library, newer)}, newer than {tag} allows; {advice}",
         facts=tuple(sorted({need.version for need in newer})),
-        cause=of_newer_system(lowest),
-        command=retag(lowest) if lowest else "",
+        cause=of_newer_system(tag),
+        # the object that needs most is the reason for the lowest tag
+        consequence=own != lowest.policy,
+        command=retag(name) if name else "",
     )
     yield downgrade(problem, linkage)
+
+
+def _name_policy(policy: Policy | None) -> str:
+    return f"{policy.name}_{policy.architecture}" if policy else ""
 
 
 def _find_unpromised(target: TargetSystem) -> Iterator[NotInspected]:
@@ -173,7 +178,7 @@ def _find_newer_than_windows(
             sentence=f"needs {name} of {asked}, new in {since}, while "
             f"{target.name.partition(',')[0]} promises Windows 10, too",
             facts=(asked, name),
-            cause=of_newer_system(since),
+            cause=of_newer_system(f"Windows before {since}"),
         )
         yield downgrade(problem, linkage)
 

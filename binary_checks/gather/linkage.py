@@ -17,17 +17,20 @@ from binary_checks.gather.member_contents import MemberContents
 from binary_checks.knowledge.cuda import find_copies
 from binary_checks.knowledge.library_names import DRIVER_LIBRARIES, is_driver_library
 from binary_checks.knowledge.proven_loads import mark_proven
+from binary_checks.knowledge.tags import lowest_policy, needed_of_system
 from binary_checks.loaders.reach import find_dispensable_objects
 from binary_checks.loaders.required_packages import find_loaded_before, is_in_doubt, leave_open
 from binary_checks.model import (
     CodeNames,
     ContentRequest,
     Edge,
+    ElfFile,
     ImportOpenings,
     Installed,
     Kind,
     Linkage,
     LoadedTogether,
+    LowestPolicy,
     Member,
     Package,
     Simulation,
@@ -307,6 +310,14 @@ def take_code(package: Package, contents: MemberContents) -> OwnCode:
 def find_code_names(code: OwnCode) -> CodeNames:
     """Find the objects of the package that its own code names."""
     return code.names
+
+
+@gathers(LowestPolicy)
+def find_lowest_policy(package: Package, linkage: Linkage, target: TargetSystem) -> LowestPolicy:
+    """Find the lowest correct tag for all ELF objects together."""
+    libraries = (item for item in package.objects if isinstance(item, ElfFile))
+    needs = [need for item in libraries for need in needed_of_system(item, linkage)]
+    return LowestPolicy(policy=lowest_policy(needs, target.policies))
 
 
 @gathers(ImportOpenings)

@@ -332,6 +332,7 @@ from binary_checks.model.run_results import (
 from binary_checks.model.system import (
     SPECIAL_BUILDS,
     Interpreter,
+    LowestPolicy,
     Policy,
     SystemLibrary,
     TargetSystem,
@@ -501,6 +502,7 @@ __all__ = [
     "Plan",
     "Platform",
     "PointerFiles",
+    "LowestPolicy",
     "Policy",
     "Preview",
     "ProbeAnswer",

@@ -73,6 +73,16 @@ class Policy:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class LowestPolicy:
+    """The first policy that allows the versions that all objects of a package need of the system.
+
+    It is None if no policy allows them all.
+    """
+
+    policy: Policy | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class SystemLibrary:
     """The exports of a library of the target system, joined over all releases in the data.
 

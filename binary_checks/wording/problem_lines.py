@@ -130,9 +130,9 @@ def of_other_version(library: str) -> str:
     return f"version of {re.split('[/:]', library)[-1]}"
 
 
-def of_newer_system(lowest: str) -> str:
-    """Return the cause for code compiled on a newer Linux; ``lowest`` is its correct tag."""
-    return f"code built for {lowest or 'no tag at all'}"
+def of_newer_system(promised: str) -> str:
+    """Return the cause for code that needs a newer system than the promised one."""
+    return f"code newer than {promised}"
 
 
 def of_symbols(items: Sequence[UnresolvedSymbol], linkage: Linkage) -> str:

@@ -15,12 +15,14 @@ from binary_checks.checks.symbols import (
     version_newer_than_tag,
 )
 from binary_checks.errors import NotApplicable
+from binary_checks.gather.linkage import find_lowest_policy
 from binary_checks.loaders import simulate
 from binary_checks.model import (
     Finding,
     Format,
     Layout,
     Linkage,
+    LowestPolicy,
     MissingVersion,
     NeededVersion,
     NotInspected,
@@ -32,6 +34,7 @@ from binary_checks.model import (
     UnresolvedSymbol,
 )
 from binary_checks.systems import policies, policy_for
+from binary_checks.wording.problem_lines import group_problems
 from fixtures.linking import (
     EXTENSION,
     dll,
@@ -60,6 +63,9 @@ def promising(tag: str) -> TargetSystem:
 MANYLINUX2014 = promising("manylinux2014_x86_64")
 
 
+NO_POLICY = LowestPolicy(policy=None)
+
+
 def need(version: str, of: str = "libm.so.6", weak: bool = False) -> NeededVersion:
     return NeededVersion(library=of, version=version, weak=weak)
 
@@ -75,7 +81,9 @@ def judge(*needs: NeededVersion, on: TargetSystem = MANYLINUX2014) -> list[objec
         symbol_versions=needs,
     )
     bundled = library("demo/libstdc++.so.6", name="libstdc++.so.6")
-    return sentences(version_newer_than_tag(subject, link(subject, bundled, on=on), on))
+    linkage = link(subject, bundled, on=on)
+    lowest = find_lowest_policy(wheel(objects=(subject, bundled)), linkage, on)
+    return sentences(version_newer_than_tag(subject, linkage, on, lowest))
 
 
 def sentences(findings: Iterable[Finding]) -> list[object]:
@@ -96,6 +104,24 @@ def test_versions_are_compared_as_numbers() -> None:
     assert len(judge(need("GLIBC_" + "9" * 5000))) == 1
 
 
+def test_objects_that_need_different_tags_are_one_fault_with_the_tag_that_fits_all() -> None:
+    older, newer = (
+        library(f"demo/{name}.so", "libm.so.6", symbol_versions=(need(version),))
+        for name, version in (("a", "GLIBC_2.27"), ("b", "GLIBC_2.34"))
+    )
+    package, on = wheel(objects=(older, newer)), MANYLINUX2014
+    linkage = link(older, newer, on=on)
+    lowest = find_lowest_policy(package, linkage, on)
+    found = [
+        f for item in (older, newer) for f in version_newer_than_tag(item, linkage, on, lowest)
+    ]
+    (group,) = group_problems(each for each in found if isinstance(each, Problem))
+    assert group.first.path == "demo/b.so"
+    assert {problem.command for problem in group.problems} == {
+        "wheel tags --remove --platform-tag manylinux_2_34_x86_64 {package}"
+    }
+
+
 def test_glibcs_private_symbols_are_never_allowed() -> None:
     (sentence,) = judge(need("GLIBC_PRIVATE"))
     assert str(sentence).endswith("no tag allows that")
@@ -111,9 +137,10 @@ def test_a_version_that_the_loader_does_not_insist_on_is_fine() -> None:
 
 def test_a_plain_linux_tag_promises_no_version() -> None:
     plain = target(name="linux_x86_64, CPython 3.11")
-    for check in (version_newer_than_tag, forbidden_symbol):
-        with pytest.raises(NotApplicable, match="linux_x86_64 does not promise any versions"):
-            list(check(extension(), link(), plain))
+    with pytest.raises(NotApplicable, match="linux_x86_64 does not promise any versions"):
+        list(version_newer_than_tag(extension(), link(), plain, NO_POLICY))
+    with pytest.raises(NotApplicable, match="linux_x86_64 does not promise any versions"):
+        list(forbidden_symbol(extension(), link(), plain))
 
 
 @pytest.mark.parametrize(
@@ -129,9 +156,10 @@ def test_a_plain_linux_tag_promises_no_version() -> None:
 def test_a_promise_that_is_not_known_is_not_inspected(
     fields: dict[str, Any], sentence: str
 ) -> None:
-    for check in (version_newer_than_tag, forbidden_symbol):
-        found = list(check(extension(), link(), target(**fields)))
-        assert found == [NotInspected(sentence=sentence)]
+    on = target(**fields)
+    gap = [NotInspected(sentence=sentence)]
+    assert list(version_newer_than_tag(extension(), link(), on, NO_POLICY)) == gap
+    assert list(forbidden_symbol(extension(), link(), on)) == gap
 
 
 def test_what_the_judged_tag_does_not_allow_is_told_beside_the_unjudged() -> None:
