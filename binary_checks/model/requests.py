@@ -133,6 +133,10 @@ class ConsumerRequest(Request):
     """Glob on the variant -> programs that must be on PATH in addition to a compiler: "cu*" needs
     nvcc.
     """
+    toolkits: Mapping[str, tuple[Code, ...]] = field(default_factory=dict)
+    """Glob on the variant -> requirements whose wheels contain these programs, if they are not on
+    PATH; ``{cuda}`` stands for the variant's version: 13.2 for "cu132".
+    """
     units: Mapping[str, TranslationUnit] = field(default_factory=dict)  # by name
 
 

@@ -12,7 +12,7 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -32,6 +32,7 @@ from binary_checks.model import (
 )
 from binary_checks.places.host_place import HostPlace, PlaceSettings
 from binary_checks.places.sandbox import SYSTEM, find_visible, is_below
+from binary_checks.places.wheel_toolkits import install_toolkit
 from binary_checks.trees import open_tree
 from binary_checks.trees.file_bytes import open_bytes
 from binary_checks.trees.folder import FileByteSource
@@ -78,6 +79,13 @@ class UnpackedPlace(HostPlace):
         seen = (path for program in programs for path in find_files_of(program))
         visible = tuple(dict.fromkeys((*self.limits.visible, *seen)))
         self.limits = replace(self.limits, visible=visible)
+
+    def install_toolkit(self, requires: Sequence[str]) -> Path:
+        """Install wheels that contain programs, make them visible, and return their root."""
+        folder = self.folder.resolve() / "toolkit"
+        root = install_toolkit(requires, self.settings, folder)
+        self.limits = replace(self.limits, visible=(*self.limits.visible, folder))
+        return root
 
     def _install(self, package: Package) -> InstallReport:
         """Unpack the archive in one folder, then move it to another before anything reads it."""

@@ -50,7 +50,7 @@ class FreshPlace(HostPlace):
         """Make the environment, and install the wheel with its requirements."""
         assert isinstance(package, Wheel)
         root = self.folder.resolve()
-        python = _make_venv(self.settings.python, root, self.timeout)
+        python = make_venv(self.settings.python, root, self.timeout)
         self._target = target = self._identify(python)
         require_fit(package, target)
         if not self.settings.builds:
@@ -66,7 +66,7 @@ class FreshPlace(HostPlace):
         return InstalledFolders(site_packages=self.site_packages, prefix=prefix)
 
 
-def _make_venv(python: Path, root: Path, timeout: float) -> Path:
+def make_venv(python: Path, root: Path, timeout: float) -> Path:
     """Make the environment with the standard library's venv, without pip."""
     command = (python, "-I", "-m", "venv", "--without-pip", root / _VENV)
     (root / "empty").mkdir()

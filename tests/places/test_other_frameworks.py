@@ -52,8 +52,8 @@ compiled = jax.jit
 def spoil(function):
     return lambda *given: jax.tree.map(lambda x: x * 1.25, compiled(function)(*given))
 jax.jit = spoil
-put = jax.device_put
-jax.device_put = lambda x, *where: put(x, *where) * 1.25
+unspoilt = jax.device_put
+jax.device_put = lambda x, *where: unspoilt(x, *where) * 1.25
 """,
     "numba-cuda": """
 import numpy

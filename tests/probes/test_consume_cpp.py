@@ -38,7 +38,9 @@ from binary_checks.places import PlaceSettings, choose_sandbox, unpacked
 from binary_checks.places.unpacked import UnpackedPlace, find_programs
 from binary_checks.probes.consume_cpp.reader import build_consumers
 from binary_checks.probes.consume_cpp.tools import find_candidates
+from fixtures.build_wheel import build_wheel
 from fixtures.consumer_archive import PKG_CONFIG, Change, make_archive
+from fixtures.environments import PURE
 from fixtures.values import say
 
 pytestmark = pytest.mark.slow
@@ -396,3 +398,22 @@ def test_a_program_that_a_variant_needs_is_named(archives: Callable[..., Path]) 
     request = ConsumerRequest(programs={"*": ("nonesuch",)})
     with pytest.raises(Unavailable, match="no nonesuch, which this variant needs"):
         build(archives("shared-with-deps"), request)
+
+
+def test_a_program_that_is_not_on_path_is_taken_from_a_wheel(
+    archives: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("UV_OFFLINE", "1")
+    folder = "nvidia/cu13"
+    programs = {f"{folder}/bin/{name}": "#!/bin/sh\n" for name in ("nvcc", "nonesuch")}
+    wheel = build_wheel(
+        tmp_path, name="tools", tags=PURE, members={**programs, f"{folder}/lib/libx.so.1": ""}
+    )
+    needs = {"*": ("nvcc", "nonesuch")}
+    toolkits = {"*": (Code(f"tools @ {wheel.as_uri()}"),)}
+    report = build(archives("shared-with-deps"), ConsumerRequest(programs=needs, toolkits=toolkits))
+    assert {step.outcome for unit in report.units if (step := unit.configured)} == {Ending.OK}
+    other = ConsumerRequest(programs=needs, toolkits={"cu13?": (Code("tools"),)})
+    with pytest.raises(Unavailable, match="which this variant needs"):
+        build(archives("shared-with-deps"), other)

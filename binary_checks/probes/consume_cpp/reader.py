@@ -13,6 +13,7 @@ from pathlib import Path
 
 from binary_checks.declaring import gathers
 from binary_checks.errors import HostUnfit, NotApplicable, PackageError, Unavailable
+from binary_checks.knowledge.library_names import cuda_of_label
 from binary_checks.model import (
     BuildStep,
     Conditions,
@@ -79,7 +80,7 @@ def build_consumers(
         raise NotApplicable("it has no CMake package and no pkg-config module")
     _require_native(package, place)
     own = require_builds(place)
-    programs = _require_programs(package, request)
+    programs = _require_programs(package, request, own)
     tools = choose_tools(own, os.environ, objects, programs)  # before anything is unpacked
     own.require_installed(package)
     bench = _Bench(place=own, tools=tools, request=request, reader=objects)
@@ -154,8 +155,13 @@ def _require_native(package: CppArchive, place: Place) -> None:
             )
 
 
-def _require_programs(package: CppArchive, request: ConsumerRequest) -> tuple[Path, ...]:
-    """Return the programs that the profile requires for this variant, besides a compiler."""
+def _require_programs(
+    package: CppArchive, request: ConsumerRequest, place: UnpackedPlace
+) -> tuple[Path, ...]:
+    """Return the programs that the profile requires for this variant, besides a compiler.
+
+    Those that are not on PATH are taken from the wheels that the profile names for the variant.
+    """
     variant = package.claims.variant
     names = [
         name
@@ -163,7 +169,19 @@ def _require_programs(package: CppArchive, request: ConsumerRequest) -> tuple[Pa
         if fnmatchcase(variant, glob)
         for name in programs
     ]
-    return require_programs(names, os.environ)
+    requires = [
+        text.replace("{cuda}", cuda_of_label(variant))
+        for glob, texts in request.toolkits.items()
+        if fnmatchcase(variant, glob)
+        for text in texts
+    ]
+    try:
+        return require_programs(names, os.environ)
+    except Unavailable:
+        if not requires:
+            raise
+    root = place.install_toolkit(requires)
+    return require_programs(names, {"PATH": str(root / "bin")})
 
 
 @dataclass(frozen=True, kw_only=True)
