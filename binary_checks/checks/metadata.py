@@ -8,13 +8,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 from packaging.tags import Tag, parse_tag
 from packaging.utils import canonicalize_name
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.configurations import same_version
+from binary_checks.knowledge.dead_tags import explain_dead_tag
 from binary_checks.knowledge.loading import make_gap
 from binary_checks.knowledge.tags import (
     LONGEST_SPECIFIER,
@@ -22,6 +22,7 @@ from binary_checks.knowledge.tags import (
     find_promised,
     read_specifier,
 )
+from binary_checks.knowledge.upload_rules import find_license_fault, find_project_url_fault
 from binary_checks.model import (
     CodeNames,
     ExtensionName,
@@ -157,6 +158,26 @@ def tags_disagree(package: Wheel) -> Iterator[Finding]:
             sentence=f"it claims {_join(extra)}, which the file name does not",
             facts=(min(extra),),
         )
+
+
+@check
+def dead_platform_tag(package: Wheel) -> Iterator[Finding]:
+    """A platform tag is misspelled: no installer looks for it.
+
+    Tags for Linux, macOS and Windows are judged, but not the versions of macOS
+    (dead-macos-tag). Beside a tag that installers look for, it is merely useless.
+
+    Why: users of that platform cannot install the wheel; pip builds from source, or finds no
+    version at all.
+    Fix: set the tag with ``wheel tags --platform-tag``, or ``auditwheel repair --plat``.
+    Level: nobody can install the wheel.
+    """
+    dead = {name: why for name in package.platforms if (why := explain_dead_tag(name))}
+    if not dead:
+        return
+    sentence = f"no installer looks for {_join(dead)}: {next(iter(dead.values()))}"
+    all_dead = len(dead) == len(package.platforms)
+    yield Problem(sentence=sentence, facts=tuple(dead)) if all_dead else Note(sentence=sentence)
 
 
 def _expand(line: str) -> Iterator[str]:
@@ -713,7 +734,6 @@ def description_type_refused(package: WheelLike) -> Iterator[Finding]:
         yield Problem(path=f"{package.dist_info}/METADATA", sentence=sentence)
 
 
-_LONGEST_LABEL = 32  # characters
 _LONGEST_FIELD = 1000  # characters of a field that are parsed
 
 
@@ -729,7 +749,7 @@ def metadata_field_refused(package: WheelLike) -> Iterator[Finding]:
     Level: nobody gets a release that was not uploaded.
     """
     path = f"{package.dist_info}/METADATA"
-    judges = {"license-expression": _judge_license, "project-url": _judge_project_url}
+    judges = {"license-expression": find_license_fault, "project-url": find_project_url_fault}
     for key, value in package.metadata:
         judge = judges.get(key.lower())
         if judge is not None and len(value) > _LONGEST_FIELD:
@@ -739,26 +759,6 @@ def metadata_field_refused(package: WheelLike) -> Iterator[Finding]:
         elif judge is not None and (fault := judge(value)):
             shown = _shorten(value)
             yield Problem(path=path, sentence=f"{key} is {shown!r}: {fault}", facts=(key, shown))
-
-
-def _judge_license(expression: str) -> str:
-    try:
-        canonicalize_license_expression(expression)
-    except InvalidLicenseExpression as error:
-        reason = str(error).partition(":")[0].lower()
-        return f"PyPI accepts only SPDX expressions ({reason})"
-    return ""
-
-
-def _judge_project_url(value: str) -> str:
-    label, comma, url = value.partition(",")
-    if not comma or not label.strip():
-        return "PyPI accepts only a label, a comma and a URL"
-    if len(label.strip()) > _LONGEST_LABEL:
-        return f"PyPI accepts only labels of up to {_LONGEST_LABEL} characters"
-    if not url.strip().lower().startswith(("http://", "https://")):
-        return "PyPI accepts only URLs that begin with http:// or https://"
-    return ""
 
 
 @check(enabled=False)

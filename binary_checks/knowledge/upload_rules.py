@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
+
 from binary_checks.profile import read_toml
 
+_LONGEST_LABEL = 32  # characters
 _TABLE = Path(__file__).with_name("upload_rules.toml")
 
 
@@ -40,3 +43,25 @@ def read_upload_rules() -> UploadRules:
         most_compressed=table["compression"]["most"],
         platforms=tuple(re.compile(each, re.ASCII) for each in table["platforms"].values()),
     )
+
+
+def find_license_fault(expression: str) -> str:
+    """Return why PyPI refuses a License-Expression; "" if it does not."""
+    try:
+        canonicalize_license_expression(expression)
+    except InvalidLicenseExpression as error:
+        reason = str(error).partition(":")[0].lower()
+        return f"PyPI accepts only SPDX expressions ({reason})"
+    return ""
+
+
+def find_project_url_fault(value: str) -> str:
+    """Return why PyPI refuses a Project-URL; "" if it does not."""
+    label, comma, url = value.partition(",")
+    if not comma or not label.strip():
+        return "PyPI accepts only a label, a comma and a URL"
+    if len(label.strip()) > _LONGEST_LABEL:
+        return f"PyPI accepts only labels of up to {_LONGEST_LABEL} characters"
+    if not url.strip().lower().startswith(("http://", "https://")):
+        return "PyPI accepts only URLs that begin with http:// or https://"
+    return ""

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from binary_checks.checks.metadata import (
+    dead_platform_tag,
     extension_in_purelib,
     foreign_extension_suffix,
     metadata_field_refused,
@@ -222,6 +223,44 @@ def test_fields_that_the_index_refuses(key: str, value: str, fault: str) -> None
     found = list(metadata_field_refused(wheel(metadata=((key, value),))))
     assert [type(each) for each in found] == ([Problem] if fault else [])
     assert all(fault in each.sentence for each in found)
+
+
+DOT = "a dot in a file name separates two tags"
+NONE = "no Python has a platform of that name"
+
+
+@pytest.mark.parametrize(
+    ("tag", "dead"),
+    [
+        ("manylinux_2.28_x86_64", f"28_x86_64, manylinux_2: {DOT}"),
+        ("linux_amd64", "linux_amd64: Pythons on Linux call the processor x86_64"),
+        ("win64", f"win64: {NONE}"),
+        ("musllinux_x86_64", f"musllinux_x86_64: {NONE}"),
+        ("macosx_12_arm64", f"macosx_12_arm64: {NONE}"),
+    ],
+)
+def test_a_misspelled_platform_tag_is_a_problem(tag: str, dead: str) -> None:
+    (problem,) = dead_platform_tag(wheel(f"demo-1.0-cp311-cp311-{tag}.whl"))
+    assert isinstance(problem, Problem)
+    assert problem.sentence == f"no installer looks for {dead}"
+
+
+def test_a_misspelled_tag_beside_a_right_one_is_noted() -> None:
+    (found,) = dead_platform_tag(wheel("demo-1.0-cp311-cp311-win_amd64.win_x64.whl"))
+    assert isinstance(found, Note)
+
+
+@pytest.mark.parametrize(
+    "tag",
+    [
+        *("any", "win32", "win_arm64", "linux_armv6l", "linux_mips64", "manylinux2014_s390x"),
+        *("manylinux_2_36_loongarch64", "musllinux_1_2_x86_64", "macosx_10_9_intel"),
+        *("ios_13_0_arm64_iphoneos", "android_24_arm64_v8a", "pyodide_2025_0_wasm32"),
+        *("freebsd_14_1_release_amd64", "mingw_x86_64_ucrt", "aix_7305_2446_64"),
+    ],
+)
+def test_platforms_of_pythons_are_no_dead_tags(tag: str) -> None:
+    assert list(dead_platform_tag(wheel(f"demo-1.0-cp311-cp311-{tag}.whl"))) == []
 
 
 def test_an_extension_in_purelib_is_a_problem() -> None:
