@@ -62,6 +62,21 @@ def test_placeholder_checks_do_not_apply_where_there_is_none(tmp_path: Path) -> 
         list(short_placeholder(package(tmp_path, "lib/x.txt", "x")))
 
 
+def test_places_without_room_are_counted(tmp_path: Path) -> None:
+    bad, good = PREFIX.encode() + b"/x\1\2\3\0", PREFIX.encode() + b"/y\0"
+    for content, words in (
+        (bad, "the only occurrence of "),
+        (bad + good, "1 of 2 occurrences of "),
+    ):
+        folder = tmp_path / words[:3]
+        folder.mkdir()
+        (problem,) = placeholder_without_room(
+            package(folder, "lib/x.bin", b"\0" + content, "binary")
+        )
+        assert isinstance(problem, Problem)
+        assert problem.sentence.startswith(words)
+
+
 @pytest.mark.parametrize("behind", [b"", b"/x\1\2\3\0"])
 def test_placeholder_without_room_fires_where_no_nul_ends_the_text(
     tmp_path: Path, behind: bytes

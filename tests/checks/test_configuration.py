@@ -32,6 +32,7 @@ from binary_checks.model import (
     Problem,
     StatedConfiguration,
     TranslationUnit,
+    UnreadObject,
     find_disputes,
 )
 from fixtures.values import elf_file, member, wheel
@@ -187,6 +188,15 @@ def test_a_package_whose_native_code_is_lost_as_a_whole_contradicts_too() -> Non
 def test_objects_that_cannot_be_read_contradict_nothing_and_are_no_pass() -> None:
     broken = MalformedObject(path="demo/_x.so", format=Format.ELF, reason="cut off", offset=0)
     subject = replace(wheel(f"demo-1.0-{TAGS}"), malformed=(broken,))
+    stated = StatedConfiguration(claims=tuple(read_given(("cuda=12.6",))))
+    requests = CudaRequest(), GpuRequest(), ConsumerRequest()
+    found = list(configuration_contradiction(configure(subject, stated), subject, *requests))
+    assert [type(each) for each in found] == [NotInspected]
+
+
+def test_objects_of_unknown_accelerator_are_not_called_absent() -> None:
+    unread = UnreadObject(path="demo/_x.so", format=Format.ELF, reason="too long")
+    subject = replace(wheel(f"demo-1.0-{TAGS}"), unread=(unread,))
     stated = StatedConfiguration(claims=tuple(read_given(("cuda=12.6",))))
     requests = CudaRequest(), GpuRequest(), ConsumerRequest()
     found = list(configuration_contradiction(configure(subject, stated), subject, *requests))

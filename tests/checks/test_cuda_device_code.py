@@ -247,6 +247,15 @@ def test_a_library_without_ptx_for_its_newest_is_told() -> None:
     ]
 
 
+def test_unread_parts_of_containers_with_the_newest_ptx_hide_nothing() -> None:
+    """What was not read of a container cannot take its PTX away."""
+    whole = package(("sm_120 ptx:sm_120", 1), reason="not read to its end")
+    assert [type(each) for each in no_forward_compatible_ptx(whole, required=True)] == []
+    older = package(("sm_120 ptx:sm_90", 1), reason="not read to its end")
+    found = [type(each) for each in no_forward_compatible_ptx(older, required=True)]
+    assert NotInspected in found
+
+
 @pytest.mark.parametrize(
     ("found", "enough"),
     [

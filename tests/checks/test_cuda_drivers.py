@@ -190,6 +190,13 @@ def test_a_driver_that_a_profile_promises_is_still_not_everywhere() -> None:
     assert problem(module, linkage=link(module, on=system)).path == EXTENSION
 
 
+def test_eight_libraries_of_unknown_needs_are_named() -> None:
+    names = ["libcublas.so.12", *(f"libpart{number}.so.1" for number in range(7))]
+    (finding,) = judge(extension(*names))
+    assert isinstance(finding, NotInspected)
+    assert all(name in finding.sentence for name in names)
+
+
 def test_what_was_not_given_may_need_the_driver() -> None:
     (finding,) = judge(extension("libcublas.so.12", rpath=("$ORIGIN/../nvidia/cublas/lib",)))
     assert isinstance(finding, NotInspected)

@@ -204,6 +204,16 @@ def test_a_library_in_a_folder_may_be_one_that_programs_are_linked_to() -> None:
         assert problem.level is level
 
 
+def test_each_import_is_judged_after_one_within_the_budget() -> None:
+    small = elf_file("b.so", static_tls=True, tls_size=8)
+    large = elf_file("d.so", static_tls=True, tls_size=4096)
+    objects = (elf_file("a.so"), small, elf_file("c.so"), large)
+    linkage = Linkage(target="x", closures=(("a.so", ("b.so",)), ("c.so", ("d.so",))))
+    (problem,) = hardening.static_tls_budget(linkage, wheel(objects=objects), GLIBC)
+    assert isinstance(problem, Problem)
+    assert problem.path == "c.so"
+
+
 def test_the_same_static_tls_is_told_once() -> None:
     objects = (elf_file("a.so"), elf_file("b.so"), elf_file("c.so", static_tls=True, tls_size=4096))
     linkage = Linkage(target="x", closures=(("a.so", ("c.so",)), ("b.so", ("c.so",))))

@@ -103,6 +103,19 @@ def test_a_library_that_code_opens_by_its_name_needs_no_init_function() -> None:
     assert isinstance(problem, Problem)
 
 
+def test_a_library_that_code_opens_does_not_hide_the_next_module() -> None:
+    path = "demo/_inject.abi3.so"
+    package = wheel(objects=(elf_file(path, imports=symbols("PyGILState_Ensure")),))
+    steps = (
+        Step(name=path, outcome=Ending.LOADER_ERROR, detail="exports no PyInit__inject"),
+        Step(name="demo/b.so", outcome=Ending.CRASHED, detail="SIGSEGV"),
+    )
+    code = CodeNames(named=frozenset({path}))
+    note, problem = judge(loaded(*steps), package=package, code=code)
+    assert isinstance(note, Note)
+    assert problem == Problem(path="demo/b.so", sentence="crashes: SIGSEGV")
+
+
 @pytest.mark.parametrize("named", ["demo.core._a", "demo/core/_a.abi3.so"])
 def test_extension_fails_to_load_fires_on_an_exception_that_matters(named: str) -> None:
     path = "demo/core/_a.abi3.so"

@@ -56,6 +56,19 @@ def test_rpath_reaches_through_objects_that_have_no_path_of_their_own() -> None:
     }
 
 
+def test_an_object_adds_its_own_rpath_to_those_above_it() -> None:
+    linkage = link(
+        extension("libmid.so", rpath=("$ORIGIN/libs",)),
+        library("demo/libs/libmid.so", "libleaf.so", "libside.so", rpath=("$ORIGIN/more",)),
+        library("demo/libs/more/libleaf.so"),
+        library("demo/libs/libside.so"),
+    )
+    assert resolutions(linkage, "demo/libs/libmid.so") == {
+        "libleaf.so": ("demo/libs/more/libleaf.so", "rpath"),
+        "libside.so": ("demo/libs/libside.so", "rpath"),
+    }
+
+
 def test_runpath_reaches_nobody_else() -> None:
     linkage = link(
         extension("libmid.so", runpath=("$ORIGIN/libs",)),

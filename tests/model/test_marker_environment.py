@@ -1,0 +1,29 @@
+"""Environment markers are those of the target; without a known Python they are of 3.12."""
+
+from __future__ import annotations
+
+import pytest
+
+from binary_checks.model import Interpreter, TargetSystem
+from binary_checks.model.requires_dist import environment_of
+
+
+def test_a_target_without_known_python_is_taken_for_3_12() -> None:
+    found = environment_of(TargetSystem(name="manylinux_2_17_x86_64"))
+    assert (found["python_version"], found["python_full_version"]) == ("3.12", "3.12.0")
+
+
+def test_the_python_of_the_target_counts() -> None:
+    python = Interpreter(
+        implementation="cpython", version=(3, 9), free_threaded=False, exports=frozenset()
+    )
+    found = environment_of(TargetSystem(name="manylinux_2_17_x86_64", interpreter=python))
+    assert found["python_version"] == "3.9"
+
+
+@pytest.mark.parametrize(
+    ("system", "platform"),
+    [("android", "android"), ("ios", "ios"), ("emscripten", "emscripten"), ("windows", "win32")],
+)
+def test_each_system_has_its_own_name(system: str, platform: str) -> None:
+    assert environment_of(TargetSystem(name="demo", system=system))["sys_platform"] == platform
