@@ -72,6 +72,10 @@ def platform_tag_refused(package: Wheel, *, everything: bool = False) -> Iterato
     Level: nobody gets a release that was not uploaded, but a project may have an index of its own.
     """
     platforms = {tag.platform for tag in package.tags}
+    if everything and package.variant_label:
+        label = package.variant_label
+        sentence = f"PyPI does not accept the label {label} of a wheel variant in a file name"
+        yield Problem(sentence=sentence, facts=(label,))
     if not everything:
         platforms = {each for each in platforms if each.startswith(_PLAIN_LINUX)}
         if not platforms or _is_for_own_index(package.version):
@@ -94,6 +98,26 @@ def _is_for_own_index(version: str) -> bool:
     except InvalidVersion:
         return True
     return parsed.local is not None or parsed.is_devrelease
+
+
+@check
+def variant_label_undecided(package: Wheel) -> Iterator[Finding]:
+    """The file name has the label of a wheel variant, which no released specification defines.
+
+    ``demo-1.0-cp312-cp312-manylinux_2_28_x86_64-cu128.whl`` has the label ``cu128``. PEP 817 and
+    PEP 825, both drafts, say what it promises; this check says that it is not decided, and never
+    that the wheel is right. All other checks judge the wheel as if it had no label.
+
+    Why: pip and uv refuse the name as they are released, and PyPI refuses the upload.
+    Fix: publish a wheel without the label, too.
+    Level: a check that decides nothing has no problems.
+    """
+    if not package.variant_label:
+        raise NotApplicable("its file name has no label of a wheel variant")
+    yield NotInspected(
+        sentence=f"the label {package.variant_label} of a wheel variant: which systems it is for "
+        "is undecided (PEP 817 and PEP 825 are drafts)"
+    )
 
 
 @check

@@ -334,6 +334,7 @@ class Wheel(Distribution):
     noun: ClassVar[str] = "a wheel"
 
     build: str = ""  # build tag of the file name
+    variant_label: str = ""  # the label of a wheel variant, a draft: "cu128"; "" if there is none
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

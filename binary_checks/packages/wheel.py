@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -61,7 +62,8 @@ def read(
     """Read a wheel from start to end. Raises PackageError if it is not a wheel."""
     name, version, build, tags = parse_file_name(tree.label)
     title = Title(name, version, tags, find_dist_info(tree))
-    return read_contents(Wheel, tree, reader, title, progress=progress, store=store, build=build)
+    own = {"build": build, "variant_label": split_variant_label(tree.label)[1]}
+    return read_contents(Wheel, tree, reader, title, progress=progress, store=store, **own)
 
 
 class Title(NamedTuple):
@@ -111,8 +113,26 @@ def read_contents(  # noqa: PLR0913 - what reads every kind, and what is known o
     )
 
 
+_VARIANT = re.compile(
+    r"(?P<plain>[^-]+-[^-]+(?:-\d[^-]*)?-[^-\d][^-]*-[^-]+-[^-]+)-(?P<label>[0-9a-z_.]{1,16})\.whl"
+)
+"""The file name of a wheel variant (PEP 817 and PEP 825, both drafts): the label is the last part.
+A build tag begins with a digit, and the tag of a Python does not.
+"""
+
+
+def split_variant_label(file_name: str) -> tuple[str, str]:
+    """Return the file name without the label of a wheel variant, and the label, or ""."""
+    match = _VARIANT.fullmatch(file_name)
+    return (f"{match['plain']}.whl", match["label"]) if match else (file_name, "")
+
+
 def parse_file_name(file_name: str) -> tuple[str, str, str, tuple[Tag, ...]]:
-    """Return name, version, build tag and tags in a wheel's file name ("File name convention")."""
+    """Return name, version, build tag and tags in a wheel's file name ("File name convention").
+
+    The label of a wheel variant is left out.
+    """
+    file_name, _ = split_variant_label(file_name)
     if file_name.endswith(".whl") and file_name.count("-") not in (4, 5):  # 5: with a build tag
         raise PackageError(f"{file_name}: its name is not NAME-VERSION-PYTHON-ABI-PLATFORM.whl")
     try:

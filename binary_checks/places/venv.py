@@ -49,6 +49,11 @@ class FreshPlace(HostPlace):
     def _install(self, package: Package) -> InstallReport:
         """Make the environment, and install the wheel with its requirements."""
         assert isinstance(package, Wheel)
+        if package.variant_label:
+            raise Unavailable(
+                f"no released installer takes a file name with the label {package.variant_label} "
+                "of a wheel variant"
+            )
         root = self.folder.resolve()
         python = make_venv(self.settings.python, root, self.timeout)
         self._target = target = self._identify(python)

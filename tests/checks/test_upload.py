@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from binary_checks.checks.upload import (
     platform_tag_refused,
     upload_field_refused,
     upload_too_large,
+    variant_label_undecided,
 )
 from binary_checks.errors import NotApplicable
 from binary_checks.gather.known_classifiers import list_classifiers
@@ -172,3 +174,19 @@ def test_the_shipped_profile_turns_them_on() -> None:
     checks = (classifier_refused, local_version_refused, platform_tag_refused, upload_too_large)
     assert all(map(profile.selects, (*checks, upload_field_refused)))
     assert Path(profile.source).name == "pypi"
+
+
+def test_a_wheel_variant_is_refused() -> None:
+    package = replace(read(), variant_label="cu128")
+    told = "PyPI does not accept the label cu128 of a wheel variant in a file name"
+    assert sentences(platform_tag_refused(package, everything=True)) == [told]
+
+
+def test_a_wheel_variant_is_said_to_be_undecided() -> None:
+    (found,) = variant_label_undecided(replace(wheel(), variant_label="cu128"))
+    assert isinstance(found, NotInspected)
+    assert "the label cu128 of a wheel variant: which systems it is for is undecided" in (
+        found.sentence
+    )
+    with pytest.raises(NotApplicable):
+        list(variant_label_undecided(wheel()))

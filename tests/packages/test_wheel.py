@@ -18,7 +18,7 @@ from packaging.tags import Tag, parse_tag
 from binary_checks.errors import PackageError
 from binary_checks.model import Member, Wheel
 from binary_checks.packages import open_package, preview, recognises
-from binary_checks.packages.wheel import lay_out
+from binary_checks.packages.wheel import lay_out, split_variant_label
 from fixtures.build_wheel import OMIT, Entry, build_wheel
 from fixtures.fake_reader import FakeReader
 
@@ -340,3 +340,29 @@ def test_site_packages_is_where_this_python_has_it() -> None:
     found = sysconfig.get_paths(scheme, vars=bases)
     for name, place in (("purelib", laid_out.site_packages), ("scripts", laid_out.scripts)):
         assert PurePath(found[name]) == PurePath(prefix, place)
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        ("demo-1.0-cp311-cp311-manylinux_2_28_x86_64-cu128.whl", "cu128"),
+        ("demo-1.0-1-cp311-cp311-manylinux_2_28_x86_64-x86_64_v3.whl", "x86_64_v3"),
+        ("demo-1.0-py3-none-any-null.whl", "null"),
+        ("demo-1.0-1build-cp311-cp311-manylinux_2_28_x86_64.whl", ""),
+        ("demo-1.0-cp311-cp311-manylinux_2_28_x86_64.whl", ""),
+        ("demo-1.0-py3-none-any-a_label_that_is_too_long.whl", ""),
+        ("demo-1.0-py3-none-any-CU128.whl", ""),
+    ],
+)
+def test_the_label_of_a_wheel_variant_is_no_part_of_the_tags(name: str, label: str) -> None:
+    plain, found = split_variant_label(name)
+    assert found == label
+    assert plain == (name.replace(f"-{label}.whl", ".whl") if label else name)
+
+
+def test_a_wheel_variant_is_read_as_the_wheel_that_it_is(tmp_path: Path) -> None:
+    package = read(build_wheel(tmp_path, filename="demo-1.0-cp311-cp311-win_amd64-cu128.whl"))
+    assert isinstance(package, Wheel)
+    assert (package.name, package.version, package.build) == ("demo", "1.0", "")
+    assert [str(tag) for tag in package.tags] == ["cp311-cp311-win_amd64"]
+    assert package.variant_label == "cu128"

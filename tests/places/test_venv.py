@@ -161,3 +161,9 @@ def test_the_interpreter_of_the_environment_is_the_one_asked_for(tmp_path: Path)
         target = environment.target
     assert target.version.split(".")[:2] == [str(part) for part in sys.version_info[:2]]
     assert environment.python != PYTHON
+
+
+def test_a_wheel_variant_is_not_installed(tmp_path: Path) -> None:
+    demo = build(tmp_path, filename="demo-1.0-py3-none-any-cu128.whl")
+    with pytest.raises(Unavailable, match="no released installer takes a file name with the label"):
+        open_offline(demo)
