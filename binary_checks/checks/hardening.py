@@ -272,10 +272,10 @@ def relr_without_marker(library: ElfFile, target: TargetSystem) -> Iterator[Find
 def isa_level_over_baseline(library: ElfFile, linkage: Linkage | Package) -> Iterator[Finding]:
     """An object declares that it needs a newer CPU than its platform tag promises.
 
-    Only the declaration is read (GNU_PROPERTY_X86_ISA_1_NEEDED), no instruction: code that was
-    compiled with ``-march=native`` and declares nothing passes, and so does code for macOS and
-    Windows. Run the tests of the built package on the oldest CPU that it is for, or in an emulator
-    of one (``qemu-x86_64 -cpu Nehalem``).
+    Only the declaration is read (GNU_PROPERTY_X86_ISA_1_NEEDED), no instruction: code for newer
+    CPUs that declares nothing passes, and so does code for macOS and Windows. For
+    ``-march=native`` see compiled-for-build-machine. Run the tests of the built package on the
+    oldest CPU that it is for, or in an emulator of one (``qemu-x86_64 -cpu Nehalem``).
 
     Why: a platform tag promises the baseline CPUs of its architecture. On these the loader refuses
     the object ("CPU ISA level is lower than required"), even if only a few functions use the newer
@@ -292,6 +292,29 @@ def isa_level_over_baseline(library: ElfFile, linkage: Linkage | Package) -> Ite
             Problem(path=library.path, sentence=sentence, facts=(library.isa_level,), level=level),
             linkage,
         )
+
+
+@check
+def compiled_for_build_machine(library: ElfFile, linkage: Linkage | Package) -> Iterator[Finding]:
+    """An object was compiled for the CPU of the build machine (``-march=native``).
+
+    GCC records that in the object's debug information. An object without debug information, or
+    from another compiler, passes.
+
+    Why: the compiler may use every instruction of that CPU anywhere; on a CPU that lacks one, the
+    process ends with "Illegal instruction".
+    Fix: compile without ``-march=native``; look for it in ``CFLAGS``, ``extra_compile_args`` and
+    the files of CMake and Meson. Compile functions for newer CPUs separately, and choose at run
+    time.
+    Level: users with other CPUs cannot use the package. It is a warning if no import reaches the
+    object (see missing-library).
+    """
+    if library.native_cpu:
+        sentence = (
+            f"was compiled with -march=native on a {library.native_cpu}: elsewhere it may end the "
+            "process with an illegal instruction"
+        )
+        yield downgrade(Problem(path=library.path, sentence=sentence), linkage)
 
 
 @check

@@ -276,6 +276,8 @@ class ObjectFile:
     """
     # None: the object does not call ``import_array()`` of NumPy's headers
     numpy: NumpyBuild | None = None
+    native_cpu: str = ""
+    """The CPU of the build machine if GCC recorded ``-march=native``: "znver3 with AVX-512"."""
 
     @property
     def file_name(self) -> str:

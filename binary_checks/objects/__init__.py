@@ -44,6 +44,7 @@ from binary_checks.model import (
     format_of_name,
 )
 from binary_checks.objects.byte_source import DeviceAllowance, LimitedSource
+from binary_checks.objects.compiler_options import NativeScanner
 from binary_checks.objects.strings import NumpyScanner, add_build, is_loadable, is_searched
 
 __all__ = [
@@ -158,7 +159,7 @@ def plan(head: bytes, size: int, factor: int = 1) -> Plan:
     # A file that is kept completely is searched later.
     if not planned.scanners or not is_searched(size, factor):
         return planned
-    return replace(planned, scanners=(*planned.scanners, NumpyScanner()))
+    return replace(planned, scanners=(*planned.scanners, NumpyScanner(), NativeScanner()))
 
 
 def read_objects(

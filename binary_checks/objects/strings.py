@@ -26,6 +26,7 @@ from binary_checks.model import (
     ReadObject,
 )
 from binary_checks.objects.byte_source import LimitedSource, find_within, intersect, merge
+from binary_checks.objects.compiler_options import NativeScanner
 from binary_checks.objects.device.scanner import DeviceScanner
 
 # Names of shared libraries, and whether a string at some offset is one.
@@ -461,19 +462,22 @@ def is_searched(size: int, factor: int) -> bool:
 def add_build(
     found: tuple[ReadObject, ...], source: LimitedSource, observations: Observations
 ) -> tuple[ReadObject, ...]:
-    """Return the objects of a file with the NumPy API that the file was compiled for, if any."""
-    scanner = observations.of(NumpyScanner)
-    if scanner is None:
-        scanner = NumpyScanner()
+    """Return the objects of a file with the NumPy API and the CPU that it was compiled for."""
+    numpy, native = observations.of(NumpyScanner), observations.of(NativeScanner)
+    if numpy is None or native is None:
+        numpy, native = NumpyScanner(), NativeScanner()
         for offset in range(
             0, source.size if is_searched(source.size, source.factor) else 0, _BLOCK
         ):
-            scanner.see(source.read(offset, min(_BLOCK, source.size - offset)))
-    build = scanner.conclude()
-    if build is None:
+            piece = source.read(offset, min(_BLOCK, source.size - offset))
+            numpy.see(piece)
+            native.see(piece)
+    build, cpu = numpy.conclude(), native.conclude()
+    if build is None and not cpu:
         return found
     return tuple(
-        replace(each, numpy=build) if isinstance(each, ObjectFile) else each for each in found
+        replace(each, numpy=build, native_cpu=cpu) if isinstance(each, ObjectFile) else each
+        for each in found
     )
 
 

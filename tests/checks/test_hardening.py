@@ -9,6 +9,7 @@ import pytest
 
 from binary_checks.checks import hardening
 from binary_checks.model import (
+    DispensableObject,
     ElfFile,
     Format,
     Kind,
@@ -158,6 +159,23 @@ def test_the_pages_of_other_systems_are_not_judged() -> None:
 def test_a_library_in_hwcaps_may_need_a_newer_cpu() -> None:
     library = elf_file("demo/glibc-hwcaps/x86-64-v3/libx.so", isa_level="x86-64-v3")
     assert list(hardening.isa_level_over_baseline(library, Linkage(target="x"))) == []
+
+
+def test_an_object_for_the_cpu_of_the_build_machine_is_told() -> None:
+    library = elf_file("demo/a.so", native_cpu="znver3 with AVX-512")
+    spare = DispensableObject(path="demo/a.so", reason="no import of the package reaches it")
+    sentence = (
+        "was compiled with -march=native on a znver3 with AVX-512: elsewhere it may end the process"
+        " with an illegal instruction"
+    )
+    linkage = Linkage(target="x")
+    (problem,) = hardening.compiled_for_build_machine(library, linkage)
+    assert problem == Problem(path="demo/a.so", sentence=sentence)
+    unreached = replace(linkage, dispensable=(spare,))
+    (problem,) = hardening.compiled_for_build_machine(library, unreached)
+    assert isinstance(problem, Problem)
+    assert problem.level is Level.WARNING
+    assert list(hardening.compiled_for_build_machine(elf_file(), linkage)) == []
 
 
 def _closure(*objects: ElfFile) -> tuple[Linkage, Wheel]:
