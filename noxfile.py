@@ -345,6 +345,13 @@ def gpu_stage(session: nox.Session) -> None:
     session.run("python", "-m", "fixtures.gpu", *session.posargs)
 
 
+@nox.session(name="gpu-run")
+def gpu_run(session: nox.Session) -> None:
+    """Run everything that a host with a GPU can show, and broken hosts: ``-- OUT``."""
+    session.install("-e", ".[fast,test]", "pip")
+    session.run("python", "-m", "fixtures.gpu.whole", *session.posargs)
+
+
 @nox.session(name="test-wheel")
 def test_wheel(session: nox.Session) -> None:
     """Build, install elsewhere, and test what was built: the tests come from the sdist."""

@@ -434,6 +434,7 @@ AMDGPU Backend, generic processors)."""
 
 # Figures measured by steps on a GPU, and why some figures are missing.
 
+_LONGEST_STEPS = 25  # steps whose duration is shown
 BUILD, VERSIONS = "the question for its build", "versions"
 """Questions that a package answers on a GPU before its steps run."""
 
@@ -495,6 +496,10 @@ def format_host(host: GpuHost, runtime: str = "") -> str:
 
 
 def format_time(report: GpuReport) -> str:
-    """Format the total duration of all steps; "" if unknown."""
-    seconds = [each.value for each in report.measurements if each.name == "seconds"]
-    return f"{len(seconds)} steps took {sum(seconds):.1f} s" if len(seconds) > 1 else ""
+    """Return the total duration of all steps, and the longest of them; "" if unknown."""
+    seconds = {each.step: each.value for each in report.measurements if each.name == "seconds"}
+    if len(seconds) < 2:
+        return ""
+    longest = sorted(seconds.items(), key=lambda item: -item[1])[:_LONGEST_STEPS]
+    shown = ", ".join(f"{name} {value:.1f}" for name, value in longest)
+    return f"{len(seconds)} steps took {sum(seconds.values()):.1f} s: {shown}"
