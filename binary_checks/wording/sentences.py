@@ -97,6 +97,28 @@ def drop_elements(library: ElfFile | MachOFile, dropped: Collection[str]) -> str
     return f"patchelf {force}--set-rpath {_quote(':'.join(kept))} {{path}}"
 
 
+_ORIGIN_TAKEN = re.compile(r"""['"\\$]*(?:O?RIGIN|\{O?RIGIN\})(?=['"]?(?:/|\Z))""")
+"""A spelling of ``$ORIGIN`` of which make took ``$O``, or which was quoted twice."""
+
+
+def restore_origin(element: str) -> str:
+    """Return an element of a search path that was to begin with $ORIGIN; "" for any other."""
+    match = _ORIGIN_TAKEN.match(element)
+    if match is None or match[0] in {"$ORIGIN", "${ORIGIN}"}:
+        return ""
+    rest = element[match.end() :]
+    return "$ORIGIN" + rest.replace("'", "").replace('"', "")
+
+
+def set_search_path(library: ElfFile | MachOFile, restored: Mapping[str, str]) -> str:
+    """Return the command that replaces elements of an ELF object's search path."""
+    if isinstance(library, MachOFile):
+        return ""
+    elements = [restored.get(element, element) for element in path_elements(library)]
+    force = "" if library.runpath else "--force-rpath "
+    return f"patchelf {force}--set-rpath {_quote(':'.join(elements))} {{path}}"
+
+
 def remove_need(name: str) -> str:
     """Return the command that removes from an ELF object a needed library that it does not use."""
     return f"patchelf --remove-needed {_quote(name)} {{path}}"

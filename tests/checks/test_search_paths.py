@@ -244,3 +244,30 @@ def test_executable_path_is_the_own_folder_of_a_program_and_pythons_for_a_librar
         for present, expected in zip(folders, (without, other), strict=True):
             found = list(dead_search_directory(wheel(objects=[within, present])))
             assert len(found) == expected
+
+
+@pytest.mark.parametrize(
+    ("spelled", "meant"),
+    [
+        ("RIGIN/../demo.libs", "$ORIGIN/../demo.libs"),  # make took $O
+        ("ORIGIN/../demo.libs", "$ORIGIN/../demo.libs"),
+        ("$$ORIGIN/../demo.libs", "$ORIGIN/../demo.libs"),
+        (r"\$ORIGIN/../demo.libs", "$ORIGIN/../demo.libs"),
+        ("'$ORIGIN'/../demo.libs", "$ORIGIN/../demo.libs"),
+        ("{ORIGIN}", "$ORIGIN"),
+    ],
+)
+def test_an_origin_that_lost_its_beginning_is_restored(spelled: str, meant: str) -> None:
+    subject = elf_file(runpath=("$ORIGIN", spelled))
+    (found,) = empty_search_path(subject, target(), Linkage(target="x"))
+    assert isinstance(found, Problem)
+    assert "it was to begin with $ORIGIN" in found.sentence
+    assert found.command == f"patchelf --set-rpath '$ORIGIN:{meant}' {{path}}"
+
+
+@pytest.mark.parametrize("spelled", ["./lib", "origin/lib", "lib", "ORIGINAL/lib"])
+def test_another_relative_path_is_removed(spelled: str) -> None:
+    (found,) = empty_search_path(elf_file(runpath=(spelled,)), target(), Linkage(target="x"))
+    assert isinstance(found, Problem)
+    assert "$ORIGIN" not in found.sentence
+    assert found.command == "patchelf --remove-rpath {path}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from functools import partial
 
 from binary_checks.declaring import check
@@ -27,7 +28,13 @@ from binary_checks.model import (
     shorten,
 )
 from binary_checks.wording.problem_lines import of_need
-from binary_checks.wording.sentences import drop_elements, format_elements, format_empty_elements
+from binary_checks.wording.sentences import (
+    drop_elements,
+    format_elements,
+    format_empty_elements,
+    restore_origin,
+    set_search_path,
+)
 
 _OF_MACOS = ("/usr/lib/", "/System/")
 """Directories of macOS with its own libraries: code in Swift may name /usr/lib/swift."""
@@ -129,7 +136,8 @@ def empty_search_path(
     (macOS: ``@loader_path``). On macOS a path that is never searched is only noted.
 
     Why: anyone who can put a file in the user's current directory runs code as that user.
-    Fix: remove the element; write ``$ORIGIN`` for the library's own directory.
+    Fix: remove the element; write ``$ORIGIN`` for the library's own directory (``$$ORIGIN`` in a
+    makefile, ``'$ORIGIN'`` in a shell: ``RIGIN/../lib`` is what make leaves of ``$ORIGIN/../lib``).
     Level: anyone who can put a file into the current directory runs code as the user. It is a
     warning if no import reaches the library (see missing-library).
     """
@@ -144,7 +152,13 @@ def empty_search_path(
         yield Note(sentence=f"{named}; nothing that it needs is looked for there")
     elif relative:
         sentence = f"{format_elements(library, relative)}, relative to {danger}"
-        yield _accuse(library, linkage, sentence, relative)
+        restored = {e: meant for e in relative if (meant := restore_origin(e))}
+        finding = _accuse(library, linkage, sentence, relative)
+        if restored and isinstance(finding, Problem):
+            meant = "; it was to begin with $ORIGIN, of which make or a shell took a part"
+            command = set_search_path(library, restored)
+            finding = replace(finding, sentence=finding.sentence + meant, command=command)
+        yield finding
 
 
 @check(level=Level.WARNING)
