@@ -111,12 +111,14 @@ class EmscriptenLoader:
         return SearchResult(searched=places.directories)
 
     def called(self, name: str) -> str:
-        """Return the needed name unchanged: it is compared before any search."""
-        return name
+        """Return "": a library is known by the path at which it was found, and by no name."""
+        del name
+        return ""
 
     def answers_to(self, library: WasmFile, requested: str) -> Iterable[str]:
-        """Return the name under which the library was needed; modules state no name."""
-        return (requested,) if requested else (library.file_name,)
+        """Return nothing: modules state no name."""
+        del library, requested
+        return ()
 
     def preloaded(self) -> Mapping[str, str]:
         """Return nothing: the main module is not a library."""

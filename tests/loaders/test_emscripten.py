@@ -8,7 +8,7 @@ import pytest
 
 from binary_checks import objects
 from binary_checks.loaders import simulate
-from binary_checks.model import Linkage, MistypedFunction
+from binary_checks.model import Linkage, MistypedFunction, Rule
 from binary_checks.packages import open_package
 from binary_checks.systems import target_for
 from fixtures.build_wasm import build_wasm
@@ -54,6 +54,22 @@ def test_site_packages_are_searched_and_other_folders_are_not(tmp_path: Path) ->
         "liba.so": ("liba.so", "added-directory"),
         "libb.so": (None, "missing"),
     }
+
+
+def test_a_library_that_another_module_loaded_is_not_found_by_its_name(tmp_path: Path) -> None:
+    other = NATIVE.replace("_native", "_other")
+    members = {
+        NATIVE: build_wasm(needed=("libmid.so",), runtime_path=("$ORIGIN",)),
+        "demo/libmid.so": build_wasm(needed=("libx.so",)),
+        "demo/libx.so": build_wasm(exports=("x",)),
+        other: build_wasm(
+            needed=("libx.so",), runtime_path=("$ORIGIN",), exports=("PyInit__other",)
+        ),
+    }
+    linkage = link(tmp_path, members)
+    found = {edge.path.rpartition("/")[2]: edge.rule for edge in linkage.edges}
+    assert found["libmid.so"] is Rule.MISSING
+    assert found["_other.cpython-314-wasm32-emscripten.so"] is Rule.RUNPATH
 
 
 def test_the_first_abi_looked_into_the_folder_of_grafted_libraries(tmp_path: Path) -> None:
