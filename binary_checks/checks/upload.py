@@ -9,9 +9,11 @@ from packaging.version import InvalidVersion, Version
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
+from binary_checks.knowledge.sanitizers import find_runtimes
 from binary_checks.knowledge.upload_rules import read_upload_rules
 from binary_checks.model import (
     Finding,
+    Format,
     KnownClassifiers,
     Level,
     NotInspected,
@@ -20,6 +22,7 @@ from binary_checks.model import (
     WheelLike,
     read_requirement,
 )
+from binary_checks.wording.sentences import bundle
 
 _LONGEST = 80  # characters of a value in a sentence
 _PRIVATE = "Private :: "
@@ -81,13 +84,14 @@ def platform_tag_refused(package: Wheel, *, everything: bool = False) -> Iterato
         if not platforms or _is_for_own_index(package.version):
             raise NotApplicable("no platform tag of plain Linux in a release for everybody")
     rules = read_upload_rules()
+    for_tests = any(True for item in package.objects for _ in find_runtimes(item))
     for platform in sorted(platforms):
         if not rules.accepts(platform):
             why = ", which names no C library" if platform.startswith(_PLAIN_LINUX) else ""
             yield Problem(
                 sentence=f"PyPI does not accept the platform tag {platform}{why}",
                 facts=(platform,),
-                command=f"auditwheel repair {package.file_name}" if why else "",
+                command=bundle(Format.ELF) if why and not for_tests else "",
             )
 
 

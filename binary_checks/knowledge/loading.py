@@ -20,7 +20,7 @@ from binary_checks.knowledge.library_names import (
     list_frameworks,
 )
 from binary_checks.knowledge.python_libraries import find_python_symbols
-from binary_checks.knowledge.sanitizers import find_required_first
+from binary_checks.knowledge.sanitizers import find_required_first, find_sanitizer_in
 from binary_checks.knowledge.tags import architectures_of
 from binary_checks.model import (
     Claims,
@@ -63,7 +63,7 @@ from binary_checks.wording.problem_lines import (
     of_symbols,
     read_refusal,
 )
-from binary_checks.wording.sentences import name_first
+from binary_checks.wording.sentences import describe_end, name_first
 
 # The objects that are loaded together with a root, and the needs that lead to them.
 
@@ -300,6 +300,13 @@ def is_promised(name: str, claims: Claims) -> bool:
         return False
 
 
+_ENDED = frozenset({Ending.CRASHED, Ending.EXITED, Ending.HUNG})
+_IF_IT_ENDS = (
+    "import it with ``python -X faulthandler`` or in a debugger: the code of a module's init "
+    "function and the constructors of static objects run at the import"
+)
+
+
 def judge_refusal(
     step: Step, sentence: str, linkage: Linkage | Package, package: Package, *, path: str = ""
 ) -> Finding:
@@ -314,14 +321,17 @@ def judge_refusal(
         or of_refusal(step.detail, linkage, package)
         or name_broken_source(step, package)
     )
-    # Entry points of a module that fails to import fail with the same exception.
-    raised = step.detail if step.outcome is Ending.RAISED else ""
+    # Entry points of a module that fails to import fail with the same exception, and whatever loads
+    # a module that crashes crashes in the same way.
+    ended = describe_end(step) if step.outcome in _ENDED else ""
+    raised = step.detail if step.outcome is Ending.RAISED else ended
     problem = Problem(
         path=path,
         sentence=sentence,
         facts=(step.name, name_end(step)),
         cause=cause or raised,
         consequence=bool(cause),
+        fix=_IF_IT_ENDS if ended and not cause else "",
     )
     if not isinstance(linkage, Linkage):
         return problem
@@ -343,8 +353,9 @@ def _find_unloadable(step: Step, package: Package, path: str) -> str:
 
     ``path`` is the path of an extension module; "" if the step imported a package.
     """
-    if step.outcome in (Ending.CRASHED, Ending.EXITED):
-        runtime = package.derive(find_required_first).get(path, "")
+    refused = step.outcome is Ending.LOADER_ERROR and find_sanitizer_in(step.detail)
+    if refused or step.outcome in (Ending.CRASHED, Ending.EXITED):
+        runtime = package.derive(find_required_first).get(path, "") or refused
         return of_library(runtime) if runtime else ""
     foreign = package.derive(_find_foreign)
     names = (path.rpartition("/")[2], read_refusal(step.detail))

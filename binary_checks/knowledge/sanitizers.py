@@ -45,6 +45,12 @@ def find_sanitizer(library: str) -> Sanitizer | None:
     return _SANITIZERS[match["gcc"] or match["llvm"]] if match else None
 
 
+def find_sanitizer_in(message: str) -> str:
+    """Return the first runtime of a sanitizer that a loader's message names, or ""."""
+    names = (word.strip(":,'\"()").rpartition("/")[2] for word in message.split())
+    return next((name for name in names if find_sanitizer(name)), "")
+
+
 def find_runtimes(item: ObjectFile) -> Iterator[tuple[str, Sanitizer]]:
     """Yield the runtimes of sanitizers that an object needs, by name."""
     for need in item.needed:

@@ -43,6 +43,14 @@ class Fault:
                 files.setdefault(each.check, set()).update(each.group.paths)
         return ", ".join(f"{check}{_count(paths)}" for check, paths in files.items())
 
+    def seen(self) -> str:
+        """Return how an import or a module fails because of the fault, as users see it, or ""."""
+        ran = (e for e in self.folded if e.family == "runtime" and e.group.level is Level.ERROR)
+        first = min((e.group.first for e in ran), key=lambda each: bool(each.path), default=None)
+        if first is None or self.shown.family == "runtime":
+            return ""
+        return one_line(f"{first.path}: {first.sentence}" if first.path else first.sentence)
+
 
 def _count(paths: set[str]) -> str:
     return f" ({len(paths):,} files)" if len(paths) > 1 else ""

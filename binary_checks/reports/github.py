@@ -60,7 +60,12 @@ def _annotate(package: PackageResult, fault: Fault, texts: dict[str, CheckText])
     place = f"{group.first.path}: " if group.first.path else ""
     also = f" [also: {others}]" if (others := fault.also()) else ""
     known = texts.get(check)
-    lines = [f"{place}{group.sentence}{also}", *(advice(known, group.problems) if known else ())]
+    seen = [f"users see: {text}"] if (text := fault.seen()) else []
+    lines = [
+        f"{place}{group.sentence}{also}",
+        *seen,
+        *(advice(known, group.problems) if known else ()),
+    ]
     title = f"{check}: {package.shown_name}"
     level = "error" if fault.level is Level.ERROR else "warning"
     return _command(level, *lines, file=package.node, title=title)

@@ -86,6 +86,8 @@ def _problems(package: PackageResult, texts: dict[str, CheckText]) -> Iterator[s
         yield ""
         for fault in faults:  # as code, so that links and mentions in the text have no effect
             yield f"    {fault_line(package.shown_name, fault)}"
+            if seen := fault.seen():
+                yield f"      users see: {seen}"
         yield from _advise(texts.get(check), faults)
 
 

@@ -224,6 +224,8 @@ class RunText:
         """Yield a fault as one complete line."""
         check, line = fault.shown.check, cut(fault_line(package.shown_name, fault))
         yield self._layout.paint(check, _colour(fault)).join(line.split(check, 1))
+        if seen := fault.seen():
+            yield cut(f"  users see: {seen}")
         yield from (f"  {line}" for line in self._advise(package, fault))
 
     def _block(
@@ -254,6 +256,8 @@ class RunText:
         yield from layout.wrap(text, margin if paths else first)
         if fault.also():
             yield from layout.wrap(f"also: {one_line(fault.also())}", margin, 6)
+        if seen := fault.seen():
+            yield from layout.wrap(f"users see: {cut(seen)}", margin, 11)
         for line in self._advise(package, fault):
             command = line.startswith(_COMMAND)  # users copy commands, so they are not wrapped
             start, *others = [line] if command else layout.wrap(line, margin, 5)

@@ -421,16 +421,36 @@ _LONGEST_REMARK = 200  # characters
 _GIL_MODULE = r"enabled to load module '(?P<name>[^']+)'"
 
 
+_OF_RUNTIME = re.compile(r"^==\d+==\s*(?P<text>\S.*)", re.MULTILINE)
+"""What a sanitizer's runtime writes, with the number of its process."""
+_VARYING = (
+    (re.compile(r"\b0x[0-9a-fA-F]+"), "0x..."),
+    (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[\d.,Z+:-]*\s*"), ""),
+)
+"""Addresses and times, which differ from run to run."""
+
+
+def find_last_words(step: Step) -> str:
+    """Return the line in which a process, or a sanitizer in it, says why it ends; or ""."""
+    lines = [line.strip() for line in step.stderr.splitlines() if line.strip()]
+    own = _OF_RUNTIME.search(step.stderr)
+    said = own["text"] if own else next(reversed(lines), "") * (step.outcome is Ending.EXITED)
+    for pattern, shown in _VARYING:
+        said = pattern.sub(shown, said)
+    return shorten(one_line(said), _LONGEST_REMARK)
+
+
 def describe_end(step: Step) -> str:
     """Return how a step ended, as the end of a sentence."""
     end = "exits too early" if step.finished else "ends the process"
+    said = f": {words}" if (words := find_last_words(step)) else ""
     return {
         Ending.RAISED: f"raises {step.detail}",
         Ending.LOADER_ERROR: f"is refused by the loader: {step.detail}",
-        Ending.CRASHED: f"crashes: {step.detail}",
+        Ending.CRASHED: f"crashes: {step.detail}{said}",
         Ending.HUNG: f"hangs: {step.detail}",
         Ending.STOPPED: f"is stopped: {step.detail}",
-        Ending.EXITED: f"{end}: {step.detail}",
+        Ending.EXITED: f"{end}: {step.detail}{said}",
         Ending.OK: "succeeds",
     }[step.outcome]
 

@@ -58,10 +58,30 @@ def requiring(*requirements: str) -> Any:
 )
 def test_import_fails_fires_however_it_fails(outcome: Ending, detail: str, sentence: str) -> None:
     report = imported(outcome=outcome, detail=detail)
-    cause = detail if outcome is Ending.RAISED else ""  # which entry points raise, too
+    # an entry point raises the same exception, and a module crashes in the same way
+    causes = {Ending.RAISED: detail, Ending.LOADER_ERROR: ""}
     assert list(import_fails(report, wheel(), NO_OBJECTS)) == [
-        Problem(sentence=f"import demo {sentence}", cause=cause)
+        Problem(sentence=f"import demo {sentence}", cause=causes.get(outcome, sentence))
     ]
+
+
+@pytest.mark.parametrize(
+    ("stderr", "said"),
+    [
+        ("", ""),
+        ("loading\nno license at 0x7ffe12ab\n", ": no license at 0x..."),
+        ("2026-11-24 14:00:01,123 ERROR no license\n", ": ERROR no license"),
+        (
+            "==16524==ASan runtime does not come first in initial library list; preload it.\nbye\n",
+            ": ASan runtime does not come first in initial library list; preload it.",
+        ),
+    ],
+)
+def test_a_process_that_ends_is_quoted_without_numbers_that_vary(stderr: str, said: str) -> None:
+    report = imported(outcome=Ending.EXITED, detail="exit status 1", stderr=stderr)
+    (problem,) = import_fails(report, wheel(), NO_OBJECTS)
+    assert isinstance(problem, Problem)
+    assert problem.sentence == f"import demo ends the process: exit status 1{said}"
 
 
 def test_what_a_pass_does_not_prove_is_noted() -> None:

@@ -71,7 +71,7 @@ def test_extension_fails_to_load_fires_on_every_refusal() -> None:
             cause="init function PyInit_a",
             consequence=True,
         ),
-        Problem(path="demo/b.so", sentence="crashes: SIGSEGV"),
+        Problem(path="demo/b.so", sentence="crashes: SIGSEGV", cause="crashes: SIGSEGV"),
         Problem(sentence="a process that loaded all extension modules crashes: SIGABRT"),
         NotInspected(
             path="demo/c.so", sentence="not loaded, because too many other modules crashed or hung"

@@ -104,6 +104,16 @@ def test_a_process_that_the_sanitizer_ends_has_its_cause() -> None:
         assert (problem.cause, problem.consequence) == ("library libasan.so.8", True)
 
 
+def test_a_loader_that_refuses_a_runtime_gives_its_cause() -> None:
+    """As glibc does with ThreadSanitizer's, which asks for too much static TLS."""
+    detail = "/lib/x86_64-linux-gnu/libtsan.so.2: cannot allocate memory in static TLS block"
+    refused = Step(name="demo", outcome=Ending.LOADER_ERROR, detail=detail)
+    report = ImportReport(python="CPython 3.11.7", steps=(refused,))
+    (problem,) = import_fails(report, wheel(objects=(needing("libtsan.so.2"),)), WITHOUT)
+    assert isinstance(problem, Problem)
+    assert problem.cause == "library libtsan.so.2"
+
+
 def test_a_process_without_a_sanitizer_that_ends_has_no_such_cause() -> None:
     package = wheel(objects=(needing("libubsan.so.1"),))
     ended = Step(name="demo", outcome=Ending.EXITED, detail="exit status 1")
@@ -111,4 +121,4 @@ def test_a_process_without_a_sanitizer_that_ends_has_no_such_cause() -> None:
         ImportReport(python="CPython 3.11.7", steps=(ended,)), package, WITHOUT
     )
     assert isinstance(problem, Problem)
-    assert problem.cause == ""
+    assert "libubsan" not in problem.cause

@@ -21,6 +21,7 @@ from binary_checks.errors import NotApplicable
 from binary_checks.gather.known_classifiers import list_classifiers
 from binary_checks.model import Finding, KnownClassifiers, NotInspected, Problem, Wheel
 from binary_checks.profile import load_profile
+from fixtures.linking import library
 from fixtures.values import member, wheel
 
 TAGS = "cp311-cp311-manylinux_2_28_x86_64.whl"
@@ -77,7 +78,7 @@ def test_by_default_only_a_release_for_plain_linux_is_judged() -> None:
     name = "demo-1.0-cp311-cp311-linux_x86_64.linux_armv7l.whl"
     (problem,) = platform_tag_refused(read(name))
     assert isinstance(problem, Problem)
-    assert problem.command == f"auditwheel repair {name}"
+    assert problem.command == "auditwheel repair {package}"
     for version, tags in (
         ("1.0+cpu", "cp311-cp311-linux_x86_64"),
         ("1.0.dev3", "cp311-cp311-linux_x86_64"),
@@ -85,6 +86,14 @@ def test_by_default_only_a_release_for_plain_linux_is_judged() -> None:
     ):
         with pytest.raises(NotApplicable):
             list(platform_tag_refused(read(f"demo-{version}-{tags}.whl")))
+
+
+def test_a_build_for_tests_is_no_case_for_a_repair() -> None:
+    name = "demo-1.0-cp311-cp311-linux_x86_64.whl"
+    package = wheel(name, objects=(library("demo/a.so", "libasan.so.8"),))
+    (problem,) = platform_tag_refused(package)
+    assert isinstance(problem, Problem)
+    assert problem.command == ""
 
 
 @pytest.mark.parametrize(

@@ -198,3 +198,11 @@ def test_a_command_that_mends_a_warning_is_shown() -> None:
     warned = entry("absolute-search-path", "linkage", warnings=(mild,), outcome=Outcome.WARNED)
     text = written(terminal, package_result("dist/demo-1.0.whl", warned))
     assert "  run: patchelf --remove-rpath demo/a.so\n" in text
+
+
+def test_what_users_see_stands_below_the_fault_that_explains_it() -> None:
+    seen = "users see: import demo fails"
+    assert f"\n  {seen}\n" in written(terminal)
+    assert f"      {seen}\n" in written(markdown)
+    assert "Users see: <bdi>import demo fails</bdi>" in written(html)
+    assert seen in written(github)

@@ -55,6 +55,7 @@ class ShownFault:
     others: tuple[str, ...]  # files shown after unfolding
     more: int  # number of files not shown
     also: str  # other checks that found the fault
+    seen: str  # how users see it
     commands: tuple[str, ...]  # shell commands that repair the files
 
 
@@ -282,6 +283,7 @@ def _show_fault(fault: Fault, package: PackageResult) -> ShownFault:
         others=tuple(files[named:]),
         more=len(paths[_FILES:]),
         also=one_line(fault.also()),
+        seen=shorten(fault.seen(), _LONGEST),
         commands=tuple(_find_commands(group.problems[:named], shell_path(package))),
     )
 
