@@ -179,3 +179,19 @@ def is_there(path: str, name: str) -> bool:
     found = [root / path for root in (package, ROOT) if (root / path).exists()]
     defined = rf"^(?:def|class) {name}\b"
     return any(not name or re.search(defined, each.read_text("utf-8"), re.M) for each in found)
+
+
+def test_each_thing_that_is_replaced_names_a_test_or_the_reason_against_it() -> None:
+    text = (ROOT / "docs" / "replaces.md").read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if re.match(r"\| \d", line)]
+    rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+    assert [int(row[0]) for row in rows] == list(range(1, 125))
+    assert {len(row) for row in rows} == {5}
+    senseless = [row for row in rows if row[3] == "senseless"]
+    assert len(senseless) == 9
+    for number, *_, state, test in rows:
+        if state == "senseless":
+            assert test.endswith("."), number
+        else:
+            assert test.startswith("tests/"), number
+            assert (ROOT / test).is_file(), test

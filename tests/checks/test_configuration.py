@@ -290,3 +290,15 @@ def test_a_variable_that_fits_no_package_is_said_once() -> None:
 def test_where_nothing_is_said_twice_nothing_is_compared() -> None:
     with pytest.raises(NotApplicable, match="no two sources"):
         judge("demo-1.0-py3-none-any.whl")
+
+
+@pytest.mark.parametrize(
+    ("label", "library"), [("xpu", "libsycl.so.8"), ("rocm6.4", "libamdhip64.so.6")]
+)
+def test_a_build_that_lost_xpu_or_rocm_contradicts_its_label(label: str, library: str) -> None:
+    (found,) = judge(f"demo-1.0+{label}-{TAGS}", PLAIN)
+    assert isinstance(found, Problem)
+    assert found.level is Level.ERROR
+    assert f"but the label {label} says {label.replace('rocm', 'rocm ')}" in found.sentence
+    sound = elf_file("demo/_x.so", needed=(Dependency(name=library),))
+    assert judge(f"demo-1.0+{label}-{TAGS}", sound) == []
