@@ -377,7 +377,11 @@ def find_own_python_symbols(
 
 def is_pythons(name: str) -> bool:
     """Return whether a name has the form of names in Python's C API."""
-    return name.startswith(("Py", "_Py")) and not name.startswith(("PyInit", "PyModExport"))
+    return name.startswith(_OF_PYTHON) and not name.startswith(_OF_MODULES)
+
+
+_OF_PYTHON = ("Py", "_Py", "GraalPy", "_GraalPy")  # GraalPyTuple_GET_ITEM: ujson 6.1.0
+_OF_MODULES = ("PyInit", "PyModExport")
 
 
 def may_be_exported(name: str) -> bool:

@@ -181,7 +181,8 @@ def _runs_on(name: ExtensionName, platform: str) -> bool:
         return name.platform == _find_platform_of_suffixes(platform)
     processors = _ON_PYPY if name.implementation == "pypy" else _PROCESSORS
     processor = processors.get(linux["processor"], linux["processor"])
-    older = name.version is not None and name.version < _FIRST_WITH_MUSL
+    # Nobody publishes a PyPy for musl; modules for one have either suffix (rpds-py 2026.9.1).
+    older = name.implementation == "pypy" or ((name.version or _FIRST_WITH_MUSL) < _FIRST_WITH_MUSL)
     libcs = {"many": ("gnu",), "musl": ("musl", "gnu") if older else ("musl",)}
     return any(
         name.platform.startswith(f"{processor}-linux-{libc}")

@@ -362,6 +362,13 @@ def test_each_platform_has_suffixes_of_its_own(tag: str, suffix: str, other: str
         assert len(list(foreign_extension_suffix(package))) == count, triplet
 
 
+@pytest.mark.parametrize("libc", ["gnu", "musl"])
+def test_modules_of_pypy_for_musl_have_either_suffix(libc: str) -> None:
+    item = extension(f"demo/a.pypy312-pp73-x86_64-linux-{libc}.so")
+    package = wheel("demo-1.0-pp312-pypy312_pp73-musllinux_1_2_x86_64.whl", objects=[item])
+    assert list(foreign_extension_suffix(package)) == []
+
+
 @pytest.mark.parametrize(
     ("tag", "count"), [("cp315-abi3", 0), ("cp315-cp315", 0), ("cp38-abi3", 1)]
 )

@@ -6,7 +6,7 @@ from binary_checks.checks.linkage.needed_libraries import load_order_dependent
 from binary_checks.loaders import simulate
 from binary_checks.model import Kind, Layout, Problem
 from fixtures.linking import EXTENSION, extension, library, link, resolutions, target
-from fixtures.values import wheel
+from fixtures.values import symbols, wheel
 
 
 def test_a_runpath_with_origin_finds_a_grafted_library() -> None:
@@ -67,6 +67,14 @@ def test_an_object_adds_its_own_rpath_to_those_above_it() -> None:
         "libleaf.so": ("demo/libs/more/libleaf.so", "rpath"),
         "libside.so": ("demo/libs/libside.so", "rpath"),
     }
+
+
+def test_functions_of_a_python_without_data_are_not_looked_up() -> None:
+    """ujson 6.1.0 for GraalPy."""
+    names = symbols("PyLong_FromLong", "GraalPyTuple_GET_ITEM", "gone")
+    linkage = link(extension("libc.so.6", imports=names), on=target(interpreter=None))
+    assert [item.name for item in linkage.unresolved] == ["gone"]
+    assert [gap.count for gap in linkage.unexplored] == [2]
 
 
 def test_runpath_reaches_nobody_else() -> None:
