@@ -317,11 +317,18 @@ def wine(session: nox.Session) -> None:
 
 
 @nox.session
-def images(session: nox.Session) -> None:
+def containers(session: nox.Session) -> None:
     """Run packages in containers of podman or docker; what is missing for that is skipped."""
     session.install("-e", ".[fast,test,uv]", *group("samples"))
     real = ("tests/places/test_clean_systems.py", "-m", "slow", "-rs")
     session.run("python", "-m", "pytest", *(session.posargs or real))
+
+
+@nox.session
+def images(session: nox.Session) -> None:
+    """Renew the table of images from the registries; -- debian-trixie renews only this one."""
+    session.install("-e", ".[fast]")
+    session.run("python", "-m", "fixtures.images", *session.posargs)
 
 
 @nox.session

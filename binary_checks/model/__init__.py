@@ -176,7 +176,7 @@ from binary_checks.model.packages import (
 from binary_checks.model.places import (
     INSTALL_NAME,
     INSTALLERS,
-    RELATIVE,
+    OLDEST,
     CleanSystem,
     Conditions,
     Installed,
@@ -187,6 +187,8 @@ from binary_checks.model.places import (
     PlaceName,
     ProbeAnswer,
     TargetPython,
+    is_relative,
+    read_family,
     read_place,
 )
 from binary_checks.model.probes import (
@@ -525,7 +527,9 @@ __all__ = [
     "PathFile",
     "PathFiles",
     "PythonModules",
-    "RELATIVE",
+    "OLDEST",
+    "is_relative",
+    "read_family",
     "REQUESTS",
     "ReadObject",
     "Reading",

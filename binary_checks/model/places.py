@@ -273,9 +273,8 @@ PLACE_KINDS: Final[Mapping[str, str]] = {
 }
 """The argument of each kind of place, in brackets if it may be left out."""
 SPELLINGS: Final = "venv|existing:PYTHON|prefix:PATH|image:REFERENCE"
-RELATIVE: Final = frozenset({"oldest", "newest"})
-"""Images that are chosen by the package's promises."""
-
+OLDEST: Final = "oldest"
+_RELATIVE = re.compile(rf"(?:{OLDEST}|newest)(?:-(?P<family>[a-z]+))?")
 _REFERENCE = re.compile(r"[a-z0-9][\w.:/@-]*", re.ASCII)
 
 
@@ -301,6 +300,17 @@ class PlaceName:
     def is_there(self) -> bool:
         """Whether the place is an environment in which the package is already installed."""
         return self.kind in {"existing", "prefix"}
+
+
+def is_relative(name: str) -> bool:
+    """Return whether a package's promises choose the image: ``oldest``, ``newest-debian``."""
+    return _RELATIVE.fullmatch(name) is not None
+
+
+def read_family(name: str) -> str:
+    """Return the distribution to which the choice of an image is limited, or ""."""
+    match = _RELATIVE.fullmatch(name)
+    return (match["family"] or "") if match else ""
 
 
 def read_place(text: str) -> PlaceName:

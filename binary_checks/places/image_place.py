@@ -7,7 +7,6 @@ runs in the container. If there is neither, the system's own loader can still lo
 from __future__ import annotations
 
 import os
-import platform
 import posixpath
 import re
 import shutil
@@ -15,7 +14,7 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import TypeVar
@@ -26,7 +25,6 @@ from packaging.tags import Tag, compatible_tags, cpython_tags
 from binary_checks.errors import BinaryChecksError, GatherError, NothingNamed, Unavailable
 from binary_checks.model import (
     ANY_SYSTEM,
-    RELATIVE,
     Claims,
     CleanSystem,
     CondaLike,
@@ -60,6 +58,7 @@ from binary_checks.places.containers import (
 )
 from binary_checks.places.foreign_tags import find_python_version
 from binary_checks.places.host_place import HostPlace, PlaceSettings, hash_file
+from binary_checks.places.image_table import ImageEntry, choose_image
 from binary_checks.places.installers import (
     Installer,
     describe_given,
@@ -72,109 +71,7 @@ from binary_checks.places.running import OPTIONS, judge_end, limit, read_target,
 from binary_checks.places.sandbox import find_devices
 from binary_checks.places.unpacked import RefusedMember, unpack
 from binary_checks.places.venv import require_wheels
-from binary_checks.profile import parse_toml
 from binary_checks.trees import open_tree
-
-# The choice of an image: a reference is used unchanged; ``oldest`` and ``newest`` select an image.
-
-_ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ImageEntry:
-    """An image, with the facts that are known before it is started."""
-
-    name: str
-    reference: str  # reference that podman and docker accept
-    libc: str = ""  # "glibc 2.31"; "" for an image that the user named
-    architectures: tuple[str, ...] = ()
-    # False if the image has libraries that a wheel may have forgotten to include
-    clean: bool = True
-
-    @property
-    def libc_version(self) -> tuple[int, ...]:
-        """The version of the C library as numbers."""
-        number = self.libc.rpartition(" ")[2]
-        return tuple(int(part) for part in number.split("."))
-
-    @property
-    def reservation(self) -> str:
-        """A sentence on the limits of a pass in this image; "" for a clean image."""
-        if self.clean:
-            return ""
-        return (
-            f"image {self.name} contains libraries that no platform tag promises, such as libssl "
-            "and libcurl: a package that should contain one of them passes there without it"
-        )
-
-
-@lru_cache
-def list_images() -> tuple[ImageEntry, ...]:
-    """Return the images of ``images.toml``."""
-    content = resources.files("binary_checks.places").joinpath("images.toml").read_bytes()
-    tables = parse_toml(content, "images.toml")
-    return tuple(
-        ImageEntry(
-            name=name,
-            reference=table["reference"],
-            libc=table["libc"],
-            architectures=tuple(table["architectures"]),
-            clean=table.get("clean", True),
-        )
-        for name, table in tables.items()
-    )
-
-
-def choose_image(name: str, claims: Claims) -> ImageEntry:
-    """Return the image with that name, or the one that fits the systems that a package claims.
-
-    Raises NothingNamed if no image of the table fits.
-    """
-    entries = list_images()
-    if name not in RELATIVE:
-        named = (entry for entry in entries if entry.name == name)
-        return next(named, ImageEntry(name=name, reference=name))
-    machine = find_host_architecture()
-    found = next(rank(name, claims, entries, machine), None)
-    if found is None:
-        promised = ", ".join(claim.name for claim in claims.systems) or "none"
-        raise NothingNamed(
-            f"no image for this host ({machine}) contains a system that the package claims: "
-            f"{promised} (image:{name})"
-        )
-    return found
-
-
-def rank(
-    name: str, claims: Claims, entries: Sequence[ImageEntry], machine: str
-) -> Iterator[ImageEntry]:
-    """Yield the images of the systems that a package claims, oldest first or newest first."""
-    fitting = [
-        entry
-        for entry in entries
-        if machine in entry.architectures
-        and any(_fits(entry, each, machine) for each in claims.systems)
-    ]
-    yield from sorted(
-        fitting, key=lambda entry: (entry.libc_version, entry.clean), reverse=name == "newest"
-    )
-
-
-def _fits(entry: ImageEntry, claim: SystemClaim, machine: str) -> bool:
-    """Return whether the image runs on this machine, with the claimed libc or a newer one."""
-    if claim.system not in {"linux", "any"}:
-        return False
-    if claim.architectures and machine not in claim.architectures:
-        return False
-    same = entry.libc.startswith(f"{claim.libc or 'glibc'} ")
-    return same and entry.libc_version >= (claim.minimum or ())
-
-
-def find_host_architecture() -> str:
-    """Return the architecture of this host as the model names it."""
-    machine = platform.machine().lower()
-    return _ARCHITECTURES.get(machine, machine)
-
 
 # The place, and the interpreters in it.
 

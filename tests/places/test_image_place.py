@@ -34,15 +34,13 @@ from binary_checks.places.image_place import (
     ImagePlace,
     Prefix,
     WheelInstallation,
-    choose_image,
     describe_absent_python,
     fill,
-    list_images,
-    rank,
     require_system,
     unpack_files,
     unpack_wheel,
 )
+from binary_checks.places.image_table import ImageEntry, choose_image, list_images, rank
 from binary_checks.probes.import_name.reader import import_each
 from fixtures import fake_engine
 from fixtures.build_wheel import build_wheel
@@ -86,12 +84,14 @@ def test_a_system_takes_what_its_users_installers_take(
 @pytest.mark.parametrize(
     ("platform", "machine", "oldest", "newest"),
     [
-        ("manylinux_2_17_x86_64", "x86_64", "manylinux2014", "debian-trixie"),
-        ("manylinux_2_17_aarch64", "aarch64", "manylinux2014-aarch64", "debian-trixie"),
-        ("manylinux_2_28_x86_64", "x86_64", "almalinux-8", "debian-trixie"),
+        ("manylinux_2_17_x86_64", "x86_64", "manylinux2014", "fedora-44"),
+        ("manylinux_2_17_aarch64", "aarch64", "manylinux2014-aarch64", "fedora-44"),
+        ("manylinux_2_28_x86_64", "x86_64", "almalinux-8", "fedora-44"),
         ("manylinux_2_31_armv7l", "armv7l", "debian-bullseye", "debian-trixie"),
-        ("manylinux_2_34_x86_64", "x86_64", "almalinux-9", "debian-trixie"),
-        ("manylinux_2_35_x86_64", "x86_64", "debian-bookworm", "debian-trixie"),
+        ("manylinux_2_34_x86_64", "x86_64", "almalinux-9", "fedora-44"),
+        ("manylinux_2_31_x86_64", "x86_64", "debian-bullseye", "fedora-44"),
+        ("manylinux_2_35_x86_64", "x86_64", "debian-bookworm", "fedora-44"),
+        ("manylinux_2_39_x86_64", "x86_64", "ubuntu-noble", "fedora-44"),
         ("musllinux_1_1_x86_64", "x86_64", "alpine-3.12", "alpine-3.22"),
         ("musllinux_1_2_x86_64", "x86_64", "alpine-3.15", "alpine-3.22"),
         ("manylinux_2_99_x86_64", "x86_64", "", ""),
@@ -108,6 +108,31 @@ def test_oldest_and_newest_are_among_those_that_the_tag_promises(
         assert (first.name if first else "") == wanted
 
 
+@pytest.mark.parametrize(
+    ("name", "platform", "expected"),
+    [
+        ("newest-debian", "manylinux_2_28_x86_64", "debian-trixie"),
+        ("newest-fedora", "manylinux_2_28_x86_64", "fedora-44"),
+        ("oldest-debian", "manylinux_2_28_x86_64", "debian-bullseye"),
+        ("newest-debian", "musllinux_1_2_x86_64", ""),
+        ("newest-nothing", "manylinux_2_28_x86_64", ""),
+    ],
+)
+def test_a_distribution_may_be_named(name: str, platform: str, expected: str) -> None:
+    claims = wheel(f"demo-1.0-cp311-cp311-{platform}.whl").claims
+    first = next(rank(name, claims, list_images(), "x86_64"), None)
+    assert (first.name if first else "") == expected
+
+
+def test_of_two_images_with_one_c_library_the_clean_one_comes_first() -> None:
+    claims = wheel("demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl").claims
+    row = {"tag": "x", "libc": "glibc 2.17", "architectures": ("x86_64",)}
+    unclean = ImageEntry(name="a", clean=False, **row)  # type: ignore[arg-type]
+    clean = ImageEntry(name="b", **row)  # type: ignore[arg-type]
+    for name in ("oldest", "newest"):
+        assert next(rank(name, claims, (unclean, clean), "x86_64")) is clean
+
+
 def test_a_name_is_one_of_the_table_or_a_reference() -> None:
     known = choose_image("debian-bullseye", wheel().claims)
     assert known.reference.startswith("docker.io/library/debian@sha256:")
@@ -120,13 +145,28 @@ def test_a_name_is_one_of_the_table_or_a_reference() -> None:
 
 def test_the_images_of_the_table_are_pinned_or_say_which_tag_they_follow() -> None:
     for entry in list_images():
-        name, _, digest = entry.reference.partition("@sha256:")
-        assert re.fullmatch("[0-9a-f]{64}", digest) or ":" in name, entry
+        assert re.fullmatch(r"(?:sha256:[0-9a-f]{64})?", entry.digest), entry
+        assert ":" in entry.tag.rpartition("/")[2], entry
+        assert entry.python in ("image", "host"), entry
+        assert re.fullmatch(r"(?:\d{4}-\d{2}-\d{2})?", entry.verified), entry
     (unclean, _) = [entry for entry in list_images() if not entry.clean]
     assert unclean.libc == "glibc 2.17"
     assert (
         "a package that should contain one of them passes there without it" in unclean.reservation
     )
+
+
+def test_each_usual_tag_has_an_image_with_exactly_its_c_library() -> None:
+    for tag, libc in {
+        "manylinux_2_17": "glibc 2.17",
+        "manylinux_2_28": "glibc 2.28",
+        "manylinux_2_31": "glibc 2.31",
+        "manylinux_2_34": "glibc 2.34",
+        "manylinux_2_39": "glibc 2.39",
+        "musllinux_1_2": "musl 1.2.2",
+    }.items():
+        claims = wheel(f"demo-1.0-cp313-cp313t-{tag}_x86_64.whl").claims
+        assert next(rank("oldest", claims, list_images(), "x86_64")).libc == libc
 
 
 def test_a_wheel_is_unpacked_where_an_installer_of_that_python_puts_it(tmp_path: Path) -> None:
