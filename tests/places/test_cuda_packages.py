@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from binary_checks import examine
 from binary_checks.checks.cuda.drivers import (
     cuda_architectures_misreported,
     cuda_version_misreported,
@@ -19,6 +20,8 @@ from binary_checks.checks.gpu import gpu_result_differs
 from binary_checks.declaring import find_checks
 from binary_checks.errors import NotApplicable
 from binary_checks.model import (
+    BinaryConfiguration,
+    ClaimSource,
     Conditions,
     CudaReport,
     CudaRequest,
@@ -116,3 +119,25 @@ def test_a_step_that_the_build_has_nothing_for_raises(torch: FilledPlace, step: 
     request = {"step": step}
     result = torch.run("gpu_torch", request)
     assert (result.answer["state"], result.answer["stage"]) == ("raised", step)
+
+
+@pytest.mark.parametrize(
+    ("requirement", "accelerator"),
+    [
+        ("jax-cuda13-plugin==0.10.2", "cuda 13"),
+        ("jax-cuda12-plugin==0.10.2", "cuda 12"),
+        ("numba-cuda==0.30.4", "cuda 12, cuda 13"),
+        ("torchaudio==2.11.0", "cuda 13"),
+    ],
+)
+def test_a_package_without_a_profile_states_its_cuda(
+    tmp_path: Any, requirement: str, accelerator: str
+) -> None:
+    platforms = (*PLATFORMS, "manylinux_2_27_x86_64")
+    (path,) = download(tmp_path, platforms, [requirement])
+    with examine(path) as facts:
+        found = facts.get(BinaryConfiguration).accelerator
+    assert found.value == accelerator
+    if requirement.startswith("jax"):  # no library that they need has a number of CUDA
+        stated = {claim.source for claim in found.claims if claim.value == accelerator}
+        assert stated == {ClaimSource.BYTES, ClaimSource.NAME}
