@@ -44,6 +44,7 @@ _TEMPLATES = frozenset({"template", "templates", "skeleton", "scaffold"})
 """Folders whose files a command copies into a new project: ``asv quickstart`` copies every file of
 asv/template, with its .gitignore."""
 _BYTECODE = (".pyc", ".pyo")
+_INIT = "__init__.py"
 _SOURCE_TREE = frozenset(
     {"test", "tests", "doc", "docs", "example", "examples", "scripts", "build", "data"}
     # folders that C++ projects install, such as libigl 2.6.3 for Windows
@@ -158,8 +159,8 @@ def stray_top_level_folder(package: WheelLike) -> Iterator[Finding]:
     """A wheel installs a top-level folder, module or file of the project's source tree.
 
     The check reports ``tests``, ``docs``, ``examples``, ``scripts``, ``build``, ``data``, ``bin``,
-    ``lib``, ``include`` and ``share``, unless the project has that name; and texts and C sources
-    next to the package, such as ``LICENSE``.
+    ``lib``, ``include`` and ``share``, unless the project has that name; texts and C sources next
+    to the package, such as ``LICENSE``; and an ``__init__.py`` that is in no folder.
 
     Why: every project has such files; in site-packages, the files of two distributions overwrite
     each other, and a module called ``test`` can never be imported: the standard library's comes
@@ -173,6 +174,10 @@ def stray_top_level_folder(package: WheelLike) -> Iterator[Finding]:
     for (root, is_folder), count in sorted(roots.items()):
         if not _is_of_source_tree(root, package, is_folder=is_folder):
             continue
+        if root == _INIT:
+            sentence = "no import executes it at the top level of site-packages, only in a folder"
+            yield Problem(path=root, sentence=sentence)
+            continue
         files = f"{count} file{'' if count == 1 else 's'}"
         yield Problem(
             path=root,
@@ -182,6 +187,8 @@ def stray_top_level_folder(package: WheelLike) -> Iterator[Finding]:
 
 
 def _is_of_source_tree(root: str, package: WheelLike, *, is_folder: bool) -> bool:
+    if root == _INIT and not is_folder:
+        return True
     if is_folder or root.endswith(".py"):
         name = root if is_folder else root.removesuffix(".py")
         return name in _SOURCE_TREE and name != package.name

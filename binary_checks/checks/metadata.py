@@ -469,7 +469,8 @@ def version_bound_extension(package: WheelLike) -> Iterator[Finding]:
     Why: the wheel installs on every Python that its tag promises, and the import ends with a
     ModuleNotFoundError on all but one.
     Fix: have the build name the module for the stable ABI (setuptools: ``py_limited_api=True`` of
-    the Extension), or tag the wheel for that one Python.
+    the Extension; CMake: ``USE_SABI``; Meson: ``limited_api``), or tag the wheel for that one
+    Python.
     Level: users of all other Pythons cannot import the module. Under a tag like ``py312-none`` it
     is a warning: there may be a wheel for each Python. It is a warning, too, without ``abi3`` in
     the tag if the module's package lies in a folder that is none (``ptvsd/_vendored/pydevd``): only

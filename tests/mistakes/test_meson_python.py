@@ -1,0 +1,119 @@
+"""Mistakes of developers who build with Meson and meson-python, and what they read first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.mistakes.building import (
+    CALLING,
+    CORE,
+    INIT,
+    NATIVE,
+    SUFFIX,
+    VEC,
+    Mistake,
+    Workshop,
+    verify,
+    verify_healthy,
+)
+
+pytestmark = [pytest.mark.slow, pytest.mark.network]
+
+
+def project(
+    library: str = "",
+    *,
+    module: str = "subdir: 'demo', install: true",
+    sources: str = "'demo/__init__.py', subdir: 'demo'",
+    core: str = CORE,
+    init: str = INIT,
+    more: str = "",
+) -> dict[str, str | bytes]:
+    """Return the files of a project."""
+    build = f"""\
+project('demo', 'c', version: '1.0')
+py = import('python').find_installation(pure: false)
+{library}
+py.extension_module('_core', 'core.c', {module})
+py.install_sources({sources})
+"""
+    pyproject = f"""\
+[build-system]
+requires = ["meson-python"]
+build-backend = "mesonpy"
+
+[project]
+name = "demo"
+version = "1.0"
+{more}
+"""
+    return {
+        "pyproject.toml": pyproject,
+        "meson.build": build,
+        "core.c": core,
+        "vec.c": VEC,
+        "demo/__init__.py": init,
+        "demo/inner.py": "x = 1\n",
+    }
+
+
+def with_library(library: str) -> dict[str, str | bytes]:
+    """Return the files of a project whose module needs a library of the project."""
+    module = "subdir: 'demo', install: true, link_with: vec"
+    return project(f"vec = {library}", module=module, core=CALLING)
+
+
+INSIDE = "install_dir: py.get_install_dir() / 'demo'"
+MISTAKES = {
+    "a library beside the module, without install_rpath": Mistake(
+        files=with_library(f"shared_library('vec', 'vec.c', install: true, {INSIDE})"),
+        shown=f"load-order-dependent: {NATIVE}: needs libvec.so and does not find it (it has no "
+        "search path): demo/libvec.so is in the package",
+        todo="patchelf --add-rpath '$ORIGIN'",
+    ),
+    "a library that is not installed": Mistake(
+        files=with_library("shared_library('vec', 'vec.c')"),
+        shown=f"missing-library: {NATIVE}: needs libvec.so, which neither the package nor",
+        todo="bundle it",
+    ),
+    "the module is installed at the top level": Mistake(
+        files=project(module="install: true"),
+        shown="import-fails: import demo raises ModuleNotFoundError: No module named 'demo._core' "
+        f"(demo/__init__.py:1): demo._core is not in the wheel, which has _core{SUFFIX} instead",
+        todo="include the module or the data in the package",
+    ),
+    "the module is not installed": Mistake(
+        files=project(module="subdir: 'demo'"),
+        shown="import-fails: import demo raises ModuleNotFoundError: No module named 'demo._core' "
+        "(demo/__init__.py:1): demo._core is not in the wheel",
+        todo="include the module or the data in the package",
+    ),
+    "a source is missing from install_sources": Mistake(
+        files=project(init=f"{INIT}from demo.inner import x\n"),
+        shown="import-fails: import demo raises ModuleNotFoundError: No module named 'demo.inner' "
+        "(demo/__init__.py:2): demo.inner is not in the wheel",
+        todo="include the module or the data in the package",
+    ),
+    "sources are installed at the top level": Mistake(
+        files=project(sources="'demo/__init__.py'"),
+        shown="",
+        todo="",
+    ),
+    "an entry point names a module that is not installed": Mistake(
+        files=project(more="[project.scripts]\ndemo = 'demo.inner:main'\n"),
+        shown="missing-entry-point: demo-1.0.dist-info/entry_points.txt: the command demo = "
+        "demo.inner:main raises ModuleNotFoundError: No module named 'demo.inner'",
+        todo="correct the entry point, or include the module",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_the_first_line_names_the_mistake(name: str, workshop: Workshop, tmp_path: Path) -> None:
+    verify(MISTAKES[name], workshop, tmp_path)
+
+
+def test_a_project_without_a_mistake_is_fit(workshop: Workshop, tmp_path: Path) -> None:
+    verify_healthy(with_library("library('vec', 'vec.c', install: true)"), workshop, tmp_path)

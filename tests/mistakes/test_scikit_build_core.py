@@ -1,0 +1,151 @@
+"""Mistakes of developers who build with CMake and scikit-build-core, and what they read first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.mistakes.building import (
+    CALLING,
+    CORE,
+    INIT,
+    NATIVE,
+    VEC,
+    Mistake,
+    Workshop,
+    verify,
+    verify_healthy,
+)
+
+pytestmark = [pytest.mark.slow, pytest.mark.network]
+MODULE = "python_add_library(_core MODULE WITH_SOABI core.c)"
+LIBRARY = "add_library(vec SHARED vec.c)\ntarget_link_libraries(_core PRIVATE vec)"
+BESIDE = "install(TARGETS _core vec DESTINATION demo)"
+
+
+def project(
+    *, module: str = MODULE, library: str = "", install: str, core: str = CORE, settings: str = ""
+) -> dict[str, str | bytes]:
+    """Return the files of a project."""
+    lists = f"""\
+cmake_minimum_required(VERSION 3.15...4.0)
+project(demo C)
+find_package(Python REQUIRED COMPONENTS Interpreter Development.Module)
+{module}
+{library}
+{install}
+"""
+    pyproject = f"""\
+[build-system]
+requires = ["scikit-build-core"]
+build-backend = "scikit_build_core.build"
+
+[project]
+name = "demo"
+version = "1.0"
+
+[tool.scikit-build]
+{settings}
+"""
+    return {
+        "pyproject.toml": pyproject,
+        "CMakeLists.txt": lists,
+        "core.c": core,
+        "vec.c": VEC,
+        "src/demo/__init__.py": INIT,
+    }
+
+
+def with_library(install: str, library: str = "") -> dict[str, str | bytes]:
+    """Return the files of a project whose module needs a library of the project."""
+    return project(library=f"{LIBRARY}\n{library}", install=install, core=CALLING)
+
+
+ORIGIN = "set_target_properties(_core PROPERTIES INSTALL_RPATH $ORIGIN)"
+BUILD_PATH = "set_target_properties(_core PROPERTIES INSTALL_RPATH ${CMAKE_BINARY_DIR})"
+LARGE = "static const char data[200000] = {1};\nconst char *table(void) { return data; }\n"
+MISTAKES = {
+    "a library beside the module, without a search path": Mistake(
+        files=with_library(BESIDE),
+        shown=f"load-order-dependent: {NATIVE}: needs libvec.so and does not find it (it has no "
+        "search path): demo/libvec.so is in the package",
+        todo="patchelf --add-rpath '$ORIGIN'",
+    ),
+    "a library in the default folder": Mistake(
+        files=with_library("install(TARGETS _core DESTINATION demo)\ninstall(TARGETS vec)"),
+        shown=f"load-order-dependent: {NATIVE}: needs libvec.so and does not find it (it has no "
+        "search path): lib/libvec.so is in the package",
+        todo="patchelf --add-rpath '$ORIGIN/../lib'",
+    ),
+    "a library that is not installed": Mistake(
+        files=with_library("install(TARGETS _core DESTINATION demo)"),
+        shown=f"missing-library: {NATIVE}: needs libvec.so, which neither the package nor",
+        todo="bundle it",
+    ),
+    "the search path leads to the build folder": Mistake(
+        files=with_library("install(TARGETS _core DESTINATION demo)", BUILD_PATH),
+        shown=f"missing-library: {NATIVE}: needs libvec.so, which neither the package nor",
+        todo="auditwheel repair",
+    ),
+    "a library with a version, installed with its links": Mistake(
+        files={
+            **with_library(
+                BESIDE, f"{ORIGIN}\nset_target_properties(vec PROPERTIES VERSION 1.2.3 SOVERSION 1)"
+            ),
+            "vec.c": f"{LARGE}{VEC}",
+        },
+        shown="warning: duplicate-library: demo/libvec.so.1: is a copy of demo/libvec.so (",
+        todo="keep the file that the others need by name",
+    ),
+    "the module is not installed": Mistake(
+        files=project(install=""),
+        shown="import-fails: import demo raises ModuleNotFoundError: No module named 'demo._core' "
+        "(demo/__init__.py:1): demo._core is not in the wheel",
+        todo="include the module or the data in the package",
+    ),
+    "the module is a plain library": Mistake(
+        files=project(
+            module="add_library(_core SHARED core.c)\n"
+            "target_link_libraries(_core PRIVATE Python::Module)",
+            install="install(TARGETS _core DESTINATION demo)",
+        ),
+        shown="import-fails: import demo raises ModuleNotFoundError: No module named 'demo._core' "
+        "(demo/__init__.py:1): demo._core is not in the wheel, which has demo/lib_core.so instead",
+        todo="include the module or the data in the package",
+    ),
+    "linked with Python::Python": Mistake(
+        files=project(
+            module="find_package(Python REQUIRED COMPONENTS Interpreter Development)\n"
+            "add_library(_core MODULE core.c)\n"
+            'set_target_properties(_core PROPERTIES PREFIX "" SUFFIX .${Python_SOABI}.so)\n'
+            "target_link_libraries(_core Python::Python)",
+            install="install(TARGETS _core DESTINATION demo)",
+        ),
+        shown=f"libpython-linked: {NATIVE}: needs libpython3.",
+        todo="CMake's 'Development.Module'",
+    ),
+    "the tag states the limited API, and the module does not": Mistake(
+        files=project(
+            install="install(TARGETS _core DESTINATION demo)", settings='wheel.py-api = "cp38"'
+        ),
+        shown=f"version-bound-extension: {NATIVE}: is imported by Python 3.",
+        todo="CMake: 'USE_SABI'",
+    ),
+    "a module in a wheel for any platform": Mistake(
+        files=project(
+            install="install(TARGETS _core DESTINATION demo)", settings="wheel.platlib = false"
+        ),
+        shown=f"native-code-in-any-wheel: {NATIVE}: an extension module, ELF for x86_64 in a wheel",
+        todo="build it with a platform tag",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_the_first_line_names_the_mistake(name: str, workshop: Workshop, tmp_path: Path) -> None:
+    verify(MISTAKES[name], workshop, tmp_path)
+
+
+def test_a_project_without_a_mistake_is_fit(workshop: Workshop, tmp_path: Path) -> None:
+    verify_healthy(with_library(BESIDE, ORIGIN), workshop, tmp_path)
