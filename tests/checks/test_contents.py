@@ -124,6 +124,12 @@ def test_a_text_or_source_beside_the_package_is_a_problem() -> None:
     assert [each.path for each in found if isinstance(each, Problem)] == ["LICENSE", "mdb.c"]
 
 
+def test_an_init_file_in_no_folder_is_a_problem() -> None:
+    package = wheel(members=map(member, ("__init__.py", "demo/__init__.py")))
+    sentence = "no import executes it at the top level of site-packages, only in a folder"
+    assert list(stray_top_level_folder(package)) == [Problem(path="__init__.py", sentence=sentence)]
+
+
 def test_names_that_differ_in_case_alone_are_a_problem() -> None:
     members = [member("demo/a.py"), member("demo/A.py"), member("demo/b.py")]
     package = wheel("demo-1.0-py3-none-any.whl", members=members)

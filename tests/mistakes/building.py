@@ -10,6 +10,7 @@ import sys
 import sysconfig
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,7 @@ class Mistake:
     files: Mapping[str, str | bytes]
     shown: str  # the first line without the package's name, or its beginning
     todo: str  # a part of the sentence or of the advice
+    needs: str = ""  # a shell command that fails where the project cannot be built
     before: str = ""  # a shell command that runs before the build
     builds: str = "pip wheel"  # or "backend", which builds an editable wheel
     tagged: bool = True  # with a tag of manylinux, as auditwheel writes it
@@ -64,12 +66,12 @@ class Workshop:
 
     python: Path
 
-    def run(self, folder: Path, *words: str | Path) -> str:
+    def run(self, folder: Path, *words: str | Path, **variables: str) -> str:
         """Run a program in a folder, and return what it prints. Fails the test if that fails."""
         done = subprocess.run(
             words,
             cwd=folder,
-            env=self._environment(),
+            env={**self._environment(), **variables},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -106,10 +108,11 @@ class Workshop:
         words = ("--no-build-isolation", "--no-deps", "--no-index", "--disable-pip-version-check")
         self.run(folder, self.python, "-m", "pip", "wheel", *words, *options, "-w", "dist", ".")
 
-    def repair(self, folder: Path) -> Path:
-        """Let auditwheel copy libraries into the wheel in ``dist``, and tag it."""
+    def repair(self, folder: Path, libraries: str = "") -> Path:
+        """Let auditwheel copy libraries of a folder into the wheel in ``dist``, and tag it."""
         (built,) = (folder / "dist").glob("*.whl")
-        self.run(folder, self.python, "-m", "auditwheel", "repair", "-w", "repaired", built)
+        words = (self.python, "-m", "auditwheel", "repair", "-w", "repaired", built)
+        self.run(folder, *words, LD_LIBRARY_PATH=str(folder / libraries))
         (repaired,) = (folder / "repaired").glob("*.whl")
         return repaired
 
@@ -134,28 +137,36 @@ def open_workshop(folder: Path) -> Workshop:
 
 
 def verify_healthy(
-    files: Mapping[str, str | bytes], workshop: Workshop, folder: Path, before: str = ""
+    files: Mapping[str, str | bytes],
+    workshop: Workshop,
+    folder: Path,
+    *,
+    before: str = "",
+    libraries: str = "",
 ) -> None:
     """Build and repair the project, and judge its wheel, which is fit and has no warning."""
     workshop.build(folder, Mistake(files=files, before=before, shown="", todo="", tagged=False))
-    wheel = workshop.repair(folder)
+    wheel = workshop.repair(folder, libraries)
     done = command(folder, wheel)
     assert (done.returncode, done.stdout.partition(" · ")[0]) == (0, f"{wheel.name}: fit")
 
 
 def verify(mistake: Mistake, workshop: Workshop, folder: Path) -> None:
     """Build the project and judge its wheel: the first line names the file, and what to do."""
+    if mistake.needs and subprocess.run(["sh", "-c", mistake.needs], check=False).returncode:
+        pytest.skip(f"this fails here: {mistake.needs}")
     wheel = workshop.build(folder, mistake)
     options: list[str | Path] = []
     if mistake.profile:
         (folder / "profile.toml").write_text(mistake.profile)
         options = ["--profile", folder / "profile.toml"]
     done = command(folder, *options, wheel)
-    _, first, *others = done.stdout.splitlines()
+    verdict = f"{wheel.name}: {'unfit' if mistake.is_error else 'fit'}"
+    first, *others = done.stdout.partition(verdict)[2].splitlines()[1:]
     line = first.replace(f"{wheel.name}: ", "", 1)
     assert line.startswith(mistake.shown), done.stdout
     assert done.returncode == (1 if mistake.is_error else 0), done.stdout
-    advice = [each for each in others if each.startswith("  ")]
+    advice = takewhile(lambda each: each.startswith("  "), others)
     check = mistake.shown.removeprefix("warning: ").partition(":")[0]
-    told = " ".join((line, *advice[:1], command(folder, "--explain", check).stdout)).split()
+    told = " ".join((line, *advice, command(folder, "--explain", check).stdout)).split()
     assert mistake.todo in " ".join(told), done.stdout

@@ -76,7 +76,7 @@ MISTAKES = {
     "a library that is not installed": Mistake(
         files=with_library("shared_library('vec', 'vec.c')"),
         shown=f"missing-library: {NATIVE}: needs libvec.so, which neither the package nor",
-        todo="bundle it",
+        todo="repair the wheel where the library is installed",
     ),
     "the module is installed at the top level": Mistake(
         files=project(module="install: true"),
@@ -98,8 +98,8 @@ MISTAKES = {
     ),
     "sources are installed at the top level": Mistake(
         files=project(sources="'demo/__init__.py'"),
-        shown="",
-        todo="",
+        shown="warning: stray-top-level-folder: __init__.py: no import executes it at the top ",
+        todo="keep them inside the package",
     ),
     "an entry point names a module that is not installed": Mistake(
         files=project(more="[project.scripts]\ndemo = 'demo.inner:main'\n"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -81,7 +82,7 @@ MISTAKES = {
     "a library that is not installed": Mistake(
         files=with_library("install(TARGETS _core DESTINATION demo)"),
         shown=f"missing-library: {NATIVE}: needs libvec.so, which neither the package nor",
-        todo="bundle it",
+        todo="repair the wheel where the library is installed",
     ),
     "the search path leads to the build folder": Mistake(
         files=with_library("install(TARGETS _core DESTINATION demo)", BUILD_PATH),
@@ -122,6 +123,7 @@ MISTAKES = {
             "target_link_libraries(_core Python::Python)",
             install="install(TARGETS _core DESTINATION demo)",
         ),
+        needs=f"test {sysconfig.get_config_var('Py_ENABLE_SHARED')} = 1",
         shown=f"libpython-linked: {NATIVE}: needs libpython3.",
         todo="CMake's 'Development.Module'",
     ),
