@@ -70,6 +70,7 @@ _REPAIRS = {
     Format.ELF: "auditwheel repair {package}",
     Format.MACHO: "delocate-wheel -w repaired {package}",
     Format.PE: "delvewheel repair {package}",
+    Format.WASM: "pyodide auditwheel repair {package}",
 }
 _BRACES = re.compile(r"\{(path|package)\}|([{}])\2")
 
