@@ -241,8 +241,17 @@ _DEPENDENCIES = (
     ),
     LibraryMarks(name="LZ4", role="LZ4", files=r"lz4", exports=("LZ4_versionNumber",)),
     LibraryMarks(name="HDF5", role="HDF5", files=r"hdf5", exports=("H5Fcreate",)),
+    LibraryMarks(
+        name="LLVM profile runtime",
+        role="profiling",
+        proofs=(r"\ALLVM Profile Error: ",),
+        instead_of=("libgcov",),
+    ),
+    LibraryMarks(name="libgcov", role="profiling", proofs=(r"\AGCOV_PREFIX_STRIP\Z",)),
 )
 DEPENDENCIES = {row.name: row for row in _DEPENDENCIES}
+PROFILERS = tuple(row.name for row in _DEPENDENCIES if row.role == "profiling")
+"""Runtimes of instrumented code, which count how often each line or branch is executed."""
 
 ANCHORS: tuple[bytes, ...] = (
     b"ersion ", b" OMP version: ", b"OpenBLAS 0.", b"libgomp: ", b"TBB: INTERFACE VERSION",
@@ -250,7 +259,8 @@ ANCHORS: tuple[bytes, ...] = (
     b" zlib-ng 2.", b"N10__cxxabiv117__class_type_infoE", b" exception of type %s",
     b"Fortran runtime error", b"insufficient for CUDA runtime version", b"oneDNN v%d.%d.%d",
     b"CLIENT libcurl ", b"exceeded maximum protobuf size of 2GB",
-    b"Operation not authorized at current processing stage",
+    b"Operation not authorized at current processing stage", b"GCOV_PREFIX_STRIP",
+    b"LLVM Profile Error: ",
 )  # fmt: skip
 """Substrings of all these strings: a search for the substrings precedes the expressions.
 

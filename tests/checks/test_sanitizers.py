@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from binary_checks.checks.linkage.sanitizers import built_with_sanitizer
+from binary_checks.checks.linkage.sanitizers import built_for_coverage, built_with_sanitizer
 from binary_checks.checks.runtime import extension_fails_to_load, import_fails
 from binary_checks.model import (
     CodeNames,
@@ -122,3 +122,32 @@ def test_a_process_without_a_sanitizer_that_ends_has_no_such_cause() -> None:
     )
     assert isinstance(problem, Problem)
     assert "libubsan" not in problem.cause
+
+
+@pytest.mark.parametrize(
+    ("texts", "runtime"),
+    [
+        (("GCOV_PREFIX_STRIP",), "libgcov"),
+        (("GCOV_PREFIX_STRIP", "LLVM Profile Error: Failed to %s"), "LLVM profile runtime"),
+    ],
+)
+def test_built_for_coverage_fires(texts: tuple[str, ...], runtime: str) -> None:
+    (problem,) = built_for_coverage(elf_file(path=NATIVE, texts=texts), WITHOUT)
+
+    assert isinstance(problem, Problem)
+    assert problem.level is Level.ERROR
+    assert problem.sentence.startswith(f"contains {runtime}: it counts what it executes")
+
+
+def test_built_for_coverage_is_a_warning_if_no_import_reaches_the_object() -> None:
+    idle = Linkage(target=TAG, dispensable=(DispensableObject(path=NATIVE, reason="idle"),))
+    (problem,) = built_for_coverage(elf_file(path=NATIVE, texts=("GCOV_PREFIX_STRIP",)), idle)
+
+    assert isinstance(problem, Problem)
+    assert problem.level is Level.WARNING
+
+
+def test_built_for_coverage_is_quiet_about_compilers() -> None:
+    """libclang contains the name of the variable, and what it writes into instrumented code."""
+    texts = ("LLVM_PROFILE_FILE", "GCC: (GNU) 14.2.1", "writes GCOV_PREFIX_STRIP")
+    assert list(built_for_coverage(elf_file(path=NATIVE, texts=texts), WITHOUT)) == []

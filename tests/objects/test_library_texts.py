@@ -47,6 +47,8 @@ def stream(content: bytes, cuts: list[int]) -> tuple[str, ...]:
         ("LLVM OMP version: 5.0.20140926", "LLVM OpenMP", ""),
         ("CUDA driver version is insufficient for CUDA runtime version", "CUDA runtime", ""),
         ("N10__cxxabiv117__class_type_infoE", "libstdc++", ""),
+        ("GCOV_PREFIX_STRIP", "libgcov", ""),
+        ("LLVM Profile Error: Failed to %s", "LLVM profile runtime", ""),
         ("third_party/boringssl-with-bazel/src/crypto/asn1/a_bool.cc", "BoringSSL", ""),
     ],
 )

@@ -175,3 +175,15 @@ def test_an_import_that_fails_for_a_lost_folder_is_folded(built: Path, tmp_path:
     (fault,) = fold([*verdicts, failed])
     assert fault.shown.check == "missing-library"
     assert fault.also() == "import-fails"
+
+
+def test_a_stripped_build_for_coverage_is_named(tmp_path: Path) -> None:
+    (tmp_path / "x.c").write_text(
+        "int answer(void) { return 42; } void *PyInit__a(void) { return 0; }"
+    )
+    module = tmp_path / "x.so"
+    run("gcc", "-shared", "-fPIC", "--coverage", "-s", tmp_path / "x.c", "-o", module)
+    wheel = build_wheel(tmp_path, members={MODULES[0]: module.read_bytes()})
+    with examine(wheel, run=False) as examination:
+        found = {each.check: each.problems for each in judge(examination)}
+    assert len(found["built-for-coverage"]) == 1

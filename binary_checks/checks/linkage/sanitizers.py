@@ -1,10 +1,11 @@
-"""Whether objects were built for tests with a sanitizer."""
+"""Whether objects were built for tests: with a sanitizer, or to measure coverage."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from binary_checks.declaring import check
+from binary_checks.knowledge.linked_libraries import PROFILERS, find_proof
 from binary_checks.knowledge.loading import downgrade
 from binary_checks.knowledge.sanitizers import find_runtimes
 from binary_checks.model import (
@@ -52,5 +53,31 @@ def built_with_sanitizer(
             facts=(name,),
             level=Level.WARNING if is_there and not sanitizer.comes_first else Level.ERROR,
             cause=of_library(name),
+        )
+        yield downgrade(problem, linkage)
+
+
+@check
+def built_for_coverage(
+    library: ElfFile | MachOFile | PeFile, linkage: Linkage | Package
+) -> Iterator[Finding]:
+    """An object counts what it executes, and writes the counts when the process ends.
+
+    The runtimes that do so are linked statically: libgcov (``--coverage``, ``-fprofile-generate``)
+    and that of LLVM (``-fprofile-instr-generate``, rustc's ``-C instrument-coverage``).
+
+    Why: every process of a user writes files (``.gcda`` at the paths of the build machine,
+    ``default.profraw`` into the current directory) or complains that it cannot, and runs more
+    slowly.
+    Fix: build again without the option; look for it in ``CFLAGS``, ``RUSTFLAGS``, Meson's
+    ``b_coverage`` and ``b_pgo``, and CMake's presets.
+    Level: users find files that they did not ask for, or messages on every exit. It is a warning if
+    no import reaches the object (see missing-library).
+    """
+    found = next((name for name in PROFILERS if find_proof(name, library.texts)), "")
+    if found:
+        does = "counts what it executes and writes files when the process ends"
+        problem = Problem(
+            path=library.path, sentence=f"contains {found}: it {does}", facts=(found,)
         )
         yield downgrade(problem, linkage)
