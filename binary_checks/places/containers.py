@@ -23,11 +23,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 
-from binary_checks.errors import GatherError, Unavailable
+from binary_checks.errors import GatherError
 from binary_checks.model import CleanSystem, LoaderAnswer
 from binary_checks.places.limits import Limits, choose_memory
 from binary_checks.places.processes import Conversation, ProcessResult, run_process
-from binary_checks.places.sandbox import ask_python
 from binary_checks.processes import user_environment
 
 ENGINES = ("podman", "docker")
@@ -431,85 +430,4 @@ class SystemLoader:
             lack = f"its loader crashes (signal {int(status) - 128})"
         return LoaderAnswer(
             path=place, printed=text, complaints=complaints.removeprefix("\n"), lack=lack
-        )
-
-
-# This host's interpreter, mounted into a container whose image has no Python.
-
-_PREFIX = "/mnt/python"
-_LIBRARIES = f"{_PREFIX}/lib"
-_ASK = """
-import json, os, sys, sysconfig
-value = sysconfig.get_config_var
-shared = value("Py_ENABLE_SHARED") and os.path.join(value("LIBDIR") or "", value("INSTSONAME"))
-print(json.dumps({
-    "program": os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable),
-    "prefix": sys.base_prefix,
-    "library": os.path.dirname(os.path.abspath(os.__file__)),
-    "shared": shared or "",
-}))
-"""
-_FITS = """
-import importlib, os, sys
-left_out = {"_curses", "_curses_panel", "_dbm", "_gdbm", "_tkinter", "nis", "readline"}
-folder = next((path for path in sys.path if path.endswith("lib-dynload")), "")
-names = {name.partition(".")[0] for name in (os.listdir(folder) if folder else ())}
-for name in sorted(names - left_out):
-    try:
-        if "test" not in name and not name.startswith("xx"):
-            importlib.import_module(name)
-    except ImportError as error:
-        print(name + ": " + str(error))
-"""
-"""Prints each module of the standard library that does not load, and why."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MountedPython:
-    """An interpreter of this host, with the mounts that it needs in a container."""
-
-    program: str  # path of the interpreter in the container
-    mounts: Mounts
-    variables: Mapping[str, str]  # environment variables that the interpreter needs
-
-
-def mount_python(python: Path) -> MountedPython:
-    """Return the mounts for an interpreter, below another prefix than on this host.
-
-    Mount only the program, the standard library and libpython: the prefix may contain a complete
-    operating system. Raises Unavailable if the interpreter does not start.
-    """
-    try:
-        found = json.loads(ask_python(python, _ASK))
-        program, library = Path(found["program"]), Path(found["library"])
-        inside = library.relative_to(found["prefix"])
-        shared = Path(found["shared"]) if found["shared"] else None
-    except GatherError as error:
-        raise Unavailable(str(error)) from None
-    except (ValueError, KeyError) as error:
-        raise Unavailable(f"{python}: this Python cannot be mounted: {error}") from None
-    shown = f"{_PREFIX}/bin/{program.name}"
-    mounts: Mounts = ((program, shown), (library, f"{_PREFIX}/{inside}"))
-    variables = {}
-    if shared is not None and shared.is_file():
-        # The library's built-in path names a folder of this host. Mount the library outside of the
-        # system's folders. In these, an object that needs libpython would find it here, but not on
-        # a system whose Python is static.
-        mounts = (*mounts, (shared.resolve(), f"{_LIBRARIES}/{shared.name}"))
-        variables = {"LD_LIBRARY_PATH": _LIBRARIES}
-    return MountedPython(program=shown, mounts=mounts, variables=variables)
-
-
-def require_fitting(
-    python: MountedPython, container: Container, title: str, timeout: float
-) -> None:
-    """Raise Unavailable unless the interpreter, with its standard library, runs in a container."""
-    command = (python.program, "-I", "-S", "-c", _FITS)
-    ended = container.run(command, timeout=timeout, variables=python.variables)
-    output = (ended.stdout if ended.status == 0 else ended.stderr).strip()
-    if ended.status != 0 or output:
-        first = output.partition("\n")[0] or f"it ends with {ended.status}"
-        raise Unavailable(
-            f"{title} has no suitable Python, and this host's Python does not run there ({first}): "
-            "name a self-contained Python with --binary-python, such as uv's"
         )

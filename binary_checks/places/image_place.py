@@ -12,7 +12,7 @@ import re
 import shutil
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import resources
@@ -47,14 +47,11 @@ from binary_checks.places.containers import (
     WORK,
     Container,
     ContainerEngine,
-    MountedPython,
     PulledImage,
     SystemLoader,
     find_engine,
     find_image,
     identify_system,
-    mount_python,
-    require_fitting,
 )
 from binary_checks.places.foreign_tags import find_python_version
 from binary_checks.places.host_place import HostPlace, PlaceSettings, hash_file
@@ -65,6 +62,13 @@ from binary_checks.places.installers import (
     find_installer,
     find_uv,
     install,
+)
+from binary_checks.places.mounted_pythons import (
+    MountedPython,
+    find_managed_pythons,
+    mount_managed,
+    mount_python,
+    require_fitting,
 )
 from binary_checks.places.processes import Conversation
 from binary_checks.places.running import OPTIONS, judge_end, limit, read_target, require_fit
@@ -132,8 +136,23 @@ class ImagePlace(HostPlace):
             raise GatherError(f"{label}: {error}") from None
 
     @property
-    def _mounted(self) -> MountedPython:
-        return self._once("mounted", lambda: mount_python(self.settings.python))
+    def _mounted(self) -> Mapping[str, MountedPython]:
+        """The interpreters of this host that are mounted, by their paths in the container.
+
+        The first is the one that the user named, unless it cannot be mounted.
+        """
+        return self._once("mounted", lambda: dict(self._mount_all()))
+
+    def _mount_all(self) -> Iterator[tuple[str, MountedPython]]:
+        with suppress(Unavailable):  # raised again when a Python is needed
+            found = self._mount_named()
+            yield found.program, found
+        for number, each in enumerate(find_managed_pythons(self.settings.claims), 1):
+            found = mount_managed(each, number)
+            yield found.program, found
+
+    def _mount_named(self) -> MountedPython:
+        return self._once("named", lambda: mount_python(self.settings.python))
 
     def _open(self, *, gpu: bool = False) -> Container:
         """Return the running container of this package.
@@ -165,10 +184,8 @@ class ImagePlace(HostPlace):
         yield self._files.enter_context(resources.as_file(probes)), _PROBES
         yield self._files.enter_context(resources.as_file(places)), _SCRIPTS
         yield Path(packaging.__file__).parent, _PACKAGING
-        try:
-            yield from self._mounted.mounts
-        except Unavailable:
-            return  # the error is reported when a Python is needed
+        for each in self._mounted.values():
+            yield from each.mounts
 
     def _look(self) -> CleanSystem:
         """Ask the container's system for its libc, loader and Pythons."""
@@ -185,13 +202,27 @@ class ImagePlace(HostPlace):
         return self._target
 
     def _list_pythons(self) -> Iterator[str]:
-        """Yield the image's interpreters, and then this host's if it runs in the container."""
-        yield from self.system.pythons
-        yield self._once("fitting", self._require_fitting)
+        """Yield the image's interpreters, and then those of this host that run in the container.
 
-    def _require_fitting(self) -> str:
-        require_fitting(self._mounted, self._open(), self.system.title, self.timeout)
-        return self._mounted.program
+        Raises Unavailable if none of this host runs there.
+        """
+        yield from self.system.pythons
+        lacks: list[Unavailable] = []
+        fitting = False
+        for program in self._mounted:
+            try:
+                self._once(f"fitting {program}", partial(self._require_fitting, program))
+            except Unavailable as error:
+                lacks.append(error)
+                continue
+            fitting = True
+            yield program
+        if not fitting:
+            self._mount_named()
+            raise lacks[0]
+
+    def _require_fitting(self, program: str) -> None:
+        require_fitting(self._mounted[program], self._open(), self.system.title, self.timeout)
 
     @property
     def installed(self) -> InstalledFolders | None:
@@ -261,12 +292,23 @@ class ImagePlace(HostPlace):
                 system=self.system,
                 settings=self.settings,
                 requires=self.requires,
+                interpreter=self._find_host_python(target),
             )
         )
         make_readable(self._prefix.folder)
         if not refused:
             return None
         return InstallReport(python=target.name, installer="uv", error=self.scrub(refused))
+
+    def _find_host_python(self, target: TargetPython) -> Path | None:
+        """Return a Python like the environment's that runs on this host, or None."""
+        if self._base in self._mounted:
+            return self._mounted[self._base].host
+        for each in find_managed_pythons(self.settings.claims):
+            same = target.version.startswith("{}.{}.".format(*each.version[:2]))
+            if same and each.free_threaded == target.free_threaded and not each.musl:
+                return each.program
+        return None
 
     def run(
         self,
@@ -298,8 +340,8 @@ class ImagePlace(HostPlace):
             shutil.copyfile(script, self.folder / posixpath.basename(PROBE) / script.name)
             make_readable(self.folder / posixpath.basename(PROBE))
             words = (f"{PROBE}/{script.name}", f"{_PROBES}/process.py")
-        if self._base == self._found.get("fitting"):  # this host's interpreter, mounted
-            conditions = _lead(conditions, self._mounted.variables)
+        if self._base in self._mounted:
+            conditions = _lead(conditions, self._mounted[self._base].variables)
         alone = () if conditions.site else ("-S",)
         limits = limit(conditions, self.limits, timeout)
         # The supervisor ends the processes that the probe leaves behind.
@@ -523,6 +565,7 @@ class WheelInstallation:
     system: CleanSystem
     settings: PlaceSettings
     requires: tuple[str, ...] = ()  # additional requirements, which the wheel does not state
+    interpreter: Path | None = None  # an interpreter like the target's on this host
 
 
 def fill(installation: WheelInstallation) -> str:
@@ -565,14 +608,25 @@ def _install_required(held: tuple[str, ...], installation: WheelInstallation) ->
 
 
 def _find_uv(installation: WheelInstallation, cwd: Path) -> Installer:
-    """Return uv with options for a Python that is not on this host; pip has no such options."""
+    """Return uv with options for a Python that is not on this host; pip has no such options.
+
+    For a free-threaded Python uv needs one: it has no option that says so.
+    """
     settings, target = installation.settings, installation.target
-    if find_uv() is None or target.free_threaded:
-        what = "a free-threaded Python" if target.free_threaded else "another Python without uv"
-        raise Unavailable(f"its requirements cannot be resolved for {what}")
-    installer = find_installer(settings.python, cwd=cwd, timeout=settings.timeout)
-    platform = _name_platform(installation.system)
-    options = ("--python-version", target.version, "--python-platform", platform)
+    if find_uv() is None:
+        raise Unavailable("its requirements cannot be resolved for another Python without uv")
+    python = settings.python
+    options: tuple[str, ...] = ("--python-version", target.version)
+    if target.free_threaded:
+        if installation.interpreter is None:
+            version = ".".join(target.version.split(".")[:2])
+            raise Unavailable(
+                "its requirements cannot be resolved for a free-threaded Python that is not on "
+                f"this host: uv python install {version}t"
+            )
+        python, options = installation.interpreter, ()
+    installer = find_installer(python, cwd=cwd, timeout=settings.timeout)
+    options = (*options, "--python-platform", _name_platform(installation.system))
     command = (*installer.command, "--prefix", str(installation.prefix.folder), *options)
     return replace(installer, command=command)
 

@@ -24,7 +24,7 @@ from binary_checks.places import ImagePlace, Limits, PlaceSettings, Sandbox, ins
 from binary_checks.probes.import_name.reader import import_each
 from fixtures.build_wheel import build_wheel
 from fixtures.clean_roots import demand_engine, demand_image
-from fixtures.environments import PURE, PYTHON, read_wheel
+from fixtures.environments import PURE, PYTHON, find_interpreters, read_wheel
 
 pytestmark = [
     pytest.mark.slow,
@@ -195,6 +195,42 @@ def test_a_python_of_this_host_is_mounted_where_it_runs(tmp_path: Path) -> None:
         pytest.skip(step.sentence)  # it is linked with something that this system has not
     assert found["import-fails"].outcome is Outcome.PASSED
     assert not [fault for fault in report.faults if fault.name.startswith("libpython")]
+
+
+def lay_managed(folder: Path, python: Path) -> tuple[int, int]:
+    """Lay a Python of this host as uv lays its own, and return its version."""
+    asked = "import sys; print(*sys.version_info[:3], sys.base_prefix)"
+    done = subprocess.run([python, "-c", asked], capture_output=True, text=True, check=True)
+    major, minor, patch, base = done.stdout.split()
+    own = folder / f"cpython-{major}.{minor}.{patch}-linux-x86_64-gnu"
+    for name in ("bin", "lib"):
+        (own / name).mkdir(parents=True)
+    program = own / "bin" / f"python{major}.{minor}"
+    shutil.copy2(Path(base, "bin", program.name), program)
+    for path in (*Path(base, "lib").glob("libpython3*.so*"), Path(base, "lib", program.name)):
+        (own / "lib" / path.name).symlink_to(path)
+    patchelf = shutil.which("patchelf") or pytest.skip("there is no patchelf here")
+    subprocess.run([patchelf, "--set-rpath", "$ORIGIN/../lib", program], check=True)
+    return int(major), int(minor)
+
+
+def test_each_python_of_uv_is_mounted_for_the_wheels_that_claim_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = f"image:{demand_image('bookworm')}"
+    pythons = [each for each in find_interpreters() if "pyenv" in str(each)][-2:]
+    if not pythons:
+        pytest.skip("no CPython of pyenv's here")
+    monkeypatch.setenv("UV_PYTHON_INSTALL_DIR", str(tmp_path / "pythons"))
+    versions = [lay_managed(tmp_path / "pythons", each) for each in pythons]
+    for major, minor in versions:
+        tag = f"cp{major}{minor}-cp{major}{minor}-manylinux_2_28_x86_64"
+        folder = tmp_path / f"{major}.{minor}"
+        wheel = build_wheel(folder, members={"demo.py": "import ssl, ctypes\n"}, tags=(tag,))
+        with examine(wheel, run=True, place=place) as examination:
+            found = {verdict.check: verdict for verdict in judge(examination)}
+            assert f"CPython {major}.{minor}." in examination.facts.ran_on
+        assert found["import-fails"].outcome is Outcome.PASSED, found["import-fails"]
 
 
 HOSTILE = {

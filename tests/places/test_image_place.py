@@ -29,7 +29,7 @@ from binary_checks.model import (
     read_requirement,
 )
 from binary_checks.packages import open_package
-from binary_checks.places import PlaceSettings, choose_place
+from binary_checks.places import PlaceSettings, choose_place, image_place
 from binary_checks.places.image_place import (
     ImagePlace,
     Prefix,
@@ -41,6 +41,7 @@ from binary_checks.places.image_place import (
     unpack_wheel,
 )
 from binary_checks.places.image_table import ImageEntry, choose_image, list_images, rank
+from binary_checks.places.installers import Installer
 from binary_checks.probes.import_name.reader import import_each
 from fixtures import fake_engine
 from fixtures.build_wheel import build_wheel
@@ -213,7 +214,9 @@ def test_a_member_that_leads_out_is_not_unpacked(tmp_path: Path) -> None:
     assert not (tmp_path / "gone").exists()
 
 
-def test_requirements_are_not_resolved_for_a_python_that_nothing_knows(tmp_path: Path) -> None:
+def test_requirements_are_not_resolved_for_a_python_that_nothing_knows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = build_wheel(tmp_path, members={"demo.py": ""}, tags=ABI3, requires=("numpy",))
     package = read_wheel(path)
     target = replace(describe_absent_python((3, 13), BULLSEYE), free_threaded=True)
@@ -221,8 +224,42 @@ def test_requirements_are_not_resolved_for_a_python_that_nothing_knows(tmp_path:
     installation = WheelInstallation(
         wheel=package, prefix=prefix, target=target, system=BULLSEYE, settings=settings()
     )
-    with pytest.raises(Unavailable, match="cannot be resolved for a free-threaded Python"):
+    monkeypatch.setattr(image_place, "find_uv", lambda: "uv")
+    with pytest.raises(Unavailable, match=r"not on this host: uv python install 3\.13t"):
         fill(installation)
+
+
+def test_requirements_of_a_free_threaded_python_are_those_of_one_on_this_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = build_wheel(tmp_path, members={"demo.py": ""}, tags=ABI3, requires=("numpy",))
+    target = replace(describe_absent_python((3, 13), BULLSEYE), free_threaded=True)
+    asked: list[tuple[Path, tuple[str, ...]]] = []
+
+    def find(python: Path, **_: object) -> Installer:
+        asked.append((python, ()))
+        return Installer(name="uv 0", command=("uv", "--python", str(python)), no_index=())
+
+    def install(installer: Installer, *_: object, **__: object) -> str:
+        asked.append((Path(), installer.command))
+        return "refused"
+
+    monkeypatch.setattr(image_place, "find_uv", lambda: "uv")
+    monkeypatch.setattr(image_place, "find_installer", find)
+    monkeypatch.setattr(image_place, "install", install)
+    installation = WheelInstallation(
+        wheel=read_wheel(path),
+        prefix=Prefix(folder=tmp_path / "package", site="lib/python3.13t/site-packages"),
+        target=target,
+        system=BULLSEYE,
+        settings=settings(),
+        interpreter=tmp_path / "python3.13t",
+    )
+    assert fill(installation) == "refused"
+    assert asked[0][0] == tmp_path / "python3.13t"
+    command = asked[1][1]
+    assert command[-2:] == ("--python-platform", "x86_64-manylinux_2_31")
+    assert "--python-version" not in command
 
 
 def test_requirements_of_a_container_are_those_of_linux_on_every_host(
