@@ -51,6 +51,16 @@ _RUN = f"""
 cd {WORK} && mkdir -p home empty bytecode; cd empty
 limit=$1; shift; exec timeout -s KILL "$limit" "$@"
 """
+_SEES_GPU = 'for each in /dev/nvidia[0-9]* /dev/dxg; do [ -e "$each" ] && exit 0; done; exit 1'
+_GPU_OPTIONS: Mapping[str, tuple[str, ...]] = {
+    "podman": ("--device", "nvidia.com/gpu=all"),  # podman ignores --gpus
+    "docker": ("--gpus", "all"),
+}
+_GPU_RECIPES: Mapping[str, str] = {
+    "podman": "once as root: nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml",
+    "docker": "once as root: nvidia-ctk runtime configure --runtime=docker, and restart docker",
+}
+"""What makes an engine able to give GPUs to containers; both are of nvidia-container-toolkit."""
 _ABORT = """
 for each in /proc/[0-9]*; do
   case $(tr '\\0' ' ' <"$each/cmdline") in
@@ -197,6 +207,20 @@ class Container:
                     f"{engine.name} starts no container: "
                     f"{_last_line(text, self._process.returncode)}"
                 )
+        if limits.gpu:
+            self._require_gpu()
+
+    def _require_gpu(self) -> None:
+        """Raise GatherError unless a GPU is visible: some options of engines silently give none."""
+        try:
+            seen = self.run(("sh", "-c", _SEES_GPU), timeout=_ANSWER).status == 0
+        except GatherError:
+            self.close()
+            raise
+        if not seen:
+            self.close()
+            name = self._engine.name
+            raise GatherError(f"{name} shows no GPU in the container; {_GPU_RECIPES[name]}")
 
     def _has_started(self) -> bool:
         assert self._process.stdout is not None
@@ -293,13 +317,13 @@ class Container:
 def _list_options(engine: ContainerEngine, limits: Limits, mounts: Mounts) -> tuple[str, ...]:
     """Return the options for a container with these mounts and limits, and no other rights."""
     network = () if limits.network else ("--network", "none")
-    gpu = ("--device", "nvidia.com/gpu=all") if engine.name == "podman" else ("--gpus", "all")
+    gpu = _GPU_OPTIONS[engine.name] if limits.gpu else ()
     # SELinux would otherwise hide this host's folders unless it could write labels to them.
     rights = ("--security-opt", "no-new-privileges", "--security-opt", "label=disable")
     binds = (f"type=bind,source={path},target={target},readonly" for path, target in mounts)
     return (
         *("--interactive", "--rm", "--pull", "never", "--read-only", "--user", _USER),
-        *("--cap-drop", "ALL", *rights, *network, *(gpu if limits.gpu else ())),
+        *("--cap-drop", "ALL", *rights, *network, *gpu),
         *("--memory", str(limits.memory or choose_memory()), "--pids-limit", str(limits.tasks)),
         *("--tmpfs", f"{WORK}:rw,exec,nosuid,nodev,size={limits.disk},mode=1777"),
         *("--shm-size", str(limits.disk)),

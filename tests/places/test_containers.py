@@ -139,6 +139,21 @@ def test_gpus_are_given_in_the_words_of_each_engine(
     assert "--network" not in said
 
 
+@pytest.mark.parametrize(
+    ("name", "recipe"),
+    [("podman", "nvidia-ctk cdi generate"), ("docker", "nvidia-ctk runtime configure")],
+)
+def test_a_container_that_should_have_a_gpu_and_has_none_is_the_host_s_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, recipe: str
+) -> None:
+    demand_sandbox("auto")
+    folder = fake_engine.install(tmp_path, gpus=0)
+    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+    engine = ContainerEngine(name=name, program=str(folder / "podman"))
+    with pytest.raises(GatherError, match=f"{name} shows no GPU in the container; .*{recipe}"):
+        Container(engine, PulledImage(id="image"), Limits(gpu=True))
+
+
 def test_a_container_that_does_not_start_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

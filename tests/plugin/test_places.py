@@ -11,6 +11,7 @@ import pytest
 
 from binary_checks import examine
 from binary_checks.errors import PROBLEMS, ProfileError
+from binary_checks.places import image_place
 from fixtures import fake_engine
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE, demand_sandbox
@@ -116,6 +117,21 @@ def test_an_image_that_cannot_run_the_package_leaves_it_not_judged(
     assert (package["verdict"], package["unrun"][: len(reason)]) == ("not judged", reason)
     assert "passed" in {entry["outcome"] for entry in package["entries"]}
     assert result.ret == PROBLEMS
+
+
+def test_an_engine_that_gives_no_gpu_is_to_blame(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
+    demand_sandbox("auto")
+    folder = fake_engine.install(pytester.path, images=("localhost/here",), gpus=0)
+    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+    monkeypatch.setattr(image_place, "_has_nvidia", lambda: True)
+    wheel = build_wheel(pytester.path, members={"demo.py": ""}, tags=PURE)
+    (pytester.path / "own.toml").write_text('[probes.gpu]\nmodule = "demo"\n')
+    options = ("--binary-profile", "own.toml", "-m", "gpu", "-rs")
+    result = run(wheel.name, *options, "--binary-place", "image:localhost/here", static=False)
+    assert "with the GPUs of this host: podman shows no GPU in the container" in result.stdout.str()
+    assert result.ret == TRY_AGAIN
 
 
 def test_an_environment_without_the_package_leaves_it_not_judged(
