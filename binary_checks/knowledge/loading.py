@@ -257,7 +257,10 @@ def find_framework(edge: Edge, linkage: Linkage) -> str:
 
 
 def name_shared_cause(edge: Edge, linkage: Linkage, package: Package) -> str:
-    """Return the cause that missing libraries of one framework or of CUDA share, or ""."""
+    """Return the cause that missing libraries of a framework, CUDA or an odd build share, or ""."""
+    foreign = "" if edge.resolved or edge.elsewhere else _find_foreign_name(edge, package)
+    if foreign:
+        return of_other_architecture(foreign)
     if edge.resolved is None and is_for_cpu(package) and is_cuda_library(edge.needed):
         return OF_CPU_LABEL
     framework = "" if edge.resolved is not None else find_framework(edge, linkage)
@@ -360,6 +363,12 @@ def _find_unloadable(step: Step, package: Package, path: str) -> str:
     foreign = package.derive(_find_foreign)
     names = (path.rpartition("/")[2], read_refusal(step.detail))
     return next((of_other_architecture(foreign[name]) for name in names if name in foreign), "")
+
+
+def _find_foreign_name(edge: Edge, package: Package) -> str:
+    """Return the architecture of an object that has a needed name, and no loader accepts; or ""."""
+    found = package.derive(_find_foreign).get(edge.needed.rpartition("/")[2], "")
+    return "" if found == edge.architecture else found
 
 
 def _find_foreign(package: Package) -> Mapping[str, str]:

@@ -64,6 +64,8 @@ def find_dispensable_objects(
         tried = frozenset()
     replaced = dict(_find_replaced(objects, linkage, code))
     needs = {path: found - replaced.keys() for path, found in _read_needs(linkage).items()}
+    for path, found in _read_refused(objects, linkage).items():
+        needs[path] = needs.get(path, set()) | found
     demanded = _follow(_find_demanded(package, code, replaced.keys()), needs)
     guided = _find_guided(objects, code)
     extra = _find_needs_of_extras(package, linkage)
@@ -145,6 +147,27 @@ def _read_needs(linkage: Linkage) -> dict[str, set[str]]:
             found.add(group)
             if group not in needs:
                 needs[group] = set(edge.elsewhere)
+    return needs
+
+
+def _read_refused(objects: Mapping[str, ObjectFile], linkage: Linkage) -> dict[str, set[str]]:
+    """Map paths to needed libraries of which the package has files for another architecture alone.
+
+    Loaders pass over such a file, and the library counts as missing. The files of one name and
+    architecture are a group, as in `_read_needs`.
+    """
+    groups: dict[str, dict[str, set[str]]] = {}
+    for item in objects.values():
+        group = groups.setdefault(item.file_name, {})
+        group.setdefault(item.architecture, set()).add(item.path)
+    needs: dict[str, set[str]] = {}
+    for edge in linkage.edges:
+        group = groups.get(edge.needed.rpartition("/")[2], {})
+        if edge.resolved is None and not edge.elsewhere:
+            for architecture in group.keys() - {edge.architecture}:
+                name = f"\0{id(group[architecture])}"
+                needs.setdefault(edge.path, set()).add(name)
+                needs.setdefault(name, group[architecture])
     return needs
 
 

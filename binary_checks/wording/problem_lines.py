@@ -56,6 +56,7 @@ def of_other_build(framework: str) -> str:
     return f"build of {framework}"
 
 
+_CODE_FOR = "code for "
 OF_CPU_LABEL = "CUDA in a CPU-only build"
 """The cause for everything of CUDA in a package that is called CPU-only."""
 
@@ -117,7 +118,12 @@ def of_init_function(name: str) -> str:
 
 def of_other_architecture(architecture: str) -> str:
     """Return the cause for objects of an architecture that the package does not claim."""
-    return f"code for {architecture}"
+    return f"{_CODE_FOR}{architecture}"
+
+
+def is_of_other_architecture(cause: str) -> bool:
+    """Return whether a cause is an object of an architecture that the package does not claim."""
+    return cause.startswith(_CODE_FOR)
 
 
 def of_newer_build(minimum_os: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from binary_checks.checks import hardening
+from binary_checks.checks.linkage.needed_libraries import missing_library
 from binary_checks.errors import NotApplicable
 from binary_checks.model import (
     DispensableObject,
@@ -22,6 +23,7 @@ from binary_checks.model import (
     Problem,
     Wheel,
 )
+from fixtures.linking import extension, library, link
 from fixtures.values import elf_file, macho_file, pe_file, symbols, wheel
 
 
@@ -55,6 +57,20 @@ def test_an_object_of_another_architecture_is_told() -> None:
             cause="code for aarch64",
         )
     ]
+
+
+def test_a_library_is_missing_because_it_is_for_another_architecture() -> None:
+    foreign = library("demo.libs/libdep-12345678.so.1", architecture="aarch64")
+    module = extension("libdep-12345678.so.1", runpath=("$ORIGIN/../demo.libs",))
+    package = wheel(objects=(module, foreign))
+    (missing,) = missing_library(link(module, foreign), package)
+    (wrong,) = judge(package)
+    assert isinstance(missing, Problem)
+    assert isinstance(wrong, Problem)
+    assert (wrong.path, wrong.level) == (foreign.path, Level.ERROR)
+    assert missing.cause == wrong.cause == "code for aarch64"
+    assert missing.consequence
+    assert not missing.command
 
 
 def test_a_tag_without_objects_is_told() -> None:

@@ -149,6 +149,14 @@ def test_what_lies_outside_of_site_packages_is_for_others_and_counts() -> None:
     assert idle(MODULE, lib, tool) == {}
 
 
+def test_a_needed_library_for_another_architecture_counts() -> None:
+    """No loader takes it, and the module that needs it lacks a library."""
+    foreign = library("demo.libs/libdep-12345678.so.1", architecture="aarch64")
+    module = extension("libdep-12345678.so.1", runpath=("$ORIGIN/../demo.libs",))
+    assert idle(module, foreign) == {}
+    assert idle(MODULE, foreign) == {foreign.path: UNREACHED}
+
+
 def test_no_import_reaches_a_module_outside_of_site_packages() -> None:
     """delvewheel does not repair the modules in .data/data, either."""
     stray = library("../../../_stray.so", "libx.so.1", exports=symbols("PyInit__stray"))

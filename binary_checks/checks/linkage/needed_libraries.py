@@ -53,7 +53,12 @@ from binary_checks.model import (
     parse_extension_name,
     shorten,
 )
-from binary_checks.wording.problem_lines import OF_CPU_LABEL, of_library, of_need
+from binary_checks.wording.problem_lines import (
+    OF_CPU_LABEL,
+    is_of_other_architecture,
+    of_library,
+    of_need,
+)
 from binary_checks.wording.sentences import (
     Owners,
     choose_search_path_command,
@@ -135,6 +140,9 @@ def missing_library(linkage: Linkage, package: Package) -> Iterator[Finding]:
                 finding = replace(finding, consequence=True, command="", fix="")
             if isinstance(finding, Problem) and cause == OF_CPU_LABEL:
                 finding = replace(finding, consequence=True)  # cuda-in-cpu-build
+            if isinstance(finding, Problem) and is_of_other_architecture(cause):
+                # wrong-architecture
+                finding = replace(finding, consequence=True, command="", fix="")
             finding = _downgrade_for_added_directories(finding, linkage, package)
             yield _downgrade_shared(finding, linkage, edges)
             continue
@@ -487,14 +495,19 @@ def foreign_libc(library: ElfFile, target: TargetSystem) -> Iterator[Finding]:
     """
     if target.libc != "musl" and not any(t.startswith("musllinux") for t in target.unjudged):
         return
-    for need in library.needed:
-        if re.fullmatch(r"lib(?:c|m|pthread|dl|rt|util)\.so\.\d|ld-linux.*", need.name):
-            yield Problem(
-                path=library.path,
-                sentence=f"needs {need.name}, which belongs to glibc: a musllinux wheel must "
-                "use musl's libc",
-                facts=(need.name,),
-            )
+    own = (
+        need.name
+        for need in library.needed
+        if re.fullmatch(r"lib(?:c|m|pthread|dl|rt|util)\.so\.\d|ld-linux.*", need.name)
+    )
+    if names := tuple(dict.fromkeys(own)):
+        belong = "belongs" if len(names) == 1 else "belong"
+        yield Problem(
+            path=library.path,
+            sentence=f"needs {name_first(names)}, which {belong} to glibc: a musllinux wheel must "
+            "use musl's libc",
+            facts=names,
+        )
 
 
 # Whether a loader accepts an object at all, before it searches for anything.
