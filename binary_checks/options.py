@@ -48,8 +48,8 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     },
     "thorough": {
         "action": "store_true",
-        "help": "decompress all code for GPUs, not a sample; on a GPU also run the long steps of "
-        "the profile: max-autotune, GDS, domain libraries",
+        "help": "decompress all code for GPUs, not a sample; also run the long snippets of the "
+        "profile, and its long steps on a GPU: max-autotune, GDS, domain libraries",
     },
     "static": {
         "action": "store_true",
