@@ -45,7 +45,9 @@ from binary_checks.model import (
 # Finding libraries. The rules that differ are in the modules glibc, musl and bionic.
 
 # libpython3.so has the stable ABI, libpython3.13t.so.1.0 is a free-threaded build
-_LIBPYTHON = re.compile(r"libpython3(?:\.(?P<minor>\d+)(?P<flags>[a-z]*))?\.so(?:\.1\.0)?")
+_LIBPYTHON = re.compile(
+    r"libpython(?P<major>[23])(?:\.(?P<minor>\d+)(?P<flags>[a-z]*))?\.so(?:\.1\.0)?"
+)
 
 
 class LoaderRules(Protocol):
@@ -184,7 +186,7 @@ def _is_interpreters(name: str, python: Interpreter | None) -> bool:
     match = _LIBPYTHON.fullmatch(name)
     if match is None or match["minor"] is None or python is None:
         return match is not None
-    same = int(match["minor"]) == python.version[1]
+    same = (int(match["major"]), int(match["minor"])) == python.version
     return same and ("t" in match["flags"]) == python.free_threaded
 
 

@@ -201,6 +201,16 @@ def test_the_system_and_python_come_last() -> None:
     }
 
 
+def test_the_library_of_an_old_python_is_the_interpreters_too() -> None:
+    """cffi 1.5.0 for Python 2.7, whose interpreter is not in the data."""
+    old = extension("libpython2.7.so.1.0")
+    on = target(interpreter=None)
+    assert resolutions(link(old, on=on)) == {
+        "libpython2.7.so.1.0": ("python:libpython2.7.so.1.0", "python")
+    }
+    assert resolutions(link(old)) == {"libpython2.7.so.1.0": (None, "missing")}
+
+
 def test_an_object_may_refuse_the_systems_folders() -> None:
     linkage = link(extension("libz.so.1", "libc.so.6", no_default_libraries=True))
     assert resolutions(linkage) == {
