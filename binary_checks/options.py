@@ -60,7 +60,8 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "metavar": "PLACE",
         "help": "where packages run: venv (a fresh environment; the default), existing:PYTHON or "
         "prefix:PATH (an environment that contains them), image:REFERENCE (a container of podman"
-        " or docker; image:oldest and image:newest choose one by the package's tag) "
+        " or docker; image:oldest and image:newest choose one by the package's tag), pyodide or "
+        "pyodide:FOLDER (Pyodide in Node, from node_modules or an unpacked npm package) "
         "(repeatable)",
     },
     "python": {

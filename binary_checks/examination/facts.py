@@ -277,7 +277,8 @@ class Facts:
             return ""
         try:
             image = place.system
-            return f"this host, {place.target.libc}" if image is None else image.title
+            name = image.title if image else place.target.system
+            return name or f"this host, {place.target.libc}"
         except BinaryChecksError:
             return ""
 

@@ -47,6 +47,7 @@ class CleanSystem:
 # bytes of private memory: importing torch or numba takes 1 GiB, a leak grows without limit
 _MEMORY = 16 * 1024**3
 _LINUX = {"os_name": "posix", "platform_system": "Linux", "sys_platform": "linux"}
+_EMSCRIPTEN = {"os_name": "posix", "platform_system": "Emscripten", "sys_platform": "emscripten"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,7 +66,9 @@ class TargetPython:
     extension_suffixes: tuple[str, ...] = ()  # in search order
     paths: Mapping[str, str]  # sysconfig.get_paths()
     prefix: str = ""
-    system: str = ""  # the system of a container: "image bullseye (glibc 2.31)"; "" for this host
+    # the system of a container, "image bullseye (glibc 2.31)", or a runtime, "Pyodide 314.0.4"; ""
+    # for this host
+    system: str = ""
     # a sentence on the limits of a pass with this interpreter; "" if there are none
     reservation: str = ""
     tags: frozenset[Tag] = frozenset()  # the wheel tags that the interpreter supports
@@ -82,9 +85,10 @@ class TargetPython:
         """The interpreter's values of environment markers, without extras."""
         here = {name: str(value) for name, value in default_environment().items()}
         version = {"python_version": self.version.rpartition(".")[0], "extra": ""}
-        # Containers run Linux even if this host is a Mac.
-        linux = {**_LINUX, "platform_machine": self.architecture} if self.system else {}
-        return {**here, **version, **linux, "python_full_version": self.version}
+        # Containers run Linux even if this host is a Mac, and Pyodide is a system of its own.
+        names = _EMSCRIPTEN if self.platform.startswith("emscripten") else _LINUX
+        there = {**names, "platform_machine": self.architecture} if self.system else {}
+        return {**here, **version, **there, "python_full_version": self.version}
 
     @property
     def site_packages(self) -> Path:
@@ -270,11 +274,13 @@ PLACE_KINDS: Final[Mapping[str, str]] = {
     "existing": "PYTHON",
     "prefix": "PATH",
     "image": "REFERENCE",
+    "pyodide": "[FOLDER]",
 }
 """The argument of each kind of place, in brackets if it may be left out."""
-SPELLINGS: Final = "venv|existing:PYTHON|prefix:PATH|image:REFERENCE"
+SPELLINGS: Final = "venv|existing:PYTHON|prefix:PATH|image:REFERENCE|pyodide"
 OLDEST: Final = "oldest"
 _RELATIVE = re.compile(rf"(?:{OLDEST}|newest)(?:-(?P<family>[a-z]+))?")
+
 _REFERENCE = re.compile(r"[a-z0-9][\w.:/@-]*", re.ASCII)
 
 
@@ -285,7 +291,8 @@ class PlaceName:
     ``venv``: a fresh environment, ``venv:INSTALL`` one that is made as an entry of ``installs`` in
     the profile says. ``existing:PYTHON``: the environment of an interpreter in which the package is
     installed. ``prefix:PATH``: a folder with a virtual environment or a conda
-    prefix. ``image:REFERENCE``: a container of an image.
+    prefix. ``image:REFERENCE``: a container of an image. ``pyodide``: Pyodide in Node, from the
+    nearest ``node_modules/pyodide`` or, as ``pyodide:FOLDER``, from that folder.
     """
 
     kind: str = "venv"
@@ -314,7 +321,7 @@ def read_family(name: str) -> str:
 
 
 def read_place(text: str) -> PlaceName:
-    """Parse ``venv``, ``venv:INSTALL``, ``existing:PYTHON``, ``prefix:PATH``, ``image:REFERENCE``.
+    """Parse a place as users write it: one of `SPELLINGS`, ``venv:INSTALL``, ``pyodide:FOLDER``.
 
     Raises ProfileError for anything else.
     """

@@ -6,6 +6,7 @@ from binary_checks.places.existing import InstalledPlace, PrefixPlace, find_pyth
 from binary_checks.places.host_place import HostPlace, NoPlace, NoWay, PlaceSettings
 from binary_checks.places.image_place import ImagePlace
 from binary_checks.places.limits import Limits
+from binary_checks.places.pyodide_place import PyodidePlace
 from binary_checks.places.sandbox import Sandbox, choose_sandbox
 from binary_checks.places.unpacked import UnpackedPlace
 from binary_checks.places.venv import FreshPlace
@@ -18,6 +19,7 @@ PLACES: tuple[type[HostPlace], ...] = (
     PrefixPlace,
     UnpackedPlace,
     ImagePlace,
+    PyodidePlace,
 )
 """The kinds of places. The first that has the requested name and serves the package is chosen."""
 

@@ -54,23 +54,43 @@ def run_probe(  # noqa: PLR0913 - what is run, and under what
     if not os.access(python, os.X_OK):
         raise GatherError(f"{python}: cannot be run: there is no such program")
     probes = resources.files("binary_checks.probes")
-    with (
-        tempfile.TemporaryDirectory(prefix="binary_checks-", ignore_cleanup_errors=True) as private,
-        resources.as_file(probes) as folder,
-    ):
+    with resources.as_file(probes) as folder:
         given = (script.absolute(),) if isinstance(script, Path) else ()
         words = (*given, folder / "process.py") if given else (folder / script / "script.py",)
         alone = () if conditions.site else ("-S",)
-        command = (str(python), *alone, *OPTIONS, *map(str, words))
         asked = sandbox.holds and sandbox.limits.asks_python
         led = conditions.variables.get("LD_LIBRARY_PATH", "").split(":")
+        visible = (
+            *(find_visible(python) if asked else ()),
+            *(folder, *given, *sandbox.limits.visible),
+            *map(Path, filter(None, led)),
+        )
+        return run_command(
+            (str(python), *alone, *OPTIONS, *map(str, words)),
+            request,
+            timeout=timeout,
+            sandbox=replace(sandbox, limits=replace(sandbox.limits, visible=visible)),
+            conditions=conditions,
+        )
+
+
+def run_command(
+    command: tuple[str, ...],
+    request: Mapping[str, object],
+    *,
+    timeout: float,
+    sandbox: Sandbox,
+    conditions: Conditions,
+) -> ProbeAnswer:
+    """Run the command of a probe in an empty folder, and converse with it.
+
+    Raises GatherError if the process could not be started.
+    """
+    with tempfile.TemporaryDirectory(
+        prefix="binary_checks-", ignore_cleanup_errors=True
+    ) as private:
         limits = replace(
             sandbox.limits,
-            visible=(
-                *(find_visible(python) if asked else ()),
-                *(folder, *given, *sandbox.limits.visible),
-                *map(Path, filter(None, led)),
-            ),
             private=Path(private).resolve(),
             gpu=conditions.gpu,
             services=conditions.services,
@@ -93,7 +113,7 @@ def run_probe(  # noqa: PLR0913 - what is run, and under what
                 watch=watch,
             )
         except OSError as error:
-            raise GatherError(f"{python}: cannot be run: {error.strerror or error}") from error
+            raise GatherError(f"{command[0]}: cannot be run: {error.strerror or error}") from error
     return judge_end(replace(ended, status=sandbox.read_status(ended.status)), timeout)
 
 

@@ -291,6 +291,9 @@ def read_placing(config: pytest.Config, *, installed: bool) -> Placing:
             for name in names or (PlaceName(),)
         }
     )
+    for name in names:
+        if name.kind == "pyodide" and not (folder / name.argument).is_dir():
+            raise usage_error(f"{_OPTION} {name.label}: no such folder")
     if installed and not placing.python.exists():
         raise usage_error(f"{placing.option}: it contains no Python")
     return placing
@@ -317,8 +320,8 @@ def _require_one_meaning(
             "an installed package runs where it is installed: give existing:PYTHON or prefix:PATH"
         )
         raise usage_error(f"{_OPTION} venv: {message}")
-    if static and "image" in kinds:
-        label = next(name.label for name in names if name.kind == "image")
+    if static and not kinds.isdisjoint({"image", "pyodide"}):
+        label = next(name.label for name in names if name.kind in {"image", "pyodide"})
         raise usage_error(f"{_OPTION} {label}: --binary-static runs nothing")
 
 
