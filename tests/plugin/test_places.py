@@ -24,7 +24,7 @@ from tests.plugin.conftest import TRY_AGAIN, Run, run_command
         (
             ["--binary-place", "podman:x"],
             "--binary-place podman:x: unknown place; expected one of "
-            "venv|existing:PYTHON|prefix:PATH|image:REFERENCE",
+            "venv|existing:PYTHON|prefix:PATH|image:REFERENCE|pyodide",
         ),
         (
             ["--binary-place", "existing"],
@@ -50,6 +50,11 @@ from tests.plugin.conftest import TRY_AGAIN, Run, run_command
             ["--binary-place", "image:oldest", "--binary-static"],
             "--binary-place image:oldest: --binary-static runs nothing",
         ),
+        (
+            ["--binary-place", "pyodide", "--binary-static"],
+            "--binary-place pyodide: --binary-static runs nothing",
+        ),
+        (["--binary-place", "pyodide:gone"], "--binary-place pyodide:gone: no such folder"),
         (
             ["--binary-place", "prefix:.", "--binary-installed", "demo"],
             "--binary-place prefix:.: it contains no Python",

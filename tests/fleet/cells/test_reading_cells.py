@@ -267,7 +267,7 @@ REFUSED = {
     "a place that there is not": (
         NUMPY + '[[run]]\nwhen = "python=3.12"\nplace = "imge:oldest"\n',
         "run[0] (line 5): place: imge:oldest: unknown place; expected one of venv|existing:PYTHON|"
-        "prefix:PATH|image:REFERENCE",
+        "prefix:PATH|image:REFERENCE|pyodide",
     ),
     "an unknown source": (
         NUMPY + 'source = "nightl"\n[sources.nightly]\nindex = "https://x.example"\n',
