@@ -268,6 +268,8 @@ def _guess_tags(version: str) -> Iterator[Tag]:
 def require_fit(wheel: Wheel, target: TargetPython) -> None:
     """Raise Unavailable if the interpreter does not accept the wheel."""
     if wheel.tags and target.tags.isdisjoint(wheel.tags):
+        if advice := _explain_system(wheel.tags, target):
+            raise Unavailable(advice)
         place = _describe_place(target, wheel.tags)
         label = format_tags(wheel.tags)
         raise Unavailable(f"the wheel is for {label}, the interpreter is {target.name} on {place}")
@@ -278,6 +280,21 @@ def require_fit(wheel: Wheel, target: TargetPython) -> None:
         return  # the installer reports the fault
     if not fits:
         raise Unavailable(f"the wheel requires Python {wanted}, the interpreter is {target.name}")
+
+
+_APPS = {"android": "Android", "ios": "iOS"}
+_WEBASSEMBLY = {"pyemscripten", "pyodide", "emscripten"}
+
+
+def _explain_system(tags: Iterable[Tag], target: TargetPython) -> str:
+    """Explain that no interpreter of this host runs the system of the tags; "" if one may."""
+    systems = {tag.platform.partition("_")[0] for tag in tags}
+    if systems <= _APPS.keys():
+        names = " and ".join(_APPS[each] for each in sorted(systems))
+        return f"a wheel for {names} is judged statically only: no place runs it"
+    if systems <= _WEBASSEMBLY and target.architecture != "wasm32":
+        return "only Pyodide runs the wheel: --binary-place pyodide"
+    return ""
 
 
 def format_tags(tags: Iterable[Tag]) -> str:

@@ -148,9 +148,7 @@ def test_a_place_without_node_or_a_runtime_of_the_abi_cannot_start(
         place_in(runtime, wheel).install(wheel)
 
 
-def test_a_wheel_of_another_system_does_not_run_there(
-    runtime: Path, tmp_path: Path
-) -> None:
+def test_a_wheel_of_another_system_does_not_run_there(runtime: Path, tmp_path: Path) -> None:
     linux = write_wheel(tmp_path, tags=("cp314-cp314-manylinux_2_28_x86_64",))
     with pytest.raises(NothingNamed, match=r"the wheel is for .*, the interpreter is Pyodide"):
         place_in(runtime, linux).install(linux)
