@@ -10,6 +10,7 @@ from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.loading import find_unread
 from binary_checks.model import Finding, Format, Kind, NotInspected, ObjectFile, Package, Problem
+from binary_checks.wording.problem_lines import OF_CXX_ABI
 from binary_checks.wording.sentences import name_first
 
 _NAMESPACE = r"_Z(?:T[VTISC]|GV|GR)?N[VKRO]*(\d{1,9})(?!\d)"
@@ -57,6 +58,7 @@ def mixed_cxx_abi(
                 sentence=f"namespace {name} has both C++ ABIs: "
                 f"{_describe(evidence.new, _NEW)}; {_describe(evidence.old, _OLD)}",
                 facts=(name,),
+                cause=OF_CXX_ABI,
             )
 
 

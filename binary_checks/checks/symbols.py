@@ -183,6 +183,16 @@ def _find_newer_than_windows(
         yield downgrade(problem, linkage)
 
 
+_OF_SYSTEM = {
+    Format.PE: "ask for the function with ``GetProcAddress``, and define ``_WIN32_WINNT`` for the "
+    "oldest Windows that users have",
+    Format.MACHO: "build with ``MACOSX_DEPLOYMENT_TARGET`` as low as the tag, and guard the call "
+    "with ``__builtin_available``",
+}
+"""What to do about functions that the system's own libraries lack: nobody ships these."""
+_OF_ABI = "compile everything with one ``-D_GLIBCXX_USE_CXX11_ABI``"
+
+
 @check
 def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
     """An object needs a symbol that nothing defines when it is loaded.
@@ -207,6 +217,9 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
     imported = {item.path for item in package.objects if is_extension(item)}
     # If a whole version node is missing, missing-version reports it once.
     reported = {(item.path, item.provider, item.version) for item in linkage.missing_versions}
+    from_system = {
+        (e.path, e.needed) for e in linkage.edges if (e.resolved or "").startswith("system:")
+    }
     groups: dict[tuple[str, ...], list[UnresolvedSymbol]] = {}
     for item in linkage.unresolved:
         known = item.delayed or item.proven or (item.path, item.provider, item.version) in reported
@@ -219,12 +232,13 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
             groups.setdefault(key, []).append(item)
     for (path, _, _, root, asked, _, owner), items in groups.items():
         if asked:
-            sentence = format_lacking_symbols(items, linkage.show)
+            system = (path, asked) in from_system
             problem = Problem(
                 path=path,
-                sentence=sentence,
+                sentence=format_lacking_symbols(items, linkage.show, system=system),
                 facts=(asked, min(item.name for item in items)),
                 cause=of_symbols(items, linkage),
+                fix=_OF_SYSTEM.get(Format(linkage.format), "") if system else "",
             )
             yield downgrade(problem, linkage)
             continue
@@ -248,6 +262,8 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
             facts=(min(item.name for item in items), *([] if root == path else [root])),
             level=level,
             cause=of_symbols(items, linkage),
+            consequence=bool(items[0].other_abi),
+            fix=_OF_ABI if items[0].other_abi else "",
         )
         yield downgrade(problem, linkage)
     yield from _note_proven(linkage)

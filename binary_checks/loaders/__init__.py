@@ -129,7 +129,7 @@ def _simulate_elf(
         format=Format.ELF,
         layout=loader.layout,
         loadings=loadings,
-        lookups=replace(found, unresolved=mark_other_abi(found.unresolved, loader.layout)),
+        lookups=replace(found, unresolved=mark_other_abi(found.unresolved, loader.layout, images)),
         elsewhere=_load_elsewhere(images, loader),
         missing_versions=find_missing_versions(images, loader.layout, target)
         if checks_versions

@@ -657,15 +657,23 @@ def _describe_mismatched(
 
 
 def mark_other_abi(
-    unresolved: tuple[UnresolvedSymbol, ...], layout: FileLayout[ElfFile]
+    unresolved: tuple[UnresolvedSymbol, ...],
+    layout: FileLayout[ElfFile],
+    images: Iterable[Image[ElfFile]],
 ) -> tuple[UnresolvedSymbol, ...]:
-    """Add to each symbol the library that defines it under the other C++ ABI."""
+    """Add to each symbol the library that defines it under the other C++ ABI.
+
+    Only libraries of the package, and libraries that the symbol's process loads, count.
+    """
     wanted: dict[str, list[str]] = {}
     for item in unresolved:
         if not (item.elsewhere or item.provider) and (function := _function(item.name)):
             wanted.setdefault(function, []).append(item.name)
     found: dict[str, str] = {}
+    loaded = {item.path for image in images for item in image.objects} if wanted else set()
     for library in layout.libraries if wanted else ():
+        if library.path not in loaded and not layout.is_own(library):
+            continue
         for name, asked in _pair(library.exports.each_name(), wanted):
             if is_other_abi(asked, name):
                 found.setdefault(asked, layout.label_of(library))

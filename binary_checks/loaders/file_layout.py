@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Generic, TypeVar
 
 from binary_checks.model import Kind, Layout, ObjectFile, Package
@@ -256,15 +257,25 @@ class FileLayout(Generic[ObjectT]):
         return not self.origins.get(item.path)
 
     def definers(self, names: frozenset[str], architecture: str) -> Mapping[str, str]:
-        """Map each symbol to the first object that defines it; undefined symbols are left out."""
+        """Map each symbol to the first object that defines it; undefined symbols are left out.
+
+        The package's own objects come first. Libraries that a repair tool put into another package
+        are left out: nobody can link with them.
+        """
         found: dict[str, str] = {}
-        for item in self.libraries if names else ():
+        theirs = (item for item in self.libraries if not (self.is_own(item) or is_grafted(item)))
+        for item in chain(filter(self.is_own, self.libraries), theirs) if names else ():
             if len(found) == len(names):
                 break
             if self.fits(item, architecture):
                 defined = item.exports.among(names - found.keys())
                 found.update(dict.fromkeys(defined, self.label(item.path)))
         return found
+
+
+def is_grafted(item: ObjectFile) -> bool:
+    """Return whether a repair tool put the library into its package."""
+    return item.directory.endswith((".libs", ".dylibs"))
 
 
 def is_loadable(item: ObjectFile) -> bool:

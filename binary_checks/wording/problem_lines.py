@@ -61,6 +61,10 @@ OF_CPU_LABEL = "CUDA in a CPU-only build"
 """The cause for everything of CUDA in a package that is called CPU-only."""
 
 
+OF_CXX_ABI = "two types of std::string"
+"""The cause for objects of a package that were compiled for different ABIs of libstdc++."""
+
+
 def of_bundled(path: str) -> str:
     """Return the cause for a file of the package that must come from the user's system instead."""
     return f"bundled {path}"
@@ -146,6 +150,8 @@ def of_symbols(items: Sequence[UnresolvedSymbol], linkage: Linkage) -> str:
     first = items[0]
     if linkage.format != Format.ELF and first.library:
         return of_other_version(first.library)
+    if first.other_abi and ":" not in first.other_abi:  # an object of the package
+        return OF_CXX_ABI
     if other := first.provider or first.other_abi:
         return of_other_version(other)
     if first.elsewhere:

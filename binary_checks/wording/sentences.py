@@ -323,8 +323,13 @@ _TAKES_NEW_STRING = r"_Z(?!(?:T[VTIS])?N?K?St).*cxx11"
 _LONGEST_SYMBOL = 60  # characters of a symbol in a sentence
 
 
-def format_lacking_symbols(items: list[UnresolvedSymbol], show: Show) -> str:
-    """Return the sentence for symbols that are missing from the library they are imported from."""
+def format_lacking_symbols(
+    items: list[UnresolvedSymbol], show: Show, *, system: bool = False
+) -> str:
+    """Return the sentence for symbols that are missing from the library they are imported from.
+
+    ``system`` states whether that library belongs to the system.
+    """
     first = items[0]
     them = "it" if len(items) == 1 else "them"
     slice_of = f" ({first.architecture})" if first.architecture else ""
@@ -332,7 +337,7 @@ def format_lacking_symbols(items: list[UnresolvedSymbol], show: Show) -> str:
     names = format_symbols([item.name for item in items])
     return (
         f"imports {names}{slice_of} from {first.library}, which does not have {them}{other}: the "
-        "file does not load; ship the library that it was linked with"
+        f"file does not load{'' if system else '; ship the library that it was linked with'}"
     )
 
 

@@ -23,6 +23,7 @@ from binary_checks.model import (
     Wheel,
 )
 from binary_checks.objects import read_objects
+from binary_checks.wording.problem_lines import OF_CXX_ABI
 from fixtures.samples import read_sample
 from fixtures.values import elf_file, macho_file, pe_file, symbols, wheel
 from tests.objects.byte_sources import Bytes
@@ -59,7 +60,8 @@ def test_two_objects_that_disagree_are_told_with_their_symbols() -> None:
         Problem(
             sentence="namespace c10 has both C++ ABIs: "
             f"new (std::__cxx11::string) in 3 symbols of demo/a.so ({NEW[0]} and 2 more); "
-            f"old (std::string as Ss) in 3 symbols of demo/b.so ({OLD[0]} and 2 more)"
+            f"old (std::string as Ss) in 3 symbols of demo/b.so ({OLD[0]} and 2 more)",
+            cause=OF_CXX_ABI,
         )
     ]
 
