@@ -12,6 +12,7 @@ from packaging.version import Version
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.failed_imports import (
+    find_judged_owner,
     find_lacking_requirement,
     find_own_part,
     name_lack,
@@ -29,6 +30,7 @@ from binary_checks.model import (
     Finding,
     ImportReport,
     InstallReport,
+    JudgedProjects,
     Level,
     Linkage,
     LoadReport,
@@ -217,7 +219,10 @@ def syntax_newer_than_promised(compiled: CompiledModules) -> Iterator[Finding]:
 
 @check
 def import_fails(
-    report: ImportReport, package: Package, linkage: Linkage | Package
+    report: ImportReport,
+    package: Package,
+    linkage: Linkage | Package,
+    judged: JudgedProjects,
 ) -> Iterator[Finding]:
     """Importing a package by its top-level name fails.
 
@@ -229,6 +234,9 @@ def import_fails(
     extension module outside of any package lacks a library that a requirement has, the other module
     is imported first, and the import counts. The key ``probes.imports.first`` of the profile names
     modules that every process imports first.
+
+    If the loader refuses a module of another package that this run judges, too, that package alone
+    has the fault, and this one is not inspected.
 
     Why: users hit it in their first line.
 
@@ -248,6 +256,9 @@ def import_fails(
         if canonicalize_name(step.missing_module.partition(".")[0]) in extras:
             needs = f"import {step.name} needs {step.missing_module}, which only an extra requires"
             yield NotInspected(sentence=needs)
+        elif other := find_judged_owner(step, package, judged.names):
+            sentence = f"import {step.name} imports {other}, which the loader refuses: see {other}"
+            yield NotInspected(sentence=sentence)
         elif lack := find_own_part(step, package) or (
             report.requirements_installed and find_lacking_requirement(step, package)
         ):

@@ -8,6 +8,8 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TypeAlias
 
+from packaging.utils import canonicalize_name
+
 from binary_checks.declaring import gathers
 from binary_checks.errors import BinaryChecksError, ProfileError, Unavailable
 from binary_checks.gather.member_contents import MemberContents
@@ -18,6 +20,7 @@ from binary_checks.model import (
     BinaryConfiguration,
     BuildsRequest,
     ContentRequest,
+    JudgedProjects,
     Linkage,
     LinkedLibraries,
     Member,
@@ -193,6 +196,13 @@ def _find_claims(path: str, shown: str, text: str, patterns: _Patterns) -> Itera
 
 
 # The configuration of the build, and the libraries that it is linked with.
+
+
+@gathers(JudgedProjects)
+def list_judged_projects(stated: StatedConfiguration) -> JudgedProjects:
+    """Return the projects whose names the file names of the run's packages begin with."""
+    names = (canonicalize_name(name.partition("-")[0]) for name in stated.file_names)
+    return JudgedProjects(names=frozenset(names))
 
 
 @gathers(BinaryConfiguration)

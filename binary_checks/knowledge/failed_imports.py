@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from packaging.markers import default_environment
@@ -98,6 +98,22 @@ def _index_file_names(package: Package) -> dict[str, str]:
         name = path.rpartition("/")[2]
         found[name] = "" if name in found else path
     return found
+
+
+_FRAME = re.compile(r"\((?P<path>[\w./-]{1,400}):\d+\)\Z")
+"""The innermost frame of an exception, at the end of the step's detail."""
+
+
+def find_judged_owner(step: Step, package: Package, projects: Collection[str]) -> str:
+    """Return the top-level name of another package, whose own module the loader refuses, or "".
+
+    It is named like one of these projects, all of which the run judges.
+    """
+    frame = _FRAME.search(step.detail) if step.outcome is Ending.LOADER_ERROR else None
+    top = frame["path"].partition("/")[0] if frame else ""
+    if not top or top in package.derive(ModuleFiles).roots:
+        return ""
+    return top if canonicalize_name(top) in projects else ""
 
 
 def name_lack(step: Step, package: Package, lack: str) -> str:

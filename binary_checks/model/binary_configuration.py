@@ -91,6 +91,13 @@ class StatedConfiguration(Deriving):
     file_names: tuple[str, ...] = ()  # file names of all packages of the run, in the order given
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JudgedProjects:
+    """The projects of all packages that a run judges."""
+
+    names: frozenset[str] = frozenset()  # normalised, as far as file names state them
+
+
 ASPECTS = tuple(each.name for each in fields(BinaryConfiguration))
 
 

@@ -151,6 +151,7 @@ class RunText:
         self._left = MOST_OF_A_RUN  # faults that may still be shown
         self._hidden = 0
         self._first = ""  # the check that the command in the last line names
+        self._first_is_grave = False  # whether that check found an error
 
     @property
     def _wraps(self) -> bool:
@@ -165,7 +166,7 @@ class RunText:
         shown = self._choose(faults)
         width = max((len(fault.shown.check) for fault in shown), default=0)
         for before, fault in zip((None, *shown), shown, strict=False):
-            self._first = self._first or fault.shown.check * (fault.shown.check in self._checks)
+            self._note_first(fault)
             if self._wraps:
                 yield from self._block(package, fault, width, before.shown.check if before else "")
             else:
@@ -176,6 +177,12 @@ class RunText:
         if package.node in self._unpacked:
             yield from self._repack(package)
         yield from self._list_remarks(package)
+
+    def _note_first(self, fault: Fault) -> None:
+        """Remember the check to explain in the last line: that of an error, if there is one."""
+        grave = fault.level is Level.ERROR
+        if fault.shown.check in self._checks and (not self._first or grave > self._first_is_grave):
+            self._first, self._first_is_grave = fault.shown.check, grave
 
     def _verdict(self, package: PackageResult) -> Iterator[str]:
         layout, fitness = self._layout, package.fitness

@@ -19,6 +19,7 @@ from binary_checks.errors import NotApplicable
 from binary_checks.model import (
     Ending,
     ImportReport,
+    JudgedProjects,
     Linkage,
     Note,
     NotInspected,
@@ -36,6 +37,7 @@ GIL_WARNING = (
     "<frozen importlib>:1: RuntimeWarning: The global interpreter lock (GIL) has been "
     "enabled to load module 'demo._core', which has not declared that it can run safely"
 )
+ALONE = JudgedProjects()
 
 
 def imported(name: str = "demo", **fields: Any) -> ImportReport:
@@ -60,7 +62,7 @@ def test_import_fails_fires_however_it_fails(outcome: Ending, detail: str, sente
     report = imported(outcome=outcome, detail=detail)
     # an entry point raises the same exception, and a module crashes in the same way
     causes = {Ending.RAISED: detail, Ending.LOADER_ERROR: ""}
-    assert list(import_fails(report, wheel(), NO_OBJECTS)) == [
+    assert list(import_fails(report, wheel(), NO_OBJECTS, ALONE)) == [
         Problem(sentence=f"import demo {sentence}", cause=causes.get(outcome, sentence))
     ]
 
@@ -79,27 +81,29 @@ def test_import_fails_fires_however_it_fails(outcome: Ending, detail: str, sente
 )
 def test_a_process_that_ends_is_quoted_without_numbers_that_vary(stderr: str, said: str) -> None:
     report = imported(outcome=Ending.EXITED, detail="exit status 1", stderr=stderr)
-    (problem,) = import_fails(report, wheel(), NO_OBJECTS)
+    (problem,) = import_fails(report, wheel(), NO_OBJECTS, ALONE)
     assert isinstance(problem, Problem)
     assert problem.sentence == f"import demo ends the process: exit status 1{said}"
 
 
 def test_what_a_pass_does_not_prove_is_noted() -> None:
     report = ImportReport(python="wine 10.0", reservation="wine is not Windows")
-    assert list(import_fails(report, wheel(), NO_OBJECTS)) == [Note(sentence="wine is not Windows")]
+    assert list(import_fails(report, wheel(), NO_OBJECTS, ALONE)) == [
+        Note(sentence="wine is not Windows")
+    ]
 
 
 def test_import_fails_names_the_library_that_the_loader_did_not_find() -> None:
     detail = "libx.so.1: cannot open shared object file: No such file or directory"
     report = imported(outcome=Ending.LOADER_ERROR, detail=detail)
-    (problem,) = import_fails(report, wheel(), NO_OBJECTS)
+    (problem,) = import_fails(report, wheel(), NO_OBJECTS, ALONE)
     assert isinstance(problem, Problem)
     assert (problem.cause, problem.consequence) == ("library libx.so.1", True)
 
 
 def test_import_fails_fires_for_a_requirement_that_nobody_declared() -> None:
     report = imported(outcome=Ending.RAISED, detail="x", missing_module="absent")
-    assert list(import_fails(report, requiring("other"), NO_OBJECTS)) == [
+    assert list(import_fails(report, requiring("other"), NO_OBJECTS, ALONE)) == [
         Problem(sentence="import demo raises x", cause="x")
     ]
 
@@ -109,14 +113,14 @@ def test_import_fails_names_the_requirement_that_nobody_declared() -> None:
     report = ImportReport(python=PYTHON, requirements_installed=True, steps=(step,))
     plain, doubtful = wheel(), requiring("pyyaml; extra == 'all'")
     lack = "no Requires-Dist provides the module yaml"
-    assert list(import_fails(report, plain, NO_OBJECTS)) == [
+    assert list(import_fails(report, plain, NO_OBJECTS, ALONE)) == [
         Problem(sentence=f"import demo raises x: {lack}", cause="requirement yaml")
     ]
-    (problem,) = import_fails(report, doubtful, NO_OBJECTS)
+    (problem,) = import_fails(report, doubtful, NO_OBJECTS, ALONE)
     assert isinstance(problem, Problem)
     assert problem.sentence.endswith(f"{lack} (an extra may)")
     there_before = ImportReport(python=PYTHON, steps=(step,))
-    assert list(import_fails(there_before, plain, NO_OBJECTS)) == [
+    assert list(import_fails(there_before, plain, NO_OBJECTS, ALONE)) == [
         Problem(sentence="import demo raises x", cause="x")
     ]
 
@@ -141,7 +145,7 @@ def test_import_fails_names_a_requirement_that_only_other_systems_get(
 ) -> None:
     step = Step(name="demo", outcome=Ending.RAISED, detail="x", missing_module="six")
     report = ImportReport(python=PYTHON, requirements_installed=True, steps=(step,))
-    (problem,) = import_fails(report, requiring(*requires), NO_OBJECTS)
+    (problem,) = import_fails(report, requiring(*requires), NO_OBJECTS, ALONE)
     assert isinstance(problem, Problem)
     assert problem.sentence == f"import demo raises x{': ' if lack else ''}{lack}"
 
@@ -169,7 +173,7 @@ def test_import_fails_names_what_the_wheel_lacks(missing: dict[str, str], lack: 
     missing = {"detail": "x", **missing}
     step = Step(name="demo", outcome=Ending.RAISED, **missing)
     report = ImportReport(python=PYTHON, requirements_installed=True, steps=(step,))
-    found = list(import_fails(report, wheel(members=tuple(map(member, paths))), NO_OBJECTS))
+    found = list(import_fails(report, wheel(members=tuple(map(member, paths))), NO_OBJECTS, ALONE))
     sentence = f"import demo raises {step.detail}{': ' if lack else ''}{lack}"
     (problem,) = found
     assert isinstance(problem, Problem)
@@ -196,7 +200,9 @@ def test_import_fails_names_the_file_that_has_the_module_under_another_path(
     objects = tuple(elf_file(path, exports=exported) for path in paths if path.endswith(".so"))
     package = wheel(members=tuple(map(member, ("demo/__init__.py", *paths))), objects=objects)
     step = Step(name="demo", outcome=Ending.RAISED, detail="x", missing_module=missing)
-    (problem,) = import_fails(ImportReport(python=PYTHON, steps=(step,)), package, NO_OBJECTS)
+    (problem,) = import_fails(
+        ImportReport(python=PYTHON, steps=(step,)), package, NO_OBJECTS, ALONE
+    )
     assert isinstance(problem, Problem)
     end = f"{lack} instead" if lack else "demo.inner is not in the wheel"
     assert problem.sentence.endswith(end)
@@ -205,7 +211,9 @@ def test_import_fails_names_the_file_that_has_the_module_under_another_path(
 def test_import_fails_names_a_file_that_lies_elsewhere() -> None:
     package = wheel(members=tuple(map(member, ("demo/__init__.py", "data/table.json"))))
     step = Step(name="demo", outcome=Ending.RAISED, detail="x", missing_file="demo/table.json")
-    (problem,) = import_fails(ImportReport(python=PYTHON, steps=(step,)), package, NO_OBJECTS)
+    (problem,) = import_fails(
+        ImportReport(python=PYTHON, steps=(step,)), package, NO_OBJECTS, ALONE
+    )
     assert isinstance(problem, Problem)
     there = "demo/table.json is not in the wheel, which has data/table.json instead"
     assert problem.sentence == f"import demo raises x: {there}"
@@ -215,13 +223,13 @@ def test_import_fails_does_not_look_at_what_needs_an_extra() -> None:
     report = imported("blackd", outcome=Ending.RAISED, missing_module="aiohttp.web")
     needs = requiring("aiohttp>=3 ; extra == 'd'", "click", "@@ nonsense")
     sentence = "import blackd needs aiohttp.web, which only an extra requires"
-    assert list(import_fails(report, needs, NO_OBJECTS)) == [NotInspected(sentence=sentence)]
+    assert list(import_fails(report, needs, NO_OBJECTS, ALONE)) == [NotInspected(sentence=sentence)]
 
 
 def test_import_fails_is_quiet_on_success_and_on_a_bad_end_afterwards() -> None:
-    assert list(import_fails(imported(), wheel(), NO_OBJECTS)) == []
+    assert list(import_fails(imported(), wheel(), NO_OBJECTS, ALONE)) == []
     finished = imported(outcome=Ending.CRASHED, finished=True)
-    assert list(import_fails(finished, wheel(), NO_OBJECTS)) == []
+    assert list(import_fails(finished, wheel(), NO_OBJECTS, ALONE)) == []
 
 
 def test_import_exits_badly_fires_after_a_good_import() -> None:
@@ -384,3 +392,17 @@ def test_a_free_threaded_import_that_crashed_is_not_inspected() -> None:
     step = Step(name="demo", outcome=Ending.CRASHED)
     report = ImportReport(python="CPython 3.13.1 free-threaded", steps=(step,))
     assert list(gil_enabled_again(report)) == [UNFINISHED]
+
+
+def test_a_fault_of_another_judged_package_is_not_reported_a_second_time() -> None:
+    refused = "ImportError: dynamic module does not define module export function (PyInit__core)"
+    report = imported(outcome=Ending.LOADER_ERROR, detail=f"{refused} (beads/__init__.py:1)")
+    both = JudgedProjects(names=frozenset({"demo", "beads"}))
+    assert list(import_fails(report, wheel(), NO_OBJECTS, both)) == [
+        NotInspected(sentence="import demo imports beads, which the loader refuses: see beads")
+    ]
+    (problem,) = import_fails(report, wheel(), NO_OBJECTS, ALONE)
+    assert isinstance(problem, Problem)
+    own = imported(outcome=Ending.LOADER_ERROR, detail=f"{refused} (demo/__init__.py:1)")
+    (problem,) = import_fails(own, wheel(members=(member("demo/__init__.py"),)), NO_OBJECTS, both)
+    assert isinstance(problem, Problem)

@@ -11,7 +11,7 @@ import pytest
 
 from binary_checks.checks.runtime import import_fails, invalid_syntax, syntax_newer_than_promised
 from binary_checks.errors import NotApplicable
-from binary_checks.model import CompiledModules, Level, NotInspected, Problem
+from binary_checks.model import CompiledModules, JudgedProjects, Level, NotInspected, Problem
 from binary_checks.probes.compile_modules.reader import compile_modules
 from binary_checks.probes.import_name.reader import import_each
 from fixtures.build_wheel import build_wheel
@@ -259,7 +259,9 @@ def test_an_import_that_fails_for_a_syntax_error_has_its_cause(compiled: Compile
     (source,) = invalid_syntax(report, place.wheel)
     (step,) = import_each(place, ["demo"]).steps
     assert step.detail.endswith(" (demo/inner.py:2)")
-    (failed,) = import_fails(import_each(place, ["demo"]), place.wheel, place.wheel)
+    (failed,) = import_fails(
+        import_each(place, ["demo"]), place.wheel, place.wheel, JudgedProjects()
+    )
     assert isinstance(source, Problem)
     assert isinstance(failed, Problem)
     assert source.cause == failed.cause == "syntax demo/inner.py"

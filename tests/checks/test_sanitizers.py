@@ -14,6 +14,7 @@ from binary_checks.model import (
     Ending,
     ExtensionReport,
     ImportReport,
+    JudgedProjects,
     Level,
     Linkage,
     Problem,
@@ -24,6 +25,7 @@ from fixtures.values import elf_file, wheel
 NATIVE = "demo/_core.cpython-311-x86_64-linux-gnu.so"
 TAG = "manylinux_2_28_x86_64"
 WITHOUT = Linkage(target=TAG)
+ALONE = JudgedProjects()
 
 
 def needing(name: str) -> object:
@@ -96,7 +98,7 @@ def test_a_process_that_the_sanitizer_ends_has_its_cause() -> None:
         steps=(Step(name=NATIVE, outcome=Ending.EXITED, detail="exit status 1"),),
     )
 
-    (of_import,) = import_fails(imports, package, WITHOUT)
+    (of_import,) = import_fails(imports, package, WITHOUT, ALONE)
     (of_load,) = extension_fails_to_load(loads, imports, WITHOUT, package, CodeNames())
 
     for problem in (of_import, of_load):
@@ -109,7 +111,7 @@ def test_a_loader_that_refuses_a_runtime_gives_its_cause() -> None:
     detail = "/lib/x86_64-linux-gnu/libtsan.so.2: cannot allocate memory in static TLS block"
     refused = Step(name="demo", outcome=Ending.LOADER_ERROR, detail=detail)
     report = ImportReport(python="CPython 3.11.7", steps=(refused,))
-    (problem,) = import_fails(report, wheel(objects=(needing("libtsan.so.2"),)), WITHOUT)
+    (problem,) = import_fails(report, wheel(objects=(needing("libtsan.so.2"),)), WITHOUT, ALONE)
     assert isinstance(problem, Problem)
     assert problem.cause == "library libtsan.so.2"
 
@@ -118,7 +120,7 @@ def test_a_process_without_a_sanitizer_that_ends_has_no_such_cause() -> None:
     package = wheel(objects=(needing("libubsan.so.1"),))
     ended = Step(name="demo", outcome=Ending.EXITED, detail="exit status 1")
     (problem,) = import_fails(
-        ImportReport(python="CPython 3.11.7", steps=(ended,)), package, WITHOUT
+        ImportReport(python="CPython 3.11.7", steps=(ended,)), package, WITHOUT, ALONE
     )
     assert isinstance(problem, Problem)
     assert "libubsan" not in problem.cause

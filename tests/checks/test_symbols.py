@@ -34,7 +34,7 @@ from binary_checks.model import (
     UnresolvedSymbol,
 )
 from binary_checks.systems import policies, policy_for
-from binary_checks.wording.problem_lines import group_problems
+from binary_checks.wording.problem_lines import OF_CXX_ABI, group_problems
 from fixtures.linking import (
     EXTENSION,
     dll,
@@ -436,3 +436,54 @@ def test_arm64_code_of_an_old_universal_tag_is_held_to_macos_11() -> None:
     assert len(list(symbol_newer_than_tag(intel, universal, NONE))) == 1
     with pytest.raises(NotApplicable):
         list(symbol_newer_than_tag(arm, target(), NONE))
+
+
+def test_a_function_that_windows_lacks_is_no_library_to_ship() -> None:
+    asked = Symbols((Symbol(name="Frob", library="kernel32.dll"),))
+    module = dll("demo/a.cp311-win_amd64.pyd", "kernel32.dll", imports=asked)
+    on = windows(library_data={"kernel32.dll": system_library("kernel32.dll", CloseHandle="")})
+    package = wheel("demo-1.0-cp311-cp311-win_amd64.whl", objects=(module,))
+    (problem,) = undefined_symbol(simulate(package, on), package)
+    assert isinstance(problem, Problem)
+    assert problem.sentence.endswith("which does not have it: the file does not load")
+    assert "GetProcAddress" in problem.fix
+
+
+def test_a_symbol_is_not_blamed_on_what_a_repair_tool_put_into_another_wheel() -> None:
+    module = extension(imports=symbols("deflate"), exports=symbols("PyInit__native"))
+    hidden = library("beads.libs/libz-12345678.so.1", exports=symbols("deflate"))
+    shown = library("beads/libz.so.1", exports=symbols("deflate"))
+    package = wheel(objects=(module,))
+    cases = ((hidden, "nothing that the file loads"), (shown, "wheel:beads:beads/libz"))
+    for other, clause in cases:
+        beside = wheel("beads-1.0-cp311-cp311-manylinux_2_17_x86_64.whl", objects=(other,))
+        linkage = link(module, others=(beside,))
+        (problem,) = undefined_symbol(linkage, package)
+        assert isinstance(problem, Problem)
+        assert clause in problem.sentence
+
+
+OLD, NEW = (
+    "_ZN6helper5greetERKSs",
+    "_ZN6helper5greetERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE",
+)
+
+
+def test_two_types_of_string_are_one_fault_with_its_own_remedy() -> None:
+    helper = library("demo/libhelper.so", exports=symbols(NEW))
+    module = extension("libhelper.so", imports=symbols(OLD), runpath=("$ORIGIN",))
+    package = wheel(objects=(module, helper))
+    (problem,) = undefined_symbol(link(module, helper), package)
+    assert isinstance(problem, Problem)
+    assert (problem.cause, problem.consequence) == (OF_CXX_ABI, True)
+    assert problem.fix == "compile everything with one ``-D_GLIBCXX_USE_CXX11_ABI``"
+
+
+def test_a_library_of_another_package_that_is_not_loaded_has_no_part_in_it() -> None:
+    helper = library("beads/libhelper.so", exports=symbols(NEW))
+    beside = wheel("beads-1.0-cp311-cp311-manylinux_2_17_x86_64.whl", objects=(helper,))
+    module = extension(imports=symbols(OLD))
+    (problem,) = undefined_symbol(link(module, others=(beside,)), wheel(objects=(module,)))
+    assert isinstance(problem, Problem)
+    assert "libhelper" not in problem.sentence
+    assert problem.fix == ""

@@ -16,6 +16,7 @@ from binary_checks.model import (
     CheckResult,
     Ending,
     ImportReport,
+    JudgedProjects,
     Linkage,
     Outcome,
     Problem,
@@ -163,7 +164,7 @@ def test_an_import_that_fails_for_a_lost_folder_is_folded(built: Path, tmp_path:
     with examine(pack(built, tmp_path, without="demo.libs/")) as examination:
         verdicts: list[CheckResult] = list(judge(examination))
         facts = examination.facts
-        found = import_fails(report, facts.get(Wheel), facts.get(Linkage))
+        found = import_fails(report, facts.get(Wheel), facts.get(Linkage), JudgedProjects())
         problems = tuple(each for each in found if isinstance(each, Problem))
     failed = CheckResult(
         check="import-fails",

@@ -10,7 +10,7 @@ import pytest
 
 from binary_checks.checks.runtime import import_fails
 from binary_checks.knowledge.failed_imports import find_asked_module
-from binary_checks.model import Ending, ImportRequest, Note, Problem, Step
+from binary_checks.model import Ending, ImportRequest, JudgedProjects, Note, Problem, Step
 from binary_checks.probes.import_name.reader import import_names
 from binary_checks.probes.load_extensions.reader import load_extensions
 from fixtures.build_elf import ElfSymbol, build_elf
@@ -97,7 +97,7 @@ def test_what_a_plugin_asks_for_is_imported_first(environment: UnpackedPlace) ->
     assert (steps["plugin"].outcome, steps["plugin"].after) == (Ending.OK, "core")
     assert (steps["lost"].outcome, steps["lost"].after) == (Ending.RAISED, "")
     found = {}
-    for each in import_fails(report, package, package):
+    for each in import_fails(report, package, package, JudgedProjects()):
         found[str(each.sentence).split()[1]] = each  # type: ignore[union-attr]
     assert found["plugin"] == Note(sentence="import plugin works only after import core")
     assert isinstance(found["lost"], Problem)

@@ -216,11 +216,12 @@ def driver_library_in_layout(
     """A library of the NVIDIA driver is found in a package rather than on the user's system.
 
     It may be a stub for linking, or the driver of the build machine, in the package itself or in
-    one given with it. A file that nothing needs counts, too, under any name that a repair tool gave
-    it: code opens the driver by name. A stub is recognised by its content: it exports nothing but
-    the driver's functions, each a few hundred bytes long, and cannot open the user's driver. A stub
-    for linkers, ``stubs/libcuda.so``, is only noted, unless code opens it or an object that opens
-    ``libcuda.so`` searches its folder.
+    one given with it; if only objects of the given package find it there, it is noted. A file that
+    nothing needs counts, too, under any name that a repair tool gave it: code opens the driver by
+    name. A stub is recognised by its content: it exports nothing but the driver's functions, each a
+    few hundred bytes long, and cannot open the user's driver. A stub for linkers,
+    ``stubs/libcuda.so``, is only noted, unless code opens it or an object that opens ``libcuda.so``
+    searches its folder.
 
     Why: a stub fails every call; a driver that does not match the user's kernel module fails the
     first one (``CUDA_ERROR_SYSTEM_DRIVER_MISMATCH``).
@@ -238,12 +239,14 @@ def driver_library_in_layout(
         if is_eager(edge) and named and _is_in_layout(edge):
             reported.add(edge.resolved)
             found = linkage.show(edge.resolved or "")
-            yield Problem(
-                path=edge.path,
-                sentence=f"needs {edge.needed} and finds {found} ({edge.rule.value}): it "
-                "hides the user's driver, the only one that matches the kernel module",
-                facts=(edge.needed,),
+            sentence = (
+                f"needs {edge.needed} and finds {found} ({edge.rule.value}): it "
+                "hides the user's driver, the only one that matches the kernel module"
             )
+            if edge.path.startswith(_OUTSIDE):  # the other package has that fault
+                yield Note(path=edge.path, sentence=sentence)
+            else:
+                yield Problem(path=edge.path, sentence=sentence, facts=(edge.needed,))
     opened = openings.demanded | openings.tried | openings.later
     opened |= {edge.resolved or "" for edge in linkage.edges if is_eager(edge)}
     for copy in shipped:
