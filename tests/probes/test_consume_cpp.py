@@ -417,3 +417,32 @@ def test_a_program_that_is_not_on_path_is_taken_from_a_wheel(
     other = ConsumerRequest(programs=needs, toolkits={"cu13?": (Code("tools"),)})
     with pytest.raises(Unavailable, match="which this variant needs"):
         build(archives("shared-with-deps"), other)
+
+
+def test_a_library_of_the_host_that_the_package_finds_is_not_linked_for_its_own_sake(
+    tmp_path: Path,
+) -> None:
+    """CUDA's RDMA library needs others, and its target is there whenever a toolkit is found."""
+    foreign = tmp_path / "host" / "libforeign.so"
+    foreign.parent.mkdir()
+    foreign.write_text("no library")
+    lines = (
+        "add_library(Host::foreign UNKNOWN IMPORTED)\n"
+        f"set_target_properties(Host::foreign PROPERTIES IMPORTED_LOCATION {foreign})\n"
+    )
+
+    def find_it(prefix: Path) -> None:
+        config = prefix / CONFIG
+        config.write_text(config.read_text() + lines)
+
+    archive = make_archive(tmp_path / "built", "shared-with-deps", change=find_it)
+    assert judge(build(archive), archive) == {}
+
+    def link_it(prefix: Path) -> None:
+        find_it(prefix)
+        config = prefix / CONFIG
+        link = "TARGET Demo::demo APPEND PROPERTY INTERFACE_LINK_LIBRARIES Host::foreign"
+        config.write_text(f"{config.read_text()}set_property({link})\n")
+
+    linked = make_archive(tmp_path / "linked", "shared-with-deps", change=link_it)
+    assert judge(build(linked), linked) != {}

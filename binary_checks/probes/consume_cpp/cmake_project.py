@@ -44,7 +44,11 @@ foreach(target IN LISTS found)
     endif()
   endif()
   string(APPEND report "${{target}}\\t${{kind}}\\t${{file}}\\n")
-  if(kind MATCHES "^(SHARED|STATIC|UNKNOWN|INTERFACE)_LIBRARY$")
+  set(own TRUE)
+  if(file)
+    cmake_path(IS_PREFIX CMAKE_PREFIX_PATH "${{file}}" NORMALIZE own)
+  endif()
+  if(own AND kind MATCHES "^(SHARED|STATIC|UNKNOWN|INTERFACE)_LIBRARY$")
     list(APPEND imported ${{target}})
   endif()
 endforeach()
@@ -79,7 +83,8 @@ class Project:
     package: str
     source: str = _EXAMPLE
     components: tuple[str, ...] = ()
-    libraries: tuple[str, ...] = ()  # () links all imported libraries
+    # () links all imported libraries of the package itself, without those of the host that it finds
+    libraries: tuple[str, ...] = ()
     defines: tuple[str, ...] = ()
     standard: int = 0
 
