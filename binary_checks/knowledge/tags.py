@@ -494,6 +494,7 @@ def _allows(wanted: str, major: int, minor: int) -> bool:
 
 _GLIBCS_OWN = re.compile(r"lib(?:c\.so\.6|m\.so\.6|pthread\.so\.0|dl\.so\.2|rt\.so\.1)|ld-linux.*")
 # all these names are names of musl's loader
+_FIRST_WITH_MUSL = (3, 11)
 _MUSLS_OWN = re.compile(r"libc\.so|libc\.musl-.*|ld-musl-.*")
 _LIBPYTHON = re.compile(r"libpython\d.*")
 _TIME64 = re.compile(r"__\w*time64")
@@ -591,10 +592,17 @@ def _find_needs(item: ElfFile, linkage: Linkage | None, own: set[str]) -> _Needs
 
 
 def _find_libcs(needs: Iterable[_Needs]) -> Iterator[tuple[str, str]]:
-    """Yield the libcs that the objects need; both if they need none."""
+    """Yield the libcs that the objects need; both if they need none and no suffix names one."""
+    needs = tuple(needs)
     names = {name for each in needs for name in each.libraries}
     glibc = any(map(_GLIBCS_OWN.fullmatch, names))
     musl = any(map(_MUSLS_OWN.fullmatch, names))
+    if not glibc and not musl:
+        # Pythons before 3.11 give modules for both libcs the suffix -linux-gnu.
+        modules = filter(None, (parse_extension_name(each.item.path) for each in needs))
+        ours = [each for each in modules if each.version and each.version >= _FIRST_WITH_MUSL]
+        glibc = any("-linux-gnu" in each.platform for each in ours)
+        musl = any("-linux-musl" in each.platform for each in ours)
     if glibc or not musl:
         yield "glibc", "manylinux"
     if musl or not glibc:

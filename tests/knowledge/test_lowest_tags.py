@@ -63,6 +63,23 @@ def test_the_lowest_policy_that_allows_all(needs: list[str], tag: str, reasons: 
     assert [reason.need for reason in found.reasons] == reasons
 
 
+@pytest.mark.parametrize(
+    ("suffix", "tags"),
+    [
+        ("cpython-312-x86_64-linux-gnu", ["manylinux_2_5_x86_64"]),
+        ("cpython-312-x86_64-linux-musl", ["musllinux_1_1_x86_64"]),
+        # Pythons before 3.11 use this suffix on musl, too
+        ("cpython-310-x86_64-linux-gnu", ["manylinux_2_5_x86_64", "musllinux_1_1_x86_64"]),
+        ("abi3", ["manylinux_2_5_x86_64", "musllinux_1_1_x86_64"]),
+    ],
+)
+def test_the_suffix_of_a_module_that_needs_no_libc_tells_which_it_is_for(
+    suffix: str, tags: list[str]
+) -> None:
+    """The modules that auditwheel is tested on need no library at all."""
+    assert [found.tag for found in lowest(elf_file(f"demo/_native.{suffix}.so"))] == tags
+
+
 def test_a_library_that_no_policy_has_leaves_no_tag_and_says_what_else_holds() -> None:
     (found,) = lowest(needing("libc.so.6@GLIBC_2.17", "libcuda.so.1@CUDA_1"))
     assert (found.version, found.tag) == (None, "")
