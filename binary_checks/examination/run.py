@@ -178,7 +178,7 @@ def examine(  # noqa: PLR0913 - each is an option of the command, too
         channels=tuple(_read_channels(channels)),
     )
     interpreter = _choose_python(name, python)
-    there = (_make_place(name, interpreter, chosen, alongside),) if run else ()
+    there = (_make_place(name, python, chosen, alongside),) if run else ()
     settings = RunSettings(
         profile=chosen,
         checks=tuple(each for each in every if run or not each.runs_package),
@@ -238,13 +238,17 @@ def _choose(
 
 
 def _make_place(
-    name: PlaceName, python: Path, profile: Profile, companions: Companions
+    name: PlaceName,
+    python: str | os.PathLike[str] | None,
+    profile: Profile,
+    companions: Companions,
 ) -> PlaceSettings:
     from binary_checks import places  # processes and installers, which only a run needs
 
     return places.PlaceSettings(
         name=name,
-        python=python,
+        python=_choose_python(name, python),
+        may_choose=python is None,
         timeout=profile.timeout,
         sandbox=places.choose_sandbox("auto", network=profile.network),
         given=companions.given,

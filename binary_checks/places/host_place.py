@@ -49,6 +49,8 @@ class PlaceSettings:
     claims: Claims = field(default_factory=Claims)
     # the interpreter from which to make an environment, or the one of an existing environment
     python: Path
+    # whether another interpreter on PATH may be chosen, as the user named none
+    may_choose: bool = False
     timeout: float  # seconds for each probe, and for each step of an installation
     sandbox: Sandbox = field(default_factory=Sandbox)
     given: tuple[Path, ...] = ()  # wheels, or folders of wheels, that satisfy requirements

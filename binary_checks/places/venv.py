@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import re
+import shutil
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from packaging.requirements import Requirement
+from packaging.tags import Tag
 
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.model import (
@@ -35,7 +38,7 @@ from binary_checks.places.installers import (
     list_requirements,
 )
 from binary_checks.places.processes import run_process
-from binary_checks.places.running import require_fit
+from binary_checks.places.running import format_tags, require_fit
 
 _VENV = "venv"  # name of the environment's folder in the place's folder
 
@@ -55,7 +58,10 @@ class FreshPlace(HostPlace):
                 "of a wheel variant"
             )
         root = self.folder.resolve()
-        python = make_venv(self.settings.python, root, self.timeout)
+        chosen = self.settings.python
+        if self.settings.may_choose:
+            chosen = choose_python(package, chosen, self._identify)
+        python = make_venv(chosen, root, self.timeout)
         self._target = target = self._identify(python)
         require_fit(package, target)
         if not self.settings.builds:
@@ -69,6 +75,56 @@ class FreshPlace(HostPlace):
             return None
         prefix = self.folder.resolve() / _VENV
         return InstalledFolders(site_packages=self.site_packages, prefix=prefix)
+
+
+# The interpreter of an environment, if the user named none: this one, or a PyPy, GraalPy or
+# free-threaded CPython on PATH for a wheel that only such an interpreter accepts.
+
+_SPECIAL = re.compile(r"(?P<name>pp|graalpy|cp)3(?P<minor>\d{0,2})")
+_PROGRAMS = {"pp": ("pypy{}", "pypy3"), "graalpy": ("graalpy{}", "graalpy"), "cp": ("python{}t",)}
+
+
+def choose_python(wheel: Wheel, default: Path, identify: Callable[[Path], TargetPython]) -> Path:
+    """Return the default interpreter, or one on PATH if the wheel is not for CPython with a GIL.
+
+    Raises Unavailable if there is none.
+    """
+    programs = tuple(dict.fromkeys(_name_programs(wheel.tags)))
+    if not programs:
+        return default
+    own = identify(default)
+    platforms = {tag.platform for tag in own.tags}
+    if not own.tags.isdisjoint(wheel.tags) or platforms.isdisjoint(
+        tag.platform for tag in wheel.tags
+    ):
+        return default
+    lacks = []
+    for name in programs:
+        found = shutil.which(name)
+        if found is None:
+            continue
+        try:
+            require_fit(wheel, identify(Path(found)))
+        except (GatherError, Unavailable) as error:
+            lacks.append(f"{name}: {error}")
+            continue
+        return Path(found)
+    if lacks:
+        raise Unavailable(lacks[0])
+    label, names = format_tags(wheel.tags), " and no ".join(programs)
+    raise Unavailable(
+        f"the wheel is for {label}, and there is no {names} on PATH: name its interpreter with "
+        "--binary-python"
+    )
+
+
+def _name_programs(tags: Iterable[Tag]) -> Iterator[str]:
+    """Yield the names of PyPy, GraalPy and free-threaded CPython of the versions in the tags."""
+    for tag in sorted(tags, key=str):
+        match = _SPECIAL.fullmatch(tag.interpreter)
+        if match is not None and (match["name"] != "cp" or tag.abi.endswith("t")):
+            version = f"3.{match['minor']}".rstrip(".")  # PyPy's own tags may be pp3-none-any
+            yield from (each.format(version) for each in _PROGRAMS[match["name"]])
 
 
 def make_venv(python: Path, root: Path, timeout: float) -> Path:

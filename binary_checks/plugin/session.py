@@ -395,6 +395,7 @@ def _list_places(
         yield PlaceSettings(
             name=name,
             python=python,
+            may_choose=config.option.binary_python is None,
             timeout=profile.timeout,
             sandbox=sandbox,
             given=companions.given,
