@@ -12,8 +12,7 @@ from packaging.tags import parse_tag
 
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.model import Ending, TargetPython, Wheel
-from binary_checks.places import PlaceSettings, choose_place
-from binary_checks.places.running import require_fit
+from binary_checks.places import PlaceSettings, choose_place, running
 from binary_checks.places.venv import choose_python
 from binary_checks.probes.import_name.reader import import_each
 from fixtures.build_wheel import build_wheel
@@ -121,15 +120,17 @@ def test_wheels_that_no_interpreter_of_a_host_runs_say_so(
     tmp_path: Path, tag: str, reason: str
 ) -> None:
     with pytest.raises(Unavailable, match=reason):
-        require_fit(wheel(tmp_path, tag), identify(Path("python")))
+        running.require_fit(wheel(tmp_path, tag), identify(Path("python")))
 
 
 @pytest.mark.slow
 def test_a_real_pypy_imports_a_wheel_for_it(tmp_path: Path) -> None:
-    if shutil.which("pypy3") is None or sys.implementation.name == "pypy":
+    program = shutil.which("pypy3")
+    if program is None or sys.implementation.name == "pypy":
         pytest.skip("no PyPy here")
+    best = running.identify(Path(program), timeout=120).ranked_tags[0]
     settings = PlaceSettings(python=PYTHON, may_choose=True, timeout=120, index=False)
-    package = wheel(tmp_path, "pp3-none-any")
+    package = wheel(tmp_path, str(best))
     with choose_place(package, settings) as place:
         place.require_installed(package)
         report = import_each(place, ("demo",))
