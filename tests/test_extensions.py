@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
+import shutil
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from binary_checks import differences, objects, packages, places, probes, reports, sources, trees
 from binary_checks.command import main
+from binary_checks.documents.result import read_results
+from binary_checks.errors import OUR_BUG, PackageError
+from binary_checks.examination.run import examine
+from binary_checks.model import Outcome, Package
 from binary_checks.objects import Readable
+from binary_checks.profile import Profile, leave_out_code
+from fixtures.build_elf import build_elf
 from tests.extensions import (
     box_difference,
     box_kind,
@@ -20,6 +28,7 @@ from tests.extensions import (
     rune_format,
 )
 
+TOY_KIND = Path(__file__).parent / "extensions" / "toy_kind.py"
 CHECKS = Path(__file__).parent / "extensions" / "box_checks.py"
 MEMBERS = {"ABOUT": "demo 1.0", "good": "RUNE oak", "bad": "RUNE oak raven"}
 
@@ -80,3 +89,128 @@ def test_two_toys_are_compared_by_differences_of_their_own(
     lines = capsys.readouterr().out.splitlines()
     assert "break: texts: good: was taken out" in lines
     assert "change: woods: bad: needs elm" in lines
+
+
+# A kind of package from outside: a file that only a profile names.
+
+
+@pytest.fixture
+def shop(pytester: pytest.Pytester) -> pytest.Pytester:
+    """A folder whose profile names the file of the toy kind."""
+    (pytester.path / "tools").mkdir()
+    shutil.copy(TOY_KIND, pytester.path / "tools" / "toy_kind.py")
+    pytester.makefile(".toml", profile='kinds = ["tools/toy_kind.py"]')
+    return pytester
+
+
+def pack_toy(folder: Path, about: str, runpath: str = "") -> None:
+    library = build_elf(soname="libbear.so", needed=("libc.so.6",), runpath=runpath)
+    with zipfile.ZipFile(folder / "bear.toy", "w") as archive:
+        archive.writestr("TOY", about)
+        archive.writestr("lib/libbear.so", library)
+
+
+def judge_toy(shop: pytest.Pytester, *options: str) -> pytest.RunResult:
+    profile = ("--binary-static", "--binary-profile", "profile.toml")
+    return shop.runpytest_inprocess("bear.toy", *profile, *options)
+
+
+def test_a_kind_that_a_profile_names_is_judged_by_our_checks_of_objects(
+    shop: pytest.Pytester,
+) -> None:
+    pack_toy(shop.path, "bear 1.0 3", runpath="/home/me/build")
+    report = "--binary-report", "json:result.json"
+    result = judge_toy(shop, "--strict-markers", "--binary-strict", *report)
+    result.stdout.fnmatch_lines(["absolute-search-path: bear.toy: lib/libbear.so: looks for *"])
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    (package,) = read_results(shop.path / "result.json").packages
+    assert {entry.check for entry in package.entries if entry.outcome is Outcome.FAILED} == {
+        "absolute-search-path"
+    }
+    assert package.file_name == "bear.toy"
+
+
+def test_a_healthy_one_passes_the_checks_of_objects(shop: pytest.Pytester) -> None:
+    pack_toy(shop.path, "bear 1.0 3")
+    result = judge_toy(shop, "-rA")
+    result.stdout.fnmatch_lines(["PASSED bear.toy::absolute-search-path"])
+    assert result.ret == pytest.ExitCode.OK
+
+
+def test_the_file_of_the_kind_may_have_checks_on_it(shop: pytest.Pytester) -> None:
+    pack_toy(shop.path, "bear 1.0")
+    result = judge_toy(shop)
+    result.stdout.fnmatch_lines(["toy-without-age: bear.toy: TOY states no age"])
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+
+
+def test_the_kind_is_unknown_without_the_profile(shop: pytest.Pytester) -> None:
+    pack_toy(shop.path, "bear 1.0 3")
+    result = shop.runpytest_inprocess("bear.toy", "--binary-static")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+
+
+def test_a_package_that_the_kind_refuses_is_unfit(shop: pytest.Pytester) -> None:
+    pack_toy(shop.path, "bear")
+    result = judge_toy(shop)
+    result.stdout.fnmatch_lines(["unreadable-package: bear.toy: TOY does not say name and version"])
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+
+
+def test_a_kind_that_fails_at_reading_is_broken_and_the_package_is_not_unfit(
+    shop: pytest.Pytester,
+) -> None:
+    pack_toy(shop.path, "bear 1.0 three")
+    result = judge_toy(shop)
+    result.stdout.fnmatch_lines(["*kinds file *toy_kind.py: read: ValueError: invalid literal*"])
+    assert result.ret == OUR_BUG
+
+
+@pytest.mark.parametrize(
+    ("code", "line"),
+    [
+        (None, "*tools/toy_kind.py: FileNotFoundError: *"),
+        ("def (", "*tools/toy_kind.py: SyntaxError: *"),
+        ("import nothing_there", "*tools/toy_kind.py: ModuleNotFoundError: *"),
+        ("", "*tools/toy_kind.py: it has no function 'recognises'"),
+        ("def recognises(label): ...", "*recognises: it must accept recognises(label, look)"),
+    ],
+)
+def test_a_kind_that_cannot_be_loaded_is_one_line(
+    shop: pytest.Pytester, code: str | None, line: str
+) -> None:
+    pack_toy(shop.path, "bear 1.0 3")
+    file = shop.path / "tools" / "toy_kind.py"
+    file.unlink()
+    if code is not None:
+        file.write_text(code)
+    result = judge_toy(shop)
+    result.stderr.fnmatch_lines([f"ERROR: kinds file {line}"])
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+
+
+def test_a_kind_that_fails_at_recognising_is_one_line(shop: pytest.Pytester) -> None:
+    pack_toy(shop.path, "bear 1.0 3")
+    with (shop.path / "tools" / "toy_kind.py").open("a") as file:
+        file.write("\ndef recognises(label, look):\n    return label[99]\n")
+    result = judge_toy(shop)
+    result.stderr.fnmatch_lines(["ERROR: kinds file *: recognises: IndexError: *"])
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+
+
+def test_a_profile_that_was_found_adds_no_kind_to_the_command(
+    shop: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    profile = Profile(kinds=(Path("tools/toy_kind.py"),), enable=frozenset({"toy-without-age"}))
+    trusted = leave_out_code(profile, ())
+    assert (trusted.kinds, trusted.enable) == ((), frozenset())
+    assert trusted.left_out == ("toy_kind.py",)
+    monkeypatch.chdir(shop.path)
+    pack_toy(shop.path, "bear 1.0 3")
+    (shop.path / "pyproject.toml").write_text(
+        '[tool.binary_checks]\nkinds = ["tools/toy_kind.py"]\n'
+    )
+    with pytest.raises(PackageError), examine("bear.toy") as facts:
+        facts.get(Package)
+    with examine("bear.toy", profile="profile.toml") as facts:
+        assert facts.get(Package).name == "bear"

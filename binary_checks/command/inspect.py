@@ -29,7 +29,11 @@ from binary_checks.errors import (
     ProfileError,
     Unavailable,
 )
-from binary_checks.examination.declarations import find_declared, load_own_checks
+from binary_checks.examination.declarations import (
+    find_declared,
+    load_own_kinds,
+    load_own_modules,
+)
 from binary_checks.examination.examination import Examination
 from binary_checks.examination.facts import find_gatherer
 from binary_checks.examination.judging import applicable_formats
@@ -45,6 +49,7 @@ from binary_checks.model import (
     Request,
     Survey,
 )
+from binary_checks.packages import OwnKind
 from binary_checks.profile import Profile, find_profile, leave_out_code, load_profile, validate
 from binary_checks.reports.explanation import abridge, as_plain
 from binary_checks.safe_text import MOST_OF_A_RUN, cut, one_line
@@ -65,18 +70,19 @@ def run_inspect(arguments: Sequence[str]) -> int:
         options = _inspect_options().parse_args(arguments)
         named = options.profile
         profile = find_profile(Path.cwd()) if named is None else load_profile(named)
+        kinds = load_own_kinds(() if named is None else profile.kinds)
         if options.device_details:
             everything = DeviceCodeRequest(thorough=True)
             profile = replace(profile, requests={**profile.requests, DeviceCodeRequest: everything})
         for name in options.companions:
             if not Path(name).is_dir():
-                require_package(name)
+                require_package(name, kinds)
     except (ProfileError, OSError) as error:
         complain(str(error))
         return MISUSED
-    names = [name for each in options.packages for name in expand(each, Path.cwd())]
+    names = [name for each in options.packages for name in expand(each, Path.cwd(), kinds)]
     separator = _Separator(several=len(names) > 1, json=options.json)
-    statuses = {_inspect(name, options, profile, separator) for name in names}
+    statuses = {_inspect(name, options, profile, kinds, separator) for name in names}
     separator.end()
     return next((status for status in _ORDER if status in statuses), 0)
 
@@ -102,14 +108,19 @@ class _Separator:
 
 
 def _inspect(
-    name: str, options: argparse.Namespace, profile: Profile, separator: _Separator
+    name: str,
+    options: argparse.Namespace,
+    profile: Profile,
+    kinds: tuple[OwnKind, ...],
+    separator: _Separator,
 ) -> int:
     """Print the facts of one package, or an error; return the exit status."""
     try:
-        require_named(name, Path.cwd())
+        require_named(name, Path.cwd(), kinds)
         with examine(
             name,
             profile=profile,
+            kinds=kinds,
             python=options.python,
             target=options.target,
             companions=options.companions,
@@ -244,7 +255,7 @@ def run_list(arguments: Sequence[str]) -> int:
     """List the checks; return the exit status."""
     try:
         options = _read_list_options(arguments)
-        profile, checks = _choose(options)
+        profile, checks, kinds = _choose(options)
     except ProfileError as error:
         complain(str(error))
         return MISUSED
@@ -253,8 +264,8 @@ def run_list(arguments: Sequence[str]) -> int:
             (*_describe(check, profile), as_plain(abridge(check).title)) for check in checks
         )
         return 0
-    names = [name for each in options.packages for name in expand(each, Path.cwd())]
-    statuses = {guard(partial(_list, name, profile, checks)) for name in names}
+    names = [name for each in options.packages for name in expand(each, Path.cwd(), kinds)]
+    statuses = {guard(partial(_list, name, profile, checks, kinds)) for name in names}
     return next((each for each in (MISUSED, UNREADABLE, TRY_AGAIN) if each in statuses), 0)
 
 
@@ -267,14 +278,17 @@ def _read_list_options(arguments: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _choose(options: argparse.Namespace) -> tuple[Profile, tuple[Check[Any], ...]]:
-    """Return the profile and the requested checks.
+def _choose(
+    options: argparse.Namespace,
+) -> tuple[Profile, tuple[Check[Any], ...], tuple[OwnKind, ...]]:
+    """Return the profile, the requested checks, and the profile's own kinds of packages.
 
     If the profile was found rather than named, run none of its code.
     """
     named = options.profile
     profile = find_profile(Path.cwd()) if named is None else load_profile(named)
-    every, gatherers = find_declared(map(load_own_checks, profile.checks if named else ()))
+    kinds = load_own_kinds(profile.kinds if named else ())
+    every, gatherers = find_declared(load_own_modules(profile.checks if named else (), kinds))
     if named is None:
         profile = leave_out_code(profile, (*every, *gatherers.values()))
     checks = tuple(
@@ -286,13 +300,15 @@ def _choose(options: argparse.Namespace) -> tuple[Profile, tuple[Check[Any], ...
         known = sorted({check.family for check in every})
         hint = suggest(options.family, known) or f"; there are {', '.join(known)}"
         raise ProfileError(f"-m {options.family}: no such family{hint}")
-    return validate(profile, every, gatherers.values()), checks
+    return validate(profile, every, gatherers.values()), checks, kinds
 
 
-def _list(name: str, profile: Profile, checks: Iterable[Check[Any]]) -> int:
+def _list(
+    name: str, profile: Profile, checks: Iterable[Check[Any]], kinds: tuple[OwnKind, ...]
+) -> int:
     """Print the list for one package; return the exit status."""
-    require_named(name, Path.cwd())
-    with examine(name, profile=replace(profile, checks=())) as facts:
+    require_named(name, Path.cwd(), kinds)
+    with examine(name, profile=profile, kinds=kinds) as facts:
         facts.get(Package)  # raises an error for a package that cannot be read, which has no list
         print(one_line(facts.file_name if facts.source.remote() else name))
         fitting = frozenset(check.id for check in facts.applicable_checks(checks))

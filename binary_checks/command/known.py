@@ -13,7 +13,7 @@ from typing import Any
 from binary_checks.command import SubcommandParser, complain
 from binary_checks.command.cells import read_matrix
 from binary_checks.errors import PROBLEMS, ProfileError, StoreError
-from binary_checks.examination.declarations import find_declared, load_own_checks
+from binary_checks.examination.declarations import find_declared, load_own_kinds, load_own_modules
 from binary_checks.files import read_named, replace_file_when_complete
 from binary_checks.fleet.known import (
     LONG,
@@ -203,8 +203,9 @@ def _read_lint_options(arguments: Sequence[str]) -> Namespace:
 
 def _read_rules(options: Namespace) -> LintRules:
     """Return the rules for the list; this runs the code of the profile's own checks."""
-    own = load_profile(options.profile).checks if options.profile else ()
-    checks, _ = find_declared(map(load_own_checks, own))
+    profile = load_profile(options.profile or "default")
+    modules = load_own_modules(profile.checks, load_own_kinds(profile.kinds))
+    checks, _ = find_declared(modules)
     return LintRules(
         now=datetime.now(timezone.utc),
         checks=[check.id for check in checks],

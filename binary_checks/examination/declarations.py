@@ -20,6 +20,7 @@ from binary_checks.declaring import (
 from binary_checks.errors import ProfileError
 from binary_checks.examination.facts import find_gatherer
 from binary_checks.model import ObjectFile, Request
+from binary_checks.packages import OwnKind
 
 Gatherers: TypeAlias = Mapping[type, Gatherer[..., Any]]
 
@@ -94,8 +95,29 @@ def _read_kinds(declared: Check[Any] | Gatherer[..., Any], where: str) -> list[A
 
 def load_own_checks(path: Path) -> ModuleType:
     """Import a profile's file of checks. Raises a ProfileError of one line for any exception."""
+    return _load(path, "checks")
+
+
+def load_own_kinds(paths: Iterable[Path]) -> tuple[OwnKind, ...]:
+    """Import a profile's files of kinds; each may also have checks that judge its kind.
+
+    Raises a ProfileError of one line for any exception, and for a missing function.
+    """
+    return tuple(OwnKind(path, _load(path, "kinds")) for path in dict.fromkeys(paths))
+
+
+def load_own_modules(paths: Iterable[Path], kinds: Iterable[OwnKind] = ()) -> list[ModuleType]:
+    """Return the modules of a profile that may have checks: its files of checks, and its kinds.
+
+    A file that is both is imported once. Raises ProfileError.
+    """
+    loaded = {kind.path: kind.module for kind in kinds}
+    return [*loaded.values(), *(load_own_checks(path) for path in paths if path not in loaded)]
+
+
+def _load(path: Path, key: str) -> ModuleType:
     try:
         return load_checks(str(path), f"binary_checks_profile.{path.stem}")
     except (Exception, SystemExit) as error:
         line = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise ProfileError(f"checks file {path}: {line}") from None
+        raise ProfileError(f"{key} file {path}: {line}") from None

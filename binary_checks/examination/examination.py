@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from binary_checks import objects
 from binary_checks.declaring import Check
-from binary_checks.errors import GatherError, PackageError
+from binary_checks.errors import CheckError, GatherError, PackageError
 from binary_checks.examination.facts import Facts
 from binary_checks.examination.judging import (
     Case,
@@ -187,7 +187,7 @@ def judge(
     except PackageError as error:
         yield unreadable(examination.file_name, error)
         return
-    except GatherError as error:
+    except (CheckError, GatherError) as error:
         yield unreachable(examination.file_name, error)
         return
     for check in chosen:

@@ -274,13 +274,16 @@ def fail_unreadable(verdict: Verdict, error: PackageError) -> Verdict:
     return replace(verdict, outcome=Outcome.FAILED, reason=UNREADABLE, problems=problems)
 
 
-def unreachable(package_file_name: str, error: GatherError) -> Verdict:
-    """Return the verdict on a package that the network, an index or the disk did not provide."""
+def unreachable(package_file_name: str, error: CheckError | GatherError) -> Verdict:
+    """Return the verdict on a package that the network, an index or the disk did not provide.
+
+    A CheckError is the fault of a kind of package that the project added.
+    """
     return Verdict(
         check=UNREADABLE,
         family="contents",
         package=package_file_name,
-        outcome=Outcome.ERROR,
+        outcome=Outcome.BROKEN if isinstance(error, CheckError) else Outcome.ERROR,
         reason=str(error),
         error=error,
     )

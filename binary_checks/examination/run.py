@@ -14,13 +14,26 @@ from typing import TYPE_CHECKING, Any
 from binary_checks import sources
 from binary_checks.declaring import Check
 from binary_checks.errors import ProfileError
-from binary_checks.examination.declarations import Gatherers, find_declared, load_own_checks
+from binary_checks.examination.declarations import (
+    Gatherers,
+    find_declared,
+    load_own_kinds,
+    load_own_modules,
+)
 from binary_checks.examination.examination import Examination, ReadingAhead
 from binary_checks.examination.facts import Facts
 from binary_checks.examination.settings import RunSettings
 from binary_checks.gather.companions import Companions
 from binary_checks.knowledge.configurations import read_given
-from binary_checks.model import PlaceName, Progress, Source, StatedConfiguration, read_place
+from binary_checks.model import (
+    PackageKind,
+    PlaceName,
+    Progress,
+    Source,
+    StatedConfiguration,
+    read_place,
+)
+from binary_checks.packages import OwnKind
 from binary_checks.profile import Profile, load_profile, validate
 from binary_checks.safe_text import one_line
 from binary_checks.sources.file import FileSource
@@ -140,6 +153,7 @@ def examine(  # noqa: PLR0913 - each is an option of the command, too
     profile: str | os.PathLike[str] | Profile | None = None,
     companions: Iterable[str | os.PathLike[str]] = (),
     checks: Iterable[Check[Any]] = (),
+    kinds: Iterable[PackageKind] = (),
     run: bool = False,
     python: str | os.PathLike[str] | None = None,
     place: str | PlaceName = "venv",
@@ -152,10 +166,11 @@ def examine(  # noqa: PLR0913 - each is an option of the command, too
     """Open a package to ask for its facts and to judge it; facts are removed at the end.
 
     profile: the name of a shipped profile or the path of a TOML file; a `Profile` is taken as it
-    is, and its own files of checks are not run. Without it nothing is expected; the current folder
-    is not searched. companions: required packages, or folders of packages; ``downloads`` fetches
-    required packages that were not given. channels: conda channels by name, URL or folder, which
-    provide what a conda package requires. checks: your own, in addition to ours and the profile's.
+    is, and its own files of checks and kinds are not run. Without it nothing is expected; the
+    current folder is not searched. companions: required packages, or folders of packages;
+    ``downloads`` fetches required packages that were not given. channels: conda channels by name,
+    URL or folder, which provide what a conda package requires. checks and kinds (of packages): your
+    own, in addition to ours and the profile's.
     run: install and run the package, with your rights if there is no sandbox. Without it no code of
     the package runs. python: interpreter for which the package is installed, or that has
     ``installed:NAME``; by default this one. place: where it runs, as with ``--place``: ``venv``, a
@@ -167,7 +182,7 @@ def examine(  # noqa: PLR0913 - each is an option of the command, too
     Raises ProfileError for a profile that cannot be followed and for a missing package. A package
     that cannot be read raises when it is judged, or when one of its facts is asked for.
     """
-    chosen, every, gatherers = _choose(profile, checks)
+    chosen, every, gatherers, own = _choose(profile, checks)
     folder = None if downloads_folder is None else Path(downloads_folder)
     name = read_place(place) if isinstance(place, str) else place
     alongside = Companions(
@@ -192,7 +207,7 @@ def examine(  # noqa: PLR0913 - each is an option of the command, too
         static=not run,
         target=target,
     )
-    opened = Run.open([_find(package, surroundings)], settings, alongside)
+    opened = Run.open([_find(package, surroundings, (*kinds, *own))], settings, alongside)
     try:
         yield opened.examinations[0]
     finally:
@@ -225,16 +240,18 @@ def _choose_python(name: PlaceName, python: str | os.PathLike[str] | None) -> Pa
 
 def _choose(
     given: str | os.PathLike[str] | Profile | None, checks: Iterable[Check[Any]]
-) -> tuple[Profile, tuple[Check[Any], ...], Gatherers]:
-    """Return the profile, the checks that it selects, and its own gatherers."""
+) -> tuple[Profile, tuple[Check[Any], ...], Gatherers, tuple[OwnKind, ...]]:
+    """Return the profile, the checks that it selects, its own gatherers and kinds."""
+    kinds: tuple[OwnKind, ...] = ()
     if given is None or isinstance(given, Profile):
         profile = given or Profile()
         every, gatherers = find_declared((), checks)
     else:
         profile = load_profile(os.fspath(given))
-        every, gatherers = find_declared(map(load_own_checks, profile.checks), checks)
+        kinds = load_own_kinds(profile.kinds)
+        every, gatherers = find_declared(load_own_modules(profile.checks, kinds), checks)
         profile = validate(profile, every, gatherers.values())
-    return profile, tuple(check for check in every if profile.selects(check)), gatherers
+    return profile, tuple(check for check in every if profile.selects(check)), gatherers, kinds
 
 
 def _make_place(
@@ -257,10 +274,14 @@ def _make_place(
     )
 
 
-def _find(package: str | os.PathLike[str] | Source, surroundings: sources.Surroundings) -> Source:
+def _find(
+    package: str | os.PathLike[str] | Source,
+    surroundings: sources.Surroundings,
+    kinds: tuple[PackageKind, ...],
+) -> Source:
     if not isinstance(package, (str, os.PathLike)):
         return package
-    named = sources.parse(os.fspath(package), Path.cwd(), folders=True)
+    named = sources.parse(os.fspath(package), Path.cwd(), folders=True, kinds=kinds)
     if named is None:
         return FileSource(path=Path(package))  # an error is reported when the file is read
     return named.resolve(surroundings)

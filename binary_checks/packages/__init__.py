@@ -29,12 +29,14 @@ from binary_checks.packages import (
     unpacked_wheel,
     wheel,
 )
+from binary_checks.packages.own_kind import OwnKind
 from binary_checks.trees import open_tree
 from binary_checks.trees.kept_bytes import BoundedContentStore
 from binary_checks.trees.members import SOURCE_CODE
 
 __all__ = [
     "KINDS",
+    "OwnKind",
     "Preview",
     "Progress",
     "kind_of",
@@ -67,11 +69,11 @@ def read_outline(tree: Tree, reader: ObjectReader) -> Package:
     return kind_of(tree).read(tree, reader)
 
 
-def recognises(path: Path, *, folders: bool = False) -> bool:
+def recognises(path: Path, *, folders: bool = False, kinds: Sequence[PackageKind] = ()) -> bool:
     """Return whether a file is a package of a known kind, by its name if the name suffices.
 
     With ``folders`` the path is a folder, which is recognised by its contents: the label of a
-    folder ends with "/".
+    folder ends with "/". ``kinds`` are those of the project, which precede ours.
     """
     with ExitStack() as stack:
 
@@ -79,12 +81,15 @@ def recognises(path: Path, *, folders: bool = False) -> bool:
         def look() -> Tree:
             return stack.enter_context(closing(open_tree(path)))
 
-        return _find_kind(f"{path.name}/" if folders else path.name, look) is not None
+        return _find_kind(f"{path.name}/" if folders else path.name, look, kinds) is not None
 
 
-def kind_of(tree: Tree) -> PackageKind:
-    """Return the kind of package in a tree. Raises PackageError for an unknown kind."""
-    if (kind := _find_kind(tree.label, lambda: tree)) is None:
+def kind_of(tree: Tree, kinds: Sequence[PackageKind] = ()) -> PackageKind:
+    """Return the kind of package in a tree, where the project's own kinds precede ours.
+
+    Raises PackageError for an unknown kind.
+    """
+    if (kind := _find_kind(tree.label, lambda: tree, kinds)) is None:
         raise PackageError(f"{tree.label}: not a known kind of package")
     return kind
 
@@ -94,14 +99,16 @@ def read_tree(
     reader: ObjectReader,
     progress: Progress | None = None,
     wants: Sequence[ContentRequest] = (),
+    kinds: Sequence[PackageKind] = (),
 ) -> Reading:
     """Read all members of a package once, and keep the contents that facts request.
 
-    Raises PackageError if the package cannot be read as a whole.
+    ``kinds`` are those of the project, which precede ours. Raises PackageError if the package
+    cannot be read as a whole.
     """
     kept, watched = BoundedContentStore(wants), _WatchedReader(reader)
     try:
-        package = kind_of(tree).read(tree, watched, progress, kept)
+        package = kind_of(tree, kinds).read(tree, watched, progress, kept)
         return Reading(package=package, kept=kept, formats=frozenset(watched.formats))
     except BaseException:
         kept.close()
@@ -145,8 +152,10 @@ def open_package(path: Path, reader: ObjectReader, progress: Progress | None = N
         return kind_of(tree).read(tree, reader, progress)
 
 
-def _find_kind(label: str, look: Callable[[], Tree]) -> PackageKind | None:
-    return next((kind for kind in KINDS if _is_one(kind, label, look)), None)
+def _find_kind(
+    label: str, look: Callable[[], Tree], kinds: Sequence[PackageKind]
+) -> PackageKind | None:
+    return next((kind for kind in (*kinds, *KINDS) if _is_one(kind, label, look)), None)
 
 
 def _is_one(kind: PackageKind, label: str, look: Callable[[], Tree]) -> bool:

@@ -21,12 +21,14 @@ from binary_checks.errors import (
     ProfileError,
     Unavailable,
 )
+from binary_checks.examination.declarations import load_own_kinds
 from binary_checks.model import PlaceName, Source, read_place
+from binary_checks.packages import OwnKind
 from binary_checks.packages.installed import LABEL
 from binary_checks.plugin.failures import usage_error
 from binary_checks.plugin.options import COMMAND_INI, find_program
 from binary_checks.plugin.progress import progress_line
-from binary_checks.profile import Profile
+from binary_checks.profile import Profile, find_profile, load_profile
 from binary_checks.safe_text import cut, one_line
 from binary_checks.sources.file import explain, suggest_requirement
 from binary_checks.sources.release import RELEASE
@@ -60,8 +62,54 @@ class Named:
     misnamed: tuple[str, ...] = ()  # a line for each argument of the command that is not a package
 
 
+_KINDS = pytest.StashKey[tuple[OwnKind, ...]]()
+
+
+def hold_own_kinds(config: pytest.Config, profile: Profile) -> tuple[OwnKind, ...]:
+    """Return the profile's own kinds of packages, loaded once. Raises ProfileError."""
+    if _KINDS not in config.stash:
+        config.stash[_KINDS] = load_own_kinds(profile.kinds)
+    return config.stash[_KINDS]
+
+
+def _find_own_kinds(config: pytest.Config) -> tuple[OwnKind, ...]:
+    """Return the project's own kinds, if an argument may be a package and their code may run.
+
+    Raises ProfileError if they cannot be loaded.
+    """
+    folder, name = config.invocation_params.dir, config.option.binary_profile
+    if name is None and config.getini(COMMAND_INI):
+        return ()
+    if not any(_may_be_package(folder, argument) for argument in config.args):
+        return ()
+    try:
+        profile = find_profile(folder) if name is None else load_profile(name)
+    except ProfileError:
+        if name is not None:
+            raise
+        return ()  # reported when a package is judged: other tests need no profile
+    return hold_own_kinds(config, profile)
+
+
+def _may_be_package(folder: Path, argument: str) -> bool:
+    """Return whether an argument is neither a file of tests nor a folder with some."""
+    name = sources.cut_check(argument)[0]
+    return not (name.endswith(".py") or os.path.isdir(folder / name))  # noqa: PTH112 - never raises
+
+
 def read_arguments(config: pytest.Config) -> Named:
     """Separate packages from other arguments, which pytest collects and our command refuses.
+
+    Raises pytest.UsageError if the project's own kinds of packages cannot be used.
+    """
+    try:
+        return _separate_arguments(config, _find_own_kinds(config))
+    except ProfileError as error:
+        raise usage_error(str(error)) from None
+
+
+def _separate_arguments(config: pytest.Config, kinds: tuple[OwnKind, ...]) -> Named:
+    """Separate the arguments, of which some may name packages of the project's own kinds.
 
     If only installed packages are named, pytest has nothing else to collect.
     """
@@ -81,8 +129,8 @@ def read_arguments(config: pytest.Config) -> Named:
         if pattern == RELEASE and not (folder / pattern).exists():
             release = {*(release or ()), *filter(None, [check])}
             continue
-        for name in sources.expand(pattern, folder):
-            source = sources.parse(name, folder, folders=alone)
+        for name in sources.expand(pattern, folder, kinds):
+            source = sources.parse(name, folder, folders=alone, kinds=kinds)
             _require_usable_name(folder, f"{name}{colons}{check}", source)
             if source is None:
                 others.append(f"{name}{colons}{check}")

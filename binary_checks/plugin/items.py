@@ -43,7 +43,7 @@ class PackageFile(pytest.File):
             verdict = unreadable(self.examination.file_name, error)
             yield UnreadPackage.from_parent(self, name=UNREADABLE, verdict=verdict)
             return
-        except GatherError as error:
+        except (CheckError, GatherError) as error:
             verdict = unreachable(self.examination.file_name, error)
             yield UnreadPackage.from_parent(self, name=UNREADABLE, verdict=verdict)
             return

@@ -19,7 +19,7 @@ import pytest
 from binary_checks import packages
 from binary_checks.declaring import Check, Gatherer
 from binary_checks.errors import ProfileError
-from binary_checks.examination.declarations import Gatherers, find_declared, load_own_checks
+from binary_checks.examination.declarations import Gatherers, find_declared, load_own_modules
 from binary_checks.examination.examination import Examination
 from binary_checks.examination.run import Run, label_rivals
 from binary_checks.examination.settings import RunSettings
@@ -44,6 +44,7 @@ from binary_checks.plugin.arguments import (
     Placing,
     choose_sandbox,
     find_sources,
+    hold_own_kinds,
     read_arguments,
     read_placing,
 )
@@ -607,7 +608,7 @@ def profile_and_checks(
         profile = find_profile(config.invocation_params.dir) if name is None else load_profile(name)
         deaf = name is None and config.getini(COMMAND_INI)
         modules = [plugin for plugin in config.pluginmanager.get_plugins() if _is_conftest(plugin)]
-        modules += [] if deaf else map(load_own_checks, profile.checks)
+        modules += [] if deaf else load_own_modules(profile.checks, hold_own_kinds(config, profile))
         every, gatherers = find_declared(modules)
         declared: tuple[Check[Any] | Gatherer[..., Any], ...] = (*every, *gatherers.values())
         profile = leave_out_code(profile, declared) if deaf else profile

@@ -196,6 +196,7 @@ class Profile:
 
     source: str = "default"  # the profile's name in the report header
     checks: tuple[Path, ...] = ()  # Python files with the project's own checks
+    kinds: tuple[Path, ...] = ()  # Python files with the project's own kinds of packages
     enable: frozenset[str] = frozenset()  # ids of checks that are off by default
     disable: frozenset[str] = frozenset()  # ids of checks that must not run
     objects: int | None = None  # minimum number of object files in the package
@@ -343,6 +344,7 @@ def _profile(
     kinds: dict[str, Any] = {
         "extends": str,
         "checks": tuple[str, ...],
+        "kinds": tuple[str, ...],
         "enable": tuple[str, ...],
         "disable": tuple[str, ...],
         "objects": int,
@@ -376,6 +378,7 @@ def _profile(
     return Profile(
         source=source,
         checks=base.checks + tuple(folder / path for path in values.get("checks", ())),
+        kinds=base.kinds + tuple(folder / path for path in values.get("kinds", ())),
         enable=base.enable | frozenset(values.get("enable", ())),
         disable=base.disable | frozenset(values.get("disable", ())),
         objects=values.get("objects", base.objects),
@@ -464,20 +467,22 @@ def leave_out_code(
 ) -> Profile:
     """Return the profile without network access and code, except code of a shipped profile.
 
-    If the profile names its own check files, its settings for those checks are removed, too.
+    If the profile names its own files of checks or kinds, its settings for the checks in them are
+    removed, too.
     """
     declared = tuple(declared)
     ids = {each.id for each in declared if isinstance(each, Check)}
-    known = ids if profile.checks else _Everything()
+    known = ids if profile.checks or profile.kinds else _Everything()
     kinds = find_requests(declared)
     probes = dict(_keep_harmless(profile, kinds))
-    left = [path.name for path in profile.checks]
+    left = [path.name for path in (*profile.checks, *profile.kinds)]
     left += ["network"] * profile.network
     left += ["installs"] * bool(profile.installs)
     left += _list_left_out(profile, probes)
     return replace(
         profile,
         checks=(),
+        kinds=(),
         enable=frozenset(name for name in profile.enable if name in known),
         disable=frozenset(name for name in profile.disable if name in known),
         options={name: values for name, values in profile.options.items() if name in known},
@@ -497,7 +502,7 @@ def _keep_harmless(
     for table, values in profile.probes.items():
         shipped, code = profile.shipped.get(table, {}), list_code(table, kinds)
         if code is None:
-            if not profile.checks:  # otherwise the profile's own checks may define the table
+            if not (profile.checks or profile.kinds):  # otherwise their checks may define it
                 yield table, dict(values)
             continue
         kept = {name: value for name, value in values.items() if name not in code}
@@ -551,7 +556,7 @@ _OF_NO_MEANING = {"source", "shipped", "left_out", "cell", "foreign"}
 
 
 def identify_profile(profile: Profile) -> ProfileIdentity:
-    """Hash a profile; for its own check files the contents count, not the paths."""
+    """Hash a profile; for its own Python files the contents count, not the paths."""
     contents = {
         field.name: getattr(profile, field.name)
         for field in fields(profile)

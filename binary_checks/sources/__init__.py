@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from glob import glob
 from pathlib import Path
 from typing import Protocol
 
 from binary_checks.errors import ProfileError
-from binary_checks.model import Source
+from binary_checks.model import PackageKind, Source
 from binary_checks.sources import conda_channel, file, installed, requirement
 from binary_checks.sources import folder as folder_source
 from binary_checks.sources import remote as url
@@ -46,26 +47,35 @@ REMOTE: tuple[_Module, ...] = (conda_channel, url, requirement)
 SOURCES: tuple[_Module, ...] = (installed, *REMOTE, folder_source, file)
 
 
-def parse(argument: str, folder: Path, *, folders: bool = False) -> NamedSource | None:
+def parse(
+    argument: str, folder: Path, *, folders: bool = False, kinds: tuple[PackageKind, ...] = ()
+) -> NamedSource | None:
     """Return the package that an argument names, relative to a folder, or None if it names none.
 
-    With ``folders`` a folder may be named by its path, without a prefix. Nothing is executed, and a
-    file is opened only if its name does not show whether it is a package.
+    With ``folders`` a folder may be named by its path, without a prefix. Files and folders may also
+    be of the project's own kinds. Nothing is executed but these, and a file is opened only if its
+    name does not show whether it is a package.
     """
     found = (module.parse(argument, folder) for module in SOURCES)
     named = next((each for each in found if each is not None), None)
-    return folder_source.find(argument, folder) if named is None and folders else named
+    if isinstance(named, (file.FileSource, folder_source.FolderSource)):
+        return replace(named, kinds=kinds)
+    if named is None and kinds:
+        named = file.parse(argument, folder, kinds)
+    if named is None and folders:
+        named = folder_source.find(argument, folder, kinds)
+    return named
 
 
-def require_named(argument: str, folder: Path) -> None:
+def require_named(argument: str, folder: Path, kinds: tuple[PackageKind, ...] = ()) -> None:
     """Raise ProfileError if the argument names no package of any source."""
     try:
-        if parse(argument, folder, folders=True) is None:
+        if parse(argument, folder, folders=True, kinds=kinds) is None:
             if hint := suggest_requirement(argument, folder / argument):
                 raise ProfileError(f"{explain(argument, folder / argument)}{hint}")
-            require_package(argument)
+            require_package(argument, kinds)
     except (OSError, ValueError):  # a name that is too long, or contains a NUL
-        require_package(argument)
+        require_package(argument, kinds)
 
 
 def is_published(argument: str, folder: Path) -> bool:
@@ -74,7 +84,7 @@ def is_published(argument: str, folder: Path) -> bool:
     return any(named is not None for named in remote)
 
 
-def expand(name: str, folder: Path) -> list[str]:
+def expand(name: str, folder: Path, kinds: tuple[PackageKind, ...] = ()) -> list[str]:
     """Return the packages that match a pattern; shells of Windows do not expand patterns.
 
     Return the name itself if it is not a pattern, or if no package matches.
@@ -82,4 +92,4 @@ def expand(name: str, folder: Path) -> list[str]:
     if not set("*?") & set(name) or is_published(name, folder) or (folder / name).exists():
         return [name]
     matches = sorted(glob(name, root_dir=folder))  # noqa: PTH207 - of a Path it must be relative
-    return [match for match in matches if parse(match, folder) is not None] or [name]
+    return [match for match in matches if parse(match, folder, kinds=kinds)] or [name]

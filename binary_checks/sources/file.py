@@ -21,6 +21,7 @@ from binary_checks.model import (
     Neighbours,
     ObjectReader,
     Package,
+    PackageKind,
     Preview,
     Progress,
     Reading,
@@ -49,6 +50,11 @@ def add_stated_objects(surveyed: Package, stated: Package) -> Package:
 class OpenedSource(ABC):
     """A source that opens a tree, whose contents determine the kind of package."""
 
+    @property
+    def kinds(self) -> Sequence[PackageKind]:
+        """The project's own kinds of packages, which this source may be."""
+        return ()
+
     @abstractmethod
     def open(self) -> Tree:
         """Open the container of the members."""
@@ -56,7 +62,7 @@ class OpenedSource(ABC):
     def preview(self, reader: ObjectReader) -> Preview:
         """Return the kind of package and the formats of its objects. Raises PackageError."""
         with closing(self.open()) as tree:
-            return packages.kind_of(tree).preview(tree, reader)
+            return packages.kind_of(tree, self.kinds).preview(tree, reader)
 
     def read(
         self,
@@ -66,7 +72,7 @@ class OpenedSource(ABC):
     ) -> Reading:
         """Read every member once, and keep requested contents. Raises PackageError."""
         with closing(self.open()) as tree:
-            return packages.read_tree(tree, reader, progress, wants)
+            return packages.read_tree(tree, reader, progress, wants, self.kinds)
 
     def neighbours(self, reader: ObjectReader) -> Neighbours | None:
         """Return a function that reads packages installed next to this one.
@@ -85,10 +91,14 @@ class OpenedSource(ABC):
         return ()
 
 
-def parse(argument: str, folder: Path) -> FileSource | None:
-    """Return the file if its name or content is that of a package; it need not exist."""
+def parse(argument: str, folder: Path, kinds: tuple[PackageKind, ...] = ()) -> FileSource | None:
+    """Return the file if its name or content is that of a package; it need not exist.
+
+    ``kinds`` are the project's own.
+    """
     path = Path(os.path.normpath(folder / argument))  # links are not resolved
-    return FileSource(path=path, written=argument) if packages.recognises(path) else None
+    found = packages.recognises(path, kinds=kinds)
+    return FileSource(path=path, written=argument, kinds=kinds) if found else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,6 +107,7 @@ class FileSource(OpenedSource):
 
     path: Path
     written: str = ""  # the path as the user wrote it
+    kinds: tuple[PackageKind, ...] = ()
 
     @property
     def label(self) -> str:
@@ -174,11 +185,11 @@ def suggest_requirement(written: str, path: Path) -> str:
     return f"; a requirement is {written}==VERSION or index:{written}"
 
 
-def require_package(written: str) -> None:
+def require_package(written: str, kinds: Sequence[PackageKind] = ()) -> None:
     """Raise ProfileError if the current folder has no package file at this path."""
     path = Path(written)
     try:
-        if not (path.is_file() and recognises(path)):
+        if not (path.is_file() and recognises(path, kinds=kinds)):
             raise ProfileError(explain(written, path))
     except OSError as error:  # a name that is too long
         raise ProfileError(f"{written}: {error.strerror}") from None

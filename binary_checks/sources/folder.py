@@ -11,7 +11,7 @@ from pathlib import Path
 
 from binary_checks import packages, trees
 from binary_checks.errors import ProfileError
-from binary_checks.model import Package, Tree
+from binary_checks.model import Package, PackageKind, Tree
 from binary_checks.sources.file import OpenedSource, explain, explain_folder
 from binary_checks.sources.run_environment import Surroundings
 
@@ -26,13 +26,16 @@ def parse(argument: str, folder: Path) -> FolderSource | None:
     return FolderSource(path=Path(os.path.normpath(folder / written)), written=argument)
 
 
-def find(argument: str, folder: Path) -> FolderSource | None:
-    """Return a folder that is named by its path only, if it is an unpacked package."""
+def find(argument: str, folder: Path, kinds: tuple[PackageKind, ...] = ()) -> FolderSource | None:
+    """Return a folder that is named by its path only, if it is an unpacked package.
+
+    ``kinds`` are the project's own.
+    """
     path = Path(os.path.normpath(folder / argument))
     if not path.is_dir() or explain_folder(argument, path):
         return None
-    recognised = packages.recognises(path, folders=True)
-    return FolderSource(path=path, written=argument) if recognised else None
+    found = packages.recognises(path, folders=True, kinds=kinds)
+    return FolderSource(path=path, written=argument, kinds=kinds) if found else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,6 +44,7 @@ class FolderSource(OpenedSource):
 
     path: Path
     written: str = ""  # the path as the user wrote it
+    kinds: tuple[PackageKind, ...] = ()
 
     @property
     def label(self) -> str:
@@ -55,7 +59,7 @@ class FolderSource(OpenedSource):
         if not self.path.is_dir():
             reason = "not a folder" if self.path.exists() else "no such folder"
             raise ProfileError(f"{self.written}: {reason}")
-        if not packages.recognises(self.path, folders=True):
+        if not packages.recognises(self.path, folders=True, kinds=self.kinds):
             raise ProfileError(explain(self.written, self.path))
         return self
 
