@@ -27,9 +27,10 @@ class NativeScanner:
 
     def see(self, piece: bytes) -> Iterable[tuple[int, bytes]]:
         """Search the next piece of the file; the caller need not keep any of its bytes."""
-        self._look(self._tail + piece[: len(_CACHE)])
+        edge = len(_CACHE) - 1  # bytes of a place that may lie on either side
+        self._look(self._tail[-edge:] + piece[:edge], self._tail[:-edge])
         self._look(piece, self._tail)
-        self._tail = (self._tail + piece)[-_LONGEST:]
+        self._tail = (self._tail + piece[-_LONGEST:])[-_LONGEST:]
         return ()
 
     def _look(self, text: bytes, before: bytes = b"") -> None:

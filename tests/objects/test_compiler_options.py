@@ -52,6 +52,13 @@ def test_the_record_is_found_however_the_file_streams_by(size: int) -> None:
     assert scan(*pieces) == "znver3 with AVX-512"
 
 
+def test_places_without_a_record_hide_none() -> None:
+    size = 5
+    content = b"l1-cache-size=32\0" * 60 + NATIVE.encode()
+    pieces = (content[start : start + size] for start in range(0, len(content), size))
+    assert scan(*pieces) == "znver3 with AVX-512"
+
+
 def test_an_object_without_the_record_is_for_no_cpu() -> None:
     (found,) = objects.read_objects("demo/a.so", Bytes(build_elf()))
     assert isinstance(found, ElfFile)
