@@ -32,7 +32,10 @@ from fixtures.gpu.answers import SOUND, StandIn, change
 from fixtures.installation import install_by_hand
 
 CHECKS = [check for check in find_checks([]) if check.family == "gpu"]
-REQUIRES = {"torch": ("nvidia-cudnn-cu13==9.26.0.51", "nvidia-nccl-cu13==2.30.7"), "cupy": ()}
+REQUIRES: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(SOUND, ()),
+    "torch": ("nvidia-cudnn-cu13==9.26.0.51", "nvidia-nccl-cu13==2.30.7"),
+}
 STEPS = {name: [each for each in SOUND[name] if SOUND[name][each].get("state")] for name in SOUND}
 FIGURES = [
     (profile, step, figure)
@@ -124,9 +127,17 @@ def tell(
 
 
 def without_reason(profile: str) -> list[str]:
-    """What is said of a profile where all is well."""
-    missing = "NotApplicable: the profile does not say how to query the architectures"
-    return [] if profile == "torch" else [missing]
+    """What is said of a profile where all is well, in the order of the checks."""
+    table = load_profile(profile).probes["gpu"]
+    steps = () if profile == "torch" else ("every_device", "memory")
+    lacking = [
+        f"NotApplicable: the profile leaves out the step {name}"
+        for name in steps
+        if name not in table["snippets"]
+    ]
+    if "architectures" not in table:
+        lacking.append("NotApplicable: the profile does not say how to query the architectures")
+    return lacking
 
 
 def test_where_all_is_well_every_check_passes(profile: str, tell: Any) -> None:
