@@ -6,7 +6,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -205,13 +205,13 @@ def examine(  # noqa: PLR0913 - each is an option of the command, too
         python=interpreter,
         sandbox=there[0].sandbox if there else None,
         static=not run,
+        image=there[0] if there and name.kind == "image" else None,
         target=target,
     )
-    opened = Run.open([_find(package, surroundings, (*kinds, *own))], settings, alongside)
-    try:
-        yield opened.examinations[0]
-    finally:
-        opened.close()
+    with closing(surroundings):
+        opened = Run.open([_find(package, surroundings, (*kinds, *own))], settings, alongside)
+        with closing(opened):
+            yield opened.examinations[0]
 
 
 def _read_channels(names: Iterable[str]) -> Iterator[str]:

@@ -29,6 +29,7 @@ class CleanSystem:
     architecture: str = ""  # as in `ObjectFile`
     loader: str = ""  # "/lib64/ld-linux-x86-64.so.2"
     pythons: tuple[str, ...] = ()  # the paths of its interpreters
+    commands: tuple[str, ...] = ()  # what its users start as ``python3`` and ``python``
     pinned: str = ""  # the exact reference, with digest: "docker.io/library/debian@sha256:f313…"
     reservation: str = ""  # a sentence on the limits of a pass on this system; "" if there are none
 

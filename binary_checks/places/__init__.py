@@ -5,6 +5,7 @@ from binary_checks.places.conda_prefix import CondaPlace, LinkedPlace
 from binary_checks.places.existing import InstalledPlace, PrefixPlace, find_python, list_folders
 from binary_checks.places.host_place import HostPlace, NoPlace, NoWay, PlaceSettings
 from binary_checks.places.image_place import ImagePlace
+from binary_checks.places.inside_place import InsidePlace, copy_from_image
 from binary_checks.places.limits import Limits
 from binary_checks.places.pyodide_place import PyodidePlace
 from binary_checks.places.sandbox import Sandbox, choose_sandbox
@@ -18,6 +19,7 @@ PLACES: tuple[type[HostPlace], ...] = (
     LinkedPlace,
     PrefixPlace,
     UnpackedPlace,
+    InsidePlace,
     ImagePlace,
     PyodidePlace,
 )
@@ -47,6 +49,7 @@ __all__ = [
     "Sandbox",
     "choose_place",
     "choose_sandbox",
+    "copy_from_image",
     "find_python",
     "list_folders",
 ]

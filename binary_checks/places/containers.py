@@ -19,7 +19,7 @@ import tempfile
 import uuid
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
 
@@ -32,10 +32,12 @@ from binary_checks.processes import user_environment
 ENGINES = ("podman", "docker")
 Mounts = tuple[tuple[Path, str], ...]
 """Paths of this host, each with its path in the container."""
+_PATH = "/usr/local/bin:/usr/bin:/bin"
 WORK = "/tmp"  # noqa: S108 - in the container, held in memory
 _USER = "65534:65534"  # the user and group "nobody" of most distributions
 _ANSWER = 60.0  # seconds in which an engine must answer
 _START = 120.0  # seconds for a container to start; about 1 is usual
+_COPY = 1800.0  # seconds to copy the packages of an image to this host
 _PULL = 900.0  # seconds to pull an image; 100 on a slow connection
 _MARGIN = 10.0  # seconds by which the limit inside the container exceeds the limit outside
 _REFUSED = (125, 126, 127)
@@ -148,6 +150,12 @@ class PulledImage:
 
     id: str
     pinned: str = ""  # reference with a digest: "docker.io/library/debian@sha256:f313…"
+    variables: Mapping[str, str] = field(default_factory=dict)  # that the image sets
+
+    @property
+    def path(self) -> str:
+        """The folders in which the image's users find programs."""
+        return self.variables.get("PATH", "") or _PATH
 
 
 def find_image(engine: ContainerEngine, reference: str) -> PulledImage:
@@ -167,7 +175,10 @@ def read_image(text: str, reference: str, engine: str) -> PulledImage:
         name, digests = str(found["Id"]), [str(each) for each in found.get("RepoDigests") or ()]
         pinned = [reference] if "@" in reference else digests
         own = f"sha256:{name.removeprefix('sha256:')}"  # an image that was pulled from no registry
-        return PulledImage(id=name, pinned=(*pinned, own)[0])
+        config = found.get("Config") or {}
+        lines = [str(each).partition("=") for each in config.get("Env") or ()]
+        variables = {key: value for key, equals, value in lines if equals}
+        return PulledImage(id=name, pinned=(*pinned, own)[0], variables=variables)
     except (ValueError, KeyError, TypeError, AttributeError):
         raise GatherError(f"{engine}: its description of {reference} cannot be read") from None
 
@@ -180,6 +191,7 @@ class Container:
     ) -> None:
         """Start a container with read-only mounts. Raises GatherError with the engine's message."""
         self._engine, self._name = engine, f"binary_checks-{uuid.uuid4().hex}"
+        self._path = image.path
         # If memory runs out, podman leaves a file in the folder where podman was started.
         self._folder = tempfile.TemporaryDirectory(
             prefix="binary_checks-", ignore_cleanup_errors=True
@@ -252,7 +264,7 @@ class Container:
         """
         home = f"{WORK}/home"
         environment = {
-            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "PATH": self._path,
             "LC_ALL": "C.UTF-8",
             **dict.fromkeys(("HOME", "TMPDIR"), home),
             **(variables or {}),
@@ -281,6 +293,10 @@ class Container:
         # A shell and the engine report a process killed by signal N as status 128 + N.
         killed = ended.status is not None and 128 < ended.status < 160
         return replace(ended, status=128 - ended.status) if killed and ended.status else ended
+
+    def copy_out(self, path: str, target: Path) -> None:
+        """Copy a file, or with "/." at the end what a folder contains. Raises GatherError."""
+        self._engine.ask("cp", f"{self._name}:{path}", str(target), seconds=_COPY)
 
     def _show_stacks(self) -> None:
         """Send SIGABRT to the probe, so that it prints its stacks.
@@ -370,6 +386,9 @@ case $loader in
   *musl*) echo "libc musl $("$loader" 2>&1 | sed -n 's/^Version //p')" ;;
   *) echo "libc $(getconf GNU_LIBC_VERSION)" ;;
 esac
+for each in python3 python; do
+  if found=$(command -v "$each"); then echo "command $found"; fi
+done
 for each in /usr/local/bin/python3.* /usr/bin/python3.* /opt/python/cp3*/bin/python; do
   if [ -x "$each" ]; then echo "python $each"; fi
 done
@@ -403,6 +422,7 @@ def identify_system(container: Container, known: CleanSystem, timeout: float) ->
         pythons=tuple(
             value for key, _, value in found if key == "python" and _PYTHON.fullmatch(value)
         ),
+        commands=tuple(value for key, _, value in found if key == "command"),
     )
 
 

@@ -147,11 +147,22 @@ def find_installed_requirements(
     if not requires:
         return
     here = target.markers
-    wanted = [(text, read_requirement(text)) for text in requires]
-    names = tuple(item.name for _, item in wanted if item is not None)
+    items = (read_requirement(text) for text in requires)
+    names = tuple(item.name for item in items if item is not None)
     python = target.executable
     found = list_folders(python, timeout=timeout, names=names, sandbox=sandbox).versions
-    for text, item in wanted:
+    yield from select_versions(requires, found, here)
+
+
+def select_versions(
+    requires: Iterable[str], found: Mapping[str, str], here: Mapping[str, str]
+) -> Iterator[str]:
+    """Yield ``numpy 2.4.6`` for each requirement that applies, from versions by name.
+
+    Raises Unavailable if one is not installed, or in an unsuitable version.
+    """
+    for text in requires:
+        item = read_requirement(text)
         if item is None:
             raise Unavailable(f"{text!r} is not a requirement")
         if applies(item, here):

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from importlib import resources
 from pathlib import Path
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import packaging
 from packaging.tags import Tag, compatible_tags, cpython_tags
@@ -325,6 +325,11 @@ class ImagePlace(HostPlace):
         python = str(self.target.executable)
         return self._run_probe(python, script, {**request, **where, **shared}, conditions, timeout)
 
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """Variables that each probe gets: none, as a package knows only what it brings along."""
+        return {}
+
     def _run_probe(
         self,
         python: str,
@@ -349,7 +354,7 @@ class ImagePlace(HostPlace):
         ended = container.run(
             (*supervised, python, *alone, *OPTIONS, *words),
             timeout=timeout,
-            variables=conditions.variables,
+            variables={**self.variables, **conditions.variables},
             talk=Conversation({**request, **limits}, conditions.stages),
         )
         return judge_end(ended, timeout)
@@ -379,7 +384,7 @@ class ImagePlace(HostPlace):
         found: dict[str, LoaderAnswer] = {}
         for python in (True, False):
             places = {
-                f"{PACKAGE}/{prefix.place(package, path)}": path
+                posixpath.join(prefix.root, prefix.place(package, path)): path
                 for path in paths
                 if (path not in programs) is python
             }
@@ -387,8 +392,8 @@ class ImagePlace(HostPlace):
                 found[places[place]] = replace(
                     answer,
                     path=places[place],
-                    printed=_rename(answer.printed, package, prefix),
-                    complaints=_rename(answer.complaints, package, prefix),
+                    printed=prefix.rename(package, answer.printed),
+                    complaints=prefix.rename(package, answer.complaints),
                 )
         return tuple(found[path] for path in paths)
 
@@ -451,15 +456,6 @@ def _has_nvidia() -> bool:
     return any(device.name.startswith("nvidia") for device in find_devices())
 
 
-def _rename(text: str, package: Package, prefix: Prefix | UnpackedFiles) -> str:
-    """Replace paths in the container by paths in the package."""
-
-    def find(match: re.Match[str]) -> str:
-        return prefix.find(package, posixpath.normpath(match[1]))
-
-    return re.sub(rf"{PACKAGE}/([^\s:()]+)", find, text)
-
-
 # Installation for another system: the wheel is unpacked, and its requirements are resolved for the
 # container's Python.
 #
@@ -470,6 +466,7 @@ _ELSEWHERE = (InstalledPackage, CondaLike)
 """Packages that need other packages; these are not resolved for an image."""
 _GLIBC = (17, 28, *range(31, 41))
 """The minor versions of glibc that uv 0.13 accepts as ``--python-platform``."""
+_PLACED = re.compile(rf"{PACKAGE}/([^\s:()]+)")
 _PREFIX = "lib/python*/site-packages"
 """The folder of packages in a prefix that uv makes, with the version of uv's own interpreter."""
 
@@ -480,6 +477,7 @@ class Prefix:
 
     folder: Path
     site: str  # path of site-packages in the prefix: "lib/python3.13/site-packages"
+    root: ClassVar[str] = PACKAGE
 
     def place(self, package: Package, path: str) -> str:
         """Convert a path in the package to the path in this prefix.
@@ -495,6 +493,10 @@ class Prefix:
             return package.layout.place(place.removeprefix(f"{self.site}/"))
         return place
 
+    def rename(self, package: Package, text: str) -> str:
+        """Replace paths in the container by paths in the package."""
+        return _PLACED.sub(lambda match: self.find(package, posixpath.normpath(match[1])), text)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnpackedFiles:
@@ -504,6 +506,7 @@ class UnpackedFiles:
     # names of members, which are paths in that folder, by path in the package
     names: Mapping[str, str]
     paths: Mapping[str, str]  # paths in the package by names of members
+    root: ClassVar[str] = PACKAGE
 
     def place(self, package: Package, path: str) -> str:
         """Convert an object's path in the package to its path in the folder."""
@@ -514,6 +517,10 @@ class UnpackedFiles:
         """Convert an object's path in the folder to its path in the package."""
         del package
         return self.paths.get(place, place)
+
+    def rename(self, package: Package, text: str) -> str:
+        """Replace paths in the container by paths in the package."""
+        return _PLACED.sub(lambda match: self.find(package, posixpath.normpath(match[1])), text)
 
 
 def require_movable(package: Package) -> None:

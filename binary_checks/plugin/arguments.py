@@ -17,12 +17,13 @@ from binary_checks import packages, processes, sources
 from binary_checks.errors import (
     TRY_AGAIN,
     BinaryChecksError,
+    GatherError,
     PackageError,
     ProfileError,
     Unavailable,
 )
 from binary_checks.examination.declarations import load_own_kinds
-from binary_checks.model import PlaceName, Source, read_place
+from binary_checks.model import PlaceName, Source, is_relative, read_place
 from binary_checks.packages import OwnKind
 from binary_checks.packages.installed import LABEL
 from binary_checks.plugin.failures import usage_error
@@ -37,7 +38,7 @@ from binary_checks.sources.requirement import LABEL as INDEX
 
 if TYPE_CHECKING:
     from binary_checks.documents.facts import Statement
-    from binary_checks.places import Sandbox
+    from binary_checks.places import PlaceSettings, Sandbox
 
 
 # The packages that the user named: files, installed and published packages, and facts about them.
@@ -225,6 +226,8 @@ def find_sources(
         except (ProfileError, PackageError, OSError) as error:
             missing.append(_format_error(each, error))
         except BinaryChecksError as error:
+            if surroundings.image is not None and isinstance(error, GatherError):
+                pytest.exit(cut(one_line(f"{_OPTION} {error}")), returncode=TRY_AGAIN)
             if each.path not in named.published:
                 raise usage_error(f"{placing.option}: {error}") from None
             found.append(UnresolvedSource(path=each.path, reason=str(error)))
@@ -242,6 +245,7 @@ def find_sources(
 
 INDEX_FINDINGS = "binary_checks_index_findings"
 """The key under which an xdist worker receives the controller's findings on indexes."""
+_PATIENCE = 120.0  # seconds for an image's interpreter to start
 SURROUNDINGS = pytest.StashKey[sources.Surroundings]()
 
 
@@ -257,11 +261,22 @@ def _make_surroundings(
         python=placing.python,
         sandbox=sandbox,
         static=config.option.binary_static,
+        image=_find_image(placing, sandbox) if named.installed else None,
         target=target,
         progress=lambda name: progress_line(config, name, "downloading"),
         shared_results={} if given is None else json.loads(given),
     )
     return surroundings
+
+
+def _find_image(placing: Placing, sandbox: Sandbox | None) -> PlaceSettings | None:
+    """Return the image that contains the named packages, or None if they are on this host."""
+    for name, python in placing.interpreters.items():
+        if name.kind == "image" and sandbox is not None:
+            from binary_checks.places import PlaceSettings
+
+            return PlaceSettings(name=name, python=python, timeout=_PATIENCE, sandbox=sandbox)
+    return None
 
 
 def share_index_findings(config: pytest.Config) -> str:
@@ -368,6 +383,11 @@ def _require_one_meaning(
             "an installed package runs where it is installed: give existing:PYTHON or prefix:PATH"
         )
         raise usage_error(f"{_OPTION} venv: {message}")
+    images = [name for name in names if name.kind == "image"]
+    if installed and images and (len(names) > 1 or is_relative(images[0].argument)):
+        label = names[1].label if len(names) > 1 else images[0].label
+        message = "an installed package is in one place: name its image, and no other place"
+        raise usage_error(f"{_OPTION} {label}: {message}")
     if static and not kinds.isdisjoint({"image", "pyodide"}):
         label = next(name.label for name in names if name.kind in {"image", "pyodide"})
         raise usage_error(f"{_OPTION} {label}: --binary-static runs nothing")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from binary_checks.declaring import FAMILIES
-from binary_checks.plugin.arguments import INDEX_FINDINGS, share_index_findings
+from binary_checks.plugin.arguments import INDEX_FINDINGS, SURROUNDINGS, share_index_findings
 from binary_checks.plugin.failures import restore, usage_error
 from binary_checks.plugin.items import CheckItem, collect_package
 from binary_checks.plugin.options import COMMAND_INI
@@ -50,6 +50,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     session = config.stash.get(SESSION, None)
     if session:
         session.run.close()
+    if surroundings := config.stash.get(SURROUNDINGS, None):
+        surroundings.close()
 
 
 def pytest_collection(session: pytest.Session) -> bool | None:

@@ -46,6 +46,8 @@ class NamedInstallation:
         In static mode the interpreter is not started. A package that the interpreter does not know
         may be linked into the interpreter's conda prefix.
         """
+        if surroundings.image is not None:
+            return self._find_in_image(surroundings)
         folders = surroundings.folders
         found = find_installation(self.name, folders.search, folders.prefix)
         if found is None and (by_code := surroundings.folders_by_code) is not None:
@@ -56,6 +58,13 @@ class NamedInstallation:
             hint = _explain_unread(folders.unread) if surroundings.static else ""
             python = surroundings.python
             raise ProfileError(f"--binary-installed {self.name}: not installed for {python}{hint}")
+        return replace(found, folder=self.folder)
+
+    def _find_in_image(self, surroundings: Surroundings) -> Installation:
+        folders = surroundings.copy_from_image(self.name)
+        found = find_installation(self.name, folders.search, folders.prefix)
+        if found is None:
+            raise ProfileError(f"--binary-installed {self.name}: the image has no metadata of it")
         return replace(found, folder=self.folder)
 
 

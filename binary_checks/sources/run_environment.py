@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from binary_checks.errors import BinaryChecksError, GatherError, PackageError, ProfileError
+from binary_checks.errors import (
+    BinaryChecksError,
+    GatherError,
+    PackageError,
+    ProfileError,
+    Unavailable,
+)
 
 if TYPE_CHECKING:
     from packaging.tags import Tag
 
     from binary_checks.indexes.index_places import IndexPlaces
     from binary_checks.model import Progress
-    from binary_checks.places import Sandbox
+    from binary_checks.places import PlaceSettings, Sandbox
     from binary_checks.places.existing import Folders
     from binary_checks.web.client import Client
 
@@ -44,9 +52,11 @@ class Surroundings:
     python: Path
     sandbox: Sandbox | None = None
     static: bool = False  # whether no installed code may run
+    image: PlaceSettings | None = None  # the image that contains the installed packages
     target: str = ""  # another Python and system, "cp312-win_amd64", for which wheels are chosen
     # returns a callback for the download of a file
     progress: Callable[[str], Progress | None] | None = None
+    _copies: list[Path] = field(default_factory=list)  # folders of this process
     shared_results: MutableMapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Results as simple values, by key. Other processes of this run use these results, and do not
     ask again.
@@ -68,6 +78,37 @@ class Surroundings:
             raise _ERRORS[result["kind"]](result["error"])
         found: Mapping[str, Any] = result["found"]
         return found
+
+    def copy_from_image(self, name: str) -> Folders:
+        """Return the folders of this host with copies of an image's packages.
+
+        Raises GatherError, or ProfileError if the image does not contain the package.
+        """
+        from binary_checks import places
+        from binary_checks.places.existing import Folders
+
+        settings = self.image
+        assert settings is not None
+
+        def copy() -> dict[str, Any]:
+            folder = Path(tempfile.mkdtemp(prefix="binary_checks-image-"))
+            try:
+                found = places.copy_from_image(settings, (name,), folder)
+            except BinaryChecksError as error:
+                shutil.rmtree(folder, ignore_errors=True)
+                absent = isinstance(error, Unavailable)
+                raise ProfileError(str(error)) if absent else error from None
+            self._copies.append(folder)
+            return {"search": list(map(str, found.search)), "prefix": str(found.prefix)}
+
+        found = self.compute_once(f"{settings.name.label} {name}", copy)
+        search, prefix = found["search"], found["prefix"]
+        return Folders(search=tuple(map(Path, search)), prefix=Path(prefix), versions={})
+
+    def close(self) -> None:
+        """Remove the copies that this process made."""
+        for folder in self._copies:
+            shutil.rmtree(folder, ignore_errors=True)
 
     def watch(self, name: str) -> Progress | None:
         """Return a callback for the progress of a download, or None."""

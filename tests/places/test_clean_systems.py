@@ -10,7 +10,9 @@ import subprocess
 import sys
 import sysconfig
 import time
+import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -183,6 +185,32 @@ def test_what_an_import_of_it_loads_is_the_package_s(tmp_path: Path, image: str)
         assert "undefined symbol: PyModule_Create2\t(lib/python3.8/site-packages/demo" in (
             answer.complaints
         )
+
+
+def test_a_package_in_an_image_is_judged_where_it_lies(tmp_path: Path) -> None:
+    """The image is Debian's, with numpy where its Python looks for packages."""
+    base, engine = demand_image("bullseye-python"), demand_engine()
+    wheel = download(tmp_path, "numpy", "1.26.4", "3.9")
+    site = tmp_path / "root/usr/local/lib/python3.9/dist-packages"
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+    reference = "localhost/binary-checks/with-numpy:test"
+    name = "binary-checks-with-numpy"
+    with suppress(GatherError):
+        engine.ask("rm", "--force", name)
+    engine.ask("create", "--name", name, base, "true")
+    try:
+        engine.ask("cp", f"{tmp_path}/root/usr/local/.", f"{name}:/usr/local")
+        engine.ask("commit", name, reference, seconds=300)
+    finally:
+        engine.ask("rm", "--force", name)
+    with examine("installed:numpy", run=True, place=f"image:{reference}") as examination:
+        found = {verdict.check: verdict for verdict in judge(examination)}
+        report = examination.get(LoadReport)
+        assert "with-numpy" in examination.facts.ran_on
+    for check in ("import-fails", "extension-fails-to-load", "object-does-not-load"):
+        assert found[check].outcome is Outcome.PASSED, found[check]
+    assert len(report.loaded) > 10
 
 
 def test_a_python_of_this_host_is_mounted_where_it_runs(tmp_path: Path) -> None:
