@@ -308,9 +308,10 @@ def drift(session: nox.Session) -> None:
 
 @nox.session
 def wine(session: nox.Session) -> None:
-    """Run the runtime half on a Windows Python under wine; further arguments go to pytest."""
+    """Judge a wheel and run tests on a Windows Python under wine; arguments go to pytest."""
     session.install("-e", ".[fast,published,uv]", "pip")
-    tests = ["tests/places", "tests/probes", "-m", "not gpu"]
+    rooms = ("trees", "objects", "packages", "loaders", "systems", "wording", "places", "probes")
+    tests = [*(f"tests/{room}" for room in rooms), "-m", "not gpu"]
     folder = session.cache_dir / "windows"
     command = ("python", "-m", "fixtures.windows", str(folder))
     session.run(*command, *(session.posargs or tests))
