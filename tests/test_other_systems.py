@@ -12,7 +12,7 @@ from urllib import request
 import pytest
 
 from binary_checks import files
-from binary_checks.fleet.artifacts.transfers import read_host_system
+from binary_checks.fleet.artifacts import read_host_system
 from binary_checks.fleet.nights import cell_commands
 from binary_checks.probes import process
 from binary_checks.probes.identify import script as identify
