@@ -16,7 +16,15 @@ from binary_checks.checks.runtime import (
     shadowed_import,
     version_disagrees,
 )
-from binary_checks.model import Ending, ImportReport, NotInspected, Place, ProbeAnswer, TargetPython
+from binary_checks.model import (
+    Ending,
+    ImportReport,
+    JudgedProjects,
+    NotInspected,
+    Place,
+    ProbeAnswer,
+    TargetPython,
+)
 from binary_checks.probes.import_name.reader import import_each
 from fixtures.values import wheel
 
@@ -72,7 +80,7 @@ def test_the_last_import_leaves_nothing_untried() -> None:
 @pytest.mark.parametrize(
     ("check", "arguments"),
     [
-        (import_fails, (wheel(), wheel())),
+        (import_fails, (wheel(), wheel(), JudgedProjects())),
         (import_exits_badly, ()),
         (import_changes_directory, ()),
         (loader_complains, ()),
