@@ -180,10 +180,12 @@ class Check(_Declared, Generic[_P]):
         *,
         enabled: bool,
         level: Level,
+        library: str = "",
     ) -> None:
         update_wrapper(self, function)
         self.function: Callable[_P, Iterator[Finding]] = function
         self.enabled = enabled  # whether the check runs by default
+        self.library = library  # a module with which the check runs by default, too; "": none
         # level of the check's problems, unless a problem or the profile sets another
         self.level = level
         self.id = function.__name__.replace("_", "-")
@@ -195,6 +197,11 @@ class Check(_Declared, Generic[_P]):
 
     def __repr__(self) -> str:
         return f"<check {self.id}>"
+
+    @cached_property
+    def is_equipped(self) -> bool:
+        """Whether the library is installed with which the check runs by default."""
+        return bool(self.library) and importlib.util.find_spec(self.library) is not None
 
     @cached_property
     def options(self) -> Mapping[str, Option]:
@@ -314,7 +321,7 @@ def is_ours(kind: Any) -> bool:
 def check(function: Callable[_P, Iterator[Finding]], /) -> Check[_P]: ...
 @typing.overload
 def check(
-    *, enabled: bool = True, level: Level = Level.ERROR
+    *, enabled: bool = True, level: Level = Level.ERROR, library: str = ""
 ) -> Callable[[Callable[_P, Iterator[Finding]]], Check[_P]]: ...
 def check(
     function: Callable[_P, Iterator[Finding]] | None = None,
@@ -322,14 +329,16 @@ def check(
     *,
     enabled: bool = True,
     level: Level = Level.ERROR,
+    library: str = "",
 ) -> Check[_P] | Callable[[Callable[_P, Iterator[Finding]]], Check[_P]]:
     """Declare a check; with ``enabled=False`` it runs only if a profile asks for it.
 
+    With ``library`` it also runs if a module of that name is installed, which an extra brings.
     Problems of level warning are reported, but do not make the check fail.
     """
     if function is not None:
         return Check(function, enabled=enabled, level=level)
-    return lambda function: Check(function, enabled=enabled, level=level)
+    return lambda function: Check(function, enabled=enabled, level=level, library=library)
 
 
 def find_checks(modules: Iterable[types.ModuleType] = ()) -> tuple[Check[Any], ...]:
