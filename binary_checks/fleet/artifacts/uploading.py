@@ -48,6 +48,8 @@ from binary_checks.safe_text import cut, one_line
 
 FAMILIES = ("upload", "metadata", "release")
 """The families by which files are judged: what an index refuses, and what it takes for granted."""
+_REQUIRED = ("upload", "metadata")
+"""The families that must be able to inspect a file: an index inspects everything."""
 _EACH, _FIRST = 600.0, 600.0  # seconds for each file, and for the process
 _LARGEST_METADATA = 16 << 20  # bytes
 _USAGE, _TRY_AGAIN = 4, 6
@@ -192,7 +194,8 @@ def judge_files(
     end = run_limited(
         (
             *("--static", "--profile", rules, "-m", " or ".join(FAMILIES)),
-            *("--require", FAMILIES[0], "--report", f"json:{document}"),
+            *(word for family in _REQUIRED for word in ("--require", family)),
+            *("--report", f"json:{document}"),
             *map(str, (*paths, *stubs)),
         ),
         folder / "output",

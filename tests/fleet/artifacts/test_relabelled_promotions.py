@@ -30,6 +30,7 @@ from binary_checks.fleet.artifacts.limited_process import LimitedEnd
 from binary_checks.fleet.retention.pruning import read_prune_view
 from binary_checks.fleet.retention.rules import ExpiryRule, expire
 from binary_checks.fleet.store import origins_prefix, package_name
+from binary_checks.gather import description_rendering
 from fixtures.build_wheel import build_wheel
 from tests.fleet.artifacts.made_verdicts import make_key
 from tests.fleet.artifacts.release_desk import GOOD, Desk
@@ -299,3 +300,13 @@ def test_a_description_of_the_new_file_follows_from_the_old(desk: Desk, tmp_path
     made = released(desk)
     with fetch_file(desk.store, made, tmp_path) as path:
         assert describe_relabelled(artifact, path) == made
+
+
+def test_what_cannot_be_inspected_is_refused(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = {"absent": "not installed"}
+    monkeypatch.setattr(description_rendering, "_ask", lambda _: answer)
+    push(desk, headers=f"{KNOWN}Description-Content-Type: text/x-rst\n")
+    status, out, _ = desk.promote(policy=PYPI)
+    assert status == 1
+    (refusal,) = refusals(out)
+    assert refusal.startswith("description-not-rendered: not inspected")
