@@ -7,6 +7,7 @@ import os
 import re
 import sys
 import tempfile
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,8 @@ _KEPT = re.compile(
     r"|PYTEST_DISABLE_PLUGIN_AUTOLOAD|VIRTUAL_ENV|XDG_CACHE_HOME|SOURCE_DATE_EPOCH"
     r"|LD_LIBRARY_PATH|DYLD_\w+|CUDA_VISIBLE_DEVICES|CUDA_DEVICE_ORDER|CC|CXX)"
 )
+_STARTED = "BINARY_CHECKS_STARTED"
+"""The variable with the start of a command that has restarted, by the monotonic clock."""
 _hidden: dict[str, str] = {}
 
 
@@ -68,10 +71,19 @@ def receive_hidden() -> None:
             return
 
 
-def restart_without_secrets() -> None:
+def take_start() -> float:
+    """Return when the command began, by the monotonic clock, also if it has restarted since."""
+    try:
+        return float(os.environ.pop(_STARTED, ""))
+    except ValueError:
+        return time.monotonic()
+
+
+def restart_without_secrets(started: float) -> None:
     """Restart the same command in a process whose initial environment holds no secrets.
 
-    Return if there are no secrets, or the command cannot be restarted.
+    ``started`` is the command's start. Return if there are no secrets, or the command cannot be
+    restarted.
     """
     secrets = find_secrets(os.environ)
     if os.name != "posix" or not sys.executable or not secrets or _hidden:
@@ -79,7 +91,8 @@ def restart_without_secrets() -> None:
     descriptor = _write(json.dumps(secrets).encode())
     kept = {name: value for name, value in os.environ.items() if name not in secrets}
     command = [sys.executable, *sys.orig_argv[1:]]
-    os.execve(sys.executable, command, {**kept, _DESCRIPTOR: str(descriptor)})  # noqa: S606
+    passed = {_DESCRIPTOR: str(descriptor), _STARTED: str(started)}
+    os.execve(sys.executable, command, {**kept, **passed})  # noqa: S606
 
 
 def _write(text: bytes) -> int:

@@ -50,10 +50,10 @@ _LONGEST = 4096
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a subcommand or check the named packages; return the exit status."""
-    alone = arguments is None
-    if alone:
-        from binary_checks import processes
+    from binary_checks import processes
 
+    alone, started = arguments is None, processes.take_start()
+    if alone:
         processes.receive_hidden()
         if lifeline := processes.user_environment().get(_LIFELINE):
             from binary_checks.fleet.nights import watch_lifeline
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         complain(refusal)
         return MISUSED
     try:
-        status = _run(arguments, alone=alone)
+        status = _run(arguments, started, alone=alone)
         sys.stdout.flush()
         return status
     except KeyboardInterrupt as error:
@@ -149,7 +149,7 @@ def _exclude_current_folder() -> None:
     os.environ["NODEFAULTCURRENTDIRECTORYINEXEPATH"] = "1"  # honoured by shutil since Python 3.12
 
 
-def _run(arguments: Sequence[str], *, alone: bool) -> int:
+def _run(arguments: Sequence[str], started: float, *, alone: bool) -> int:
     if arguments and arguments[0] in SUBCOMMANDS:
         run: Callable[[Sequence[str]], int] = resolve_name(SUBCOMMANDS[arguments[0]])
         return run(arguments[1:])
@@ -158,7 +158,9 @@ def _run(arguments: Sequence[str], *, alone: bool) -> int:
         return status
     from binary_checks.command.check import check, print_all_options
 
-    return print_all_options() if _ALL_HELP in arguments else check(arguments, alone=alone)
+    if _ALL_HELP in arguments:
+        return print_all_options()
+    return check(arguments, started=started, alone=alone)
 
 
 def _answer(arguments: Sequence[str]) -> int | None:

@@ -7,6 +7,7 @@ import io
 import os
 import re
 import sys
+import time
 from collections.abc import Generator, Sequence
 from importlib import resources
 from pathlib import Path
@@ -17,7 +18,7 @@ import pytest
 from binary_checks.command import MISUSED, complain, report_unwritten_output, suggest
 from binary_checks.errors import EMPTY, FIT
 from binary_checks.options import OPTIONS, Program, lengthen
-from binary_checks.plugin.arguments import MayRestart
+from binary_checks.plugin.arguments import CommandProcess
 from binary_checks.plugin.progress import SCREEN
 
 _XDIST = (
@@ -41,11 +42,11 @@ _STRICT = re.compile(r"^  --strict  .*\n", re.MULTILINE)
 """pytest's own option in its help, which the command replaces."""
 
 
-def check(arguments: Sequence[str], *, alone: bool = False) -> int:
+def check(arguments: Sequence[str], *, started: float | None = None, alone: bool = False) -> int:
     """Run pytest in this process with only the given arguments.
 
-    With ``alone``, the process may restart itself. Raises BrokenPipeError if the reader of the
-    output has closed it.
+    The command began at ``started``, by the monotonic clock. With ``alone``, the process may
+    restart itself. Raises BrokenPipeError if the reader of the output has closed it.
     """
     for name in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS"):
         os.environ.pop(name, None)
@@ -61,7 +62,8 @@ def check(arguments: Sequence[str], *, alone: bool = False) -> int:
         own += ["-p", "xdist.plugin"]
     place = ["-c", str(ini), "--rootdir", str(Path.cwd()), "--noconftest", "--assert=plain"]
     output = _LostOutput()
-    plugins = [_RefusesInOneLine(), output, *([MayRestart()] if alone else [])]
+    process = CommandProcess(time.monotonic() if started is None else started, may_restart=alone)
+    plugins = [_RefusesInOneLine(), output, process]
     try:
         status = int(pytest.main([*own, *place, *lengthen(arguments)], plugins=plugins))
     except _Refused as error:

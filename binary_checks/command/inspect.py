@@ -36,7 +36,6 @@ from binary_checks.examination.declarations import (
 )
 from binary_checks.examination.examination import Examination
 from binary_checks.examination.facts import find_gatherer
-from binary_checks.examination.judging import applicable_formats
 from binary_checks.examination.run import examine
 from binary_checks.model import (
     BinaryConfiguration,
@@ -47,7 +46,6 @@ from binary_checks.model import (
     Outcome,
     Package,
     Request,
-    Survey,
 )
 from binary_checks.packages import OwnKind
 from binary_checks.profile import Profile, find_profile, leave_out_code, load_profile, validate
@@ -309,13 +307,13 @@ def _list(
     """Print the list for one package; return the exit status."""
     require_named(name, Path.cwd(), kinds)
     with examine(name, profile=profile, kinds=kinds) as facts:
-        facts.get(Package)  # raises an error for a package that cannot be read, which has no list
+        package = facts.get(Package)  # raises an error if it cannot be read: then there is no list
         print(one_line(facts.file_name if facts.source.remote() else name))
         fitting = frozenset(check.id for check in facts.applicable_checks(checks))
-        _print_rows(
-            (*_describe(check, profile), _judge(check, facts, profile, fits=check.id in fitting))
-            for check in checks
-        )
+        shown = [e for e in checks if e.id in fitting and not _find_other_kind(e, package)]
+        _print_rows((*_describe(e, profile), _judge(e, facts, profile)) for e in shown)
+        if others := len([*checks]) - len(shown):
+            print(f"{others} more are for other kinds of packages or objects: binary-checks --list")
     return 0
 
 
@@ -324,15 +322,11 @@ def _describe(check: Check[Any], profile: Profile) -> tuple[str, str, str]:
     return check.id, level if profile.selects(check) else "off", check.family
 
 
-def _judge(check: Check[Any], facts: Examination, profile: Profile, *, fits: bool) -> str:
+def _judge(check: Check[Any], facts: Examination, profile: Profile) -> str:
     """Return whether the check applies to the package; no code of the package runs."""
     if not profile.selects(check):
         return "off: a profile may enable it"
-    if not fits:
-        return f"not applicable: {_explain_kind(check)}"
     if check.runs_package:
-        if other := _find_other_kind(check, facts.get(Package)):
-            return f"not applicable: {_name_kinds(other)}"
         table = _find_unasked(check, profile)
         unasked = f"not applicable: the profile names no module for it ([probes.{table}] module)"
         return unasked if table else "runs the package"
@@ -352,18 +346,6 @@ def _find_unasked(check: Check[Any], profile: Profile) -> str:
         ):
             return kind.table
     return ""
-
-
-def _explain_kind(check: Check[Any]) -> str:
-    formats = applicable_formats(check)
-    if formats is None:
-        return _name_kinds(check.subjects)
-    return f"no {' or '.join(sorted(formats))} object in the package"
-
-
-def _name_kinds(kinds: Iterable[type]) -> str:
-    nouns = sorted({kind.noun for kind in kinds if issubclass(kind, (Package, Survey))})
-    return f"the check is for another kind of package ({' or '.join(nouns)})"
 
 
 def _find_other_kind(check: Check[Any], package: Package) -> tuple[type, ...]:

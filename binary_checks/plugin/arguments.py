@@ -423,15 +423,19 @@ HIDDEN_VARIABLES = "binary_checks_hidden_variables"
 """The key under which an xdist worker receives the variables that are hidden from packages."""
 
 
-class MayRestart:
-    """A plugin without hooks, which marks a process of the command.
+@dataclass(frozen=True, slots=True, eq=False)
+class CommandProcess:
+    """A plugin without hooks, with the process of the command that runs pytest."""
 
-    Such a process may restart without the variables that packages must not see.
-    """
+    started: float  # by the monotonic clock, before any restart
+    # whether it may restart without the variables that packages must not see
+    may_restart: bool
 
 
-def _is_ours(config: pytest.Config) -> bool:
-    return any(isinstance(each, MayRestart) for each in config.pluginmanager.get_plugins())
+def find_command_process(config: pytest.Config) -> CommandProcess | None:
+    """Return the process of the command, or None if other programs run pytest."""
+    plugins = config.pluginmanager.get_plugins()
+    return next((each for each in plugins if isinstance(each, CommandProcess)), None)
 
 
 def choose_sandbox(
@@ -453,8 +457,9 @@ def choose_sandbox(
         if all(name.kind == "image" for name in names):
             return places.Sandbox(limits=places.Limits(network=profile.network), contained=True)
         sandbox = places.choose_sandbox(mode, network=profile.network)
-        if not sandbox.holds and _is_ours(config):
-            processes.restart_without_secrets()
+        command = find_command_process(config)
+        if not sandbox.holds and command and command.may_restart:
+            processes.restart_without_secrets(command.started)
         return sandbox
     except Unavailable as error:
         message = find_program(config).name_options(f"--binary-sandbox require: {error}")

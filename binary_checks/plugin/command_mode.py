@@ -18,7 +18,7 @@ import pytest
 from binary_checks import processes
 from binary_checks.errors import MISUSED, ProfileError
 from binary_checks.packages import recognises
-from binary_checks.plugin.arguments import HIDDEN_VARIABLES
+from binary_checks.plugin.arguments import HIDDEN_VARIABLES, find_command_process
 from binary_checks.plugin.failures import usage_error
 from binary_checks.plugin.progress import SCREEN, Screen
 from binary_checks.plugin.reporting import RESULT_COLLECTOR, ResultCollector, iter_remarks_before
@@ -123,7 +123,8 @@ class QuietReporter:
 
     def __init__(self, config: pytest.Config, state: Session, screen: Screen) -> None:
         self._config, self._state, self._screen = config, state, screen
-        self._started = time.monotonic()
+        command = find_command_process(config)
+        self._started = command.started if command else time.monotonic()
         examinations = state.examinations.values()
         self._text = RunText(
             (abridge(each, state.settings.program) for each in state.settings.checks),

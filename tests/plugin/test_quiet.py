@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -353,3 +354,13 @@ def test_wheels_of_one_name_in_two_folders_are_told_apart(pytester: pytest.Pytes
     verdicts = [line for line in ended.stdout.splitlines() if " checks, " in line]
     assert [line.partition(":")[0] for line in verdicts] == [f"faulty/{NAME}", f"healthy/{NAME}"]
     assert f"absolute-search-path: faulty/{NAME}: " in ended.stdout
+
+
+def test_the_time_in_the_count_includes_what_came_before_a_restart(
+    pytester: pytest.Pytester,
+) -> None:
+    path, began = healthy(pytester.path), str(time.monotonic() - 7200)
+    shown = command(pytester.path, "--static", path, BINARY_CHECKS_STARTED=began).stdout
+    found = re.search(r"^1 package: 1 fit · ([\d,]+) s", shown, re.MULTILINE)
+    assert found is not None
+    assert int(found[1].replace(",", "")) >= 7200

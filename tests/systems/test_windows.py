@@ -97,6 +97,8 @@ def test_nothing_is_known_of_another_architecture() -> None:
 def test_a_library_that_came_with_a_later_windows_10_is_told_apart() -> None:
     assert windows_libraries_partly("x86_64")["icu.dll"] == "Windows 10 1903 and later"
     assert "opengl32.dll" in windows_libraries("x86_64")
+    feature = "systems with the feature Windows Hypervisor Platform"
+    assert windows_libraries_partly("x86_64")["winhvplatform.dll"] == feature
     assert windows_libraries_partly("aarch64")["opengl32.dll"] == "Windows 10 2004 and later"
     for architecture in ARCHITECTURES:
         assert not windows_libraries_partly(architecture).keys() & windows_libraries(architecture)
