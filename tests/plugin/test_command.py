@@ -16,7 +16,6 @@ from binary_checks.command import main
 from binary_checks.plugin.command_mode import FEW
 from fixtures.build_elf import build_elf
 from fixtures.build_wheel import Entry, build_wheel
-from fixtures.samples import read_macho_sample
 from fixtures.slow import slow
 from tests.plugin.conftest import EXTENSION, command, faulty, healthy, start_command
 from tests.test_safe_text import assert_harmless
@@ -145,14 +144,15 @@ def test_inspect_can_leave_out_the_symbols(tmp_path: Path) -> None:
 def test_inspect_prints_the_facts_of_a_system_whose_loader_is_not_simulated(
     tmp_path: Path,
 ) -> None:
-    members = {"demo/a.so": read_macho_sample("signed_arm64.dylib")}
-    path = build_wheel(tmp_path, tags=("cp313-cp313-ios_13_0_arm64_iphoneos",), members=members)
+    members = {"demo/a.so": build_elf()}
+    tags = ("cp313-cp313-freebsd_14_2_release_amd64",)
+    path = build_wheel(tmp_path, tags=tags, members=members)
     result = command(tmp_path, "inspect", path.name, "--json")
     facts = json.loads(result.stdout)
     (native,) = facts["object_files"]
-    assert (native["format"], native["signed"]) == ("Mach-O", True)
+    assert native["format"] == "ELF"
     assert facts["linkage"] is None
-    assert "without linkage: the loader of iOS is not simulated" in result.stderr
+    assert "without linkage: the loader of FreeBSD is not simulated" in result.stderr
 
 
 def test_inspect_without_json_is_a_summary(tmp_path: Path) -> None:
