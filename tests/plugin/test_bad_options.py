@@ -22,7 +22,10 @@ IMPORTS = "from binary_checks import check\nfrom binary_checks.model import Whee
         (["--binary-with", "notes.txt"], "--binary-with notes.txt: neither a package file nor"),
         (["--binary-python", "gone"], "no such file or folder: gone"),
         (["--binary-python", "."], "--binary-python .: not an executable program"),
-        (["--binary-require", "colour"], "--binary-require colour: no such family; there are arch"),
+        (
+            ["--binary-require", "colour"],
+            "--binary-require colour: no such family; there are android, arch",
+        ),
         (["--binary-configuration", "python=x"], "--binary-configuration python=x: not understood"),
         (
             ["--binary-configuration", "python"],

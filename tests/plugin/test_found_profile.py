@@ -44,7 +44,7 @@ HARMLESS_KEYS = {
     "device_code": {"thorough"},
     "ptx": {"bytes", "targets"},
     "builds": {"cuda", "rocm", "labels"},
-    "snippets": {"only"},
+    "snippets": {"only", "thorough"},
     "release": {"commits"},
     "consumer": {"programs", "standard"},
 }
