@@ -115,8 +115,11 @@ class Dyld:
         return (library.name,) if library.name else ()
 
     def preloaded(self) -> dict[str, str]:
-        """Return libSystem, and CoreFoundation, which every Python is linked with."""
-        names = ("/usr/lib/libSystem.B.dylib", _CORE_FOUNDATION)
+        """Return libSystem, CoreFoundation, which every Python is linked with, and libc++.
+
+        CoreFoundation loads ICU, which is written in C++ (samplerate 0.2.4 relies on it).
+        """
+        names = ("/usr/lib/libSystem.B.dylib", _CORE_FOUNDATION, "/usr/lib/libc++.1.dylib")
         return {name: f"system:{name}" for name in names if name in self.target.libraries}
 
     def symbol_prefixes(self, library: str) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from binary_checks.model import Kind, Linkage, MachOFile, ObjectFile, Symbol, Symbols, TargetSystem
-from fixtures.linking import dylib, link, macos, needs, resolutions
+from fixtures.linking import dylib, link, macos, needs, resolutions, system_library
 from fixtures.values import macho_file, symbols, wheel
 
 MODULE = "demo/_native.cpython-311-darwin.so"
@@ -323,3 +323,12 @@ def test_without_data_about_the_interpreter_only_flat_names_of_its_own_are_unexp
     assert [(item.count, item.reason) for item in linkage.unexplored] == [
         (1, "the exports of its Python are not known")
     ]
+
+
+def test_every_python_has_loaded_the_cxx_library() -> None:
+    """CoreFoundation loads ICU, and ICU libc++: flat names of C++ are found (samplerate 0.2.4)."""
+    names = ("_Znwm", "gone")
+    cxx = "/usr/lib/libc++.1.dylib"
+    on = macos(library_data={cxx: system_library(cxx, _Znwm="")})
+    module = dylib("demo/_native.cpython-311-darwin.so", imports=asks("", *names))
+    assert [item.name for item in link(module, on=on).unresolved] == ["gone"]

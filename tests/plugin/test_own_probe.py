@@ -12,7 +12,7 @@ from fixtures.environments import PURE, list_sandbox_modes
 from tests.plugin.conftest import Run
 
 PAGE = (Path(__file__).parents[2] / "docs" / "profile.md").read_text(encoding="utf-8")
-SCRIPT, CONFTEST = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)[1:]
+SCRIPT, CONFTEST = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)[-2:]
 PROFILE = """
 [tool.binary_checks.probes.colour]
 module = "demo.lamp"
