@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from packaging.utils import canonicalize_name
 
@@ -38,6 +38,7 @@ from binary_checks.model import (
 __all__ = ["simulate"]
 
 _First = Mapping[str, tuple[str, ...]]
+_AnyLoader = TypeVar("_AnyLoader", bound=Loader[Any])
 
 
 def simulate(  # noqa: PLR0913 - each is another part of what the prefix holds
@@ -144,9 +145,11 @@ def _simulate_macho(
     first: _First,
     factor: int,
 ) -> _Simulation:
+    from binary_checks.loaders.bindings import look_up_bindings
     from binary_checks.loaders.dyld import Dyld
 
-    return _simulate_bindings(Format.MACHO, Dyld(package, others, target, factor), first)
+    loader = Dyld(package, others, target, factor)
+    return _simulate_processes(Format.MACHO, loader, first, look_up_bindings)
 
 
 def _simulate_windows(
@@ -156,9 +159,11 @@ def _simulate_windows(
     first: _First,
     factor: int,
 ) -> _Simulation:
+    from binary_checks.loaders.bindings import look_up_bindings
     from binary_checks.loaders.windows import WindowsLoader
 
-    return _simulate_bindings(Format.PE, WindowsLoader(package, others, target, factor), first)
+    loader = WindowsLoader(package, others, target, factor)
+    return _simulate_processes(Format.PE, loader, first, look_up_bindings)
 
 
 def _simulate_emscripten(
@@ -171,27 +176,23 @@ def _simulate_emscripten(
     from binary_checks.loaders.emscripten import EmscriptenLoader, look_up
 
     loader = EmscriptenLoader(package, others, target, factor)
-    loadings = _load(loader, target, first)
-    images = [image for each in loadings for image in (*each.roots, *each.orphans)]
-    return _Simulation(
-        format=Format.WASM,
-        layout=loader.layout,
-        loadings=loadings,
-        lookups=look_up(images, loader),
-        elsewhere=_load_elsewhere(images, loader),
-    )
+    return _simulate_processes(Format.WASM, loader, first, look_up)
 
 
-def _simulate_bindings(container: Format, loader: Loader[Any], first: _First) -> _Simulation:
-    from binary_checks.loaders.bindings import look_up_bindings
-
+def _simulate_processes(
+    container: Format,
+    loader: _AnyLoader,
+    first: _First,
+    look_up: Callable[[Iterable[Image[Any]], _AnyLoader], Lookups],
+) -> _Simulation:
+    """Load the roots, and look up the symbols of every process."""
     loadings = _load(loader, loader.target, first)
     images = [image for each in loadings for image in (*each.roots, *each.orphans)]
     return _Simulation(
         format=container,
         layout=loader.layout,
         loadings=loadings,
-        lookups=look_up_bindings(images, loader),
+        lookups=look_up(images, loader),
         elsewhere=_load_elsewhere(images, loader),
     )
 
