@@ -290,6 +290,14 @@ class Framework(NamedTuple):
     core: re.Pattern[str]  # libraries that all users of the framework load
 
 
+class _Toolkit(NamedTuple):
+    """Libraries of software that users install themselves."""
+
+    name: str
+    libraries: _Predicate
+    together: _Predicate  # names that are its own only if one of ``libraries`` is needed, too
+
+
 class _Tables(NamedTuple):
     """The contents of shipped_names.toml, as predicates on names."""
 
@@ -300,6 +308,7 @@ class _Tables(NamedTuple):
     fills_prefix: _Predicate
     of_nobody: _Predicate
     of_user: tuple[tuple[_Predicate, str], ...]
+    toolkits: tuple[_Toolkit, ...]
     frameworks: Mapping[str, Framework]
 
 
@@ -327,6 +336,10 @@ def _read_tables() -> _Tables:
         fills_prefix=any_of("fills_prefix"),
         of_nobody=any_of("of_nobody", "libraries"),
         of_user=tuple((match(row["libraries"]), row["kind"]) for row in tables["of_user"]),
+        toolkits=tuple(
+            _Toolkit(row["name"], match(row["libraries"]), match(row.get("together", "(?!)")))
+            for row in tables["toolkit"]
+        ),
         frameworks={
             row["distributions"]: Framework(re.compile(row["libraries"]), re.compile(row["core"]))
             for row in tables["framework"]
@@ -423,6 +436,19 @@ def find_users_own(needed: str) -> str:
     """Return the kind of software with that library that users choose and install, or ""."""
     name = needed.rpartition("/")[2]
     return next((kind for matches, kind in _read_tables().of_user if matches(name)), "")
+
+
+def find_toolkit(needed: str, others: Iterable[str] = ()) -> str:
+    """Return the vendor's software that users install and that has the library, or "".
+
+    ``others`` are the names of libraries that the same object needs: CANN has a libgraph.so, but
+    other projects have one, too.
+    """
+    name = needed.rpartition("/")[2]
+    for each in _read_tables().toolkits:
+        if each.libraries(name) or (each.together(name) and any(map(each.libraries, others))):
+            return each.name
+    return ""
 
 
 def is_named_like_nvidia(needed: str) -> bool:

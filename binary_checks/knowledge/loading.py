@@ -12,6 +12,7 @@ from binary_checks import systems
 from binary_checks.errors import BinaryChecksError, NotApplicable, Unavailable
 from binary_checks.knowledge.failed_imports import name_broken_source
 from binary_checks.knowledge.library_names import (
+    find_toolkit,
     find_users_own,
     is_cuda_library,
     is_for_cpu,
@@ -61,6 +62,7 @@ from binary_checks.wording.problem_lines import (
     of_refusal,
     of_requirement,
     of_symbols,
+    of_toolkit,
     read_refusal,
 )
 from binary_checks.wording.sentences import describe_end, name_first
@@ -196,10 +198,14 @@ def _excuse_need(problem: Problem, linkage: Linkage, edge: Edge) -> Problem | No
         mild = _soften(problem, f"that is part of {framework}, which the package does not require")
         fix = f"require {framework}, or load this file only where {framework} is installed"
         return replace(mild, command="", fix=fix)
-    if kind := find_users_own(edge.needed):
-        mild = _soften(problem, f"users install {kind} themselves")
-        fix = f"say in the documentation that users need {kind}, and which ones fit"
-        return replace(mild, command="", fix=fix)
+    toolkit = find_users_toolkit(edge, linkage)
+    if kind := toolkit or find_users_own(edge.needed):
+        why = f"users install {kind} themselves"
+        if toolkit and linkage.find_dispensable(edge.path) is None:
+            why = f"{why}, and imports that load this file fail without it"
+        which = "which versions fit" if toolkit else "which ones fit"
+        fix = f"say in the documentation that users need {kind}, and {which}"
+        return replace(_soften(problem, why), command="", fix=fix)
     return None
 
 
@@ -256,13 +262,36 @@ def find_framework(edge: Edge, linkage: Linkage) -> str:
     return found
 
 
+def find_users_toolkit(edge: Edge, linkage: Linkage) -> str:
+    """Return the software that has a missing library and that users install themselves, or "".
+
+    The result is "" if the package contains another library of that software: then it was to be
+    bundled, and a part of it was lost.
+    """
+    if edge.resolved is not None or edge.elsewhere:
+        return ""
+    needs = linkage.edges_of(edge.path, edge.architecture)
+    toolkit = find_toolkit(edge.needed, (need.needed for need in needs))
+    return "" if toolkit in linkage.derive(_find_bundled_toolkits) else toolkit
+
+
+def _find_bundled_toolkits(linkage: Linkage) -> frozenset[str]:
+    return frozenset(map(find_toolkit, linkage.names))
+
+
 def name_shared_cause(edge: Edge, linkage: Linkage, package: Package) -> str:
-    """Return the cause that missing libraries of a framework, CUDA or an odd build share, or ""."""
+    """Return the cause that missing libraries share, or "".
+
+    They share one if they belong to a framework, to CUDA, to software that users install, or to an
+    odd build.
+    """
     foreign = "" if edge.resolved or edge.elsewhere else _find_foreign_name(edge, package)
     if foreign:
         return of_other_architecture(foreign)
     if edge.resolved is None and is_for_cpu(package) and is_cuda_library(edge.needed):
         return OF_CPU_LABEL
+    if toolkit := find_users_toolkit(edge, linkage):
+        return of_toolkit(toolkit)
     framework = "" if edge.resolved is not None else find_framework(edge, linkage)
     if not framework:
         return ""

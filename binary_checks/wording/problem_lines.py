@@ -51,6 +51,11 @@ def of_requirement(project: str) -> str:
     return f"requirement {project}"
 
 
+def of_toolkit(name: str) -> str:
+    """Return the cause for libraries of software that users install themselves."""
+    return f"installation of {name}"
+
+
 def of_other_build(framework: str) -> str:
     """Return the cause for libraries that the given build of a framework does not have."""
     return f"build of {framework}"

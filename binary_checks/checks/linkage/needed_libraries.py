@@ -107,8 +107,9 @@ def missing_library(linkage: Linkage, package: Package) -> Iterator[Finding]:
     library was never in the package. Plugins of this kind that need libraries of the X Window
     System, such as Qt's platforms/libqxcb.so, stay errors. The libraries of torch and tensorflow
     are a warning if the package does not require these. So are the libraries of MPI, whose
-    implementation users choose, and all libraries on Windows if the package's code adds directories
-    to the search that only running it would show.
+    implementation users choose; those of vendors' software that users install themselves (Huawei's
+    CANN, a Java runtime, Oracle's client) if the package bundles none of them; and all libraries on
+    Windows if the package's code adds directories to the search that only running it would show.
 
     The command that bundles a library is shown only if it finds the library on this host.
 
