@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import signal
 import socket
@@ -32,7 +33,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.network,
     pytest.mark.skipif(sys.platform != "linux", reason="containers are Linux's"),
-    pytest.mark.skipif(os.uname().machine != "x86_64", reason="the wheels are for x86_64"),
+    pytest.mark.skipif(platform.machine() != "x86_64", reason="the wheels are for x86_64"),
 ]
 SYSTEMS = {"bullseye-python": "glibc 2.31", "trixie-python": "glibc 2.41"}
 MODULE = """

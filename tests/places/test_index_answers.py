@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -169,6 +168,7 @@ def test_a_full_disk_is_no_fault_of_the_package(
 ) -> None:
     """pip reports the error, and uv is ended by the signal."""
     answer("healthy")
+    resource = pytest.importorskip("resource")
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
     try:
