@@ -24,6 +24,8 @@ with contextlib.suppress(ImportError):  # the Windows Python of `nox -s wine` ha
     settings.register_profile("same", derandomize=True, database=None, **same)
     settings.load_profile("same")
 
+# the fuzzer forks, and limits memory as POSIX does
+collect_ignore_glob = [] if os.name == "posix" else ["tests/fuzz/*"]
 pytest_plugins = ["binary_checks.plugin", "pytester"]
 
 

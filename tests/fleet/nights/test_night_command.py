@@ -274,10 +274,11 @@ def demand_heard(number: signal.Signals) -> None:
         pytest.skip("whoever runs the tests ignores that signal, as nohup does: so does a night")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_a_signal_ends_it_in_order_and_leaves_nothing_running(
-    store: Store, tmp_path: Path, number: signal.Signals
+    store: Store, tmp_path: Path, name: str
 ) -> None:
+    number = getattr(signal, name)
     demand_heard(number)
     slow = plan_cell(tmp_path, "slow", "sleep 60")
     keep_plan(store, slow)
