@@ -42,6 +42,8 @@ from binary_checks.profile.reading import (
 )
 from binary_checks.profile.toml_values import (
     convert,
+    convert_table,
+    locate,
     parse_toml,
     quote_toml,
     read_toml,
@@ -63,6 +65,7 @@ __all__ = [
     "accept",
     "announce",
     "convert",
+    "convert_table",
     "enable_thorough",
     "escape_glob",
     "find_expired",
@@ -79,6 +82,7 @@ __all__ = [
     "list_code",
     "load_known_list",
     "load_profile",
+    "locate",
     "parse_toml",
     "quote_toml",
     "read_cell",

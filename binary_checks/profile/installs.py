@@ -12,7 +12,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 
 from binary_checks.errors import ProfileError
 from binary_checks.model import INSTALL_NAME, INSTALLERS, InstallWay
-from binary_checks.profile.toml_values import convert, reject_unknown
+from binary_checks.profile.toml_values import convert_table
 
 _KEYS: Mapping[str, Any] = {
     "name": str,
@@ -59,8 +59,7 @@ def merge_installs(
 
 
 def _read(table: Mapping[str, Any], where: str) -> InstallWay:
-    reject_unknown(table, _KEYS, where, "key")
-    values = {key: convert(value, _KEYS[key], f"{where}: {key}") for key, value in table.items()}
+    values = convert_table(table, _KEYS, where)
     name = values.get("name", "")
     if not INSTALL_NAME.fullmatch(name):
         raise ProfileError(f"{where}: name: {name!r:.80} is not a name such as 'numpy-1'")

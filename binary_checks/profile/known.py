@@ -15,7 +15,13 @@ from typing import Any
 from binary_checks.errors import ProfileError
 from binary_checks.files import read_named
 from binary_checks.model import Accepted, Level, Problem
-from binary_checks.profile.toml_values import convert, parse_toml, reject_unknown
+from binary_checks.profile.toml_values import (
+    convert,
+    convert_table,
+    locate,
+    parse_toml,
+    reject_unknown,
+)
 
 # Cells of a matrix in conditions: a value for each axis, and globs on these values.
 
@@ -166,11 +172,11 @@ def read_known_problems(
 def _read_entry(row: object, kinds: dict[str, Any], where: str, *, shared: bool) -> KnownProblem:
     if not isinstance(row, dict):
         raise ProfileError(f"{where}: not a table")
-    reject_unknown(row, kinds, where, "key")
+    values = convert_table(row, kinds, where)
     for required in ("check", "reason"):
         if not row.get(required):
-            raise ProfileError(f"{where}: {required!r} is missing")
-    values = {key: convert(value, kinds[key], f"{where}: {key}") for key, value in row.items()}
+            first = next(iter(row), "")
+            raise ProfileError(f"{locate(where, first)}: {required!r} is missing")
     if "cells" in values:
         values["cells"] = read_condition(values["cells"], f"{where}: cells")
     return KnownProblem(**values, listed=where, is_shared=shared)

@@ -32,7 +32,14 @@ from binary_checks.model import (
 )
 from binary_checks.profile.installs import merge_installs, read_installs
 from binary_checks.profile.known import CellAxes, KnownProblem, read_known_problems
-from binary_checks.profile.toml_values import convert, parse_toml, read_toml, reject_unknown
+from binary_checks.profile.toml_values import (
+    convert,
+    convert_table,
+    locate,
+    parse_toml,
+    read_toml,
+    reject_unknown,
+)
 
 # Levels: how severe problems are for a project, by check and by path.
 
@@ -46,12 +53,14 @@ def read_levels(table: Mapping[str, Any], where: str) -> dict[str, ByPath]:
 
     Raises ProfileError.
     """
-    return {check: _read_one(value, f"{where}.{check}") for check, value in table.items()}
+    return {
+        check: _read_one(value, f"{locate(where, check)}.{check}") for check, value in table.items()
+    }
 
 
 def _read_one(value: object, where: str) -> ByPath:
     if isinstance(value, dict):
-        return {glob: _level(each, f"{where}.{glob}") for glob, each in value.items()}
+        return {glob: _level(each, f"{locate(where, glob)}.{glob}") for glob, each in value.items()}
     return {EVERYWHERE: _level(value, where)}
 
 
@@ -142,7 +151,10 @@ def _read(kind: type[Request], table: Mapping[str, Any], where: str) -> Request:
     where = f"{where}: probes.{kind.table}"
     keys = _keys(kind)
     reject_unknown(table, keys, where, "key")
-    values = {name: _convert(value, keys[name], f"{where}.{name}") for name, value in table.items()}
+    values = {
+        name: _convert(value, keys[name], f"{locate(where, name)}.{name}")
+        for name, value in table.items()
+    }
     return kind(**values)
 
 
@@ -152,16 +164,18 @@ def _convert(value: Any, hint: Any, where: str) -> Any:
     if row is None or not isinstance(row, type):
         return convert(value, hint, where)
     tables: Mapping[str, Any] = convert(value, Mapping[str, dict[str, Any]], where)
-    return {name: _read_row(row, table, f"{where}.{name}") for name, table in tables.items()}
+    return {
+        name: _read_row(row, table, f"{locate(where, name)}.{name}")
+        for name, table in tables.items()
+    }
 
 
 def _read_row(row: type[Any], table: Mapping[str, Any], where: str) -> Any:
-    keys = _keys(row)
-    reject_unknown(table, keys, where, "key")
+    values = convert_table(table, _keys(row), where, ".")
     for each in fields(row):
         if each.default is MISSING and each.default_factory is MISSING and each.name not in table:
             raise ProfileError(f"{where}: it has no {each.name!r}")
-    return row(**{name: convert(table[name], keys[name], f"{where}.{name}") for name in table})
+    return row(**values)
 
 
 def list_code(table: str, known: Mapping[str, type[Request]]) -> frozenset[str] | None:
@@ -361,10 +375,7 @@ def _profile(
         "known_problems": list,
         "installs": list,
     }
-    reject_unknown(table, kinds, f"profile {source}", "key")
-    values = {
-        key: convert(value, kinds[key], f"profile {source}: {key}") for key, value in table.items()
-    }
+    values = convert_table(table, kinds, f"profile {source}")
     if not 0 < values.get("timeout", 1) < 1e6:  # waiting functions fail for larger timeouts
         raise ProfileError(
             f"profile {source}: timeout: {values['timeout']} is not between 0 and 1,000,000 seconds"
@@ -451,11 +462,8 @@ def validate(
 def _convert_options(
     values: Mapping[str, Any], options: Mapping[str, Option], where: str
 ) -> dict[str, Any]:
-    reject_unknown(values, options, where, "option")
-    return {
-        name: convert(value, options[name].annotation, f"{where}.{name}")
-        for name, value in values.items()
-    }
+    kinds = {name: option.annotation for name, option in options.items()}
+    return convert_table(values, kinds, where, ".", noun="option")
 
 
 # Restrictions on a profile that was found in the folder instead of named by the user.

@@ -17,6 +17,7 @@ from typing import Any
 from binary_checks.declaring import Pattern
 from binary_checks.errors import ProfileError
 from binary_checks.files import read_named
+from binary_checks.profile.toml_lines import Located, locate_strings
 from binary_checks.safe_text import cut, one_line
 
 _LARGEST = 16 << 20  # bytes of a file
@@ -47,7 +48,8 @@ def parse_toml(text: bytes, where: str) -> dict[str, Any]:
     if _DEEP_KEY.search(text):
         raise ProfileError(f"{where}: not TOML: too deeply nested")
     try:
-        return tomllib.loads(text.decode("utf-8"))
+        decoded = text.decode("utf-8")
+        return locate_strings(tomllib.loads(decoded), decoded, where)
     except (ValueError, RecursionError) as error:
         known = isinstance(error, (tomllib.TOMLDecodeError, UnicodeDecodeError))
         reason = (
@@ -62,7 +64,40 @@ def reject_unknown(given: Iterable[str], known: Mapping[str, Any], where: str, n
         if name not in known:
             close = get_close_matches(name, known, n=1)
             hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise ProfileError(f"{where}: unknown {noun} {_show(name)}{hint}")
+            raise ProfileError(f"{locate(where, name)}: unknown {noun} {_show(name)}{hint}")
+
+
+def locate(where: str, name: str) -> str:
+    """Return a place such as ``own.toml: cells[0]`` with a key's line: ``own.toml:3: cells[0]``.
+
+    A name that is not from a TOML file leaves it as it is.
+    """
+    if not isinstance(name, Located) or not name.line:
+        return where
+    place = f"{name.source}:{name.line}"
+    if not where.startswith(name.source):  # a key of a profile that this one extends
+        return f"{where}: {place}"
+    rest = re.sub(r"^:\d+(?=:|$)| \(line \d+\)", "", where[len(name.source) :])
+    return f"{place}{rest}"
+
+
+def convert_table(
+    table: Mapping[str, Any],
+    kinds: Mapping[str, Any],
+    where: str,
+    joint: str = ": ",
+    *,
+    noun: str = "key",
+) -> dict[str, Any]:
+    """Return a table with its values as the types of their keys.
+
+    Raises ProfileError for an unknown key, and for a value of another type.
+    """
+    reject_unknown(table, kinds, where, noun)
+    return {
+        key: convert(value, kinds[key], f"{locate(where, key)}{joint}{key}")
+        for key, value in table.items()
+    }
 
 
 def convert(value: Any, annotation: Any, where: str) -> Any:
@@ -82,7 +117,10 @@ def convert(value: Any, annotation: Any, where: str) -> Any:
     if origin is tuple and isinstance(value, list):
         return tuple(convert(item, arguments[0], where) for item in value)
     if origin is Mapping and isinstance(value, dict):
-        return {key: convert(item, arguments[1], f"{where}.{key}") for key, item in value.items()}
+        return {
+            key: convert(item, arguments[1], f"{locate(where, key)}.{key}")
+            for key, item in value.items()
+        }
     if annotation is float and type(value) is int:
         return float(value)
     if origin is typing.Literal:
@@ -102,7 +140,7 @@ def _require_type(value: Any, expected: Any, where: str) -> None:
 
 
 def _require_choice(value: Any, known: tuple[Any, ...], where: str) -> None:
-    if type(value) is not str or value not in known:
+    if not isinstance(value, str) or value not in known:
         raise ProfileError(
             f"{where}: {_show(value)} is not one of: {', '.join(filter(None, known))}"
         )

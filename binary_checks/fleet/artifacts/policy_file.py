@@ -24,7 +24,14 @@ from binary_checks.fleet.artifacts.signatures import PublicKey, read_public_key
 from binary_checks.fleet.artifacts.verdict import GOOD_WORDS
 from binary_checks.fleet.cells import read_rows
 from binary_checks.model import read_place
-from binary_checks.profile import convert, load_profile, parse_toml, read_condition, reject_unknown
+from binary_checks.profile import (
+    convert,
+    convert_table,
+    load_profile,
+    parse_toml,
+    read_condition,
+    reject_unknown,
+)
 from binary_checks.safe_text import one_line
 
 _LARGEST = 1 << 20  # bytes of the file
@@ -140,7 +147,7 @@ class _PolicyReader:
     ) -> Iterator[tuple[dict[str, Any], str]]:
         """Yield the tables of an array, converted, each with its location for messages."""
         for row, where in read_rows(table, self._content, self._named, header, kinds):
-            yield {key: convert(row[key], kinds[key], f"{where}: {key}") for key in row}, where
+            yield convert_table(row, kinds, where), where
 
     def _read_keys(self) -> dict[str, PublicKey]:
         found: dict[str, PublicKey] = {}
@@ -166,13 +173,8 @@ class _PolicyReader:
         where = f"{self._named}: {header}{self._format_line(header)}"
         if not isinstance(row, dict):
             raise ProfileError(f"{where}: not a table; write [{header}]")
-        reject_unknown(row, _GATE, where, "key")
-        tables = ("cells", "waivers")
-        table = {
-            key: convert(row[key], _GATE[key], f"{where}: {key}")
-            for key in row
-            if key not in tables
-        }
+        plain = {key: row[key] for key in row if key not in ("cells", "waivers")}
+        table = convert_table(plain, _GATE, where)
         if "families" not in table:
             raise ProfileError(
                 f"{where}: 'families' is missing: name the families that must have been judged"

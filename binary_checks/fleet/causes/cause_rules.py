@@ -10,7 +10,7 @@ from importlib import resources
 from typing import Any
 
 from binary_checks.errors import ProfileError
-from binary_checks.profile import convert, parse_toml, reject_unknown
+from binary_checks.profile import convert, convert_table, parse_toml, reject_unknown
 from binary_checks.safe_text import cut
 
 INFRA, PRODUCT, TOOL, UNKNOWN = "infra", "product", "tool", "unknown"
@@ -109,11 +109,10 @@ def _read(text: bytes, named: str) -> tuple[CauseRule, ...]:
 def _read_rule(row: object, where: str) -> CauseRule:
     if not isinstance(row, dict):
         raise ProfileError(f"{where}: not a table")
-    reject_unknown(row, _FIELDS, where, "key")
+    values = convert_table(row, _FIELDS, where)
     for required in ("name", "kind", "patterns", "example", "counter_example"):
         if not row.get(required):
             raise ProfileError(f"{where}: {required!r} is missing")
-    values = {key: convert(row[key], _FIELDS[key], f"{where}: {key}") for key in row}
     where = cut(f"{where} ({values['name']})")
     if not _NAME.fullmatch(values["name"]):
         raise ProfileError(

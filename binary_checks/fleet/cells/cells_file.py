@@ -27,7 +27,14 @@ from binary_checks.fleet.cells.matrix import (
 )
 from binary_checks.fleet.night import AXES, Cell
 from binary_checks.model import read_place
-from binary_checks.profile import CellCondition, convert, parse_toml, read_condition, reject_unknown
+from binary_checks.profile import (
+    CellCondition,
+    convert,
+    convert_table,
+    parse_toml,
+    read_condition,
+    reject_unknown,
+)
 
 DEFAULT_FILE = "cells.toml"
 MOST_CELLS = 20_000
@@ -98,8 +105,7 @@ class _Reader:
         """Return the settings for all cells of a night."""
         where = f"{self._name}: night"
         table = convert(self._tables.get("night", {}), dict, where)
-        reject_unknown(table, _NIGHT, where, "key")
-        return {key: convert(table[key], str, f"{where}: {key}") for key in table}
+        return convert_table(table, _NIGHT, where)
 
     def _rows(self, table: str, known: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
         return read_rows(self._tables, self._content, self._name, table, known)
@@ -136,7 +142,7 @@ class _Reader:
         self, table: str, known: Mapping[str, Any]
     ) -> Iterator[tuple[CellCondition, dict[str, Any], str]]:
         for row, where in self._rows(table, known):
-            values = {key: convert(row[key], known[key], f"{where}: {key}") for key in row}
+            values = convert_table(row, known, where)
             if "when" not in values:
                 raise ProfileError(f"{where}: 'when' is missing")
             yield read_condition(values["when"], f"{where}: when"), values, where
@@ -349,8 +355,7 @@ def _read_source(name: str, row: object, where: str) -> CellSource:
     require_value("source", name, where)
     if not isinstance(row, dict):
         raise ProfileError(f"{where}: not a table; write [sources.{name}]")
-    reject_unknown(row, _KEYS, where, "key")
-    values = {key: convert(row[key], _KEYS[key], f"{where}: {key}") for key in row}
+    values = convert_table(row, _KEYS, where)
     given = [key for key in _PLACES if key in values]
     if len(given) > 1:
         raise ProfileError(f"{where}: {given[0]} and {given[1]}: give only one of them")

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from binary_checks.errors import GatherError, ProfileError
-from binary_checks.profile import convert, reject_unknown
+from binary_checks.profile import convert, convert_table
 
 # Pins in ``[ci.actions]``: each names a commit and the tag that the commit had.
 
@@ -49,8 +49,7 @@ def _read_pin(name: str, row: Any, where: str) -> ActionPin:
     if not isinstance(row, dict):
         example = '{ commit = "40 hex digits", tag = "v4.2.2" }'
         raise ProfileError(f"{where}: write {example}")
-    reject_unknown(row, _KEYS, where, "key")
-    values = {key: convert(row[key], str, f"{where}: {key}") for key in row}
+    values = convert_table(row, _KEYS, where)
     if not COMMIT.fullmatch(values.get("commit", "")):
         raise ProfileError(f"{where}: commit: not the 40 hexadecimal digits of a commit")
     if not TAG.fullmatch(values.get("tag", "")):

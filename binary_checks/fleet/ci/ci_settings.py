@@ -14,7 +14,15 @@ from binary_checks.errors import ProfileError
 from binary_checks.fleet.cells import PIPS_INDEX, Matrix, read_rows, require_public, require_value
 from binary_checks.fleet.ci.actions import ActionPin, read_pins
 from binary_checks.fleet.night import AXES, Cell
-from binary_checks.profile import CellCondition, convert, parse_toml, read_condition, reject_unknown
+from binary_checks.profile import (
+    CellCondition,
+    convert,
+    convert_table,
+    locate,
+    parse_toml,
+    read_condition,
+    reject_unknown,
+)
 
 # ``[[runners]]``: the machines of each CI system that run the stages of a cell.
 
@@ -82,8 +90,7 @@ def _read_machine(system: str, value: object, where: str) -> RunsOn:
     elif isinstance(value, list):
         value = {"labels": value}
     table = convert(value, dict, where)
-    reject_unknown(table, _VALUES, where, "key")
-    values = {key: convert(table[key], _VALUES[key], f"{where}: {key}") for key in table}
+    values = convert_table(table, _VALUES, where)
     for key, found in values.items():
         for text in found if isinstance(found, tuple) else (found,):
             _require_text(text, f"{where}: {key}")
@@ -211,8 +218,7 @@ def read_workflows(value: object, where: str) -> dict[str, OwnWorkflow]:
         if not _NAME.fullmatch(name) or name.startswith(_RESERVED_BEGINNING):
             raise ProfileError(f"{place}: {name!r:.60} is not a valid name for a workflow")
         table = convert(row, dict, place)
-        reject_unknown(table, _WORKFLOW_KEYS, place, "key")
-        kinds = {key: convert(table[key], _WORKFLOW_KEYS[key], f"{place}: {key}") for key in table}
+        kinds = convert_table(table, _WORKFLOW_KEYS, place)
         if not any(kinds.values()):
             raise ProfileError(f"{place}: no event starts it; give {', '.join(_WORKFLOW_KEYS)}")
         found[name] = OwnWorkflow(name=name, **kinds)
@@ -231,7 +237,9 @@ def read_jobs(
             if key not in row:
                 raise ProfileError(f"{where}: {key!r} is missing")
         values = {
-            key: convert(row[key], _PLAIN[key], f"{where}: {key}") for key in _PLAIN if key in row
+            key: convert(value, _PLAIN[key], f"{locate(where, key)}: {key}")
+            for key, value in row.items()
+            if key in _PLAIN
         }
         job = OwnJob(
             **values,
@@ -272,8 +280,7 @@ def _read_steps(value: object, actions: Mapping[str, ActionPin], where: str) -> 
     for number, each in enumerate(value):
         place = f"{where}[{number}]"
         table = {"run": each} if isinstance(each, str) else convert(each, dict, place)
-        reject_unknown(table, _STEP, place, "key")
-        values = {key: convert(table[key], _STEP[key], f"{place}: {key}") for key in table}
+        values = convert_table(table, _STEP, place)
         if ("run" in values) is ("uses" in values):
             raise ProfileError(f"{place}: give either run or uses")
         if "${{" in values.get("run", ""):
@@ -389,7 +396,9 @@ def read_ci(matrix: Matrix) -> CiSettings:
     table = convert(tables["ci"], dict, where)
     reject_unknown(table, _KEYS, where, "key")
     values = {
-        key: _read(table[key], _TYPES[key], f"{where}: {key}") for key in _TYPES if key in table
+        key: _read(value, _TYPES[key], f"{locate(where, key)}: {key}")
+        for key, value in table.items()
+        if key in _TYPES
     }
     if "systems" not in values:
         raise ProfileError(f"{where}: 'systems' is missing; known: {', '.join(SYSTEMS)}")
