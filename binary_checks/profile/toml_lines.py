@@ -9,8 +9,8 @@ from typing import Any
 _TOKEN = re.compile(
     r'(?P<long>"""(?:[^"\\]+|\\.|"{1,2}(?!"))*"{3,5}|' + r"'''(?:[^']+|'{1,2}(?!'))*'{3,5})"
     r'|(?P<text>"(?:[^"\\\n]|\\.)*"|' + r"'[^'\n]*')"
-    r"|(?P<mark>[\[\]{},=.\n])"
-    r"|(?P<comment>#[^\n]*)"
+    r"|(?P<mark>[\[\]{},=.])"
+    r"|(?P<end>(?:#[^\n]*)?\n)"  # with the comment before it
     r"|(?P<bare>[^\s\[\]{},=.#\"']+)",
     re.DOTALL,
 )
@@ -77,17 +77,15 @@ class _Scan:
 
     def _scan(self) -> Iterator[tuple[Path, int]]:
         header = ""
-        for token in _TOKEN.finditer(self._text):
+        for token in _TOKEN.finditer(self._text + "\n"):
             kind, word = token.lastgroup, token.group()
-            if word == "\n":
+            if kind == "end":
+                if header:
+                    self._table = self._enter(header)
+                    yield self._table, self._first
                 if not self._open:
-                    if header:
-                        self._table = self._enter(header)
-                        yield self._table, self._first
                     header, self._parts = "", []
                 self._line += 1
-            elif kind == "comment":
-                continue
             elif header:
                 if kind != "mark":
                     self._add(word)
@@ -106,8 +104,6 @@ class _Scan:
             else:
                 yield self._place(), self._line
             self._line += word.count("\n") if kind == "long" else 0
-        if header:
-            yield self._enter(header), self._first
 
     def _add(self, word: str) -> None:
         assert self._parts is not None

@@ -125,11 +125,11 @@ def test_an_entry_whose_problem_is_gone_says_so(pytester: pytest.Pytester, run: 
     [
         ("[[known", "--binary-known-problems", "known problems known.toml: not TOML: *"),
         ("[[known", "--binary-write-known", "known problems known.toml: not TOML: *"),
-        ("[tool.x]\n", "--binary-write-known", "known problems known.toml: unknown key 'tool'"),
+        ("[tool.x]\n", "--binary-write-known", "known problems known.toml:1: unknown key 'tool'"),
         (
             "[[known_problems]]\ncheck = 'absolute-search-paths'\nreason = 'r'\n",
             "--binary-known-problems",
-            "known problems known.toml: known_problems[[]0]: unknown check "
+            "known problems known.toml:2: known_problems[[]0]: unknown check "
             "'absolute-search-paths'; did you mean 'absolute-search-path'[?]",
         ),
     ],

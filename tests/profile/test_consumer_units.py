@@ -63,19 +63,19 @@ def test_a_unit_may_stand_in_a_file_beside_the_profile(tmp_path: Path) -> None:
         ),
         (
             "[probes.consumer.units.a]\nprints = 'x'",
-            "profile P: probes.consumer.units.a: it has no 'source'",
+            "profile P:1: probes.consumer.units.a: it has no 'source'",
         ),
         (
             "[probes.consumer.units.a]\nsource = ''\nprint = 'x'",
-            "profile P: probes.consumer.units.a: unknown key 'print'; did you mean 'prints'?",
+            "profile P:3: probes.consumer.units.a: unknown key 'print'; did you mean 'prints'?",
         ),
         (
             "[probes.consumer.units.a]\nsource = 1",
-            "profile P: probes.consumer.units.a.source: 1 is not a str",
+            "profile P:2: probes.consumer.units.a.source: 1 is not a str",
         ),
         (
             "[probes.consumer.units]\na = 'x'",
-            "profile P: probes.consumer.units.a: 'x' is not a table",
+            "profile P:2: probes.consumer.units.a: 'x' is not a table",
         ),
     ],
 )

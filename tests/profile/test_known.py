@@ -4,6 +4,7 @@ nothing.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
@@ -143,7 +144,7 @@ def test_a_list_that_cannot_be_followed_is_one_line(tmp_path: Path, text: str, s
     path.write_bytes(text.encode("latin-1"))
     with pytest.raises(ProfileError) as refusal:
         load_known_list(path, "my/k.toml")
-    assert str(refusal.value).startswith(f"known problems my/k.toml: {said}")
+    assert re.match(rf"known problems my/k\.toml(:\d+)?: {re.escape(said)}", str(refusal.value))
 
 
 def test_a_list_that_is_a_folder_or_gone_is_one_line(tmp_path: Path) -> None:
@@ -225,7 +226,7 @@ def test_a_list_says_when_it_was_issued_and_how_long_it_is_valid() -> None:
 def test_what_a_published_list_says_amiss_is_one_line(text: bytes, said: str) -> None:
     with pytest.raises(ProfileError) as refusal:
         read_known_list(text, "k.toml")
-    assert str(refusal.value).startswith(f"k.toml: {said}")
+    assert re.match(rf"k\.toml(:\d+)?: {re.escape(said)}", str(refusal.value))
 
 
 @pytest.mark.parametrize(

@@ -130,23 +130,26 @@ def test_a_check_that_is_off_runs_where_the_profile_asks_its_probe(tmp_path: Pat
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ("probes = 1", "profile P: probes: 1 is not a table"),
+        ("probes = 1", "profile P:1: probes: 1 is not a table"),
         ("[probes]\ncuda = 1", "profile P: probes.cuda: not a table"),
         (
             "[probes.snipets]",
-            "profile P: probes: unknown probe 'snipets'; did you mean 'snippets'?",
+            "profile P:1: probes: unknown probe 'snipets'; did you mean 'snippets'?",
         ),
         (
             "[probes.cuda]\nmodul = 'x'",
-            "profile P: probes.cuda: unknown key 'modul'; did you mean 'module'?",
+            "profile P:2: probes.cuda: unknown key 'modul'; did you mean 'module'?",
         ),
-        ("[probes.cuda]\nmodule = 1", "profile P: probes.cuda.module: 1 is not a str"),
+        ("[probes.cuda]\nmodule = 1", "profile P:2: probes.cuda.module: 1 is not a str"),
         (
             "[probes.snippets.code]\none = 1",
-            "profile P: probes.snippets.code.one: 1 is not a str",
+            "profile P:2: probes.snippets.code.one: 1 is not a str",
         ),
-        ("[probes.gpu]\nsteps = 'jax'", "profile P: probes.gpu.steps: 'jax' is not one of: torch"),
-        ("[probes.gpu]\nsteps = []", "profile P: probes.gpu.steps: [] is not one of: torch"),
+        (
+            "[probes.gpu]\nsteps = 'jax'",
+            "profile P:2: probes.gpu.steps: 'jax' is not one of: torch",
+        ),
+        ("[probes.gpu]\nsteps = []", "profile P:2: probes.gpu.steps: [] is not one of: torch"),
     ],
 )
 def test_a_request_that_cannot_be_followed_is_one_line(
@@ -165,43 +168,43 @@ def test_option_values_become_what_the_check_declares(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ("enabel = []", "profile P: unknown key 'enabel'; did you mean 'enable'?"),
-        ("x = 1", "profile P: unknown key 'x'"),
-        ("enable = ['adrfit']", "profile P: unknown check 'adrfit'; did you mean 'adrift'?"),
-        ("disable = ['zz']", "profile P: unknown check 'zz'"),
-        ("enable = 'adrift'", "profile P: enable: 'adrift' is not an array"),
-        ("enable = [1]", "profile P: enable: 1 is not a str"),
-        ("objects = 'many'", "profile P: objects: 'many' is not an int"),
-        ("objects = true", "profile P: objects: True is not an int"),
-        ("timeout = 'long'", "profile P: timeout: 'long' is not a float"),
-        ("options = 1", "profile P: options: 1 is not a table"),
+        ("enabel = []", "profile P:1: unknown key 'enabel'; did you mean 'enable'?"),
+        ("x = 1", "profile P:1: unknown key 'x'"),
+        ("enable = ['adrfit']", "profile P:1: unknown check 'adrfit'; did you mean 'adrift'?"),
+        ("disable = ['zz']", "profile P:1: unknown check 'zz'"),
+        ("enable = 'adrift'", "profile P:1: enable: 'adrift' is not an array"),
+        ("enable = [1]", "profile P:1: enable: 1 is not a str"),
+        ("objects = 'many'", "profile P:1: objects: 'many' is not an int"),
+        ("objects = true", "profile P:1: objects: True is not an int"),
+        ("timeout = 'long'", "profile P:1: timeout: 'long' is not a float"),
+        ("options = 1", "profile P:1: options: 1 is not a table"),
         ("[options]\nadrift = 1", "profile P: options.adrift: not a table"),
-        ("[options.adrfit]", "profile P: unknown check 'adrfit'; did you mean 'adrift'?"),
+        ("[options.adrfit]", "profile P:1: unknown check 'adrfit'; did you mean 'adrift'?"),
         (
             "[options.adrift]\ndeph = 1",
-            "profile P: options.adrift: unknown option 'deph'; did you mean 'depth'?",
+            "profile P:2: options.adrift: unknown option 'deph'; did you mean 'depth'?",
         ),
         (
             "[options.adrift]\ndepth = 'low'",
-            "profile P: options.adrift.depth: 'low' is not an int",
+            "profile P:2: options.adrift.depth: 'low' is not an int",
         ),
         ("known_problems = [1]", "profile P: known_problems[0]: not a table"),
-        ("[[known_problems]]\nreason = 'r'", "profile P: known_problems[0]: 'check' is missing"),
+        ("[[known_problems]]\nreason = 'r'", "profile P:2: known_problems[0]: 'check' is missing"),
         (
             "[[known_problems]]\ncheck = 'adrift'\nreason = ''",
-            "profile P: known_problems[0]: 'reason' is missing",
+            "profile P:2: known_problems[0]: 'reason' is missing",
         ),
         (
             "[[known_problems]]\ncheck = 'adrfit'\nreason = 'r'",
-            "profile P: known_problems[0]: unknown check 'adrfit'; did you mean 'adrift'?",
+            "profile P:2: known_problems[0]: unknown check 'adrfit'; did you mean 'adrift'?",
         ),
         (
             "[[known_problems]]\ncheck = 'adrift'\nreason = 'r'\npaht = '*'",
-            "profile P: known_problems[0]: unknown key 'paht'; did you mean 'path'?",
+            "profile P:4: known_problems[0]: unknown key 'paht'; did you mean 'path'?",
         ),
         (
             "[[known_problems]]\ncheck = 'adrift'\nreason = 'r'\nexpires = 'soon'",
-            "profile P: known_problems[0]: expires: 'soon' is not a date",
+            "profile P:4: known_problems[0]: expires: 'soon' is not a date",
         ),
     ],
 )
@@ -375,9 +378,9 @@ def test_a_table_is_converted_value_by_value_and_keeps_its_order(tmp_path: Path)
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ("limits = 3", "profile P: options.unlike.limits: 3 is not a table"),
-        ("limits = {a = 'b'}", "profile P: options.unlike.limits.a: 'b' is not an int"),
-        ("paths = {'a/*' = 'b'}", "profile P: options.unlike.paths.a/*: 'b' is not an array"),
+        ("limits = 3", "profile P:2: options.unlike.limits: 3 is not a table"),
+        ("limits = {a = 'b'}", "profile P:2: options.unlike.limits.a: 'b' is not an int"),
+        ("paths = {'a/*' = 'b'}", "profile P:2: options.unlike.paths.a/*: 'b' is not an array"),
     ],
 )
 def test_a_table_of_other_values_is_refused(tmp_path: Path, text: str, line: str) -> None:

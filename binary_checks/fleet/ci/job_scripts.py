@@ -148,7 +148,7 @@ class _Dumper(_Fastest):  # type: ignore[misc] # libyaml's, where PyYAML was bui
 
 def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     style = "|" if "\n" in text else "'" if _NUMERIC.fullmatch(text) else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+    return dumper.represent_scalar("tag:yaml.org,2002:str", str(text), style=style)
 
 
 def _represent_mapping(dumper: yaml.SafeDumper, mapping: dict[str, Any]) -> yaml.MappingNode:
@@ -172,6 +172,7 @@ def _is_short(values: Iterable[Any]) -> bool:
 
 
 _Dumper.add_representer(str, _represent_text)
+_Dumper.add_multi_representer(str, _represent_text)  # strings of a TOML file know their line
 _Dumper.add_representer(dict, _represent_mapping)
 _Dumper.add_representer(list, _represent_list)
 _Dumper.add_representer(tuple, _represent_list)

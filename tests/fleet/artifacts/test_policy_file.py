@@ -189,7 +189,7 @@ def test_what_cannot_be_followed_is_refused(tmp_path: Path, text: str, fault: st
     with pytest.raises(ProfileError) as error:
         read(tmp_path, text)
     assert fault in str(error.value)
-    assert str(error.value).startswith(f"{tmp_path}/policy.toml: ")
+    assert str(error.value).startswith(f"{tmp_path}/policy.toml:")
 
 
 def test_a_key_counts_once(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def test_without_a_file_the_shipped_ones_are_all() -> None:
         (changed("counter_example", "#"), "own.toml: causes[0]: 'counter_example' is missing"),
         (
             changed("kind =", "kinds ="),
-            "own.toml: causes[0]: unknown key 'kinds'; did you mean 'kind'?",
+            "own.toml:4: causes[0]: unknown key 'kinds'; did you mean 'kind'?",
         ),
         (
             changed('kind = "infra"', 'kind = "infra"\nreads = ["news"]'),

@@ -32,8 +32,8 @@ def refusal(folder: Path, text: str) -> str:
         read(folder, text)
     said = str(caught.value)
     assert "\n" not in said
-    assert said.startswith(f"{folder / 'cells.toml'}: ")
-    return said.removeprefix(f"{folder / 'cells.toml'}: ")
+    assert said.startswith(f"{folder / 'cells.toml'}:")
+    return said.removeprefix(f"{folder / 'cells.toml'}:").lstrip()
 
 
 def test_a_block_is_the_product_of_its_axes(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_a_night_has_known_problems_and_causes_of_its_own(tmp_path: Path) -> Non
     matrix = read(tmp_path, f'[night]\nknown_problems = "k.toml"\ncauses = "c.toml"\n{NUMPY}')
     assert (matrix.known, matrix.causes) == ("k.toml", "c.toml")
     said = refusal(tmp_path, f'[night]\nknown_problem = "k.toml"\n{NUMPY}')
-    assert said == "night: unknown key 'known_problem'; did you mean 'known_problems'?"
+    assert said == "2: night: unknown key 'known_problem'; did you mean 'known_problems'?"
 
 
 def test_tables_of_ci_are_left_to_ci(tmp_path: Path) -> None:
@@ -186,11 +186,11 @@ REFUSED = {
     ),
     "a typo in a key": (
         NUMPY + 'pyhton = "3.12"\n',
-        "cells[0] (line 1): unknown key 'pyhton'; did you mean 'python'?",
+        "5: cells[0]: unknown key 'pyhton'; did you mean 'python'?",
     ),
     "a typo in a table": (
         '[[cell]]\nproject = "x"\n',
-        "unknown table 'cell'; did you mean 'cells'?",
+        "1: unknown table 'cell'; did you mean 'cells'?",
     ),
     "one bracket": ('[cells]\nproject = "x"\n', "cells: write [[cells]], with two brackets"),
     "no cells": ("", "it has no [[cells]]"),
@@ -258,7 +258,7 @@ REFUSED = {
     ),
     "an expiry that is no day": (
         NUMPY + '[[leave_out]]\nwhen = "python=3.12"\nreason = "x"\nexpires = "soon"\n',
-        "leave_out[0] (line 5): expires: 'soon' is not a date",
+        "8: leave_out[0]: expires: 'soon' is not a date",
     ),
     "a timeout without end": (
         NUMPY + '[[run]]\nwhen = "python=3.12"\ntimeout = inf\n',
@@ -271,7 +271,7 @@ REFUSED = {
     ),
     "an unknown source": (
         NUMPY + 'source = "nightl"\n[sources.nightly]\nindex = "https://x.example"\n',
-        "cells[0] (line 1): numpy-linux-x86_64-3.11-nightl: unknown source 'nightl'; did you mean "
+        "5: cells[0]: numpy-linux-x86_64-3.11-nightl: unknown source 'nightl'; did you mean "
         "'nightly'?",
     ),
     "a template with an unknown axis": (

@@ -239,7 +239,7 @@ def test_a_matrix_in_a_folder_names_its_files_from_the_repository(make: Make) ->
         ),
         (
             CELLS + CI + '[[runners]]\nwhen = "variant=cu*"\ngithup = "x"\n',
-            "runners[0] (line 28): unknown key 'githup'; did you mean 'github'?",
+            "toml:30: runners[0]: unknown key 'githup'; did you mean 'github'?",
         ),
         (
             CELLS + CI + '[[runners]]\nwhen = "variant=cu*"\ngithub = "{pyhton}"\n',

@@ -147,9 +147,9 @@ steps = [
         ),
         (
             JOB.replace('workflow = "ci"', 'workflow = "cj"'),
-            "ci.jobs[0] (line 13): workflow: unknown workflow 'cj'",
+            "toml:14: ci.jobs[0]: workflow: unknown workflow 'cj'",
         ),
-        (JOB.replace("matrix", "martix"), "ci.jobs[0] (line 13): unknown key 'martix'; did you"),
+        (JOB.replace("matrix", "martix"), "toml:17: ci.jobs[0]: unknown key 'martix'; did you"),
         (JOB + JOB, "ci.jobs[1] (line 19): ci has a job tests already"),
         (JOB + 'needs = ["test"]\n', "needs: unknown job before it: 'test'"),
         (JOB + 'runner = "x"\n', "runner and 'when' exclude each other: each cell has its own"),

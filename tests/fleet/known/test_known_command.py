@@ -173,7 +173,7 @@ def test_lint_says_a_line_for_each_fault_and_nothing_amiss_for_none(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[[known_problems]]\ncheck = 1\n", "known_problems[0]: 'reason' is missing"),
+        ("[[known_problems]]\ncheck = 'c'\n", "known_problems[0]: 'reason' is missing"),
         ("\x00", "not TOML: "),
         ("a" + ".a" * 100_000 + " = 1", "not TOML: too deeply nested"),
     ],
@@ -185,7 +185,7 @@ def test_a_list_that_cannot_be_read_is_one_line_of_lint(
     path.write_text(text)
     assert main(["known", "lint", str(path)]) == 1
     (line,) = capfd.readouterr().out.splitlines()
-    assert line.startswith(f"{path}: ")
+    assert line.startswith(f"{path}:")
     assert said in line
 
 

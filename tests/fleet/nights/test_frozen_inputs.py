@@ -69,7 +69,7 @@ def test_causes_are_frozen_and_bad_ones_end_the_plan(index: PackageIndex, tmp_pa
     made = plan(tmp_path, '[night]\ncauses = "causes.toml"\n' + CELLS)
     assert made.plan.causes_sha256 == digest(tmp_path / "causes.toml")
     (tmp_path / "causes.toml").write_text("[[cause]]\n")
-    with pytest.raises(ProfileError, match=r"causes\.toml: unknown key 'cause'"):
+    with pytest.raises(ProfileError, match=r"causes\.toml:1: unknown key 'cause'"):
         plan(tmp_path, '[night]\ncauses = "causes.toml"\n' + CELLS)
 
 
