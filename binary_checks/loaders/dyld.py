@@ -32,7 +32,14 @@ _LIBPYTHON = re.compile(
     r"(?:.*/)?(?:Python3?\.framework/(?:Versions/3\.\d+t?/)?Python3?|libpython3(?:\.\d+t?)?\.dylib)"
 )
 _CORE_FOUNDATION = "/System/Library/Frameworks/CoreFoundation.framework/Versions/A/CoreFoundation"
+_LIBCXX = "/usr/lib/libc++.1.dylib"
 _SYMBOL_PREFIXES = {
+    # Names of namespace std, of its types and their tables; new, delete; functions of the ABI.
+    # Images share their definitions, so they bind them as flat names, on each macOS.
+    _LIBCXX: (
+        *("_ZSt", "_ZNSt", "_ZNKSt", "_ZTISt", "_ZTSSt", "_ZTVSt", "_ZTTSt", "_ZTINSt", "_ZTSNSt"),
+        *("_ZTVNSt", "_ZTTNSt", "_Znw", "_Zna", "_Zdl", "_Zda", "__cxa_", "__gxx_"),
+    ),
     _CORE_FOUNDATION: ("CF", "kCF", "__CF"),
     "/usr/lib/libobjc.A.dylib": ("objc_", "OBJC_"),
     "/usr/lib/libiconv.2.dylib": ("iconv", "libiconv"),
@@ -119,7 +126,7 @@ class Dyld:
 
         CoreFoundation loads ICU, which is written in C++ (samplerate 0.2.4 relies on it).
         """
-        names = ("/usr/lib/libSystem.B.dylib", _CORE_FOUNDATION, "/usr/lib/libc++.1.dylib")
+        names = ("/usr/lib/libSystem.B.dylib", _CORE_FOUNDATION, _LIBCXX)
         return {name: f"system:{name}" for name in names if name in self.target.libraries}
 
     def symbol_prefixes(self, library: str) -> tuple[str, ...]:

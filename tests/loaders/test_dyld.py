@@ -332,3 +332,14 @@ def test_every_python_has_loaded_the_cxx_library() -> None:
     on = macos(library_data={cxx: system_library(cxx, _Znwm="")})
     module = dylib("demo/_native.cpython-311-darwin.so", imports=asks("", *names))
     assert [item.name for item in link(module, on=on).unresolved] == ["gone"]
+
+
+def test_names_of_cxx_are_in_its_library_on_a_macos_newer_than_the_data() -> None:
+    """hogql_parser 1.3.88 for macOS 15: its names of C++ are flat, as other images define them."""
+    cxx = "/usr/lib/libc++.1.dylib"
+    names = ("_Znwm", "_ZTISt12length_error", "gone")
+    module = dylib(
+        "demo/_native.cpython-311-darwin.so", needed=needs(cxx), imports=asks("", *names)
+    )
+    linkage = link(module, on=macos(libraries=frozenset({cxx})))
+    assert [item.name for item in linkage.unresolved] == ["gone"]
