@@ -20,7 +20,8 @@ class Cell(CellAxes):
 
     id: str  # axis values joined by "-": letters, digits and ._+- only, because it names files
     project: str  # the axis of every matrix
-    kind: str = "wheel"  # wheel, conda, libtorch; the other axes follow, as conditions name them
+    # wheel, conda, libtorch, or one that the profile adds; further axes are those of conditions
+    kind: str = "wheel"
     package: str = ""  # what to look for in the source: numpy, numpy<3, a path, a URL
     gpu: bool = False  # whether it has a second stage, on a GPU host
     place: str = ""  # value of --place: image:oldest; "" for a fresh environment

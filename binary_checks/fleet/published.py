@@ -313,7 +313,7 @@ def make_wish(cell: Cell, surroundings: Surroundings, *, prereleases: bool) -> W
     )
 
 
-# Conda packages and libtorch archives in a folder.
+# Conda packages, libtorch archives and the project's own kinds of packages in a folder.
 
 _CONDA = (".conda", ".tar.bz2")
 _FEW = 5  # names that a message lists
@@ -367,8 +367,11 @@ def _list_conda(paths: Iterable[Path], cell: Cell) -> Iterator[Path]:
 
 
 def _list_archives(paths: Iterable[Path], cell: Cell) -> Iterator[Path]:
-    """Yield archives whose name matches the cell's glob, or has its prefix and its values."""
-    if "*" in cell.package or cell.package.endswith(SUFFIXES):
+    """Yield archives whose name matches the cell's glob, or has its prefix and its values.
+
+    The suffix of a kind that a profile adds is unknown: its cell has a glob or the whole name.
+    """
+    if cell.kind != "libtorch" or "*" in cell.package or cell.package.endswith(SUFFIXES):
         yield from (path for path in paths if fnmatchcase(path.name, cell.package))
         return
     words = [word for word in (cell.libtorch, cell.variant) if word]

@@ -52,13 +52,13 @@ def parse(
 ) -> NamedSource | None:
     """Return the package that an argument names, relative to a folder, or None if it names none.
 
-    With ``folders`` a folder may be named by its path, without a prefix. Files and folders may also
-    be of the project's own kinds. Nothing is executed but these, and a file is opened only if its
-    name does not show whether it is a package.
+    With ``folders`` a folder may be named by its path, without a prefix. Files, folders and files
+    at URLs may also be of the project's own kinds. Nothing is executed but these, and a file is
+    opened only if its name does not show whether it is a package.
     """
     found = (module.parse(argument, folder) for module in SOURCES)
     named = next((each for each in found if each is not None), None)
-    if isinstance(named, (file.FileSource, folder_source.FolderSource)):
+    if isinstance(named, (file.FileSource, folder_source.FolderSource, url.NamedUrl)):
         return replace(named, kinds=kinds)
     if named is None and kinds:
         named = file.parse(argument, folder, kinds)

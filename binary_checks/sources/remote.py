@@ -25,6 +25,7 @@ from binary_checks.model import (
     Format,
     ObjectReader,
     Package,
+    PackageKind,
     Preview,
     Progress,
     Provenance,
@@ -77,6 +78,7 @@ class RemoteSource(OpenedSource):
     found: Found
     connect: Callable[[str], Client]  # returns the client for the server of a URL
     progress: Progress | None = None
+    kinds: Sequence[PackageKind] = ()  # the project's own
 
     @property
     def label(self) -> str:
@@ -98,10 +100,11 @@ class RemoteSource(OpenedSource):
     def preview(self, reader: ObjectReader) -> Preview:
         """Return the kind that the file's name shows, and all formats.
 
-        Nothing is fetched: the selected checks may not need the complete file.
+        Nothing is fetched: the selected checks may not need the complete file. The project's own
+        kinds may have to look into it.
         """
         kind = next((kind for end, kind in _KINDS.items() if self.label.endswith(end)), None)
-        if kind is None:
+        if kind is None or self.kinds:
             return OpenedSource.preview(self, reader)
         return Preview(kind=kind, formats=frozenset(map(Format, object_kinds())))
 
@@ -226,6 +229,7 @@ class NamedUrl:
 
     url: str
     folder: Path  # the current folder
+    kinds: tuple[PackageKind, ...] = ()  # the project's own
 
     @property
     def path(self) -> Path:
@@ -241,7 +245,8 @@ class NamedUrl:
         if not _SCHEME.match(self.url):
             raise ProfileError(f"{shorten(self.url)}: only https, http and file URLs are followed")
         look = partial(_look, self.url, surroundings)
-        return share_found(self.path, f"url {self.url}", look, surroundings)
+        found = share_found(self.path, f"url {self.url}", look, surroundings)
+        return replace(found, kinds=self.kinds)
 
 
 def _look(url: str, surroundings: Surroundings) -> Found:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from binary_checks.fleet.cells.cells_file import (
     DEFAULT_FILE,
     fill,
+    is_shipped,
     names_file,
     parse_cells,
     read_cells,
@@ -61,6 +62,7 @@ __all__ = [
     "describe_cells",
     "family_of",
     "fill",
+    "is_shipped",
     "name_subdir",
     "name_target",
     "name_values",

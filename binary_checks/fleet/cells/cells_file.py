@@ -18,10 +18,12 @@ from packaging.requirements import InvalidRequirement, Requirement
 from binary_checks.errors import ProfileError
 from binary_checks.files import read_named
 from binary_checks.fleet.cells.matrix import (
+    KINDS,
     PIPS_INDEX,
     CellSource,
     LeftOut,
     Matrix,
+    hint,
     require_consistent,
     require_value,
 )
@@ -31,6 +33,7 @@ from binary_checks.profile import (
     CellCondition,
     convert,
     convert_table,
+    load_profile,
     parse_toml,
     read_condition,
     reject_unknown,
@@ -70,6 +73,7 @@ class _Reader:
         self._tables = parse_toml(content, self._name)
         self._warnings: list[str] = []
         self._gone: set[str] = set()  # ids of cells that are left out
+        self._own_kinds: dict[str, tuple[str, ...]] = {}  # by profile: kinds that it adds
         self._blocks: list[tuple[dict[str, Any], str]] = []
 
     def read(self) -> Matrix:
@@ -84,6 +88,7 @@ class _Reader:
         cells = tuple(cell for cell in every if cell.id not in self._gone)
         wheres = {cell.id: where for cell, where in pairs}
         for cell in cells:
+            self._require_kind(cell, wheres[cell.id])
             require_source(cell, sources, wheres[cell.id])
         night = self._read_night()
         return Matrix(
@@ -100,6 +105,22 @@ class _Reader:
             content=self._content,
             warnings=tuple(self._warnings),
         )
+
+    def _require_kind(self, cell: Cell, where: str) -> None:
+        """Raise ProfileError if neither we nor the cell's profile know its kind of package."""
+        if cell.kind in KINDS:
+            return
+        if cell.profile not in self._own_kinds:
+            path = cell.profile if is_shipped(cell.profile) else self._path.parent / cell.profile
+            kinds = load_profile(str(path)).kinds if cell.profile else ()
+            self._own_kinds[cell.profile] = tuple(path.stem for path in kinds)
+        known = (*KINDS, *self._own_kinds[cell.profile])
+        if cell.kind not in known:
+            none = f"{cell.profile} adds no such kind" if cell.profile else "it has no profile"
+            raise ProfileError(
+                f"{where}: {cell.id}: kind: {cell.kind!r} is not one of: {', '.join(known)}"
+                f"{hint(cell.kind, known)} ({none})"
+            )
 
     def _read_night(self) -> dict[str, str]:
         """Return the settings for all cells of a night."""
@@ -385,6 +406,11 @@ def require_public(text: str, where: str) -> None:
         raise ProfileError(f"{where}: {show(bare)} has {message}")
 
 
+def is_shipped(named: str) -> bool:
+    """Return whether this is the name of a profile in this package, and not a path."""
+    return "/" not in named and not named.endswith(".toml")
+
+
 def names_file(package: str) -> bool:
     """Return whether a cell's package is a path or a URL, for which no source is needed."""
     return "://" in package or "/" in package or package.lower().endswith(_FILES)
@@ -405,13 +431,13 @@ def require_source(cell: Cell, sources: Mapping[str, CellSource], where: str) ->
         raise ProfileError(f"{where}: kind is 'conda', but its source is not a conda channel")
     if cell.kind != "conda" and source.conda:
         raise ProfileError(f"{where}: kind is {cell.kind!r}, but its source is a conda channel")
-    if cell.kind == "libtorch" and not (source.url or source.folder):
+    if cell.kind not in ("wheel", "conda") and not (source.url or source.folder):
         raise ProfileError(
-            f"{where}: kind is 'libtorch', but its source has neither url nor folder"
+            f"{where}: kind is {cell.kind!r}, but its source has neither url nor folder"
         )
     if source.url:
         return
-    if cell.kind != "libtorch" and bool(cell.system) is not bool(cell.python):
+    if cell.kind in ("wheel", "conda") and bool(cell.system) is not bool(cell.python):
         lacking = "system" if cell.python else "python"
         raise ProfileError(f"{where}: it has no {lacking}, which is needed to choose its file")
     if cell.kind == "wheel":

@@ -77,8 +77,9 @@ _ARCHITECTURES = {
 }
 _SAME = ({"x86_64", "amd64", "x64"}, {"aarch64", "arm64"}, {"i686", "x86", "i386"})
 """Groups of names for one architecture; each system uses one of them."""
+KINDS = ("wheel", "conda", "libtorch")
+"""Our kinds of packages; others are the files in ``kinds`` of a cell's profile."""
 _KNOWN: Mapping[str, tuple[str, ...]] = {
-    "kind": ("wheel", "conda", "libtorch"),
     "libtorch": tuple(
         f"{how}-{what}-deps" for how in ("shared", "static") for what in ("with", "without")
     ),

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from binary_checks.errors import ProfileError
-from binary_checks.fleet.cells import NIGHTLY, ONLY, TIERS, Matrix
+from binary_checks.fleet.cells import NIGHTLY, ONLY, TIERS, Matrix, is_shipped
 from binary_checks.fleet.ci.ci_settings import (
     CPU,
     GPU,
@@ -26,7 +26,7 @@ from binary_checks.fleet.ci.ci_settings import (
     require_text,
 )
 from binary_checks.fleet.night import AXES, Cell
-from binary_checks.fleet.nights import is_shipped, options_of
+from binary_checks.fleet.nights import options_of
 from binary_checks.fleet.stored_nights import tonight
 from binary_checks.sources.known_problem_lists import is_url
 

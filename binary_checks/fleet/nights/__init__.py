@@ -52,7 +52,6 @@ from binary_checks.fleet.nights.merging import (
 from binary_checks.fleet.nights.planning import (
     PreparedNight,
     compare_serials,
-    is_shipped,
     make_plan,
 )
 
@@ -83,7 +82,6 @@ __all__ = [
     "fetch_inputs",
     "find_attempt",
     "find_python",
-    "is_shipped",
     "list_waiting",
     "make_plan",
     "may_end_otherwise",

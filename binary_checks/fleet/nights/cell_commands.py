@@ -14,9 +14,8 @@ from functools import cache
 from pathlib import Path
 
 from binary_checks.errors import ProfileError, StoreError
-from binary_checks.fleet.cells import family_of
+from binary_checks.fleet.cells import family_of, is_shipped
 from binary_checks.fleet.night import Cell, NightPlan, PlannedCell
-from binary_checks.fleet.nights.planning import is_shipped
 from binary_checks.fleet.store import Store, frozen_name
 from binary_checks.fleet.stored_nights import read_frozen
 from binary_checks.model import RunResult
@@ -149,7 +148,7 @@ def options_of(cell: Cell, *, python: Sequence[str], profile: str, known: str) -
     options: list[str] = []
     if cell.place:
         options += ["--place", cell.place]
-    elif cell.kind == "wheel":  # conda packages name their Python, and C++ archives need none
+    elif cell.kind == "wheel":  # a conda package names its Python, the others need none
         options += python
     if profile:
         options += ["--profile", profile]

@@ -18,7 +18,7 @@ from binary_checks import __version__
 from binary_checks.errors import ProfileError
 from binary_checks.files import read_named
 from binary_checks.fleet.causes.cause_rules import load_causes
-from binary_checks.fleet.cells import CellSource, Matrix
+from binary_checks.fleet.cells import CellSource, Matrix, is_shipped
 from binary_checks.fleet.night import NightPlan, PlannedCell
 from binary_checks.fleet.published import LookedUp, look_up
 from binary_checks.fleet.stored_nights import now, read_date
@@ -154,11 +154,6 @@ class FrozenInputs:
     files: Mapping[str, bytes] = field(default_factory=dict)
 
 
-def is_shipped(named: str) -> bool:
-    """Return whether this is the name of a profile in this package, and not a path."""
-    return "/" not in named and not named.endswith(".toml")
-
-
 def freeze(
     matrix: Matrix, known: str | None, causes: Path | None, now: datetime | None = None
 ) -> FrozenInputs:
@@ -250,7 +245,8 @@ def _follow(path: Path) -> Iterator[Path]:
     if path.name == "pyproject.toml":
         table = table.get("tool", {}).get("binary_checks", {})
     yield path
-    for name in (*table.get("checks", ()), *_list_sources(table.get("probes", {}))):
+    own = (*table.get("checks", ()), *table.get("kinds", ()))
+    for name in (*own, *_list_sources(table.get("probes", {}))):
         yield Path(os.path.normpath(path.parent / name))
     if not is_shipped(table.get("extends", "")):
         yield from _follow(path.parent / table["extends"])

@@ -210,8 +210,8 @@ REFUSED = {
     ),
     "an unknown kind": (
         '[[cells]]\nproject = "x"\nkind = "weel"\n',
-        "cells[0] (line 1): kind: 'weel' is not one of: wheel, conda, libtorch; "
-        "did you mean 'wheel'?",
+        "cells[0] (line 1): x-weel: kind: 'weel' is not one of: wheel, conda, libtorch; "
+        "did you mean 'wheel'? (it has no profile)",
     ),
     "an unknown system": (
         '[[cells]]\nproject = "x"\nsystem = "linx-x86_64"\n',
