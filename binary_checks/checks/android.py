@@ -17,10 +17,9 @@ _FIRST_WITH_RELR = 30
 def function_newer_than_api_level(
     library: ElfFile, linkage: Linkage, target: TargetSystem
 ) -> Iterator[Finding]:
-    """An object needs a function of Android's C library that its tag's API level lacks.
+    """An object needs a function of an Android library that its tag's API level lacks.
 
-    The data are bionic's own lists of libc, libm and libdl. Functions of other libraries of the
-    NDK, such as libandroid, are not known.
+    The data are AOSP's own lists (``*.map.txt``) of the libraries that apps may use.
 
     Why: a tag ``android_24_…`` promises that the package loads on API level 24 and later; on older
     systems than the function the loader refuses the object: "cannot locate symbol".

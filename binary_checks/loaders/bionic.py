@@ -16,6 +16,11 @@ Symbols are looked up in the global group (the program, preloaded libraries) and
 an object needs. Python is a library that an app has opened by itself (PEP 738).
 """
 
+_NEEDING_LIBC_ALONE = frozenset(
+    {"libc.so", "libm.so", "libdl.so", "libstdc++.so", "liblog.so", "libz.so", "libicu.so"}
+)
+"""All other public libraries have liblog among ``shared_libs`` in their Android.bp (AOSP)."""
+
 
 def hand_down(library: ElfFile) -> tuple[Directory, ...]:
     """Return nothing: the loader ignores DT_RPATH."""
@@ -40,8 +45,12 @@ def preloaded(libraries: frozenset[str]) -> tuple[str, ...]:
 
 
 def system_needs(name: str, libraries: frozenset[str]) -> tuple[str, ...]:
-    """Return the needs of a system library: at least libc."""
-    return ("libc.so",) if name != "libc.so" and "libc.so" in libraries else ()
+    """Return the needs of a system library: libc, and liblog for most of them.
+
+    Their other needs are libraries of the platform, whose functions an app does not see.
+    """
+    needs = ("libc.so",) if name in _NEEDING_LIBC_ALONE else ("libc.so", "liblog.so")
+    return tuple(each for each in needs if each != name and each in libraries)
 
 
 def answers_itself(name: str) -> bool:

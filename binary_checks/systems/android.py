@@ -49,7 +49,7 @@ def make_target(
         },
         interpreter=python,
         interpreters=Interpreters(),
-        library_data=_Libraries(architecture),
+        library_data=_Libraries(architecture, level),
         unjudged=_unjudged(claims.systems, claim),
     )
 
@@ -59,19 +59,26 @@ def _unjudged(systems: Iterable[SystemClaim], judged: SystemClaim) -> tuple[str,
 
 
 class _Libraries(Mapping[str, SystemLibrary]):
-    """The exports of the C library; the version of a symbol is the API level that introduced it."""
+    """The exports of public libraries; the version of a symbol is the first API level with it.
 
-    def __init__(self, architecture: str) -> None:
-        self._architecture = architecture
+    The version 0.0 marks symbols that are not for apps. A library whose data are older than the
+    promised API level is not contained, because it may have further symbols.
+    """
+
+    def __init__(self, architecture: str, level: int) -> None:
+        self._architecture, self._level = architecture, level
 
     def __getitem__(self, soname: str) -> SystemLibrary:
+        if self._level > _content()["newest"].get(soname, 0):
+            raise KeyError(soname)
         return _read_library(soname, self._architecture)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(sorted(_content()["libraries"]))
+        newest: Mapping[str, int] = _content()["newest"]
+        return (name for name in sorted(newest) if newest[name] >= self._level)
 
     def __len__(self) -> int:
-        return len(_content()["libraries"])
+        return sum(1 for _ in self)
 
 
 @functools.cache

@@ -45,6 +45,36 @@ def test_a_function_of_a_newer_level_is_named_with_both_levels() -> None:
     assert list(function_newer_than_api_level(item, *link(item, 36))) == []
 
 
+def test_functions_of_other_libraries_than_libc_have_levels_too() -> None:
+    item = module("libandroid.so", imports=symbols("ALooper_wake", "ASharedMemory_create"))
+    (problem,) = function_newer_than_api_level(item, *link(item, 24))
+    assert isinstance(problem, Problem)
+    assert "needs ASharedMemory_create, new in API level 26" in problem.sentence
+
+
+@pytest.mark.parametrize(
+    ("needed", "name", "lacking"),
+    [
+        ("libEGL.so", "eglInitialize", []),
+        ("libEGL.so", "eglGoneForever", ["eglGoneForever"]),
+        ("libnativewindow.so", "AHardwareBuffer_getNativeHandle", []),  # for apps or not, it exists
+        ("libandroid.so", "__android_log_print", []),  # libandroid needs liblog
+        ("libz.so", "__android_log_print", ["__android_log_print"]),
+    ],
+)
+def test_functions_of_libraries_for_apps_are_known(
+    needed: str, name: str, lacking: list[str]
+) -> None:
+    linkage, _ = link(module(needed, imports=symbols(name)), 26)
+    assert [item.name for item in linkage.unresolved] == lacking
+
+
+def test_data_that_are_older_than_the_tag_say_nothing() -> None:
+    linkage, _ = link(module("libOpenSLES.so", imports=symbols("slNew")), 35)
+    assert linkage.unresolved == ()
+    assert [item.reason for item in linkage.unexplored] == ["libOpenSLES.so has no export data"]
+
+
 def test_relative_relocations_need_level_30() -> None:
     item = module(relative_relocations=True)
     assert list(relocations_newer_than_api_level(item, android(24))) == [
