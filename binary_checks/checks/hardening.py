@@ -36,6 +36,7 @@ _LARGEST_PAGE = {"aarch64": 0x10000, "ppc64le": 0x10000, "ppc64": 0x10000, "loon
 """Largest page size, in bytes, of kernels for these architectures, by default or in some builds."""
 _LARGEST_PAGE_OF_ANDROID = {"aarch64": 0x4000, "x86_64": 0x4000}
 """The alignment of segments, in bytes, with which libraries load on Android."""
+_REFUSED_BY_ANDROID = ": Android's loader refuses it"
 _STATIC_TLS = 1664
 """Bytes that glibc before 2.32 keeps for libraries that are opened later; 1.5 KiB since."""
 
@@ -74,42 +75,55 @@ def executable_stack(library: ElfFile, target: TargetSystem | Package) -> Iterat
     yield Problem(path=library.path, sentence=sentence, level=level, command=command)
 
 
-@check(level=Level.WARNING)
-def text_relocations(library: ElfFile) -> Iterator[Finding]:
+@check
+def text_relocations(library: ElfFile, package: Package) -> Iterator[Finding]:
     """An object has relocations in its code (text relocations).
 
     If DT_TEXTREL is set although no relocation lies in code or constants (a linker that merges
     sections may set it), this is only noted: the loader makes the pages writable for a moment, and
-    changes nothing in them.
+    changes nothing in them. Android's loader looks at DT_TEXTREL alone.
 
-    Why: hardened systems refuse it (SELinux's execmod); elsewhere each process gets its own copy of
-    the code, writable while it is loaded.
+    Why: Android and hardened systems refuse it (SELinux's execmod); elsewhere each process gets its
+    own copy of the code, writable while it is loaded.
     Fix: compile everything linked into it with ``-fPIC``; link with ``-Wl,-z,text``, which names
     the culprit.
-    Level: glibc and musl load it; only hardened systems refuse it.
+    Level: Android never loads it. Elsewhere it is a warning: glibc and musl load it, and only
+    hardened systems refuse it.
     """
     if library.kind not in _LOADED or not library.text_relocations:
         return
-    if library.code_relocations == 0:
+    if _is_for_android(package):
+        yield Problem(path=library.path, sentence=f"has DT_TEXTREL set{_REFUSED_BY_ANDROID}")
+    elif library.code_relocations == 0:
         yield Note(sentence="has DT_TEXTREL set, but no relocation in its code: nothing is changed")
     else:
         number = library.code_relocations or "some"
         noun = "relocation" if number == 1 else "relocations"
-        yield f"has {number} {noun} in its code or constants (DT_TEXTREL)"
+        sentence = f"has {number} {noun} in its code or constants (DT_TEXTREL)"
+        yield Problem(path=library.path, sentence=sentence, level=Level.WARNING)
 
 
-@check(level=Level.WARNING)
-def writable_executable_segment(library: ElfFile) -> Iterator[Finding]:
+def _is_for_android(package: Package) -> bool:
+    return {claim.system for claim in package.claims.systems} == {"android"}
+
+
+@check
+def writable_executable_segment(library: ElfFile, package: Package) -> Iterator[Finding]:
     """A segment of an object is both writable and executable.
 
-    Why: hardened systems (SELinux, PaX) refuse to map it, and any memory-corruption bug can
-    overwrite code.
+    Why: Android and hardened systems (SELinux, PaX) refuse to map it, and any memory-corruption bug
+    can overwrite code.
     Fix: look for assembly sections with the flags ``"awx"``, or a linker script or option
     (``-N``, ``--omagic``) that merges segments.
-    Level: it loads, except on hardened systems; a mitigation is missing.
+    Level: Android does not load it since API level 26. Elsewhere it is a warning: it loads, except
+    on hardened systems; a mitigation is missing.
     """
     if library.kind in _LOADED and library.writable_executable:
-        yield "has a segment that is writable and executable (PT_LOAD with PF_W and PF_X)"
+        sentence = "has a segment that is writable and executable (PT_LOAD with PF_W and PF_X)"
+        if _is_for_android(package):
+            yield Problem(path=library.path, sentence=sentence + _REFUSED_BY_ANDROID)
+        else:
+            yield Problem(path=library.path, sentence=sentence, level=Level.WARNING)
 
 
 @check(enabled=False, level=Level.WARNING)
@@ -128,14 +142,14 @@ def no_relro(library: ElfFile) -> Iterator[Finding]:
 def segment_alignment(library: ElfFile, package: Package) -> Iterator[Finding]:
     """An object's segments are aligned to smaller pages than some kernels have.
 
-    Only Linux is judged: Android, whose pages have up to 16 KiB since its version 15, can also load
-    libraries that are aligned to less.
-
     Why: on a kernel with larger pages the loader refuses it: "ELF load command alignment not
-    page-aligned". Kernels for aarch64 and POWER with 64 KiB pages are common.
-    Fix: link with ``-Wl,-z,max-page-size=65536``, the linker's default there; run patchelf with
-    ``--page-size 65536``.
-    Level: on kernels with larger pages the import fails.
+    page-aligned". Kernels for aarch64 and POWER with 64 KiB pages are common. Devices with Android
+    15 or newer may have 16 KiB pages: "program alignment (4096) cannot be smaller than system page
+    size (16384)".
+    Fix: link with ``-Wl,-z,max-page-size=65536``, the linker's default there, or 16384 for Android;
+    run patchelf with ``--page-size 65536``.
+    Level: on kernels with larger pages the import fails. It is a warning for Android, whose loader
+    has a compatibility mode, which users may turn on.
     """
     systems = {claim.system for claim in package.claims.systems}
     pages = _LARGEST_PAGE if systems & {"linux", ANY_SYSTEM} else _LARGEST_PAGE_OF_ANDROID
@@ -143,9 +157,11 @@ def segment_alignment(library: ElfFile, package: Package) -> Iterator[Finding]:
     if library.kind not in _LOADED or not 0 < library.alignment < largest:
         return
     if pages is _LARGEST_PAGE_OF_ANDROID:
-        sentence = f"has segments aligned to {library.alignment:#x} bytes"
-        why = "it is not known whether all kernels of its system accept it"
-        yield NotInspected(path=library.path, sentence=f"{sentence}: {why}")
+        sentence = (
+            f"has segments aligned to {library.alignment:#x} bytes: Android devices with pages of "
+            f"{largest:#x} bytes load it in a compatibility mode alone"
+        )
+        yield Problem(path=library.path, sentence=sentence, level=Level.WARNING)
     else:
         yield (
             f"has segments aligned to {library.alignment:#x} bytes;"

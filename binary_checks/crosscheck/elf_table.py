@@ -196,6 +196,7 @@ FACTS = (
         theirs=lambda view: any(flags & 3 == 3 for flags, _ in view.loads()),
     ),
     Fact("static_tls", "DF_STATIC_TLS", theirs=lambda view: view.has("", flags=0x10)),
+    Fact("sysv_hash", "DT_HASH", theirs=lambda view: view.has("HASH")),
     Fact("relative_relocations", "DT_RELR", theirs=lambda view: view.has("RELR")),
     Fact("no_default_libraries", "DF_1_NODEFLIB", theirs=lambda view: view.has("", flags_1=0x800)),
     Fact(

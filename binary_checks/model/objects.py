@@ -333,6 +333,12 @@ class ElfFile(ObjectFile):
     """
     tls_size: int = 0  # p_memsz of PT_TLS rounded up to its alignment, bytes
     relative_relocations: bool = False  # DT_RELR
+    android_relocations: tuple[str, ...] = ()
+    """Formats of Android's own: ``packed`` (DT_ANDROID_REL and RELA), ``relative``
+    (DT_ANDROID_RELR).
+    """
+    sysv_hash: bool = True  # DT_HASH; without it, symbols are found by DT_GNU_HASH alone
+    section_headers: bool = True  # which only Android's loader wants
     no_default_libraries: bool = False  # DF_1_NODEFLIB
     build_id: str = ""  # NT_GNU_BUILD_ID, hexadecimal
     alignment: int = 0x1000  # the smallest p_align of its PT_LOAD segments, bytes; 0 without any

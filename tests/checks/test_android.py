@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from packaging.tags import parse_tag
 
 from binary_checks.checks.android import (
     function_newer_than_api_level,
-    relocations_newer_than_api_level,
+    loader_feature_newer_than_api_level,
+    no_section_headers,
 )
 from binary_checks.checks.symbols import undefined_symbol
 from binary_checks.errors import NotApplicable
@@ -26,7 +29,7 @@ def android(level: int) -> TargetSystem:
     return target_for(claims, frozenset())
 
 
-def module(*needed: str, **fields: object) -> ElfFile:
+def module(*needed: str, **fields: Any) -> ElfFile:
     return elf_file(NAME, needed=needs(*needed), **fields)
 
 
@@ -75,17 +78,55 @@ def test_data_that_are_older_than_the_tag_say_nothing() -> None:
     assert [item.reason for item in linkage.unexplored] == ["libOpenSLES.so has no export data"]
 
 
-def test_relative_relocations_need_level_30() -> None:
-    item = module(relative_relocations=True)
-    assert list(relocations_newer_than_api_level(item, android(24))) == [
-        "has relocations in DT_RELR, which Android applies since API level 30"
+@pytest.mark.parametrize(
+    ("fields", "sentence", "since"),
+    [
+        ({"relative_relocations": True}, "has relative relocations (DT_RELR)", 30),
+        ({"android_relocations": ("relative",)}, "has relative relocations (DT_ANDROID_RELR)", 28),
+        (
+            {"android_relocations": ("packed",)},
+            "has packed relocations (DT_ANDROID_REL and RELA)",
+            23,
+        ),
+        ({"sysv_hash": False}, "has a hash table of the GNU format alone (DT_GNU_HASH)", 23),
+        ({"tls_size": 8}, "has thread-local variables of ELF (PT_TLS)", 29),
+    ],
+)
+def test_features_of_the_loader_need_an_api_level(
+    fields: dict[str, Any], sentence: str, since: int
+) -> None:
+    item = module(**fields)
+    (problem,) = loader_feature_newer_than_api_level(item, *link(item, since - 1))
+    assert isinstance(problem, Problem)
+    assert problem.sentence == (
+        f"{sentence}, which Android supports since API level {since}, while "
+        f"android_{since - 1}_x86_64 promises API level {since - 1}"
+    )
+    assert list(loader_feature_newer_than_api_level(item, *link(item, since))) == []
+
+
+def test_a_runpath_that_finds_a_library_needs_level_24() -> None:
+    found, unused = elf_file("demo/liba.so"), module("libc.so", runpath=("$ORIGIN",))
+    item = module("liba.so", runpath=("$ORIGIN",))
+    package = wheel("demo-1.0-cp313-cp313-android_21_x86_64.whl", objects=(item, found))
+    (problem,) = loader_feature_newer_than_api_level(
+        item, simulate(package, android(21)), android(21)
+    )
+    assert isinstance(problem, Problem)
+    assert problem.sentence.startswith("finds a library by DT_RUNPATH")
+    assert list(loader_feature_newer_than_api_level(unused, *link(unused, 21))) == []
+
+
+def test_android_wants_section_headers() -> None:
+    assert list(no_section_headers(module(section_headers=False), android(24))) == [
+        "has no section headers: Android's loader refuses it"
     ]
-    assert list(relocations_newer_than_api_level(item, android(30))) == []
+    assert list(no_section_headers(module(), android(24))) == []
 
 
 def test_other_systems_have_no_api_level() -> None:
     with pytest.raises(NotApplicable, match="no tag is for Android"):
-        list(relocations_newer_than_api_level(module(), TargetSystem(name="manylinux")))
+        list(no_section_headers(module(), TargetSystem(name="manylinux")))
 
 
 def test_a_module_without_libpython_is_told_to_link_it() -> None:

@@ -27,48 +27,63 @@ from binary_checks.model import (
 from fixtures.values import elf_file, say, symbols, wheel
 
 GLIBC, MUSL = TargetSystem(name="manylinux"), TargetSystem(name="musllinux", libc="musl")
-FAULTS: list[tuple[Any, dict[str, Any], str]] = [
-    (
-        hardening.text_relocations,
-        {"text_relocations": True, "code_relocations": 3},
-        "has 3 relocations in its code or constants (DT_TEXTREL)",
-    ),
-    (
-        hardening.writable_executable_segment,
-        {"writable_executable": True},
-        "has a segment that is writable and executable (PT_LOAD with PF_W and PF_X)",
-    ),
-    (hardening.no_relro, {"relro": False, "needed": ("x",)}, "has no PT_GNU_RELRO"),
-]
+ANDROID = wheel("demo-1.0-cp313-cp313-android_24_arm64_v8a.whl")
 
 
-@pytest.mark.parametrize(("check", "fields", "sentence"), FAULTS)
-def test_a_fault_is_told_in_one_sentence(check: Any, fields: dict[str, Any], sentence: str) -> None:
-    assert list(check(elf_file(**fields))) == [sentence]
+def test_a_library_without_relro_is_told() -> None:
+    found = hardening.no_relro(elf_file(relro=False, needed=("x",)))
+    assert list(found) == ["has no PT_GNU_RELRO"]
 
 
-def test_text_relocations_that_are_only_announced_are_noted() -> None:
+@pytest.mark.parametrize(("package", "level"), [(wheel(), Level.WARNING), (ANDROID, Level.ERROR)])
+def test_writable_code_does_not_load_on_android(package: Wheel, level: Level) -> None:
+    library = elf_file(writable_executable=True)
+    (problem,) = hardening.writable_executable_segment(library, package)
+    assert isinstance(problem, Problem)
+    assert problem.level is level
+    assert problem.sentence.startswith("has a segment that is writable and executable")
+    assert list(hardening.writable_executable_segment(elf_file(), package)) == []
+
+
+@pytest.mark.parametrize(
+    ("number", "sentence"),
+    [
+        (3, "has 3 relocations in its code or constants (DT_TEXTREL)"),
+        (1, "has 1 relocation in its code or constants (DT_TEXTREL)"),
+        (None, "has some relocations in its code or constants (DT_TEXTREL)"),
+    ],
+)
+def test_text_relocations_are_counted(number: int | None, sentence: str) -> None:
+    library = elf_file(text_relocations=True, code_relocations=number)
+    (problem,) = hardening.text_relocations(library, wheel())
+    assert isinstance(problem, Problem)
+    assert (problem.sentence, problem.level) == (sentence, Level.WARNING)
+
+
+def test_text_relocations_that_are_only_announced_are_noted_except_on_android() -> None:
     announced = elf_file(text_relocations=True, code_relocations=0)
-    (note,) = hardening.text_relocations(announced)
+    (note,) = hardening.text_relocations(announced, wheel())
     assert isinstance(note, Note)
     assert note.sentence.startswith("has DT_TEXTREL set, but no relocation in its code")
-    (unknown,) = hardening.text_relocations(elf_file(text_relocations=True))
-    assert unknown == "has some relocations in its code or constants (DT_TEXTREL)"
-    (one,) = hardening.text_relocations(elf_file(text_relocations=True, code_relocations=1))
-    assert one == "has 1 relocation in its code or constants (DT_TEXTREL)"
+    (problem,) = hardening.text_relocations(announced, ANDROID)
+    assert isinstance(problem, Problem)
+    assert problem.level is Level.ERROR
+    assert problem.sentence == "has DT_TEXTREL set: Android's loader refuses it"
 
 
-@pytest.mark.parametrize(("check", "fields", "sentence"), FAULTS)
-def test_a_sound_library_is_left_alone(check: Any, fields: dict[str, Any], sentence: str) -> None:
-    assert list(check(elf_file())) == []
+def test_a_sound_library_is_left_alone() -> None:
+    assert list(hardening.no_relro(elf_file())) == []
+    assert list(hardening.text_relocations(elf_file(), wheel())) == []
 
 
-@pytest.mark.parametrize(("check", "fields", "sentence"), FAULTS)
 @pytest.mark.parametrize("kind", [Kind.DEVICE, Kind.RELOCATABLE, Kind.DEBUG])
-def test_what_is_never_loaded_is_left_alone(
-    check: Any, fields: dict[str, Any], sentence: str, kind: Kind
-) -> None:
-    assert list(check(elf_file(kind=kind, **fields))) == []
+def test_what_is_never_loaded_is_left_alone(kind: Kind) -> None:
+    library = elf_file(
+        kind=kind, relro=False, needed=("x",), text_relocations=True, writable_executable=True
+    )
+    assert list(hardening.no_relro(library)) == []
+    assert list(hardening.text_relocations(library, wheel())) == []
+    assert list(hardening.writable_executable_segment(library, wheel())) == []
 
 
 @pytest.mark.parametrize(
@@ -148,12 +163,13 @@ def test_small_pages_do_not_load_where_kernels_have_large_ones() -> None:
     ]
 
 
-def test_the_pages_of_other_systems_are_not_judged() -> None:
-    android = wheel("demo-1.0-cp313-cp313-android_24_arm64_v8a.whl")
+def test_android_loads_small_pages_in_a_compatibility_mode() -> None:
     small, large = (elf_file(architecture="aarch64", alignment=a) for a in (0x1000, 0x4000))
-    assert list(hardening.segment_alignment(large, android)) == []
-    (found,) = hardening.segment_alignment(small, android)
-    assert isinstance(found, NotInspected)
+    assert list(hardening.segment_alignment(large, ANDROID)) == []
+    (problem,) = hardening.segment_alignment(small, ANDROID)
+    assert isinstance(problem, Problem)
+    assert problem.level is Level.WARNING
+    assert "aligned to 0x1000 bytes: Android devices with pages of 0x4000" in problem.sentence
 
 
 def test_a_library_in_hwcaps_may_need_a_newer_cpu() -> None:

@@ -292,6 +292,18 @@ def test_search_paths_keep_empty_elements() -> None:
     assert _build().runpath == ()
 
 
+def test_what_androids_loader_asks_for_is_read() -> None:
+    entries = ((0x6000000F, 0), (0x6FFFE000, 0))  # DT_ANDROID_REL, DT_ANDROID_RELR
+    found = _build(dynamic_entries=entries, sysv_hash=True)
+    assert found.android_relocations == ("packed", "relative")
+    assert found.sysv_hash
+    assert found.section_headers
+    found = _build(section_headers=False)
+    assert found.android_relocations == ()
+    assert not found.sysv_hash
+    assert not found.section_headers
+
+
 def test_hardening_flags_are_read() -> None:
     found = _build(
         relro=False, bind_now=True, text_relocations=True, writable_executable=True,

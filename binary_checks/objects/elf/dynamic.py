@@ -56,6 +56,10 @@ DT_FLAGS: Final = 30
 DT_RELRSZ: Final = 35
 DT_RELR: Final = 36
 DT_RELRENT: Final = 37
+# Android's own (bionic's libc/include/elf.h): packed relocations, and DT_RELR before its number
+DT_ANDROID_REL: Final = 0x6000000F
+DT_ANDROID_RELA: Final = 0x60000011
+DT_ANDROID_RELR: Final = 0x6FFFE000
 DT_GNU_HASH: Final = 0x6FFFFEF5
 DT_VERSYM: Final = 0x6FFFFFF0
 DT_FLAGS_1: Final = 0x6FFFFFFB

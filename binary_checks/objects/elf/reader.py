@@ -44,9 +44,13 @@ from binary_checks.objects.elf.dynamic import (
     DF_BIND_NOW,
     DF_STATIC_TLS,
     DF_TEXTREL,
+    DT_ANDROID_REL,
+    DT_ANDROID_RELA,
+    DT_ANDROID_RELR,
     DT_BIND_NOW,
     DT_FLAGS,
     DT_FLAGS_1,
+    DT_HASH,
     DT_NEEDED,
     DT_RELR,
     DT_RPATH,
@@ -108,6 +112,10 @@ from binary_checks.objects.strings import (
 # Notes (gABI chapter 5, "Note Section"): the build id, and the program properties of the "Linux
 # Extensions to gABI" (the x86 ISA level, control-flow protections).
 
+_ANDROID_RELOCATIONS = {
+    "packed": (DT_ANDROID_REL, DT_ANDROID_RELA),
+    "relative": (DT_ANDROID_RELR,),
+}
 _NT_GNU_BUILD_ID = 3
 _NT_GNU_PROPERTY_TYPE_0 = 5
 # GNU_PROPERTY_X86_ISA_1_NEEDED; GNU_PROPERTY_X86_ISA_1_USED (0xC0010002) states no requirement
@@ -612,6 +620,13 @@ def _read_loadable(
         static_tls=bool(flags & DF_STATIC_TLS),
         initial_exec=_find_initial_exec(image, dynamic, columns),
         relative_relocations=DT_RELR in dynamic,
+        android_relocations=tuple(
+            name
+            for name, tags in _ANDROID_RELOCATIONS.items()
+            if any(tag in dynamic for tag in tags)
+        ),
+        sysv_hash=DT_HASH in dynamic,
+        section_headers=bool(header.section_count and header.names_index),
         no_default_libraries=bool(flags_1 & DF_1_NODEFLIB),
         stack_header=stack is not None,
         executable_stack=(
