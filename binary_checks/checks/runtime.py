@@ -242,7 +242,8 @@ def import_fails(
 
     Fix: if the problem says "not in the wheel", include the module or the data in the package; if
     it says "no Requires-Dist provides", add the project that has the module (of a conda recipe, to
-    its ``run`` requirements); if it says "only where", widen the requirement's marker. Otherwise
+    its ``run`` requirements); if it says "only where", widen the requirement's marker. If users
+    install the other project by themselves, say so with ``[[installs]]`` in the profile. Otherwise
     see the exception; a crash is most often a library that was built for another system.
 
     Level: users cannot import the package.

@@ -164,7 +164,8 @@ def _list_parents(name: str) -> Iterator[str]:
 _ASKED = re.compile(
     r"\bimport(?:ing)? +[`'\"]?(?P<module>[A-Za-z_][\w.]{0,200})[`'\"]? +(?:first|before)\b"
     r"|[`'\"]?\b(?P<other>[A-Za-z_][\w.]{0,200})[`'\"]? "
-    r"(?:must|should|has to|needs to) be (?:imported|loaded) (?:first|before)\b",
+    r"(?:(?:must|should|has to|needs to) be|to be|(?:has|was) not(?: been)?|is not)(?: yet)? "
+    r"(?:imported|loaded)(?: yet)?\b(?! (?:from|by|with|on)\b)",
     re.IGNORECASE,
 )
 
@@ -179,6 +180,7 @@ def find_asked_module(step: Step) -> str:
 _FOR_DEVELOPERS = frozenset({"dev", "doc", "docs", "lint", "test", "testing", "tests"})
 """Extras that users of a package do not need."""
 _EXTRA = re.compile(r"""\bextra\s*==\s*["']([^"']{1,200})["']""")
+_PYTHON = re.compile(r"\b(?:python_(?:full_)?version|\w*implementation\w*)\b")
 _SYSTEM = re.compile(r"\b(?:sys_platform|platform_system|platform_machine|os_name)\b")
 
 
@@ -191,6 +193,8 @@ class _Requirements(NamedTuple):
     extras_may_add: bool  # whether an extra that users may need has requirements
     # normalised name -> marker of each requirement that applies only on other systems
     elsewhere: Mapping[str, str]
+    # normalised name -> marker of each requirement that only some Pythons have
+    by_python: Mapping[str, str]
 
 
 def _read_requirements(package: Distribution) -> _Requirements:
@@ -204,6 +208,7 @@ def _read_requirements(package: Distribution) -> _Requirements:
     for_systems = [
         each for each in found if _SYSTEM.search(str(each.marker or "")) and not applies(each, here)
     ]
+    for_all = {canonicalize_name(each.name) for each in found if each.marker is None}
     return _Requirements(
         always=frozenset(canonicalize_name(each.name) for each in found) - in_extras,
         in_extras=in_extras,
@@ -213,6 +218,12 @@ def _read_requirements(package: Distribution) -> _Requirements:
             name: str(each.marker)
             for each in for_systems
             if (name := canonicalize_name(each.name)) not in in_extras | here_too
+        },
+        by_python={
+            name: str(each.marker)
+            for each in found
+            if _PYTHON.search(str(each.marker or ""))
+            and (name := canonicalize_name(each.name)) not in in_extras | for_all
         },
     )
 
@@ -231,7 +242,8 @@ def find_lacking_requirement(step: Step, package: Package) -> str:
         return ""
     required = package.derive(_read_requirements)
     name = canonicalize_name(top)
-    if marker := required.elsewhere.get(name):
+    # as the requirements were installed, a marker about Pythons excludes the one that imported
+    if marker := required.elsewhere.get(name) or required.by_python.get(name):
         return f"Requires-Dist has {name[:_LONGEST]} only where {marker[:_LONGEST]}"
     if name in required.always | required.in_extras:
         return ""

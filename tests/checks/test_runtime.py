@@ -132,6 +132,8 @@ def test_import_fails_names_the_requirement_that_nobody_declared() -> None:
             ["six; sys_platform == 'plan9'"],
             'Requires-Dist has six only where sys_platform == "plan9"',
         ),
+        (["six; python_version < '3'"], 'Requires-Dist has six only where python_version < "3"'),
+        (["six; python_version < '3'", "six"], ""),
         # once more without a marker: another project's file hides the module
         (["six; sys_platform == 'plan9'", "six"], ""),
         (

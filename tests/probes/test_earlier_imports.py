@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.machinery
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -31,6 +32,9 @@ on_linux = pytest.mark.skipif(
         ("RuntimeError: Please import `torch` before importing demo (demo/__init__.py:3)", "torch"),
         ("ImportError: jax.lib must be imported before demo", "jax.lib"),
         ("ImportError: 'torch' has to be loaded first", "torch"),
+        ("ImportError: demo requires six to be imported first", "six"),
+        ("RuntimeError: torch has not been imported yet", "torch"),
+        ("ImportError: 'torch' is not loaded: load it before demo", "torch"),
         ("ImportError: import demo.core before demo.plugin", ""),  # its own module
         ("ImportError: cannot import name 'first' from 'torch'", ""),
         ("ModuleNotFoundError: No module named 'torch'", ""),
@@ -101,6 +105,14 @@ def test_what_a_plugin_asks_for_is_imported_first(environment: UnpackedPlace) ->
         found[str(each.sentence).split()[1]] = each  # type: ignore[union-attr]
     assert found["plugin"] == Note(sentence="import plugin works only after import core")
     assert isinstance(found["lost"], Problem)
+    assert "no Requires-Dist provides the module absent" not in found["lost"].sentence
+    report = replace(report, requirements_installed=True)
+    (lost,) = (
+        each
+        for each in import_fails(report, package, package, JudgedProjects())
+        if isinstance(each, Problem) and each.sentence.startswith("import lost ")
+    )
+    assert lost.sentence.endswith(": no Requires-Dist provides the module absent")
     assert isinstance(found["silent"], Problem)
 
 

@@ -67,7 +67,10 @@ def import_each(
         step = _import(place, name, first)
         if asked := find_first(step):
             again = _import(place, name, (*first, asked))
-            step = replace(again, after=asked) if again.outcome is Ending.OK else step
+            if again.outcome is Ending.OK:
+                step = replace(again, after=asked)
+            elif again.missing_module == asked:
+                step = replace(step, missing_module=asked)
         steps.append(step)
     target = place.target
     return ImportReport(

@@ -27,11 +27,12 @@ def import_and_record(asked: dict[str, Any], process: dict[str, Any], record: An
     """Import the name, and record the facts before and after."""
     name, below = asked["name"], asked["site_packages"]
     record({"state": "importing"})
-    for first in asked.get("first", ()):
-        import_first(first)
+    absent = [import_first(first) for first in asked.get("first", ())]
     before = os.getcwd()
     gil_before = process["reenabled_gil"]()
     answer = try_import(name, below, process["describe_failure"])
+    if answer["state"] == "raised" and not answer["missing_module"]:
+        answer["missing_module"] = next(filter(None, absent), "")
     answer["directory_changed"] = find_changed_directory(before)
     answer["gil_enabled"] = None if gil_before is None else process["reenabled_gil"]()
     answer["extensions"] = list_extensions()
@@ -39,12 +40,18 @@ def import_and_record(asked: dict[str, Any], process: dict[str, Any], record: An
     record.finish(answer)
 
 
-def import_first(name: str) -> None:
-    """Import a module that the name relies on; if that fails, importing the name shows why."""
+def import_first(name: str) -> str:
+    """Import a module that the name relies on; return its name if it is not installed, else "".
+
+    If it fails in another way, importing the name shows why.
+    """
     try:
         importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        return name if error.name == name.partition(".")[0] else ""
     except BaseException:
-        return
+        return ""
+    return ""
 
 
 def try_import(
