@@ -33,30 +33,27 @@ from binary_checks.model import (
     PythonClaim,
     TargetSystem,
     applicable,
+    hpy_functions,
     init_function,
     is_extension,
     is_python_2,
     parse_extension_name,
 )
-from binary_checks.systems import stable_abi
+from binary_checks.systems import free_threaded_symbols, stable_abi
 from binary_checks.wording.problem_lines import of_init_function
 from binary_checks.wording.sentences import name_first
 
 # Whether extension modules conform to the Python ABI that their names and tags promise.
 
 _SHOWN = 5
-# Functions that Py_DECREF calls under the headers of a free-threaded or of a GIL-enabled build.
-_FREE_THREADED = frozenset(
-    {"_Py_MergeZeroLocalRefcount", "_Py_DecRefShared", "PyUnstable_Module_SetGIL"}
-)
+# The function that Py_DECREF calls under the headers of a GIL-enabled build.
 _WITH_GIL = "_Py_Dealloc"
-_DISTINCTIVE = _FREE_THREADED | {_WITH_GIL}
 _DANGER = "some Pythons lack it or changed it; define Py_LIMITED_API in every source"
 
 
 @check
 def unstable_symbol(package: Package, linkage: Linkage, target: TargetSystem) -> Iterator[Finding]:
-    """An abi3 extension uses symbols outside the stable ABI, or newer than its tag.
+    """An abi3 or abi3t extension uses symbols outside the stable ABI, or newer than its tag.
 
     A symbol that one of the package's libraries defines does not count (PySide6, igraph). On
     Windows, and on macOS if an import names a library, the import itself says whose symbol it is.
@@ -143,11 +140,11 @@ def _promises_abi3(path: str, package: Package) -> bool:
     """
     pythons, name = package.claims.pythons, parse_extension_name(path)
     if package.claims.partial:
-        return name is not None and name.stable == "abi3"
-    if any(each.abi == "abi3" for each in pythons):
+        return name is not None and bool(name.stable)
+    if any(each.abi.startswith("abi3") for each in pythons):
         return True
     bound = bool(pythons) and all(each.abi.startswith("cp") for each in pythons)
-    return name is not None and name.stable == "abi3" and not bound
+    return name is not None and bool(name.stable) and not bound
 
 
 def _format_names(names: Collection[str]) -> str:
@@ -162,9 +159,9 @@ def _format_version(version: tuple[int, int]) -> str:
 def free_threading_mismatch(package: Package) -> Iterator[Finding]:
     """An extension module is compiled for a different kind of CPython than its name or tag says.
 
-    Two kinds of symbols show it: the functions that ``Py_DECREF`` calls differ between the headers
-    of a free-threaded and of a GIL-enabled build, and only a free-threaded build has
-    ``PyUnstable_Module_SetGIL``.
+    Symbols show it: the functions that ``Py_DECREF`` calls differ between the headers of a
+    free-threaded and of a GIL-enabled build. Only a free-threaded build exports its own, as well as
+    ``PyUnstable_Module_SetGIL`` and a few others.
 
     Why: the two builds have different object headers; the import fails, or memory is corrupted.
     Fix: build with the headers of the tag's interpreter, and clean up between builds.
@@ -189,8 +186,9 @@ def _judge_headers(library: ObjectFile, pythons: Collection[PythonClaim]) -> Ite
     free_threaded = name.free_threaded
     if not name.version:
         free_threaded = bool(pythons) and all(each.free_threaded for each in pythons)
-    names = find_python_symbols(library, _DISTINCTIVE).names
-    used = sorted(_FREE_THREADED & names)
+    special = free_threaded_symbols()
+    names = find_python_symbols(library, special | {_WITH_GIL}).names
+    used = sorted(special & names)
     if used and not free_threaded:
         yield Problem(
             path=library.path,
@@ -225,12 +223,19 @@ def missing_init_function(
     injects ``"_inject.abi3.so"`` into other processes). A file that the package's code imports by
     its path needs the init function for the name under which it is imported
     (``spec_from_file_location``). Python 2 calls ``init<name>``, Python 3.15 and later first
-    ``PyModExport_<name>`` (PEP 793).
+    ``PyModExport_<name>`` (PEP 793). A module of HPy (``_demo.hpy0.so``) needs the functions that
+    hpy.universal looks up.
 
     Why: the import fails with "dynamic module does not define module export function".
     Fix: give the file the name that the module was compiled for, or export ``PyInit_<name>``.
     Level: users cannot import the module.
     """
+    if library.kind is Kind.SHARED and (functions := hpy_functions(library.path)):
+        lacking = [each for each in functions if not library.exports.among((each,))]
+        if lacking:
+            sentence = f"does not export {lacking[0]}, without which hpy.universal does not load it"
+            yield Problem(path=library.path, sentence=sentence, facts=(lacking[0],))
+        return
     name = parse_extension_name(library.path)
     if library.kind is not Kind.SHARED or name is None:
         return
@@ -242,6 +247,33 @@ def missing_init_function(
         function = init_function(name.stem)
         cause = of_init_function(function)
         yield Problem(path=library.path, sentence=fault, facts=(function,), cause=cause)
+
+
+@check
+def unimplemented_function(library: ObjectFile, target: TargetSystem) -> Iterator[Finding]:
+    """An object uses functions that GraalPy exports but does not implement.
+
+    GraalPy's library contains every function of the C API, so that modules load. Some of them only
+    print their name and a stack trace. Cython and pybind11 name such functions in code that they do
+    not run on GraalPy.
+
+    Why: the call prints "Function not implemented in GraalPy" and ends the process.
+    Fix: use another function under ``#ifdef GRAALVM_PYTHON``, or publish no wheel for GraalPy.
+    Level: a warning, as only a call ends the process.
+    """
+    python = target.interpreter
+    if python is None or not python.unimplemented:
+        raise NotApplicable("no tag is for a GraalPy whose functions are known")
+    used = find_python_symbols(library, python.unimplemented).names
+    if used:
+        release = f"GraalPy {python.release}"
+        sentence = f"uses {_format_names(used)}, which {release} does not implement: a call ends "
+        yield Problem(
+            path=library.path,
+            sentence=f"{sentence}the process",
+            level=Level.WARNING,
+            facts=(min(used),),
+        )
 
 
 # Whether extension modules fit the NumPy that the package requires.

@@ -304,8 +304,8 @@ class _Process(Generic[ObjectT]):
     def _find_unexplorable(self, names: frozenset[str]) -> tuple[frozenset[str], str]:
         if names and self._why_unexplorable:
             return names, self._why_unexplorable
-        if self.image.python and not (self._python and self._python.complete):
-            unexplorable = frozenset(filter(may_be_exported, names))
+        if self.image.python:
+            unexplorable = frozenset(n for n in names if may_be_exported(n, self._python))
             return unexplorable, "the exports of its Python are not known"
         return _NONE, ""
 

@@ -616,8 +616,8 @@ def _find_unexplorable(names: frozenset[str], scope: Scope) -> tuple[frozenset[s
         return names, ""
     if scope.why_unexplorable:
         return names - scope.certain(names), scope.why_unexplorable
-    if scope.image.python and not (scope.python and scope.python.complete):
-        names = frozenset(name for name in names if may_be_exported(name))
+    if scope.image.python:
+        names = frozenset(name for name in names if may_be_exported(name, scope.python))
         return names, "the exports of its Python are not known"
     return frozenset(), ""
 

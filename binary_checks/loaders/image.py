@@ -384,6 +384,11 @@ _OF_PYTHON = ("Py", "_Py", "GraalPy", "_GraalPy")  # GraalPyTuple_GET_ITEM: ujso
 _OF_MODULES = ("PyInit", "PyModExport")
 
 
-def may_be_exported(name: str) -> bool:
-    """Return whether a Python with unknown exports may have a name; plain builds lack some."""
+def may_be_exported(name: str, python: Interpreter | None) -> bool:
+    """Return whether a Python may have a name that is not among its known exports.
+
+    None is a Python with unknown exports. Plain builds lack some names.
+    """
+    if python is not None and not python.may_export(name):
+        return False
     return is_pythons(name) and name not in SPECIAL_BUILDS

@@ -18,8 +18,8 @@ _SUFFIX = re.compile(
     r"""\.(?:
         cpython-(?P<cpython>\d{2,3})(?P<flags>[a-z]*)-(?P<triplet>[\w-]+)\.so
       | cp(?P<windows>\d{2,3})(?P<windows_flags>[a-z]*)-(?P<windows_platform>\w+)\.pyd
-      | pypy(?P<pypy>\d{2,3})-pp\d+-(?P<pypy_platform>[\w-]+)\.(?:so|pyd)
-      | graalpy\d+-(?P<graalpy>\d{2,3})-native-(?P<graalpy_platform>[\w-]+)\.(?:so|pyd)
+      | pypy(?P<pypy>\d{2,3})-(?P<pp>pp\d+)-(?P<pypy_platform>[\w-]+)\.(?:so|pyd)
+      | graalpy(?P<release>\d+)-(?P<graalpy>\d{2,3})-native-(?P<graalpy_platform>[\w-]+)\.(?:so|pyd)
       | (?P<stable>abi3t?)(?:-(?P<stable_platform>[\w-]+))?\.(?:so|pyd)  # 3.15: gh-122931
       | so | pyd
     )""",
@@ -45,6 +45,7 @@ _ON_ANDROID = {
 """ABIs in platform tags -> triplets in suffixes (PEP 738)."""
 _ON_EMSCRIPTEN = ("pyemscripten_", "pyodide_", "emscripten_")
 _ON_GRAALPY = {"macosx": "darwin", "win": "win32"}
+_ABI_OF_OTHERS = r"pypy\d+_pp\d+|graalpy\d+_\d+_native"
 _IMPLEMENTATIONS = {"cp": "cpython", "pp": "pypy", "graalpy": "graalpy", "py": ""}
 _FIRST_WITH_MUSL = (3, 11)  # an older CPython uses -linux-gnu on musl, too
 _FIRST_WITH_ABI3T = (3, 15)
@@ -64,6 +65,7 @@ class ExtensionName:
     free_threaded: bool = False  # the "t" of "cpython-313t"
     stable: str = ""  # "abi3" or "abi3t"
     platform: str = ""  # "x86_64-linux-gnu", "darwin", "win_amd64"; "" if the suffix has none
+    abi: str = ""  # of PyPy and GraalPy, as in tags: "pypy311_pp73", "graalpy250_312_native"
 
     @property
     def tagged(self) -> bool:
@@ -93,7 +95,14 @@ def parse_extension_name(path: str) -> ExtensionName | None:
         free_threaded="t" in flags,
         stable=match["stable"] or "",
         platform=platform,
+        abi=_read_abi(match),
     )
+
+
+def _read_abi(match: re.Match[str]) -> str:
+    if match["pypy"]:
+        return f"pypy{match['pypy']}_{match['pp']}"
+    return f"graalpy{match['release']}_{match['graalpy']}_native" if match["graalpy"] else ""
 
 
 def _bound(match: re.Match[str]) -> tuple[str, str, str, str]:
@@ -116,6 +125,21 @@ def init_function(stem: str) -> str:
 def export_hook(stem: str) -> str:
     """Return the name of the function that Python 3.15 and later call instead (PEP 793)."""
     return _name_function("PyModExport", stem)
+
+
+_HPY = re.compile(r"(?:.*/)?(?P<stem>[^./]+)\.hpy\d+(?:-[\w-]+)?\.(?:so|pyd)", re.ASCII)
+_HPY_FUNCTIONS = ("HPyInit", "HPyInitGlobalContext", "get_required_hpy_major_version")
+
+
+def hpy_functions(path: str) -> tuple[str, ...]:
+    """Return the functions that hpy.universal looks up in a file; () if it is no module of HPy.
+
+    A module of HPy's universal ABI is named ``_demo.hpy0.so``, of its hybrid ABI
+    ``_demo.hpy0-cp311.so``. No import system looks for these names: a Python file next to it loads
+    the module.
+    """
+    match = _HPY.fullmatch(path)
+    return tuple(f"{prefix}_{match['stem']}" for prefix in _HPY_FUNCTIONS) if match else ()
 
 
 def _name_function(prefix: str, stem: str) -> str:
@@ -175,8 +199,11 @@ def _runs_on(name: ExtensionName, platform: str) -> bool:
         return is_of_system
     if name.implementation == "graalpy":
         words = (word for start, word in _ON_GRAALPY.items() if platform.startswith(start))
-        return name.platform.endswith(next(words, "linux"))
+        if not name.platform.endswith(next(words, "linux")):
+            return False
     linux = re.fullmatch(_LINUX, platform)
+    if name.implementation == "graalpy":
+        return linux is None or name.platform.startswith(f"{linux['processor']}-")
     if linux is None:
         return name.platform == _find_platform_of_suffixes(platform)
     processors = _ON_PYPY if name.implementation == "pypy" else _PROCESSORS
@@ -208,13 +235,20 @@ def _is_looked_for(name: ExtensionName, tag: Tag) -> bool:
         return True
     if _IMPLEMENTATIONS[parsed["name"]] not in {"", name.implementation}:
         return False
+    if name.abi and re.fullmatch(_ABI_OF_OTHERS, tag.abi):
+        return name.abi == tag.abi
+    lowest = (int(parsed["major"]), int(parsed["minor"] or 0))
+    return _is_of_version(name, tag, lowest)
+
+
+def _is_of_version(name: ExtensionName, tag: Tag, lowest: Minor) -> bool:
+    """Compare version and ABI."""
     # The "t" of cp313t: such an interpreter does not look for .abi3.so.
     free_threaded = tag.abi.startswith("cp") and tag.abi.endswith("t")
-    lowest = (int(parsed["major"]), int(parsed["minor"] or 0))
     if name.stable == "abi3" or (name.stable and name.platform):
         newer = bool(name.platform) and lowest < _FIRST_WITH_STABLE_PLATFORM
         return not (newer or (free_threaded and name.stable == "abi3"))
-    if tag.abi in {"abi3", "abi3t"} or parsed["name"] == "py":
+    if tag.abi in {"abi3", "abi3t"} or tag.interpreter.startswith("py"):
         return name.version is None or (name.version[0] == lowest[0] and name.version >= lowest)
     if name.stable == "abi3t":
         return lowest >= _FIRST_WITH_ABI3T

@@ -102,7 +102,7 @@ class Interpreter:
     """The symbols that the Python of a tag exports to extension modules."""
 
     implementation: str
-    """``cpython`` or ``pypy``."""
+    """``cpython``, ``pypy`` or ``graalpy``."""
     version: tuple[int, int]
     free_threaded: bool
     exports: frozenset[str]
@@ -110,6 +110,16 @@ class Interpreter:
     """On Windows, the DLLs next to python.exe, in lower case, and their exports."""
     complete: bool = True
     """False if there is no data for the version: further names of its C API may be exported."""
+    unsure: frozenset[str] = frozenset()
+    """Names of which no source says whether they are exported; all others are not."""
+    unimplemented: frozenset[str] = frozenset()
+    """Exported functions that end the process when they are called."""
+    release: str = ""
+    """The version of the implementation itself, if its ABI depends on it: "25.0" of GraalPy."""
+
+    def may_export(self, name: str) -> bool:
+        """Return whether a name outside ``exports`` may be exported."""
+        return not self.complete or name in self.unsure
 
 
 SPECIAL_BUILDS: Mapping[str, str] = {

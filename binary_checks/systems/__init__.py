@@ -5,12 +5,13 @@ their sources, are in the repository's ``fixtures/systems``.
 """
 
 from binary_checks.systems.classifiers import classifiers
-from binary_checks.systems.interpreters import interpreter, stable_abi
+from binary_checks.systems.interpreters import free_threaded_symbols, interpreter, stable_abi
 from binary_checks.systems.libraries import policies, policy_for, system_library
 from binary_checks.systems.promised import target_for
 
 __all__ = [
     "classifiers",
+    "free_threaded_symbols",
     "interpreter",
     "policies",
     "policy_for",

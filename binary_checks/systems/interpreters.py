@@ -9,6 +9,7 @@ from typing import Any
 
 from binary_checks.model import PYTHON_3, SPECIAL_BUILDS, Interpreter, PythonClaim, is_python_2
 from binary_checks.systems.libraries import Version, names_of, parse_version, read_committed
+from binary_checks.systems.other_pythons import find_other, format_other
 
 # The DLLs next to python.exe on Windows, and their exports.
 #
@@ -49,15 +50,15 @@ def windows_interpreter(
     """Return a CPython on Windows with the DLLs next to python.exe; None if it was never released.
 
     ``on_linux`` returns the exports of a Linux build, ``stable`` the stable ABI; both are needed
-    for versions newer than the data. For free-threaded builds the names of the DLLs are known, but
-    their exports are not, and are empty sets.
+    for versions newer than the data. The exports of python3t.dll are not known, and are an empty
+    set.
     """
     if free_threaded and version < _FIRST_FREE_THREADED:
         return None
-    own, shared = _UNKNOWN, _UNKNOWN
-    if not free_threaded:
-        own = _own_exports(version, on_linux)
-        shared = _stable_exports(version, stable)
+    own = _own_exports(version, on_linux)
+    shared = _UNKNOWN if free_threaded else _stable_exports(version, stable)
+    if free_threaded:
+        own = _without_gil(version, own)
     libraries = {
         interpreter_library(version, free_threaded=free_threaded): own,
         interpreter_library(None, free_threaded=free_threaded): shared,
@@ -128,12 +129,11 @@ def interpreter(
 
     Exports are the names of the C API (``Py*``, ``_Py*``), public and private, without
     ``PyInit_*``, because builds contain different modules. macOS uses the data of Linux. On Windows
-    ``libraries`` are the DLLs next to python.exe, which depend on the architecture. There is no
-    data for free-threaded builds, except on Windows, where the result has the DLLs but no exports.
+    ``libraries`` are the DLLs next to python.exe, which depend on the architecture.
     """
     if system == "windows":
         return _find_windows_interpreter(version, free_threaded, architecture)
-    return None if free_threaded else _find_interpreter(version)
+    return _find_interpreter(version, free_threaded)
 
 
 @functools.cache
@@ -168,19 +168,39 @@ def _find_windows_interpreter(
 
 
 @functools.cache
-def _find_interpreter(version: Version) -> Interpreter | None:
+def _find_interpreter(version: Version, free_threaded: bool) -> Interpreter | None:
     if version not in interpreter_versions():
         return None
+    if free_threaded and version < _FIRST_FREE_THREADED:
+        return None
+    exports = _find_exports(version)
     return Interpreter(
         implementation="cpython",
         version=version,
-        free_threaded=False,
-        exports=_find_exports(version),
+        free_threaded=free_threaded,
+        exports=_without_gil(version, exports) if free_threaded else exports,
     )
 
 
 def _find_exports(version: Version) -> frozenset[str]:
     return names_of(version, _content()["groups"])
+
+
+def _without_gil(version: Version, exports: frozenset[str]) -> frozenset[str]:
+    """Return the exports of a free-threaded build, from those of the build with a GIL."""
+    return exports - _list_changed("lacking", version) | free_threaded_symbols(version)
+
+
+@functools.cache
+def free_threaded_symbols(version: Version | None = None) -> frozenset[str]:
+    """Return the names that only free-threaded builds export; None: those of any version."""
+    versions = interpreter_versions() if version is None else (version,)
+    return _UNKNOWN.union(*(_list_changed("added", each) for each in versions))
+
+
+def _list_changed(kind: str, version: Version) -> frozenset[str]:
+    changed = read_committed("free_threaded.json")[kind]
+    return frozenset(changed.get("{}.{}".format(*version), "").split())
 
 
 @functools.cache
@@ -194,7 +214,7 @@ def _content() -> Any:
 def interpreter_of(
     pythons: Iterable[PythonClaim], system: str = "linux", architecture: str = "x86_64"
 ) -> Interpreter | None:
-    """Return the oldest claimed CPython for which there are data, else the oldest PyPy.
+    """Return the oldest claimed CPython for which there are data, else a PyPy or GraalPy.
 
     ``py3-none`` is bound to no Python: such a library can at most use the stable ABI, which the
     newest Python has completely. A Python 3 older than the data is replaced by the oldest in the
@@ -205,7 +225,11 @@ def interpreter_of(
     claims = [each for each in pythons if each.implementation in {"cpython", ""}]
     claims = [each for each in claims if not is_python_2(each)]
     versions = [
-        (each.version, each.free_threaded, each.abi.startswith("abi3"))
+        (
+            each.version,
+            each.free_threaded or each.abi == "abi3t",
+            each.abi.startswith("abi3"),
+        )
         for each in claims
         if each.implementation and each.version
     ]
@@ -214,9 +238,9 @@ def interpreter_of(
     elif claims:
         version, free_threaded, stable = interpreter_versions()[-1], False, True
     elif system == "windows":
-        return None
+        return None  # which libraries PyPy and GraalPy contain there is not known
     else:
-        return _find_pypy(each.version for each in pythons if each.implementation == "pypy")
+        return find_other(pythons)
     return _find_oldest(
         version,
         free_threaded=free_threaded,
@@ -224,31 +248,6 @@ def interpreter_of(
         system=system,
         architecture=architecture,
     )
-
-
-def _find_pypy(versions: Iterable[Version | None]) -> Interpreter | None:
-    """Return the oldest claimed PyPy for which there are data.
-
-    A version without data is replaced by the next newer one. Which libraries PyPy brings on Windows
-    is not known.
-    """
-    wanted = min((each for each in versions if each and each >= PYTHON_3), default=None)
-    known = sorted(map(parse_version, _pypy_content()["versions"]))
-    version = next((each for each in known if wanted and each >= wanted), None)
-    if wanted is None or version is None:
-        return None
-    return Interpreter(
-        implementation="pypy",
-        version=wanted,
-        free_threaded=False,
-        exports=names_of(version, _pypy_content()["groups"]),
-        complete=version == wanted,
-    )
-
-
-@functools.cache
-def _pypy_content() -> Any:
-    return read_committed("interpreters_pypy.json.gz")
 
 
 _FIRST_WITHOUT_FPECTL = (3, 7)
@@ -318,6 +317,7 @@ def format_interpreter(python: Interpreter | None) -> str:
     """Format the name of an interpreter: "CPython 3.13t"."""
     if python is None:
         return ""
+    if python.implementation != "cpython":
+        return format_other(python)
     suffix = "t" if python.free_threaded else ""
-    name = {"pypy": "PyPy"}.get(python.implementation, "CPython")
-    return "{} {}.{}{}".format(name, *python.version, suffix)
+    return "CPython {}.{}{}".format(*python.version, suffix)

@@ -10,6 +10,7 @@ import pytest
 from binary_checks.checks.python_abi import (
     free_threading_mismatch,
     missing_init_function,
+    unimplemented_function,
     unstable_symbol,
 )
 from binary_checks.errors import NotApplicable
@@ -19,6 +20,7 @@ from binary_checks.model import (
     Finding,
     Format,
     Interpreter,
+    Level,
     MalformedObject,
     NotInspected,
     ObjectFile,
@@ -71,6 +73,12 @@ def test_the_suffix_alone_promises_the_stable_abi() -> None:
     name = "demo-1.0-py3-none-manylinux_2_17_x86_64.whl"
     subject = elf_file(PATH, imports=symbols("PyRun_String"))
     assert len(judge(subject, name=name)) == 1
+
+
+def test_abi3t_promises_the_stable_abi() -> None:
+    module = elf_file("demo/_native.abi3t.so", imports=symbols("PyRun_String"))
+    name = "demo-1.0-cp315-abi3t-manylinux_2_17_x86_64.whl"
+    assert [type(each) for each in judge(module, name=name)] == [Problem]
 
 
 def test_in_a_wheel_for_one_python_it_promises_nothing() -> None:
@@ -250,6 +258,45 @@ def test_only_python_3_15_calls_the_hook_of_pep_793(tag: str, count: int) -> Non
     subject = replace(subject, path="demo/a.abi3t.so" if "abi3t" in tag else "demo/a.abi3.so")
     package = wheel(f"demo-1.0-{tag}-manylinux_2_28_x86_64.whl", objects=(subject,))
     assert len(list(missing_init_function(subject, package, NOTHING))) == count
+
+
+HPY = ("HPyInit_demo", "HPyInitGlobalContext_demo", "get_required_hpy_major_version_demo")
+
+
+@pytest.mark.parametrize("suffix", [".hpy0.so", ".hpy0-cp311.so"])
+def test_a_module_of_hpy_has_the_functions_of_its_name(suffix: str) -> None:
+    whole = elf_file(f"demo{suffix}", exports=symbols(*HPY))
+    assert find_uninitialised(whole) == []
+    (problem,) = find_uninitialised(elf_file(f"demo{suffix}", exports=symbols(*HPY[1:])))
+    assert isinstance(problem, Problem)
+    assert problem.sentence.startswith("does not export HPyInit_demo")
+
+
+GRAALPY = Interpreter(
+    implementation="graalpy",
+    version=(3, 12),
+    free_threaded=False,
+    exports=frozenset({"PyList_New", "PyAsyncGen_New"}),
+    unimplemented=frozenset({"PyAsyncGen_New"}),
+    release="25.0",
+)
+
+
+def test_a_function_that_graalpy_does_not_implement_is_a_warning() -> None:
+    module = elf_file("demo.so", imports=symbols("PyList_New", "PyAsyncGen_New"))
+    (problem,) = unimplemented_function(module, target(interpreter=GRAALPY))
+    assert isinstance(problem, Problem)
+    assert problem.level is Level.WARNING
+    assert problem.sentence == (
+        "uses PyAsyncGen_New, which GraalPy 25.0 does not implement: a call ends the process"
+    )
+
+
+def test_implemented_functions_are_fine() -> None:
+    module = elf_file("demo.so", imports=symbols("PyList_New"))
+    assert list(unimplemented_function(module, target(interpreter=GRAALPY))) == []
+    with pytest.raises(NotApplicable, match="GraalPy"):
+        list(unimplemented_function(module, SYSTEM))
 
 
 def test_a_missing_init_function_and_the_refusals_because_of_it_have_one_cause() -> None:

@@ -145,6 +145,15 @@ def test_an_interpreter_of_the_tag_imports_it(path: str, tag: str) -> None:
         ("a.abi3.so", "cp313-cp313t-manylinux_2_17_x86_64"),
         ("a.abi3.so", "pp310-pypy310_pp73-manylinux_2_17_x86_64"),
         ("a.abi3t.so", "cp311-cp311-manylinux_2_17_x86_64"),
+        ("a.pypy311-pp73-x86_64-linux-gnu.so", "pp311-pypy311_pp80-manylinux_2_17_x86_64"),
+        (
+            "a.graalpy242-311-native-x86_64-linux.so",
+            "graalpy311-graalpy250_311_native-manylinux_2_17_x86_64",
+        ),
+        (
+            "a.graalpy250-312-native-x86_64-linux.so",
+            "graalpy312-graalpy250_312_native-manylinux_2_17_aarch64",
+        ),
         ("a.cpython-37m-x86_64-linux-gnu.so", "cp38-abi3-manylinux_2_17_x86_64"),
         ("a.cpython-311-x86_64-linux-gnu.so", "cp311-cp311-macosx_11_0_arm64"),
         ("a.so", "cp311-cp311-win_amd64"),

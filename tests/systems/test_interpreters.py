@@ -57,8 +57,24 @@ def test_a_private_function_goes_away_when_its_version_does() -> None:
     assert "PyAST_Compile" not in find((3, 9)).exports
 
 
-def test_there_is_no_data_for_free_threaded_builds_or_unknown_versions() -> None:
-    assert interpreter((3, 13), free_threaded=True) is None
+@pytest.mark.parametrize("version", [(3, 13), (3, 14), (3, 15)])
+def test_a_free_threaded_build_has_functions_of_its_own(version: tuple[int, int]) -> None:
+    found = interpreter(version, free_threaded=True)
+    assert found is not None
+    assert found.free_threaded
+    own = {"PyUnstable_Module_SetGIL", "_Py_DecRefShared", "_Py_MergeZeroLocalRefcount"}
+    assert own <= found.exports - find(version).exports
+    assert {"PyModule_Create2", "_Py_Dealloc"} <= found.exports
+
+
+def test_a_free_threaded_build_of_3_14_lacks_the_jit_compiler() -> None:
+    found = interpreter((3, 14), free_threaded=True)
+    assert found is not None
+    assert "_Py_Executors_InvalidateAll" in find((3, 14)).exports - found.exports
+
+
+def test_there_is_no_data_for_unknown_versions() -> None:
+    assert interpreter((3, 12), free_threaded=True) is None
     assert interpreter((2, 7), free_threaded=False) is None
     assert interpreter((3, 99), free_threaded=False) is None
 

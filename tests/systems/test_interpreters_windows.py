@@ -67,12 +67,13 @@ def test_a_newer_python_has_what_linux_has_and_the_functions_of_windows(
 
 
 @pytest.mark.parametrize("version", [(3, 13), (3, 14), (3, 15)])
-def test_without_gil_the_names_are_known_and_the_exports_are_not(version: tuple[int, int]) -> None:
+def test_without_gil_the_exports_of_the_stable_abi_are_unknown(version: tuple[int, int]) -> None:
     found = find(version, free_threaded=True)
     own = "python{}{}t.dll".format(*version)
     assert found.free_threaded
     assert found.libraries.keys() == {own, "python3t.dll", *RUNTIMES}
-    assert found.exports == found.libraries[own] == found.libraries["python3t.dll"] == frozenset()
+    assert found.exports == found.libraries[own] > {"_Py_DecRefShared", "PyErr_SetFromWindowsErr"}
+    assert found.libraries["python3t.dll"] == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -85,7 +86,8 @@ def test_there_is_no_such_python(version: tuple[int, int], free_threaded: bool) 
 def test_macos_gets_the_exports_of_linux() -> None:
     found = interpreter((3, 12), free_threaded=False, system="macos")
     assert found == interpreter((3, 12), free_threaded=False)
-    assert interpreter((3, 13), free_threaded=True, system="macos") is None
+    found = interpreter((3, 13), free_threaded=True, system="macos")
+    assert found == interpreter((3, 13), free_threaded=True)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,8 @@ def on(tags: str) -> TargetSystem:
 
 
 @pytest.mark.parametrize(
-    ("python", "complete"), [("pp37", True), ("pp39", True), ("pp310", False), ("pp311", True)]
+    ("python", "complete"),
+    [("pp37", True), ("pp38", False), ("pp39", True), ("pp310", True), ("pp311", True)],
 )
 def test_each_version_has_its_names(python: str, complete: bool) -> None:
     target = on(f"{python}-pypy{python[2:]}_pp73-{LINUX}")
