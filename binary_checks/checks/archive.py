@@ -210,7 +210,8 @@ def record_is_wrong(package: WheelLike) -> Iterator[Finding]:
     Fix: change a wheel's files with a tool that rewrites RECORD (``wheel pack``).
     Level: a file was lost, added or changed after the build, and an index refuses the upload. Rows
     that are only spelled in an unusual way are warnings, and so is a file of .dist-info that does
-    not match its row: pip and uv install both.
+    not match its row, or a library that does not and reads as a sound one (patchelf and strip
+    change it): pip and uv install them.
     """
     path = f"{package.dist_info}/RECORD"
     if package.record is None:
@@ -257,6 +258,7 @@ def _judge_rows(package: WheelLike, record: tuple[RecordRow, ...]) -> Iterator[F
     unsigned = {f"{package.dist_info}/{name}" for name in _UNSIGNED}
     missing = sorted(rows.keys() - members.keys())
     known, place = cache(partial(directories, package)), package.layout.place
+    sound = {item.path for item in package.objects}
     for name in missing:
         is_library = format_of_name(name) is not None
         cause = of_missing_file(place(name), known, package.layout) if is_library else ""
@@ -272,7 +274,8 @@ def _judge_rows(package: WheelLike, record: tuple[RecordRow, ...]) -> Iterator[F
         if name not in unsigned:
             matches = member.sha256 and row.hash == f"sha256={signed[name]}"
             if not matches or row.size != member.size:
-                level = Level.WARNING if name.startswith(f"{package.dist_info}/") else Level.ERROR
+                mild = name.startswith(f"{package.dist_info}/") or place(name) in sound
+                level = Level.WARNING if mild else Level.ERROR
                 yield from _judge_row(row, member, signed[name], level)
         elif row.hash:
             sentence = "RECORD has a hash of this file, which is written after RECORD"

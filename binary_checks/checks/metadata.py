@@ -41,6 +41,7 @@ from binary_checks.model import (
     UnreadObject,
     Wheel,
     WheelLike,
+    are_for_old_pip,
     are_suffixes_known,
     importable_by,
     is_extension,
@@ -540,6 +541,7 @@ def _group_by_module(package: WheelLike) -> Mapping[tuple[str, str], list[_File]
 # Requirements that installers refuse or read differently, or that exclude the wheel's own tags.
 
 _LONGEST_REQUIREMENT = 200  # characters of a requirement in a sentence
+_WILDCARD = re.compile(r"((?:[<>]=?|~=)\s*\w[\w.]*?)\.\*")  # ``>=1.0.*``
 _EXTRA = re.compile(r"""\bextra\s*[=!]=\s*["']([^"']{1,200})["']""")
 
 
@@ -550,17 +552,23 @@ def invalid_requirement(package: WheelLike) -> Iterator[Finding]:
     Name, versions and marker must follow the specification of dependency specifiers: ``>=1.0.*``
     does not, nor does a marker with an unknown variable.
 
-    Why: uv refuses the wheel, and so does pip from version 24.1 on; older ones leave the
-    requirement out; PyPI refuses the upload.
+    Why: pip refuses the wheel from version 24.1 on, and uv unless it can guess the meaning; older
+    ones leave the requirement out; PyPI refuses the upload.
     Fix: correct it in pyproject.toml, and build again.
-    Level: uv and current pip refuse the wheel.
+    Level: current pip refuses the wheel. ``>=1.0.*`` is a warning in a wheel that only Python 3.7
+    and older accept: their newest pip is 24.0, which reads it as ``>=1.0``.
     """
     path = f"{package.dist_info}/METADATA"
     for text in package.requires_dist:
         if read_requirement(text) is None:
-            yield Problem(
+            problem = Problem(
                 path=path, sentence=f"Requires-Dist {_shorten(text)!r} is not valid", facts=(text,)
             )
+            old = are_for_old_pip(package.claims.pythons)
+            if old and read_requirement(_WILDCARD.sub(r"\1", text)):
+                known = f"{problem.sentence}; the newest pip of these old Pythons accepts it"
+                problem = replace(problem, sentence=known, level=Level.WARNING)
+            yield problem
     wanted = package.header("Requires-Python")
     if read_specifier(wanted) is None:
         yield Problem(

@@ -59,7 +59,11 @@ _SEARCHES, _OWN_DIRECTORY, _USER_DIRECTORIES, _SYSTEM = 0x1F00, 0x100, 0x1400, 0
 
 @check
 def debug_runtime(
-    library: PeFile, package: Package, *, allowed: tuple[str, ...] = ()
+    library: PeFile,
+    package: Package,
+    linkage: Linkage | Package,
+    *,
+    allowed: tuple[str, ...] = (),
 ) -> Iterator[Finding]:
     """A library is linked with the debug version of the C or C++ runtime.
 
@@ -70,20 +74,35 @@ def debug_runtime(
     Why: those DLLs come with Visual Studio and must not be redistributed; the library does not load
     anywhere else.
     Fix: compile with ``/MD``, not ``/MDd``, and link the release builds of all libraries.
-    Level: users without Visual Studio cannot load the file.
+    Level: users without Visual Studio cannot load the file. It is a warning if they can do without
+    the file, or if the package has those DLLs next to it.
     """
     accepted = {name.lower() for name in allowed}
     names = [item.name for item in library.needed if is_debug_runtime(item.name)]
     names = [name for name in names if name.lower() not in accepted]
-    if names and not _is_for_debugging(library, package):
-        yield Problem(
-            path=library.path,
-            sentence=(
-                f"needs {name_first(names)} of the debug runtime, which only Visual Studio has: "
-                "it loads nowhere else; build it as a release (/MD)"
-            ),
-            facts=tuple(names),
-        )
+    if not names or _is_for_debugging(library, package):
+        return
+    beside = package.derive(_list_neighbours).get(library.directory, frozenset())
+    lacking = [name for name in names if name.lower() not in beside]
+    fault = "which only Visual Studio has: it loads nowhere else"
+    if not lacking:
+        fault = "which the package has next to it, but Microsoft lets nobody redistribute"
+    named = name_first(lacking or names)
+    problem = Problem(
+        path=library.path,
+        sentence=f"needs {named} of the debug runtime, {fault}; build it as a release (/MD)",
+        facts=tuple(names),
+        level=Level.ERROR if lacking else Level.WARNING,
+    )
+    yield downgrade(problem, linkage) if lacking else problem
+
+
+def _list_neighbours(package: Package) -> Mapping[str, frozenset[str]]:
+    """Return the names of the package's object files by directory, in lower case."""
+    found: dict[str, set[str]] = {}
+    for item in package.objects:
+        found.setdefault(item.directory, set()).add(item.file_name.lower())
+    return {directory: frozenset(names) for directory, names in found.items()}
 
 
 def _is_for_debugging(library: PeFile, package: Package) -> bool:

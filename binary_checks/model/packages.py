@@ -6,7 +6,7 @@ import hashlib
 import re
 from base64 import urlsafe_b64decode
 from binascii import Error as Base64Error
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -67,6 +67,14 @@ class PythonClaim:
 
 
 PYTHON_3 = (3, 0)
+
+
+def are_for_old_pip(claims: Collection[PythonClaim]) -> bool:
+    """Return whether there is no pip 24.1 for these Pythons, as it needs Python 3.8."""
+    return bool(claims) and all(
+        claim.is_for_one_version and claim.version is not None and claim.version < (3, 8)
+        for claim in claims
+    )
 
 
 def is_python_2(claim: PythonClaim) -> bool:

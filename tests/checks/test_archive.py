@@ -17,7 +17,7 @@ from binary_checks.checks.archive import (
     unreadable_member,
 )
 from binary_checks.model import Claims, Level, NotInspected, Problem, RecordRow, Wheel
-from fixtures.values import member, record_row, wheel
+from fixtures.values import elf_file, member, record_row, wheel
 
 RECORD = "demo-1.0.dist-info/RECORD"
 
@@ -205,6 +205,20 @@ def test_a_row_that_says_something_else_is_a_problem(hash_: str, size: int, sent
     assert list(record_is_wrong(with_rows(row))) == [
         Problem(path="demo/__init__.py", sentence=sentence)
     ]
+
+
+def test_a_sound_library_that_was_changed_after_record_is_a_warning() -> None:
+    """The libraries in eckitlib.libs: pip and uv install them, and they load."""
+    changed = replace(member("demo.libs/libz-12ab34cd.so.1"), sha256="ab" * 32)
+    row = RecordRow(path=changed.path, hash="sha256=x", size=changed.size)
+    right = wheel(members=[changed])
+    rows = [each for each in right.record or () if each.path != changed.path]
+    package = replace(right, record=(row, *rows))
+    (broken,) = record_is_wrong(package)
+    (sound,) = record_is_wrong(replace(package, objects=(elf_file(changed.path),)))
+    assert isinstance(broken, Problem)
+    assert isinstance(sound, Problem)
+    assert (broken.level, sound.level) == (Level.ERROR, Level.WARNING)
 
 
 @pytest.mark.parametrize(

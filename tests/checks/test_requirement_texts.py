@@ -44,6 +44,23 @@ def test_a_requirement_that_no_installer_understands_is_a_problem(text: str) -> 
     assert len(problem.sentence) < 300
 
 
+@pytest.mark.parametrize(
+    ("tags", "text", "level"),
+    [
+        ("cp37-cp37m-win_amd64", "dask (<2022.02.0,>=2021.*)", Level.WARNING),
+        ("cp27-cp27m-win_amd64", "foo~=1.0.*; extra == 'ci'", Level.WARNING),
+        ("cp37-cp37m-win_amd64", "foo; python_versions > '3'", Level.ERROR),
+        ("cp37-abi3-win_amd64", "foo>=1.0.*", Level.ERROR),
+        ("cp38-cp38-win_amd64", "foo>=1.0.*", Level.ERROR),
+        ("py3-none-any", "foo>=1.0.*", Level.ERROR),
+    ],
+)
+def test_the_newest_pip_of_old_pythons_reads_wildcards(tags: str, text: str, level: Level) -> None:
+    (problem,) = invalid_requirement(with_headers(("Requires-Dist", text), tags=tags))
+    assert isinstance(problem, Problem)
+    assert problem.level is level
+
+
 def test_a_requires_python_that_is_none_is_a_problem() -> None:
     assert list(invalid_requirement(with_headers(("Requires-Python", ">=3.x")))) == [
         Problem(path=METADATA, sentence="Requires-Python '>=3.x' is not valid")

@@ -65,7 +65,7 @@ def _wheel(*objects: PeFile, tags: str = "cp311-cp311", **fields: Any) -> Wheel:
 @pytest.mark.parametrize("delayed", [False, True])
 def test_the_debug_runtime_is_on_no_users_machine(name: str, delayed: bool) -> None:
     library = pe_file(needed=_needs("KERNEL32.dll", name, delayed=delayed))
-    assert say(windows.debug_runtime(library, wheel())) == [
+    assert say(windows.debug_runtime(library, wheel(), Linkage(target=""))) == [
         f"needs {name} of the debug runtime, which only Visual Studio has: it loads nowhere "
         "else; build it as a release (/MD)"
     ]
@@ -73,7 +73,7 @@ def test_the_debug_runtime_is_on_no_users_machine(name: str, delayed: bool) -> N
 
 def test_all_debug_dlls_are_told_in_one_sentence() -> None:
     library = pe_file("blosc2/lib/tcc.dll", needed=_needs("VCRUNTIME140D.dll", "ucrtbased.dll"))
-    (sentence,) = windows.debug_runtime(library, wheel())
+    (sentence,) = windows.debug_runtime(library, wheel(), Linkage(target=""))
     assert say([sentence])[0].startswith(
         "needs VCRUNTIME140D.dll, ucrtbased.dll of the debug runtime"
     )
@@ -94,7 +94,9 @@ def test_all_debug_dlls_are_told_in_one_sentence() -> None:
     ],
 )
 def test_the_release_runtime_is_no_debug_runtime(name: str) -> None:
-    assert list(windows.debug_runtime(pe_file(needed=_needs(name)), wheel())) == []
+    assert (
+        list(windows.debug_runtime(pe_file(needed=_needs(name)), wheel(), Linkage(target=""))) == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -110,13 +112,37 @@ def test_the_release_runtime_is_no_debug_runtime(name: str) -> None:
 def test_cpp_users_debug_with_what_is_named_so(name: str, path: str, found: int) -> None:
     library = pe_file(path, needed=_needs("MSVCP140D.dll"))
     package = CppArchive(path=Path(name), objects=(library,))
-    assert len(list(windows.debug_runtime(library, package))) == found
+    assert len(list(windows.debug_runtime(library, package, package))) == found
+
+
+def test_a_debug_runtime_next_to_the_library_is_a_warning() -> None:
+    """flet/bin/flet has ucrtbased.dll, vcruntime140d.dll and zlib.dll, which needs both."""
+    library = pe_file("demo/bin/zlib.dll", needed=_needs("VCRUNTIME140D.dll", "ucrtbased.dll"))
+    runtime = [pe_file(f"demo/bin/{name}") for name in ("vcruntime140d.dll", "ucrtbased.dll")]
+    linkage = Linkage(target="")
+    (problem,) = windows.debug_runtime(library, _wheel(library, *runtime), linkage)
+    assert isinstance(problem, Problem)
+    assert problem.level is Level.WARNING
+    assert "the package has next to it" in problem.sentence
+    (problem,) = windows.debug_runtime(library, _wheel(library, *runtime[:1]), linkage)
+    assert isinstance(problem, Problem)
+    assert problem.level is Level.ERROR
+    assert problem.sentence.startswith("needs ucrtbased.dll of the debug runtime, which only")
+
+
+def test_a_debug_build_that_nobody_reaches_is_a_warning() -> None:
+    library = pe_file("demo/bin/libc++.dll", needed=_needs("MSVCP140D.dll"))
+    unreached = DispensableObject(path=library.path, reason="no import of the package reaches it")
+    linkage = Linkage(target="", dispensable=(unreached,))
+    (problem,) = windows.debug_runtime(library, _wheel(library), linkage)
+    assert isinstance(problem, Problem)
+    assert problem.level is Level.WARNING
 
 
 def test_a_profile_may_allow_the_debug_runtime() -> None:
     library = pe_file(needed=_needs("VCRUNTIME140D.dll", "ucrtbased.dll"))
     allowed = ("ucrtbased.dll", "vcruntime140d.dll")
-    assert list(windows.debug_runtime(library, wheel(), allowed=allowed)) == []
+    assert list(windows.debug_runtime(library, wheel(), Linkage(target=""), allowed=allowed)) == []
 
 
 def test_a_runtime_that_nobody_brings_is_told_once_with_its_users() -> None:

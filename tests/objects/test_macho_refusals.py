@@ -163,10 +163,10 @@ def test_nodes_of_the_exports_trie(changed: bytes, fault: str) -> None:
         assert found.refusals == ()
 
 
-@pytest.mark.parametrize("kind", [0x3, 0xE, 0x80000028])
-def test_commands_that_no_library_has(kind: int) -> None:
+@pytest.mark.parametrize("kind", [0x3, 0xF])
+def test_dyld_ignores_commands_of_other_file_types(kind: int) -> None:
     changed = patched(WEAK, place_of(WEAK, LC_UUID), "I", kind)
-    assert f"has load command {kind:#x}, which a file of this type cannot have" in refusals(changed)
+    assert not refusals(changed)
 
 
 def test_a_program_asks_for_its_dynamic_linker() -> None:

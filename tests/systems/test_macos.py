@@ -186,6 +186,9 @@ def test_what_other_libraries_export_is_not_known(name: str) -> None:
         (SYSTEM, "fdopendir", (10, 10)),
         (SYSTEM, "fdopendir$INODE64", (10, 10)),
         (SYSTEM, "clock_gettime", (10, 12)),
+        (SYSTEM, "syslog", None),
+        (SYSTEM, "syslog$DARWIN_EXTSN", (10, 13)),
+        (SYSTEM, "fopen", None),
         (SYSTEM, "utimensat", (10, 13)),
         (SYSTEM, "aligned_alloc", (10, 15)),
         (SYSTEM, "preadv", (11, 0)),
@@ -198,7 +201,7 @@ def test_what_other_libraries_export_is_not_known(name: str) -> None:
     ],
 )
 def test_a_symbol_is_there_since_its_version(
-    library: str, symbol: str, since: tuple[int, int]
+    library: str, symbol: str, since: tuple[int, int] | None
 ) -> None:
     assert _since(library, (11, 0))[symbol] == since
 
