@@ -352,22 +352,23 @@ _RARE = 50  # how many other vector instructions there are for one of legacy SSE
 def code_over_baseline(
     package: Package, instructions: VectorInstructions, linkage: Linkage | Package
 ) -> Iterator[Finding]:
-    """All code of an object is compiled for CPUs with AVX-512.
+    """All code of an object is compiled for CPUs with AVX-512, or code uses AMX without asking.
 
     Its instructions are read with a disassembler, and the check runs by default if that is
     installed (``pip install binary-checks[instructions]``). It judges ELF objects for x86-64 of
     which a sample of the code has instructions of AVX-512, and (nearly) none of SSE in the encoding
     of older CPUs: a compiler that writes for all CPUs uses these everywhere. An object that asks
     which CPU runs it (``cpuid``), or whose name has the CPU (``libkernels_avx512.so``), passes.
-    Code for AVX and AVX2 is not judged.
+    Code for AVX and AVX2 is not judged. Tile instructions of AMX, which compilers write only for
+    intrinsics, are reported if the object neither asks which CPU runs it nor has it in its name.
 
     Why: on most CPUs the process ends with "Illegal instruction", at the import or at the first
     call.
     Fix: compile without ``-march=native`` and the like; compile functions for newer CPUs
     separately, and choose at run time (``__builtin_cpu_supports``, ``target_clones``).
     Level: users with other CPUs cannot use the package. It is a warning if the package's Python
-    code names AVX-512 or AMX, as it may choose between objects, and if no import reaches the object
-    (see missing-library).
+    code names AVX-512 or AMX, as it may choose between objects, if no import reaches the object
+    (see missing-library), and for AMX alone, as another object may ask before it calls that code.
     """
     objects = {
         item.path: item for item in package.objects_of(ElfFile) if item.architecture == "x86_64"
@@ -383,7 +384,15 @@ def code_over_baseline(
         asks = use.asks or not _CHOOSING.isdisjoint(library.imports.names)
         named = _FOR_SOME_CPUS.search(library.file_name)
         mixed = use.legacy * _RARE > vectors
-        if use.avx512 < _FEW or vectors < _LEAST or mixed or asks or named:
+        if asks or named:
+            continue
+        if use.avx512 < _FEW or vectors < _LEAST or mixed:
+            if use.amx >= _FEW:
+                sentence = (
+                    f"has {use.amx} tile instructions of AMX, and does not ask which CPU runs it: "
+                    "most CPUs end the process there"
+                )
+                yield Problem(path=use.path, sentence=sentence, level=Level.WARNING)
             continue
         sentence = (
             f"is compiled for CPUs with AVX-512 ({use.avx512} of {vectors} vector instructions in "

@@ -56,7 +56,7 @@ def read_instructions(package: Package, contents: MemberContents) -> VectorInstr
         except (Unavailable, MalformedError, TooLarge) as error:
             unread.append(UnparsedSource(path=member.path, reason=str(error)))
             continue
-        if found.avx512:
+        if found.avx512 or found.amx:
             uses.append(VectorUse(path=objects[member], **found._asdict()))
     return VectorInstructions(
         uses=tuple(sorted(uses, key=lambda each: each.path)),

@@ -367,12 +367,13 @@ class VectorUse:
     legacy: int = 0  # SSE in the encoding that every CPU has
     avx: int = 0
     avx512: int = 0
+    amx: int = 0
     asks: bool = False  # whether the code asks which CPU runs it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VectorInstructions:
-    """The objects with instructions of AVX-512, and few of legacy SSE."""
+    """The objects with instructions of AVX-512, and few of legacy SSE; and those with AMX."""
 
     uses: tuple[VectorUse, ...] = ()
     unread: tuple[UnparsedSource, ...] = ()

@@ -32,6 +32,17 @@ AVX512 = bytes.fromhex("62f17c4858c1")  # vaddps zmm0, zmm0, zmm1
 MASK = bytes.fromhex("c5f892c8")  # kmovw k1, eax
 PLAIN = bytes.fromhex("4889c8")  # mov rax, rcx
 NOPS = b"\x90" * 16  # the function before the code ends within an instruction
+TILES = bytes.fromhex(
+    "c4e2784901"  # ldtilecfg [rcx]
+    "c4a27b4b0c07"  # tileloadd tmm1, [rdi+r8]
+    "c4a2794b1406"  # tileloaddt1 tmm2, [rsi+r8]
+    "c4e27b49f8"  # tilezero tmm7
+    "c4e26b5ec1"  # tdpbssd tmm0, tmm1, tmm2
+    "c4e2525edc"  # tdpbsud tmm3, tmm4, tmm5
+    "c4e26a5cc1"  # tdpbf16ps tmm0, tmm1, tmm2
+    "c4a27a4b3c00"  # tilestored [rax+r8], tmm7
+    "c4e27849c0"  # tilerelease
+)
 CPUID = bytes.fromhex("0fa2")
 
 
@@ -54,6 +65,13 @@ def test_code_that_asks_for_the_cpu() -> None:
 
 def test_code_with_much_of_sse_is_not_disassembled() -> None:
     assert read((PLAIN * 20 + SSE + AVX512) * 50) == VectorCode()
+
+
+def test_tile_instructions_are_counted_among_code_for_all_cpus() -> None:
+    assert read((PLAIN * 20 + SSE) * 50 + TILES) == VectorCode(amx=9)
+    assert read((PLAIN * 20 + SSE) * 50 + TILES + PLAIN * 9 + CPUID) == VectorCode(amx=9, asks=True)
+    shifts = bytes.fromhex("c4e279f7c1")  # shlx eax, ecx, eax: the same prefix
+    assert read((PLAIN * 20 + SSE + shifts) * 50) == VectorCode()
 
 
 def test_a_reader_that_begins_inside_of_an_instruction_gets_in_step() -> None:
@@ -128,6 +146,16 @@ def test_code_that_may_be_chosen_at_run_time_is_quiet(use: VectorUse) -> None:
 )
 def test_a_library_for_some_cpus_says_so_in_its_name(name: str) -> None:
     assert judge(USE, f"demo/{name}") == []
+
+
+def test_tile_instructions_are_a_problem_where_nothing_asks_for_the_cpu() -> None:
+    tiles = VectorUse(path="demo/a.so", amx=9)
+    sentence = "has 9 tile instructions of AMX, and does not ask which CPU runs it: most CPUs end"
+    assert judge(tiles) == [f"warning: {sentence} the process there"]
+    assert judge(replace(tiles, asks=True)) == []
+    assert judge(replace(tiles, amx=2)) == []
+    assert judge(tiles, "demo/kernels-amx.so") == []
+    assert judge(tiles, "demo/a.so", "__cpu_model") == []
 
 
 def test_libgcc_asks_for_the_cpu() -> None:
