@@ -411,6 +411,10 @@ def code_over_baseline(
 def wrong_architecture(package: Package, linkage: Linkage | Package) -> Iterator[Finding]:
     """An object is for another architecture than the wheel's platform tags name.
 
+    An architecture includes the convention by which functions are called, as ``e_flags`` states it:
+    the tag armv7l means floating-point arguments in registers and not ``armel``, ppc64le version 2
+    of its ABI, riscv64 and loongarch64 arguments of double precision in registers (``lp64d``).
+
     Every tag of a compressed set is a claim: a tag is wrong, too, if the wheel has no object for
     its architecture. Device code, debug information and linker input are exempt, and so is a wheel
     for ``any`` platform; on Windows also .NET code and programs; on Windows and macOS also

@@ -54,7 +54,13 @@ _MACHINES = {
 _DEVICES = {"QDSP6": "hexagon"} | {
     name: name.lower() for name in ("XTENSA", "HEXAGON", "CUDA", "AMDGPU", "BPF", "VE")
 }
-_SOFT_FLOAT = 0x200  # EF_ARM_ABI_FLOAT_SOFT in e_flags
+_CONVENTIONS = {
+    "armv7l": (0x200, {0x200: "armel"}),
+    "ppc64le": (3, {1: "ppc64le_elfv1"}),
+    "riscv64": (6, {0: "riscv64_lp64", 2: "riscv64_lp64f", 6: "riscv64_lp64q"}),
+    "loongarch64": (7, {1: "loongarch64_lp64s", 2: "loongarch64_lp64f"}),
+}
+"""Mask of e_flags, and the name of the architecture by value."""
 _TEXTS = {"NEEDED": "name", "SONAME": "name", "RPATH": "rpath", "RUNPATH": "runpath"}
 """LIEF's attribute for the text of a dynamic entry."""
 _INDEX = 0x7FFF  # mask of a version index; bit 15 marks a hidden version
@@ -140,9 +146,9 @@ def _iter_versioned(view: ElfView, *, imports: bool) -> Iterator[str]:
 
 
 def _name_architecture(view: ElfView) -> str:
-    if view.machine == "ARM" and view.flags & _SOFT_FLOAT:
-        return "armel"
     known = _MACHINES.get((view.machine, view.bits, view.byte_order))
+    mask, names = _CONVENTIONS.get(known or "", (0, {}))
+    known = names.get(view.flags & mask, known)
     return known or _DEVICES.get(view.machine) or f"unknown: {view.machine}"
 
 
@@ -157,7 +163,7 @@ def _format_stack(flags: int | None) -> str:
 FACTS = (
     Fact(
         "architecture",
-        "e_machine, with class, byte order and ARM's float ABI",
+        "e_machine, with class, byte order and calling convention (e_flags)",
         theirs=_name_architecture,
         kinds=frozenset(Kind),
     ),

@@ -411,19 +411,24 @@ def may_load(systems: Collection[SystemClaim], found: Format) -> bool:
     return any(found in formats_of(claim) for claim in systems)
 
 
+_CONVENTIONS = {"ppc64le": ("elfv1",), "riscv64": ("lp64", "lp64f", "lp64q")}
+_CONVENTIONS["loongarch64"] = ("lp64s", "lp64f")
+_OF_CONVENTIONS = {f"{name}_{each}": name for name in _CONVENTIONS for each in _CONVENTIONS[name]}
+_OF_CONVENTIONS["armel"] = "armv7l"  # other calling conventions than those of the platform tags
+
+
 def may_be_foreign(item: ObjectFile, claimed: Collection[str]) -> bool:
     """Return whether a claimed system accepts an object in spite of its architecture.
 
     Pure .NET code has no architecture, and a program on Windows runs in its own process. A library
     for Windows or macOS, except an extension module, is for such a process if its name contains its
     architecture: debugpy's win_amd64 wheel attaches to 32-bit processes with ``attach_x86.dll``,
-    viztracer's arm64 wheel to Intel processes with ``attach_x86_64.dylib``. ARM's calling
-    conventions for floating point do not matter to a program that loads no library (ziglang's
-    ``zig``).
+    viztracer's arm64 wheel to Intel processes with ``attach_x86_64.dylib``. A program that loads no
+    library may have another calling convention (ziglang's ``zig``).
     """
     if isinstance(item, ElfFile):
         is_alone = not item.interpreter and not item.needed and item.kind is Kind.EXECUTABLE
-        return is_alone and item.architecture == "armel" and "armv7l" in claimed
+        return is_alone and _OF_CONVENTIONS.get(item.architecture) in claimed
     if isinstance(item, PeFile) and (item.managed or item.kind is Kind.EXECUTABLE):
         return True
     words = _WORDS.get(item.architecture)

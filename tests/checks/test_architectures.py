@@ -208,6 +208,15 @@ def test_a_static_program_has_no_calling_convention_of_arm() -> None:
     assert len(judge(_wheel("manylinux_2_17_armv7l", loading))) == 1
 
 
+def test_libraries_with_another_calling_convention_do_not_fit() -> None:
+    library = elf_file("demo/a.so", architecture="riscv64_lp64")
+    (problem,) = judge(_wheel("manylinux_2_39_riscv64", library))
+    assert isinstance(problem, Problem)
+    assert "is for riscv64_lp64, but the tags claim manylinux_2_39_riscv64" in problem.sentence
+    program = replace(library, kind=Kind.EXECUTABLE)
+    assert judge(_wheel("manylinux_2_39_riscv64", program)) == []
+
+
 def test_a_copy_of_what_windows_takes_from_itself_is_a_warning() -> None:
     (problem,) = judge(_wheel("win_amd64", pe_file("demo/ucrtbase.dll", architecture="i686")))
     assert isinstance(problem, Problem)

@@ -151,11 +151,30 @@ def test_an_unknown_machine_is_device_code() -> None:
     assert _read(bytes(content)).architecture == "machine-4242"
 
 
-def test_x32_and_soft_float_arm_have_names_of_their_own() -> None:
+def test_x32_has_a_name_of_its_own() -> None:
     content = bytearray(build_elf(machine="i686"))
     content[18] = 62
     assert _read(bytes(content)).architecture == "x32"
-    assert _build(machine="armv7l", flags=0x05000200).architecture == "armel"
+
+
+@pytest.mark.parametrize(
+    ("machine", "flags", "name"),
+    [
+        ("armv7l", 0x05000200, "armel"),
+        ("armv7l", 0x05000400, "armv7l"),
+        ("ppc64le", 0, "ppc64le"),
+        ("ppc64le", 1, "ppc64le_elfv1"),
+        ("riscv64", 1, "riscv64_lp64"),
+        ("riscv64", 3, "riscv64_lp64f"),
+        ("riscv64", 5, "riscv64"),
+        ("loongarch64", 0x41, "loongarch64_lp64s"),
+        ("loongarch64", 0x43, "loongarch64"),
+    ],
+)
+def test_another_calling_convention_is_another_architecture(
+    machine: str, flags: int, name: str
+) -> None:
+    assert _build(machine=machine, flags=flags).architecture == name
 
 
 @pytest.mark.parametrize(

@@ -124,16 +124,6 @@ def test_an_object_that_forbids_dlopen() -> None:
     assert _refusals(content) == ("has DF_1_NOOPEN in its DT_FLAGS_1: dlopen refuses it",)
 
 
-@pytest.mark.parametrize(
-    ("machine", "flags", "reason"),
-    [("riscv64", 1, "double precision"), ("ppc64le", 1, "version 2"), ("loongarch64", 1, "double")],
-)
-def test_arguments_that_are_passed_in_another_way(machine: str, flags: int, reason: str) -> None:
-    (sentence,) = _refusals(build_elf(machine=machine, flags=flags))
-    assert sentence.startswith("has e_flags 0x1, but the loader takes only ")
-    assert reason in sentence
-
-
 VERSIONED = build_elf(
     needed=("libc.so.6",),
     imports=(ElfSymbol("memcpy", "GLIBC_2.14", "libc.so.6"),),

@@ -73,8 +73,19 @@ _DEVICES = {
     247: "bpf",  # EM_BPF, programs for the Linux kernel
     251: "ve",  # EM_VE, NEC's vector engines
 }
-_EM_ARM = 40
-_EF_ARM_ABI_FLOAT_SOFT = 0x200  # in e_flags (ELF for the Arm Architecture)
+_CALLING_CONVENTIONS = {
+    # e_machine and byte order: (mask of e_flags, name of the architecture by value)
+    # EF_ARM_ABI_FLOAT_SOFT (ELF for the Arm Architecture): floating point in integer registers
+    (40, "<"): (0x200, {0x200: "armel"}),
+    # EF_PPC64_ABI (64-bit ELF V2 ABI); 0 states no version
+    (21, "<"): (3, {1: "ppc64le_elfv1"}),
+    # EF_RISCV_FLOAT_ABI (RISC-V psABI); 4 is the platform tag's, double precision in registers
+    (243, "<"): (6, {0: "riscv64_lp64", 2: "riscv64_lp64f", 6: "riscv64_lp64q"}),
+    # EF_LOONGARCH_ABI_MODIFIER_MASK (LoongArch psABI); 3 is the platform tag's
+    (258, "<"): (7, {1: "loongarch64_lp64s", 2: "loongarch64_lp64f"}),
+}
+"""Calling conventions that platform tags do not mean, as part of the architecture's name."""
+_WITH_CONVENTIONS = frozenset({"armv7l", "ppc64le", "riscv64", "loongarch64"})
 
 # Architectures for which glibc makes the stack executable if a file has no PT_GNU_STACK
 # (DEFAULT_STACK_PERMS in its stackinfo.h; the kernel agrees for these). aarch64, ppc64, ppc64le,
@@ -187,9 +198,10 @@ def _verify_extent(header: ElfHeader, source: LimitedSource) -> None:
 def architecture_of(header: ElfHeader) -> str:
     """Return the name of the file's architecture, "machine-<e_machine>" if it is unknown."""
     machine = header.machine
-    if machine == _EM_ARM and header.flags & _EF_ARM_ABI_FLOAT_SOFT:
-        return "armel"  # soft-float calling convention, unlike the tag armv7l
     known = _ARCHITECTURES.get((machine, header.bits, header.byte_order))
+    if known in _WITH_CONVENTIONS:
+        mask, names = _CALLING_CONVENTIONS[machine, header.byte_order]
+        return names.get(header.flags & mask, known)
     return known or _DEVICES.get(machine) or f"machine-{machine}"
 
 

@@ -163,16 +163,6 @@ _LARGEST_TLS: Final = 1 << 32
 _LARGEST_TLS_ALIGNMENT: Final = 1 << 20
 _NAMES = {PT_PHDR: "PT_PHDR", PT_NOTE: "PT_NOTE", PT_GNU_PROPERTY: "PT_GNU_PROPERTY"}
 
-_FLAGS: Final = {
-    # e_machine and byte order: (mask of e_flags, values that the loader accepts, their meaning).
-    # EF_PPC64_ABI of the 64-bit ELF V2 ABI (2; 0 states no version), EF_RISCV_FLOAT_ABI of the
-    # RISC-V psABI (4: double), EF_LOONGARCH_ABI_MODIFIER_MASK of the LoongArch psABI (3: double).
-    (21, "<"): (3, (0, 2), "version 2 of the ABI"),
-    (243, "<"): (6, (4,), "floating-point arguments of double precision in registers"),
-    (258, "<"): (7, (3,), "floating-point arguments of double precision in registers"),
-}
-"""Machines whose loader refuses files for another calling convention."""
-
 
 def verify_extent(segments: Iterable[Segment], size: int) -> None:
     """Raise MalformedError for a segment that is not entirely inside the file.
@@ -225,9 +215,6 @@ def _judge_header(header: ElfHeader) -> Iterator[str]:
         yield "has an e_ident whose padding is not zero: glibc's loader refuses it"
     if header.version != 1:
         yield f"has e_version {header.version:#x}, but glibc's loader takes only 1"
-    mask, allowed, meaning = _FLAGS.get((header.machine, header.byte_order), (0, (0,), ""))
-    if header.flags & mask not in allowed:
-        yield f"has e_flags {header.flags:#x}, but the loader takes only {meaning}"
 
 
 def _judge_segments(
