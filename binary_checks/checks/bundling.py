@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from binary_checks.declaring import Pattern, check
+from binary_checks.knowledge.gaps import find_unloaded
 from binary_checks.knowledge.library_names import is_grafted_name, strip_graft
-from binary_checks.knowledge.loading import find_unloaded
 from binary_checks.model import ElfFile, Finding, Kind, Level, Linkage, Package, PeFile, Problem
 from binary_checks.wording.problem_lines import of_bundled
 

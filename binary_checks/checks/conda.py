@@ -8,13 +8,13 @@ from fnmatch import fnmatchcase
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
+from binary_checks.knowledge.gaps import make_gap
 from binary_checks.knowledge.library_names import (
     cuda_of_label,
     cuda_of_library,
     is_cuda_library,
     is_driver_library,
 )
-from binary_checks.knowledge.loading import make_gap
 from binary_checks.knowledge.tags import find_minimum, is_of_cuda, name_of, read_version
 from binary_checks.model import (
     CondaLike,

@@ -8,7 +8,7 @@ from itertools import chain
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
-from binary_checks.knowledge.loading import find_unread
+from binary_checks.knowledge.gaps import find_unread
 from binary_checks.model import Finding, Format, Kind, NotInspected, ObjectFile, Package, Problem
 from binary_checks.wording.problem_lines import OF_CXX_ABI
 from binary_checks.wording.sentences import name_first

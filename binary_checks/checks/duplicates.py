@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator
 
 from binary_checks.declaring import check
+from binary_checks.knowledge.gaps import find_unloaded
 from binary_checks.knowledge.library_names import strip_graft
-from binary_checks.knowledge.loading import find_unloaded
 from binary_checks.model import Finding, Linkage, Package, Problem
 
 _RUNTIMES = ("openmp", "libcudart", "libstdc++", "libc++", "libtbb", "libmpi", "libpython")

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase, translate
 from binary_checks.declaring import Pattern, check
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.configurations import development_number, judge_age, read_day
-from binary_checks.knowledge.loading import find_unread
+from binary_checks.knowledge.gaps import find_unread
 from binary_checks.model import (
     ElfFile,
     Ending,

@@ -9,7 +9,8 @@ from pathlib import PurePosixPath
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
-from binary_checks.knowledge.loading import downgrade, find_unloaded, find_unread
+from binary_checks.knowledge.gaps import find_unloaded, find_unread
+from binary_checks.knowledge.loading import downgrade
 from binary_checks.knowledge.tags import compare_architectures
 from binary_checks.model import (
     ANY_SYSTEM,

@@ -15,7 +15,7 @@ from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.configurations import same_version
 from binary_checks.knowledge.dead_tags import explain_dead_tag
-from binary_checks.knowledge.loading import make_gap
+from binary_checks.knowledge.gaps import make_gap
 from binary_checks.knowledge.tags import (
     LONGEST_SPECIFIER,
     allows_any,

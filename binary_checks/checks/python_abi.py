@@ -9,7 +9,7 @@ from packaging.utils import canonicalize_name
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
-from binary_checks.knowledge.loading import find_unjudged, find_unread
+from binary_checks.knowledge.gaps import find_unjudged, find_unread
 from binary_checks.knowledge.python_libraries import (
     PythonSymbolOwners,
     find_init_fault,

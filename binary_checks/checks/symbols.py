@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
+from binary_checks.knowledge.gaps import find_unjudged, find_unloaded
 from binary_checks.knowledge.library_names import framework_of
-from binary_checks.knowledge.loading import downgrade, find_unjudged, find_unloaded
+from binary_checks.knowledge.loading import downgrade
 from binary_checks.knowledge.tags import (
     describe_nodes,
     find_newer,

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
+from binary_checks.knowledge.gaps import find_unread
 from binary_checks.knowledge.library_names import (
     comes_with_python,
     is_debug_runtime,
@@ -17,7 +18,7 @@ from binary_checks.knowledge.library_names import (
     original_name,
     toolset_of,
 )
-from binary_checks.knowledge.loading import downgrade, find_unread
+from binary_checks.knowledge.loading import downgrade
 from binary_checks.knowledge.python_libraries import (
     acceptable_dlls,
     are_for_any_python,

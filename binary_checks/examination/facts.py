@@ -21,8 +21,8 @@ from binary_checks.errors import (
 )
 from binary_checks.examination.settings import RunSettings
 from binary_checks.gather.companions import Companions
+from binary_checks.knowledge.gaps import explain_unjudged
 from binary_checks.knowledge.linked_libraries import find_linked
-from binary_checks.knowledge.loading import explain_unjudged
 from binary_checks.model import (
     ContentRequest,
     ContentRequests,

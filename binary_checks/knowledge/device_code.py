@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Final, NamedTuple, TypeAlias
 
 from binary_checks.errors import NotApplicable
-from binary_checks.knowledge.loading import find_unread
+from binary_checks.knowledge.gaps import find_unread
 from binary_checks.model import (
     DeviceContainers,
     DeviceFile,

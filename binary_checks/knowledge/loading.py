@@ -1,15 +1,14 @@
-"""Loading: needs that lead to objects, faults that are only warnings, loaders' reports."""
+"""Loading: needs that lead to objects, faults that are only warnings, imports that failed."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from functools import partial
 
 from binary_checks import systems
-from binary_checks.errors import BinaryChecksError, NotApplicable, Unavailable
+from binary_checks.errors import NotApplicable, Unavailable
 from binary_checks.knowledge.failed_imports import name_broken_source
 from binary_checks.knowledge.library_names import (
     find_toolkit,
@@ -17,10 +16,8 @@ from binary_checks.knowledge.library_names import (
     is_cuda_library,
     is_for_cpu,
     is_grafted_name,
-    is_redistributable,
     list_frameworks,
 )
-from binary_checks.knowledge.python_libraries import find_python_symbols
 from binary_checks.knowledge.sanitizers import find_required_first, find_sanitizer_in
 from binary_checks.knowledge.tags import architectures_of
 from binary_checks.model import (
@@ -28,44 +25,27 @@ from binary_checks.model import (
     DispensableObject,
     Edge,
     Ending,
-    ExtensionReport,
     Finding,
-    Format,
-    Layout,
     Level,
     Linkage,
-    LoadFault,
-    LoadFaultKind,
-    LoadReport,
-    MalformedObject,
-    Note,
     NotInspected,
-    ObjectFile,
     Package,
     Problem,
-    Rule,
     Step,
-    TargetSystem,
-    UnreadObject,
-    directories,
     is_extension,
-    read_numbers,
 )
 from binary_checks.wording.problem_lines import (
     OF_CPU_LABEL,
     name_end,
     of_library,
-    of_need,
     of_other_architecture,
     of_other_build,
-    of_other_version,
     of_refusal,
     of_requirement,
-    of_symbols,
     of_toolkit,
     read_refusal,
 )
-from binary_checks.wording.sentences import describe_end, name_first
+from binary_checks.wording.sentences import describe_end
 
 # The objects that are loaded together with a root, and the needs that lead to them.
 
@@ -407,456 +387,3 @@ def _find_foreign(package: Package) -> Mapping[str, str]:
         return {}
     known = frozenset[str]().union(*accepted)
     return {i.file_name: i.architecture for i in package.objects if i.architecture not in known}
-
-
-# Objects of a package that a check could not inspect, or the lack of any object.
-
-
-def find_unread(
-    package: Package,
-    *,
-    found: bool,
-    absent: str,
-    formats: Collection[Format] | None = None,
-    concerns: Callable[[str], object] = bool,
-) -> Iterator[NotInspected]:
-    """Yield the objects that could not be read, among those whose path concerns the check.
-
-    Raises NotApplicable with the reason ``absent`` if there are none, and the check has not
-    ``found`` anything to judge either.
-    """
-    every: tuple[MalformedObject | UnreadObject, ...] = (*package.malformed, *package.unread)
-    unread = [
-        item
-        for item in every
-        if (formats is None or item.format in formats) and concerns(item.path)
-    ]
-    if not (unread or found):
-        raise NotApplicable(absent)
-    for item in unread:
-        yield make_gap(item)
-
-
-def make_gap(item: MalformedObject | UnreadObject) -> NotInspected:
-    """Return why an object could not be read, as a gap."""
-    too_large = isinstance(item, UnreadObject) and item.too_large
-    return NotInspected(path=item.path, sentence=item.reason, too_large=too_large)
-
-
-def find_unloaded(linkage: Linkage, package: Package) -> Iterator[NotInspected]:
-    """Yield the objects that could not be read, and are missing in the linkage.
-
-    Also yields the platform tags that were not simulated. Raises NotApplicable if the package has
-    no object that the target's loader would load.
-    """
-    yield from find_unjudged(linkage)
-    platform = linkage.target.partition(",")[0]
-    yield from find_unread(
-        package,
-        found=bool(linkage.closures or linkage.unjudged),
-        absent=f"no {linkage.format} object that is loaded on {platform}",
-        formats=(linkage.format,),
-    )
-
-
-def explain_unjudged(package: Package, linkage: Linkage | BinaryChecksError | None) -> str:
-    """Return why none of a package's native code could be judged, given its linkage or the error.
-
-    Return "" if some of the code was judged, if there is no code, or if no loader was simulated.
-    Files that are malformed or too large are not a gap here, because they fail.
-    """
-    reason = ""
-    if isinstance(linkage, Unavailable):
-        reason = str(linkage)
-    elif isinstance(linkage, Linkage) and not linkage.closures:
-        gaps = (*find_unjudged(linkage), *map(make_gap, package.unread))
-        first = next((each for each in gaps if not each.too_large), NotInspected(sentence=""))
-        where = f"{package.layout.shorten_label(first.path)}: " if first.path else ""
-        reason = f"{where}{first.sentence}"
-    return reason if package.objects or package.unread else ""
-
-
-def find_unjudged(judged: Linkage | TargetSystem) -> Iterator[NotInspected]:
-    """Yield the platform tags that the judged system does not represent."""
-    name = judged.target if isinstance(judged, Linkage) else judged.name
-    for tag in judged.unjudged:
-        yield NotInspected(
-            sentence=f"{tag} was not judged; {name.partition(',')[0]} was judged instead"
-        )
-
-
-# Comparing the libraries that a process has loaded with those of the simulated loader.
-
-# A name made by auditwheel or delvewheel identifies the library's contents, in any directory.
-_HASHED = r"-(?:[0-9a-f]{8}|[0-9a-f]{32})[.-][^/]*$"
-_ABSOLUTE = r"/|[A-Za-z]:/"  # also "//server/share"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Process:
-    """The files that a process has loaded, by their paths in the prefix."""
-
-    files: Mapping[str, str]  # path as this system compares paths -> path as reported
-    format: Format
-    layout: Layout
-
-    def place(self, reported: str) -> str:
-        """Convert a path reported by the process to a path in the prefix, unless it is absolute."""
-        return reported if re.match(_ABSOLUTE, reported) else self.layout.place(reported)
-
-    def normalise(self, path: str) -> str:
-        """Return a path in the form in which this system compares paths."""
-        return path.lower() if self.format == Format.PE else path
-
-    def has(self, path: str) -> bool:
-        """Return whether exactly this file is loaded."""
-        return self.normalise(path) in self.files
-
-    def find_namesake(self, name: str) -> str:
-        """Return a loaded file of the same name in any directory, or "".
-
-        The path is returned as reported, because messages show it in that form.
-        """
-        base = _base(self.normalise(name))
-        return next(
-            (shown for path, shown in sorted(self.files.items()) if _base(path) == base), ""
-        )
-
-    def has_outside(self, name: str) -> bool:
-        """Return whether a file of that name, in any version, is loaded from outside the prefix."""
-        base = _base(self.normalise(name))
-        stem = base.partition(".so")[0]
-        named = (f"{base}.", f"{stem}-") if self.format == Format.ELF else ()
-        outside = (_base(path) for path in self.files if re.match(_ABSOLUTE, path))
-        return any(each == base or each.startswith(named) for each in outside)
-
-
-class Deviation(Note):
-    """A difference between a process and our simulation of its loader."""
-
-
-def _deviate(path: str, sentence: str) -> Deviation:
-    return Deviation(path=path, sentence=f"the simulation expected otherwise: {sentence}")
-
-
-def compare_report(report: ExtensionReport, linkage: Linkage, own: Set[str]) -> Iterator[Finding]:
-    """Compare the loaded files with the linkage; ``own`` are the objects of the package."""
-    if report.libraries is None:
-        yield NotInspected(
-            sentence="this system does not report which libraries a process has loaded"
-        )
-        return
-    compared = str.lower if linkage.format == Format.PE else str
-    process = _Process(files={}, format=linkage.format, layout=linkage.layout)
-    files = {compared(process.place(path)): path for path in report.libraries}
-    process = replace(process, files=files)
-    # The process never loaded these modules: nothing about them was compared.
-    tried = {step.name for step in report.steps if step.name}
-    paths = map(process.place, {*tried, *report.untried})
-    absent = {path for path in paths if not process.has(path)}
-    yield from _find_differences(process, linkage, own, report.architecture)
-    yield from _find_surplus(process, linkage, own, absent)
-    for path in sorted(absent):
-        yield NotInspected(path=path, sentence="was not loaded, so its libraries were not compared")
-
-
-def _find_differences(
-    process: _Process, linkage: Linkage, own: Set[str], architecture: str
-) -> Iterator[Problem | Note]:
-    """Yield differences for the roots that the process has loaded."""
-    ours = {process.normalise(path) for path in own}
-    loaded = [names for root, names in linkage.closures if process.has(root)]
-    expected = {process.normalise(name) for names in loaded for name in names}
-    given = ours | {n for n in process.files if not linkage.requirements or re.match(_ABSOLUTE, n)}
-    if linkage.format == Format.PE:
-        given -= expected  # of several files of one name, the first loaded one satisfies all needs
-    for edge in _choose_slice(linkage.edges, architecture):
-        if process.has(edge.root) and process.has(edge.path):
-            yield from _compare_edge(edge, process, given)
-
-
-def _find_surplus(
-    process: _Process, linkage: Linkage, own: Set[str], absent: Set[str]
-) -> Iterator[Deviation]:
-    """Yield objects of the package that are loaded without an apparent reason.
-
-    Needs of modules that failed to load count as reasons: the package's own code may have opened
-    the library earlier, or the loader kept the library when it refused the module.
-    """
-    tried = [names for root, names in linkage.closures if process.has(root) or root in absent]
-    expected = {process.normalise(name) for names in tried for name in names}
-    roots = {process.normalise(root) for root in linkage.roots}
-    ours = {process.normalise(path) for path in own}
-    for path in sorted((process.files.keys() & ours) - expected - roots):
-        yield _deviate(process.files[path], "is loaded, but no loaded module appears to need it")
-
-
-def _choose_slice(edges: Iterable[Edge], architecture: str) -> Iterator[Edge]:
-    """Yield the needs of the slices that the process runs; all needs if the slices are unknown."""
-    edges = tuple(edges)
-    have = {(edge.path, edge.architecture) for edge in edges}
-    for edge in edges:
-        if edge.architecture == architecture or (edge.path, architecture) not in have:
-            yield edge
-
-
-def _compare_edge(edge: Edge, process: _Process, given: Set[str]) -> Iterator[Problem | Note]:
-    """Compare the simulation's result for one need with the libraries of the process."""
-    if edge.proven:
-        return  # load-order-dependent notes it
-    if edge.resolved is None:
-        # A library of a requirement is not missing if the simulation was not given the requirement.
-        other = process.find_namesake(edge.needed)
-        if process.normalise(process.place(other)) not in given or _may_be_found(edge, other):
-            return
-        if re.match(_ABSOLUTE, other):
-            sentence = f"finds {edge.needed} on this system, which not all users have"
-            yield Note(path=edge.path, sentence=sentence)
-        else:
-            yield _deviate(edge.path, f"finds {edge.needed} in {other}")
-    elif not _is_loaded(edge, edge.resolved, process):
-        other = process.find_namesake(edge.resolved)
-        if not other and (edge.delayed or edge.weak):
-            return  # no call has needed the library yet, or this system lacks it
-        if other and (
-            process.normalise(process.place(other)) not in given or re.search(_HASHED, other)
-        ):
-            # the first loaded library is used, and a requirement's library may have been first
-            return
-        instead = f"; it has {other}" if other else ""
-        library = process.layout.shorten_label(edge.resolved)
-        sentence = f"should load {library}, but the process did not{instead}"
-        if re.match(_ABSOLUTE, other):
-            yield Problem(path=edge.path, sentence=sentence, facts=(edge.needed,))
-        else:
-            yield _deviate(edge.path, sentence)
-
-
-def _may_be_found(edge: Edge, other: str) -> bool:
-    """Return whether this system may have a library that not every promised system has.
-
-    Another check judges whether a package relies on the redistributable of Visual C++.
-    """
-    uncertain = edge.unknown or edge.partly or is_redistributable(edge.needed)
-    return bool(uncertain) and re.match(_ABSOLUTE, other) is not None
-
-
-def _is_loaded(edge: Edge, resolved: str, process: _Process) -> bool:
-    """Return whether the process has the resolved library.
-
-    System libraries are compared by name.
-    """
-    kind, colon, rest = resolved.partition(":")
-    if not colon:
-        return process.has(resolved)
-    if kind == "wheel":
-        return process.has(rest.partition(":")[2])
-    if edge.rule is Rule.API_SET:
-        return True  # an API set is not a file: a table in Windows maps it to a DLL
-    # musl's libc is also its loader, under several names; glibc's loader may be named ld-2.31.so.
-    if rest.startswith(("ld-", "ld.", "ld64.", "libc.musl-")) or rest == "libc.so":
-        return True
-    if process.has_outside(rest):
-        return True
-    # macOS has its libraries in one cache, where one library may have older names.
-    return process.format == Format.MACHO and not process.find_namesake(rest)
-
-
-def _base(path: str) -> str:
-    return re.split(r"[/:]", path)[-1]
-
-
-# Messages of a clean system's loader that report a fault of the package itself.
-#
-# The loader loads each object separately. Libraries that Python or the package's own code would
-# have loaded before are missing; a fault that follows only from this is not a fault of the package.
-
-_BEFORE = frozenset({Rule.LOADED, Rule.LOADED_FIRST})
-_SHOWN = 3  # names of symbols in a message
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Tried:
-    """The loaded objects, and the facts about the package."""
-
-    report: LoadReport
-    linkage: Linkage | Package
-    package: Package
-
-    def edge(self, fault: LoadFault) -> Edge | None:
-        """Return the simulation's result for a needed library, or None."""
-        if not isinstance(self.linkage, Linkage):
-            return None
-        edges = self.linkage.edges_of(fault.path, self.report.architecture)
-        named = (edge for edge in edges if edge.needed.rpartition("/")[2] == fault.name)
-        return next(named, None)
-
-    def object(self, path: str) -> ObjectFile | None:
-        """Return the package's object at that path, or None."""
-        return next((item for item in self.package.objects if item.path == path), None)
-
-
-def judge_faults(
-    report: LoadReport, linkage: Linkage | Package, package: Package
-) -> Iterator[Finding]:
-    """Judge each fault, together with all missing symbols of one object.
-
-    Also yields the objects that were not tried.
-    """
-    tried = _Tried(report=report, linkage=linkage, package=package)
-    for fault in report.faults:
-        if fault.kind is LoadFaultKind.LIBRARY:
-            yield from _judge_library(fault, tried)
-        elif fault.kind is LoadFaultKind.VERSION:
-            lacks = f"{fault.provider} of that system does not define {fault.version}"
-            cause = of_other_version(fault.provider)
-            yield _fail(fault, f"{lacks}, which it needs", cause, tried)
-        elif fault.kind is LoadFaultKind.REFUSED:
-            yield _fail(fault, fault.detail, "", tried)
-    yield from _judge_symbols(tried)
-    if report.loaded:
-        counted = f"{len(report.loaded):,} objects were" if report.loaded[1:] else "1 object was"
-        yield Note(sentence=f"{counted} loaded on {report.system}, each with everything it needs")
-    if report.reservation:
-        yield Note(sentence=report.reservation)
-    for path, why in report.untried:
-        yield NotInspected(path=path, sentence=f"not loaded on {report.system}: {why}")
-
-
-def _fail(
-    fault: LoadFault, why: str, cause: str, tried: _Tried, edge: Edge | None = None
-) -> Finding:
-    problem = Problem(
-        path=fault.path,
-        sentence=f"does not load on {tried.report.system}: {why}",
-        facts=tuple(filter(None, (fault.name, fault.provider, fault.version))),
-        cause=cause,
-        consequence=bool(cause),
-    )
-    return downgrade(problem, tried.linkage, edge)
-
-
-def _judge_library(fault: LoadFault, tried: _Tried) -> Iterator[Finding]:
-    edge = tried.edge(fault)
-    name, resolved = fault.name, edge.resolved if edge else None
-    before = edge and (edge.rule in _BEFORE or edge.weak or edge.proven)
-    if before or (resolved or "").startswith("python:"):
-        return
-    promised = edge is None and is_promised(name, tried.package.claims)
-    if promised or (resolved or "").startswith("system:"):
-        why = f"it lacks {name}, which the platform tag promises"
-        yield NotInspected(path=fault.path, sentence=f"not loaded on {tried.report.system}: {why}")
-        return
-    if edge and resolved is None and (edge.may_come_with or edge.unknown):
-        # The object's own search does not find the library there, but importing that package first
-        # loads it.
-        why = f"{name} may come with {name_first(edge.may_come_with) or edge.unknown}"
-        yield NotInspected(path=fault.path, sentence=f"not loaded on {tried.report.system}: {why}")
-        return
-    cause = of_library(name)
-    if edge and isinstance(tried.linkage, Linkage):
-        cause = of_need(edge, partial(directories, tried.package), tried.linkage.layout)
-    finding = _fail(fault, f"{name} is not found there", cause, tried, edge)
-    if edge and edge.elsewhere and isinstance(tried.linkage, Linkage):
-        finding = _downgrade_for_own_code(finding, tried.linkage.loading_code)
-    needed = any(each.name == name for item in tried.package.objects for each in item.needed)
-    of_others = isinstance(tried.linkage, Linkage) and edge is None and not needed
-    if of_others and isinstance(finding, Problem):
-        sentence = f"{finding.sentence}; libraries of its requirements need it"
-        finding = replace(finding, sentence=sentence, level=Level.WARNING)
-    yield finding
-
-
-def _downgrade_for_own_code(finding: Finding, code: str) -> Finding:
-    """Turn a missing library into a warning if the package's own code may load it before."""
-    if not code or not isinstance(finding, Problem):
-        return finding
-    sentence = f"{finding.sentence}; the package's own code may load it first ({code})"
-    return replace(finding, sentence=sentence, level=Level.WARNING)
-
-
-def _judge_symbols(tried: _Tried) -> Iterator[Finding]:
-    versions = {
-        (fault.path, fault.version)
-        for fault in tried.report.faults
-        if fault.kind is LoadFaultKind.VERSION
-    }
-    incomplete = {
-        fault.root for fault in tried.report.faults if fault.kind is LoadFaultKind.LIBRARY
-    }
-    groups: dict[tuple[str, str], list[LoadFault]] = {}
-    for fault in tried.report.faults:
-        explained = (fault.path, fault.version) in versions or fault.root in incomplete
-        if fault.kind is LoadFaultKind.SYMBOL and not explained:
-            groups.setdefault((fault.path, fault.root), []).append(fault)
-    for faults in groups.values():
-        yield from _judge_group(faults, tried)
-
-
-def _judge_group(faults: list[LoadFault], tried: _Tried) -> Iterator[Finding]:
-    """Judge missing symbols of one object, loaded through another object or on its own."""
-    path, root = faults[0].path, faults[0].root
-    library = tried.object(path)
-    names = frozenset(fault.name for fault in faults)
-    if library is not None:
-        names -= find_python_symbols(library, names).anywhere
-    loaded = tried.object(root)
-    if loaded is None or not is_extension(loaded):
-        yield from _doubt(faults[0], names - _find_unresolved(path, tried.linkage), tried)
-        names &= _find_unresolved(path, tried.linkage)
-    if not names:
-        return
-    count = f"{len(names):,} symbols" if len(names) > 1 else "a symbol"
-    shown = name_first(sorted(names), _SHOWN)
-    why = f"no library that it loads there defines {count} ({shown})"
-    first = replace(faults[0], name=min(names))
-    finding = _fail(first, why, _find_cause(path, names, tried), tried)
-    if isinstance(tried.linkage, Linkage) and _may_be_defined_globally(path, names, tried.linkage):
-        finding = _downgrade_for_own_code(finding, tried.linkage.loading_code)
-    yield finding
-
-
-def _may_be_defined_globally(path: str, names: frozenset[str], linkage: Linkage) -> bool:
-    """Return whether libraries of requirements, loaded with RTLD_GLOBAL, may define the symbols."""
-    lacking = names & _find_unresolved(path, linkage)
-    return linkage.loads_everywhere and (bool(linkage.requirements) or not lacking)
-
-
-def _doubt(fault: LoadFault, names: frozenset[str], tried: _Tried) -> Iterator[Finding]:
-    """Yield symbols that an object's importer may have loaded before."""
-    if names:
-        shown = name_first(sorted(names), _SHOWN)
-        why = f"only libraries loaded before it may define {shown}"
-        sentence = f"not loaded on {tried.report.system}: {why}"
-        yield NotInspected(path=fault.path, sentence=sentence)
-
-
-def _find_unresolved(path: str, linkage: Linkage | Package) -> frozenset[str]:
-    """Return a library's symbols that the simulation does not find either."""
-    unresolved = linkage.unresolved if isinstance(linkage, Linkage) else ()
-    return frozenset(each.name for each in unresolved if each.path == path and not each.elsewhere)
-
-
-def _find_cause(path: str, names: Iterable[str], tried: _Tried) -> str:
-    if not isinstance(tried.linkage, Linkage):
-        return ""
-    wanted = frozenset(names)
-    items = [i for i in tried.linkage.unresolved if i.path == path and i.name in wanted]
-    return of_symbols(items, tried.linkage) if items else ""
-
-
-def find_newer(claims: Claims, report: LoadReport) -> Iterator[Finding]:
-    """Yield the oldest promised system if it is older than the one that was tried."""
-    libc, _, text = report.libc.partition(" ")
-    version = read_numbers(text)
-    promised = [
-        claim
-        for claim in claims.systems
-        if claim.libc == libc and claim.minimum and report.architecture in claim.architectures
-    ]
-    if not promised:
-        raise NotApplicable(f"the package promises no version of {libc or 'a C library'}")
-    oldest = min(promised, key=lambda claim: claim.minimum or ())
-    if (oldest.minimum or ()) < version:
-        name = oldest.name.removesuffix(f"_{report.architecture}")
-        yield NotInspected(sentence=f"{name} on {report.libc}: not inspected below {text}")

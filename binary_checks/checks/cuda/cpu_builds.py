@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.device_code import find_carriers
+from binary_checks.knowledge.gaps import find_unloaded
 from binary_checks.knowledge.library_names import (
     cuda_of_requirement,
     is_cuda_library,
     is_driver_library,
     is_for_cpu,
 )
-from binary_checks.knowledge.loading import find_unloaded
 from binary_checks.model import Finding, Linkage, Package, Problem, TargetSystem, applicable
 from binary_checks.wording.problem_lines import OF_CPU_LABEL
 from binary_checks.wording.sentences import name_first

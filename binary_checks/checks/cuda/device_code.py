@@ -27,7 +27,7 @@ from binary_checks.knowledge.device_code import (
     select_carriers,
     share_of,
 )
-from binary_checks.knowledge.loading import find_unread
+from binary_checks.knowledge.gaps import find_unread
 from binary_checks.model import (
     Compilation,
     CompilerReport,

@@ -22,6 +22,7 @@ from binary_checks.knowledge.cuda import (
     require_cuda,
     require_question,
 )
+from binary_checks.knowledge.gaps import find_unloaded
 from binary_checks.knowledge.library_names import (
     DRIVER_LIBRARIES,
     find_driver_symbols,
@@ -32,13 +33,7 @@ from binary_checks.knowledge.library_names import (
     is_redistributable,
     strip_graft,
 )
-from binary_checks.knowledge.loading import (
-    Loading,
-    find_imported,
-    find_loadings,
-    find_unloaded,
-    is_eager,
-)
+from binary_checks.knowledge.loading import Loading, find_imported, find_loadings, is_eager
 from binary_checks.knowledge.python_libraries import is_python_dll
 from binary_checks.knowledge.toolkit_claims import (
     claim_by_answer,

@@ -27,6 +27,7 @@ from binary_checks.knowledge.cuda import (
     require_question,
 )
 from binary_checks.knowledge.device_code import find_carriers, first_of
+from binary_checks.knowledge.gaps import find_unjudged, find_unloaded, find_unread
 from binary_checks.knowledge.library_names import (
     OpenedMember,
     OpenerRow,
@@ -45,13 +46,7 @@ from binary_checks.knowledge.library_names import (
     must_be_whole,
     stem_of,
 )
-from binary_checks.knowledge.loading import (
-    Loading,
-    find_loadings,
-    find_unjudged,
-    find_unloaded,
-    find_unread,
-)
+from binary_checks.knowledge.loading import Loading, find_loadings
 from binary_checks.knowledge.toolkit_claims import (
     Contradiction,
     claim_by_file_name,

@@ -10,6 +10,7 @@ from functools import cache, partial
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
+from binary_checks.knowledge.gaps import find_unloaded
 from binary_checks.knowledge.library_names import (
     complete_names,
     find_users_own,
@@ -20,12 +21,7 @@ from binary_checks.knowledge.library_names import (
     is_redistributable,
     strip_graft,
 )
-from binary_checks.knowledge.loading import (
-    downgrade,
-    find_unloaded,
-    is_for_others,
-    name_shared_cause,
-)
+from binary_checks.knowledge.loading import downgrade, is_for_others, name_shared_cause
 from binary_checks.knowledge.missing_libraries import report_missing_libraries
 from binary_checks.knowledge.python_libraries import is_python_dll
 from binary_checks.knowledge.sanitizers import find_sanitizer

@@ -1,0 +1,231 @@
+"""Messages of a clean system's loader that report a fault of the package itself.
+
+The loader loads each object separately. Libraries that Python or the package's own code would
+have loaded before are missing; a fault that follows only from this is not a fault of the package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+
+from binary_checks.errors import NotApplicable
+from binary_checks.knowledge.loading import downgrade, is_promised
+from binary_checks.knowledge.python_libraries import find_python_symbols
+from binary_checks.model import (
+    Claims,
+    Edge,
+    Finding,
+    Level,
+    Linkage,
+    LoadFault,
+    LoadFaultKind,
+    LoadReport,
+    Note,
+    NotInspected,
+    ObjectFile,
+    Package,
+    Problem,
+    Rule,
+    directories,
+    is_extension,
+    read_numbers,
+)
+from binary_checks.wording.problem_lines import (
+    of_library,
+    of_need,
+    of_other_version,
+    of_symbols,
+)
+from binary_checks.wording.sentences import name_first
+
+_BEFORE = frozenset({Rule.LOADED, Rule.LOADED_FIRST})
+_SHOWN = 3  # names of symbols in a message
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Tried:
+    """The loaded objects, and the facts about the package."""
+
+    report: LoadReport
+    linkage: Linkage | Package
+    package: Package
+
+    def edge(self, fault: LoadFault) -> Edge | None:
+        """Return the simulation's result for a needed library, or None."""
+        if not isinstance(self.linkage, Linkage):
+            return None
+        edges = self.linkage.edges_of(fault.path, self.report.architecture)
+        named = (edge for edge in edges if edge.needed.rpartition("/")[2] == fault.name)
+        return next(named, None)
+
+    def object(self, path: str) -> ObjectFile | None:
+        """Return the package's object at that path, or None."""
+        return next((item for item in self.package.objects if item.path == path), None)
+
+
+def judge_faults(
+    report: LoadReport, linkage: Linkage | Package, package: Package
+) -> Iterator[Finding]:
+    """Judge each fault, together with all missing symbols of one object.
+
+    Also yields the objects that were not tried.
+    """
+    tried = _Tried(report=report, linkage=linkage, package=package)
+    for fault in report.faults:
+        if fault.kind is LoadFaultKind.LIBRARY:
+            yield from _judge_library(fault, tried)
+        elif fault.kind is LoadFaultKind.VERSION:
+            lacks = f"{fault.provider} of that system does not define {fault.version}"
+            cause = of_other_version(fault.provider)
+            yield _fail(fault, f"{lacks}, which it needs", cause, tried)
+        elif fault.kind is LoadFaultKind.REFUSED:
+            yield _fail(fault, fault.detail, "", tried)
+    yield from _judge_symbols(tried)
+    if report.loaded:
+        counted = f"{len(report.loaded):,} objects were" if report.loaded[1:] else "1 object was"
+        yield Note(sentence=f"{counted} loaded on {report.system}, each with everything it needs")
+    if report.reservation:
+        yield Note(sentence=report.reservation)
+    for path, why in report.untried:
+        yield NotInspected(path=path, sentence=f"not loaded on {report.system}: {why}")
+
+
+def _fail(
+    fault: LoadFault, why: str, cause: str, tried: _Tried, edge: Edge | None = None
+) -> Finding:
+    problem = Problem(
+        path=fault.path,
+        sentence=f"does not load on {tried.report.system}: {why}",
+        facts=tuple(filter(None, (fault.name, fault.provider, fault.version))),
+        cause=cause,
+        consequence=bool(cause),
+    )
+    return downgrade(problem, tried.linkage, edge)
+
+
+def _judge_library(fault: LoadFault, tried: _Tried) -> Iterator[Finding]:
+    edge = tried.edge(fault)
+    name, resolved = fault.name, edge.resolved if edge else None
+    before = edge and (edge.rule in _BEFORE or edge.weak or edge.proven)
+    if before or (resolved or "").startswith("python:"):
+        return
+    promised = edge is None and is_promised(name, tried.package.claims)
+    if promised or (resolved or "").startswith("system:"):
+        why = f"it lacks {name}, which the platform tag promises"
+        yield NotInspected(path=fault.path, sentence=f"not loaded on {tried.report.system}: {why}")
+        return
+    if edge and resolved is None and (edge.may_come_with or edge.unknown):
+        # The object's own search does not find the library there, but importing that package first
+        # loads it.
+        why = f"{name} may come with {name_first(edge.may_come_with) or edge.unknown}"
+        yield NotInspected(path=fault.path, sentence=f"not loaded on {tried.report.system}: {why}")
+        return
+    cause = of_library(name)
+    if edge and isinstance(tried.linkage, Linkage):
+        cause = of_need(edge, partial(directories, tried.package), tried.linkage.layout)
+    finding = _fail(fault, f"{name} is not found there", cause, tried, edge)
+    if edge and edge.elsewhere and isinstance(tried.linkage, Linkage):
+        finding = _downgrade_for_own_code(finding, tried.linkage.loading_code)
+    needed = any(each.name == name for item in tried.package.objects for each in item.needed)
+    of_others = isinstance(tried.linkage, Linkage) and edge is None and not needed
+    if of_others and isinstance(finding, Problem):
+        sentence = f"{finding.sentence}; libraries of its requirements need it"
+        finding = replace(finding, sentence=sentence, level=Level.WARNING)
+    yield finding
+
+
+def _downgrade_for_own_code(finding: Finding, code: str) -> Finding:
+    """Turn a missing library into a warning if the package's own code may load it before."""
+    if not code or not isinstance(finding, Problem):
+        return finding
+    sentence = f"{finding.sentence}; the package's own code may load it first ({code})"
+    return replace(finding, sentence=sentence, level=Level.WARNING)
+
+
+def _judge_symbols(tried: _Tried) -> Iterator[Finding]:
+    versions = {
+        (fault.path, fault.version)
+        for fault in tried.report.faults
+        if fault.kind is LoadFaultKind.VERSION
+    }
+    incomplete = {
+        fault.root for fault in tried.report.faults if fault.kind is LoadFaultKind.LIBRARY
+    }
+    groups: dict[tuple[str, str], list[LoadFault]] = {}
+    for fault in tried.report.faults:
+        explained = (fault.path, fault.version) in versions or fault.root in incomplete
+        if fault.kind is LoadFaultKind.SYMBOL and not explained:
+            groups.setdefault((fault.path, fault.root), []).append(fault)
+    for faults in groups.values():
+        yield from _judge_group(faults, tried)
+
+
+def _judge_group(faults: list[LoadFault], tried: _Tried) -> Iterator[Finding]:
+    """Judge missing symbols of one object, loaded through another object or on its own."""
+    path, root = faults[0].path, faults[0].root
+    library = tried.object(path)
+    names = frozenset(fault.name for fault in faults)
+    if library is not None:
+        names -= find_python_symbols(library, names).anywhere
+    loaded = tried.object(root)
+    if loaded is None or not is_extension(loaded):
+        yield from _doubt(faults[0], names - _find_unresolved(path, tried.linkage), tried)
+        names &= _find_unresolved(path, tried.linkage)
+    if not names:
+        return
+    count = f"{len(names):,} symbols" if len(names) > 1 else "a symbol"
+    shown = name_first(sorted(names), _SHOWN)
+    why = f"no library that it loads there defines {count} ({shown})"
+    first = replace(faults[0], name=min(names))
+    finding = _fail(first, why, _find_cause(path, names, tried), tried)
+    if isinstance(tried.linkage, Linkage) and _may_be_defined_globally(path, names, tried.linkage):
+        finding = _downgrade_for_own_code(finding, tried.linkage.loading_code)
+    yield finding
+
+
+def _may_be_defined_globally(path: str, names: frozenset[str], linkage: Linkage) -> bool:
+    """Return whether libraries of requirements, loaded with RTLD_GLOBAL, may define the symbols."""
+    lacking = names & _find_unresolved(path, linkage)
+    return linkage.loads_everywhere and (bool(linkage.requirements) or not lacking)
+
+
+def _doubt(fault: LoadFault, names: frozenset[str], tried: _Tried) -> Iterator[Finding]:
+    """Yield symbols that an object's importer may have loaded before."""
+    if names:
+        shown = name_first(sorted(names), _SHOWN)
+        why = f"only libraries loaded before it may define {shown}"
+        sentence = f"not loaded on {tried.report.system}: {why}"
+        yield NotInspected(path=fault.path, sentence=sentence)
+
+
+def _find_unresolved(path: str, linkage: Linkage | Package) -> frozenset[str]:
+    """Return a library's symbols that the simulation does not find either."""
+    unresolved = linkage.unresolved if isinstance(linkage, Linkage) else ()
+    return frozenset(each.name for each in unresolved if each.path == path and not each.elsewhere)
+
+
+def _find_cause(path: str, names: Iterable[str], tried: _Tried) -> str:
+    if not isinstance(tried.linkage, Linkage):
+        return ""
+    wanted = frozenset(names)
+    items = [i for i in tried.linkage.unresolved if i.path == path and i.name in wanted]
+    return of_symbols(items, tried.linkage) if items else ""
+
+
+def find_newer(claims: Claims, report: LoadReport) -> Iterator[Finding]:
+    """Yield the oldest promised system if it is older than the one that was tried."""
+    libc, _, text = report.libc.partition(" ")
+    version = read_numbers(text)
+    promised = [
+        claim
+        for claim in claims.systems
+        if claim.libc == libc and claim.minimum and report.architecture in claim.architectures
+    ]
+    if not promised:
+        raise NotApplicable(f"the package promises no version of {libc or 'a C library'}")
+    oldest = min(promised, key=lambda claim: claim.minimum or ())
+    if (oldest.minimum or ()) < version:
+        name = oldest.name.removesuffix(f"_{report.architecture}")
+        yield NotInspected(sentence=f"{name} on {report.libc}: not inspected below {text}")
