@@ -16,6 +16,7 @@ from binary_checks.objects.elf import dynamic as elf_dynamic
 from binary_checks.objects.elf import header as elf_header
 from binary_checks.objects.elf import reader as elf_reader
 from binary_checks.objects.elf import symbols as elf_symbols
+from binary_checks.objects.macho import export_trie
 from binary_checks.objects.macho import header as macho_header
 from binary_checks.objects.macho import signature as macho_signature
 from binary_checks.objects.macho import symbols as macho_symbols
@@ -159,7 +160,7 @@ def test_more_parts_of_a_signature_than_we_read_are_no_fault(
     ("limit", "most", "reason"),
     [
         ("_MOST_SYMBOLS", 0, "symbols; at most 0"),
-        ("_LONGEST", 2, "a symbol's name has more than 2"),
+        ("LONGEST_NAME", 2, "a symbol's name has more than 2"),
     ],
 )
 def test_more_of_a_symbol_table_than_we_read_is_not_read(
@@ -187,7 +188,7 @@ _HEADER = macho_symbols.MachHeader(64, "<", 0, 0, 6, 1, 24, 0)
 
 
 def test_what_a_trie_has_too_much_of_is_told_with_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(macho_symbols, "_MOST_OF_NAMES", 1)
+    monkeypatch.setattr(export_trie, "_MOST_OF_NAMES", 1)
     content = read_macho_sample("signed_arm64.dylib")
     (found,) = read_objects("demo/a", Bytes(content))
     assert isinstance(found, MachOFile)  # the trie is only walked when a check asks for it

@@ -6,15 +6,15 @@ import pytest
 
 from binary_checks.errors import MalformedError, Unavailable
 from binary_checks.model import NO_SYMBOLS, Symbol, Symbols
-from binary_checks.objects.macho.symbols import (
+from binary_checks.objects.macho.bindings import group_binds
+from binary_checks.objects.macho.export_trie import (
     Export,
     MachOExports,
-    MachOImports,
     find_in_trie,
-    group_binds,
     read_export,
     walk_trie,
 )
+from binary_checks.objects.macho.symbols import MachOImports
 
 LIBRARIES = {1: "/usr/lib/libSystem.B.dylib", -2: "", -3: ""}
 _NODE = 16  # bytes of each node of the trie below

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from binary_checks.errors import MalformedError, Unavailable
-from binary_checks.objects.macho.symbols import read_chained_imports, read_opcodes, walk_trie
+from binary_checks.objects.macho.bindings import read_chained_imports, read_opcodes
+from binary_checks.objects.macho.export_trie import walk_trie
 
 
 @settings(max_examples=500, deadline=None)

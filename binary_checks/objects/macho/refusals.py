@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from binary_checks.errors import MalformedError
 from binary_checks.model import SymbolTable
+from binary_checks.objects.macho.export_trie import MachOExports
 from binary_checks.objects.macho.header import (
     CPU_64_BITS,
     LC_ATOM_INFO,
@@ -44,7 +45,6 @@ from binary_checks.objects.macho.header import (
     MachHeader,
     Segment,
 )
-from binary_checks.objects.macho.symbols import MachOExports
 
 # Why dyld does not map a Mach-O file: rules for header, load commands and segments.
 #
