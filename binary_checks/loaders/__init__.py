@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 from packaging.utils import canonicalize_name
 
@@ -38,7 +38,6 @@ from binary_checks.model import (
 __all__ = ["simulate"]
 
 _First = Mapping[str, tuple[str, ...]]
-_AnyLoader = TypeVar("_AnyLoader", bound=Loader[Any])
 
 
 def simulate(  # noqa: PLR0913 - each is another part of what the prefix holds
@@ -60,7 +59,7 @@ def simulate(  # noqa: PLR0913 - each is another part of what the prefix holds
     """
     matched = match_requirements(requirements, others, target)
     installed = tuple(relocate(each, package.layout) for each in matched.packages)
-    simulate_system = _SIMULATIONS[target.system]
+    simulate_system = _simulate_elf if target.system in _ELF else _simulate_processes
     simulation = simulate_system(package, installed, target, first_loads or {}, limit_factor)
     missing = matched.missing
     layout, loadings = simulation.layout, simulation.loadings
@@ -109,6 +108,8 @@ class _Simulation:
 
 # A loader's module is imported only for packages of its system.
 
+_ELF = frozenset({"linux", "android"})
+
 
 def _simulate_elf(
     package: Package,
@@ -138,55 +139,17 @@ def _simulate_elf(
     )
 
 
-def _simulate_macho(
-    package: Package,
-    others: tuple[Package, ...],
-    target: TargetSystem,
-    first: _First,
-    factor: int,
-) -> _Simulation:
-    from binary_checks.loaders.bindings import look_up_bindings
-    from binary_checks.loaders.dyld import Dyld
-
-    loader = Dyld(package, others, target, factor)
-    return _simulate_processes(Format.MACHO, loader, first, look_up_bindings)
-
-
-def _simulate_windows(
-    package: Package,
-    others: tuple[Package, ...],
-    target: TargetSystem,
-    first: _First,
-    factor: int,
-) -> _Simulation:
-    from binary_checks.loaders.bindings import look_up_bindings
-    from binary_checks.loaders.windows import WindowsLoader
-
-    loader = WindowsLoader(package, others, target, factor)
-    return _simulate_processes(Format.PE, loader, first, look_up_bindings)
-
-
-def _simulate_emscripten(
-    package: Package,
-    others: tuple[Package, ...],
-    target: TargetSystem,
-    first: _First,
-    factor: int,
-) -> _Simulation:
-    from binary_checks.loaders.emscripten import EmscriptenLoader, look_up
-
-    loader = EmscriptenLoader(package, others, target, factor)
-    return _simulate_processes(Format.WASM, loader, first, look_up)
-
-
 def _simulate_processes(
-    container: Format,
-    loader: _AnyLoader,
+    package: Package,
+    others: tuple[Package, ...],
+    target: TargetSystem,
     first: _First,
-    look_up: Callable[[Iterable[Image[Any]], _AnyLoader], Lookups],
+    factor: int,
 ) -> _Simulation:
     """Load the roots, and look up the symbols of every process."""
-    loadings = _load(loader, loader.target, first)
+    container, make, look_up = _choose_loader(target.system)
+    loader = make(package, others, target, factor)
+    loadings = _load(loader, target, first)
     images = [image for each in loadings for image in (*each.roots, *each.orphans)]
     return _Simulation(
         format=container,
@@ -197,14 +160,23 @@ def _simulate_processes(
     )
 
 
-_SIMULATIONS = {
-    "linux": _simulate_elf,
-    "android": _simulate_elf,
-    "macos": _simulate_macho,
-    "ios": _simulate_macho,
-    "windows": _simulate_windows,
-    "emscripten": _simulate_emscripten,
-}
+def _choose_loader(
+    system: str,
+) -> tuple[Format, Callable[..., Loader[Any]], Callable[[Iterable[Image[Any]], Any], Lookups]]:
+    """Return the format of a system's objects, its loader, and how it looks up symbols."""
+    if system == "emscripten":
+        from binary_checks.loaders.emscripten import EmscriptenLoader, look_up
+
+        return Format.WASM, EmscriptenLoader, look_up
+    from binary_checks.loaders.bindings import look_up_bindings
+
+    if system == "windows":
+        from binary_checks.loaders.windows import WindowsLoader
+
+        return Format.PE, WindowsLoader, look_up_bindings
+    from binary_checks.loaders.dyld import Dyld
+
+    return Format.MACHO, Dyld, look_up_bindings
 
 
 def _load(loader: Loader[Any], target: TargetSystem, first: _First) -> tuple[Loadings[Any], ...]:

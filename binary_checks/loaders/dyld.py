@@ -10,11 +10,9 @@ from binary_checks.knowledge.tags import read_version
 from binary_checks.loaders.file_layout import Conventions, FileLayout
 from binary_checks.loaders.loader import (
     Directory,
-    Searches,
+    Loader,
     SearchPath,
-    SearchPaths,
     SearchResult,
-    Steps,
 )
 from binary_checks.model import (
     Kind,
@@ -50,7 +48,7 @@ _FIRST_IN_DOUBT, _FIRST_WITHOUT_FALLBACK = (13, 0), (14, 0)  # SDKs of macOS
 _SYSTEMS_OWN = ("/usr/lib/", "/System/")
 
 
-class Dyld:
+class Dyld(Loader[MachOFile]):
     """dyld, for one layout.
 
     If a need's name begins with ``@`` and no file has that path, dyld searches for the last
@@ -67,13 +65,9 @@ class Dyld:
         target: TargetSystem,
         limit_factor: int = 1,
     ) -> None:
-        self.layout = FileLayout(
-            package, others, kind=MachOFile, conventions=Conventions(name=leaf_name)
-        )
-        self.target = target
-        self.searches = Searches(self)
-        self.steps = Steps(limit_factor)
-        self._paths = SearchPaths(self.layout, self.steps)
+        conventions = Conventions[MachOFile](name=leaf_name)
+        layout = FileLayout(package, others, kind=MachOFile, conventions=conventions)
+        super().__init__(layout, target, limit_factor)
 
     def begin(self, root: MachOFile) -> SearchPath:
         """Return the program's directory (``@executable_path``); Python's is in no package."""

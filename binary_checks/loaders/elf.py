@@ -18,11 +18,9 @@ from binary_checks.loaders.image import Image, Lookups, Unresolved, may_be_expor
 from binary_checks.loaders.loader import (
     Answers,
     Directory,
-    Searches,
+    Loader,
     SearchPath,
-    SearchPaths,
     SearchResult,
-    Steps,
 )
 from binary_checks.model import (
     Edge,
@@ -84,7 +82,7 @@ class LoaderRules(Protocol):
         """Return whether the loader itself serves as the library of that name."""
 
 
-class ElfLoader:
+class ElfLoader(Loader[ElfFile]):
     """The loader of a Linux system or of Android, for one layout."""
 
     def __init__(
@@ -95,11 +93,8 @@ class ElfLoader:
         rules: LoaderRules,
         limit_factor: int = 1,
     ) -> None:
-        self.layout = FileLayout(package, others, kind=ElfFile)
-        self.target, self.rules = target, rules
-        self.searches = Searches(self)
-        self.steps = Steps(limit_factor)
-        self._paths = SearchPaths(self.layout, self.steps)
+        super().__init__(FileLayout(package, others, kind=ElfFile), target, limit_factor)
+        self.rules = rules
 
     def begin(self, root: ElfFile) -> SearchPath:
         """Return no directories, because every search path belongs to an object."""

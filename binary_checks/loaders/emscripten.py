@@ -14,11 +14,9 @@ from binary_checks.loaders.file_layout import FileLayout
 from binary_checks.loaders.image import Image, Lookups, Unresolved
 from binary_checks.loaders.loader import (
     Directory,
-    Searches,
+    Loader,
     SearchPath,
-    SearchPaths,
     SearchResult,
-    Steps,
 )
 from binary_checks.model import (
     MistypedFunction,
@@ -39,7 +37,7 @@ _ORIGIN = "$ORIGIN"
 _FIRST_WITH_RUNTIME_PATH = (2025, 0)
 
 
-class EmscriptenLoader:
+class EmscriptenLoader(Loader[WasmFile]):
     """The loader of one ABI, for one layout.
 
     A needed library is searched for in the runtime path of the module that needs it, then in
@@ -54,11 +52,7 @@ class EmscriptenLoader:
         target: TargetSystem,
         limit_factor: int = 1,
     ) -> None:
-        self.layout = FileLayout(package, others, kind=WasmFile)
-        self.target = target
-        self.searches = Searches(self)
-        self.steps = Steps(limit_factor)
-        self._paths = SearchPaths(self.layout, self.steps)
+        super().__init__(FileLayout(package, others, kind=WasmFile), target, limit_factor)
         self._everywhere = tuple(self._list_directories())
 
     def _list_directories(self) -> Iterator[Directory]:

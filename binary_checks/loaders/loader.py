@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from binary_checks.errors import TooLarge
 from binary_checks.loaders.file_layout import FileLayout
 from binary_checks.model import Dependency, Edge, ElfFile, ObjectFile, Rule, TargetSystem, expand
 
-# The protocol of a loader, and the limit on its work.
+# The functions of a loader, and the limit on its work.
 
 ObjectT = TypeVar("ObjectT", bound=ObjectFile)
 
@@ -62,60 +63,62 @@ class Steps:
             )
 
 
-class Loader(Protocol[ObjectT]):
-    """Functions by which one system's loader names and finds libraries."""
+class Loader(ABC, Generic[ObjectT]):
+    """One system's loader for one layout: how it names and finds libraries."""
 
-    @property
-    def layout(self) -> FileLayout[ObjectT]:
-        """The files of all packages."""
+    def __init__(
+        self, layout: FileLayout[ObjectT], target: TargetSystem, limit_factor: int = 1
+    ) -> None:
+        self.layout = layout
+        self.target = target
+        self.searches = Searches(self)
+        self.steps = Steps(limit_factor)
+        self._paths = SearchPaths(layout, self.steps)
 
-    @property
-    def target(self) -> TargetSystem:
-        """The loader's system."""
-
+    @abstractmethod
     def begin(self, root: ObjectT) -> SearchPath:
         """Return the directories that a process searches for everything that the root needs."""
 
+    @abstractmethod
     def hand_down(self, library: ObjectT, handed: SearchPath) -> SearchPath:
         """Return the directories to search for a library's direct and indirect needs.
 
         ``handed`` are the directories that the library itself was handed down.
         """
 
+    @abstractmethod
     def search(self, library: ObjectT, handed: SearchPath) -> SearchPath:
         """Return the directories for a library's own needs."""
 
+    @abstractmethod
     def find(self, library: ObjectT, name: str, places: SearchPath) -> SearchResult[ObjectT]:
         """Look for a needed name of a library in these directories."""
 
+    @abstractmethod
     def called(self, name: str) -> str:
         """Return the key of a needed name among loaded libraries; "" if only its path counts."""
 
+    @abstractmethod
     def answers_to(self, library: ObjectT, requested: str) -> Iterable[str]:
         """Return the keys, as from ``called``, that a library satisfies once it is loaded."""
 
+    @abstractmethod
     def preloaded(self) -> Mapping[str, str]:
         """Return the libraries that a Python process has loaded from the start.
 
         Values are labels (``system:NAME``, ``python:NAME``), keys are names.
         """
 
+    @abstractmethod
     def symbol_prefixes(self, library: str) -> tuple[str, ...]:
         """Return prefixes of symbols that belong only to this system library.
 
         They are used for libraries without export data.
         """
 
+    @abstractmethod
     def system_needs(self, name: str) -> Iterable[str]:
         """Return the needs of a system library, regardless of its folder."""
-
-    @property
-    def steps(self) -> Steps:
-        """The counter of steps."""
-
-    @property
-    def searches(self) -> Searches[ObjectT]:
-        """The searches done so far."""
 
 
 # Search paths. One object may name thousands of directories, need thousands of libraries, and hand

@@ -13,11 +13,9 @@ import re
 from binary_checks.loaders.file_layout import Conventions, FileLayout
 from binary_checks.loaders.loader import (
     Directory,
-    Searches,
+    Loader,
     SearchPath,
-    SearchPaths,
     SearchResult,
-    Steps,
 )
 from binary_checks.model import Kind, Package, PeFile, Rule, TargetSystem
 
@@ -27,7 +25,7 @@ _API_SET = re.compile(r"(?:api|ext)-[a-z0-9-]+-l\d+-\d+-\d+(?:\.dll)?")
 _ANY_PYTHONS = r"vcruntime140(?:_1)?\.dll|libpypy3(?:\.\d+)?-c\.dll|python3\d*t?\.dll"
 
 
-class WindowsLoader:
+class WindowsLoader(Loader[PeFile]):
     """The loader of Windows, for one layout."""
 
     def __init__(
@@ -37,18 +35,9 @@ class WindowsLoader:
         target: TargetSystem,
         limit_factor: int = 1,
     ) -> None:
-        self.layout = FileLayout(
-            package,
-            others,
-            kind=PeFile,
-            conventions=Conventions(
-                name=normalise_dll_name, by_file=True, path=str.lower, fits=fits
-            ),
-        )
-        self.target = target
-        self.searches = Searches(self)
-        self.steps = Steps(limit_factor)
-        self._paths = SearchPaths(self.layout, self.steps)
+        conventions = Conventions(name=normalise_dll_name, by_file=True, path=str.lower, fits=fits)
+        layout = FileLayout(package, others, kind=PeFile, conventions=conventions)
+        super().__init__(layout, target, limit_factor)
         packages = (package, *others)
         self._deciding = tuple(path for each in packages for path in each.loading_code)
         self._opened = {

@@ -6,7 +6,7 @@ import functools
 import gzip
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
@@ -44,6 +44,25 @@ def names_of(version: Version, groups: Iterable[tuple[str, str]]) -> frozenset[s
 
 
 # The manylinux or musllinux policy of a platform tag.
+
+
+class SystemLibraries(Mapping[str, SystemLibrary]):
+    """The exports of a system's libraries, as far as they are known, each read on first access."""
+
+    def __init__(self, names: frozenset[str], find: Callable[[str], SystemLibrary | None]) -> None:
+        self._names, self._find = names, functools.cache(find)
+
+    def __getitem__(self, name: str) -> SystemLibrary:
+        found = self._find(name)
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in sorted(self._names) if name in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 def policy_for(platform_tag: str) -> Policy | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 
 from binary_checks.errors import Unavailable
-from binary_checks.model import Claims, Policy, SystemClaim, SystemLibrary, TargetSystem
+from binary_checks.model import Claims, Policy, SystemClaim, TargetSystem
 from binary_checks.systems.interpreters import Interpreters, format_interpreter, interpreter_of
-from binary_checks.systems.libraries import policies, system_library
+from binary_checks.systems.libraries import SystemLibraries, policies, system_library
 
 _LIBC_VERSIONS = frozenset({"GLIBC"})  # prefixes of a libc's version nodes in policies
 
@@ -46,7 +47,10 @@ def make_target(
         libraries=assumed.libraries | extra_libraries.union(claims.provided),
         interpreter=python,
         interpreters=Interpreters(),
-        library_data=_LinuxLibraries(assumed, claims.provided),
+        library_data=SystemLibraries(
+            assumed.libraries.union(claims.provided),
+            partial(system_library, architecture=assumed.architecture, policy=assumed),
+        ),
         unjudged=tuple(item.name for item in claims.systems if item.name not in same),
     )
 
@@ -101,23 +105,3 @@ def _narrow(policy: Policy, libraries: Iterable[str]) -> Policy:
         libraries=policy.libraries.intersection(libraries),
         versions={prefix: policy.versions[prefix] for prefix in governed},
     )
-
-
-class _LinuxLibraries(Mapping[str, SystemLibrary]):
-    """The exports of the libraries in a policy, each read on first access."""
-
-    def __init__(self, policy: Policy, provided: Iterable[str]) -> None:
-        self._policy = policy
-        self._names = policy.libraries.union(provided)
-
-    def __getitem__(self, soname: str) -> SystemLibrary:
-        found = system_library(soname, architecture=self._policy.architecture, policy=self._policy)
-        if found is None:
-            raise KeyError(soname)
-        return found
-
-    def __iter__(self) -> Iterator[str]:
-        return (name for name in sorted(self._names) if name in self)
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from functools import partial
 
 from binary_checks.model import Claims, SystemClaim, SystemLibrary, TargetSystem
 from binary_checks.systems.interpreters import Interpreters, format_interpreter, interpreter_of
-from binary_checks.systems.libraries import macos_exports, macos_libraries, macos_libraries_partly
+from binary_checks.systems.libraries import (
+    SystemLibraries,
+    macos_exports,
+    macos_libraries,
+    macos_libraries_partly,
+)
 
 SIMULATED = ("x86_64", "aarch64")  # macOS does not run i686 since 10.15, nor ppc since 10.7
 _FIRST_ON_ARM = (11, 0)
@@ -35,7 +40,9 @@ def make_target(
         partly=macos_libraries_partly(minimum),
         interpreter=python,
         interpreters=Interpreters("macos"),
-        library_data=_MacosLibraries(minimum),
+        library_data=SystemLibraries(
+            macos_libraries(minimum), partial(_find_library, minimum=minimum)
+        ),
         unjudged=tuple(item.name for item in claims.systems if item.name not in judged),
     )
 
@@ -47,28 +54,6 @@ def _architectures(claim: SystemClaim) -> tuple[str, ...]:
 def _version(claim: SystemClaim) -> tuple[int, int]:
     version = claim.minimum or _OLDEST
     return max(version, _FIRST_ON_ARM) if claim.architectures == ("aarch64",) else version
-
-
-class _MacosLibraries(Mapping[str, SystemLibrary]):
-    """The exports of the target macOS's system libraries, each read on first access."""
-
-    def __init__(self, minimum: tuple[int, int]) -> None:
-        self._minimum = minimum
-        self._known: dict[str, SystemLibrary | None] = {}
-
-    def __getitem__(self, name: str) -> SystemLibrary:
-        if name not in self._known:
-            self._known[name] = _find_library(name, self._minimum)
-        found = self._known[name]
-        if found is None:
-            raise KeyError(name)
-        return found
-
-    def __iter__(self) -> Iterator[str]:
-        return (name for name in sorted(macos_libraries(self._minimum)) if name in self)
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
 
 
 def _find_library(name: str, minimum: tuple[int, int]) -> SystemLibrary | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from functools import partial
 
-from binary_checks.model import Claims, SystemLibrary, TargetSystem
+from binary_checks.model import Claims, TargetSystem
 from binary_checks.systems.interpreters import Interpreters, format_interpreter, interpreter_of
 from binary_checks.systems.libraries import (
+    SystemLibraries,
     api_sets,
     windows_libraries,
     windows_libraries_partly,
@@ -43,26 +44,9 @@ def make_target(
         partly=windows_libraries_partly(architecture),
         interpreter=python,
         interpreters=Interpreters("windows", architecture),
-        library_data=_WindowsLibraries(architecture),
+        library_data=SystemLibraries(
+            windows_libraries(architecture), partial(windows_library, architecture=architecture)
+        ),
         dll_directories=dll_directories,
         unjudged=tuple(item.name for item in claims.systems if item is not judged),
     )
-
-
-class _WindowsLibraries(Mapping[str, SystemLibrary]):
-    """The exports of Windows' system DLLs, if known, each read on first access."""
-
-    def __init__(self, architecture: str) -> None:
-        self._architecture = architecture
-
-    def __getitem__(self, name: str) -> SystemLibrary:
-        found = windows_library(name, self._architecture)
-        if found is None:
-            raise KeyError(name)
-        return found
-
-    def __iter__(self) -> Iterator[str]:
-        return (name for name in sorted(windows_libraries(self._architecture)) if name in self)
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
