@@ -60,6 +60,19 @@ class Mistake:
         return not self.shown.startswith("warning: ")
 
 
+def not_in_wheel(
+    module: str, *, files: Mapping[str, str | bytes], line: int = 1, instead: str = ""
+) -> Mistake:
+    """Return a project whose wheel lacks a module that ``demo/__init__.py`` imports."""
+    return Mistake(
+        files=files,
+        shown=f"import-fails: import demo raises ModuleNotFoundError: No module named '{module}' "
+        f"(demo/__init__.py:{line}): {module} is not in the wheel"
+        + (f", which has {instead} instead" if instead else ""),
+        todo="include the module or the data in the package",
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class Workshop:
     """An environment with the build backends, and the variables with which it builds."""

@@ -5,9 +5,6 @@ from __future__ import annotations
 import sys
 import sysconfig
 from collections.abc import Mapping
-from pathlib import Path
-
-import pytest
 
 from fixtures.build_elf import ElfSymbol, build_elf
 from tests.mistakes.building import (
@@ -17,12 +14,9 @@ from tests.mistakes.building import (
     NATIVE,
     VEC,
     Mistake,
-    Workshop,
-    verify,
-    verify_healthy,
+    not_in_wheel,
 )
 
-pytestmark = [pytest.mark.slow, pytest.mark.network]
 PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 COMPILE = f"gcc -shared -fPIC -I{sysconfig.get_path('include')}"
 BUILT = f"build/lib.{sysconfig.get_platform()}-{sys.implementation.cache_tag}/demo"
@@ -175,13 +169,12 @@ MISTAKES = {
         shown="wrong-architecture: demo/_fast.so: is for aarch64, but the tags claim manylinux_",
         todo="look for the step of a cross build that picked up a host object",
     ),
-    "an inner package is missing from packages": Mistake(
+    "an inner package is missing from packages": not_in_wheel(
+        "demo.inner",
+        line=2,
         files=project(
             init=f"{INIT}from demo.inner import x\n", files={"demo/inner/__init__.py": "x = 1\n"}
         ),
-        shown="import-fails: import demo raises ModuleNotFoundError: No module named 'demo.inner' "
-        "(demo/__init__.py:2): demo.inner is not in the wheel",
-        todo="include the module or the data in the package",
     ),
     "a data file is missing from package_data": Mistake(
         files=project(
@@ -249,13 +242,3 @@ MISTAKES = {
         todo="auditwheel repair",
     ),
 }
-
-
-@pytest.mark.parametrize("name", MISTAKES)
-def test_the_first_line_names_the_mistake(name: str, workshop: Workshop, tmp_path: Path) -> None:
-    verify(MISTAKES[name], workshop, tmp_path)
-
-
-def test_a_project_without_a_mistake_is_fit(workshop: Workshop, tmp_path: Path) -> None:
-    files = project(LINKING, core=CALLING, files={"vendor/vec.c": VEC})
-    verify_healthy(files, workshop, tmp_path, before=VENDOR, libraries="vendor")

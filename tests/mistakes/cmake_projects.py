@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import sysconfig
-from pathlib import Path
-
-import pytest
 
 from tests.mistakes.building import (
     CALLING,
@@ -14,12 +11,9 @@ from tests.mistakes.building import (
     NATIVE,
     VEC,
     Mistake,
-    Workshop,
-    verify,
-    verify_healthy,
+    not_in_wheel,
 )
 
-pytestmark = [pytest.mark.slow, pytest.mark.network]
 MODULE = "python_add_library(_core MODULE WITH_SOABI core.c)"
 LIBRARY = "add_library(vec SHARED vec.c)\ntarget_link_libraries(_core PRIVATE vec)"
 BESIDE = "install(TARGETS _core vec DESTINATION demo)"
@@ -99,21 +93,18 @@ MISTAKES = {
         shown="warning: duplicate-library: demo/libvec.so.1: is a copy of demo/libvec.so (",
         todo="keep the file that the others need by name",
     ),
-    "the module is not installed": Mistake(
+    "the module is not installed": not_in_wheel(
+        "demo._core",
         files=project(install=""),
-        shown="import-fails: import demo raises ModuleNotFoundError: No module named 'demo._core' "
-        "(demo/__init__.py:1): demo._core is not in the wheel",
-        todo="include the module or the data in the package",
     ),
-    "the module is a plain library": Mistake(
+    "the module is a plain library": not_in_wheel(
+        "demo._core",
+        instead="demo/lib_core.so",
         files=project(
             module="add_library(_core SHARED core.c)\n"
             "target_link_libraries(_core PRIVATE Python::Module)",
             install="install(TARGETS _core DESTINATION demo)",
         ),
-        shown="import-fails: import demo raises ModuleNotFoundError: No module named 'demo._core' "
-        "(demo/__init__.py:1): demo._core is not in the wheel, which has demo/lib_core.so instead",
-        todo="include the module or the data in the package",
     ),
     "linked with Python::Python": Mistake(
         files=project(
@@ -142,12 +133,3 @@ MISTAKES = {
         todo="build it with a platform tag",
     ),
 }
-
-
-@pytest.mark.parametrize("name", MISTAKES)
-def test_the_first_line_names_the_mistake(name: str, workshop: Workshop, tmp_path: Path) -> None:
-    verify(MISTAKES[name], workshop, tmp_path)
-
-
-def test_a_project_without_a_mistake_is_fit(workshop: Workshop, tmp_path: Path) -> None:
-    verify_healthy(with_library(BESIDE, ORIGIN), workshop, tmp_path)

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-
 from tests.mistakes.building import (
     CALLING,
     CORE,
@@ -14,12 +10,8 @@ from tests.mistakes.building import (
     SUFFIX,
     VEC,
     Mistake,
-    Workshop,
-    verify,
-    verify_healthy,
+    not_in_wheel,
 )
-
-pytestmark = [pytest.mark.slow, pytest.mark.network]
 
 
 def project(
@@ -78,23 +70,19 @@ MISTAKES = {
         shown=f"missing-library: {NATIVE}: needs libvec.so, which neither the package nor",
         todo="repair the wheel where the library is installed",
     ),
-    "the module is installed at the top level": Mistake(
+    "the module is installed at the top level": not_in_wheel(
+        "demo._core",
+        instead=f"_core{SUFFIX}",
         files=project(module="install: true"),
-        shown="import-fails: import demo raises ModuleNotFoundError: No module named 'demo._core' "
-        f"(demo/__init__.py:1): demo._core is not in the wheel, which has _core{SUFFIX} instead",
-        todo="include the module or the data in the package",
     ),
-    "the module is not installed": Mistake(
+    "the module is not installed": not_in_wheel(
+        "demo._core",
         files=project(module="subdir: 'demo'"),
-        shown="import-fails: import demo raises ModuleNotFoundError: No module named 'demo._core' "
-        "(demo/__init__.py:1): demo._core is not in the wheel",
-        todo="include the module or the data in the package",
     ),
-    "a source is missing from install_sources": Mistake(
+    "a source is missing from install_sources": not_in_wheel(
+        "demo.inner",
+        line=2,
         files=project(init=f"{INIT}from demo.inner import x\n"),
-        shown="import-fails: import demo raises ModuleNotFoundError: No module named 'demo.inner' "
-        "(demo/__init__.py:2): demo.inner is not in the wheel",
-        todo="include the module or the data in the package",
     ),
     "sources are installed at the top level": Mistake(
         files=project(sources="'demo/__init__.py'"),
@@ -108,12 +96,3 @@ MISTAKES = {
         todo="correct the entry point, or include the module",
     ),
 }
-
-
-@pytest.mark.parametrize("name", MISTAKES)
-def test_the_first_line_names_the_mistake(name: str, workshop: Workshop, tmp_path: Path) -> None:
-    verify(MISTAKES[name], workshop, tmp_path)
-
-
-def test_a_project_without_a_mistake_is_fit(workshop: Workshop, tmp_path: Path) -> None:
-    verify_healthy(with_library("library('vec', 'vec.c', install: true)"), workshop, tmp_path)
