@@ -110,10 +110,7 @@ def _complete(query: ShippedQuery, given: Mapping[str, str]) -> dict[str, str]:
             known = ", ".join(query.parameters) or "none"
             hint = suggest(name, query.parameters)
             raise ProfileError(f"{query.name}: no parameter {name}{hint} (it has: {known})")
-    defaults = {
-        each.name: each.default for each in query.parameters.values() if each.default is not None
-    }
-    return {**defaults, **given}
+    return {**query.defaults, **given}
 
 
 def _read_parameters(arguments: Iterable[str]) -> dict[str, str]:

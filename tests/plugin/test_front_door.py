@@ -248,11 +248,11 @@ def test_python_without_docstrings_and_assertions_loses_nothing(
     """PYTHONOPTIMIZE=2: the documentation of checks is their docstrings."""
     faulty(tmp_path)
     said = []
-    for level in ("", "2"):
+    for run, level in ((command, ""), (start_command, "2")):
         monkeypatch.setenv("PYTHONOPTIMIZE", level)
         report = ["--report", "sarif:all.sarif"]
-        checked = start_command(tmp_path, "--static", NAME, *report)
-        asked = start_command(tmp_path, "--explain", "absolute-search-path")
+        checked = run(tmp_path, "--static", NAME, *report)
+        asked = run(tmp_path, "--explain", "absolute-search-path")
         lines = [line for line in checked.stdout.splitlines() if line.startswith(f"{NAME}: ")]
         said.append((checked.returncode, lines, asked.stdout, checked.stderr))
         said[-1] += ((tmp_path / "all.sarif").read_text("utf-8"),)

@@ -191,6 +191,12 @@ class ShippedQuery:
     parameters: Mapping[str, QueryParameter]
     sql: str
 
+    @property
+    def defaults(self) -> dict[str, str]:
+        """The values of the parameters that need not be given."""
+        every = self.parameters.values()
+        return {each.name: each.default for each in every if each.default is not None}
+
 
 @cache
 def shipped_queries() -> Mapping[str, ShippedQuery]:
