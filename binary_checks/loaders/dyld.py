@@ -65,7 +65,7 @@ class Dyld(Loader[MachOFile]):
         target: TargetSystem,
         limit_factor: int = 1,
     ) -> None:
-        conventions = Conventions[MachOFile](name=leaf_name)
+        conventions: Conventions[MachOFile] = Conventions(name=leaf_name)
         layout = FileLayout(package, others, kind=MachOFile, conventions=conventions)
         super().__init__(layout, target, limit_factor)
 
