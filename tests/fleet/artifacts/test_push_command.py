@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from binary_checks.command.actions import ARTIFACT
 from binary_checks.fleet.artifacts import find_artifact, keep_artifact, list_artifacts, list_members
 from binary_checks.fleet.store import Store, artifact_name, open_store, package_name
 from fixtures.build_wheel import build_wheel
@@ -45,7 +46,7 @@ def push(url: str, *words: str | Path) -> Sequence[str | Path]:
 
 
 @pytest.mark.usefixtures("inspecting_process")
-def test_it_is_pushed_found_and_pulled(tmp_path: Path) -> None:
+def test_it_is_pushed_found_and_pulled(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     url = str(tmp_path / "store")
     wheel = make_wheel(tmp_path)
     pushed = run(*push(url, wheel))
@@ -53,17 +54,20 @@ def test_it_is_pushed_found_and_pulled(tmp_path: Path) -> None:
     assert pushed.stdout == (
         f"{wheel.name}: kept, now in test (demo 1.0: wheel any any any; {COMMIT[:12]})\n"
     )
-    again = run(*push(url, wheel))
-    assert again.stdout.startswith(f"{wheel.name}: was kept already, already in test (")
+    assert ARTIFACT.run([*map(str, push(url, wheel))]) == 0
+    again = capsys.readouterr().out
+    assert again.startswith(f"{wheel.name}: was kept already, already in test (")
     found = run("find", "--store", url, "--where", "python=3.12", "--json")
     (row,) = json.loads(found.stdout)["artifacts"]
     assert (row["artifact"]["file_name"], row["channels"]) == (wheel.name, ["test"])
     pulled = run("pull", tmp_path / "out", "--store", url, "--where", "python=3.12")
     assert (pulled.returncode, pulled.stderr) == (0, "")
     assert (tmp_path / "out" / wheel.name).read_bytes() == wheel.read_bytes()
-    missing = run("pull", tmp_path / "out", "--store", url, "--where", "variant=cu130")
-    assert (missing.returncode, missing.stdout) == (1, "")
-    assert missing.stderr == (
+    words = ["pull", str(tmp_path / "out"), "--store", url, "--where", "variant=cu130"]
+    assert ARTIFACT.run(words) == 1
+    missing = capsys.readouterr()
+    assert missing.out == ""
+    assert missing.err == (
         f"binary-checks: {url}: no artifact matches; the nearest is {wheel.name}: variant none and "
         "not cu130\n"
     )
@@ -111,25 +115,29 @@ def test_several_that_match_are_to_be_meant(tmp_path: Path) -> None:
         (["pull", "out", "--store", "s", "--where", "x"], "not AXIS=GLOB"),
     ],
 )
-def test_what_cannot_be_meant_is_one_line(tmp_path: Path, words: list[str], reason: str) -> None:
+def test_what_cannot_be_meant_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], reason: str
+) -> None:
     open_store(str(tmp_path / "s"), make=True)
     placed = [str(tmp_path / each) if each in ("s", "nowhere") else each for each in words]
-    ended = run(*placed)
-    assert ended.returncode in (4, 6)
-    assert len(ended.stderr.splitlines()) == 1
-    assert reason in ended.stderr
+    assert ARTIFACT.run(placed) in (4, 6)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert reason in line
 
 
-def test_a_document_that_cannot_be_read_is_no_pass(tmp_path: Path) -> None:
+def test_a_document_that_cannot_be_read_is_no_pass(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     url = str(tmp_path / "store")
     store = open_store(url, make=True)
     artifact, incoming = make_artifact(tmp_path)
     keep_artifact(store, artifact, incoming)
     store.create(artifact_name("f" * 64), b"{")
-    ended = run("find", "--store", url, "--ids")
-    assert (ended.returncode, ended.stdout) == (6, f"{artifact.sha256}\n")
-    assert len(ended.stderr.splitlines()) == 1
-    assert run("pull", tmp_path / "out", "--store", url).returncode == 6
+    assert ARTIFACT.run(["find", "--store", url, "--ids"]) == 6
+    shown = capsys.readouterr()
+    assert shown.out == f"{artifact.sha256}\n"
+    assert len(shown.err.splitlines()) == 1
+    assert ARTIFACT.run(["pull", str(tmp_path / "out"), "--store", url]) == 6
     assert not (tmp_path / "out").exists()
 
 
