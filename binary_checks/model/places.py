@@ -149,7 +149,7 @@ INSTALL_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 class InstallWay:
     """One of the ways in which a project's users install it."""
 
-    name: str  # the argument of the place: "numpy-1" for ``venv:numpy-1``
+    name: str = ""  # argument of the place: "numpy-1" for ``venv:numpy-1``; "" for the usual way
     tool: str = ""  # one of `INSTALLERS`; "" for uv, or pip if there is no uv
     requires: tuple[str, ...] = ()  # what is installed together with the package
     options: tuple[tuple[str, str], ...] = ()  # options of pip, each with its value or ""

@@ -36,7 +36,7 @@ def choose_place(package: Package, settings: PlaceSettings) -> Place:
     named = (place for place in PLACES if not spellings.isdisjoint(place.spelled))
     serving = (place for place in named if isinstance(package, place.serves))
     place = next(serving, NoPlace)
-    if settings.way is not None and place is not FreshPlace:
+    if settings.way.name and place is not FreshPlace:
         place = NoWay
     return place(settings)
 

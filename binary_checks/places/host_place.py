@@ -57,7 +57,8 @@ class PlaceSettings:
     channels: tuple[str, ...] = ()  # conda channels: names, URLs, ``file:`` URLs for folders
     index: bool = True  # whether other requirements come from the index of the user's installer
     builds: bool = False  # whether to build sdists and to follow requirements by URL
-    way: InstallWay | None = None  # how the package is installed, other than by its file alone
+    # how the package is installed; usually by its file alone
+    way: InstallWay = field(default_factory=InstallWay)
 
 
 _Place = TypeVar("_Place", bound="HostPlace")

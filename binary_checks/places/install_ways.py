@@ -160,8 +160,7 @@ def install_with_poetry(
     no poetry, GatherError if poetry, the network or the machine failed.
     """
     poetry, timeout = find_poetry(), settings.timeout
-    way = settings.way or InstallWay(name="")
-    way = replace(way, requires=(*way.requires, *requires))
+    way = replace(settings.way, requires=(*settings.way.requires, *requires))
     if poetry is None:
         raise Unavailable("there is no poetry here: install it to install the package with it")
     project = root / "project"

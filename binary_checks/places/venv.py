@@ -15,7 +15,6 @@ from binary_checks.errors import GatherError, Unavailable
 from binary_checks.model import (
     InstalledFolders,
     InstallReport,
-    InstallWay,
     Package,
     TargetPython,
     Wheel,
@@ -178,8 +177,7 @@ def _install(
     requires: tuple[str, ...],
 ) -> InstallReport:
     path = wheel.path.resolve()
-    by_poetry = settings.way is not None and settings.way.tool == "poetry"
-    put = install_with_poetry if by_poetry else _install_file
+    put = install_with_poetry if settings.way.tool == "poetry" else _install_file
     try:
         installer, error = put(wheel, target, root, settings, requires)
     except (GatherError, Unavailable) as broken:
@@ -206,8 +204,7 @@ def _install_file(
 
     A package that users install anew over itself is installed twice.
     """
-    cwd, timeout = root / "empty", settings.timeout
-    way = settings.way or InstallWay(name="")
+    cwd, timeout, way = root / "empty", settings.timeout, settings.way
     chosen = find_installer(
         target.executable, cwd=cwd, timeout=timeout, builds=settings.builds, tool=way.tool
     )

@@ -417,7 +417,7 @@ def _add_installs(placing: Placing, profile: Profile) -> dict[PlaceName, Path]:
     return found
 
 
-def _find_way(profile: Profile, name: PlaceName) -> InstallWay | None:
+def _find_way(profile: Profile, name: PlaceName) -> InstallWay:
     try:
         return profile.find_way(name)
     except ProfileError as error:

@@ -259,13 +259,13 @@ class Profile:
         level = choose(self.levels.get(check_id, {}), path) or own
         return Level.ERROR if self.strict and level is Level.WARNING else level
 
-    def find_way(self, place: PlaceName) -> InstallWay | None:
-        """Return how a package is installed in a place; None for the usual way.
+    def find_way(self, place: PlaceName) -> InstallWay:
+        """Return how a package is installed in a place.
 
         Raises ProfileError for a place that no entry of ``installs`` describes.
         """
         if place.kind != "venv" or not place.argument:
-            return None
+            return InstallWay()
         for each in self.installs:
             if each.name == place.argument:
                 return each
