@@ -97,8 +97,8 @@ def test_an_extending_profile_adds_entries_and_replaces_those_of_the_same_name(
 def test_a_place_names_an_entry(tmp_path: Path) -> None:
     profile = load(tmp_path, "installs = [{name = 'a'}]")
     assert profile.find_way(PlaceName(argument="a")) == InstallWay(name="a")
-    assert profile.find_way(PlaceName()) is None
-    assert profile.find_way(PlaceName(kind="image", argument="a")) is None
+    assert profile.find_way(PlaceName()) == InstallWay()
+    assert profile.find_way(PlaceName(kind="image", argument="a")) == InstallWay()
     with pytest.raises(ProfileError, match=r"venv:b: not in the profile .*, which has a"):
         profile.find_way(PlaceName(argument="b"))
 
