@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import platform
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from urllib import request
@@ -13,10 +16,25 @@ import pytest
 
 from binary_checks import files
 from binary_checks.fleet.artifacts import read_host_system
-from binary_checks.fleet.nights import cell_commands
+from binary_checks.fleet.artifacts.limited_process import run_limited
+from binary_checks.fleet.nights import RunningProcesses, cell_commands
+from binary_checks.fleet.nights.attempt_process import kill_carriers, run_command
+from binary_checks.gather.host_libraries import find_on_host
+from binary_checks.model import Edge, Format, Linkage
+from binary_checks.places import Limits
+from binary_checks.places.limits import limit_forks
+from binary_checks.places.processes import Runner, Watch, run_process
+from binary_checks.places.scripts import supervisor
 from binary_checks.probes import process
+from binary_checks.probes.gpu_host.reader import find_services
 from binary_checks.probes.identify import script as identify
 from binary_checks.web.web_settings import read_web_settings
+from fixtures.linking import target
+from fixtures.values import macho_file, wheel
+from tests.fleet.nights.night_cells import is_running
+
+posix = pytest.mark.skipif(os.name != "posix", reason="sessions, signals and limits of POSIX")
+linux = pytest.mark.skipif(sys.platform != "linux", reason="compares with what Linux does")
 
 
 @pytest.fixture
@@ -72,3 +90,101 @@ def test_loaded_libraries_are_those_that_dyld_lists(
     dyld = SimpleNamespace(_dyld_image_count=lambda: len(names), _dyld_get_image_name=get_name)
     monkeypatch.setattr(ctypes, "CDLL", lambda _: dyld)
     assert process.list_mapped() == [str(library.resolve())]
+
+
+@pytest.fixture
+def without_proc(on_macos: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A system without /proc, where nothing looks for it."""
+    listdir, iterdir = os.listdir, Path.iterdir
+
+    def refuse(path: object) -> None:
+        assert not str(path).startswith("/proc"), path
+
+    def list_folder(path: str = ".") -> list[str]:
+        refuse(path)
+        return listdir(path)
+
+    def iterate(folder: Path) -> Iterator[Path]:
+        refuse(folder)
+        return iterdir(folder)
+
+    monkeypatch.setattr(os, "listdir", list_folder)
+    monkeypatch.setattr(Path, "iterdir", iterate)
+
+
+@posix
+@pytest.mark.usefixtures("without_proc")
+def test_what_a_probe_leaves_in_its_session_is_killed_without_proc(tmp_path: Path) -> None:
+    code = "import subprocess as s; print(s.Popen(('sleep', '60')).pid, flush=True)"
+    watch = Watch(runner=Runner.SUPERVISOR, limits=Limits())
+    command = (sys.executable, "-c", code)
+    environment = {"PATH": os.environ["PATH"]}
+    ended = run_process(command, cwd=tmp_path, env=environment, timeout=60, watch=watch)
+    assert ended.status == 0
+    left = int(ended.stdout)
+    while is_running(left):
+        time.sleep(0.01)
+
+
+@pytest.mark.usefixtures("without_proc")
+def test_the_processes_of_the_user_are_not_counted() -> None:
+    assert limit_forks(Limits()) == {}
+
+
+@posix
+@pytest.mark.usefixtures("without_proc")
+def test_the_supervisor_adopts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ctypes, "CDLL", None)  # calling it would fail
+    supervisor.control(1, 2)
+    assert supervisor.list_children() == []
+
+
+@linux
+@pytest.mark.usefixtures("without_proc")
+def test_the_memory_of_an_attempt_is_given_in_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "waitid")  # which macOS has since Python 3.13
+    kill_carriers(str(tmp_path))
+    found = run_command(
+        (sys.executable, "-c", "x = b'x' * (50 << 20)"),
+        folder=tmp_path,
+        log=tmp_path / "log",
+        environment={},
+        timeout=60,
+        running=RunningProcesses(),
+        began=lambda _: None,
+    )
+    assert found.exit_status == 0
+    assert 50 << 10 < found.peak_memory < 50 << 20  # Linux states it in KiB
+
+
+@pytest.mark.usefixtures("on_macos")
+def test_no_mps_shares_devices(tmp_path: Path) -> None:
+    assert find_services({"CUDA_MPS_PIPE_DIRECTORY": str(tmp_path)}) == ()
+
+
+@linux
+@pytest.mark.usefixtures("on_macos")
+def test_a_file_is_read_without_a_limit_of_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resource = pytest.importorskip("resource")
+    monkeypatch.delattr(resource, "prlimit")  # which only Linux has
+    assert run_limited(("--version",), tmp_path / "out", 60, "x").status == 0
+
+
+@posix
+@pytest.mark.usefixtures("on_macos")
+def test_the_libraries_of_a_mac_serve_wheels_for_macs(tmp_path: Path) -> None:
+    (tmp_path / "libdemo.dylib").touch()
+    edge = Edge(path="demo/a.so", architecture="arm64", needed="@rpath/libdemo.dylib")
+    linkage = Linkage(format=Format.MACHO, target="macos", edges=(edge,))
+    module = macho_file("demo/a.so", rpaths=(str(tmp_path),))
+    package = wheel(objects=(module,))
+    here, elsewhere = ("arm64", "aarch64"), ("x86_64",)
+    found = [
+        find_on_host(linkage, package, target(system=system, architectures=architectures))
+        for system, architectures in (("macos", here), ("macos", elsewhere), ("linux", here))
+    ]
+    assert found == [{"libdemo.dylib"}, set(), set()]

@@ -45,6 +45,7 @@ from binary_checks.fleet.artifacts import (
     push_file,
     read_by_hand,
     read_companions,
+    read_given_commit,
     read_host_system,
     read_wish,
     require_channel,
@@ -81,6 +82,7 @@ def run_push(arguments: Sequence[str]) -> int:
 def _read_request(options: argparse.Namespace) -> PushRequest:
     if not 0 < options.timeout <= _LONGEST:
         raise ProfileError(f"push: --timeout: more than 0 and at most {_LONGEST:g} seconds")
+    read_given_commit(options.commit)  # a mistake in it is one line, and not one for each file
     variables = read_variables(os.environ)
     for each in variables.misunderstood:
         complain(f"push: {each}: not understood, and ignored")

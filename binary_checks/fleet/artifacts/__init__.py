@@ -52,6 +52,7 @@ from binary_checks.fleet.artifacts.deriving import (
     choose_commit,
     choose_pull_request,
     inspect_file,
+    read_given_commit,
 )
 from binary_checks.fleet.artifacts.gating import (
     PLACED_FAMILIES,
@@ -250,6 +251,7 @@ __all__ = [
     "read_artifact",
     "read_by_hand",
     "read_companions",
+    "read_given_commit",
     "read_envelope",
     "read_gate",
     "read_host_system",

@@ -458,7 +458,7 @@ def choose_commit(
 
     Raises ProfileError if none of them states it, and ArtifactRefusedError if two disagree.
     """
-    stated = [*_read_given(given), *_read_variables(environment)]
+    stated = [*read_given_commit(given), *_read_variables(environment)]
     own = [StatedCommit(commit, f"{member} of the package") for member, commit in package]
     every = [*stated, *own]
     full = next((each for each in every if _FULL.fullmatch(each.commit)), None)
@@ -483,7 +483,8 @@ def _advise(*stated: StatedCommit) -> str:
     return f"; if {found} is set for another repository, unset it for this command" if found else ""
 
 
-def _read_given(given: str) -> list[StatedCommit]:
+def read_given_commit(given: str) -> list[StatedCommit]:
+    """Return the commit that the user gave, if any. Raises ProfileError unless it is complete."""
     text = given.strip().lower()
     if given and not _FULL.fullmatch(text):
         shown = cut(one_line(repr(given)), 80)

@@ -197,14 +197,17 @@ class Leader:
                 self._gone = True
                 self._close_job()
             return status, 0.0, 0
-        if hasattr(os, "waitid"):  # missing on macOS before Python 3.13
+        ended = None
+        if hasattr(os, "waitid"):
             # As long as it is a zombie, its number is not reused, and its group can be killed.
             os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+        else:  # on macOS before Python 3.13
+            ended = os.wait4(self.pid, 0)
         with self._lock:
             self._gone = True
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
-            _, status, usage = os.wait4(self.pid, 0)
+            _, status, usage = ended or os.wait4(self.pid, 0)
             self._process.returncode = os.waitstatus_to_exitcode(status)
         unit = 1 if sys.platform == "darwin" else 1024
         seconds = usage.ru_utime + usage.ru_stime
