@@ -372,7 +372,8 @@ def find_shippers(needed: str, requirements: Iterable[str]) -> tuple[str, ...]:
     if not word and re.fullmatch(r"[a-z]\d", stem):
         # libz3 of z3-solver: two letters are not significant, but letters with a number are
         word = stem
-    for spelled in dict.fromkeys((word, _without_number(word), f"lib{word}" if word else "")):
+    around = (f"lib{word}", f"{word}lib") if word else ()  # libeckit.so of eckitlib
+    for spelled in dict.fromkeys((word, _without_number(word), *around)):
         named = list(requirements.by_word.get(spelled, ())) if spelled else []
         if len(named) > 1:
             named = [each for each in named if each == spelled]

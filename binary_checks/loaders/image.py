@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -24,25 +25,30 @@ from binary_checks.model import (
     UnexploredSymbols,
     UnresolvedSymbol,
     is_extension,
-    parse_extension_name,
 )
 
 # The interpreter that imports an extension module.
 
 
+_OF_CPYTHON = re.compile(r"\.cp(?:ython-)?(?P<version>3\d{1,2})(?P<flags>[a-z]*)[-.]")
+
+
 def python_of(library: ObjectFile, target: TargetSystem) -> Interpreter | None:
     """Return the interpreter that imports a library; None without data on it.
 
-    A wheel for any Python (``py3-none``) may contain a module for each version: only 3.10 imports
-    ``_c.cpython-310-….so``, regardless of the tags.
+    A wheel may contain a module for each version of CPython: only 3.10 imports
+    ``_c.cpython-310-….so``, regardless of the tags, and the package's own code opens
+    ``_c.cp310-arm64.so`` only there (mssql_python 1.16.0).
     """
-    name = parse_extension_name(library.path)
-    if name is None or name.implementation != "cpython" or name.version is None:
+    match = _OF_CPYTHON.search(library.file_name)
+    if match is None:
         return target.interpreter
+    wanted = (int(match["version"][0]), int(match["version"][1:])), "t" in match["flags"]
     python = target.interpreter
-    if python and (python.version, python.free_threaded) == (name.version, name.free_threaded):
+    is_cpython = python is not None and python.implementation == "cpython"
+    if python and is_cpython and (python.version, python.free_threaded) == wanted:
         return python
-    return target.interpreters.get((name.version, name.free_threaded))
+    return target.interpreters.get(wanted)
 
 
 # One root in a fresh process, loaded as by the loader: breadth first, in order.

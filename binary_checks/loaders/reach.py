@@ -15,6 +15,7 @@ libraries.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from binary_checks.knowledge.library_names import RequiredNames, explain_plugin, find_shippers
@@ -42,6 +43,8 @@ _HELPERS = {
 libarcher and libiomp5_db of Intel's OpenMP, libtbbmalloc_proxy of tbb.
 """
 _PLUGINS = frozenset({"plugin", "plugins", "qml"})
+_LIBCS = {"musllinux": "musl", "manylinux": "gnu"}
+_LIBC = re.compile(r"(?<![a-z])(?:gnu|musl)(?![a-z])")
 _MOST = 2  # names in a sentence
 UNREACHED = "no import of the package reaches it"
 GOES_ON = "the package continues without it"
@@ -59,7 +62,21 @@ def find_dispensable_objects(
     if code.unread:
         return
     objects = {item.path: item for item in package.objects if item.kind in _LOADED}
-    tried = frozenset(tried)
+    found = {each.path: each for each in _judge(package, linkage, code, frozenset(tried), objects)}
+    for path, other in _find_twins(objects, linkage).items():
+        reason = f"{linkage.show(other)} is the same for this system's C library"
+        found[path] = DispensableObject(path=path, reason=reason)
+    yield from (found[path] for path in sorted(found))
+
+
+def _judge(
+    package: Package,
+    linkage: Linkage,
+    code: CodeNames,
+    tried: frozenset[str],
+    objects: Mapping[str, ObjectFile],
+) -> Iterator[DispensableObject]:
+    """Yield the objects that no import or program needs, or only under a condition."""
     if all(path in tried for path, item in objects.items() if is_extension(item)):
         tried = frozenset()
     replaced = dict(_find_replaced(objects, linkage, code))
@@ -100,6 +117,28 @@ def find_dispensable_objects(
             plugin = explain_plugin(item.file_name)
             reason = plugin or _find_helper(item) or UNREACHED
             yield DispensableObject(path=path, reason=reason, cause=plugin)
+
+
+def _find_twins(objects: Iterable[str], linkage: Linkage) -> dict[str, str]:
+    """Map objects for the other C library to those for the target's, which have its name instead.
+
+    scrapli opens libscrapli-x86_64-linux-gnu.so.0.0.6 on glibc, …-linux-musl.so.0.0.6 on musl.
+    """
+    own = next((libc for tag, libc in _LIBCS.items() if linkage.target.startswith(tag)), "")
+    if not own:
+        return {}
+    places: dict[str, dict[str, str]] = {}
+    for path in objects:
+        directory, _, name = path.rpartition("/")
+        if match := _LIBC.search(name):
+            plain = f"{directory}/{name[: match.start()]}*{name[match.end() :]}"
+            places.setdefault(plain, {})[match[0]] = path
+    return {
+        path: found[own]
+        for found in places.values()
+        for libc, path in found.items()
+        if libc != own and own in found
+    }
 
 
 def _find_guided(objects: Mapping[str, ObjectFile], code: CodeNames) -> frozenset[str]:

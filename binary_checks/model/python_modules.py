@@ -27,8 +27,10 @@ _SUFFIX = re.compile(
 )
 # Processors with different names in multiarch triplets and in platform tags.
 _PROCESSORS = {"i686": "i386", "armv7l": "arm", "ppc64le": "powerpc64le", "ppc64": "powerpc64"}
-_ON_PYPY = {**_PROCESSORS, "i686": "x86"}
-"""PyPy's own names: ``.pypy39-pp73-x86-linux-gnu.so`` (asv, lameenc; maturin's tests)."""
+_I686_ON_PYPY = ("i686", "x86")
+"""PyPy's names for i686: ``.pypy37-pp73-i686-linux-gnu.so`` (gemmi 0.5.0, kiwisolver 1.4.4), and
+later ``.pypy39-pp73-x86-linux-gnu.so`` (asv, lameenc; maturin's tests).
+"""
 _LINUX = r"(?:(?P<libc>many|musl)linux(?:\d+|_\d+_\d+)?|linux)_(?P<processor>\w+)"
 _INTERPRETER = r"(?P<name>[a-z]+)(?P<major>\d)(?P<minor>\d*)"
 _KNOWN_PROCESSORS = frozenset(
@@ -206,13 +208,15 @@ def _runs_on(name: ExtensionName, platform: str) -> bool:
         return linux is None or name.platform.startswith(f"{linux['processor']}-")
     if linux is None:
         return name.platform == _find_platform_of_suffixes(platform)
-    processors = _ON_PYPY if name.implementation == "pypy" else _PROCESSORS
-    processor = processors.get(linux["processor"], linux["processor"])
+    processor = linux["processor"]
+    spelled: tuple[str, ...] = (_PROCESSORS.get(processor, processor),)
+    if name.implementation == "pypy" and processor == "i686":
+        spelled = _I686_ON_PYPY
     # Nobody publishes a PyPy for musl; modules for one have either suffix (rpds-py 2026.9.1).
     older = name.implementation == "pypy" or ((name.version or _FIRST_WITH_MUSL) < _FIRST_WITH_MUSL)
     libcs = {"many": ("gnu",), "musl": ("musl", "gnu") if older else ("musl",)}
     return any(
-        name.platform.startswith(f"{processor}-linux-{libc}")
+        name.platform.startswith(tuple(f"{each}-linux-{libc}" for each in spelled))
         for libc in libcs.get(linux["libc"] or "", ("gnu", "musl"))
     )
 

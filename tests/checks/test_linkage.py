@@ -282,13 +282,14 @@ def test_a_bundled_libpython_is_the_packages_own() -> None:
 
 
 def test_glibc_is_foreign_to_musllinux() -> None:
-    assert say(foreign_libc(library("demo/a.so", "libc.so.6"), MUSL)) == [
+    assert say(foreign_libc(library("demo/a.so", "libc.so.6"), MUSL, NONE)) == [
         "needs libc.so.6, which belongs to glibc: a musllinux wheel must use musl's libc"
     ]
-    assert list(foreign_libc(library("demo/a.so", "libc.so", "libc.musl-x86_64.so.1"), MUSL)) == []
-    assert list(foreign_libc(library("demo/a.so", "libc.so.6"), target())) == []
+    own = library("demo/a.so", "libc.so", "libc.musl-x86_64.so.1")
+    assert list(foreign_libc(own, MUSL, NONE)) == []
+    assert list(foreign_libc(library("demo/a.so", "libc.so.6"), target(), NONE)) == []
     both = target(unjudged=("musllinux_1_2_x86_64",))
-    assert len(list(foreign_libc(library("demo/a.so", "libc.so.6"), both))) == 1
+    assert len(list(foreign_libc(library("demo/a.so", "libc.so.6"), both, NONE))) == 1
 
 
 def test_the_loader_does_not_find_a_grafted_library_without_a_search_path() -> None:

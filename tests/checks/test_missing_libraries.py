@@ -255,6 +255,7 @@ def test_a_required_wheel_of_mpi_fills_the_folder_that_is_searched() -> None:
         ("libclntsh.so.21.1", "Oracle's client"),
         ("libsapnwrfc.so", "SAP's NetWeaver RFC SDK"),
         ("libMatlabEngine.so", "MATLAB"),
+        ("libnvinfer_plugin.so.10", "NVIDIA's TensorRT"),
     ],
 )
 def test_software_that_users_install_is_a_warning_that_names_it(name: str, software: str) -> None:

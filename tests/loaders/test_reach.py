@@ -62,6 +62,16 @@ def test_a_plugin_beside_extension_modules_is_not_reached() -> None:
     assert idle(MODULE, PLUGIN) == {PLUGIN.path: UNREACHED}
 
 
+def test_a_library_for_the_other_c_library_beside_its_twin_is_not_needed() -> None:
+    """scrapli opens the one for the C library that it runs on."""
+    gnu, musl = (library(f"demo/libx-x86_64-linux-{libc}.so.0.0.6") for libc in ("gnu", "musl"))
+    on_musl = target(name="musllinux_1_2_x86_64, CPython 3.11", libc="musl")
+    named = frozenset({gnu.path, musl.path})
+    assert {each.path for each in _find(MODULE, gnu, musl, on=on_musl, named=named)} == {gnu.path}
+    assert {each.path for each in _find(MODULE, gnu, musl, named=named)} == {musl.path}
+    assert _find(MODULE, gnu, on=on_musl, named=named) == []
+
+
 def test_an_extension_module_and_all_that_it_needs_are_reached() -> None:
     inner = library("demo/libinner.so", "libmore.so", runpath=("$ORIGIN",))
     assert (

@@ -50,6 +50,19 @@ def test_a_module_is_imported_by_the_python_of_its_name_whatever_the_tags_say() 
     assert [edge.resolved for edge in linkage.edges] == ["python:libpython3.10.so.1.0"]
 
 
+def test_a_library_that_states_another_python_is_not_judged_by_the_target_s() -> None:
+    """mssql_python 1.16.0 opens the file for its Python; pyiceberg 0.9.1 for PyPy has CPython's."""
+    asks = symbols("_Py_IsFinalizing")
+    newer = library("demo/_c.cp310-arm64.so", imports=asks)
+    assert link(newer).unresolved == ()
+    same = library("demo/_c.cp311-arm64.so", imports=asks)
+    assert [item.path for item in link(same).unresolved] == ["demo/_c.cp311-arm64.so"]
+    python = target().interpreter
+    assert python is not None
+    on_pypy = target(interpreter=replace(python, implementation="pypy"))
+    assert link(same, on=on_pypy).unresolved == ()
+
+
 def test_an_undefined_symbol_is_told_with_what_leads_to_it() -> None:
     linkage = link(
         extension("liba.so", runpath=("$ORIGIN",)),

@@ -120,6 +120,7 @@ def test_a_name_outside_ascii_is_initialised_under_its_punycode() -> None:
         ("a.so", "cp311-cp311-manylinux_2_17_x86_64"),
         ("a.so", "pp310-pypy310_pp73-manylinux_2_17_x86_64"),
         ("a.pypy310-pp73-x86_64-linux-gnu.so", "pp310-pypy310_pp73-manylinux_2_17_x86_64"),
+        ("a.pypy37-pp73-i686-linux-gnu.so", "pp37-pypy37_pp73-manylinux2010_i686"),
         ("a.pypy39-pp73-x86-linux-gnu.so", "pp39-pypy39_pp73-manylinux2014_i686"),
         ("a.cpython-311-x86_64-linux-gnu.so", "py3-none-manylinux_2_17_x86_64"),
         ("a.cpython-311-x86_64-linux-gnu.so", "cp311-cp311-linux_x86_64"),

@@ -483,12 +483,15 @@ def libpython_linked(linkage: Linkage, package: Package) -> Iterator[Finding]:
 
 
 @check
-def foreign_libc(library: ElfFile, target: TargetSystem) -> Iterator[Finding]:
+def foreign_libc(
+    library: ElfFile, target: TargetSystem, linkage: Linkage | Package
+) -> Iterator[Finding]:
     """An object of a musllinux wheel needs glibc.
 
     Why: musl treats the name as its own, and functions that only glibc has are missing at run time.
     Fix: build in a musllinux image.
-    Level: functions that musl lacks fail at import or at the first call.
+    Level: functions that musl lacks fail at import or at the first call. It is a warning if the
+    package has the same library for musl, too (``libx-linux-gnu.so``, ``libx-linux-musl.so``).
     """
     if target.libc != "musl" and not any(t.startswith("musllinux") for t in target.unjudged):
         return
@@ -499,12 +502,13 @@ def foreign_libc(library: ElfFile, target: TargetSystem) -> Iterator[Finding]:
     )
     if names := tuple(dict.fromkeys(own)):
         belong = "belongs" if len(names) == 1 else "belong"
-        yield Problem(
+        problem = Problem(
             path=library.path,
             sentence=f"needs {name_first(names)}, which {belong} to glibc: a musllinux wheel must "
             "use musl's libc",
             facts=names,
         )
+        yield downgrade(problem, linkage)
 
 
 # Whether a loader accepts an object at all, before it searches for anything.
