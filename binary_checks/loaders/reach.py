@@ -74,7 +74,7 @@ def _judge(
     linkage: Linkage,
     code: CodeNames,
     tried: frozenset[str],
-    objects: Mapping[str, ObjectFile],
+    objects: dict[str, ObjectFile],
 ) -> Iterator[DispensableObject]:
     """Yield the objects that no import or program needs, or only under a condition."""
     if all(path in tried for path, item in objects.items() if is_extension(item)):

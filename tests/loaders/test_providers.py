@@ -204,6 +204,7 @@ def test_all_that_torch_has_is_known_by_name() -> None:
         ("libcublas.so.13", ("nvidia-a", "nvidia-b", "torch"), ("nvidia-a", "nvidia-b")),
         ("libQt6Core.so.6", ("pyqt6-qt6", "pyqt6-sip"), ("pyqt6-qt6",)),
         ("@rpath/libmlx.dylib", ("mlx-metal",), ("mlx-metal",)),
+        ("libeckit_mpi.so", ("eckitlib", "numpy"), ("eckitlib",)),
         ("glew32.dll", ("kivy-deps-glew", "kivy-deps-sdl2"), ("kivy-deps-glew",)),
         ("SDL2.dll", ("kivy-deps-glew", "kivy-deps-sdl2"), ("kivy-deps-sdl2",)),
         ("libtbb.so.12", ("tbb-devel", "tbb"), ("tbb",)),
