@@ -119,12 +119,13 @@ def load(text: str) -> Json:
     return document
 
 
-def demand_valid(system: str, texts: Mapping[str, str], folder: Path) -> None:
+def demand_valid(system: str, folder: Path, *written: Mapping[str, str]) -> None:
     """Hold files against the schema of their system, which check-jsonschema has offline."""
     paths = []
-    for path, text in texts.items():
-        paths.append(folder / path.replace("/", "-").lstrip("."))
-        paths[-1].write_text(text, encoding="utf-8")
+    for number, texts in enumerate(written):
+        for path, text in texts.items():
+            paths.append(folder / f"{number}-{path.replace('/', '-')}")
+            paths[-1].write_text(text, encoding="utf-8")
     command = [demand_tool("check-jsonschema"), f"--builtin-schema={SCHEMAS[system]}"]
     command += ["--regex-variant=nonunicode"]  # that of Azure has escapes that others refuse
     ended = subprocess.run(
