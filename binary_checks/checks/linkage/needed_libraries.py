@@ -310,10 +310,11 @@ def load_order_dependent(linkage: Linkage, package: Package) -> Iterator[Finding
     because it contains one of the words ``ctypes``, ``cffi``, ``dlopen``, ``CDLL``,
     ``load_library``, ``add_dll_directory``, ``RTLD_GLOBAL``, ``LD_LIBRARY_PATH`` or
     ``os.environ["PATH"]``: then the import decides (``import-fails``). If a fresh process imports
-    the package, and has loaded both the object and the library, the need is noted only. It is also
-    a warning if no
-    import reaches the object (see missing-library), or if it is not an extension module and lies in
-    a folder on disk, which the system may search.
+    the package, and has loaded both the object and the library, the need is noted only. Since
+    Python 3.8, a directory in PATH is not searched for what an extension module needs (conda's
+    Python searches it), nor for what ``ctypes.CDLL`` opens without ``winmode=0``. It is also a warning if
+    no import reaches the object (see missing-library), or if it is not an extension module and lies
+    in a folder on disk, which the system may search.
     """
     yield from find_unloaded(linkage, package)
     found = owners(package)
