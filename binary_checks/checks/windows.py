@@ -190,6 +190,7 @@ def unbundled_runtime(package: Package, linkage: Linkage) -> Iterator[Finding]:
     present = {item.file_name.lower() for item in package.objects}
     present.update(e.needed.lower() for e in linkage.edges if e.resolved is not None or e.elsewhere)
     foreign = _find_foreign(linkage, present)
+    pythons = {each.implementation for each in package.claims.pythons}
     programs = {item.path for item in libraries if item.kind is Kind.EXECUTABLE}
     started = _find_started(linkage, programs)
     yield from _judge_copies(package, linkage, programs)
@@ -202,6 +203,9 @@ def unbundled_runtime(package: Package, linkage: Linkage) -> Iterator[Finding]:
         if foreign:
             sentence = f"{need}, which the wheel with {foreign} may ship: give that wheel"
             yield NotInspected(path=paths[0], sentence=f"{sentence} with --binary-with")
+        elif pythons == {"graalpy"}:
+            sentence = f"{need}, which GraalPy may ship: there is no data on it"
+            yield NotInspected(path=paths[0], sentence=sentence)
         else:
             starts = started.issuperset(paths)
             effect = "it does not start" if starts else _format_effect(paths[0], linkage)

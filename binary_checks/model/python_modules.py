@@ -27,9 +27,14 @@ _SUFFIX = re.compile(
 )
 # Processors with different names in multiarch triplets and in platform tags.
 _PROCESSORS = {"i686": "i386", "armv7l": "arm", "ppc64le": "powerpc64le", "ppc64": "powerpc64"}
-_I686_ON_PYPY = ("i686", "x86")
-"""PyPy's names for i686: ``.pypy37-pp73-i686-linux-gnu.so`` (gemmi 0.5.0, kiwisolver 1.4.4), and
-later ``.pypy39-pp73-x86-linux-gnu.so`` (asv, lameenc; maturin's tests).
+_NAMES_ON_PYPY = {
+    "i686": ("i686", "x86"),
+    "ppc64": ("powerpc64", "ppc_64"),
+    "ppc64le": ("powerpc64le", "ppc_64"),
+}
+"""PyPy's names: ``.pypy37-pp73-i686-linux-gnu.so`` (gemmi 0.5.0, kiwisolver 1.4.4), and later
+``.pypy39-pp73-x86-linux-gnu.so`` (asv, lameenc; maturin's tests). For ppc64le PyPy looks for two
+names (arro3-io 0.9.1; github.com/pypy/pypy/issues/4878).
 """
 _LINUX = r"(?:(?P<libc>many|musl)linux(?:\d+|_\d+_\d+)?|linux)_(?P<processor>\w+)"
 _INTERPRETER = r"(?P<name>[a-z]+)(?P<major>\d)(?P<minor>\d*)"
@@ -210,8 +215,8 @@ def _runs_on(name: ExtensionName, platform: str) -> bool:
         return name.platform == _find_platform_of_suffixes(platform)
     processor = linux["processor"]
     spelled: tuple[str, ...] = (_PROCESSORS.get(processor, processor),)
-    if name.implementation == "pypy" and processor == "i686":
-        spelled = _I686_ON_PYPY
+    if name.implementation == "pypy":
+        spelled = _NAMES_ON_PYPY.get(processor, spelled)
     # Nobody publishes a PyPy for musl; modules for one have either suffix (rpds-py 2026.9.1).
     older = name.implementation == "pypy" or ((name.version or _FIRST_WITH_MUSL) < _FIRST_WITH_MUSL)
     libcs = {"many": ("gnu",), "musl": ("musl", "gnu") if older else ("musl",)}

@@ -284,6 +284,14 @@ def test_what_a_program_finds_beside_it_helps_no_module() -> None:
     assert found.path == "demo/_a.pyd"
 
 
+def test_it_is_not_known_which_runtime_graalpy_has() -> None:
+    tags = "graalpy312-graalpy250_312_native"
+    package = _wheel(pe_file("demo/a.pyd", needed=_needs("MSVCP140.dll")), tags=tags)
+    (found,) = windows.unbundled_runtime(package, WINDOWS)
+    assert isinstance(found, NotInspected)
+    assert "GraalPy may ship" in found.sentence
+
+
 def test_a_distribution_may_bring_the_runtime() -> None:
     library = pe_file("demo/a.pyd", needed=_needs("MSVCP140.dll", "Qt6Core.dll"))
     unmet = Edge(

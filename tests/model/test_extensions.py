@@ -127,6 +127,8 @@ def test_a_name_outside_ascii_is_initialised_under_its_punycode() -> None:
         ("a.so", "py3-none-any"),
         ("a.graalpy250-312-native-x86_64-linux.so", f"{GRAALPY}-manylinux_2_17_x86_64"),
         ("a.graalpy250-312-native-x86_64-win32.pyd", f"{GRAALPY}-win_amd64"),
+        ("a.pypy311-pp73-ppc_64-linux-gnu.so", "pp311-pypy311_pp73-manylinux_2_17_ppc64le"),
+        ("a.pypy311-pp73-powerpc64le-linux-gnu.so", "pp311-pypy311_pp73-manylinux_2_17_ppc64le"),
         ("a.graalpy250-312-native-aarch64-darwin.so", f"{GRAALPY}-macosx_11_0_arm64"),
     ],
 )
