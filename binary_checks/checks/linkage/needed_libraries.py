@@ -312,9 +312,9 @@ def load_order_dependent(linkage: Linkage, package: Package) -> Iterator[Finding
     ``os.environ["PATH"]``: then the import decides (``import-fails``). If a fresh process imports
     the package, and has loaded both the object and the library, the need is noted only. Since
     Python 3.8, a directory in PATH is not searched for what an extension module needs (conda's
-    Python searches it), nor for what ``ctypes.CDLL`` opens without ``winmode=0``. It is also a warning if
-    no import reaches the object (see missing-library), or if it is not an extension module and lies
-    in a folder on disk, which the system may search.
+    Python searches it), nor for what ``ctypes.CDLL`` opens without ``winmode=0``. It is also a
+    warning if no import reaches the object (see missing-library), or if it is not an extension
+    module and lies in a folder on disk, which the system may search.
     """
     yield from find_unloaded(linkage, package)
     found = owners(package)
