@@ -17,8 +17,16 @@ from binary_checks.command import SubcommandParser, complain, guard, suggest
 from binary_checks.differences import compare, load_differences
 from binary_checks.differences.accepting import GAP
 from binary_checks.documents.builds import read_build, read_result_build
-from binary_checks.errors import ProfileError
-from binary_checks.model import Build, BuildComparison, Severity
+from binary_checks.errors import NotApplicable, ProfileError, Unavailable
+from binary_checks.model import (
+    BinaryConfiguration,
+    Build,
+    BuildComparison,
+    Linkage,
+    LinkedLibraries,
+    Package,
+    Severity,
+)
 from binary_checks.profile import KnownProblem, load_known_list
 
 _PURPOSE = "Compare two builds of one project: what breaks, changes or is new for its users."
@@ -110,11 +118,29 @@ def _document_kind(path: Path) -> str:
 
 def _examine(name: str, options: argparse.Namespace) -> Build:
     """Read a package and simulate its loader; none of its code runs."""
-    from binary_checks.examination.builds import examine_build
+    from binary_checks.examination.run import examine
     from binary_checks.sources import require_named
 
     require_named(name, Path.cwd())
-    return examine_build(name, companions=options.companions)
+    with examine(name, companions=options.companions) as facts:
+        found, gaps = facts.get(Package), []
+        linkage = None
+        try:
+            linkage = facts.get(Linkage)
+        except NotApplicable:
+            pass
+        except Unavailable as error:
+            gaps.append(f"without linkage: {error}")
+        algorithm, _, digest = facts.source.identity().partition(" ")
+        return Build(
+            label=facts.file_name,
+            package=found,
+            sha256=digest if algorithm == "sha256" else "",
+            linkage=linkage,
+            configuration=facts.get(BinaryConfiguration),
+            linked=facts.get(LinkedLibraries),
+            gaps=tuple(gaps),
+        )
 
 
 def _write(comparison: BuildComparison, options: argparse.Namespace) -> None:

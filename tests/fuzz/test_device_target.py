@@ -11,7 +11,13 @@ from fixtures.fuzz.target_device import Target, find_seeds
 pytest.importorskip("zstandard")
 pytest.importorskip("lz4.block")
 
-SEEDS = {seed.name: seed for seed in find_seeds(None)}
+Seeds = dict[str, Seed]
+
+
+@pytest.fixture(scope="module")
+def seeds() -> Seeds:
+    """The seeds by name; they take a second, which not every process that collects should take."""
+    return {seed.name: seed for seed in find_seeds(None)}
 
 
 def damage(seed: Seed, name: str, value: int) -> bytes:
@@ -22,12 +28,12 @@ def damage(seed: Seed, name: str, value: int) -> bytes:
     return bytes(content)
 
 
-def test_healthy_seeds_have_no_problems_and_each_has_fields() -> None:
+def test_healthy_seeds_have_no_problems_and_each_has_fields(seeds: Seeds) -> None:
     target = Target()
-    for seed in SEEDS.values():
+    for seed in seeds.values():
         assert not target.problems(seed, seed.content)
         assert len(seed.fields) >= 10
-    assert len(SEEDS) > 60
+    assert len(seeds) > 60
 
 
 @pytest.mark.parametrize(
@@ -40,13 +46,15 @@ def test_healthy_seeds_have_no_problems_and_each_has_fields() -> None:
         ("sm_90.0.fatbin", "e_machine", 62, "for machine 62, not for a GPU"),
     ],
 )
-def test_damage_inside_an_entry_is_told(name: str, field: str, value: int, said: str) -> None:
-    seed = SEEDS[name]
+def test_damage_inside_an_entry_is_told(
+    seeds: Seeds, name: str, field: str, value: int, said: str
+) -> None:
+    seed = seeds[name]
     assert any(said in line for line in Target().problems(seed, damage(seed, field, value)))
 
 
-def test_mutants_are_read_to_the_end() -> None:
+def test_mutants_are_read_to_the_end(seeds: Seeds) -> None:
     target = Target()
-    seed = SEEDS["toolkit_13.5.1.cubin"]
+    seed = seeds["toolkit_13.5.1.cubin"]
     for number in range(200):
         target.problems(seed, mutation.make_mutant(seed, number, (seed,)).content)
