@@ -213,7 +213,8 @@ def _list_sizes(folder: Path) -> Iterator[int]:
         for entry in entries:
             with contextlib.suppress(OSError):
                 found = entry.stat(follow_symlinks=False)
-                yield max(getattr(found, "st_blocks", 0) * 512, ENTRY)
+                taken = found.st_size if sys.platform == "win32" else found.st_blocks * 512
+                yield max(taken, ENTRY)
                 if entry.is_dir(follow_symlinks=False):
                     yield from _list_sizes(Path(entry.path))
 
@@ -276,7 +277,8 @@ def kill_below(pid: int) -> None:
             break
         _send(new, signal.SIGSTOP)
         stopped |= new
-    _send(stopped, signal.SIGKILL)
+    if stopped:  # never on Windows, which has no such signal
+        _send(stopped, signal.SIGKILL)
 
 
 def _send(pids: Iterable[int], number: signal.Signals) -> None:

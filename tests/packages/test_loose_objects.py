@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 from contextlib import closing
 from pathlib import Path
@@ -70,6 +71,7 @@ def test_what_linkers_alone_take_is_no_object(tmp_path: Path) -> None:
         read(path)
 
 
+@pytest.mark.skipif(os.name != "posix", reason="links need a privilege there")
 def test_a_folder_of_a_build_is_one_with_all_its_objects(tmp_path: Path) -> None:
     write(tmp_path / "lib/demo" / EXTENSION, build_elf(exports=INIT, needed=("libx.so.1",)))
     write(tmp_path / "lib/libx.so.1.0", build_elf(soname="libx.so.1"))
@@ -94,6 +96,7 @@ def test_an_environment_has_its_site_packages(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.skipif(os.name != "posix", reason="links need a privilege there")
 def test_a_link_to_a_file_elsewhere_is_the_file(tmp_path: Path) -> None:
     """As Bazel's outputs are."""
     write(tmp_path / "out/libx.so", build_elf())
@@ -102,6 +105,7 @@ def test_a_link_to_a_file_elsewhere_is_the_file(tmp_path: Path) -> None:
     assert [item.path for item in read(tmp_path / "bin").objects] == ["libx.so"]
 
 
+@pytest.mark.skipif(os.name != "posix", reason="links need a privilege there")
 def test_a_link_to_a_folder_elsewhere_is_said_and_not_followed(tmp_path: Path) -> None:
     write(tmp_path / "out/libx.so", build_elf())
     write(tmp_path / "bin/liby.so", build_elf())

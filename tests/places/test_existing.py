@@ -104,6 +104,7 @@ def test_an_interpreter_that_does_not_answer_is_no_python() -> None:
         list_folders(Path("/bin/true"), timeout=60)
 
 
+@pytest.mark.skipif(os.name != "posix", reason="there is no sandbox")
 def test_a_sandbox_shows_no_folder_that_holds_a_home_or_hides_in_one(
     python: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,7 @@ def test_the_nearest_section_wins() -> None:
     }
 
 
+@pytest.mark.skipif(os.name != "posix", reason="paths of POSIX")
 def test_settings_are_said_in_the_words_of_uv() -> None:
     settings = {
         **parse_pip_settings(LISTING),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import shutil
 import sys
@@ -245,6 +246,7 @@ def test_an_interpreter_without_ensurepip_is_said_so(
         find_installer(Path("python"), cwd=tmp_path, timeout=1)
 
 
+@pytest.mark.skipif(os.name != "posix", reason="paths of POSIX")
 def test_uv_is_found_on_path_before_the_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

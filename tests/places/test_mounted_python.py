@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from binary_checks.places.mounted_pythons import (
 from fixtures.values import wheel
 
 
+@pytest.mark.skipif(os.name != "posix", reason="a script with a shebang")
 def test_a_program_that_is_no_python_is_named_in_one_line(tmp_path: Path) -> None:
     program = tmp_path / "python"
     program.write_text("#!/bin/sh\nexit 3\n", encoding="utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -28,6 +29,7 @@ def path_of(*folders: Path) -> dict[str, str]:
     return {"PATH": ":".join(map(str, folders))}
 
 
+@pytest.mark.skipif(os.name != "posix", reason="programs have other names there")
 def test_programs_are_found_in_the_order_of_their_names_then_of_path(tmp_path: Path) -> None:
     first, second = put(tmp_path / "a/g++"), put(tmp_path / "b/g++")
     preferred = put(tmp_path / "b/c++")
@@ -35,6 +37,7 @@ def test_programs_are_found_in_the_order_of_their_names_then_of_path(tmp_path: P
     assert found == (preferred, first, second)
 
 
+@pytest.mark.skipif(os.name != "posix", reason="programs have other names there")
 def test_one_folder_under_two_names_is_one(tmp_path: Path) -> None:
     program = put(tmp_path / "usr/bin/cmake")
     (tmp_path / "bin").symlink_to(tmp_path / "usr/bin")
@@ -42,6 +45,7 @@ def test_one_folder_under_two_names_is_one(tmp_path: Path) -> None:
     assert find_programs(("cmake",), folders) == (program,)
 
 
+@pytest.mark.skipif(os.name != "posix", reason="programs have other names there")
 def test_what_was_installed_beside_this_python_is_found_last(tmp_path: Path) -> None:
     own, other = put(tmp_path / "own/bin/ninja"), put(tmp_path / "a/ninja")
     assert find_programs(("ninja",), path_of(tmp_path / "a")) == (other, own)
@@ -63,6 +67,7 @@ def test_what_cannot_be_run_is_no_program(tmp_path: Path) -> None:
     assert find_programs(("cmake",), path_of(tmp_path / "a", tmp_path / "b")) == ()
 
 
+@pytest.mark.skipif(os.name != "posix", reason="programs have other names there")
 @pytest.mark.parametrize("value", ["clang++", "{}/bin/clang++"])
 def test_a_variable_names_a_compiler(value: str, tmp_path: Path) -> None:
     program = put(tmp_path / "bin/clang++")
@@ -75,6 +80,7 @@ def test_a_variable_that_names_no_program_counts_for_nothing(value: str, tmp_pat
     assert find_named("CXX", {**path_of(tmp_path), "CXX": value}) == ()
 
 
+@pytest.mark.skipif(os.name != "posix", reason="there is no sandbox")
 def test_of_a_programs_prefix_no_more_is_shown_than_it_may_read(tmp_path: Path) -> None:
     program = put(tmp_path / "tools/bin/g++")
     for name in ("lib/gcc", "x86_64-conda-linux-gnu", ".ssh", "share/cmake-3.30", "share/keys"):
@@ -89,10 +95,12 @@ def test_of_a_folder_that_is_no_prefix_the_program_alone_is_shown(tmp_path: Path
     assert list(find_files_of(program)) == [program]
 
 
+@pytest.mark.skipif(os.name != "posix", reason="there is no sandbox")
 def test_a_script_is_shown_with_its_python(tmp_path: Path) -> None:
     script = put(tmp_path / "home/cmake", f"#!{sys.executable}\nimport cmake\n")
     assert set(unpacked.find_visible(Path(sys.executable))) <= set(find_files_of(script))
 
 
+@pytest.mark.skipif(os.name != "posix", reason="there is no sandbox")
 def test_what_every_process_sees_is_not_shown_again() -> None:
     assert list(find_files_of(Path("/usr/bin/env"))) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Mapping
@@ -54,6 +55,7 @@ def test_every_member_is_written_and_nothing_else(name: str, tmp_path: Path) -> 
     assert (unpacked.folder / "demo/lib/libdemo.a").read_bytes() == b"!<arch>\n"
 
 
+@pytest.mark.skipif(os.name != "posix", reason="there are no such modes")
 def test_of_a_mode_nothing_is_kept_but_that_it_runs(tmp_path: Path) -> None:
     tool = Entry("demo/bin/tool", b"#!/bin/sh\n", mode=0o104777)
     plain = Entry("demo/share/plain", b"", mode=0o100666)
@@ -73,6 +75,7 @@ LINKED = {
 }
 
 
+@pytest.mark.skipif(os.name != "posix", reason="links need a privilege there")
 @pytest.mark.parametrize("form", LINKED)
 def test_a_link_leads_where_it_led(form: str, tmp_path: Path) -> None:
     archive = build_cpp_archive(tmp_path, {**LIBRARY, **LINKED[form]}, name=f"demo-1.0.{form}")
@@ -165,6 +168,7 @@ def place(tmp_path: Path) -> UnpackedPlace:
     return require_builds(choose_place(package, settings))
 
 
+@pytest.mark.skipif(os.name != "posix", reason="paths of POSIX")
 def test_the_package_lies_in_another_folder_than_it_was_unpacked_in(
     place: UnpackedPlace, tmp_path: Path
 ) -> None:

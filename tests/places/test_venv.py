@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks.errors import GatherError, Unavailable
-from binary_checks.model import Ending
+from binary_checks.model import Ending, ImportRequest
 from binary_checks.places import installers
 from binary_checks.probes.import_name.reader import import_each, import_names
 from fixtures.build_wheel import OMIT, Entry, build_wheel
@@ -85,7 +85,7 @@ def test_metadata_that_no_installer_reads_is_the_packages_fault(
     with open_offline(wheel) as environment:
         report = environment.install_report
         with pytest.raises(Unavailable, match="could not be installed"):
-            import_names(environment, environment.wheel)
+            import_names(environment, environment.wheel, ImportRequest())
     assert report.error
     assert "\n" not in report.error
     assert str(tmp_path) not in report.error

@@ -68,8 +68,8 @@ def test_imported_targets_are_listed_with_their_files(tmp_path: Path) -> None:
     (tmp_path / "lib/libx.so").touch()
     rows = (
         "\n"
-        f"x\tSHARED_LIBRARY\t{tmp_path}/lib/libx.so\n"
-        f"y\tSTATIC_LIBRARY\t{tmp_path}/lib/liby.a\n"
+        f"x\tSHARED_LIBRARY\t{tmp_path.as_posix()}/lib/libx.so\n"
+        f"y\tSTATIC_LIBRARY\t{tmp_path.as_posix()}/lib/liby.a\n"
         "z\tINTERFACE_LIBRARY\tfile-NOTFOUND\n"
         "m\tUNKNOWN_LIBRARY\tm\n"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -26,6 +27,7 @@ def run(test: EmbeddedTest, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.skipif(os.name != "posix", reason="there is no sh")
 def test_scripts_of_conda_build_run_beside_their_files(tmp_path: Path) -> None:
     tests = find(py="print(open('data.txt').read())\n", sh="cat data.txt", **{"data.txt": "42"})
     assert tests.keys() == {"run_test.py", "run_test.sh"}
@@ -34,6 +36,7 @@ def test_scripts_of_conda_build_run_beside_their_files(tmp_path: Path) -> None:
     assert run(tests["run_test.sh"], tmp_path).returncode == 0
 
 
+@pytest.mark.skipif(os.name != "posix", reason="there is no sh")
 def test_a_command_that_fails_ends_the_script_with_its_last_line(tmp_path: Path) -> None:
     (test,) = find(sh="echo first\nfalse\necho never\n").values()
     assert "RuntimeError: exit status 1: first" in run(test, tmp_path).stderr
@@ -55,6 +58,7 @@ def test_a_package_without_tests_has_none() -> None:
     assert find_tests({"info/test/data.txt": b""}) == ()
 
 
+@pytest.mark.skipif(os.name != "posix", reason="there is no sh")
 def test_tests_of_rattler_build_are_a_list(tmp_path: Path) -> None:
     pytest.importorskip("yaml", reason="no PyYAML")
     text = """

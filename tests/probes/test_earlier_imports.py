@@ -116,6 +116,7 @@ def test_what_a_plugin_asks_for_is_imported_first(environment: UnpackedPlace) ->
     assert isinstance(found["silent"], Problem)
 
 
+@on_linux
 def test_a_profile_names_what_is_imported_first(environment: UnpackedPlace) -> None:
     request = ImportRequest(first=("core",))  # type: ignore[arg-type]
     report = import_names(environment, environment.wheel, request)

@@ -179,8 +179,8 @@ def _read_targets(rows: Sequence[str], prefix: Path) -> Iterator[ImportedTarget]
         kind, _, file = rest.partition("\t")
         known = "" if file.endswith("-NOTFOUND") else file
         # A name that is not a path is passed to the linker.
-        absent = known.startswith("/") and not Path(known).exists()
-        shown = known.removeprefix(f"{prefix}/")
+        absent = Path(known).is_absolute() and not Path(known).exists()
+        shown = known.removeprefix(f"{prefix.as_posix()}/")
         yield ImportedTarget(name=name, kind=kind, file=shown, is_absent=absent)
 
 
