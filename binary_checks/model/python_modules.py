@@ -205,12 +205,8 @@ def _runs_on(name: ExtensionName, platform: str) -> bool:
     if not is_of_system or not name.platform:
         return is_of_system
     if name.implementation == "graalpy":
-        words = (word for start, word in _ON_GRAALPY.items() if platform.startswith(start))
-        if not name.platform.endswith(next(words, "linux")):
-            return False
+        return _is_graalpys(name.platform, platform)
     linux = re.fullmatch(_LINUX, platform)
-    if name.implementation == "graalpy":
-        return linux is None or name.platform.startswith(f"{linux['processor']}-")
     if linux is None:
         return name.platform == _find_platform_of_suffixes(platform)
     processor = linux["processor"]
@@ -224,6 +220,21 @@ def _runs_on(name: ExtensionName, platform: str) -> bool:
         name.platform.startswith(tuple(f"{each}-linux-{libc}" for each in spelled))
         for libc in libcs.get(linux["libc"] or "", ("gnu", "musl"))
     )
+
+
+def _is_graalpys(platform: str, tag: str) -> bool:
+    """Compare the platform in a suffix, ``x86_64-linux``, with a platform tag.
+
+    GraalPy looks for the suffix of its own processor and system, and for ``.so`` and ``.pyd``
+    (``extension_suffixes`` in its ImpModuleBuiltins.java).
+    """
+    processor, _, system = platform.partition("-")
+    words = (word for start, word in _ON_GRAALPY.items() if tag.startswith(start))
+    if system != next(words, "linux"):
+        return False
+    tagged = tag.replace("arm64", "aarch64")
+    known = ("x86_64", "aarch64") if system != "win32" else ()
+    return not tagged.endswith(known) or tagged.endswith(processor)
 
 
 def _find_platform_of_suffixes(platform: str) -> str:

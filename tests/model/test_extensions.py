@@ -130,6 +130,7 @@ def test_a_name_outside_ascii_is_initialised_under_its_punycode() -> None:
         ("a.pypy311-pp73-ppc_64-linux-gnu.so", "pp311-pypy311_pp73-manylinux_2_17_ppc64le"),
         ("a.pypy311-pp73-powerpc64le-linux-gnu.so", "pp311-pypy311_pp73-manylinux_2_17_ppc64le"),
         ("a.graalpy250-312-native-aarch64-darwin.so", f"{GRAALPY}-macosx_11_0_arm64"),
+        ("a.graalpy250-312-native-aarch64-darwin.so", f"{GRAALPY}-macosx_11_0_universal2"),
     ],
 )
 def test_an_interpreter_of_the_tag_imports_it(path: str, tag: str) -> None:
@@ -149,6 +150,7 @@ def test_an_interpreter_of_the_tag_imports_it(path: str, tag: str) -> None:
         ("a.abi3.so", "pp310-pypy310_pp73-manylinux_2_17_x86_64"),
         ("a.abi3t.so", "cp311-cp311-manylinux_2_17_x86_64"),
         ("a.pypy311-pp73-x86_64-linux-gnu.so", "pp311-pypy311_pp80-manylinux_2_17_x86_64"),
+        ("a.graalpy250-312-native-aarch64-darwin.so", f"{GRAALPY}-macosx_10_12_x86_64"),
         (
             "a.graalpy242-311-native-x86_64-linux.so",
             "graalpy311-graalpy250_311_native-manylinux_2_17_x86_64",
