@@ -109,3 +109,14 @@ def test_python_and_the_system_are_there_and_others_are_unknown() -> None:
 def test_other_systems_are_left_out() -> None:
     with pytest.raises(NotApplicable, match="no tag is for iOS"):
         list(not_for_ios(module(), TargetSystem(name="macosx_11_0_arm64", system="macos")))
+
+
+@pytest.mark.parametrize(
+    ("framework", "found"),
+    [("Vision", []), ("AVFAudio", ["iOS 14 and later"]), ("AppKit", [])],
+)
+def test_frameworks_have_a_first_version(framework: str, found: list[str]) -> None:
+    name = f"/System/Library/Frameworks/{framework}.framework/{framework}"
+    package = wheel(f"demo-1.0-cp313-cp313-{DEVICE}.whl", objects=(module(name),))
+    linkage = simulate(package, ios(DEVICE))
+    assert [edge.partly for edge in linkage.edges if edge.partly] == found
