@@ -10,6 +10,7 @@ from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.gaps import find_unread
 from binary_checks.knowledge.library_names import (
     comes_with_python,
+    find_known_shippers,
     is_debug_runtime,
     is_next_to_python_exe,
     is_redistributable,
@@ -174,7 +175,8 @@ def unbundled_runtime(package: Package, linkage: Linkage) -> Iterator[Finding]:
     Fix: ``delvewheel repair`` bundles the DLLs; or link them statically (``/MT``), or require the
     distribution ``msvc-runtime``.
     Level: on a fresh Windows the import fails. It is a warning if only programs need the DLL, as
-    most users have it, or if no import reaches the object (see missing-library).
+    most users have it, if a required distribution opens a copy of its own, as scikit-learn does, or
+    if no import reaches the object (see missing-library).
     """
     if not may_load(package.claims.systems, Format.PE):
         raise NotApplicable("its tags claim no Windows")
@@ -210,12 +212,15 @@ def unbundled_runtime(package: Package, linkage: Linkage) -> Iterator[Finding]:
             starts = started.issuperset(paths)
             effect = "it does not start" if starts else _format_effect(paths[0], linkage)
             sentence = f"{need}, {_format_lack(name, effect)}"
+            opener = next(iter(find_known_shippers(name, linkage.requirements)), "")
+            if opener:
+                sentence += f"; {opener}, which the package requires, opens a copy when imported"
             problem = Problem(
                 path=paths[0],
                 sentence=sentence,
                 facts=(name,),
                 cause=of_library(name),
-                level=Level.WARNING if starts else Level.ERROR,
+                level=Level.WARNING if starts or opener else Level.ERROR,
             )
             yield downgrade(problem, linkage, _find_edge(paths[0], name, linkage))
     yield from _judge_programs(linkage)

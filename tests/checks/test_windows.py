@@ -145,6 +145,21 @@ def test_a_profile_may_allow_the_debug_runtime() -> None:
     assert list(windows.debug_runtime(library, wheel(), Linkage(target=""), allowed=allowed)) == []
 
 
+def test_a_runtime_that_a_requirement_opens_is_a_warning() -> None:
+    """sktime 0.9.0 imports scikit-learn, which opens its msvcp140.dll, before its own module."""
+    package = _wheel(pe_file("demo/a.pyd", needed=_needs("MSVCP140.dll")))
+    linkage = replace(WINDOWS, requirements=("numpy", "scikit-learn"))
+    (problem,) = windows.unbundled_runtime(package, linkage)
+    assert isinstance(problem, Problem)
+    assert problem.level is Level.WARNING
+    assert problem.sentence.endswith(
+        "scikit-learn, which the package requires, opens a copy when imported"
+    )
+    (problem,) = windows.unbundled_runtime(package, replace(linkage, requirements=("numpy",)))
+    assert isinstance(problem, Problem)
+    assert problem.level is Level.ERROR
+
+
 def test_a_runtime_that_nobody_brings_is_told_once_with_its_users() -> None:
     package = _wheel(
         pe_file("demo/a.pyd", needed=_needs("MSVCP140.dll", "VCRUNTIME140_1.dll")),
