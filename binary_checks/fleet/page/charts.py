@@ -113,8 +113,8 @@ def draw_stacks(
 ) -> Chart | None:
     """Return stacked bars of several numbers a night, the largest at the bottom.
 
-    ``tones`` maps names to tones; by default, parts of a package have tones of their own. ``least``
-    is the least distance between two values of the axis.
+    ``tones`` maps names to tones; by default, parts of a package have tones of their own. The
+    values of the axis are multiples of ``least``, as numbers of cells are of 1.
     """
     whole = [sum(parts.values()) for _, parts in nights]
     if not any(whole):
@@ -143,16 +143,18 @@ def _divide_axis(
 ) -> list[float]:
     """Return round values from 0 to the highest value or just above it, a few at equal distances.
 
-    Without ``distances`` to choose from, they are 1, 2, 2.5 or 5 times a power of ten, and not less
-    than ``least``.
+    Without ``distances`` to choose from, they are 1, 2, 2.5 or 5 times a power of ten, and
+    multiples of ``least``.
     """
     highest = highest or 1.0
     power = 10.0 ** floor(log10(highest / _INTERVALS))
     decimal = [power * factor for factor in (1, 2, 2.5, 5, 10)]
+    if least:
+        decimal = [each for each in decimal if (each / least).is_integer()]
     wanted = [each for each in distances if each * _INTERVALS >= highest] or [
         each for each in decimal if each * _INTERVALS >= highest * (1 - 1e-9)
     ]
-    distance = max(wanted[0], least)
+    distance = wanted[0]
     return [distance * index for index in range(max(ceil(highest / distance - 1e-9), 1) + 1)]
 
 

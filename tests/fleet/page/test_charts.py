@@ -44,7 +44,15 @@ def test_times_have_values_that_are_round_in_their_unit(highest: float, labels: 
     assert [each.label for each in line(0.1, highest, durations=True).values] == labels
 
 
-@pytest.mark.parametrize(("failed", "labels"), [(1, ["0", "1"]), (3, ["0", "1", "2", "3"])])
+@pytest.mark.parametrize(
+    ("failed", "labels"),
+    [
+        (1, ["0", "1"]),
+        (3, ["0", "1", "2", "3"]),
+        (9, ["0", "5", "10"]),
+        (90, ["0", "25", "50", "75", "100"]),
+    ],
+)
 def test_cells_are_counted_in_whole_numbers(failed: int, labels: list[str]) -> None:
     found = draw_states([("2026-11-21", [CellState.FAILED] * failed)])
     assert found is not None
