@@ -54,6 +54,7 @@ def test_a_requirement_is_installed_in_the_version_of_the_way(
         assert place.install_report.error == ""
 
 
+@pytest.mark.skipif("UV_OFFLINE" in os.environ, reason="uv then blames the network")
 def test_requirements_that_exclude_each_other_are_the_package_s_fault(tmp_path: Path) -> None:
     demo = build_demo(tmp_path, 1)
     with install(demo, InstallWay(name="way", requires=("other<2", "other>=2"))) as place:
