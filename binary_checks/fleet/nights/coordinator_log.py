@@ -44,7 +44,7 @@ class CoordinatorLog:
 
     def begin(self, cells: int, begun: int) -> None:
         """Pass on the number of cells."""
-        self.note(f"{cells} cells, {begun} of them started before")
+        self.note(f"cells: {cells}, started before: {begun}")
         self._screen.begin(cells, begun)
 
     def show(self, running: Sequence[str]) -> None:

@@ -46,7 +46,7 @@ def test_the_log_has_every_attempt_every_cell_and_what_was_printed(
     assert run_night(store) == 0
     (lines,) = logs_of(store)
     assert re.match(r"binary-checks \S+ on \S+, process \d+$", lines[0])
-    assert "1 cells, 0 of them started before" in lines
+    assert "cells: 1, started before: 0" in lines
     assert any(re.match(r"numpy\.cpu1 on \S+: infra.*; attempt 2 in 0 s$", line) for line in lines)
     assert any(re.match(r"numpy\.cpu2 on \S+: passed", line) for line in lines)
     assert any(line.startswith("· numpy: passed (") for line in lines)
@@ -60,7 +60,7 @@ def test_every_run_of_a_night_has_a_log_of_its_own(store: Store, tmp_path: Path)
     assert run_night(store) == 0
     first, second = sorted(logs_of(store), key=lambda lines: "2 cells" in " ".join(lines))
     assert any("c0: passed" in line for line in first)
-    assert "2 cells, 1 of them started before" in second
+    assert "cells: 2, started before: 1" in second
 
 
 def test_an_error_that_ends_a_run_is_in_its_log(store: Store, tmp_path: Path) -> None:
