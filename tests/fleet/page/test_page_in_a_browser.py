@@ -79,6 +79,7 @@ def read(row: CellNight, good: CellNight | None, whole: bool) -> CellEvidence:
         others=(said,),
         more=7,
         also=said,
+        seen=said,
         commands=(said,),
     )
     check = ShownCheck(
