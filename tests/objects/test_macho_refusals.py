@@ -163,9 +163,15 @@ def test_nodes_of_the_exports_trie(changed: bytes, fault: str) -> None:
         assert found.refusals == ()
 
 
-@pytest.mark.parametrize("kind", [0x3, 0xF])
-def test_dyld_ignores_commands_of_other_file_types(kind: int) -> None:
+@pytest.mark.parametrize("kind", [0x3, 0x27, 0x80000028])
+def test_commands_that_no_library_has(kind: int) -> None:
     changed = patched(WEAK, place_of(WEAK, LC_UUID), "I", kind)
+    assert f"has load command {kind:#x}, which a file of this type cannot have" in refusals(changed)
+
+
+def test_dyld_ignores_the_name_of_a_dynamic_linker_in_a_library() -> None:
+    place = place_of(WEAK, LC_UUID)
+    changed = patched(patched(WEAK, place, "I", LC_LOAD_DYLINKER), place + 8, "I", 12)
     assert not refusals(changed)
 
 

@@ -91,4 +91,4 @@ def test_a_factor_that_is_none_is_a_usage_error(
     result = run(NAME, "--binary-profile", "own.toml")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     (line,) = (line for line in result.errlines if line)
-    assert line.startswith("ERROR: profile own.toml: limit_factor: ")
+    assert line.startswith("ERROR: profile own.toml:1: limit_factor: ")

@@ -38,6 +38,7 @@ from binary_checks.objects.macho.header import (
     LC_SEGMENT_SPLIT_INFO,
     LC_SYMTAB,
     LC_UUID,
+    MH_BUNDLE,
     MH_DYLIB,
     REQUIRED,
     VERSIONS,
@@ -60,6 +61,12 @@ _READ, _WRITE, _RUN = 1, 2, 4  # VM_PROT_READ, VM_PROT_WRITE, VM_PROT_EXECUTE
 _BIG_ENDIAN = frozenset({0x12, 0x01000012})
 # CPU_TYPE_X86, CPU_TYPE_X86_64, CPU_TYPE_ARM, CPU_TYPE_ARM64, CPU_TYPE_ARM64_32
 _LITTLE_ENDIAN = frozenset({0x7, 0x01000007, 0xC, 0x0100000C, 0x0200000C})
+_LIBRARIES = frozenset({MH_DYLIB, MH_BUNDLE})
+# LC_SYMSEG, LC_LOADFVMLIB, LC_IDFVMLIB, LC_IDENT, LC_FVMFILE, LC_PREPAGE, LC_ID_DYLINKER.
+_OBSOLETE = frozenset({0x3, 0x6, 0x7, 0x8, 0x9, 0xA, 0xF})
+# LC_THREAD, LC_UNIXTHREAD, LC_DYLD_ENVIRONMENT, LC_MAIN. LC_LOAD_DYLINKER is not among them: dyld
+# ignores it in a library, and libraries on PyPI have it.
+_OF_PROGRAMS = frozenset({0x4, 0x5, 0x27, 0x80000028})
 _ENCRYPTED = frozenset({LC_ENCRYPTION_INFO, LC_ENCRYPTION_INFO_64})
 _address_of, _size_of = attrgetter("address"), attrgetter("size")
 _SIZES = dict.fromkeys(VERSIONS, 16) | {
@@ -203,6 +210,10 @@ def _judge_commands(header: MachHeader, commands: Commands) -> Iterator[str]:
         # encryption_info_command: cryptoff, cryptsize, and cryptid, which is 0 in a plain file
         if command.type in _ENCRYPTED and command.unpack("3I")[2]:
             yield "is encrypted (LC_ENCRYPTION_INFO)"
+        if command.type in _OBSOLETE or (
+            command.type in _OF_PROGRAMS and header.type in _LIBRARIES
+        ):
+            yield f"has load command {command.type:#x}, which a file of this type cannot have"
     if end != header.commands_offset + header.commands_size:
         counted = f"has {header.command_count} load commands, which end at byte {end:#x}"
         yield f"{counted}, not at {header.commands_offset + header.commands_size:#x} as it claims"
