@@ -376,15 +376,20 @@ def _profile(
         "installs": list,
     }
     values = convert_table(table, kinds, f"profile {source}")
+
+    def place_of(name: str) -> str:
+        key = next(key for key in table if key == name)
+        return f"{locate(f'profile {source}', key)}: {name}"
+
     if not 0 < values.get("timeout", 1) < 1e6:  # waiting functions fail for larger timeouts
         raise ProfileError(
-            f"profile {source}: timeout: {values['timeout']} is not between 0 and 1,000,000 seconds"
+            f"{place_of('timeout')}: {values['timeout']} is not between 0 and 1,000,000 seconds"
         )
     if not 1 <= values.get("limit_factor", 1) <= _LARGEST_FACTOR:
-        raise ProfileError(f"profile {source}: limit_factor: not from 1 to {_LARGEST_FACTOR}")
+        raise ProfileError(f"{place_of('limit_factor')}: not from 1 to {_LARGEST_FACTOR}")
     if (unjudged := values.get("unjudged", FAIL)) not in UNJUDGED:
         raise ProfileError(
-            f"profile {source}: unjudged: {unjudged!r:.80} is neither {' nor '.join(UNJUDGED)}"
+            f"{place_of('unjudged')}: {unjudged!r:.80} is neither {' nor '.join(UNJUDGED)}"
         )
     base = _load(values["extends"], folder, above) if "extends" in values else Profile()
     return Profile(

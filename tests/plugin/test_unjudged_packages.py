@@ -146,6 +146,6 @@ def test_an_unknown_word_is_refused(pytester: pytest.Pytester, run: Run) -> None
     pytester.makepyprojecttoml('[tool.binary_checks]\nunjudged = "ignore"\n')
     result = run(healthy(pytester.path))
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert "profile pyproject.toml: unjudged: 'ignore' is neither fail nor accept" in (
+    assert "profile pyproject.toml:2: unjudged: 'ignore' is neither fail nor accept" in (
         result.stderr.str()
     )
