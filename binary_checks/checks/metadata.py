@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -744,6 +744,12 @@ def description_type_refused(package: WheelLike) -> Iterator[Finding]:
 
 
 _LONGEST_FIELD = 1000  # characters of a field that are parsed
+# Fields that the core metadata specifications do not mark as "multiple use".
+_SINGLE = (
+    *("Metadata-Version", "Name", "Version", "Summary", "Keywords", "Home-page", "Download-URL"),
+    *("Description", "Description-Content-Type", "Author", "Author-email", "Maintainer"),
+    *("Maintainer-email", "License", "License-Expression", "Requires-Python"),
+)
 
 
 @check
@@ -751,13 +757,19 @@ def metadata_field_refused(package: WheelLike) -> Iterator[Finding]:
     """A field of METADATA has a value that PyPI does not accept.
 
     ``License-Expression`` must be an SPDX expression (PEP 639). ``Project-URL`` must have a label
-    of at most 32 characters, a comma, and a URL that begins with ``http://`` or ``https://``.
+    of at most 32 characters, a comma, and a URL that begins with ``http://`` or ``https://``. Most
+    fields, such as ``Description-Content-Type``, may stand only once.
 
     Why: PyPI refuses the upload.
     Fix: correct ``license`` or ``urls`` in the ``[project]`` table of pyproject.toml.
     Level: nobody gets a release that was not uploaded.
     """
     path = f"{package.dist_info}/METADATA"
+    counted = Counter(key.lower() for key, _ in package.metadata)
+    for name in sorted(_SINGLE):
+        if counted[name.lower()] > 1:
+            sentence = f"{name} stands {counted[name.lower()]} times, and may stand only once"
+            yield Problem(path=path, sentence=sentence, facts=(name,))
     judges = {"license-expression": find_license_fault, "project-url": find_project_url_fault}
     for key, value in package.metadata:
         judge = judges.get(key.lower())

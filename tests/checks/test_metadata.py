@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from packaging.metadata import parse_email
 
 from binary_checks.checks.metadata import (
     dead_platform_tag,
@@ -223,6 +224,16 @@ def test_fields_that_the_index_refuses(key: str, value: str, fault: str) -> None
     found = list(metadata_field_refused(wheel(metadata=((key, value),))))
     assert [type(each) for each in found] == ([Problem] if fault else [])
     assert all(fault in each.sentence for each in found)
+
+
+@pytest.mark.parametrize(("key", "is_refused"), [("Summary", True), ("Classifier", False)])
+def test_a_field_that_may_stand_only_once(key: str, is_refused: bool) -> None:
+    fields = ((key, "one"), (key.lower(), "two"))
+    found = list(metadata_field_refused(wheel(metadata=fields)))
+    sentences = [each.sentence for each in found]
+    assert sentences == ([f"{key} stands 2 times, and may stand only once"] if is_refused else [])
+    _, unparsed = parse_email("".join(f"{name}: {value}\n" for name, value in fields))
+    assert bool(unparsed) is is_refused  # by packaging, with which PyPI reads METADATA
 
 
 DOT = "a dot in a file name separates two tags"
