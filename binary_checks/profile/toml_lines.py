@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 _TOKEN = re.compile(
@@ -21,33 +22,58 @@ Path = tuple[str | int, ...]
 class Located(str):
     """A key or a string of a TOML file, with its place."""
 
-    __slots__ = ("line", "source")
+    __slots__ = ("_lines", "_path", "source")
     source: str  # the file, as messages name it
-    line: int
+    _lines: _Lines
+    _path: Path
 
-    def __new__(cls, text: str, source: str = "", line: int = 0) -> Located:
+    def __new__(cls, text: str, source: str, lines: _Lines, path: Path) -> Located:
         """Return the text with its place."""
         made = super().__new__(cls, text)
-        made.source, made.line = source, line
+        made.source, made._lines, made._path = source, lines, path
         return made
+
+    @property
+    def line(self) -> int:
+        """The line in the file, from 1."""
+        return self._lines.find(self._path)
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        """Be a plain string in another process, which prints no line."""
+        return str, (str(self),)
+
+
+class _Lines:
+    """The lines of a valid text, which is scanned when a message needs the first of them."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    @cached_property
+    def _lines(self) -> dict[Path, int]:
+        return dict(_Scan(self._text).list_lines())
+
+    def find(self, path: Path) -> int:
+        """Return the line of a value, else of the nearest table or array around it."""
+        ends = range(len(path), 0, -1)
+        return next((self._lines[path[:end]] for end in ends if path[:end] in self._lines), 1)
 
 
 def locate_strings(tables: dict[str, Any], text: str, source: str) -> dict[str, Any]:
     """Return the tables of a valid text with a ``Located`` for each key and string."""
-    lines = dict(_Scan(text).list_lines())
+    lines = _Lines(text)
 
-    def copy(value: Any, path: Path, line: int) -> Any:
-        line = lines.get(path, line)
+    def copy(value: Any, path: Path) -> Any:
         if isinstance(value, dict):
             return {
-                Located(key, source, lines.get((*path, key), line)): copy(each, (*path, key), line)
+                Located(key, source, lines, (*path, key)): copy(each, (*path, key))
                 for key, each in value.items()
             }
         if isinstance(value, list):
-            return [copy(each, (*path, index), line) for index, each in enumerate(value)]
-        return Located(value, source, line) if isinstance(value, str) else value
+            return [copy(each, (*path, index)) for index, each in enumerate(value)]
+        return Located(value, source, lines, path) if isinstance(value, str) else value
 
-    located: dict[str, Any] = copy(tables, (), 1)
+    located: dict[str, Any] = copy(tables, ())
     return located
 
 

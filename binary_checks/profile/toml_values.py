@@ -72,7 +72,7 @@ def locate(where: str, name: str) -> str:
 
     A name that is not from a TOML file leaves it as it is.
     """
-    if not isinstance(name, Located) or not name.line:
+    if not isinstance(name, Located):
         return where
     place = f"{name.source}:{name.line}"
     if not where.startswith(name.source):  # a key of a profile that this one extends

@@ -236,11 +236,8 @@ def read_jobs(
         for key in ("workflow", "name", "steps"):
             if key not in row:
                 raise ProfileError(f"{where}: {key!r} is missing")
-        values = {
-            key: convert(value, _PLAIN[key], f"{locate(where, key)}: {key}")
-            for key, value in row.items()
-            if key in _PLAIN
-        }
+        plain = {key: value for key, value in row.items() if key in _PLAIN}
+        values = convert_table(plain, _PLAIN, where)
         job = OwnJob(
             **values,
             condition=_read_when(row, where),
