@@ -175,17 +175,11 @@ class Check(_Declared, Generic[_P]):
     """A declared check; calling it judges one subject by calling the function."""
 
     def __init__(
-        self,
-        function: Callable[_P, Iterator[Finding]],
-        *,
-        enabled: bool,
-        level: Level,
-        library: str = "",
+        self, function: Callable[_P, Iterator[Finding]], *, enabled: bool, level: Level
     ) -> None:
         update_wrapper(self, function)
         self.function: Callable[_P, Iterator[Finding]] = function
         self.enabled = enabled  # whether the check runs by default
-        self.library = library  # a module with which the check runs by default, too; "": none
         # level of the check's problems, unless a problem or the profile sets another
         self.level = level
         self.id = function.__name__.replace("_", "-")
@@ -197,11 +191,6 @@ class Check(_Declared, Generic[_P]):
 
     def __repr__(self) -> str:
         return f"<check {self.id}>"
-
-    @cached_property
-    def is_equipped(self) -> bool:
-        """Whether the library is installed with which the check runs by default."""
-        return bool(self.library) and importlib.util.find_spec(self.library) is not None
 
     @cached_property
     def options(self) -> Mapping[str, Option]:
@@ -321,7 +310,7 @@ def is_ours(kind: Any) -> bool:
 def check(function: Callable[_P, Iterator[Finding]], /) -> Check[_P]: ...
 @typing.overload
 def check(
-    *, enabled: bool = True, level: Level = Level.ERROR, library: str = ""
+    *, enabled: bool = True, level: Level = Level.ERROR
 ) -> Callable[[Callable[_P, Iterator[Finding]]], Check[_P]]: ...
 def check(
     function: Callable[_P, Iterator[Finding]] | None = None,
@@ -329,16 +318,14 @@ def check(
     *,
     enabled: bool = True,
     level: Level = Level.ERROR,
-    library: str = "",
 ) -> Check[_P] | Callable[[Callable[_P, Iterator[Finding]]], Check[_P]]:
     """Declare a check; with ``enabled=False`` it runs only if a profile asks for it.
 
-    With ``library`` it also runs if a module of that name is installed, which an extra brings.
     Problems of level warning are reported, but do not make the check fail.
     """
     if function is not None:
         return Check(function, enabled=enabled, level=level)
-    return lambda function: Check(function, enabled=enabled, level=level, library=library)
+    return lambda function: Check(function, enabled=enabled, level=level)
 
 
 def find_checks(modules: Iterable[types.ModuleType] = ()) -> tuple[Check[Any], ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import PurePosixPath
@@ -24,7 +23,6 @@ from binary_checks.model import (
     Package,
     Problem,
     TargetSystem,
-    VectorInstructions,
     is_extension,
 )
 from binary_checks.wording.problem_lines import of_other_architecture
@@ -293,9 +291,8 @@ def isa_level_over_baseline(library: ElfFile, linkage: Linkage | Package) -> Ite
 
     Only the declaration is read (GNU_PROPERTY_X86_ISA_1_NEEDED), no instruction: code for newer
     CPUs that declares nothing passes, and so does code for macOS and Windows. For
-    ``-march=native`` see compiled-for-build-machine and code-over-baseline. Run the tests of the
-    built package on the oldest CPU that it is for, or in an emulator of one (``qemu-x86_64 -cpu
-    Nehalem``).
+    ``-march=native`` see compiled-for-build-machine. Run the tests of the built package on the
+    oldest CPU that it is for, or in an emulator of one (``qemu-x86_64 -cpu Nehalem``).
 
     Why: a platform tag promises the baseline CPUs of its architecture. On these the loader refuses
     the object ("CPU ISA level is lower than required"), even if only a few functions use the newer
@@ -335,77 +332,6 @@ def compiled_for_build_machine(library: ElfFile, linkage: Linkage | Package) -> 
             "process with an illegal instruction"
         )
         yield downgrade(Problem(path=library.path, sentence=sentence), linkage)
-
-
-_FOR_SOME_CPUS = re.compile(
-    r"(?i)avx|amx|vnni|skylake|skx|icelake|cascade|sapphire|knl|znver|x86[-_]64[-_]v\d|native"
-)
-"""Names of libraries that are chosen by the CPU: libllama_avx512.so, libmkl_avx512.so.2."""
-_CHOOSING = frozenset(
-    {"__cpu_indicator_init", "__cpu_model", "__cpu_features2", "__x86_get_cpuid_feature_leaf"}
-)
-"""Symbols by which code learns which CPU runs it, unless it executes ``cpuid`` itself."""
-_FEW, _LEAST = 3, 20  # instructions of AVX-512, and of all vector code, that count
-_RARE = 50  # how many other vector instructions there are for one of legacy SSE
-
-
-@check(enabled=False, library="capstone")
-def code_over_baseline(
-    package: Package, instructions: VectorInstructions, linkage: Linkage | Package
-) -> Iterator[Finding]:
-    """All code of an object is compiled for CPUs with AVX-512, or code uses AMX without asking.
-
-    Its instructions are read with a disassembler, and the check runs by default if that is
-    installed (``pip install binary-checks[instructions]``). It judges ELF objects for x86-64 of
-    which a sample of the code has instructions of AVX-512, and (nearly) none of SSE in the encoding
-    of older CPUs: a compiler that writes for all CPUs uses these everywhere. An object that asks
-    which CPU runs it (``cpuid``), or whose name has the CPU (``libkernels_avx512.so``), passes.
-    Code for AVX and AVX2 is not judged. Tile instructions of AMX, which compilers write only for
-    intrinsics, are reported if the object neither asks which CPU runs it nor has it in its name.
-
-    Why: on most CPUs the process ends with "Illegal instruction", at the import or at the first
-    call.
-    Fix: compile without ``-march=native`` and the like; compile functions for newer CPUs
-    separately, and choose at run time (``__builtin_cpu_supports``, ``target_clones``).
-    Level: users with other CPUs cannot use the package. It is a warning if the package's Python
-    code names AVX-512 or AMX, as it may choose between objects, if no import reaches the object
-    (see missing-library), and for AMX alone, as another object may ask before it calls that code.
-    """
-    objects = {
-        item.path: item for item in package.objects_of(ElfFile) if item.architecture == "x86_64"
-    }
-    if not (objects or instructions.unread):
-        raise NotApplicable("no ELF object for x86-64")
-    for each in instructions.unread:
-        yield NotInspected(path=each.path, sentence=each.reason)
-    for use in instructions.uses:
-        vectors, library = use.avx512 + use.avx, objects.get(use.path)
-        if library is None:
-            continue
-        asks = use.asks or not _CHOOSING.isdisjoint(library.imports.names)
-        named = _FOR_SOME_CPUS.search(library.file_name)
-        mixed = use.legacy * _RARE > vectors
-        if asks or named:
-            continue
-        if use.avx512 < _FEW or vectors < _LEAST or mixed:
-            if use.amx >= _FEW:
-                sentence = (
-                    f"has {use.amx} tile instructions of AMX, and does not ask which CPU runs it: "
-                    "most CPUs end the process there"
-                )
-                yield Problem(path=use.path, sentence=sentence, level=Level.WARNING)
-            continue
-        sentence = (
-            f"is compiled for CPUs with AVX-512 ({use.avx512} of {vectors} vector instructions in "
-            "a sample): on other CPUs it ends the process"
-        )
-        level = Level.ERROR
-        if instructions.choosing:
-            choosing = package.layout.shorten(instructions.choosing)
-            sentence = f"{sentence}, unless {choosing} chooses it by the CPU"
-            level = Level.WARNING
-        problem = Problem(path=use.path, sentence=sentence, level=level)
-        yield downgrade(problem, linkage)
 
 
 @check

@@ -379,27 +379,6 @@ class SmallFiles:
     unread: tuple[UnparsedSource, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class VectorUse:
-    """Numbers of vector instructions in a sample of one object's code for x86-64."""
-
-    path: str
-    legacy: int = 0  # SSE in the encoding that every CPU has
-    avx: int = 0
-    avx512: int = 0
-    amx: int = 0
-    asks: bool = False  # whether the code asks which CPU runs it
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class VectorInstructions:
-    """The objects with instructions of AVX-512, and few of legacy SSE; and those with AMX."""
-
-    uses: tuple[VectorUse, ...] = ()
-    unread: tuple[UnparsedSource, ...] = ()
-    choosing: str = ""  # a Python file of the package whose text names AVX-512 or AMX
-
-
 # Uses of a package's object files by its own Python code, which is read and not run.
 
 

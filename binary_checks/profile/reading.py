@@ -242,8 +242,7 @@ class Profile:
     def selects(self, check: Check[Any]) -> bool:
         """Return whether the check runs: it is on by default or requested, and not disabled."""
         levels = self.levels.get(check.id, {})
-        on = check.enabled or check.is_equipped
-        named = on or check.id in self.enable or check.id in self.options
+        named = check.enabled or check.id in self.enable or check.id in self.options
         asked = named or asks(levels) or self._requests(check)
         return asked and check.id not in self.disable and not switches_off(levels)
 

@@ -114,8 +114,6 @@ def _declaration(check: Check[Any]) -> str:
     tables = [name for name in rest if name.startswith("`[")]
     ways = ("enables it", "sets one of its options", *(f"has the table {name}" for name in tables))
     off = "" if check.enabled else f" Off until a profile {', '.join(ways[:-1])} or {ways[-1]}."
-    if check.library:
-        off = f"{off[:-1]}, unless the library {check.library} is installed."
     return f"Family `{check.family}`; runs on {subjects}{using}.{off}"
 
 

@@ -36,18 +36,6 @@ def adrift(library: ElfFile, *, depth: int = 1) -> Iterator[str]:
     yield from ()
 
 
-@check(enabled=False, library="json")
-def with_json(library: ElfFile) -> Iterator[str]:
-    """A library is read by json."""
-    yield from ()
-
-
-@check(enabled=False, library="no_such_library")
-def with_nothing(library: ElfFile) -> Iterator[str]:
-    """A library is read by no such library."""
-    yield from ()
-
-
 def profile(folder: Path, text: str, name: str = "p.toml") -> Profile:
     path = folder / name
     path.write_text(text, encoding="utf-8")
@@ -297,8 +285,6 @@ def test_a_pyproject_whose_table_is_no_table_is_refused(tmp_path: Path) -> None:
 
 def test_a_check_runs_when_it_is_on_or_asked_for_and_not_disabled() -> None:
     assert Profile().selects(too_heavy)
-    assert Profile().selects(with_json)
-    assert not Profile().selects(with_nothing)
     assert not Profile().selects(adrift)
     assert Profile(enable=frozenset({"adrift"})).selects(adrift)
     assert Profile(options={"adrift": {"depth": 2}}).selects(adrift)
