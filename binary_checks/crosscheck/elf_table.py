@@ -7,22 +7,23 @@ static symbols.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
 from binary_checks.crosscheck.fact_tables import (
     Allowance,
     Fact,
+    Facts,
     Library,
     Table,
     UnparsedError,
-    View,
+    silent,
     text,
 )
-from binary_checks.model import Format, Kind, SymbolTable
+from binary_checks.model import Kind, SymbolTable
 
+_ISA = ("GNU_PROPERTY_X86_ISA_1_NEEDED", 0xC0008002)
 _ISA_LEVELS = ((8, "x86-64-v4"), (4, "x86-64-v3"), (2, "x86-64-v2"))
 _MACHINES = {
     ("SPARC", 32, ">"): "sparc",
@@ -70,6 +71,9 @@ _WITHOUT_SECTIONS = "it reads versions through section headers, which the file d
 _TURNED = "it swaps the words of a big-endian note"
 
 
+_Tags = dict[str, list[Any]]  # values by tag without "DT_": strings or numbers
+
+
 class _Symbol(NamedTuple):
     name: str
     binding: str  # "LOCAL", "WEAK" …
@@ -77,45 +81,6 @@ class _Symbol(NamedTuple):
     visible: bool
     absolute: bool
     version: int  # including the bit for hidden versions
-
-
-@dataclass(kw_only=True)
-class ElfView(View):
-    """An ELF file as read by a library."""
-
-    machine: str  # without "EM_"
-    bits: int
-    byte_order: str
-    flags: int
-    tags: dict[str, list[Any]]  # by name without "DT_": strings or numbers
-    segments: list[tuple[str, int, int]]  # type without "PT_", flags, alignment
-    interpreter: str = ""
-    build_id: str = ""
-    isa_level: str = ""
-    needs: list[tuple[str, str, bool, int]] = field(default_factory=list)
-    """Library, version node, whether the need is weak, version index."""
-    definitions: list[tuple[int, str, bool]] = field(default_factory=list)
-    """Version index, version node, whether the node is the base node, which stands for the
-    library.
-    """
-    symbols: list[_Symbol] = field(default_factory=list)
-
-    def has(self, tag: str, flags: int = 0, flags_1: int = 0) -> bool:
-        """Return whether the file has the entry, or a flag with the same meaning."""
-        lists = ((self.tags.get("FLAGS"), flags), (self.tags.get("FLAGS_1"), flags_1))
-        return tag in self.tags or any(found and found[-1] & mask for found, mask in lists)
-
-    def last(self, tag: str) -> str:
-        """Return the string of the last entry with this tag."""
-        return str(self.tags.get(tag, [""])[-1])
-
-    def loads(self) -> list[tuple[int, int]]:
-        """Return flags and alignments of PT_LOAD segments."""
-        return [(flags, step) for kind, flags, step in self.segments if kind == "LOAD"]
-
-    def flags_of(self, kind: str) -> int | None:
-        """Return the flags of the last segment of this type."""
-        return next((flags for each, flags, _ in reversed(self.segments) if each == kind), None)
 
 
 def _list_symbols(
@@ -130,28 +95,6 @@ def _list_symbols(
     return sorted(spelled)
 
 
-def _iter_versioned(view: ElfView, *, imports: bool) -> Iterator[str]:
-    own = {index: name for index, name, base in view.definitions if not base}
-    nodes = {index: name for _, name, _, index in view.needs} | own
-    defined = frozenset(own.values())
-    for symbol in view.symbols:
-        if symbol.binding == "LOCAL" or not symbol.name or symbol.undefined is not imports:
-            continue
-        node = nodes.get(symbol.version & _INDEX, "")
-        if imports:
-            yield symbol.name + f"@{node}" * bool(node) + "?" * (symbol.binding == "WEAK")
-        elif symbol.visible and not (symbol.absolute and symbol.name == node):
-            at = "@" if symbol.version & _HIDDEN or node not in defined else "@@"
-            yield symbol.name + f"{at}{node}" * bool(node)
-
-
-def _name_architecture(view: ElfView) -> str:
-    known = _MACHINES.get((view.machine, view.bits, view.byte_order))
-    mask, names = _CONVENTIONS.get(known or "", (0, {}))
-    known = names.get(view.flags & mask, known)
-    return known or _DEVICES.get(view.machine) or f"unknown: {view.machine}"
-
-
 def _format_need(library: str, node: str, weak: bool) -> str:
     return f"{library} {node}" + "?" * weak
 
@@ -162,114 +105,143 @@ def _format_stack(flags: int | None) -> str:
 
 FACTS = (
     Fact(
-        "architecture",
-        "e_machine, with class, byte order and calling convention (e_flags)",
-        theirs=_name_architecture,
+        "architecture", "e_machine, with class, byte order and calling convention (e_flags)",
         kinds=frozenset(Kind),
     ),
-    Fact(
-        "needed",
-        "DT_NEEDED, in order",
-        lambda item: [need.name for need in item.needed],
-        lambda view: view.tags.get("NEEDED", []),
-    ),
-    Fact("soname", "DT_SONAME", lambda item: item.name, lambda view: view.last("SONAME")),
-    Fact("rpath", "DT_RPATH", lambda item: ":".join(item.rpath), lambda view: view.last("RPATH")),
-    Fact(
-        "runpath", "DT_RUNPATH",
-        lambda item: ":".join(item.runpath), lambda view: view.last("RUNPATH"),
-    ),
+    Fact("needed", "DT_NEEDED, in order", lambda item: [need.name for need in item.needed]),
+    Fact("soname", "DT_SONAME", lambda item: item.name),
+    Fact("rpath", "DT_RPATH", lambda item: ":".join(item.rpath)),
+    Fact("runpath", "DT_RUNPATH", lambda item: ":".join(item.runpath)),
     Fact("interpreter", "PT_INTERP"),
     Fact("build_id", "the note NT_GNU_BUILD_ID"),
     Fact("isa_level", "the property GNU_PROPERTY_X86_ISA_1_NEEDED"),
     Fact(
-        "stack",
-        "PT_GNU_STACK and whether it is executable",
+        "stack", "PT_GNU_STACK and whether it is executable",
         lambda item: _format_stack(item.executable_stack if item.stack_header else None),
-        lambda view: _format_stack(view.flags_of("GNU_STACK")),
     ),
-    Fact("relro", "PT_GNU_RELRO", theirs=lambda view: view.flags_of("GNU_RELRO") is not None),
-    Fact(
-        "bind_now", "DT_BIND_NOW, DF_BIND_NOW or DF_1_NOW",
-        theirs=lambda view: view.has("BIND_NOW", flags=8, flags_1=1),
-    ),
-    Fact(
-        "text_relocations", "DT_TEXTREL or DF_TEXTREL",
-        theirs=lambda view: view.has("TEXTREL", flags=4),
-    ),
-    Fact(
-        "writable_executable", "a PT_LOAD that is writable and executable",
-        theirs=lambda view: any(flags & 3 == 3 for flags, _ in view.loads()),
-    ),
-    Fact("static_tls", "DF_STATIC_TLS", theirs=lambda view: view.has("", flags=0x10)),
-    Fact("sysv_hash", "DT_HASH", theirs=lambda view: view.has("HASH")),
-    Fact("relative_relocations", "DT_RELR", theirs=lambda view: view.has("RELR")),
-    Fact("no_default_libraries", "DF_1_NODEFLIB", theirs=lambda view: view.has("", flags_1=0x800)),
-    Fact(
-        "alignment", "the smallest alignment of a PT_LOAD",
-        theirs=lambda view: min((step for _, step in view.loads()), default=0),
-    ),
+    Fact("relro", "PT_GNU_RELRO"),
+    Fact("bind_now", "DT_BIND_NOW, DF_BIND_NOW or DF_1_NOW"),
+    Fact("text_relocations", "DT_TEXTREL or DF_TEXTREL"),
+    Fact("writable_executable", "a PT_LOAD that is writable and executable"),
+    Fact("static_tls", "DF_STATIC_TLS"),
+    Fact("sysv_hash", "DT_HASH"),
+    Fact("relative_relocations", "DT_RELR"),
+    Fact("no_default_libraries", "DF_1_NODEFLIB"),
+    Fact("alignment", "the smallest alignment of a PT_LOAD"),
     Fact(
         "version_needs", "version nodes needed of each library, and which of them are weak",
         lambda item: sorted(
             _format_need(node.library, node.version, node.weak) for node in item.symbol_versions
         ),
-        lambda view: sorted(_format_need(*need[:3]) for need in view.needs),
     ),
     Fact(
         "defined_versions", "version nodes defined",
         lambda item: sorted(item.defined_versions),
-        lambda view: sorted(name for _, name, base in view.definitions if not base),
     ),
     Fact(
         "imports", "undefined dynamic symbols with versions, and which of them are weak",
         lambda item: _list_symbols(item.imports, "@", weak="?"),
-        lambda view: sorted(_iter_versioned(view, imports=True)),
     ),
     Fact(
         "exports", "defined dynamic symbols with versions, default or not",
         lambda item: _list_symbols(item.exports, "@@", own=frozenset(item.defined_versions)),
-        lambda view: sorted(_iter_versioned(view, imports=False)),
     ),
 )  # fmt: skip
 
 
-def _look_with_pyelftools(path: str) -> list[ElfView]:
+def _name_architecture(machine: str, bits: int, byte_order: str, flags: int) -> str:
+    known = _MACHINES.get((machine, bits, byte_order))
+    mask, conventions = _CONVENTIONS.get(known or "", (0, {}))
+    known = conventions.get(flags & mask, known)
+    return known or _DEVICES.get(machine) or f"unknown: {machine}"
+
+
+def _describe_loading(tags: _Tags, segments: Sequence[tuple[str, int, int]]) -> Facts:
+    """Return the facts of dynamic entries, and of segments: type, flags and alignment."""
+    last = {tag: values[-1] for tag, values in tags.items()}
+    flags, flags_1 = last.get("FLAGS", 0), last.get("FLAGS_1", 0)
+    protections = {kind: protection for kind, protection, _ in segments}
+    loads = [each[1:] for each in segments if each[0] == "LOAD"]
+    return {
+        "needed": tags.get("NEEDED", []),
+        "soname": str(last.get("SONAME", "")),
+        "rpath": str(last.get("RPATH", "")),
+        "runpath": str(last.get("RUNPATH", "")),
+        "stack": _format_stack(protections.get("GNU_STACK")),
+        "relro": "GNU_RELRO" in protections,
+        "bind_now": "BIND_NOW" in tags or bool(flags & 8 or flags_1 & 1),
+        "text_relocations": "TEXTREL" in tags or bool(flags & 4),
+        "writable_executable": any(protection & 3 == 3 for protection, _ in loads),
+        "static_tls": bool(flags & 0x10),
+        "sysv_hash": "HASH" in tags,
+        "relative_relocations": "RELR" in tags,
+        "no_default_libraries": bool(flags_1 & 0x800),
+        "alignment": min((step for _, step in loads), default=0),
+    }
+
+
+def _describe_symbols(
+    symbols: Collection[_Symbol],
+    needs: Sequence[tuple[str, str, bool, int]],
+    definitions: Sequence[tuple[int, str, bool]],
+) -> Facts:
+    """Return the facts of dynamic symbols and of their versions.
+
+    Needs are library, version node, whether the need is weak, and version index. Definitions are
+    version index, version node, and whether the node is the base node, which stands for the
+    library.
+    """
+    own = {index: node for index, node, base in definitions if not base}
+    nodes = {index: node for _, node, _, index in needs} | own
+    return {
+        "version_needs": sorted(_format_need(*need[:3]) for need in needs),
+        "defined_versions": sorted(node for _, node, base in definitions if not base),
+        "imports": sorted(_iter_versioned(symbols, nodes)),
+        "exports": sorted(_iter_versioned(symbols, nodes, frozenset(own.values()))),
+    }
+
+
+def _iter_versioned(
+    symbols: Iterable[_Symbol], nodes: dict[int, str], own: Collection[str] | None = None
+) -> Iterator[str]:
+    """Yield the undefined symbols; the defined ones if the file's own version nodes are given."""
+    for symbol in symbols:
+        if symbol.binding == "LOCAL" or not symbol.name or symbol.undefined is not (own is None):
+            continue
+        node = nodes.get(symbol.version & _INDEX, "")
+        if own is None:
+            yield symbol.name + f"@{node}" * bool(node) + "?" * (symbol.binding == "WEAK")
+        elif symbol.visible and not (symbol.absolute and symbol.name == node):
+            at = "@" if symbol.version & _HIDDEN or node not in own else "@@"
+            yield symbol.name + f"{at}{node}" * bool(node)
+
+
+def _look_with_pyelftools(path: str) -> dict[str, Facts]:
     from elftools.elf.elffile import ELFFile
 
     with open(path, "rb") as stream:  # noqa: PTH123 - it keeps the stream, and names no path
         elf = ELFFile(stream)
-        machine = elf.header["e_machine"]
+        machine, order = elf.header["e_machine"], "<" if elf.little_endian else ">"
+        name = machine.removeprefix("EM_") if isinstance(machine, str) else str(machine)
         segments: list[Any] = list(elf.iter_segments())
-        view = ElfView(
-            machine=machine.removeprefix("EM_") if isinstance(machine, str) else str(machine),
-            bits=elf.elfclass,
-            byte_order="<" if elf.little_endian else ">",
-            flags=elf.header["e_flags"],
-            tags=_read_tags(segments),
-            segments=[
+        loading = _describe_loading(
+            _read_tags(segments),
+            [
                 (str(each["p_type"]).removeprefix("PT_"), each["p_flags"], each["p_align"])
                 for each in segments
             ],
         )
-        for segment in segments:
-            if segment["p_type"] == "PT_INTERP":
-                view.interpreter = segment.get_interp_name()
-            has_notes = hasattr(segment, "iter_notes")
-            for note in islice(segment.iter_notes(), _INDEX) if has_notes else ():
-                if note["n_name"] == "GNU":
-                    _add_note(view, note)
-        sections = list(elf.iter_sections())
-        if sections:
-            _add_versions(view, sections)
-        else:
-            names = ("version_needs", "defined_versions", "imports", "exports")
-            view.silent = dict.fromkeys(names, _WITHOUT_SECTIONS)
-        return [view]
+        facts = {
+            "architecture": _name_architecture(name, elf.elfclass, order, elf.header["e_flags"]),
+            **loading,
+            **_read_texts(segments),
+            **_read_symbols(list(elf.iter_sections())),
+        }
+        return {"": facts}
 
 
-def _read_tags(segments: Iterable[Any]) -> dict[str, list[Any]]:
-    tags: dict[str, list[Any]] = {}
+def _read_tags(segments: Iterable[Any]) -> _Tags:
+    tags: _Tags = {}
     dynamic = next((each for each in segments if each["p_type"] == "PT_DYNAMIC"), None)
     for tag in dynamic.iter_tags() if dynamic else ():
         name = str(tag.entry.d_tag).removeprefix("DT_")
@@ -277,39 +249,53 @@ def _read_tags(segments: Iterable[Any]) -> dict[str, list[Any]]:
     return tags
 
 
-def _add_note(view: ElfView, note: Any) -> None:
-    if note["n_type"] == "NT_GNU_BUILD_ID" and not view.build_id:
-        view.build_id = note["n_desc"]
-    elif note["n_type"] == "NT_GNU_PROPERTY_TYPE_0" and not view.isa_level:
-        needed = ("GNU_PROPERTY_X86_ISA_1_NEEDED", 0xC0008002)
-        found = [int(each["pr_data"]) for each in note["n_desc"] if each["pr_type"] in needed]
-        mask = found[0] if found else 0
-        view.isa_level = next((name for bit, name in _ISA_LEVELS if mask & bit), "")
+def _read_texts(segments: Iterable[Any]) -> Facts:
+    """Return the interpreter, and what the notes state."""
+    facts = {"interpreter": "", "build_id": "", "isa_level": ""}
+    for segment in segments:
+        if segment["p_type"] == "PT_INTERP":
+            facts["interpreter"] = segment.get_interp_name()
+        has_notes = hasattr(segment, "iter_notes")
+        for note in islice(segment.iter_notes(), _INDEX) if has_notes else ():
+            kind = note["n_type"] if note["n_name"] == "GNU" else ""
+            if kind == "NT_GNU_BUILD_ID" and not facts["build_id"]:
+                facts["build_id"] = note["n_desc"]
+            elif kind == "NT_GNU_PROPERTY_TYPE_0" and not facts["isa_level"]:
+                found = [int(each["pr_data"]) for each in note["n_desc"] if each["pr_type"] in _ISA]
+                levels = (name for bit, name in _ISA_LEVELS if found and found[0] & bit)
+                facts["isa_level"] = next(levels, "")
+    return facts
 
 
-def _add_versions(view: ElfView, sections: list[Any]) -> None:
+def _read_symbols(sections: list[Any]) -> Facts:
+    if not sections:
+        names = ("version_needs", "defined_versions", "imports", "exports")
+        return dict.fromkeys(names, silent(_WITHOUT_SECTIONS))
     by_type = {each["sh_type"]: each for each in reversed(sections)}  # the first of each type
-    view.needs = [
-        (need.name, each.name, bool(each["vna_flags"] & 2), each["vna_other"] & _INDEX)
-        for need, items in _walk(by_type.get("SHT_GNU_verneed"))
-        for each in islice(items, _INDEX)
-    ]
-    view.definitions = [
-        (each["vd_ndx"], next(iter(names)).name, bool(each["vd_flags"] & 1))
-        for each, names in _walk(by_type.get("SHT_GNU_verdef"))
-    ]
-    table, spelling = by_type.get("SHT_DYNSYM"), by_type.get("SHT_GNU_versym")
+    return _describe_symbols(
+        list(_iter_symbols(by_type.get("SHT_DYNSYM"), by_type.get("SHT_GNU_versym"))),
+        [
+            (need.name, each.name, bool(each["vna_flags"] & 2), each["vna_other"] & _INDEX)
+            for need, items in _walk(by_type.get("SHT_GNU_verneed"))
+            for each in islice(items, _INDEX)
+        ],
+        [
+            (each["vd_ndx"], next(iter(names)).name, bool(each["vd_flags"] & 1))
+            for each, names in _walk(by_type.get("SHT_GNU_verdef"))
+        ],
+    )
+
+
+def _iter_symbols(table: Any, versions: Any) -> Iterator[_Symbol]:
     for index, symbol in enumerate(table.iter_symbols() if table is not None else ()):
-        version: Any = spelling.get_symbol(index)["ndx"] if spelling is not None else 0
-        view.symbols.append(
-            _Symbol(
-                name=symbol.name,
-                binding=symbol["st_info"]["bind"].removeprefix("STB_"),
-                undefined=symbol["st_shndx"] == "SHN_UNDEF",
-                visible=symbol["st_other"]["visibility"] in ("STV_DEFAULT", "STV_PROTECTED"),
-                absolute=symbol["st_shndx"] == "SHN_ABS",
-                version=version if isinstance(version, int) else 0,
-            )
+        version: Any = versions.get_symbol(index)["ndx"] if versions is not None else 0
+        yield _Symbol(
+            name=symbol.name,
+            binding=symbol["st_info"]["bind"].removeprefix("STB_"),
+            undefined=symbol["st_shndx"] == "SHN_UNDEF",
+            visible=symbol["st_other"]["visibility"] in ("STV_DEFAULT", "STV_PROTECTED"),
+            absolute=symbol["st_shndx"] == "SHN_ABS",
+            version=version if isinstance(version, int) else 0,
         )
 
 
@@ -317,7 +303,7 @@ def _walk(section: Any) -> Iterator[Any]:
     return islice(section.iter_versions(), _MOST_RECORDS) if section is not None else iter(())
 
 
-def _look_with_lief(path: str) -> list[ElfView]:
+def _look_with_lief(path: str) -> dict[str, Facts]:
     import lief
 
     lief.logging.disable()
@@ -325,63 +311,63 @@ def _look_with_lief(path: str) -> list[ElfView]:
     wanted.parse_relocations = wanted.parse_symtab_symbols = wanted.parse_overlay = False
     item: Any = lief.ELF.parse(path, wanted)
     if item is None:
-        raise UnparsedError
+        raise UnparsedError("it does not parse the file")
     header = item.header
-    tags: dict[str, list[Any]] = {}
+    tags: _Tags = {}
     for entry in item.dynamic_entries:
         name = getattr(entry.tag, "name", str(entry.tag))
         value = text(getattr(entry, _TEXTS[name])) if name in _TEXTS else entry.value
         tags.setdefault(name, []).append(value)
-    view = ElfView(
-        machine=header.machine_type.name.replace("I386", "386"),
-        bits=32 if header.identity_class.name == "ELF32" else 64,
-        byte_order="<" if header.identity_data.name == "LSB" else ">",
-        flags=header.processor_flag,
-        tags=tags,
-        segments=[
-            (getattr(each.type, "name", ""), int(each.flags), each.alignment)
-            for each in item.segments
-        ],
-        interpreter=text(item.interpreter) if item.has_interpreter else "",
-    )
+    bits = 32 if header.identity_class.name == "ELF32" else 64
+    order = "<" if header.identity_data.name == "LSB" else ">"
+    machine = header.machine_type.name.replace("I386", "386")
+    facts: Facts = {
+        "architecture": _name_architecture(machine, bits, order, header.processor_flag),
+        "interpreter": text(item.interpreter) if item.has_interpreter else "",
+        "build_id": "",
+        "isa_level": "",
+        **_describe_loading(
+            tags,
+            [(getattr(e.type, "name", ""), int(e.flags), e.alignment) for e in item.segments],
+        ),
+        **_describe_symbols(
+            [
+                _Symbol(
+                    name=text(symbol.name),
+                    binding=getattr(symbol.binding, "name", ""),
+                    undefined=symbol.shndx == 0,
+                    # STV_DEFAULT and STV_PROTECTED; LIEF's property includes other bits of ppc64le.
+                    visible=symbol.other & 3 in (0, 3),
+                    absolute=symbol.shndx == 0xFFF1,
+                    version=symbol.symbol_version.value if symbol.has_version else 0,
+                )
+                for symbol in item.dynamic_symbols
+            ],
+            [
+                (text(need.name), text(each.name), bool(each.flags & 2), each.other & _INDEX)
+                for need in item.symbols_version_requirement
+                for each in need.get_auxiliary_symbols()
+            ],
+            [
+                (each.ndx, text(next(iter(each.auxiliary_symbols)).name), bool(each.flags & 1))
+                for each in item.symbols_version_definition
+            ],
+        ),
+    }
     for note in item.notes:
         kind = getattr(note.type, "name", "")
-        if kind == "GNU_BUILD_ID" and not view.build_id:
-            view.build_id = bytes(note.description).hex()
-        elif kind == "GNU_PROPERTY_TYPE_0" and not view.isa_level:
+        if kind == "GNU_BUILD_ID" and not facts["build_id"]:
+            facts["build_id"] = bytes(note.description).hex()
+        elif kind == "GNU_PROPERTY_TYPE_0" and not facts["isa_level"]:
             isa = note.find(lief.ELF.NoteGnuProperty.Property.TYPE.X86_ISA)
-            levels = {
-                level.name for flag, level in (isa.values if isa else ()) if flag.name == "NEEDED"
+            needed = {
+                each.name for flag, each in (isa.values if isa else ()) if flag.name == "NEEDED"
             }
-            view.isa_level = next((n for _, n in _ISA_LEVELS if n[-2:].upper() in levels), "")
-    if view.byte_order == ">":
-        view.silent = dict.fromkeys(("build_id", "isa_level"), _TURNED)
-    view.needs = [
-        (text(need.name), text(each.name), bool(each.flags & 2), each.other & _INDEX)
-        for need in item.symbols_version_requirement
-        for each in need.get_auxiliary_symbols()
-    ]
-    view.definitions = [
-        (each.ndx, text(next(iter(each.auxiliary_symbols)).name), bool(each.flags & 1))
-        for each in item.symbols_version_definition
-    ]
-    view.symbols = [
-        _Symbol(
-            name=text(symbol.name),
-            binding=getattr(symbol.binding, "name", ""),
-            undefined=symbol.shndx == 0,
-            # STV_DEFAULT and STV_PROTECTED; LIEF's own property includes other bits of ppc64le.
-            visible=symbol.other & 3 in (0, 3),
-            absolute=symbol.shndx == 0xFFF1,
-            version=symbol.symbol_version.value if symbol.has_version else 0,
-        )
-        for symbol in item.dynamic_symbols
-    ]
-    return [view]
-
-
-def _pad(build_id: str) -> str:
-    return build_id + "0" * (-len(build_id) % 8)
+            levels = (name for _, name in _ISA_LEVELS if name[-2:].upper() in needed)
+            facts["isa_level"] = next(levels, "")
+    if order == ">":
+        facts |= dict.fromkeys(("build_id", "isa_level"), silent(_TURNED))
+    return {"": facts}
 
 
 TABLE = Table(
@@ -390,19 +376,17 @@ TABLE = Table(
         Library(
             name="pyelftools",
             distribution="pyelftools",
-            format=Format.ELF,
             look=_look_with_pyelftools,
         ),
         Library(
             name="LIEF",
             distribution="lief",
-            format=Format.ELF,
             look=_look_with_lief,
             allowances={
                 "build_id": Allowance(
                     reason="it counts the padding to 4 bytes as part of the note "
                     "(linkers write 8, 16 or 20 bytes)",
-                    narrow=_pad,
+                    narrow=lambda build_id: build_id + "0" * (-len(build_id) % 8),
                 ),
             },
         ),

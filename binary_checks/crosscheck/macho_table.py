@@ -7,45 +7,44 @@ its bindings are used instead. LIEF reads nothing of a fat file with 64-bit offs
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
 from typing import Any
 from uuid import UUID
 
 from binary_checks.crosscheck.fact_tables import (
     Fact,
+    Facts,
     Library,
     Table,
     UnparsedError,
-    View,
     number,
     text,
 )
-from binary_checks.model import Dependency, Format, Kind
+from binary_checks.model import Dependency, Kind
 
-_CPUS = {
-    ("X86", 3): "i686",
-    ("X86_64", 3): "x86_64",
-    ("X86_64", 8): "x86_64h",
-    ("ARM64", 0): "aarch64",
-    ("ARM64", 2): "arm64e",
-    ("POWERPC", 0): "ppc",
-    ("POWERPC64", 0): "ppc64",
+_CPUS = {  # our names of architectures, by CPU and subtype without capabilities
+    (7, 3): "i686",
+    (0x01000007, 3): "x86_64",
+    (0x01000007, 8): "x86_64h",
+    (0x0100000C, 0): "aarch64",
+    (0x0100000C, 2): "arm64e",
+    (18, 0): "ppc",
+    (0x01000012, 0): "ppc64",
 }
-"""Our names of architectures, by CPU and subtype without capabilities."""
-_CPU_NAMES = {
-    0x0100000C: "ARM64",
-    7: "X86",
-    0x01000007: "X86_64",
-    18: "POWERPC",
-    0x01000012: "POWERPC64",
+_PLATFORMS = {  # of LC_BUILD_VERSION
+    1: "macos",
+    2: "ios",
+    3: "tvos",
+    4: "watchos",
+    5: "bridgeos",
+    6: "maccatalyst",
+    7: "iossimulator",
+    8: "tvossimulator",
+    9: "watchossimulator",
+    10: "driverkit",
+    11: "visionos",
+    12: "visionossimulator",
 }
-_PLATFORMS = (
-    *("macos", "ios", "tvos", "watchos", "bridgeos", "maccatalyst"),
-    *("iossimulator", "tvossimulator", "watchossimulator", "driverkit"),
-    *("visionos", "visionossimulator"),
-)
-"""Platforms of LC_BUILD_VERSION, from number 1."""
 _TYPES = {1: "OBJECT", 2: "EXECUTE", 6: "DYLIB", 8: "BUNDLE", 10: "DSYM"}
 _OUR_TYPES = {Kind.EXECUTABLE: "EXECUTE", Kind.RELOCATABLE: "OBJECT", Kind.DEBUG: "DSYM"}
 _DEPENDENCIES = {
@@ -67,43 +66,13 @@ _SELF, _PROGRAM, _WEAK_LOOKUP = 0, -1, -3
 _NAMED = frozenset({Kind.SHARED, Kind.EXECUTABLE, Kind.DEBUG})
 _EVERY = frozenset(Kind)
 _Numbers = tuple[int, ...]  # numbers of a version
-
-
-@dataclass(kw_only=True)
-class MachOView(View):
-    """A slice as read by a library; its name is the architecture."""
-
-    type: str
-    two_level: bool
-    install_name: str = ""
-    current_version: str = ""
-    compatibility_version: str = ""
-    needed: list[str] = field(default_factory=list)
-    rpaths: list[str] = field(default_factory=list)
-    systems: list[tuple[str, _Numbers, _Numbers]] = field(default_factory=list)
-    uuid: str = ""
-    signed: bool = False
-    chained_fixups: bool = False
-    imports: list[str] = field(default_factory=list)
-    exports: list[str] = field(default_factory=list)
-
-    def system(self) -> tuple[str, _Numbers, _Numbers]:
-        """Return platform, oldest system and SDK: for macOS, else for the first platform.
-
-        A zippered dylib is for macOS and for Mac Catalyst, and has a command for each platform.
-        """
-        nowhere: tuple[str, _Numbers, _Numbers] = ("", (), ())
-        return next((row for row in self.systems if row[0] == "macos"), (*self.systems, nowhere)[0])
+_System = tuple[str, _Numbers, _Numbers]  # platform, oldest system, SDK
 
 
 def _format_system(version: _Numbers) -> str:
     """Return a version of macOS as in the model: 11.0, 10.13.4."""
     *others, patch = version or (0,)
     return ".".join(map(str, [*others, patch] if patch else others))
-
-
-def _format_sdk(version: _Numbers) -> str:
-    return _format_system(version) if any(version) else ""
 
 
 def _lengthen(version: str) -> str:
@@ -117,15 +86,14 @@ def _format_need(need: Dependency) -> str:
 
 FACTS = (
     Fact(
-        "architecture", "CPU type and subtype of the slice",
-        theirs=lambda view: view.name, kinds=_EVERY,
+        "architecture", "CPU type and subtype of the slice", kinds=_EVERY,
     ),
     Fact(
         "type", "file type of the header",
         lambda item: "BUNDLE" if item.bundle else _OUR_TYPES.get(item.kind, "DYLIB"),
         kinds=_EVERY - {Kind.OTHER},
     ),
-    Fact("name", "LC_ID_DYLIB", theirs=lambda view: view.install_name, kinds=_NAMED),
+    Fact("name", "LC_ID_DYLIB", kinds=_NAMED),
     Fact(
         "current_version", "of LC_ID_DYLIB",
         lambda item: _lengthen(item.current_version), kinds=_NAMED,
@@ -141,14 +109,10 @@ FACTS = (
     Fact("rpaths", "LC_RPATH, in order", lambda item: list(item.rpaths), kinds=_NAMED),
     Fact(
         "platforms", "LC_BUILD_VERSION or LC_VERSION_MIN_*",
-        lambda item: list(item.platforms), lambda view: [row[0] for row in view.systems],
-        kinds=_EVERY,
+        lambda item: list(item.platforms), kinds=_EVERY,
     ),
-    Fact(
-        "minimum_os", "the oldest system",
-        theirs=lambda view: _format_system(view.system()[1]), kinds=_EVERY,
-    ),
-    Fact("sdk", "the SDK", theirs=lambda view: _format_sdk(view.system()[2]), kinds=_EVERY),
+    Fact("minimum_os", "the oldest system", kinds=_EVERY),
+    Fact("sdk", "the SDK", kinds=_EVERY),
     Fact("uuid", "LC_UUID", kinds=_NAMED),
     Fact("signed", "LC_CODE_SIGNATURE"),
     Fact("two_level", "MH_TWOLEVEL", lambda item: item.two_level_namespace),
@@ -164,52 +128,73 @@ FACTS = (
 )  # fmt: skip
 
 
-def _format_cpu(name: str, subtype: int) -> str:
-    return _CPUS.get((name, subtype & 0xFFFFFF), f"unknown: {name} {subtype:#x}")
+def _format_cpu(cpu: int, subtype: int) -> str:
+    return _CPUS.get((cpu, subtype & 0xFFFFFF), f"unknown: {cpu} {subtype:#x}")
 
 
 def _name_platform(platform: int) -> str:
-    known = 0 < platform <= len(_PLATFORMS)
-    return _PLATFORMS[platform - 1] if known else f"platform {platform}"
+    return _PLATFORMS.get(platform, f"platform {platform}")
 
 
-def _look_with_macholib(path: str) -> list[MachOView]:
+def _describe_systems(systems: list[_System]) -> Facts:
+    """Return all platforms, and the oldest system and SDK: for macOS, else for the first platform.
+
+    A zippered dylib is for macOS and for Mac Catalyst, and has a command for each platform.
+    """
+    chosen = [row for row in systems if row[0] == "macos"] or systems or [("", (), ())]
+    _, oldest, sdk = chosen[0]
+    return {
+        "platforms": [platform for platform, _, _ in systems],
+        "minimum_os": _format_system(oldest),
+        "sdk": _format_system(sdk) if any(sdk) else "",
+    }
+
+
+def _look_with_macholib(path: str) -> dict[str, Facts]:
     from macholib.MachO import MachO
 
-    return [_look_at_header(each) for each in MachO(path, allow_unknown_load_commands=True).headers]
+    found = map(_look_at_header, MachO(path, allow_unknown_load_commands=True).headers)
+    return {facts["architecture"]: facts for facts in found}
 
 
-def _look_at_header(item: Any) -> MachOView:
+def _look_at_header(item: Any) -> Facts:
     from macholib import mach_o
 
     head = item.header
     present = {int(command.cmd) for command, _, _ in item.commands}
-    view = MachOView(
-        name=_format_cpu(_CPU_NAMES.get(int(head.cputype), "?"), int(head.cpusubtype)),
-        type=_TYPES.get(int(head.filetype), "DYLIB"),
-        two_level=bool(int(head.flags) & _TWO_LEVEL),
-        signed=mach_o.LC_CODE_SIGNATURE in present,
-        chained_fixups=mach_o.LC_DYLD_CHAINED_FIXUPS in present,
-    )
+    facts: Facts = {
+        "architecture": _format_cpu(int(head.cputype), int(head.cpusubtype)),
+        "type": _TYPES.get(int(head.filetype), "DYLIB"),
+        "name": "",
+        "current_version": "",
+        "compatibility_version": "",
+        "needed": [],
+        "rpaths": [],
+        "uuid": "",
+        "signed": mach_o.LC_CODE_SIGNATURE in present,
+        "two_level": bool(int(head.flags) & _TWO_LEVEL),
+        "chained_fixups": mach_o.LC_DYLD_CHAINED_FIXUPS in present,
+    }
     dylibs = {getattr(mach_o, f"LC_{name}"): word for name, word in _DEPENDENCIES.items()}
     oldest = {getattr(mach_o, f"LC_{name}"): system for name, system in _OLDEST.items()}
+    systems: list[_System] = []
     for command, row, data in item.commands:
         kind = int(command.cmd)
         if kind in dylibs:
-            view.needed.append(_read_name(row.name, row, data) + dylibs[kind])
+            facts["needed"].append(_read_name(row.name, row, data) + dylibs[kind])
         elif kind == mach_o.LC_RPATH:
-            view.rpaths.append(_read_name(row.path, row, data))
+            facts["rpaths"].append(_read_name(row.path, row, data))
         elif kind == mach_o.LC_ID_DYLIB:
-            view.install_name = _read_name(row.name, row, data)
-            view.current_version = _join(_numbers_of(int(row.current_version._version)))
-            view.compatibility_version = _join(_numbers_of(int(row.compatibility_version._version)))
+            facts["name"] = _read_name(row.name, row, data)
+            for name in ("current_version", "compatibility_version"):
+                facts[name] = _join(_numbers_of(int(getattr(row, name)._version)))
         elif kind == mach_o.LC_UUID:
-            view.uuid = str(UUID(bytes=row.uuid)).upper()
+            facts["uuid"] = str(UUID(bytes=row.uuid)).upper()
         elif kind == mach_o.LC_BUILD_VERSION or kind in oldest:
             platform = oldest.get(kind) or _name_platform(int(row.platform))
             version = int(row.version if kind in oldest else row.minos)
-            view.systems.append((platform, _numbers_of(version), _numbers_of(int(row.sdk))))
-    return view
+            systems.append((platform, _numbers_of(version), _numbers_of(int(row.sdk))))
+    return facts | _describe_systems(systems)
 
 
 def _read_name(offset: Any, row: Any, data: bytes) -> str:
@@ -223,11 +208,11 @@ def _numbers_of(version: int) -> _Numbers:
     return version >> 16, version >> 8 & 255, version & 255
 
 
-def _join(version: _Numbers) -> str:
+def _join(version: Iterable[int]) -> str:
     return ".".join(map(str, version))
 
 
-def _look_with_lief(path: str) -> list[MachOView]:
+def _look_with_lief(path: str) -> dict[str, Facts]:
     import lief
 
     lief.logging.disable()
@@ -235,49 +220,50 @@ def _look_with_lief(path: str) -> list[MachOView]:
     wanted.parse_dyld_rebases = False
     found = lief.MachO.parse(path, wanted)
     if found is None:
-        raise UnparsedError
-    return [_look_at_slice(item) for item in found]
+        raise UnparsedError("it does not parse the file")
+    return {facts["architecture"]: facts for facts in map(_look_at_slice, found)}
 
 
-def _look_at_slice(item: Any) -> MachOView:
+def _look_at_slice(item: Any) -> Facts:
     head = item.header
-    cpu = head.cpu_type.name.removeprefix("CPU_TYPE_")
-    exports = sorted(set(_find_exports(item)))
+    trie = item.dyld_exports_trie if item.has_dyld_exports_trie else item.dyld_info
+    exports = {
+        _c_name(each.symbol) + "*" * any(flag.name == "WEAK_DEFINITION" for flag in each.flags_list)
+        for each in (trie.exports if trie is not None else ())
+    }
     imports = set(_find_imports(item.bindings, {name.removesuffix("*") for name in exports}))
-    view = MachOView(
-        name=_format_cpu(cpu, head.cpu_subtype),
-        type=_TYPES.get(number(head.file_type), "DYLIB"),
-        two_level=any(flag.name == "TWOLEVEL" for flag in head.flags_list),
-        rpaths=[text(command.path) for command in item.rpaths],
-        uuid=str(UUID(bytes=bytes(item.uuid.uuid))).upper() if item.uuid else "",
-        signed=item.has_code_signature,
-        chained_fixups=item.has_dyld_chained_fixups,
+    facts: Facts = {
+        "architecture": _format_cpu(number(head.cpu_type), head.cpu_subtype),
+        "type": _TYPES.get(number(head.file_type), "DYLIB"),
+        "name": "",
+        "current_version": "",
+        "compatibility_version": "",
+        "needed": [],
+        "rpaths": [text(command.path) for command in item.rpaths],
+        "uuid": str(UUID(bytes=bytes(item.uuid.uuid))).upper() if item.uuid else "",
+        "signed": item.has_code_signature,
+        "two_level": any(flag.name == "TWOLEVEL" for flag in head.flags_list),
+        "chained_fixups": item.has_dyld_chained_fixups,
         # A symbol may be bound twice, but be optional in only one of the binds.
-        imports=sorted(imports - {f"{name}?" for name in imports}),
-        exports=exports,
-    )
+        "imports": sorted(imports - {f"{name}?" for name in imports}),
+        "exports": sorted(exports),
+    }
     for library in item.libraries:
-        if library.command.name == "ID_DYLIB":
-            view.install_name = text(library.name)
-            view.current_version = _join(tuple(library.current_version))
-            view.compatibility_version = _join(tuple(library.compatibility_version))
+        kind, name = library.command.name, text(library.name)
+        if kind == "ID_DYLIB":
+            facts["name"] = name
+            facts["current_version"] = _join(library.current_version)
+            facts["compatibility_version"] = _join(library.compatibility_version)
         else:
-            view.needed.append(text(library.name) + _DEPENDENCIES.get(library.command.name, ""))
+            facts["needed"].append(name + _DEPENDENCIES.get(kind, ""))
+    systems: list[_System] = []
     for command in item.commands:
         kind = getattr(command.command, "name", "")
-        if kind == "BUILD_VERSION":
-            platform, oldest = _name_platform(number(command.platform)), tuple(command.minos)
-            view.systems.append((platform, oldest, tuple(command.sdk)))
-        elif kind in _OLDEST:
-            view.systems.append((_OLDEST[kind], tuple(command.version), tuple(command.sdk)))
-    return view
-
-
-def _find_exports(item: Any) -> Iterator[str]:
-    table = item.dyld_exports_trie if item.has_dyld_exports_trie else item.dyld_info
-    for export in table.exports if table is not None else ():
-        weak = any(flag.name == "WEAK_DEFINITION" for flag in export.flags_list)
-        yield _c_name(export.symbol) + "*" * weak
+        if kind == "BUILD_VERSION" or kind in _OLDEST:
+            platform = _OLDEST.get(kind) or _name_platform(number(command.platform))
+            version = command.version if kind in _OLDEST else command.minos
+            systems.append((platform, tuple(version), tuple(command.sdk)))
+    return facts | _describe_systems(systems)
 
 
 def _find_imports(bindings: Any, own: set[str]) -> Iterator[str]:
@@ -303,10 +289,9 @@ TABLE = Table(
         Library(
             name="macholib",
             distribution="macholib",
-            format=Format.MACHO,
             look=_look_with_macholib,
             unknown=frozenset({"imports", "exports"}),
         ),
-        Library(name="LIEF", distribution="lief", format=Format.MACHO, look=_look_with_lief),
+        Library(name="LIEF", distribution="lief", look=_look_with_lief),
     ),
 )

@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from binary_checks.crosscheck.fact_tables import Library
-from binary_checks.crosscheck.library_process import Libraries, LibraryAnswer
-from binary_checks.crosscheck.tables import libraries_of, our_facts
+from binary_checks.crosscheck import elf_table, macho_table, pe_table
+from binary_checks.crosscheck.fact_tables import Facts, Library, Table
+from binary_checks.crosscheck.library_process import Libraries
 from binary_checks.errors import Unavailable
-from binary_checks.model import Disagreement, MachOFile, NoOpinion, ObjectFile, SecondOpinion
+from binary_checks.model import (
+    Disagreement,
+    Format,
+    MachOFile,
+    NoOpinion,
+    ObjectFile,
+    SecondOpinion,
+)
 from binary_checks.safe_text import one_line
+from binary_checks.wording.sentences import name_first
 
-_INSTALL = "install binary-checks[crosscheck]"
+TABLES: Mapping[Format, Table] = {
+    Format.ELF: elf_table.TABLE,
+    Format.MACHO: macho_table.TABLE,
+    Format.PE: pe_table.TABLE,
+}
+"""The tables of all formats, from which docs/evidence/readers.md is written."""
 _PATIENCE = 3  # number of a package's files for which one library may exceed the time limit
 _SHOWN = 3  # items that a message shows of those that only one side has
 _LONGEST = 120  # characters of an answer, or of one name in it
@@ -24,15 +37,22 @@ is none.
 """
 
 
-def seek_opinion(
-    objects: Iterable[ObjectFile], copies: Iterable[Copied], libraries: Libraries
-) -> SecondOpinion:
-    """Have each file read by each library of its format. Raises OSError, GatherError."""
-    inquiry = _Inquiry(libraries)
-    found = group_by_path(objects)
-    for path, place in copies:
-        inquiry.ask_about(path, found[path], place)
-    return inquiry.sum_up()
+def libraries_of(found: Format) -> tuple[Library, ...]:
+    """Return the libraries that read a format; () for device code and archives."""
+    return TABLES[found].libraries if found in TABLES else ()
+
+
+def our_facts(item: ObjectFile) -> Facts:
+    """Return our facts about an object by name; {} for formats that no other library reads.
+
+    Raises Unavailable if the object's symbols are unknown.
+    """
+    facts = TABLES[item.format].facts if item.format in TABLES else ()
+    return {
+        fact.name: getattr(item, fact.name) if fact.ours is None else fact.ours(item)
+        for fact in facts
+        if item.kind in fact.kinds
+    }
 
 
 def group_by_path(objects: Iterable[ObjectFile]) -> dict[str, list[ObjectFile]]:
@@ -44,120 +64,85 @@ def group_by_path(objects: Iterable[ObjectFile]) -> dict[str, list[ObjectFile]]:
     return found
 
 
-class _Inquiry:
-    """Collects the answers of all libraries."""
-
-    def __init__(self, libraries: Libraries) -> None:
-        self._libraries = libraries
-        self._answering: set[str] = set()
-        self._absent: dict[str, NoOpinion] = {}  # by distribution
-        self._late: Counter[str] = Counter()
-        self._disagreements: list[Disagreement] = []
-        self._missing: list[NoOpinion] = []
-        self._objects = self._compared = 0
-
-    def ask_about(self, path: str, items: Sequence[ObjectFile], place: Path | Unavailable) -> None:
-        """Have every library read one file, which contains these objects."""
-        wanted = libraries_of(items[0].format)
+def seek_opinion(
+    objects: Iterable[ObjectFile], copies: Iterable[Copied], libraries: Libraries
+) -> SecondOpinion:
+    """Have each file read by each library of its format. Raises OSError, GatherError."""
+    found = group_by_path(objects)
+    absent: dict[str, NoOpinion] = {}  # by distribution
+    late: Counter[str] = Counter()
+    answering: set[str] = set()
+    results: list[Disagreement | NoOpinion | str] = []
+    read = 0
+    for path, place in copies:
+        wanted = libraries_of(found[path][0].format)
         if isinstance(place, Unavailable):
             names = " and ".join(library.name for library in wanted)
-            self._missing.append(NoOpinion(path=path, library=names, reason=str(place)))
-            return
-        answers = [
-            (library, self._libraries.ask(library, place))
-            for library in wanted
-            if library.distribution not in self._absent
-        ]
-        spoken = [self._take_answer(path, items, library, answer) for library, answer in answers]
-        self._objects += len(items) * any(spoken)
-
-    def _take_answer(
-        self, path: str, items: Sequence[ObjectFile], library: Library, answer: LibraryAnswer
-    ) -> bool:
-        """Compare an answer with our own facts; return False if the library gave none."""
-        if answer.absent:
-            reason = f"{answer.reason}; {_INSTALL}"
-            absent = NoOpinion(library=answer.library, reason=reason)
-            self._absent[library.distribution] = absent
-            return False
-        if answer.reason:
-            missing = NoOpinion(path=path, library=answer.library, reason=answer.reason)
-            self._missing.append(missing)
-            self._late[library.distribution] += answer.late
-            if self._late[library.distribution] >= _PATIENCE:
-                reason = f"not asked any more after {_PATIENCE} files without an answer"
-                given_up = NoOpinion(library=answer.library, reason=reason)
-                self._absent[library.distribution] = given_up
-            return False
-        self._answering.add(answer.library)
-        for result in self._compare(items, library, answer):
-            if isinstance(result, NoOpinion):
-                self._missing.append(result)
+            results.append(NoOpinion(path=path, library=names, reason=str(place)))
+            continue
+        asked = [library for library in wanted if library.distribution not in absent]
+        answers = [(library, libraries.ask(library, place)) for library in asked]
+        read += len(found[path]) * any(not answer.reason for _, answer in answers)
+        for library, answer in answers:
+            name, reason = answer.library, answer.reason
+            if not reason:
+                answering.add(name)
+                for item in found[path]:
+                    results += compare_readings(item, library, name, answer.reading)
                 continue
-            self._compared += 1
-            if isinstance(result, Disagreement):
-                self._disagreements.append(result)
-        return True
-
-    def _compare(
-        self, items: Sequence[ObjectFile], library: Library, answer: LibraryAnswer
-    ) -> Iterator[Disagreement | NoOpinion | str]:
-        for item in items:
-            try:
-                yield from compare_readings(item, library, answer.library, answer.reading)
-            except Unavailable as error:  # our own symbols are unknown
-                yield NoOpinion(path=item.path, library=answer.library, reason=str(error))
-
-    def sum_up(self) -> SecondOpinion:
-        """Return all results."""
-        return SecondOpinion(
-            libraries=tuple(sorted(self._answering)),
-            objects=self._objects,
-            compared=self._compared,
-            disagreements=tuple(sorted(self._disagreements, key=lambda item: item.path)),
-            missing=(*self._absent.values(), *sorted(self._missing, key=lambda item: item.path)),
-        )
+            if answer.absent:
+                reason = f"{reason}; install binary-checks[crosscheck]"
+            else:
+                results.append(NoOpinion(path=path, library=name, reason=reason))
+                late[library.distribution] += answer.late
+                if late[library.distribution] < _PATIENCE:
+                    continue
+                reason = f"not asked any more after {_PATIENCE} files without an answer"
+            absent[library.distribution] = NoOpinion(library=name, reason=reason)
+    disagreements = [each for each in results if isinstance(each, Disagreement)]
+    missing = [each for each in results if isinstance(each, NoOpinion)]
+    return SecondOpinion(
+        libraries=tuple(sorted(answering)),
+        objects=read,
+        compared=len(results) - len(missing),
+        disagreements=tuple(sorted(disagreements, key=lambda item: item.path)),
+        missing=(*absent.values(), *sorted(missing, key=lambda item: item.path)),
+    )
 
 
 def compare_readings(
-    item: ObjectFile, library: Library, version: str, reading: Mapping[str, Mapping[str, Any]]
+    item: ObjectFile, library: Library, version: str, reading: Mapping[str, Facts]
 ) -> Iterator[Disagreement | NoOpinion | str]:
     """Yield the name of each fact on which both agree, else a Disagreement or NoOpinion."""
-    place = format_place(item)
+    place = f"{item.path} ({item.architecture})" if isinstance(item, MachOFile) else item.path
     theirs = reading.get(item.architecture if isinstance(item, MachOFile) else "")
     if theirs is None:
-        slices = ", ".join(sorted(reading)) or "nothing"
         yield Disagreement(
             path=place,
             library=version,
             fact="architecture",
             ours=item.architecture,
-            theirs=one_line(slices),
+            theirs=one_line(", ".join(sorted(reading)) or "nothing"),
         )
         return
-    ours = our_facts(item)
-    for fact, mine in ours.items():
-        if fact in library.unknown:
-            continue
-        other = theirs[fact]
+    try:
+        ours = our_facts(item)
+    except Unavailable as error:  # our own symbols are unknown
+        yield NoOpinion(path=item.path, library=version, reason=str(error))
+        return
+    for fact in [name for name in ours if name not in library.unknown]:
+        mine, other = ours[fact], theirs[fact]
         if isinstance(other, Mapping):
             yield NoOpinion(path=place, library=version, fact=fact, reason=str(other["silent"]))
-        elif _narrow(library, fact, mine) == _narrow(library, fact, other):
+            continue
+        if fact in library.allowances:
+            narrow = library.allowances[fact].narrow
+            mine, other = narrow(mine), narrow(other)
+        if mine == other:
             yield fact
         else:
-            shown, answer = _describe(_narrow(library, fact, mine), _narrow(library, fact, other))
+            shown, answer = _describe(mine, other)
             yield Disagreement(path=place, library=version, fact=fact, ours=shown, theirs=answer)
-
-
-def _narrow(library: Library, fact: str, value: Any) -> Any:
-    """Return the part of a fact that is compared."""
-    allowance = library.allowances.get(fact)
-    return value if allowance is None else allowance.narrow(value)
-
-
-def format_place(item: ObjectFile) -> str:
-    """Return the path; for a slice, with its architecture."""
-    return f"{item.path} ({item.architecture})" if isinstance(item, MachOFile) else item.path
 
 
 def _describe(ours: Any, theirs: Any) -> tuple[str, str]:
@@ -168,14 +153,10 @@ def _describe(ours: Any, theirs: Any) -> tuple[str, str]:
     if not mine and not other:
         place = next(n for n, pair in enumerate(zip(ours, theirs, strict=True)) if len({*pair}) > 1)
         return f"{_shorten(ours[place])} as number {place + 1}", _shorten(theirs[place])
-    return _enumerate(list(mine.elements())), _enumerate(list(other.elements()))
-
-
-def _enumerate(names: Sequence[str]) -> str:
-    if not names:
-        return "nothing more"
-    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
-    return ", ".join(map(_shorten, names[:_SHOWN])) + more
+    shown, answer = (
+        name_first([*map(_shorten, side.elements())], _SHOWN) for side in (mine, other)
+    )
+    return shown or "nothing more", answer or "nothing more"
 
 
 def _shorten(value: Any) -> str:

@@ -8,24 +8,22 @@ tables use the ordinals. LIEF is told to skip resources, relocations and excepti
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from typing import Any
 
 from binary_checks.crosscheck.fact_tables import (
     LOADED,
     Allowance,
     Fact,
+    Facts,
     Library,
     Table,
     UnparsedError,
-    View,
-    keep_ascii,
     number,
+    silent,
     text,
-    unique,
 )
-from binary_checks.model import Format, Kind
+from binary_checks.model import Kind
 
 _MACHINES = {
     0x014C: "i686",
@@ -54,36 +52,6 @@ _Import = tuple[str, bool, list[str]]  # DLL, whether it is delay-loaded, names 
 _Export = tuple[str, int | None, str]  # name, ordinal, forwarder
 
 
-@dataclass(kw_only=True)
-class PeView(View):
-    """An image as read by a library."""
-
-    file_machine: int
-    characteristics: int
-    dll_characteristics: int
-    subsystem: int
-    subsystem_version: str
-    linker_version: str
-    writable_executable: list[str]
-    hybrid: bool = False
-    dll_name: str = ""
-    imported: list[_Import] = field(default_factory=list)
-    exported: list[_Export] = field(default_factory=list)
-    pdb: str = ""
-    dependent_load_flags: int = 0
-    signed: bool = False
-    signature_matches: str = ""
-
-    def libraries(self, *, delayed: bool) -> list[str]:
-        """Return the delay-loaded DLLs, or all other DLLs, without duplicates."""
-        return unique(name for name, late, _ in self.imported if late is delayed)
-
-
-def _name_architecture(view: PeView) -> str:
-    known = _MACHINES.get(view.file_machine, f"machine-{view.file_machine:#x}")
-    return _HYBRIDS.get(known, known) if view.hybrid else known
-
-
 def _machine_of(architecture: str) -> int:
     """Return the machine number of an architecture; ``machine-<number>`` contains it."""
     _, _, machine = architecture.partition("machine-")
@@ -102,7 +70,7 @@ FACTS = (
     Fact(
         "architecture",
         "the architecture; it can be ARM64EC or ARM64X, unlike the machine in the header",
-        theirs=_name_architecture, kinds=_HEADERS,
+        kinds=_HEADERS,
     ),
     Fact(
         "file_machine", "the machine in the file header",
@@ -113,26 +81,22 @@ FACTS = (
     Fact("subsystem", "windowed, console or other", kinds=_HEADERS),
     Fact("subsystem_version", "the oldest Windows", kinds=_HEADERS),
     Fact("linker_version", "the version in the optional header", kinds=_HEADERS),
-    Fact("name", "the DLL's name in its export directory", theirs=lambda view: view.dll_name),
+    Fact("name", "the DLL's name in its export directory"),
     Fact(
         "needed", "DLLs imported at load",
         lambda item: [need.name for need in item.needed if not need.delayed],
-        lambda view: view.libraries(delayed=False),
     ),
     Fact(
         "delayed", "DLLs imported at first use",
         lambda item: [need.name for need in item.needed if need.delayed],
-        lambda view: view.libraries(delayed=True),
     ),
     Fact(
         "imports", "names and ordinals by DLL",
         lambda item: sorted(f"{symbol.library}:{symbol.name}" for symbol in item.imports),
-        lambda view: sorted(f"{dll}:{name}" for dll, _, names in view.imported for name in names),
     ),
     Fact(
         "exports", "names, ordinals and forwarders",
         lambda item: _list_exports((s.name, s.ordinal, s.forwarder) for s in item.exports),
-        lambda view: _list_exports(view.exported),
     ),
     Fact("pdb", "the path in the CodeView record"),
     Fact("dependent_load_flags", "a field of the load configuration"),
@@ -148,62 +112,80 @@ FACTS = (
 )  # fmt: skip
 
 
-def _look_with_pefile(path: str) -> list[PeView]:
+def _make_facts(
+    *, machine: int, hybrid: bool, imported: list[_Import], exported: Iterable[_Export]
+) -> Facts:
+    """Return the facts that follow from the contents of an image as read by a library."""
+    architecture = _MACHINES.get(machine, f"machine-{machine:#x}")
+    return {
+        "architecture": _HYBRIDS.get(architecture, architecture) if hybrid else architecture,
+        "file_machine": machine,
+        "needed": list(dict.fromkeys(dll for dll, delayed, _ in imported if not delayed)),
+        "delayed": list(dict.fromkeys(dll for dll, delayed, _ in imported if delayed)),
+        "imports": sorted(f"{dll}:{name}" for dll, _, names in imported for name in names),
+        "exports": _list_exports(exported),
+    }
+
+
+def _look_with_pefile(path: str) -> dict[str, Facts]:
     import pefile
 
-    pefile.MAX_SYMBOL_NAME_LENGTH = pefile.MAX_IMPORT_NAME_LENGTH = _LONGEST
-    pefile.MAX_DLL_LENGTH = _LONGEST
+    pefile.MAX_SYMBOL_NAME_LENGTH = pefile.MAX_IMPORT_NAME_LENGTH = pefile.MAX_DLL_LENGTH = _LONGEST
     pefile.MAX_IMPORT_SYMBOLS = _MOST
     with pefile.PE(path, fast_load=True, max_symbol_exports=_MOST) as image:
         image.parse_data_directories(_DIRECTORIES)
-        return [_look_at_pefile(image)]
-
-
-def _look_at_pefile(image: Any) -> PeView:
-    header, optional = image.FILE_HEADER, image.OPTIONAL_HEADER
-    configuration = getattr(image, "DIRECTORY_ENTRY_LOAD_CONFIG", None)
-    loading = configuration.struct if configuration else None
-    view = PeView(
-        file_machine=header.Machine,
-        characteristics=header.Characteristics,
-        dll_characteristics=optional.DllCharacteristics,
-        subsystem=optional.Subsystem,
-        subsystem_version=f"{optional.MajorSubsystemVersion}.{optional.MinorSubsystemVersion}",
-        linker_version=f"{optional.MajorLinkerVersion}.{optional.MinorLinkerVersion}",
-        writable_executable=[
-            text(section.Name.rstrip(b"\0"))
-            for section in image.sections
-            if section.Characteristics & _WRITABLE_EXECUTABLE == _WRITABLE_EXECUTABLE
-        ],
-        hybrid=bool(getattr(loading, "CHPEMetadataPointer", 0)),
-        dependent_load_flags=getattr(loading, "DependentLoadFlags", 0),
-        signed=bool(optional.DATA_DIRECTORY[_SECURITY].Size),
-    )
-    for delayed, name in ((False, "IMPORT"), (True, "DELAY_IMPORT")):
-        for entry in getattr(image, f"DIRECTORY_ENTRY_{name}", ()):
-            names = [
-                f"#{each.ordinal}" if each.import_by_ordinal else text(each.name)
-                for each in entry.imports
-            ]
-            view.imported.append((text(entry.dll), delayed, names))
-    directory = getattr(image, "DIRECTORY_ENTRY_EXPORT", None)
-    if directory:
-        view.dll_name = text(directory.name)
-        view.exported = [
-            (text(each.name), each.ordinal, text(each.forwarder))
-            for each in directory.symbols
-            if each.address or each.forwarder
-        ]
+        header, optional = image.FILE_HEADER, image.OPTIONAL_HEADER
+        configuration = getattr(image, "DIRECTORY_ENTRY_LOAD_CONFIG", None)
+        loading = configuration.struct if configuration else None
+        directory = getattr(image, "DIRECTORY_ENTRY_EXPORT", None)
+        debug = getattr(image, "DIRECTORY_ENTRY_DEBUG", ())
+        paths = (getattr(each.entry, "PdbFileName", b"") for each in debug if each.entry)
+        facts = _make_facts(
+            machine=header.Machine,
+            hybrid=bool(getattr(loading, "CHPEMetadataPointer", 0)),
+            imported=[
+                (
+                    text(entry.dll),
+                    delayed,
+                    [
+                        f"#{e.ordinal}" if e.import_by_ordinal else text(e.name)
+                        for e in entry.imports
+                    ],
+                )
+                for delayed, name in ((False, "IMPORT"), (True, "DELAY_IMPORT"))
+                for entry in getattr(image, f"DIRECTORY_ENTRY_{name}", ())
+            ],
+            exported=(
+                (text(each.name), each.ordinal, text(each.forwarder))
+                for each in (directory.symbols if directory else ())
+                if each.address or each.forwarder
+            ),
+        )
         # pefile stops at the first name that is not ASCII (libalpaqa.dll of casadi).
         given_up = [each for each in image.get_warnings() if "in the export directory" in each]
-        view.silent = {"exports": f"it gives up: {given_up[0]}"} if given_up else {}
-    entries = getattr(image, "DIRECTORY_ENTRY_DEBUG", ())
-    paths = (getattr(each.entry, "PdbFileName", b"") for each in entries if each.entry)
-    view.pdb = next((text(path.rstrip(b"\0")) for path in paths if path), "")
-    return view
+        if directory and given_up:
+            facts["exports"] = silent(f"it gives up: {given_up[0]}")
+        facts |= {
+            "characteristics": header.Characteristics,
+            "dll_characteristics": optional.DllCharacteristics,
+            "subsystem": optional.Subsystem,
+            "subsystem_version": f"{optional.MajorSubsystemVersion}."
+            f"{optional.MinorSubsystemVersion}",
+            "linker_version": f"{optional.MajorLinkerVersion}.{optional.MinorLinkerVersion}",
+            "name": text(directory.name) if directory else "",
+            "pdb": next((text(path.rstrip(b"\0")) for path in paths if path), ""),
+            "dependent_load_flags": getattr(loading, "DependentLoadFlags", 0),
+            "writable_executable": [
+                text(section.Name.rstrip(b"\0"))
+                for section in image.sections
+                if section.Characteristics & _WRITABLE_EXECUTABLE == _WRITABLE_EXECUTABLE
+            ],
+            "signed": bool(optional.DATA_DIRECTORY[_SECURITY].Size),
+        }
+        return {"": facts}
 
 
-def _look_with_lief(path: str) -> list[PeView]:
+def _look_with_lief(path: str) -> dict[str, Facts]:
     import lief
 
     lief.logging.disable()
@@ -211,45 +193,63 @@ def _look_with_lief(path: str) -> list[PeView]:
     wanted.parse_rsrc = wanted.parse_reloc = wanted.parse_exceptions = False
     image: Any = lief.PE.parse(path, wanted)
     if image is None:
-        raise UnparsedError
+        raise UnparsedError("it does not parse the file")
     optional, configuration = image.optional_header, image.load_configuration
     signatures, export = list(image.signatures), image.get_export()
-    view = PeView(
-        file_machine=number(image.header.machine),
-        characteristics=image.header.characteristics,
-        dll_characteristics=optional.dll_characteristics,
-        subsystem=number(optional.subsystem),
-        subsystem_version=f"{optional.major_subsystem_version}.{optional.minor_subsystem_version}",
-        linker_version=f"{optional.major_linker_version}.{optional.minor_linker_version}",
-        writable_executable=[
+    facts = _make_facts(
+        machine=number(image.header.machine),
+        hybrid=image.is_arm64ec or image.is_arm64x,
+        imported=[
+            (
+                text(entry.name),
+                delayed,
+                [
+                    f"#{each.ordinal}" if each.is_ordinal else text(each.name)
+                    for each in entry.entries
+                ],
+            )
+            for delayed, entries in ((False, image.imports), (True, image.delay_imports))
+            for entry in entries
+        ],
+        exported=(
+            (
+                text(each.name),
+                each.ordinal,
+                f"{each.forward_information.library}.{each.forward_information.function}"
+                if each.is_forwarded
+                else "",
+            )
+            for each in (export.entries if export else ())
+            if each.is_forwarded or each.address
+        ),
+    )
+    matches = ""
+    if signatures:  # LIEF also verifies certificates, which does not matter here
+        digest = bytes(image.authentihash(signatures[0].digest_algorithm))
+        matches = str(digest == bytes(signatures[0].content_info.digest))
+    facts |= {
+        "characteristics": image.header.characteristics,
+        "dll_characteristics": optional.dll_characteristics,
+        "subsystem": number(optional.subsystem),
+        "subsystem_version": f"{optional.major_subsystem_version}."
+        f"{optional.minor_subsystem_version}",
+        "linker_version": f"{optional.major_linker_version}.{optional.minor_linker_version}",
+        "name": text(export.name) if export else "",
+        "pdb": text(image.codeview_pdb.filename) if image.codeview_pdb else "",
+        "dependent_load_flags": (configuration.dependent_load_flags or 0) if configuration else 0,
+        "writable_executable": [
             text(section.fullname.rstrip(b"\0"))
             for section in image.sections
             if section.characteristics & _WRITABLE_EXECUTABLE == _WRITABLE_EXECUTABLE
         ],
-        hybrid=image.is_arm64ec or image.is_arm64x,
-        pdb=text(image.codeview_pdb.filename) if image.codeview_pdb else "",
-        dependent_load_flags=(configuration.dependent_load_flags or 0) if configuration else 0,
-        signed=bool(signatures),
-    )
-    for delayed, entries in ((False, image.imports), (True, image.delay_imports)):
-        for entry in entries:
-            names = [f"#{e.ordinal}" if e.is_ordinal else text(e.name) for e in entry.entries]
-            view.imported.append((text(entry.name), delayed, names))
-    if export:
-        view.dll_name = text(export.name)
-        view.exported = list(_find_exports(export))
-    if signatures:  # LIEF also verifies certificates, which does not matter here
-        digest = bytes(image.authentihash(signatures[0].digest_algorithm))
-        view.signature_matches = str(digest == bytes(signatures[0].content_info.digest))
-    return [view]
+        "signed": bool(signatures),
+        "signature_matches": matches,
+    }
+    return {"": facts}
 
 
-def _find_exports(export: Any) -> Iterator[_Export]:
-    for each in export.entries:
-        forward = each.forward_information
-        target = f"{forward.library}.{forward.function}" if each.is_forwarded else ""
-        if target or each.address:
-            yield text(each.name), each.ordinal, target
+def _keep_ascii(names: list[str]) -> list[str]:
+    return [name for name in names if name.isascii()]
 
 
 TABLE = Table(
@@ -258,7 +258,6 @@ TABLE = Table(
         Library(
             name="pefile",
             distribution="pefile",
-            format=Format.PE,
             look=_look_with_pefile,
             unknown=frozenset({"signature_matches"}),
             allowances={
@@ -266,20 +265,19 @@ TABLE = Table(
                     reason="it leaves out names with non-ASCII characters "
                     "(`is_valid_function_name` in pefile.py), such as those of casadi's "
                     "libalpaqa.dll",
-                    narrow=keep_ascii,
+                    narrow=_keep_ascii,
                 ),
             },
         ),
         Library(
             name="LIEF",
             distribution="lief",
-            format=Format.PE,
             look=_look_with_lief,
             allowances={
                 "imports": Allowance(
                     reason="it leaves out names that are not printable ASCII "
                     "(`is_valid_import_name` in its include/LIEF/PE/Parser.hpp)",
-                    narrow=keep_ascii,
+                    narrow=_keep_ascii,
                 ),
             },
         ),

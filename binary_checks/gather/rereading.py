@@ -38,7 +38,7 @@ def _seek(package: Package, open_tree: Callable[[], Tree]) -> SecondOpinion:
         with (
             tempfile.TemporaryDirectory(prefix="binary_checks-") as folder,
             closing(open_tree()) as tree,
-            Libraries(Path(folder)) as libraries,
+            closing(Libraries(Path(folder))) as libraries,
         ):
             copies = _copy_members(package, tree, Path(folder) / "object")
             return seek_opinion(package.objects, copies, libraries)

@@ -10,9 +10,7 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from binary_checks.crosscheck import tables
-from binary_checks.crosscheck.opinion import compare_readings
-from binary_checks.crosscheck.tables import TABLES, libraries_of, our_facts
+from binary_checks.crosscheck.opinion import TABLES, compare_readings, libraries_of, our_facts
 from binary_checks.model import (
     Dependency,
     Disagreement,
@@ -67,7 +65,7 @@ def differences(item: ObjectFile, name: str) -> dict[tuple[str, str], tuple[str,
     """Return what each library reads differently, by library and fact."""
     found = {}
     for library in libraries_of(item.format):
-        reading = tables.read(library, str(FOLDER / name))
+        reading = library.look(str(FOLDER / name))
         for said in compare_readings(item, library, library.name, reading):
             if isinstance(said, Disagreement):
                 found[said.library, said.fact] = said.ours, said.theirs
@@ -115,7 +113,7 @@ def test_a_slice_that_a_library_does_not_see_is_a_disagreement() -> None:
 def test_without_section_headers_pyelftools_is_silent_on_versions() -> None:
     (item,) = read("elf/no_section_headers.so")
     (library, _) = libraries_of(Format.ELF)
-    reading = tables.read(library, str(FOLDER / "elf/no_section_headers.so"))
+    reading = library.look(str(FOLDER / "elf/no_section_headers.so"))
     said = list(compare_readings(item, library, "pyelftools", reading))
     silent = {each.fact for each in said if isinstance(each, NoOpinion)}
     assert silent == {"version_needs", "defined_versions", "imports", "exports"}
@@ -131,21 +129,20 @@ def test_a_forged_count_of_versions_is_not_followed_without_end(tmp_path: Path) 
     struct.pack_into("<I", content, place, 0xFFFFFFFF)
     (tmp_path / "forged.so").write_bytes(content)
     (library, _) = libraries_of(Format.ELF)
-    reading = tables.read(library, str(tmp_path / "forged.so"))
+    reading = library.look(str(tmp_path / "forged.so"))
     assert set(reading[""]["version_needs"]) == {"libc.so.6 GLIBC_2.14", "libc.so.6 GLIBC_2.2.5"}
 
 
 def test_what_is_not_compared_is_declared_of_facts_that_there_are() -> None:
-    for found, table in TABLES.items():
+    for table in TABLES.values():
         facts = {fact.name for fact in table.facts}
         assert len(facts) == len(table.facts)
         for library in table.libraries:
-            assert library.format is found
             assert {*library.unknown, *library.allowances} < facts, library.name
 
 
 def test_a_path_on_disk_is_all_that_a_library_gets(tmp_path: Path) -> None:
     (tmp_path / "object").write_bytes((FOLDER / "elf/plain.so").read_bytes())
     for library in libraries_of(Format.ELF):
-        reading = tables.read(library, str(tmp_path / "object"))
+        reading = library.look(str(tmp_path / "object"))
         assert reading[""]["needed"] == ["libc.so.6"]

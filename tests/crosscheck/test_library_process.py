@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from importlib import import_module
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 
 from binary_checks.crosscheck.fact_tables import Library
 from binary_checks.crosscheck.library_process import Libraries, LibraryAnswer
-from binary_checks.crosscheck.tables import TABLES, libraries_of
+from binary_checks.crosscheck.opinion import TABLES, libraries_of
 from binary_checks.model import Format
 from fixtures.samples import FOLDER
 
@@ -22,7 +23,7 @@ Ask = Callable[[str], LibraryAnswer]
 
 @pytest.fixture
 def libraries(tmp_path: Path) -> Iterator[Libraries]:
-    with Libraries(tmp_path) as asked:
+    with closing(Libraries(tmp_path)) as asked:
         yield asked
 
 
@@ -35,14 +36,11 @@ def ask(libraries: Libraries, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
     def ask(body: str) -> LibraryAnswer:
         name = f"library_{len(list(folder.iterdir()))}"
-        imported = "from binary_checks.crosscheck.fact_tables import View\n"
-        (folder / f"{name}.py").write_text(f"{imported}def look(path):\n    {body}\n")
+        (folder / f"{name}.py").write_text(f"def look(path):\n    {body}\n")
         made = Library(
             name="Made",
             distribution="packaging",
-            format=Format.ELF,
             look=import_module(name).look,
-            unknown=frozenset(fact.name for fact in TABLES[Format.ELF].facts),
         )
         return libraries.ask(made, PLAIN)
 
@@ -61,21 +59,21 @@ def test_a_crash_is_named_and_the_next_question_is_answered(ask: Ask) -> None:
     crashed = ask("import ctypes; ctypes.string_at(0)")
     assert not crashed.reading
     assert "crashed" in crashed.reason or "exit status" in crashed.reason
-    assert ask("return [View()]").reading == {"": {}}
+    assert ask("return {'': {}}").reading == {"": {}}
 
 
 @pytest.mark.slow
 def test_what_never_answers_is_ended(ask: Ask, libraries: Libraries) -> None:
-    assert ask("return [View()]").reading == {"": {}}
+    assert ask("return {'': {}}").reading == {"": {}}
     libraries.patience = 1
     assert ask("import time; time.sleep(600)").reason == "no answer within 1 s"
     libraries.patience = 60
-    assert ask("return [View()]").reading == {"": {}}
+    assert ask("return {'': {}}").reading == {"": {}}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux keeps the limit of memory")
 def test_what_takes_too_much_memory_is_no_answer(ask: Ask) -> None:
-    answer = ask("return [View(name=str(len(bytearray(64 << 30))))]")
+    answer = ask("return {str(len(bytearray(64 << 30))): {}}")
     assert answer.reason == "it takes too much memory"
 
 
@@ -86,7 +84,7 @@ def test_an_exception_is_one_line_of_the_librarys_own_words(ask: Ask) -> None:
 
 
 def test_what_a_library_prints_is_no_answer(ask: Ask) -> None:
-    answer = ask("import os; os.write(1, b'{}\\n'); print('{}'); return [View()]")
+    answer = ask("import os; os.write(1, b'{}\\n'); print('{}'); return {'': {}}")
     assert answer.reading == {"": {}}
 
 
@@ -94,7 +92,6 @@ def test_a_library_that_is_not_installed_is_absent(libraries: Libraries) -> None
     gone = Library(
         name="Gone",
         distribution="no-such-thing",
-        format=Format.ELF,
         look=TABLES[Format.ELF].libraries[0].look,
     )
     answer = libraries.ask(gone, PLAIN)

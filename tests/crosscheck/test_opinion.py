@@ -11,11 +11,10 @@ from types import SimpleNamespace
 import pytest
 
 from binary_checks import objects
-from binary_checks.crosscheck import tables
+from binary_checks.crosscheck import opinion as opinions
 from binary_checks.crosscheck.fact_tables import Library
 from binary_checks.crosscheck.library_process import Libraries, LibraryAnswer
-from binary_checks.crosscheck.opinion import seek_opinion
-from binary_checks.crosscheck.tables import TABLES
+from binary_checks.crosscheck.opinion import TABLES, seek_opinion
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.gather.rereading import gather_opinion
 from binary_checks.model import Dependency, Format, SecondOpinion
@@ -74,7 +73,7 @@ def test_a_library_that_is_not_installed_is_missing_once(
     elf = TABLES[Format.ELF]
     pyelftools, lief = elf.libraries
     known = (replace(pyelftools, distribution="no-such-thing"), lief)
-    monkeypatch.setattr(tables, "TABLES", {Format.ELF: replace(elf, libraries=known)})
+    monkeypatch.setattr(opinions, "TABLES", {Format.ELF: replace(elf, libraries=known)})
     members = {"demo/a.so": build_elf(soname="a.so"), "demo/b.so": build_elf(soname="b.so")}
     opinion = seek(build_wheel(tmp_path, members=members))
     (missing,) = opinion.missing
@@ -88,7 +87,7 @@ def test_without_any_library_nothing_is_compared(
 ) -> None:
     elf = TABLES[Format.ELF]
     known = tuple(replace(each, distribution=f"no-{each.name}") for each in elf.libraries)
-    monkeypatch.setattr(tables, "TABLES", {Format.ELF: replace(elf, libraries=known)})
+    monkeypatch.setattr(opinions, "TABLES", {Format.ELF: replace(elf, libraries=known)})
     with pytest.raises(Unavailable, match="unavailable: pyelftools: not installed"):
         seek(build_wheel(tmp_path, members={"demo/a.so": build_elf()}))
 
@@ -106,7 +105,7 @@ def test_a_library_that_takes_too_long_again_and_again_is_not_waited_for(tmp_pat
     place = tmp_path / "object"
     place.write_bytes(build_elf())
     items = [elf_file(path=f"demo/{number}.so") for number in range(9)]
-    with Slow(tmp_path) as libraries:
+    with closing(Slow(tmp_path)) as libraries:
         opinion = seek_opinion(items, ((item.path, place) for item in items), libraries)
     reasons = [each.reason for each in opinion.missing if each.library == "LIEF"]
     assert (

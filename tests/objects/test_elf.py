@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from binary_checks.crosscheck.tables import TABLES
+from binary_checks.crosscheck.opinion import TABLES
 from binary_checks.model import ElfFile, Format, Kind, NeededVersion, Symbol
 from binary_checks.objects import read_objects
 from binary_checks.objects.elf.dynamic import RELOCATION_TYPES
