@@ -15,7 +15,7 @@ from typing import Any
 from binary_checks.errors import GatherError, ProfileError, Unavailable
 from binary_checks.places.index_settings import make_installer_environment
 from binary_checks.places.limits import Limits
-from binary_checks.places.processes import name_crash, run_process
+from binary_checks.places.processes import find_last_line, name_crash, run_process
 from binary_checks.places.sandbox import Sandbox, find_visible
 from binary_checks.processes import user_environment
 from binary_checks.web.addresses import show
@@ -86,17 +86,14 @@ def ask_channels(
         command = sandbox.start(command, limits)[0]
     overrides = {k: v for k, v in user_environment().items() if k.startswith(_OVERRIDES)}
     environment = {**make_installer_environment(root), **overrides}
-    try:
-        ended = run_process(command, cwd=root, env=environment, timeout=timeout)
-    except OSError as error:
-        raise GatherError(f"{python}: cannot be run: {error.strerror or error}") from error
+    ended = run_process(command, cwd=root, env=environment, timeout=timeout)
     if ended.status is None:
         raise GatherError(f"py-rattler took longer than {timeout:g} s")
     try:
         answer = json.loads(answer_file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        last = ended.stderr.strip().rpartition("\n")[2]
         how = name_crash(ended.status) or f"exit status {ended.status}"
+        last = find_last_line(ended.stderr, ended.status)
         raise GatherError(f"py-rattler broke ({how}): {last}") from None
     try:
         return _read(answer)

@@ -21,7 +21,7 @@ from binary_checks.model import (
 )
 from binary_checks.places.channels import ChannelAnswer, ask_channels
 from binary_checks.places.existing import InstalledPlace, find_python
-from binary_checks.places.host_place import HostPlace, hash_file
+from binary_checks.places.host_place import HostPlace, hash_file, shorten_paths
 from binary_checks.places.sandbox import find_visible, is_below
 
 _ADVICE = (
@@ -41,7 +41,7 @@ class CondaPlace(HostPlace):
     @property
     def prefix(self) -> Path:
         """The folder into which packages are linked."""
-        return self.folder.resolve() / "prefix"
+        return self.folder / "prefix"
 
     def _install(self, package: Package) -> InstallReport:
         """Choose and link the packages, and identify the prefix's Python if it has one."""
@@ -56,7 +56,7 @@ class CondaPlace(HostPlace):
         return InstallReport(
             python=self._target.name if self._target else "no Python",
             installer=f"py-rattler {answer.version}",
-            error=self._shorten(answer.refused, package),
+            error=shorten_paths(answer.refused, package.path.resolve().parent, self.folder),
             altered=tuple(path for path, there in found if there),
             missing=tuple(path for path, there in found if not there),
             libraries=tuple(_list_libraries(self.prefix, package)),
@@ -77,7 +77,7 @@ class CondaPlace(HostPlace):
         }
         return ask_channels(
             task,
-            self.folder.resolve(),
+            self.folder,
             timeout=self.timeout,
             sandbox=self.sandbox,
             visible=(path, *given),
@@ -88,7 +88,7 @@ class CondaPlace(HostPlace):
 
         Raises Unavailable or NothingNamed in those cases.
         """
-        message = self._shorten(answer.unsolved, package)
+        message = shorten_paths(answer.unsolved, package.path.resolve().parent, self.folder)
         if message.startswith("it is for "):
             raise Unavailable(message)
         if lacking := _VIRTUAL.search(message):
@@ -114,41 +114,33 @@ class CondaPlace(HostPlace):
         self.limits = replace(self.limits, visible=visible, asks_python=False)
         self._target = self._identify(python)
 
-    @property
-    def target(self) -> TargetPython:
-        """The prefix's Python. Raises NotApplicable if no package in the prefix provides one."""
-        if self._target is None:
-            if self._outcome:
-                raise NotApplicable("neither the package nor its requirements include Python")
-            raise GatherError("a conda prefix has no Python before its package is installed")
-        return self._target
+    def _find_target(self) -> TargetPython:
+        """Raise NotApplicable: no package in the prefix provides Python."""
+        if self._results:
+            raise NotApplicable("neither the package nor its requirements include Python")
+        raise GatherError("a conda prefix has no Python before its package is installed")
 
-    def run(
+    def _start(
         self,
         script: str | Path,
         request: Mapping[str, object],
-        *,
-        timeout: float | None = None,
-        conditions: Conditions | None = None,
+        conditions: Conditions,
+        timeout: float,
     ) -> ProbeAnswer:
         """Run a probe with the variables of an activated prefix, but without activation scripts."""
         _ = self.target  # raises if there is no Python to run the script
-        conditions = conditions or Conditions()
         path = os.pathsep.join((str(self.prefix / "bin"), "/usr/local/bin", "/usr/bin", "/bin"))
         own = {"CONDA_PREFIX": str(self.prefix)}
         own |= {} if os.name == "nt" else {"PATH": path}
         conditions = replace(conditions, variables={**own, **conditions.variables})
-        return super().run(script, request, timeout=timeout, conditions=conditions)
+        return super()._start(script, request, conditions, timeout)
 
     def scrub(self, text: str) -> str:
         """Return the text with paths relative to site-packages, or else to the prefix."""
-        if self._folder is not None and self._target is not None:
-            for folder in (self.site_packages, self.prefix):
-                for spelling in {str(folder), str(folder.resolve())}:
-                    text = text.replace(spelling + os.sep, "").replace(spelling, ".")
-        if self._target is None:
-            return text
-        return super().scrub(text)
+        return text if self._target is None else super().scrub(text)
+
+    def _name_folders(self) -> dict[Path, str]:
+        return {self.site_packages: "", self.prefix: "", **super()._name_folders()}
 
     def shown(self, path: str) -> str:
         """Return a path relative to site-packages, as probes report it: ``../../../lib/x.so``."""
@@ -156,12 +148,6 @@ class CondaPlace(HostPlace):
             if self._target is not None and path.startswith(f"{folder}{os.sep}"):
                 path = os.path.relpath(path, Path(folder, self.site_packages.relative_to(folder)))
         return super().shown(path)
-
-    def _shorten(self, text: str, package: CondaPackage) -> str:
-        """Remove temporary folders, and the package's own folder, from a message."""
-        for folder in (package.path.resolve().parent, self.folder.resolve()):
-            text = text.replace(f"{folder.as_uri()}/", "").replace(f"{folder}{os.sep}", "")
-        return text
 
 
 class LinkedPlace(InstalledPlace):

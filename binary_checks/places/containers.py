@@ -26,7 +26,13 @@ from pathlib import Path
 from binary_checks.errors import GatherError
 from binary_checks.model import CleanSystem, LoaderAnswer
 from binary_checks.places.limits import Limits, choose_memory
-from binary_checks.places.processes import Conversation, ProcessResult, run_process
+from binary_checks.places.processes import (
+    Conversation,
+    ProcessResult,
+    ask_program,
+    find_last_line,
+    run_process,
+)
 from binary_checks.processes import user_environment
 
 ENGINES = ("podman", "docker")
@@ -86,28 +92,9 @@ class ContainerEngine:
         Raises GatherError with the last line of the engine's error output.
         """
         try:
-            done = subprocess.run(
-                (self.program, *words),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                env=user_environment(),
-                text=True,
-                errors="replace",
-                timeout=seconds,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            raise GatherError(f"{self.name} does not answer within {seconds:g} s") from None
-        except OSError as error:
-            raise GatherError(f"{self.program}: cannot be run: {error.strerror}") from error
-        if done.returncode:
-            raise GatherError(f"{self.name}: {_last_line(done.stderr, done.returncode)}")
-        return done.stdout
-
-
-def _last_line(output: str, status: int | None) -> str:
-    lines = [" ".join(line.split()) for line in output.splitlines() if line.strip()]
-    return lines[-1] if lines else f"it ends with exit status {status} and says nothing"
+            return ask_program((self.program, *words), timeout=seconds, env=user_environment())
+        except GatherError as error:
+            raise GatherError(f"{self.name}: {error}") from error
 
 
 def find_engine() -> ContainerEngine:
@@ -215,10 +202,8 @@ class Container:
                 self.close()
                 errors.seek(0)
                 text = errors.read().decode("utf-8", "replace")
-                raise GatherError(
-                    f"{engine.name} starts no container: "
-                    f"{_last_line(text, self._process.returncode)}"
-                )
+                message = find_last_line(text, self._process.returncode)
+                raise GatherError(f"{engine.name} starts no container: {message}")
         if limits.gpu:
             self._require_gpu()
 
@@ -273,22 +258,19 @@ class Container:
         limit = f"{timeout + _MARGIN:.0f}"
         script = f"{_CLEAR}{_RUN}" if alone else _RUN
         inner = ("sh", "-c", script, "sh", limit, "env", "-i", *settings, *command)
-        try:
-            ended = run_process(
-                (self._engine.program, "exec", "-i", self._name, *inner),
-                cwd=Path(self._folder.name),
-                env=user_environment(),
-                timeout=timeout,
-                talk=talk,
-                abort=self._show_stacks,
-                kept=kept,
-            )
-        except OSError as error:
-            raise GatherError(f"{self._engine.program}: cannot be run: {error.strerror}") from error
+        ended = run_process(
+            (self._engine.program, "exec", "-i", self._name, *inner),
+            cwd=Path(self._folder.name),
+            env=user_environment(),
+            timeout=timeout,
+            talk=talk,
+            abort=self._show_stacks,
+            kept=kept,
+        )
         if ended.status is None:
             self.close()
         elif not self.runs or (ended.status in _REFUSED and not self._answers()):
-            message = _last_line(ended.stderr, ended.status)
+            message = find_last_line(ended.stderr, ended.status)
             raise GatherError(f"{self._engine.name} runs no command in the container: {message}")
         # A shell and the engine report a process killed by signal N as status 128 + N.
         killed = ended.status is not None and 128 < ended.status < 160

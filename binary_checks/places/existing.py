@@ -18,17 +18,17 @@ from packaging.utils import canonicalize_name, canonicalize_version
 from binary_checks.errors import GatherError, NothingNamed, Unavailable
 from binary_checks.model import (
     Conditions,
-    Ending,
     InstalledFolders,
     InstalledPackage,
     Package,
+    ProbeAnswer,
     TargetPython,
     Wheel,
     applies,
     read_requirement,
 )
 from binary_checks.places.host_place import HostPlace, PlaceSettings, compare
-from binary_checks.places.running import require_fit, run_probe
+from binary_checks.places.running import explain_silence, require_fit, run_probe
 from binary_checks.places.sandbox import Sandbox, is_below
 
 _LIVE = (Path("/proc"), Path("/dev"), Path("/run"))
@@ -67,11 +67,15 @@ def list_folders(
         sandbox=sandbox,
         conditions=Conditions(site=site),
     )
+    return read_folders(python, result)
+
+
+def read_folders(python: Path, result: ProbeAnswer) -> Folders:
+    """Read the answer of an interpreter. Raises GatherError if there is none."""
     folders, prefix = result.answer.get("folders"), result.answer.get("prefix")
     versions, unread = result.answer.get("versions"), result.answer.get("unread")
-    if result.outcome is not Ending.OK or not isinstance(prefix, str):
-        last = result.stderr.strip().rpartition("\n")[2]
-        reason = last or " ".join((result.outcome.value, result.detail))
+    reason = explain_silence(result)
+    if reason or not isinstance(prefix, str):
         raise GatherError(f"{python}: not a Python that runs here: {reason}")
     found = folders if isinstance(folders, list) else []
     return Folders(
@@ -94,11 +98,16 @@ class InstalledPlace(HostPlace):
 
     def _settle(self, target: TargetPython, site: Path) -> None:
         """Use the packages that are installed in ``site``."""
-        self.preinstalled = tuple(
-            find_installed_requirements(
-                self.requires, target, timeout=self.timeout, sandbox=self.sandbox
+        if self.requires:
+            found = list_folders(
+                target.executable,
+                timeout=self.timeout,
+                names=name_projects(self.requires),
+                sandbox=self.sandbox,
             )
-        )
+            self.preinstalled = tuple(
+                select_versions(self.requires, found.versions, target.markers)
+            )
         # A package may be in another folder than the one to which pip installs: Debian has two.
         self._target = replace(target, paths={**target.paths, "platlib": str(site)})
         visible = (site, *filter(_is_apart, find_sources(site)))
@@ -136,22 +145,10 @@ def _read(path: Path) -> str:
         return ""
 
 
-def find_installed_requirements(
-    requires: Iterable[str], target: TargetPython, *, timeout: float, sandbox: Sandbox | None = None
-) -> Iterator[str]:
-    """Find the installed version of each requirement; yield ``numpy 2.4.6``.
-
-    Raises Unavailable if a requirement is not installed, or in an unsuitable version.
-    """
-    requires = tuple(requires)
-    if not requires:
-        return
-    here = target.markers
-    items = (read_requirement(text) for text in requires)
-    names = tuple(item.name for item in items if item is not None)
-    python = target.executable
-    found = list_folders(python, timeout=timeout, names=names, sandbox=sandbox).versions
-    yield from select_versions(requires, found, here)
+def name_projects(requires: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of the projects in requirements."""
+    items = map(read_requirement, requires)
+    return tuple(item.name for item in items if item is not None)
 
 
 def select_versions(
@@ -200,16 +197,16 @@ class PrefixPlace(InstalledPlace):
     def _install(self, package: Package) -> None:
         """Check that the package and its requirements are installed in the environment."""
         if not self.settings.python.is_file():
-            raise GatherError(f"{self._label}: it contains no Python")
+            raise GatherError(f"{self.label}: it contains no Python")
         try:
             target = self._identify(self.settings.python)
         except GatherError as error:
-            raise GatherError(f"{self._label}: {error}") from error
+            raise GatherError(f"{self.label}: {error}") from error
         if isinstance(package, Wheel):
             try:
                 require_fit(package, target)
             except Unavailable as error:
-                raise NothingNamed(f"{self._label}: {error}") from error
+                raise NothingNamed(f"{self.label}: {error}") from error
             self._wheel_site = site = self._find_wheel(package, target)
         else:
             site = self._find_conda(package, target)
@@ -222,21 +219,17 @@ class PrefixPlace(InstalledPlace):
             return None
         return InstalledFolders(site_packages=self._wheel_site, prefix=Path(self.target.prefix))
 
-    @property
-    def _label(self) -> str:
-        return self.settings.name.label
-
     def _find_wheel(self, wheel: Wheel, target: TargetPython) -> Path:
         folders = list_folders(target.executable, timeout=self.timeout, sandbox=self.sandbox)
         found = find_metadata(wheel.name, folders.search)
         if found is None:
-            raise NothingNamed(f"{self._label}: {wheel.name} is not installed there")
+            raise NothingNamed(f"{self.label}: {wheel.name} is not installed there")
         version = found.name.removesuffix(_INFO).partition("-")[2]
         if canonicalize_version(version) != canonicalize_version(wheel.version):
             raise NothingNamed(
-                f"{self._label}: {wheel.name} {version} is installed there, not {wheel.version}"
+                f"{self.label}: {wheel.name} {version} is installed there, not {wheel.version}"
             )
-        require_same(wheel, target, found.parent, self._label)
+        require_same(wheel, target, found.parent, self.label)
         return found.parent
 
     def _find_conda(self, package: Package, target: TargetPython) -> Path:
@@ -244,7 +237,7 @@ class PrefixPlace(InstalledPlace):
         notes = Path(target.prefix, "conda-meta").glob(f"{package.name}-{package.version}-*.json")
         if not any(notes):
             wanted = f"{package.name} {package.version}"
-            raise NothingNamed(f"{self._label}: its conda-meta does not list {wanted}")
+            raise NothingNamed(f"{self.label}: its conda-meta does not list {wanted}")
         return target.site_packages
 
 

@@ -96,20 +96,19 @@ def _expand_platform(name: str) -> Iterator[str]:
         yield from mac_platforms((int(found["major"]), int(found["minor"])), found["machine"])
     elif found := _MANYLINUX.fullmatch(name):
         minor = int(found["minor"] or _LIBC_OF_NAMES[found["name"]])
-        yield from _list_glibc(range(minor, 4, -1), found["machine"])
-        yield f"linux_{found['machine']}"
+        yield from list_linux_tags("glibc", range(minor, 4, -1), found["machine"])
     elif found := _MUSLLINUX.fullmatch(name):
-        yield from (
-            f"musllinux_1_{n}_{found['machine']}" for n in range(int(found["minor"]), -1, -1)
-        )
-        yield f"linux_{found['machine']}"
+        yield from list_linux_tags("musl", range(int(found["minor"]), -1, -1), found["machine"])
 
 
-def _list_glibc(minors: Iterable[int], machine: str) -> Iterator[str]:
+def list_linux_tags(libc: str, minors: Iterable[int], machine: str) -> Iterator[str]:
+    """Yield the platform tags of these minor versions of a libc, and the tag of any Linux."""
+    first, name, _ = _FAMILIES.get(libc, _FAMILIES["glibc"])
     for minor in minors:
-        yield f"manylinux_2_{minor}_{machine}"
-        if minor in _OLDER_NAMES:
+        yield f"{name}_{first}_{minor}_{machine}"
+        if name == "manylinux" and minor in _OLDER_NAMES:
             yield f"{_OLDER_NAMES[minor]}_{machine}"
+    yield f"linux_{machine}"
 
 
 def describe_python(wheel: WheelLike, target: TargetSystem) -> ForeignPython:
@@ -172,14 +171,7 @@ def _list_platforms(target: TargetSystem) -> Iterator[str]:
         yield "macosx_{}_{}_{}".format(*oldest, processor)
         yield f"macosx_{_NEWEST_MACOS}_0_{processor}"
     else:
-        yield from _list_linux(target, architecture)
-
-
-def _list_linux(target: TargetSystem, architecture: str) -> Iterator[str]:
-    first, name, newest = _FAMILIES[target.libc]
-    own = target.policy.minimum[1] if target.policy else newest
-    for minor in (*range(own, -1, -1), *range(own + 1, newest + 1)):
-        yield f"{name}_{first}_{minor}_{architecture}"
-        if name == "manylinux" and minor in _OLDER_NAMES:
-            yield f"{_OLDER_NAMES[minor]}_{architecture}"
-    yield f"linux_{architecture}"
+        newest = _FAMILIES[target.libc][2]
+        own = target.policy.minimum[1] if target.policy else newest
+        minors = (*range(own, -1, -1), *range(own + 1, newest + 1))
+        yield from list_linux_tags(target.libc, minors, architecture)

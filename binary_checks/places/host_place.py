@@ -8,7 +8,7 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -62,6 +62,7 @@ class PlaceSettings:
 
 
 _Place = TypeVar("_Place", bound="HostPlace")
+_Result = TypeVar("_Result")
 
 
 class HostPlace:
@@ -78,7 +79,7 @@ class HostPlace:
         self.preinstalled: tuple[str, ...] = ()
         self._target: TargetPython | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
-        self._outcome: list[InstallReport | BinaryChecksError | None] = []
+        self._results: dict[str, object] = {}
         self.install_seconds = 0.0
 
     @property
@@ -90,8 +91,16 @@ class HostPlace:
     def target(self) -> TargetPython:
         """Facts about the interpreter of the place."""
         if self._target is None:
-            self._target = self._identify(self.settings.python)
+            self._target = self._find_target()
         return self._target
+
+    def _find_target(self) -> TargetPython:
+        return self._identify(self.settings.python)
+
+    @property
+    def label(self) -> str:
+        """The name of the place in messages, as the user wrote it."""
+        return self.settings.name.label
 
     @property
     def site_packages(self) -> Path:
@@ -114,7 +123,7 @@ class HostPlace:
             self._folder = tempfile.TemporaryDirectory(
                 prefix="binary_checks-", ignore_cleanup_errors=True
             )
-        return Path(self._folder.name)
+        return Path(self._folder.name).resolve()
 
     @property
     def installed(self) -> InstalledFolders | None:
@@ -127,18 +136,30 @@ class HostPlace:
 
     def install(self, package: Package) -> InstallReport | None:
         """Install the package at the first call, and remember the outcome, even a failure."""
-        if not self._outcome:
+
+        def install() -> InstallReport | None:
             start = time.monotonic()
             try:
-                self._outcome.append(self._install(package))
-            except BinaryChecksError as error:
+                return self._install(package)
+            except BinaryChecksError:
                 self.close()
-                self._outcome.append(error)
-            self.install_seconds = time.monotonic() - start
-        (outcome,) = self._outcome
-        if isinstance(outcome, BinaryChecksError):
-            raise outcome.with_traceback(None)
-        return outcome
+                raise
+            finally:
+                self.install_seconds = time.monotonic() - start
+
+        return self._once("installation", install)
+
+    def _once(self, name: str, make: Callable[[], _Result]) -> _Result:
+        """Return the result of the first call of ``make``; a failure is remembered, too."""
+        if name not in self._results:
+            try:
+                self._results[name] = make()
+            except BinaryChecksError as error:
+                self._results[name] = error
+        result = self._results[name]
+        if isinstance(result, BinaryChecksError):
+            raise result.with_traceback(None)
+        return result  # type: ignore[return-value]
 
     def _install(self, package: Package) -> InstallReport | None:
         raise NotImplementedError
@@ -161,20 +182,29 @@ class HostPlace:
         conditions: Conditions | None = None,
     ) -> ProbeAnswer:
         """Run a probe in a separate process."""
-        conditions = conditions or Conditions()
         where = {"site_packages": str(self.site_packages)} if self._target else {}
+        seconds = self.timeout if timeout is None else timeout
+        return self._start(script, {**request, **where}, conditions or Conditions(), seconds)
+
+    def _start(
+        self,
+        script: str | Path,
+        request: Mapping[str, object],
+        conditions: Conditions,
+        timeout: float,
+    ) -> ProbeAnswer:
         limits = self.limits
         # compile each module only once: this saves a minute for twenty imports of torch
         if conditions.bytecode:
             folder = self.folder / "bytecode"
             folder.mkdir(exist_ok=True)
-            where["bytecode"] = str(folder)
+            request = {**request, "bytecode": str(folder)}
             limits = replace(limits, writable=(*limits.writable, folder))
         return run_probe(
             self.python,
             script,
-            {**request, **where},
-            timeout=self.timeout if timeout is None else timeout,
+            request,
+            timeout=timeout,
             sandbox=replace(self.sandbox, limits=limits),
             conditions=self._put_decoys(conditions),
         )
@@ -217,13 +247,15 @@ class HostPlace:
 
     def scrub(self, text: str) -> str:
         """Return the text with paths relative to site-packages, and without temporary folders."""
-        folders = {self.site_packages: ""}
-        if self._folder is not None:
-            folders[Path(self._folder.name)] = "environment/"
-        for folder, shown in folders.items():
+        for folder, shown in self._name_folders().items():
             for spelling in {str(folder), str(folder.resolve())}:
                 text = text.replace(spelling + os.sep, shown).replace(spelling, shown or ".")
         return re.sub(r"\b0x[0-9a-fA-F]{6,}\b", "0x…", text)
+
+    def _name_folders(self) -> dict[Path, str]:
+        """Return the folders that messages do not show, with the text in place of each."""
+        temporary = {} if self._folder is None else {Path(self._folder.name): "environment/"}
+        return {self.site_packages: "", **temporary}
 
     def shown(self, path: str) -> str:
         """Return a path with "/", relative to site-packages if it is below that folder."""
@@ -245,6 +277,13 @@ class HostPlace:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def shorten_paths(text: str, *folders: Path) -> str:
+    """Replace each path in these folders by its file name."""
+    for folder in folders:
+        text = text.replace(f"{folder.as_uri()}/", "").replace(f"{folder}{os.sep}", "")
+    return text
 
 
 def find_decoys(folder: Path, decoys: Mapping[str, bytes]) -> Path:

@@ -11,25 +11,22 @@ import posixpath
 import re
 import shutil
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
-from typing import ClassVar, TypeVar
 
 import packaging
 from packaging.tags import Tag, compatible_tags, cpython_tags
 
-from binary_checks.errors import BinaryChecksError, GatherError, NothingNamed, Unavailable
+from binary_checks.errors import GatherError, NothingNamed, Unavailable
 from binary_checks.model import (
     ANY_SYSTEM,
     Claims,
     CleanSystem,
     CondaLike,
     Conditions,
-    Ending,
     InstalledFolders,
     InstalledPackage,
     InstallReport,
@@ -47,17 +44,17 @@ from binary_checks.places.containers import (
     WORK,
     Container,
     ContainerEngine,
+    Mounts,
     PulledImage,
     SystemLoader,
     find_engine,
     find_image,
     identify_system,
 )
-from binary_checks.places.foreign_tags import find_python_version
+from binary_checks.places.foreign_tags import find_python_version, list_linux_tags
 from binary_checks.places.host_place import HostPlace, PlaceSettings, hash_file
-from binary_checks.places.image_table import ImageEntry, choose_image
+from binary_checks.places.image_table import choose_image
 from binary_checks.places.installers import (
-    Installer,
     describe_given,
     find_installer,
     find_uv,
@@ -71,7 +68,14 @@ from binary_checks.places.mounted_pythons import (
     require_fitting,
 )
 from binary_checks.places.processes import Conversation
-from binary_checks.places.running import OPTIONS, judge_end, limit, read_target, require_fit
+from binary_checks.places.running import (
+    OPTIONS,
+    explain_silence,
+    judge_end,
+    limit,
+    read_target,
+    require_fit,
+)
 from binary_checks.places.sandbox import find_devices
 from binary_checks.places.unpacked import RefusedMember, unpack
 from binary_checks.places.venv import require_wheels
@@ -83,7 +87,19 @@ PACKAGE, DECOYS, PROBE = "/mnt/package", "/mnt/decoys", "/mnt/probe"
 """Folders in the container: the package's prefix, decoy libraries, and the user's probe."""
 _PROBES, _SCRIPTS, _PACKAGING = "/mnt/probes", "/mnt/scripts", "/mnt/packaging"
 
-_Answer = TypeVar("_Answer")
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StartedImage:
+    """An image of which a container was started, and what was found in it."""
+
+    engine: ContainerEngine
+    image: PulledImage
+    system: CleanSystem
+    mounts: Mounts
+    mounted: Mapping[str, MountedPython]
+    """The interpreters of this host that are mounted, by their paths in the container. The first is
+    the one that the user named, unless it cannot be mounted.
+    """
 
 
 class ImagePlace(HostPlace):
@@ -92,88 +108,50 @@ class ImagePlace(HostPlace):
     serves = (Package,)
     spelled = ("image",)
 
-    def __init__(self, *arguments: object, **keywords: object) -> None:
-        super().__init__(*arguments, **keywords)  # type: ignore[arg-type]
-        self._found: dict[str, object] = {}
+    def __init__(self, settings: PlaceSettings, requires: tuple[str, ...] = ()) -> None:
+        super().__init__(settings, requires)
         # containers by whether they can use the host's GPUs
         self._containers: dict[bool, Container] = {}
         self._files = ExitStack()
         self._prefix: Prefix | None = None
         self._base = ""  # the interpreter from which the environment is made
 
-    def _once(self, name: str, make: Callable[[], _Answer]) -> _Answer:
-        """Return the result of the first call of ``make``; a failure is remembered, too."""
-        if name not in self._found:
-            try:
-                self._found[name] = make()
-            except BinaryChecksError as error:
-                self._found[name] = error
-        found = self._found[name]
-        if isinstance(found, BinaryChecksError):
-            raise found.with_traceback(None)
-        return found  # type: ignore[return-value]
-
     @property
     def system(self) -> CleanSystem:
         """The system of the image; the image is pulled and started when it is first needed."""
-        return self._once("system", self._look)
+        return self._image.system
 
     @property
-    def _entry(self) -> ImageEntry:
-        settings = self.settings
-        return self._once("entry", lambda: choose_image(settings.name.argument, settings.claims))
+    def _image(self) -> StartedImage:
+        return self._once("image", self._start_image)
 
-    @property
-    def _image(self) -> tuple[ContainerEngine, PulledImage]:
-        return self._once("image", self._find_image)
-
-    def _find_image(self) -> tuple[ContainerEngine, PulledImage]:
-        reference, label = self._entry.reference, self.settings.name.label
+    def _start_image(self) -> StartedImage:
+        """Start a container, and ask its system for its libc, loader and Pythons."""
+        entry = choose_image(self.settings.name.argument, self.settings.claims)
         try:
             engine = find_engine()
-            return engine, find_image(engine, reference)
+            image = find_image(engine, entry.reference)
+            mounted = {each.program: each for each in self._mount_pythons()}
+            mounts = tuple(self._list_mounts(mounted.values()))
+            container = self._containers[False] = Container(engine, image, self.limits, mounts)
         except GatherError as error:
-            raise GatherError(f"{label}: {error}") from None
+            raise GatherError(f"{self.label}: {error}") from None
+        known = CleanSystem(name=entry.name, pinned=image.pinned, reservation=entry.reservation)
+        return StartedImage(
+            engine=engine,
+            image=image,
+            system=identify_system(container, known, self.timeout),
+            mounts=mounts,
+            mounted=mounted,
+        )
 
-    @property
-    def _mounted(self) -> Mapping[str, MountedPython]:
-        """The interpreters of this host that are mounted, by their paths in the container.
-
-        The first is the one that the user named, unless it cannot be mounted.
-        """
-        return self._once("mounted", lambda: dict(self._mount_all()))
-
-    def _mount_all(self) -> Iterator[tuple[str, MountedPython]]:
+    def _mount_pythons(self) -> Iterator[MountedPython]:
         with suppress(Unavailable):  # raised again when a Python is needed
-            found = self._mount_named()
-            yield found.program, found
+            yield mount_python(self.settings.python)
         for number, each in enumerate(find_managed_pythons(self.settings.claims), 1):
-            found = mount_managed(each, number)
-            yield found.program, found
+            yield mount_managed(each, number)
 
-    def _mount_named(self) -> MountedPython:
-        return self._once("named", lambda: mount_python(self.settings.python))
-
-    def _open(self, *, gpu: bool = False) -> Container:
-        """Return the running container of this package.
-
-        Start a new container if the previous one was ended at a limit.
-        """
-        there = self._containers.get(gpu)
-        if there is None or not there.runs:
-            there = self._containers[gpu] = self._start(gpu=gpu)
-        return there
-
-    def _start(self, *, gpu: bool) -> Container:
-        engine, image = self._image
-        mounts = tuple(self._list_mounts())
-        try:
-            return Container(engine, image, replace(self.limits, gpu=gpu), mounts)
-        except GatherError as error:
-            with_gpus = " with the GPUs of this host" if gpu else ""
-            raise GatherError(f"{self.settings.name.label}{with_gpus}: {error}") from None
-
-    def _list_mounts(self) -> Iterator[tuple[Path, str]]:
+    def _list_mounts(self, mounted: Iterable[MountedPython]) -> Iterator[tuple[Path, str]]:
         for target in (PACKAGE, DECOYS, PROBE):
             folder = self.folder / posixpath.basename(target)
             folder.mkdir(exist_ok=True)
@@ -184,22 +162,28 @@ class ImagePlace(HostPlace):
         yield self._files.enter_context(resources.as_file(probes)), _PROBES
         yield self._files.enter_context(resources.as_file(places)), _SCRIPTS
         yield Path(packaging.__file__).parent, _PACKAGING
-        for each in self._mounted.values():
+        for each in mounted:
             yield from each.mounts
 
-    def _look(self) -> CleanSystem:
-        """Ask the container's system for its libc, loader and Pythons."""
-        _, image = self._image
-        entry = self._entry
-        known = CleanSystem(name=entry.name, pinned=image.pinned, reservation=entry.reservation)
-        return identify_system(self._open(), known, self.timeout)
+    def _open(self, *, gpu: bool = False) -> Container:
+        """Return the running container of this package.
 
-    @property
-    def target(self) -> TargetPython:
-        """The interpreter of the package's environment, or else the first one available."""
-        if self._target is None:
-            self._target = self._ask(next(self._list_pythons()))
-        return self._target
+        Start a new container if the previous one was ended at a limit.
+        """
+        there, own = self._image, self._containers.get(gpu)
+        if own is None or not own.runs:
+            limits = replace(self.limits, gpu=gpu)
+            try:
+                own = Container(there.engine, there.image, limits, there.mounts)
+            except GatherError as error:
+                with_gpus = " with the GPUs of this host" if gpu else ""
+                raise GatherError(f"{self.label}{with_gpus}: {error}") from None
+            self._containers[gpu] = own
+        return own
+
+    def _find_target(self) -> TargetPython:
+        """Return the first interpreter available, until the package has an environment."""
+        return self._ask(next(self._list_pythons()))
 
     def _list_pythons(self) -> Iterator[str]:
         """Yield the image's interpreters, and then those of this host that run in the container.
@@ -208,21 +192,17 @@ class ImagePlace(HostPlace):
         """
         yield from self.system.pythons
         lacks: list[Unavailable] = []
-        fitting = False
-        for program in self._mounted:
+        there = self._image
+        for program, python in there.mounted.items():
             try:
-                self._once(f"fitting {program}", partial(self._require_fitting, program))
+                require_fitting(python, self._open(), self.system.title, self.timeout)
             except Unavailable as error:
                 lacks.append(error)
                 continue
-            fitting = True
             yield program
-        if not fitting:
-            self._mount_named()
+        if len(lacks) == len(there.mounted):
+            mount_python(self.settings.python)  # raises the reason why it is not mounted
             raise lacks[0]
-
-    def _require_fitting(self, program: str) -> None:
-        require_fitting(self._mounted[program], self._open(), self.system.title, self.timeout)
 
     @property
     def installed(self) -> InstalledFolders | None:
@@ -237,9 +217,7 @@ class ImagePlace(HostPlace):
             self._base = python
         answer = self._run_probe(python, "identify", {"packaging": _PACKAGING}, Conditions())
         system = self.system
-        if answer.outcome is not Ending.OK or not answer.answer:
-            last = answer.stderr.strip().rpartition("\n")[2]
-            reason = last or " ".join((answer.outcome.value, answer.detail))
+        if reason := explain_silence(answer):
             raise Unavailable(f"{system.title}: {python} does not run there: {reason}")
         target = read_target(Path(python), answer.answer)
         return replace(target, system=system.title, reservation=system.reservation)
@@ -285,15 +263,13 @@ class ImagePlace(HostPlace):
     def _fill(self, wheel: Wheel, target: TargetPython) -> InstallReport | None:
         assert self._prefix is not None
         refused = fill(
-            WheelInstallation(
-                wheel=wheel,
-                prefix=self._prefix,
-                target=target,
-                system=self.system,
-                settings=self.settings,
-                requires=self.requires,
-                interpreter=self._find_host_python(target),
-            )
+            wheel,
+            self._prefix,
+            target,
+            self.system,
+            self.settings,
+            requires=self.requires,
+            interpreter=self._find_host_python(target),
         )
         make_readable(self._prefix.folder)
         if not refused:
@@ -302,28 +278,26 @@ class ImagePlace(HostPlace):
 
     def _find_host_python(self, target: TargetPython) -> Path | None:
         """Return a Python like the environment's that runs on this host, or None."""
-        if self._base in self._mounted:
-            return self._mounted[self._base].host
+        if self._base in self._image.mounted:
+            return self._image.mounted[self._base].host
         for each in find_managed_pythons(self.settings.claims):
             same = target.version.startswith("{}.{}.".format(*each.version[:2]))
             if same and each.free_threaded == target.free_threaded and not each.musl:
                 return each.program
         return None
 
-    def run(
+    def _start(
         self,
         script: str | Path,
         request: Mapping[str, object],
-        *,
-        timeout: float | None = None,
-        conditions: Conditions | None = None,
+        conditions: Conditions,
+        timeout: float,
     ) -> ProbeAnswer:
         """Run a probe in a separate process in the container."""
-        conditions = self._put_decoys(conditions or Conditions())
+        conditions = self._put_decoys(conditions)
         shared = {"bytecode": f"{WORK}/bytecode"} if conditions.bytecode else {}
-        where = {"site_packages": str(self.site_packages)} if self._target else {}
         python = str(self.target.executable)
-        return self._run_probe(python, script, {**request, **where, **shared}, conditions, timeout)
+        return self._run_probe(python, script, {**request, **shared}, conditions, timeout)
 
     @property
     def variables(self) -> Mapping[str, str]:
@@ -345,8 +319,8 @@ class ImagePlace(HostPlace):
             shutil.copyfile(script, self.folder / posixpath.basename(PROBE) / script.name)
             make_readable(self.folder / posixpath.basename(PROBE))
             words = (f"{PROBE}/{script.name}", f"{_PROBES}/process.py")
-        if self._base in self._mounted:
-            conditions = _lead(conditions, self._mounted[self._base].variables)
+        if self._base in self._image.mounted:
+            conditions = _lead(conditions, self._image.mounted[self._base].variables)
         alone = () if conditions.site else ("-S",)
         limits = limit(conditions, self.limits, timeout)
         # The supervisor ends the processes that the probe leaves behind.
@@ -378,7 +352,7 @@ class ImagePlace(HostPlace):
     def resolve(self, package: Package, paths: Sequence[str]) -> tuple[LoaderAnswer, ...]:
         """Load objects with the system's loader, each in a separate process."""
         require_system(package.claims, self.system)
-        prefix = self._once("prefix", partial(self._lay_out, package))
+        prefix = self._lay_out(package)
         programs = {item.path for item in package.objects if item.kind is Kind.EXECUTABLE}
         loader = SystemLoader(container=self._open(), system=self.system, timeout=self.timeout)
         found: dict[str, LoaderAnswer] = {}
@@ -397,26 +371,23 @@ class ImagePlace(HostPlace):
                 )
         return tuple(found[path] for path in paths)
 
-    def _lay_out(self, package: Package) -> Prefix | UnpackedFiles:
-        if isinstance(package, Wheel):
-            return self._unpack(package)
-        laid = unpack_files(package, self.folder / posixpath.basename(PACKAGE), self.timeout)
-        make_readable(laid.folder)
-        return laid
-
-    def _unpack(self, wheel: Wheel) -> Prefix:
-        """Install the wheel if there is a Python for it; otherwise only unpack it."""
+    def _lay_out(self, package: Package) -> Prefix:
+        """Install a wheel if there is a Python for it; otherwise only unpack the package."""
+        folder = self.folder / posixpath.basename(PACKAGE)
+        if not isinstance(package, Wheel):
+            laid = unpack_files(package, folder, self.timeout)
+            make_readable(laid.folder)
+            return laid
         try:
-            self.require_installed(wheel)
+            self.require_installed(package)
         except Unavailable:
             # the wheel was to be installed in the prefix, and was refused
             if self._prefix is not None:
                 raise
         if self._prefix is None:
-            folder = self.folder / posixpath.basename(PACKAGE)
-            self._prefix = Prefix(folder=folder, site=wheel.layout.site_packages)
-            target = describe_absent_python(find_python_version(wheel), self.system)
-            report = self._fill(wheel, target)
+            self._prefix = Prefix(folder=folder, site=package.layout.site_packages)
+            target = describe_absent_python(find_python_version(package), self.system)
+            report = self._fill(package, target)
             if report is not None:
                 raise Unavailable(f"its requirements cannot be installed: {report.error}")
         return self._prefix
@@ -466,61 +437,44 @@ _ELSEWHERE = (InstalledPackage, CondaLike)
 """Packages that need other packages; these are not resolved for an image."""
 _GLIBC = (17, 28, *range(31, 41))
 """The minor versions of glibc that uv 0.13 accepts as ``--python-platform``."""
-_PLACED = re.compile(rf"{PACKAGE}/([^\s:()]+)")
 _PREFIX = "lib/python*/site-packages"
 """The folder of packages in a prefix that uv makes, with the version of uv's own interpreter."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Prefix:
-    """A folder of this host that is mounted as an environment of another system."""
+    """Where the files of a package are in a container, and in which folder of this host."""
 
-    folder: Path
-    site: str  # path of site-packages in the prefix: "lib/python3.13/site-packages"
-    root: ClassVar[str] = PACKAGE
+    folder: Path  # the folder of this host that is mounted at the root
+    # path of site-packages below the root ("lib/python3.13/site-packages"), or absolute in an image
+    site: str
+    root: str = PACKAGE
+    # for a package that is unpacked but not installed: the paths of its files below the root, by
+    # their paths in the package, and the reverse
+    names: Mapping[str, str] = field(default_factory=dict)
+    paths: Mapping[str, str] = field(default_factory=dict)
 
     def place(self, package: Package, path: str) -> str:
-        """Convert a path in the package to the path in this prefix.
+        """Convert a path in the package to the path below the root.
 
         The version of Python in the two paths may differ.
         """
-        inside = package.layout.inside(path)
-        return path if inside is None else f"{self.site}/{inside}"
+        inside = None if self.names else package.layout.inside(path)
+        return self.names.get(path, path) if inside is None else f"{self.site}/{inside}"
 
     def find(self, package: Package, place: str) -> str:
-        """Convert a path in this prefix to the path in the package: the inverse of `place`."""
-        if place.startswith(f"{self.site}/"):
-            return package.layout.place(place.removeprefix(f"{self.site}/"))
-        return place
+        """Convert a path in the container to the path in the package: the inverse of `place`."""
+        place = posixpath.normpath(posixpath.join(self.root, place))
+        site = posixpath.join(self.root, self.site, "")
+        if place.startswith(site) and not self.names:
+            return package.layout.place(place.removeprefix(site))
+        path = place.removeprefix(f"{self.root}/")
+        return self.paths.get(path, path)
 
     def rename(self, package: Package, text: str) -> str:
-        """Replace paths in the container by paths in the package."""
-        return _PLACED.sub(lambda match: self.find(package, posixpath.normpath(match[1])), text)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class UnpackedFiles:
-    """A folder of this host with the members of a package that no installer can install."""
-
-    folder: Path
-    # names of members, which are paths in that folder, by path in the package
-    names: Mapping[str, str]
-    paths: Mapping[str, str]  # paths in the package by names of members
-    root: ClassVar[str] = PACKAGE
-
-    def place(self, package: Package, path: str) -> str:
-        """Convert an object's path in the package to its path in the folder."""
-        del package
-        return self.names.get(path, path)
-
-    def find(self, package: Package, place: str) -> str:
-        """Convert an object's path in the folder to its path in the package."""
-        del package
-        return self.paths.get(place, place)
-
-    def rename(self, package: Package, text: str) -> str:
-        """Replace paths in the container by paths in the package."""
-        return _PLACED.sub(lambda match: self.find(package, posixpath.normpath(match[1])), text)
+        """Replace paths of the package's files in the container by paths in the package."""
+        own = re.escape(self.site if posixpath.isabs(self.site) else self.root)
+        return re.sub(rf"{own}/[^\s:()]+", lambda match: self.find(package, match[0]), text)
 
 
 def require_movable(package: Package) -> None:
@@ -529,7 +483,7 @@ def require_movable(package: Package) -> None:
         raise NothingNamed(f"{package.noun} cannot be tested in an image")
 
 
-def unpack_files(package: Package, folder: Path, seconds: float) -> UnpackedFiles:
+def unpack_files(package: Package, folder: Path, seconds: float) -> Prefix:
     """Write all members of any package below a folder. Raises Unavailable, GatherError."""
     require_movable(package)
     folder.mkdir(exist_ok=True)
@@ -540,9 +494,8 @@ def unpack_files(package: Package, folder: Path, seconds: float) -> UnpackedFile
             raise Unavailable(f"it cannot be unpacked: {error}") from error
     members = [member for member in package.members if not member.is_directory]
     names = {member.path: member.archive_name for member in members}
-    return UnpackedFiles(
-        folder=folder, names=names, paths={name: path for path, name in names.items()}
-    )
+    paths = {name: path for path, name in names.items()}
+    return Prefix(folder=folder, site="", names=names, paths=paths)
 
 
 def require_system(claims: Claims, system: CleanSystem) -> None:
@@ -562,80 +515,71 @@ def _claims(claim: SystemClaim, system: CleanSystem) -> bool:
     return claim.system == "linux" and fits and same and not old
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WheelInstallation:
-    """A wheel, with the prefix into which it is installed and the system of that prefix."""
-
-    wheel: Wheel
-    prefix: Prefix
-    target: TargetPython  # the interpreter for which requirements are resolved
-    system: CleanSystem
-    settings: PlaceSettings
-    requires: tuple[str, ...] = ()  # additional requirements, which the wheel does not state
-    interpreter: Path | None = None  # an interpreter like the target's on this host
-
-
-def fill(installation: WheelInstallation) -> str:
+def fill(  # noqa: PLR0913 - what is installed where, and for which system
+    wheel: Wheel,
+    prefix: Prefix,
+    target: TargetPython,
+    system: CleanSystem,
+    settings: PlaceSettings,
+    *,
+    requires: tuple[str, ...] = (),
+    interpreter: Path | None = None,
+) -> str:
     """Install the wheel and its requirements in the prefix; return "" or why uv refused.
 
-    Raises Unavailable for requirements that cannot be resolved or a wheel that cannot be unpacked,
-    GatherError if the network or the machine failed.
+    ``target`` is the interpreter for which requirements are resolved, ``requires`` are additional
+    requirements, which the wheel does not state, and ``interpreter`` is one like the target's on
+    this host. Raises Unavailable for requirements that cannot be resolved or a wheel that cannot be
+    unpacked, GatherError if the network or the machine failed.
     """
-    wheel, target = installation.wheel, installation.target
-    require_wheels(wheel, installation.settings.given, target)
-    items = (
-        (text, read_requirement(text)) for text in (*wheel.requires_dist, *installation.requires)
-    )
+    require_wheels(wheel, settings.given, target)
+    items = ((text, read_requirement(text)) for text in (*wheel.requires_dist, *requires))
     held = tuple(text for text, item in items if item is None or applies(item, target.markers))
-    refused = _install_required(held, installation) if held or installation.settings.given else ""
-    (installation.prefix.folder / installation.prefix.site).mkdir(parents=True, exist_ok=True)
-    unpack_wheel(wheel, installation.prefix)
+    site, refused = prefix.folder / prefix.site, ""
+    if held or settings.given:
+        root = prefix.folder.parent
+        cwd = root / "empty"
+        cwd.mkdir(exist_ok=True)
+        python, options = _choose_python(target, settings.python, interpreter)
+        installer = find_installer(python, cwd=cwd, timeout=settings.timeout)
+        options = (*options, "--python-platform", _name_platform(system))
+        command = (*installer.command, "--prefix", str(prefix.folder), *options)
+        installer = replace(installer, command=command)
+        # otherwise a requirement that requires the wheel would install another version of it
+        left_out = root / "left-out.txt"
+        left_out.write_text(f"{wheel.name}; sys_platform == 'never'\n", encoding="utf-8")
+        given = describe_given(settings.given, target.tags, root / "constraints.txt")
+        requirements = (*given, "--override", str(left_out), *held)
+        refused = install(
+            installer, requirements, index=settings.index, cwd=cwd, timeout=settings.timeout
+        )
+        found = next(iter(prefix.folder.glob(_PREFIX)), site)
+        if found != site:
+            site.parent.mkdir(parents=True, exist_ok=True)
+            found.rename(site)
+    site.mkdir(parents=True, exist_ok=True)
+    unpack_wheel(wheel, prefix)
     return refused
 
 
-def _install_required(held: tuple[str, ...], installation: WheelInstallation) -> str:
-    prefix, settings = installation.prefix, installation.settings
-    root = prefix.folder.parent
-    cwd = root / "empty"
-    cwd.mkdir(exist_ok=True)
-    # otherwise a requirement that requires the wheel would install another version of the wheel
-    left_out = root / "left-out.txt"
-    left_out.write_text(f"{installation.wheel.name}; sys_platform == 'never'\n", encoding="utf-8")
-    installer = _find_uv(installation, cwd)
-    given = describe_given(settings.given, installation.target.tags, root / "constraints.txt")
-    requirements = (*given, "--override", str(left_out), *held)
-    refused = install(
-        installer, requirements, index=settings.index, cwd=cwd, timeout=settings.timeout
-    )
-    found = next(iter(prefix.folder.glob(_PREFIX)), None)
-    if found is not None and found != prefix.folder / prefix.site:
-        (prefix.folder / prefix.site).parent.mkdir(parents=True, exist_ok=True)
-        found.rename(prefix.folder / prefix.site)
-    return refused
+def _choose_python(
+    target: TargetPython, python: Path, like_target: Path | None
+) -> tuple[Path, tuple[str, ...]]:
+    """Return the Python that uv asks, and uv's options for the target; pip has no such options.
 
-
-def _find_uv(installation: WheelInstallation, cwd: Path) -> Installer:
-    """Return uv with options for a Python that is not on this host; pip has no such options.
-
-    For a free-threaded Python uv needs one: it has no option that says so.
+    For a free-threaded Python uv needs one on this host: it has no option that says so.
     """
-    settings, target = installation.settings, installation.target
     if find_uv() is None:
         raise Unavailable("its requirements cannot be resolved for another Python without uv")
-    python = settings.python
-    options: tuple[str, ...] = ("--python-version", target.version)
-    if target.free_threaded:
-        if installation.interpreter is None:
-            version = ".".join(target.version.split(".")[:2])
-            raise Unavailable(
-                "its requirements cannot be resolved for a free-threaded Python that is not on "
-                f"this host: uv python install {version}t"
-            )
-        python, options = installation.interpreter, ()
-    installer = find_installer(python, cwd=cwd, timeout=settings.timeout)
-    options = (*options, "--python-platform", _name_platform(installation.system))
-    command = (*installer.command, "--prefix", str(installation.prefix.folder), *options)
-    return replace(installer, command=command)
+    if not target.free_threaded:
+        return python, ("--python-version", target.version)
+    if like_target is None:
+        version = ".".join(target.version.split(".")[:2])
+        raise Unavailable(
+            "its requirements cannot be resolved for a free-threaded Python that is not on "
+            f"this host: uv python install {version}t"
+        )
+    return like_target, ()
 
 
 def _name_platform(system: CleanSystem) -> str:
@@ -654,28 +598,37 @@ def unpack_wheel(wheel: Wheel, prefix: Prefix) -> None:
 
     Raises Unavailable, GatherError.
     """
-    paths = {member.archive_name: member.path for member in wheel.members}
-    root = prefix.folder.resolve()
+    places = {member.archive_name: prefix.place(wheel, member.path) for member in wheel.members}
+    unpack_archive(wheel.path, prefix.folder, places)
+
+
+def unpack_archive(path: Path, folder: Path, places: Mapping[str, str] | None = None) -> None:
+    """Write the files of a zip archive below a folder: all, or those with a place in the folder.
+
+    Raises Unavailable, GatherError.
+    """
+    root = folder.resolve()
     try:
-        with zipfile.ZipFile(wheel.path) as archive:
+        with zipfile.ZipFile(path) as archive:
             for entry in archive.infolist():
-                if entry.is_dir() or entry.filename not in paths:
+                place = entry.filename if places is None else places.get(entry.filename)
+                if entry.is_dir() or place is None:
                     continue
-                path = root / prefix.place(wheel, paths[entry.filename])
-                if not path.parent.resolve().is_relative_to(root) or ".." in path.parts:
+                written = root / place
+                if not written.parent.resolve().is_relative_to(root) or ".." in written.parts:
                     raise Unavailable(
                         f"{entry.filename}: leads out of the folder that it is unpacked in"
                     )
-                path.parent.mkdir(parents=True, exist_ok=True)
+                written.parent.mkdir(parents=True, exist_ok=True)
                 # Never write through a link: the environment's bin/python is a link to the image's.
-                path.unlink(missing_ok=True)
-                with archive.open(entry) as source, path.open("xb") as file:
+                written.unlink(missing_ok=True)
+                with archive.open(entry) as source, written.open("xb") as file:
                     shutil.copyfileobj(source, file, 1 << 20)
-                path.chmod(0o755 if (entry.external_attr >> 16) & 0o111 else 0o644)
+                written.chmod(0o755 if (entry.external_attr >> 16) & 0o111 else 0o644)
     except (zipfile.BadZipFile, RuntimeError, NotImplementedError, EOFError) as error:
-        raise Unavailable(f"it cannot be unpacked: {error}") from error
+        raise Unavailable(f"{path.name}: cannot be unpacked: {error}") from error
     except OSError as error:
-        raise GatherError(f"{wheel.path.name}: cannot be unpacked: {error.strerror}") from error
+        raise GatherError(f"{path.name}: cannot be unpacked: {error.strerror}") from error
 
 
 def make_readable(folder: Path) -> None:
@@ -689,7 +642,8 @@ def make_readable(folder: Path) -> None:
 
 def describe_absent_python(version: tuple[int, int], system: CleanSystem) -> TargetPython:
     """Describe a CPython that the image does not have, for which requirements are resolved."""
-    platforms = tuple(_list_platforms(system))
+    libc, minor = system.libc.partition(" ")[0], (*system.libc_version, 0, 0)[1]
+    platforms = tuple(list_linux_tags(libc, range(minor, -1, -1), system.architecture))
     number = "{}.{}".format(*version)
     tags: Iterable[Tag] = (
         *cpython_tags(version, platforms=platforms),
@@ -703,13 +657,3 @@ def describe_absent_python(version: tuple[int, int], system: CleanSystem) -> Tar
         paths={},
         tags=frozenset(tags),
     )
-
-
-def _list_platforms(system: CleanSystem) -> Iterable[str]:
-    libc, *_ = system.libc.partition(" ")
-    major, minor = (*system.libc_version, 0, 0)[:2]
-    name = "musllinux" if libc == "musl" else "manylinux"
-    older = ("2014", "2010", "1") if name == "manylinux" else ()
-    yield from (f"{name}_{major}_{each}_{system.architecture}" for each in range(minor, -1, -1))
-    yield from (f"{name}{each}_{system.architecture}" for each in older)
-    yield f"linux_{system.architecture}"

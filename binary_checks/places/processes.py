@@ -25,6 +25,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
+from binary_checks.errors import GatherError
 from binary_checks.places.limits import Limits, Watcher, find_below, kill_below
 from binary_checks.processes import SUSPENDED, close_job, open_job
 
@@ -224,8 +225,8 @@ def run_process(  # noqa: PLR0913 - what the process is given, and under what
     faulthandler prints the stacks, then kill the process. With ``calls``, first ask a debugger for
     the native stack. If the process is not a descendant of this one, ``abort`` sends the signal
     instead. With ``talk``, standard input and output belong to the conversation. ``watch`` limits
-    how much all the processes together may use. Keep ``kept`` bytes of each output. Raises OSError
-    if the command cannot be started.
+    how much all the processes together may use. Keep ``kept`` bytes of each output. Raises
+    GatherError if the command cannot be started.
     """
     cookie = uuid.uuid4().hex
     started = tuple(str(part) for part in command)
@@ -242,10 +243,10 @@ def run_process(  # noqa: PLR0913 - what the process is given, and under what
             start_new_session=True,
             creationflags=SUSPENDED,
         )
-    except OSError:
+    except OSError as error:
         if group:
             group.close()
-        raise
+        raise GatherError(f"{started[0]}: cannot be run: {error.strerror or error}") from error
     job = open_job(process)
     assert process.stdout is not None
     assert process.stderr is not None
@@ -288,6 +289,39 @@ def run_process(  # noqa: PLR0913 - what the process is given, and under what
         exceeded=watcher.exceeded if watcher else "",
         limit=limit or 0.0,
     )
+
+
+def ask_program(
+    command: Sequence[str | Path], *, timeout: float, env: Mapping[str, str] | None = None
+) -> str:
+    """Return what a short command of the user's own programs prints, and limit only its time.
+
+    Raises GatherError with the last line of its error output, or the reason why there is none.
+    """
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env=env,
+            text=True,
+            errors="replace",
+            timeout=timeout,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise GatherError(f"it does not answer within {timeout:g} s") from None
+    except OSError as error:
+        raise GatherError(f"it cannot be run: {error.strerror or error}") from error
+    if done.returncode:
+        raise GatherError(find_last_line(done.stderr, done.returncode))
+    return done.stdout
+
+
+def find_last_line(output: str, status: int | None) -> str:
+    """Return the last line of an error output, or how the silent process ended."""
+    lines = [" ".join(line.split()) for line in output.splitlines() if line.strip()]
+    return lines[-1] if lines else f"it ends with exit status {status} and says nothing"
 
 
 def _kill_tree(process: subprocess.Popen[bytes], runner: Runner) -> None:
@@ -538,16 +572,8 @@ def _read_kernel_stack(process: Path) -> tuple[str, ...]:
 
 
 def _run(command: tuple[str, ...]) -> str:
-    try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-            timeout=_TIMEOUT,
-            cwd=Path(os.sep),
-            env={"PATH": os.environ.get("PATH", ""), "LC_ALL": "C.UTF-8"},
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.decode("utf-8", "replace")
+    """Return what a debugger prints, even if it fails for some of the frames."""
+    environment = {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C.UTF-8"}
+    with contextlib.suppress(GatherError):
+        return run_process(command, cwd=Path(os.sep), env=environment, timeout=_TIMEOUT).stdout
+    return ""

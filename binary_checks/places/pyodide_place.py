@@ -10,7 +10,6 @@ import json
 import posixpath
 import re
 import shutil
-import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -37,9 +36,9 @@ from binary_checks.model import (
 )
 from binary_checks.places.foreign_tags import ForeignPython
 from binary_checks.places.host_place import HostPlace, PlaceSettings, hash_file
-from binary_checks.places.image_place import Prefix, unpack_wheel
+from binary_checks.places.image_place import Prefix, unpack_archive, unpack_wheel
 from binary_checks.places.installers import download, list_requirements
-from binary_checks.places.running import read_target, require_fit, run_command
+from binary_checks.places.running import explain_silence, read_target, require_fit, run_command
 from binary_checks.places.unpacked import find_files_of
 from binary_checks.places.venv import require_wheels
 
@@ -122,33 +121,20 @@ class PyodidePlace(HostPlace):
         self._prefix: Prefix | None = None
 
     @property
-    def _label(self) -> str:
-        return self.settings.name.label
-
-    @property
     def runtime(self) -> Runtime:
         """The runtime that the user named. Raises GatherError if there is none."""
         if self._runtime is None:
             try:
                 self._runtime = find_runtime(self.settings.name.argument, Path.cwd())
             except GatherError as error:
-                raise GatherError(f"{self._label}: {error}") from None
+                raise GatherError(f"{self.label}: {error}") from None
         return self._runtime
 
-    @property
-    def target(self) -> TargetPython:
-        """The interpreter of the runtime."""
-        if self._target is None:
-            self._target = self._ask()
-        return self._target
-
-    def _ask(self) -> TargetPython:
+    def _find_target(self) -> TargetPython:
         runtime = self.runtime
-        result = self._start("identify", {"packaging": _PACKAGING}, Conditions(), self.timeout)
-        if result.outcome is not Ending.OK or not result.answer:
-            last = result.stderr.strip().rpartition("\n")[2]
-            reason = last or " ".join((result.outcome.value, result.detail))
-            raise GatherError(f"{self._label}: {runtime.title} does not run here: {reason}")
+        result = self._launch("identify", {"packaging": _PACKAGING}, Conditions(), self.timeout)
+        if reason := explain_silence(result):
+            raise GatherError(f"{self.label}: {runtime.title} does not run here: {reason}")
         found = read_target(runtime.folder / "pyodide.mjs", result.answer)
         ranked = tuple(_add_tags(found.ranked_tags, runtime))
         return replace(
@@ -164,19 +150,19 @@ class PyodidePlace(HostPlace):
     def _install(self, package: Package) -> None:
         """Unpack the wheel and its requirements, if the runtime has the ABI of the wheel."""
         if not isinstance(package, Wheel):
-            raise NothingNamed(f"{self._label}: {package.noun} is not installed in Pyodide")
+            raise NothingNamed(f"{self.label}: {package.noun} is not installed in Pyodide")
         self._require_abi(package)
         target = self.target
         try:
             require_fit(package, target)
         except Unavailable as error:
-            raise NothingNamed(f"{self._label}: {error}") from error
+            raise NothingNamed(f"{self.label}: {error}") from error
         require_wheels(package, self.settings.given, target)
         site = str(target.site_packages).lstrip("/")
         prefix = Prefix(folder=self.folder / "prefix", site=site)
         (prefix.folder / site).mkdir(parents=True)
         for path in self._find_required(package, target):
-            _unpack_required(path, prefix.folder / site)
+            unpack_archive(path, prefix.folder / site)
         unpack_wheel(package, prefix)
         self._prefix = prefix
 
@@ -186,7 +172,7 @@ class PyodidePlace(HostPlace):
         if wanted and set(wanted).isdisjoint(self.runtime.platforms):
             runtime = self.runtime
             raise GatherError(
-                f"{self._label}: the wheel is for {', '.join(wanted)}, {runtime.title} has the ABI "
+                f"{self.label}: the wheel is for {', '.join(wanted)}, {runtime.title} has the ABI "
                 f"{runtime.abi}: name the folder of an npm package that has the wheel's"
             )
 
@@ -236,16 +222,14 @@ class PyodidePlace(HostPlace):
         folder = self._prefix.folder
         return InstalledFolders(site_packages=folder / self._prefix.site, prefix=folder)
 
-    def run(
+    def _start(
         self,
         script: str | Path,
         request: Mapping[str, object],
-        *,
-        timeout: float | None = None,
-        conditions: Conditions | None = None,
+        conditions: Conditions,
+        timeout: float,
     ) -> ProbeAnswer:
         """Run a probe in a separate process. Raises Unavailable for what WebAssembly cannot do."""
-        conditions = conditions or Conditions()
         if conditions.gpu:
             raise Unavailable("Pyodide has no access to GPUs")
         if conditions.decoys:
@@ -253,9 +237,9 @@ class PyodidePlace(HostPlace):
         if script in _WITHOUT_PROCESSES:
             raise Unavailable("Pyodide starts no programs")
         asked = {**request, "site_packages": str(self.site_packages)}
-        return self._start(script, asked, conditions, self.timeout if timeout is None else timeout)
+        return self._launch(script, asked, conditions, timeout)
 
-    def _start(
+    def _launch(
         self,
         script: str | Path,
         request: Mapping[str, object],
@@ -343,14 +327,3 @@ def _find_given(wanted: Requirement, given: tuple[Path, ...], target: TargetPyth
             if fits and wanted.specifier.contains(version, prereleases=True):
                 found.append((version, wheel))
     return max(found)[1] if found else None
-
-
-def _unpack_required(path: Path, site: Path) -> None:
-    """Unpack a wheel below site-packages, as Pyodide does; zipfile keeps all names below it."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            archive.extractall(site)
-    except (zipfile.BadZipFile, RuntimeError, NotImplementedError, EOFError) as error:
-        raise Unavailable(f"its requirement {path.name} cannot be unpacked: {error}") from error
-    except OSError as error:
-        raise GatherError(f"{path.name}: cannot be unpacked: {error.strerror}") from error

@@ -102,18 +102,15 @@ def run_command(
         confined = conditions.site or conditions.gpu
         argv, watch = sandbox.start(command, limits) if confined else (command, None)
         own = limit(conditions, limits, timeout)
-        try:
-            ended = run_process(
-                argv,
-                cwd=limits.empty,
-                env={**make_environment(limits.home), **conditions.variables},
-                timeout=timeout,
-                calls=conditions.calls,
-                talk=Conversation({**request, **own}, conditions.stages),
-                watch=watch,
-            )
-        except OSError as error:
-            raise GatherError(f"{command[0]}: cannot be run: {error.strerror or error}") from error
+        ended = run_process(
+            argv,
+            cwd=limits.empty,
+            env={**make_environment(limits.home), **conditions.variables},
+            timeout=timeout,
+            calls=conditions.calls,
+            talk=Conversation({**request, **own}, conditions.stages),
+            watch=watch,
+        )
     return judge_end(replace(ended, status=sandbox.read_status(ended.status)), timeout)
 
 
@@ -211,11 +208,17 @@ def identify(
         sandbox=replace(sandbox, limits=limits),
         conditions=Conditions(site=site),
     )
-    if result.outcome is not Ending.OK or not result.answer:
-        last = result.stderr.strip().rpartition("\n")[2]
-        reason = last or " ".join((result.outcome.value, result.detail))
+    if reason := explain_silence(result):
         raise GatherError(f"{python}: not a Python 3.8 or later that runs here: {reason}")
     return read_target(python, result.answer)
+
+
+def explain_silence(result: ProbeAnswer) -> str:
+    """Return why a probe about the interpreter gave no answer; "" if it gave one."""
+    if result.outcome is Ending.OK and result.answer:
+        return ""
+    ended = " ".join((result.outcome.value, result.detail))
+    return result.stderr.strip().rpartition("\n")[2] or ended
 
 
 def read_target(python: Path, answer: Mapping[str, object]) -> TargetPython:

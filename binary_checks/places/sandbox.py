@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import stat
-import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +14,7 @@ from pathlib import Path
 
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.places.limits import MEMORY, TEMPORARY, Limits
-from binary_checks.places.processes import Runner, Watch
+from binary_checks.places.processes import Runner, Watch, ask_program
 
 _PATIENCE = 60.0  # seconds for a confined interpreter to start
 # True if the process is among the first of a namespace, and cannot read the environments of other
@@ -107,25 +106,14 @@ def _find_bubblewrap() -> Sandbox:
 def _try(program: str, *, own_proc: bool) -> str:
     """Start a confined interpreter; return "", or a line on why it is not confined."""
     python = Path(sys.executable)
+    command = (str(python), "-I", "-S", "-c", _PROOF)
     try:
-        command = (str(python), "-I", "-S", "-c", _PROOF)
         limits = Limits(visible=find_visible(python))
-        done = subprocess.run(
-            confine(command, limits, program=program, own_proc=own_proc),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            env={"LC_ALL": "C.UTF-8"},
-            timeout=_PATIENCE,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return f"bwrap started no program within {_PATIENCE:g} s"
-    except (OSError, GatherError) as error:
-        return " ".join(str(error).split())
-    if done.returncode == 0 and done.stdout == "True\n":
-        return ""
-    return done.stderr.strip().partition("\n")[0] or f"bwrap ended with {done.returncode}"
+        confined = confine(command, limits, program=program, own_proc=own_proc)
+        printed = ask_program(confined, timeout=_PATIENCE, env={"LC_ALL": "C.UTF-8"})
+    except GatherError as error:
+        return str(error)
+    return "" if printed == "True\n" else "a program in it sees processes of this host"
 
 
 # Confinement in namespaces of Linux, made by bubblewrap.
@@ -306,22 +294,10 @@ def ask_python(python: Path, code: str) -> str:
     Raises GatherError if the interpreter does not run or the code fails.
     """
     try:
-        done = subprocess.run(
-            (python, "-I", "-S", "-c", code),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_PATIENCE,
-            check=False,
-        )
-        refused = f"it ends with exit status {done.returncode}" if done.returncode else ""
-    except subprocess.TimeoutExpired:
-        refused = f"it does not end within {_PATIENCE:g} s"
-    except OSError as error:
-        refused = str(error)
-    if refused:
-        raise GatherError(f"{python}: not a Python 3.8 or later that runs here: {refused}")
-    return done.stdout
+        return ask_program((python, "-I", "-S", "-c", code), timeout=_PATIENCE)
+    except GatherError as error:
+        reason = f"not a Python 3.8 or later that runs here: {error}"
+        raise GatherError(f"{python}: {reason}") from error
 
 
 def _follow_links(program: Path) -> Iterator[Path]:

@@ -61,7 +61,7 @@ class UnpackedPlace(HostPlace):
     @property
     def work(self) -> Path:
         """The folder for builds: probes write to it, and this process reads it."""
-        folder = self.folder.resolve() / "build"
+        folder = self.folder / "build"
         folder.mkdir(exist_ok=True)
         self.limits = replace(self.limits, writable=(folder,))
         return folder
@@ -82,7 +82,7 @@ class UnpackedPlace(HostPlace):
 
     def install_toolkit(self, requires: Sequence[str]) -> Path:
         """Install wheels that contain programs, make them visible, and return their root."""
-        folder = self.folder.resolve() / "toolkit"
+        folder = self.folder / "toolkit"
         root = install_toolkit(requires, self.settings, folder)
         self.limits = replace(self.limits, visible=(*self.limits.visible, folder))
         return root
@@ -90,8 +90,7 @@ class UnpackedPlace(HostPlace):
     def _install(self, package: Package) -> InstallReport:
         """Unpack the archive in one folder, then move it to another before anything reads it."""
         assert isinstance(package, CppArchive)
-        root = self.folder.resolve()
-        unpacked, moved = root / "unpacked", root / "moved"
+        unpacked, moved = self.folder / "unpacked", self.folder / "moved"
         unpacked.mkdir()
         with closing(open_tree(package.path)) as tree:
             try:
@@ -113,12 +112,9 @@ class UnpackedPlace(HostPlace):
         with open_bytes(self.work / path) as file:
             return reader.read_objects(path, FileByteSource(file))
 
-    def scrub(self, text: str) -> str:
-        """Return the text with paths relative to the prefix, or to the folder for builds."""
-        folders = {self._prefix: "", self.work: "build/"} if self._prefix else {}
-        for folder, shown in folders.items():
-            text = text.replace(f"{folder}{os.sep}", shown).replace(str(folder), shown or ".")
-        return super().scrub(text)
+    def _name_folders(self) -> dict[Path, str]:
+        own = {self._prefix: "", self.work: "build/"} if self._prefix else {}
+        return {**own, **super()._name_folders()}
 
 
 def require_builds(place: Place) -> UnpackedPlace:

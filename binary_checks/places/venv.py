@@ -22,7 +22,13 @@ from binary_checks.model import (
     read_requirement,
     require_names,
 )
-from binary_checks.places.host_place import Differences, HostPlace, PlaceSettings, compare
+from binary_checks.places.host_place import (
+    Differences,
+    HostPlace,
+    PlaceSettings,
+    compare,
+    shorten_paths,
+)
 from binary_checks.places.index_settings import make_installer_environment
 from binary_checks.places.install_ways import (
     AGAIN,
@@ -36,7 +42,7 @@ from binary_checks.places.installers import (
     install,
     list_requirements,
 )
-from binary_checks.places.processes import run_process
+from binary_checks.places.processes import find_last_line, run_process
 from binary_checks.places.running import format_tags, require_fit
 
 _VENV = "venv"  # name of the environment's folder in the place's folder
@@ -56,23 +62,37 @@ class FreshPlace(HostPlace):
                 f"no released installer takes a file name with the label {package.variant_label} "
                 "of a wheel variant"
             )
-        root = self.folder.resolve()
-        chosen = self.settings.python
-        if self.settings.may_choose:
+        root, settings = self.folder, self.settings
+        chosen = settings.python
+        if settings.may_choose:
             chosen = choose_python(package, chosen, self._identify)
         python = make_venv(chosen, root, self.timeout)
         self._target = target = self._identify(python)
         require_fit(package, target)
-        if not self.settings.builds:
-            require_wheels(package, self.settings.given, target)
-        return _install(package, target, root, self.settings, self.requires)
+        if not settings.builds:
+            require_wheels(package, settings.given, target)
+        hidden = (package.path.resolve().parent, root)
+        put = install_with_poetry if settings.way.tool == "poetry" else _install_file
+        try:
+            installer, error = put(package, target, root, settings, self.requires)
+        except (GatherError, Unavailable) as broken:
+            raise type(broken)(shorten_paths(str(broken), *hidden)) from broken
+        found = Differences() if error else compare(package, target)
+        return InstallReport(
+            python=target.name,
+            installer=installer,
+            error=shorten_paths(error, *hidden),
+            unrecorded=found.unrecorded,
+            altered=found.altered,
+            missing=found.missing,
+        )
 
     @property
     def installed(self) -> InstalledFolders | None:
         """The environment's folders, or None until it is made."""
         if self._target is None:
             return None
-        prefix = self.folder.resolve() / _VENV
+        prefix = self.folder / _VENV
         return InstalledFolders(site_packages=self.site_packages, prefix=prefix)
 
 
@@ -130,15 +150,11 @@ def make_venv(python: Path, root: Path, timeout: float) -> Path:
     """Make the environment with the standard library's venv, without pip."""
     command = (python, "-I", "-m", "venv", "--without-pip", root / _VENV)
     (root / "empty").mkdir()
-    try:
-        ended = run_process(
-            command, cwd=root / "empty", env=make_installer_environment(), timeout=timeout
-        )
-    except OSError as error:
-        raise GatherError(f"{python}: cannot be run: {error.strerror or error}") from error
+    ended = run_process(
+        command, cwd=root / "empty", env=make_installer_environment(), timeout=timeout
+    )
     if ended.status != 0:
-        silent = f"it ends with exit status {ended.status} and says nothing"
-        last = ended.stderr.strip().rpartition("\n")[2] or silent
+        last = find_last_line(ended.stderr, ended.status)
         raise GatherError(f"{python}: cannot make a virtual environment: {last}")
     names = ("Scripts", "python.exe") if os.name == "nt" else ("bin", "python")
     made = root.joinpath(_VENV, *names)
@@ -169,30 +185,6 @@ def _read_all(texts: Iterable[str]) -> list[Requirement]:
     return [item for item in map(read_requirement, texts) if item is not None]
 
 
-def _install(
-    wheel: Wheel,
-    target: TargetPython,
-    root: Path,
-    settings: PlaceSettings,
-    requires: tuple[str, ...],
-) -> InstallReport:
-    path = wheel.path.resolve()
-    put = install_with_poetry if settings.way.tool == "poetry" else _install_file
-    try:
-        installer, error = put(wheel, target, root, settings, requires)
-    except (GatherError, Unavailable) as broken:
-        raise type(broken)(_shorten(str(broken), path.parent, root)) from broken
-    found = Differences() if error else compare(wheel, target)
-    return InstallReport(
-        python=target.name,
-        installer=installer,
-        error=_shorten(error, path.parent, root),
-        unrecorded=found.unrecorded,
-        altered=found.altered,
-        missing=found.missing,
-    )
-
-
 def _install_file(
     wheel: Wheel,
     target: TargetPython,
@@ -217,10 +209,3 @@ def _install_file(
         if error:
             break
     return chosen.name, error
-
-
-def _shorten(text: str, *folders: Path) -> str:
-    """Replace each path in these folders by its file name."""
-    for folder in folders:
-        text = text.replace(f"{folder.as_uri()}/", "").replace(f"{folder}{os.sep}", "")
-    return text

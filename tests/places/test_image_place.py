@@ -33,7 +33,6 @@ from binary_checks.places import PlaceSettings, choose_place, image_place
 from binary_checks.places.image_place import (
     ImagePlace,
     Prefix,
-    WheelInstallation,
     describe_absent_python,
     fill,
     require_system,
@@ -221,12 +220,9 @@ def test_requirements_are_not_resolved_for_a_python_that_nothing_knows(
     package = read_wheel(path)
     target = replace(describe_absent_python((3, 13), BULLSEYE), free_threaded=True)
     prefix = Prefix(folder=tmp_path / "package", site="lib/python3.13t/site-packages")
-    installation = WheelInstallation(
-        wheel=package, prefix=prefix, target=target, system=BULLSEYE, settings=settings()
-    )
     monkeypatch.setattr(image_place, "find_uv", lambda: "uv")
     with pytest.raises(Unavailable, match=r"not on this host: uv python install 3\.13t"):
-        fill(installation)
+        fill(package, prefix, target, BULLSEYE, settings())
 
 
 def test_requirements_of_a_free_threaded_python_are_those_of_one_on_this_host(
@@ -247,15 +243,10 @@ def test_requirements_of_a_free_threaded_python_are_those_of_one_on_this_host(
     monkeypatch.setattr(image_place, "find_uv", lambda: "uv")
     monkeypatch.setattr(image_place, "find_installer", find)
     monkeypatch.setattr(image_place, "install", install)
-    installation = WheelInstallation(
-        wheel=read_wheel(path),
-        prefix=Prefix(folder=tmp_path / "package", site="lib/python3.13t/site-packages"),
-        target=target,
-        system=BULLSEYE,
-        settings=settings(),
-        interpreter=tmp_path / "python3.13t",
-    )
-    assert fill(installation) == "refused"
+    prefix = Prefix(folder=tmp_path / "package", site="lib/python3.13t/site-packages")
+    own = tmp_path / "python3.13t"
+    found = fill(read_wheel(path), prefix, target, BULLSEYE, settings(), interpreter=own)
+    assert found == "refused"
     assert asked[0][0] == tmp_path / "python3.13t"
     command = asked[1][1]
     assert command[-2:] == ("--python-platform", "x86_64-manylinux_2_31")

@@ -247,9 +247,9 @@ def fake_bwrap(folder: Path, code: str, monkeypatch: pytest.MonkeyPatch) -> None
     ("code", "reason"),
     [
         ("echo 'bwrap: No permissions to create new namespace' >&2; exit 1", "No permissions to"),
-        ("exit 3", "bwrap ended with 3"),
-        ("echo False", "bwrap ended with 0"),
-        ("echo True; exit 1", "bwrap ended with 1"),
+        ("exit 3", "it ends with exit status 3 and says nothing"),
+        ("echo False", "a program in it sees processes of this host"),
+        ("echo True; exit 1", "it ends with exit status 1 and says nothing"),
     ],
 )
 def test_a_sandbox_that_does_not_hold_is_none_and_says_why(
