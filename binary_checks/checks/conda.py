@@ -171,40 +171,6 @@ def _accuse(edges: list[Edge], owner: str, *, required: bool) -> str:
     return f"{sentence}: another dependency requires it today" if required else sentence
 
 
-@check(enabled=False, level=Level.WARNING)
-def overdepending(
-    given: GivenPackages,
-    linkage: Linkage,
-    package: CondaPackage,
-    *,
-    allowed: tuple[str, ...] = (),
-) -> Iterator[Finding]:
-    """A dependency has libraries, and no object needs any of them.
-
-    Only dependencies given with ``--binary-with`` are judged, and of these only packages with
-    objects and without files for Python. Off by default: code may open a library, or call a
-    program, by itself.
-
-    Why: users download what they do not need, and its version limits make some environments
-    unsolvable.
-    Fix: remove it from the recipe, or list it in ``ignore_run_exports``.
-    Level: the package works.
-    """
-    if not given.packages:
-        raise NotApplicable("no dependency was given with --binary-with")
-    used, direct = {owner for owner, _ in _group(linkage)}, direct_names(package)
-    for other in given.packages:
-        name = other.name.lower()
-        if name in used or name not in direct or is_allowed(name, allowed):
-            continue
-        python = any(other.layout.inside(member.path) for member in other.members)
-        if other.objects and not python:
-            yield Problem(
-                sentence=f"depends on {other.name}, but no object needs a library of it",
-                facts=(other.name,),
-            )
-
-
 @check
 def unpinned_python(package: CondaPackage) -> Iterator[Finding]:
     """The package's files are for one Python, but the solver may choose another.
@@ -232,25 +198,6 @@ def unpinned_python(package: CondaPackage) -> Iterator[Finding]:
     reason = f"{specs[0]!r} allows others" if specs else "no requirement excludes other Pythons"
     sentence = f"its files are for Python {match[1]}, and {reason}"
     yield Problem(sentence=sentence)
-
-
-@check
-def python_changed(report: InstallReport, package: CondaPackage) -> Iterator[Finding]:
-    """The solver chose another Python than the package's files are for.
-
-    Why: the module is not found, although everything was installed as the metadata asks.
-    Fix: pin Python in the run requirements (see unpinned-python).
-    Level: users cannot import the package.
-    """
-    match = _SITE_PACKAGES.match(package.layout.site_packages)
-    if package.noarch or match is None:
-        raise NotApplicable("none of its files is for only one Python")
-    if report.error:
-        yield NotInspected(sentence=f"it could not be installed: {report.error}")
-        return
-    chosen = re.search(r" (3\.\d+)\.", report.python)
-    if chosen and chosen[1] != match[1]:
-        yield f"its files are for Python {match[1]}, and the solver chose {report.python}"
 
 
 # Whether the metadata asks for the system that the package's code needs.
@@ -436,7 +383,6 @@ def objects_in_noarch(package: CondaLike) -> Iterator[Finding]:
 _USUAL = 255  # characters of the prefix to which conda-build and rattler-build pad
 _SHORTEST = 80  # characters to which conda-build 1 padded
 _SHOWN = 48  # characters of a path in a sentence
-_BYTECODE = (".pyc", ".pyo")
 
 
 @check
@@ -504,27 +450,6 @@ def text_placeholder_in_binary(package: CondaPackage) -> Iterator[Finding]:
             sentence = "paths.json says that it is text: replacing the prefix damages it"
             level = Level.ERROR if row.path in objects else Level.WARNING
             yield Problem(path=row.path, sentence=sentence, level=level)
-
-
-@check(level=Level.WARNING)
-def absent_placeholder(package: CondaPackage) -> Iterator[Finding]:
-    """``paths.json`` lists a placeholder that the file does not contain.
-
-    Why: the file was changed after the build searched for prefixes, so other placeholders may be
-    unlisted; or its paths lead to another prefix, which nothing replaces.
-    Fix: rebuild the package instead of changing files in it.
-    Level: nothing is replaced, which by itself harms nobody.
-    """
-    found = {(each.path, each.prefix) for each in package.build_paths}
-    broken = {member.archive_name for member in package.members if member.faults or member.target}
-    for row in _require_rows(package):
-        if row.path.endswith(_BYTECODE):
-            yield NotInspected(path=row.path, sentence="bytecode is not searched for prefixes")
-        elif (row.path, row.placeholder) not in found and row.path not in broken:
-            sentence = (
-                f"does not have the placeholder that paths.json lists: {_shorten(row.placeholder)}"
-            )
-            yield Problem(path=row.path, sentence=sentence)
 
 
 @check

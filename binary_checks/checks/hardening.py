@@ -125,18 +125,6 @@ def writable_executable_segment(library: ElfFile, package: Package) -> Iterator[
             yield Problem(path=library.path, sentence=sentence, level=Level.WARNING)
 
 
-@check(enabled=False, level=Level.WARNING)
-def no_relro(library: ElfFile) -> Iterator[Finding]:
-    """An object's relocated data stays writable after loading.
-
-    Why: a memory-corruption bug can redirect calls through its pointer tables.
-    Fix: link with ``-Wl,-z,relro``.
-    Level: it loads everywhere; a mitigation is missing.
-    """
-    if library.kind in _LOADED and library.needed and not library.relro:
-        yield "has no PT_GNU_RELRO"
-
-
 @check
 def segment_alignment(library: ElfFile, package: Package) -> Iterator[Finding]:
     """An object's segments are aligned to smaller pages than some kernels have.
@@ -262,27 +250,6 @@ def _refuse_fixed_place(item: ElfFile, name: str, owner: ElfFile, package: Packa
         facts=(name,) if name else (),
         level=Level.WARNING if linked else Level.ERROR,
     )
-
-
-@check
-def relr_without_marker(library: ElfFile, target: TargetSystem) -> Iterator[Finding]:
-    """An object has packed relocations (DT_RELR) and does not need GLIBC_ABI_DT_RELR.
-
-    Why: glibc before 2.36 ignores DT_RELR: pointers stay unrelocated, and the process crashes
-    later. The marker, a needed version of libc.so.6, makes such a glibc refuse the object instead;
-    newer versions of glibc require the marker.
-    Fix: link with ``-Wl,-z,nopack-relative-relocs``, or with a linker that adds the marker
-    (``-Wl,-z,pack-relative-relocs``) and use manylinux_2_36 or a later tag.
-    Level: the process crashes, or newer versions of glibc refuse the object.
-    """
-    relocates_itself = library.kind is Kind.EXECUTABLE and not library.interpreter
-    if target.libc != "glibc" or not library.relative_relocations or relocates_itself:
-        return
-    new_enough = target.policy is None or target.policy.minimum >= (2, 36)
-    if new_enough and not any(n.library.startswith("libc.so") for n in library.symbol_versions):
-        return  # glibc requires the marker only from objects that need versions of libc.so
-    if all(node.version != "GLIBC_ABI_DT_RELR" for node in library.symbol_versions):
-        yield "has DT_RELR but does not need GLIBC_ABI_DT_RELR"
 
 
 @check

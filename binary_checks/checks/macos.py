@@ -30,13 +30,12 @@ from binary_checks.model import (
     Package,
     Problem,
     Wheel,
-    init_function,
     is_extension,
     parse_extension_name,
     shorten,
 )
 from binary_checks.wording.problem_lines import of_library, of_newer_build
-from binary_checks.wording.sentences import SIGN, name_first
+from binary_checks.wording.sentences import SIGN
 
 # Requirements of macOS for code: versions, platforms, names, paths and signatures.
 
@@ -207,73 +206,6 @@ def duplicate_rpath(library: MachOFile) -> Iterator[Finding]:
 
 
 @check
-def shared_install_name(library: MachOFile, package: Package) -> Iterator[Finding]:
-    """Two different libraries have the same install name, and something needs that name.
-
-    Copies of one library are not a fault, nor are names that nothing in the package needs.
-
-    Why: dyld identifies a loaded library by its install name: the one that is loaded first serves
-    both, and calls go to the wrong library.
-    Fix: give each its own name (``install_name_tool -id``, as delocate does), and relink.
-    Level: calls go to the wrong library.
-    """
-    if not library.name or library.kind is not Kind.SHARED:
-        return
-    twins = package.derive(_find_twins)[_identify(library)]
-    needed = package.derive(_find_needed_names)
-    if len(twins) < 2 or (library.name, library.architecture) not in needed:
-        return
-    contents = package.derive(_find_contents)
-    for other in takewhile(lambda twin: twin.path < library.path, twins):
-        linked_once = bool(library.uuid) and other.uuid == library.uuid
-        if not linked_once and contents[other.path] != contents[library.path]:
-            place = package.layout.shorten(other.path)
-            yield Problem(
-                path=library.path,
-                sentence=(
-                    f"has the install name {shorten(library.name)} of {place}, another library:"
-                    " the first one loaded serves both"
-                ),
-                facts=(library.name,),
-            )
-            return
-
-
-def _find_twins(package: Package) -> dict[tuple[str, str, Kind], list[MachOFile]]:
-    """Return the libraries by install name, architecture and kind, in the order of their paths.
-
-    Only the first of several copies of one library is listed: all copies differ from the same other
-    libraries.
-    """
-    found: dict[tuple[str, str, Kind], list[MachOFile]] = {}
-    contents = package.derive(_find_contents)
-    seen: set[tuple[tuple[str, str, Kind], str]] = set()
-    for item in sorted(package.objects_of(MachOFile), key=lambda item: item.path):
-        key = _identify(item), item.uuid or contents.get(item.path, "")
-        if key not in seen:
-            seen.add(key)
-            found.setdefault(_identify(item), []).append(item)
-    return found
-
-
-def _identify(library: MachOFile) -> tuple[str, str, Kind]:
-    """Return the properties that, if equal, make dyld take two libraries for one."""
-    return library.name, library.architecture, library.kind
-
-
-def _find_contents(package: Package) -> dict[str, str]:
-    return {member.path: member.sha256 for member in package.members}
-
-
-def _find_needed_names(package: Package) -> frozenset[tuple[str, str]]:
-    return frozenset(
-        (need.name, item.architecture)
-        for item in package.objects_of(MachOFile)
-        for need in item.needed
-    )
-
-
-@check
 def needed_outside_system(
     library: MachOFile, linkage: Linkage | Package, *, allowed: tuple[str, ...] = ()
 ) -> Iterator[Finding]:
@@ -421,97 +353,3 @@ def _find_users(package: Package) -> dict[str, set[str]]:
             users = found.setdefault(need.name.rpartition("/")[2], set())
             users.add(plain_architecture(item.architecture))
     return found
-
-
-@check
-def slices_differ(library: MachOFile, package: Package) -> Iterator[Finding]:
-    """The two slices of a universal binary are not the same library.
-
-    The check compares the module's init function, symbols that one slice defines and the other
-    imports, bundled libraries that only one slice needs, and install names that something needs.
-    Exports are not compared: they differ in healthy files (SIMD code, C++ type information). It is
-    only noted if each slice needs libraries that the other does not, if names differ only in their
-    folders, or if search paths differ.
-
-    Why: code that works on Intel fails on Apple silicon, or the other way round. The linker skips
-    libraries of the other architecture with only a warning.
-    Fix: build each slice with libraries of its own architecture, and merge only matching builds.
-    Level: on one of the two architectures the import or a call fails.
-    """
-    if library.architecture != "aarch64" or library.kind not in _LOADED:
-        return
-    slices = {item.architecture: item for item in _find_slices(library, package)}
-    intel = slices.get("x86_64")
-    if intel is None:
-        return
-    for one, other in ((library, intel), (intel, library)):
-        yield from _compare_symbols(one, other)
-    yield from _compare_libraries(library, intel)
-    yield from _compare_names(library, intel, package)
-
-
-def _compare_names(one: MachOFile, other: MachOFile, package: Package) -> Iterator[Finding]:
-    needed = package.derive(_find_needed)
-    if one.name != other.name and not needed.isdisjoint((one.name, other.name)):
-        files = [item.name.rpartition("/")[2] for item in (one, other)]
-        names = [item.name or "nothing" for item in (one, other)]
-        sentence = "its arm64 code has the install name {}, its x86_64 code {}".format(*names)
-        if files[0] == files[1]:
-            yield Note(sentence=sentence)
-        else:
-            yield Problem(path=one.path, sentence=sentence, facts=(one.name, other.name))
-    seeks = any(need.name.startswith("@rpath/") for need in (*one.needed, *other.needed))
-    if seeks and _list_own_rpaths(one) != _list_own_rpaths(other):
-        yield Note(sentence="its arm64 and x86_64 code have different search paths (LC_RPATH)")
-
-
-def _find_needed(package: Package) -> frozenset[str]:
-    return frozenset(need.name for item in package.objects_of(MachOFile) for need in item.needed)
-
-
-def _list_own_rpaths(item: MachOFile) -> list[str]:
-    """Return the relative search paths; other checks judge absolute ones."""
-    plain = (rpath.rstrip("/") for rpath in item.rpaths if not rpath.startswith("/"))
-    return list(dict.fromkeys(plain))
-
-
-def _compare_symbols(one: MachOFile, other: MachOFile) -> Iterator[Problem]:
-    mine, theirs = format_architecture(one.architecture), format_architecture(other.architecture)
-    name = parse_extension_name(one.path)
-    functions = one.exports.among({init_function(name.stem)} if name else ())
-    if lacking := sorted(functions - other.exports.among(functions)):
-        yield Problem(
-            path=one.path,
-            sentence=f"its {mine} code defines {name_first(lacking)}, but its {theirs} code "
-            "does not",
-            facts=(mine, lacking[0]),
-        )
-    anywhere = one.imports.by_version.get(("", ""), frozenset())
-    theirs_alone = other.exports.among(anywhere)
-    if sought := sorted(theirs_alone - one.exports.among(theirs_alone)):
-        yield Problem(
-            path=one.path,
-            sentence=(
-                f"its {mine} code looks elsewhere for {name_first(sought)}, which its {theirs} code"
-                " defines itself"
-            ),
-            facts=(mine, sought[0]),
-        )
-
-
-def _compare_libraries(one: MachOFile, other: MachOFile) -> Iterator[Finding]:
-    """Compare the needed libraries, except those of the system, which differ for good reasons."""
-    mine, theirs = _list_own_needs(one), _list_own_needs(other)
-    for item, alone in ((one, mine - theirs), (other, theirs - mine)):
-        if not alone:
-            continue
-        code = format_architecture(item.architecture)
-        sentence = f"only its {code} code needs {name_first(sorted(alone))}"
-        if mine and theirs:
-            yield Note(sentence=sentence)
-        else:
-            yield Problem(path=item.path, sentence=sentence, facts=(code, *sorted(alone)))
-
-
-def _list_own_needs(item: MachOFile) -> frozenset[str]:
-    return frozenset(need.name for need in item.needed if not need.name.startswith(_SYSTEM))

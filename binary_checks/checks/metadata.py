@@ -378,55 +378,7 @@ def _not_inspected(item: MalformedObject | UnreadObject) -> NotInspected:
     return replace(found, sentence=f"{item.format} not read: {item.reason}")
 
 
-# Instructions of WHEEL and of the ``.data`` folder that installers refuse or follow differently.
-
-_VERSION = re.compile(r"(\d{1,9})(?:\.\d{1,9})*")
-_LONGEST_VALUE = 100  # characters of a value in a sentence
-_SUPPORTED = 1  # the major version of the wheel format that installers know
-
-
-@check
-def unsupported_wheel_version(package: WheelLike) -> Iterator[Finding]:
-    """The Wheel-Version is not a version, or is one that installers do not support.
-
-    Why: pip and uv refuse a wheel of another major version than 1.
-    Fix: build the wheel with a current build backend, and do not edit WHEEL by hand.
-    Level: nobody can install the wheel.
-    """
-    stated = next((value for key, value in package.wheel if key.lower() == "wheel-version"), "")
-    match = _VERSION.fullmatch(stated)
-    if stated and (match is None or int(match[1]) > _SUPPORTED):
-        yield Problem(
-            path=f"{package.dist_info}/WHEEL",
-            sentence=f"Wheel-Version is {stated[:_LONGEST_VALUE]!r}; installers refuse all but 1.x",
-        )
-
-
-@check(level=Level.WARNING)
-def root_is_purelib_is_wrong(package: WheelLike) -> Iterator[Finding]:
-    """Root-Is-Purelib has an unknown value, or is false although the wheel has no native code.
-
-    Extension modules in purelib are reported by ``extension-in-purelib``.
-
-    Why: pip and uv take every value but ``true`` for false and install into platlib; if that is
-    another folder than purelib (some Linux systems), a wheel for any platform ends up in the wrong
-    one.
-    Fix: build the wheel with a build backend, which writes it.
-    Level: it imports from either directory; only systems with two separate directories are
-    affected.
-    """
-    stated = next((value for key, value in package.wheel if key.lower() == "root-is-purelib"), "")
-    path = f"{package.dist_info}/WHEEL"
-    native = package.objects or package.malformed or package.unread
-    if stated and stated.lower() not in {"true", "false"}:
-        sentence = f"Root-Is-Purelib is {stated[:_LONGEST_VALUE]!r}: installers take it for false"
-        yield Problem(path=path, sentence=sentence)
-    elif stated.lower() == "false" and package.platforms == ("any",) and not native:
-        yield Problem(
-            path=path,
-            sentence="Root-Is-Purelib is false, but the wheel is for any platform and has no "
-            "native code",
-        )
+# The ``.data`` folder, which installers follow differently.
 
 
 @check
@@ -542,7 +494,6 @@ def _group_by_module(package: WheelLike) -> Mapping[tuple[str, str], list[_File]
 
 _LONGEST_REQUIREMENT = 200  # characters of a requirement in a sentence
 _WILDCARD = re.compile(r"((?:[<>]=?|~=)\s*\w[\w.]*?)\.\*")  # ``>=1.0.*``
-_EXTRA = re.compile(r"""\bextra\s*[=!]=\s*["']([^"']{1,200})["']""")
 
 
 @check
@@ -597,27 +548,6 @@ def requirement_by_url(package: WheelLike) -> Iterator[Finding]:
                 sentence=f"requires {requirement.name} by the address {_shorten(requirement.url)}: "
                 "PyPI does not accept such a wheel",
                 facts=(requirement.name,),
-            )
-
-
-@check(level=Level.WARNING)
-def undeclared_extra(package: WheelLike) -> Iterator[Finding]:
-    """A requirement belongs to an extra that no Provides-Extra names.
-
-    Why: pip installs only extras that are declared: users who ask for this one get none of its
-    requirements, and one line of warning.
-    Fix: declare the extra (``[project.optional-dependencies]``), or correct its name.
-    Level: the package works; only that extra installs nothing.
-    """
-    headers = [value for key, value in package.metadata if key.lower() == "provides-extra"]
-    declared = {canonicalize_name(each) for each in headers}
-    used = {match[1] for text in package.requires_dist for match in _EXTRA.finditer(text)}
-    for extra in sorted(used):
-        if canonicalize_name(extra) not in declared:
-            yield Problem(
-                path=f"{package.dist_info}/METADATA",
-                sentence=f"has requirements for the extra {extra!r}, which it does not provide",
-                facts=(extra,),
             )
 
 

@@ -23,7 +23,6 @@ from binary_checks.model import (
     ElfFile,
     Finding,
     Format,
-    Kind,
     Level,
     Linkage,
     LowestPolicy,
@@ -38,7 +37,6 @@ from binary_checks.model import (
     UnexploredSymbols,
     UnresolvedSymbol,
     is_extension,
-    module_of,
     read_numbers,
 )
 from binary_checks.wording.problem_lines import (
@@ -58,7 +56,6 @@ from binary_checks.wording.sentences import (
 )
 
 _BOUND_TO_LIBRARIES = (Format.MACHO, Format.PE)
-_INIT_FUNCTIONS = ("PyInit_", "PyInitU_", "PyModExport_", "PyModExportU_")
 _FIRST_ON_ARM = (11, 0)
 # The first macOS that compares no compatibility versions, and the first that skips libraries built
 # for itself or later.
@@ -416,25 +413,3 @@ def forbidden_symbol(library: ElfFile, linkage: Linkage, target: TargetSystem) -
                     Problem(path=library.path, sentence=sentence, facts=(edge.needed, used[0])),
                     linkage,
                 )
-
-
-@check(enabled=False, level=Level.WARNING)
-def unhidden_exports(
-    library: ElfFile, *, allowed: tuple[str, ...] = ("_init", "_fini")
-) -> Iterator[Finding]:
-    """An extension module exports more than its init function.
-
-    Why: its symbols can override another module's symbols of the same name, and vice versa.
-    Fix: compile with ``-fvisibility=hidden``, or link with a version script or
-    ``-Wl,--exclude-libs,ALL``.
-    Level: it matters only if another module exports the same name.
-    """
-    if library.kind is not Kind.SHARED or module_of(library.path, library.exports) is None:
-        return
-    names = sorted(
-        name
-        for name in library.exports.names
-        if not name.startswith(_INIT_FUNCTIONS) and name not in allowed
-    )
-    if names:
-        yield f"exports {format_symbols(names)}"

@@ -505,7 +505,7 @@ def restricted_library_search(library: PeFile, package: Package) -> Iterator[Fin
 # Missing mitigations, and signatures that Windows does not trust.
 
 _RELOCATIONS_STRIPPED = 0x1
-_HIGH_ENTROPY, _DYNAMIC_BASE, _NX, _GUARD = 0x20, 0x40, 0x100, 0x4000
+_HIGH_ENTROPY, _DYNAMIC_BASE, _NX = 0x20, 0x40, 0x100
 _ARM = frozenset({"aarch64", "arm64ec", "arm64x", "armv7l"})
 _32_BIT = frozenset({"i686", "armv7l"})
 
@@ -563,20 +563,6 @@ def _runs_code(library: PeFile) -> bool:
     if library.kind not in _LOADED or library.managed:
         return False
     return bool(library.needed or len(library.exports)) or library.kind is Kind.EXECUTABLE
-
-
-@check(enabled=False, level=Level.WARNING)
-def no_control_flow_guard(library: PeFile) -> Iterator[Finding]:
-    """A library's indirect calls are not guarded.
-
-    Off by default: four in five objects in published wheels are compiled without it.
-
-    Why: a bug that overwrites a function pointer can redirect the call anywhere.
-    Fix: compile and link with ``/guard:cf``.
-    Level: the library works; a mitigation is missing.
-    """
-    if _runs_code(library) and not library.dll_characteristics & _GUARD:
-        yield "is linked without Control Flow Guard (GUARD_CF)"
 
 
 @check(level=Level.WARNING)

@@ -11,10 +11,8 @@ from binary_checks.checks.conda import (
     cuda_build_without_cuda,
     missing_virtual_package,
     objects_in_noarch,
-    overdepending,
     overlinking,
     overlinking_in_prefix,
-    python_changed,
     understated_driver,
     unpinned_python,
 )
@@ -124,22 +122,6 @@ def test_overlinking_in_prefix_is_not_inspected_where_nothing_was_installed() ->
     assert isinstance(found, NotInspected)
 
 
-def test_overdepending_fires_on_a_library_that_nothing_needs() -> None:
-    given = GivenPackages(packages=(package("other", objects=(elf_file("lib/libother.so.1"),)),))
-    assert told(overdepending(given, linkage(), package("demo", "other"))) == [
-        ("depends on other, but no object needs a library of it", Level.ERROR)
-    ]
-
-
-def test_overdepending_is_quiet_on_what_is_needed_and_on_python() -> None:
-    library = package("other", objects=(elf_file("lib/libother.so.1"),))
-    given = GivenPackages(packages=(library,))
-    assert told(overdepending(given, linkage(OTHER), package("demo", "other"))) == []
-    inside = (member(f"{SITE}/other/__init__.py"),)
-    given = GivenPackages(packages=(package("other", members=inside, objects=library.objects),))
-    assert told(overdepending(given, linkage(), package("demo", "other"))) == []
-
-
 MODULE = (member(f"{SITE}/demo/__init__.py"),)
 
 
@@ -166,17 +148,6 @@ def test_unpinned_python_is_quiet_on_what_is_pinned() -> None:
         list(unpinned_python(package("demo", members=MODULE, noarch="python")))
     with pytest.raises(NotApplicable, match="the package is Python itself"):
         list(unpinned_python(package("python", members=MODULE)))
-
-
-def test_python_changed_fires_on_another_python() -> None:
-    report = InstallReport(python="CPython 3.12.1")
-    ((sentence, _),) = told(python_changed(report, package(members=MODULE)))
-    assert sentence == "its files are for Python 3.11, and the solver chose CPython 3.12.1"
-
-
-def test_python_changed_is_quiet_on_its_own() -> None:
-    report = InstallReport(python="CPython 3.11.7")
-    assert told(python_changed(report, package(members=MODULE))) == []
 
 
 def needs_glibc(version: str) -> tuple[Any, ...]:

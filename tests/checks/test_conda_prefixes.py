@@ -9,7 +9,6 @@ import pytest
 
 from binary_checks import objects
 from binary_checks.checks.conda import (
-    absent_placeholder,
     build_folder_named,
     placeholder_without_room,
     short_placeholder,
@@ -17,7 +16,7 @@ from binary_checks.checks.conda import (
     unlisted_placeholder,
 )
 from binary_checks.errors import NotApplicable
-from binary_checks.model import CondaPackage, Level, NotInspected, Problem
+from binary_checks.model import CondaPackage, Level, Problem
 from binary_checks.packages import open_package
 from fixtures.build_conda import build_conda
 from fixtures.build_elf import build_elf
@@ -104,23 +103,6 @@ def test_text_placeholder_is_quiet_on_text_and_on_binary_mode(tmp_path: Path) ->
     assert problems(text_placeholder_in_binary(package(tmp_path, "lib/x.pc", TEXT, "text"))) == []
     item = package(tmp_path, "lib/x.so", build_elf(runpath=f"{PREFIX}/lib"), "binary")
     assert problems(text_placeholder_in_binary(item)) == []
-
-
-@pytest.mark.parametrize("prefix", [PREFIX, "/opt/of/another/form"])
-def test_absent_placeholder_fires_where_the_file_lacks_it(tmp_path: Path, prefix: str) -> None:
-    item = package(tmp_path, "lib/x.pc", "prefix=/usr\n", "text", prefix=prefix)
-    assert problems(absent_placeholder(item)) == [("lib/x.pc", Level.ERROR)]
-
-
-@pytest.mark.parametrize("prefix", [PREFIX, "/opt/of/another/form"])
-def test_absent_placeholder_is_quiet_where_the_file_has_it(tmp_path: Path, prefix: str) -> None:
-    item = package(tmp_path, "lib/x.pc", f"prefix={prefix}\n", "text", prefix=prefix)
-    assert problems(absent_placeholder(item)) == []
-
-
-def test_bytecode_is_not_searched(tmp_path: Path) -> None:
-    (found,) = absent_placeholder(package(tmp_path, "lib/x.pyc", DATA, "binary"))
-    assert isinstance(found, NotInspected)
 
 
 @pytest.mark.parametrize(

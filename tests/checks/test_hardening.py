@@ -16,10 +16,8 @@ from binary_checks.model import (
     Level,
     Linkage,
     MalformedObject,
-    NeededVersion,
     Note,
     NotInspected,
-    Policy,
     Problem,
     TargetSystem,
     Wheel,
@@ -28,11 +26,6 @@ from fixtures.values import elf_file, say, symbols, wheel
 
 GLIBC, MUSL = TargetSystem(name="manylinux"), TargetSystem(name="musllinux", libc="musl")
 ANDROID = wheel("demo-1.0-cp313-cp313-android_24_arm64_v8a.whl")
-
-
-def test_a_library_without_relro_is_told() -> None:
-    found = hardening.no_relro(elf_file(relro=False, needed=("x",)))
-    assert list(found) == ["has no PT_GNU_RELRO"]
 
 
 @pytest.mark.parametrize(("package", "level"), [(wheel(), Level.WARNING), (ANDROID, Level.ERROR)])
@@ -72,7 +65,6 @@ def test_text_relocations_that_are_only_announced_are_noted_except_on_android() 
 
 
 def test_a_sound_library_is_left_alone() -> None:
-    assert list(hardening.no_relro(elf_file())) == []
     assert list(hardening.text_relocations(elf_file(), wheel())) == []
 
 
@@ -81,7 +73,6 @@ def test_what_is_never_loaded_is_left_alone(kind: Kind) -> None:
     library = elf_file(
         kind=kind, relro=False, needed=("x",), text_relocations=True, writable_executable=True
     )
-    assert list(hardening.no_relro(library)) == []
     assert list(hardening.text_relocations(library, wheel())) == []
     assert list(hardening.writable_executable_segment(library, wheel())) == []
 
@@ -290,52 +281,6 @@ def test_relocations_that_were_not_read_are_a_gap_for_musl() -> None:
     linkage, package = _closure(elf_file("a.so", static_tls=True, initial_exec=None))
     (found,) = hardening.static_tls_budget(linkage, package, MUSL)
     assert isinstance(found, NotInspected)
-
-
-def _needs(version: str) -> tuple[NeededVersion, ...]:
-    return (NeededVersion(library="libc.so.6", version=version),)
-
-
-def test_packed_relocations_need_their_marker() -> None:
-    library = elf_file(relative_relocations=True, symbol_versions=_needs("GLIBC_2.2.5"))
-    assert list(hardening.relr_without_marker(library, GLIBC)) == [
-        "has DT_RELR but does not need GLIBC_ABI_DT_RELR"
-    ]
-
-
-@pytest.mark.parametrize(
-    ("fields", "target"),
-    [
-        ({"symbol_versions": _needs("GLIBC_ABI_DT_RELR")}, GLIBC),
-        ({"relative_relocations": False}, GLIBC),
-        ({}, MUSL),
-        ({"kind": Kind.EXECUTABLE}, GLIBC),
-    ],
-)
-def test_packed_relocations_are_fine_elsewhere(
-    fields: dict[str, Any], target: TargetSystem
-) -> None:
-    library = elf_file(**{"relative_relocations": True, **fields})
-    assert list(hardening.relr_without_marker(library, target)) == []
-
-
-@pytest.mark.parametrize(("minimum", "findings"), [((2, 35), 1), ((2, 36), 0), ((2, 38), 0)])
-def test_packed_relocations_without_libc_are_fine_on_a_new_system(
-    minimum: tuple[int, int], findings: int
-) -> None:
-    policy = Policy(
-        name="manylinux",
-        architecture="x86_64",
-        libc="glibc",
-        minimum=minimum,
-        libraries=frozenset(),
-        versions={},
-        forbidden_symbols={},
-        aliases=(),
-    )
-    target = TargetSystem(name="manylinux", policy=policy)
-    found = list(hardening.relr_without_marker(elf_file(relative_relocations=True), target))
-    assert len(found) == findings
 
 
 def test_each_malformed_object_is_told_with_its_place() -> None:

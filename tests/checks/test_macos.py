@@ -24,7 +24,7 @@ from binary_checks.model import (
     Wheel,
 )
 from fixtures.linking import needs
-from fixtures.values import elf_file, macho_file, member, say, wheel
+from fixtures.values import macho_file, say, wheel
 
 ALONE = Linkage(target="macosx_11_0_arm64")
 
@@ -207,32 +207,6 @@ def test_search_paths_that_differ_are_quiet() -> None:
     assert list(macos.duplicate_rpath(library)) == []
 
 
-def _dylib(path: str, name: str = "@rpath/libx.dylib", **fields: Any) -> MachOFile:
-    return macho_file(path, name=name, bundle=False, **fields)
-
-
-def _told_names(*objects: MachOFile, user: str = "@rpath/libx.dylib", **fields: Any) -> list[Any]:
-    user_of_it = macho_file(needed=(Dependency(name=user),))
-    package = wheel(objects=(user_of_it, *objects), **fields)
-    return [found for item in objects for found in macos.shared_install_name(item, package)]
-
-
-def test_two_libraries_of_one_install_name_are_told() -> None:
-    assert say(_told_names(_dylib("a/libx.dylib", uuid="A"), _dylib("b/libx.dylib", uuid="B"))) == [
-        "has the install name @rpath/libx.dylib of a/libx.dylib, another library:"
-        " the first one loaded serves both"
-    ]
-
-
-def test_install_names_that_mislead_nobody_are_quiet() -> None:
-    first, second = _dylib("a/libx.dylib", uuid="A"), _dylib("b/libx.dylib", uuid="B")
-    assert _told_names(first, second, user="@loader_path/libx.dylib") == []
-    assert _told_names(first, _dylib("b/libx.dylib", uuid="A")) == []
-    assert _told_names(first, _dylib("b/libx.dylib", architecture="aarch64")) == []
-    copies = [member(path, b"the same") for path in ("a/libx.dylib", "b/libx.dylib")]
-    assert _told_names(first, second, members=copies) == []
-
-
 @pytest.mark.parametrize(
     ("name", "place"),
     [
@@ -317,8 +291,3 @@ def test_a_signature_that_does_not_fit_is_told_for_every_architecture() -> None:
         told = Problem(path=library.path, sentence=f"{spelling}: {fault}")
         assert list(macos.broken_code_signature(library)) == [told]
     assert list(macos.broken_code_signature(macho_file(signed=True))) == []
-
-
-def test_objects_of_other_formats_need_no_install_name() -> None:
-    package = wheel(objects=(elf_file(name="libx.so"), _dylib("a/libx.dylib")))
-    assert list(macos.shared_install_name(_dylib("a/libx.dylib"), package)) == []

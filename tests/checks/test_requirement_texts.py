@@ -10,7 +10,6 @@ from binary_checks.checks.metadata import (
     python_is_excluded,
     requirement_by_url,
     requirement_without_wheel,
-    undeclared_extra,
 )
 from binary_checks.model import (
     GivenVersions,
@@ -83,17 +82,6 @@ def test_a_requirement_by_url_is_a_warning() -> None:
     assert problem.sentence.startswith("requires foo by the address https://example.org/foo.whl")
     assert requirement_by_url.level is Level.WARNING
     assert list(requirement_by_url(with_headers(("Requires-Dist", "foo>=1")))) == []
-
-
-def test_requirements_of_an_extra_that_nobody_can_ask_for() -> None:
-    asked = ("Requires-Dist", "pytest; python_version > '3.8' and extra == 'test_all'")
-    assert list(undeclared_extra(with_headers(asked))) == [
-        Problem(
-            path=METADATA,
-            sentence="has requirements for the extra 'test_all', which it does not provide",
-        )
-    ]
-    assert list(undeclared_extra(with_headers(asked, ("Provides-Extra", "test-all")))) == []
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,6 @@ from binary_checks.checks.linkage.search_paths import (
     absolute_search_path,
     dead_search_directory,
     empty_search_path,
-    rpath_instead_of_runpath,
-    runpath_instead_of_rpath,
     search_path_leaves_prefix,
 )
 from binary_checks.model import (
@@ -188,14 +186,6 @@ def test_a_directory_that_is_not_there_does_not_count_where_the_library_is_found
 def test_a_directory_that_is_there_is_not_dead() -> None:
     objects = (extension(runpath=("$ORIGIN/lib", "/opt")), library("demo/lib/libx.so"))
     assert list(dead_search_directory(wheel(objects=objects))) == []
-
-
-def test_profiles_may_want_either_kind_of_path() -> None:
-    old, new = elf_file(rpath=("$ORIGIN",)), elf_file(runpath=("$ORIGIN",))
-    assert list(rpath_instead_of_runpath(old)) == ["has RPATH $ORIGIN and no RUNPATH"]
-    assert list(rpath_instead_of_runpath(new)) == []
-    assert list(runpath_instead_of_rpath(new)) == ["has RUNPATH $ORIGIN, which takes RPATH's place"]
-    assert list(runpath_instead_of_rpath(old)) == []
 
 
 def test_absolute_run_paths_lead_macos_away_but_to_its_own_libraries() -> None:

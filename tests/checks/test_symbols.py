@@ -11,7 +11,6 @@ from binary_checks.checks.symbols import (
     missing_version,
     symbol_newer_than_tag,
     undefined_symbol,
-    unhidden_exports,
     version_newer_than_tag,
 )
 from binary_checks.errors import NotApplicable
@@ -369,13 +368,6 @@ def test_a_bundled_library_may_be_used_whole() -> None:
     subject = extension("libz.so.1", runpath=("$ORIGIN",), imports=symbols("inflate_table"))
     linkage = link(subject, library("demo/libz.so.1"), on=MANYLINUX2014)
     assert list(forbidden_symbol(subject, linkage, MANYLINUX2014)) == []
-
-
-def test_exports_beside_the_init_function_are_told_when_asked_for() -> None:
-    subject = extension(exports=symbols("PyInit__native", "helper"))
-    assert list(unhidden_exports(subject)) == ["exports helper"]
-    assert list(unhidden_exports(extension(exports=symbols("PyInit__native")))) == []
-    assert list(unhidden_exports(library("demo/liba.so", exports=symbols("a")))) == []
 
 
 def test_a_symbol_of_a_later_macos_is_newer_than_the_tag() -> None:

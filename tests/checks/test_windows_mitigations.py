@@ -81,15 +81,6 @@ def test_a_library_without_imports_has_code_where_it_has_exports() -> None:
     assert len(list(mitigations.missing_mitigation(library))) == 1
 
 
-def test_control_flow_guard_is_asked_for_by_a_profile_alone() -> None:
-    unguarded, guarded = pe_file(**CODE), pe_file(**CODE, dll_characteristics=0x4160)
-    assert not mitigations.no_control_flow_guard.enabled
-    assert list(mitigations.no_control_flow_guard(guarded)) == []
-    assert list(mitigations.no_control_flow_guard(unguarded)) == [
-        "is linked without Control Flow Guard (GUARD_CF)"
-    ]
-
-
 def test_a_writable_executable_section_is_told_by_its_name() -> None:
     packed = pe_file(writable_executable=("UPX0", "UPX1"))
     assert list(mitigations.writable_executable_section(packed)) == [

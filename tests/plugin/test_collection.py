@@ -203,9 +203,9 @@ def test_a_profile_that_cannot_be_followed_is_a_usage_error(
 
 def test_a_check_that_is_off_cannot_be_named(pytester: pytest.Pytester, run: Run) -> None:
     healthy(pytester.path)
-    result = run(f"{NAME}::no-relro")
+    result = run(f"{NAME}::orphan-library")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert [line for line in result.errlines if line.startswith("ERROR: no-relro is off")]
+    assert [line for line in result.errlines if line.startswith("ERROR: orphan-library is off")]
 
 
 def test_node_ids_are_shown_as_they_can_be_given(pytester: pytest.Pytester, run: Run) -> None:

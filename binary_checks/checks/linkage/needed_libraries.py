@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import cache, partial
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.gaps import find_unloaded
 from binary_checks.knowledge.library_names import (
-    complete_names,
     find_users_own,
     is_debug_runtime,
     is_driver_library,
     is_grafted_name,
     is_next_to_python_exe,
     is_redistributable,
-    strip_graft,
 )
 from binary_checks.knowledge.loading import downgrade, is_for_others, name_shared_cause
 from binary_checks.knowledge.missing_libraries import report_missing_libraries
@@ -561,158 +558,3 @@ def _is_meant_so(library: ObjectFile) -> bool:
         name = parse_extension_name(library.path)
         return name is None or not (name.version or name.stable)
     return library.kind is Kind.SHARED and not isinstance(library, StaticArchive)
-
-
-# Whether libraries that objects open by name at run time exist.
-
-_DRIVERS_OF_LINUX = (
-    "libcuda.so*",
-    "libnvidia-*",
-    "libnvcuvid.so*",
-    "libnvoptix.so*",
-    "lib*_nvidia.so*",
-    "libamdhip64.so*",
-    "libhsa-runtime64.so*",
-    "libamfrt64.so*",
-    "libmfx*.so*",
-    "libze_loader.so*",
-    "libOpenCL.so*",
-    "libvulkan.*",
-    "libibverbs.so*",
-    "libmlx5.so*",
-    "nvcuda.dll",
-    "nvml.dll",
-    "nvapi*.dll",
-    "nvencodeapi*.dll",
-    "nvcuvid.dll",
-    "opencl.dll",
-    "vulkan-1.dll",
-    "amfrt64.dll",
-    "amdhip64*.dll",
-    "atiadl*.dll",
-    "libmfx*.dll",
-    "mfxplugin*.dll",
-    "ze_loader.dll",
-)
-_ENDING = r"(?i)\.so(?=$|\.)|(?:\.\d+)*\.dylib$|\.dll$"
-_MOST = 8  # names in a sentence
-
-
-@check(enabled=False, level=Level.WARNING)
-def opened_library_missing(
-    linkage: Linkage,
-    package: Package,
-    target: TargetSystem,
-    *,
-    optional: tuple[str, ...] = _DRIVERS_OF_LINUX,
-) -> Iterator[Finding]:
-    """A library that code opens by name at run time exists only under another name.
-
-    Off by default. The names are whole strings in the read-only data of objects that can open
-    libraries (``dlopen``, ``LoadLibrary``). They do not show whether or when a library is opened,
-    nor whether the code completes its name; if it appends the library's own version, as cuDNN does,
-    that is recognised. If a library has several names, one that exists is enough. Libraries that
-    exist under no name are noted: most are optional. ``optional`` are globs of libraries that only
-    some machines have, such as those of drivers. On Windows everything is only noted, as repair
-    tools leave the old names of renamed libraries behind.
-
-    Why: no loader looks for the library at import; a feature is silently missing, or fails at its
-    first use. ``libx.so`` without a number comes with development packages.
-    Fix: open the soname that exists (``libx.so.1``), or accept it and state what the code does
-    then.
-    Level: a string in a file does not show that the library is ever opened.
-    """
-    yield from find_unloaded(linkage, package)
-    openers = [item for item in package.objects if item.format == linkage.format and item.opened]
-    if not openers:
-        raise NotApplicable("no object opens libraries by name")
-    provided = _Provided.of(linkage, target, optional)
-    nowhere: dict[str, list[str]] = {}
-    for item in openers:
-        nonexistent = []
-        for names in _find_missing_names(item, provided):
-            existing = provided.find(names[0])
-            if existing:
-                yield Problem(
-                    path=item.path, sentence=_format_other_name(names, existing), facts=(names[0],)
-                )
-            else:
-                nonexistent += names
-        if nonexistent:
-            nowhere.setdefault(name_first(nonexistent, _MOST), []).append(item.path)
-        if item.opened and item.opened.unread:
-            sentence = f"the names by which it opens libraries: {item.opened.unread}"
-            yield NotInspected(path=item.path, sentence=sentence, too_large=item.opened.too_large)
-    for spelled, paths in nowhere.items():
-        yield Note(path=paths[0], sentence=_format_nowhere(spelled, len(paths) - 1, linkage))
-
-
-def _format_other_name(names: Collection[str], existing: Collection[str]) -> str:
-    return (
-        f"has {name_first(names, _MOST)} among its strings, to open at run time, but the library "
-        f"exists only as {name_first(existing, _MOST)}: opening it by that name fails"
-    )
-
-
-def _format_nowhere(names: str, others: int, linkage: Linkage) -> str:
-    platform = linkage.target.partition(",")[0]
-    given = ", nor a given wheel, nor" if linkage.given else " nor"
-    too = f" (so may {others} more)" if others else ""
-    return f"may open {names}{too}, which neither the package{given} {platform} provides"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Provided:
-    """The libraries that can be opened on the target."""
-
-    names: Mapping[str, tuple[str, ...]]  # of the layout and the system, by their stems
-    optional: tuple[str, ...]
-    on_windows: bool
-
-    @classmethod
-    def of(cls, linkage: Linkage, target: TargetSystem, optional: tuple[str, ...]) -> _Provided:
-        system = (name.rpartition("/")[2] for name in (*target.libraries, *target.partly))
-        names: dict[str, tuple[str, ...]] = {}
-        for name in sorted(linkage.names.union(system)):
-            names[_stem(name)] = (*names.get(_stem(name), ()), name)
-        on_windows = linkage.format == Format.PE
-        return cls(names=names, optional=optional, on_windows=on_windows)
-
-    def spell(self, name: str) -> str:
-        return name.lower() if self.on_windows else name
-
-    def find(self, name: str) -> tuple[str, ...]:
-        """Return the names under which a library exists, whatever its version."""
-        return self.names.get(_stem(self.spell(name)), ())
-
-    def has(self, name: str) -> bool:
-        """Whether a library exists under that name, or no package would ship it."""
-        existing, name = self.find(name), self.spell(name)
-        if any(fnmatchcase(name, pattern) for pattern in self.optional):
-            return True
-        if self.on_windows:
-            return bool(existing) or _is_of_windows(name)
-        return name in existing or name.startswith("libpython")
-
-
-def _is_of_windows(name: str) -> bool:
-    recognisers = (is_python_dll, is_redistributable, is_debug_runtime)
-    return name.startswith(("api-ms-", "ext-ms-")) or any(
-        recognises(name) for recognises in recognisers
-    )
-
-
-def _stem(name: str) -> str:
-    """Return the name without its ending, its version and what a repair tool added."""
-    return re.split(_ENDING, strip_graft(name), maxsplit=1)[0]
-
-
-def _find_missing_names(item: ObjectFile, provided: _Provided) -> Iterator[list[str]]:
-    """Yield, for each opened library that exists under none of its names, a list of the names."""
-    own = {_stem(provided.spell(name)) for name in (item.name.rpartition("/")[2], item.file_name)}
-    groups: dict[str, list[str]] = {}
-    for name in item.opened.names if item.opened else ():
-        groups.setdefault(_stem(provided.spell(name)), []).append(name)
-    for stem, names in groups.items():
-        if stem not in own and not any(provided.has(name) for name in complete_names(names, item)):
-            yield names

@@ -25,7 +25,6 @@ from binary_checks.model import (
     is_open_to_all,
     leaves_prefix,
     path_elements,
-    shorten,
 )
 from binary_checks.wording.problem_lines import of_need
 from binary_checks.wording.sentences import (
@@ -205,29 +204,3 @@ def dead_search_directory(package: Package) -> Iterator[Finding]:
         if dead:
             sentence = f"{format_elements(library, dead)}: not in the package"
             yield Problem(path=library.path, sentence=sentence, facts=tuple(dead))
-
-
-@check(enabled=False)
-def rpath_instead_of_runpath(library: ElfFile) -> Iterator[Finding]:
-    """A library has a DT_RPATH, but the profile asks for DT_RUNPATH.
-
-    Why: RPATH takes precedence over LD_LIBRARY_PATH, so users cannot replace a library, and it
-    also applies to everything that the library loads.
-    Fix: link with ``-Wl,--enable-new-dtags``; ``patchelf --set-rpath`` without ``--force-rpath``.
-    Level: the project itself asks for DT_RUNPATH.
-    """
-    if library.rpath and not library.runpath:
-        yield f"has RPATH {shorten(':'.join(library.rpath))} and no RUNPATH"
-
-
-@check(enabled=False)
-def runpath_instead_of_rpath(library: ElfFile) -> Iterator[Finding]:
-    """A library has a DT_RUNPATH, but the profile asks for DT_RPATH.
-
-    Why: LD_LIBRARY_PATH takes precedence over RUNPATH, so a user's CUDA can replace the package's;
-    and RUNPATH is not inherited.
-    Fix: link with ``-Wl,--disable-new-dtags``; ``patchelf --force-rpath --set-rpath``.
-    Level: the project itself asks for DT_RPATH.
-    """
-    if library.runpath:
-        yield f"has RUNPATH {shorten(':'.join(library.runpath))}, which takes RPATH's place"
