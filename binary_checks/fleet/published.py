@@ -27,7 +27,7 @@ from binary_checks.packages.cpp_archive import SUFFIXES, parse_name
 from binary_checks.sources import Surroundings
 from binary_checks.sources.conda_channel import RecordRequest, find_records
 from binary_checks.sources.remote import (
-    FileRequest,
+    Found,
     fetch,
     find_local_path,
     look_at,
@@ -456,14 +456,13 @@ def settle(found: LookedUp, client: Client, *, dated: bool) -> LookedUp:
         state = look_at(client, found.url)
         kept = fetch(
             client,
-            FileRequest(
+            Found(
                 url=found.url,
                 file_name=found.file_name,
                 key=state.key,
                 hashes=found.hashes,
                 size=found.size,
                 stated_by=found.index,
-                here=find_local_path(found.url),
             ),
         )
         store_by_hash(kept)

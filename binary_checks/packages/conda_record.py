@@ -50,10 +50,15 @@ def read(
     store: ContentStore | None = None,
 ) -> LinkedPackage:
     """Read every file that the record lists. Raises PackageError if most of them are missing."""
-    return read_linked(tree, reader, progress, store)
+    return _read(tree, reader, progress, store)
 
 
-def read_linked(
+def read_unhashed(tree: Tree, reader: ObjectReader) -> LinkedPackage:
+    """Read the objects of a package next to the judged one, without hashing files."""
+    return _read(tree, reader, hashed=False)
+
+
+def _read(
     tree: Tree,
     reader: ObjectReader,
     progress: Progress | None = None,
@@ -61,10 +66,6 @@ def read_linked(
     *,
     hashed: bool = True,
 ) -> LinkedPackage:
-    """Read the package as `read` does, but do not hash files unless ``hashed``.
-
-    Packages next to the judged one are read without hashes.
-    """
     stated, index = _read_record(tree)
     own = _list_own(tree, stated)
     _require_most(tree, [entry for _, entry in own])

@@ -31,7 +31,12 @@ from binary_checks.plugin.options import COMMAND_INI, find_program
 from binary_checks.plugin.progress import progress_line
 from binary_checks.profile import Profile, find_profile, load_profile
 from binary_checks.safe_text import cut, one_line
-from binary_checks.sources.file import explain, suggest_requirement
+from binary_checks.sources.file import (
+    apply_statement,
+    describe,
+    explain,
+    suggest_requirement,
+)
 from binary_checks.sources.release import RELEASE
 from binary_checks.sources.remote import UnresolvedSource
 from binary_checks.sources.requirement import LABEL as INDEX
@@ -293,8 +298,6 @@ def _format_error(named: sources.NamedSource, error: Exception) -> str:
 
 def _attach_facts(statement: Statement, found: list[Source]) -> list[Source]:
     """Attach the facts to the package that they describe."""
-    from binary_checks.sources.stated_facts import apply_statement, describe
-
     trusting = [apply_statement(source, statement) for source in found]
     if not any(trusting):
         known = ", ".join(f"{each.label} ({each.identity()})" for each in found)

@@ -93,7 +93,16 @@ def _choose(named: NamedRecord, surroundings: Surroundings) -> Found:
     from binary_checks.web.addresses import show
 
     channel = format_channel(named.channel, named.folder)
-    record = _find(named, channel, surroundings)
+    request = RecordRequest(
+        spec=named.spec,
+        subdir=_name_subdir(surroundings.target),
+        python=".".join(surroundings.tagged_python.version.split(".")[:2]),
+        strict=False,
+    )
+    what = f"{LABEL}{named.shown}::{named.spec}"
+    (record,) = _ask(channel, [request], what, surroundings)
+    if unsolved := record.get("unsolved"):
+        raise ProfileError(f"{what}: {unsolved}")
     url, sha256, md5 = (str(record[key]) for key in ("url", "sha256", "md5"))
     hashes = {name: value for name, value in (("sha256", sha256), ("md5", md5)) if value}
     provenance = Provenance(
@@ -110,6 +119,8 @@ def _choose(named: NamedRecord, surroundings: Surroundings) -> Found:
         file_name=str(record["file_name"]),
         key=sha256 or md5 or hashlib.sha256(url.encode()).hexdigest(),
         hashes=hashes,
+        size=provenance.size,
+        stated_by=provenance.index,
         provenance=asdict(provenance),
     )
 
@@ -160,20 +171,6 @@ def _ask(
     if len(answer.records) != len(requests):
         raise GatherError(f"{what}: {answer.unsolved or 'py-rattler answered in part'}")
     return [dict(record) for record in answer.records]
-
-
-def _find(named: NamedRecord, channel: str, surroundings: Surroundings) -> dict[str, Any]:
-    request = RecordRequest(
-        spec=named.spec,
-        subdir=_name_subdir(surroundings.target),
-        python=".".join(surroundings.tagged_python.version.split(".")[:2]),
-        strict=False,
-    )
-    what = f"{LABEL}{named.shown}::{named.spec}"
-    record = _ask(channel, [request], what, surroundings)[0]
-    if unsolved := record.get("unsolved"):
-        raise ProfileError(f"{what}: {unsolved}")
-    return record
 
 
 def _name_subdir(target: str) -> str:

@@ -7,12 +7,13 @@ import os
 import re
 import shlex
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from glob import has_magic
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from binary_checks import packages, trees
 from binary_checks.errors import BinaryChecksError, GatherError, ProfileError
@@ -25,6 +26,7 @@ from binary_checks.model import (
     Preview,
     Progress,
     Reading,
+    ReadObject,
     Remote,
     Source,
     Tree,
@@ -32,19 +34,10 @@ from binary_checks.model import (
 from binary_checks.packages import recognises
 from binary_checks.sources.run_environment import Surroundings
 from binary_checks.trees import open_tree
+from binary_checks.trees.kept_bytes import BoundedContentStore
 
-
-def add_stated_objects(surveyed: Package, stated: Package) -> Package:
-    """Return an installed package with the stated objects and the code that loads them."""
-    return replace(
-        surveyed,
-        objects=stated.objects,
-        malformed=stated.malformed,
-        unread=stated.unread,
-        dll_directories=stated.dll_directories,
-        loading_code=stated.loading_code,
-        preloaded=stated.preloaded,
-    )
+if TYPE_CHECKING:  # only runs with a document import its reader
+    from binary_checks.documents.facts import Statement
 
 
 class OpenedSource(ABC):
@@ -55,12 +48,30 @@ class OpenedSource(ABC):
         """The project's own kinds of packages, which this source may be."""
         return ()
 
+    @property
+    def stated(self) -> Package | None:
+        """The package of a facts document, which is not read again, if there is one."""
+        return None
+
     @abstractmethod
     def open(self) -> Tree:
         """Open the container of the members."""
 
+    @abstractmethod
+    def restate(self, package: Package) -> Package:
+        """Return a package from a facts document, completed with facts read from the source."""
+
+    def _restate(self, stated: Package) -> Reading:
+        """Return the stated package, without any contents. Raises PackageError."""
+        package = self.restate(stated)
+        found: tuple[ReadObject, ...] = (*package.objects, *package.malformed, *package.unread)
+        formats = frozenset(item.format for item in found)
+        return Reading(package=package, kept=BoundedContentStore(), formats=formats)
+
     def preview(self, reader: ObjectReader) -> Preview:
         """Return the kind of package and the formats of its objects. Raises PackageError."""
+        if self.stated is not None:
+            return self._restate(self.stated).preview
         with closing(self.open()) as tree:
             return packages.kind_of(tree, self.kinds).preview(tree, reader)
 
@@ -71,6 +82,8 @@ class OpenedSource(ABC):
         wants: Sequence[ContentRequest] = (),
     ) -> Reading:
         """Read every member once, and keep requested contents. Raises PackageError."""
+        if self.stated is not None:
+            return self._restate(self.stated)
         with closing(self.open()) as tree:
             return packages.read_tree(tree, reader, progress, wants, self.kinds)
 
@@ -108,6 +121,7 @@ class FileSource(OpenedSource):
     path: Path
     written: str = ""  # the path as the user wrote it
     kinds: tuple[PackageKind, ...] = ()
+    stated: Package | None = None
 
     @property
     def label(self) -> str:
@@ -127,14 +141,10 @@ class FileSource(OpenedSource):
 
     def identity(self) -> str:
         """Return ``sha256 …``, which identifies the file. Raises GatherError."""
-        digest = hashlib.sha256()
         try:
-            with self.path.open("rb") as file:
-                while block := file.read(1 << 20):
-                    digest.update(block)
+            return f"sha256 {hash_file(self.path)['sha256']}"
         except OSError as error:
             raise GatherError(f"{self.label}: cannot be read: {error.strerror}") from None
-        return f"sha256 {digest.hexdigest()}"
 
     def open(self) -> Tree:
         """Open the archive."""
@@ -143,6 +153,34 @@ class FileSource(OpenedSource):
     def restate(self, package: Package) -> Package:
         """Return the package of a result document with this file's path: the hashes are equal."""
         return replace(package, path=self.path)
+
+
+def hash_file(path: Path, names: Iterable[str] = ()) -> dict[str, str]:
+    """Return the SHA-256 of a file and its other hashes of these names. Raises OSError."""
+    digests = {name: hashlib.new(name) for name in {"sha256", *names}}
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            for digest in digests.values():
+                digest.update(block)
+    return {name: digest.hexdigest() for name, digest in digests.items()}
+
+
+# Facts stated in a document, which are used instead of reading a package's objects.
+
+
+def apply_statement(source: Source, statement: Statement) -> Source | None:
+    """Return the source with the stated facts, or None if they describe another package."""
+    path = source.path
+    if path.is_file() and path.stat().st_size != statement.package.size:
+        return None  # the size already differs, so the file is not hashed
+    if source.identity() not in describe(statement):
+        return None
+    return replace(source, stated=statement.package)  # type: ignore[type-var]
+
+
+def describe(statement: Statement) -> tuple[str, str]:
+    """Return the two identities by which a statement's package may be recognised."""
+    return f"sha256 {statement.sha256}", f"record_sha256 {statement.record_sha256}"
 
 
 # Messages for paths that are not packages: what the path is, and what to do.

@@ -45,6 +45,7 @@ class FolderSource(OpenedSource):
     path: Path
     written: str = ""  # the path as the user wrote it
     kinds: tuple[PackageKind, ...] = ()
+    stated: Package | None = None
 
     @property
     def label(self) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
+from typing import ClassVar, Protocol
 
 from packaging.utils import canonicalize_name
 
@@ -15,7 +16,7 @@ from binary_checks.model import Neighbours, ObjectReader, Package, Tree
 from binary_checks.packages import conda_record, installed
 from binary_checks.packages.distributions import DIST_INFO
 from binary_checks.packages.installed import LABEL
-from binary_checks.sources.file import OpenedSource, add_stated_objects
+from binary_checks.sources.file import OpenedSource
 from binary_checks.sources.run_environment import Surroundings
 from binary_checks.trees.folder import FolderTree
 
@@ -76,18 +77,22 @@ def _explain_unread(unread: tuple[str, ...]) -> str:
     return f", unless code in {few} adds its folder; static mode does not run this code"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Installation(OpenedSource):
-    """An installed distribution."""
+class _FileLists(Protocol):
+    def hash_rows(self, tree: Tree) -> str: ...
+    def survey(self, tree: Tree) -> Package: ...
+    def read_unhashed(self, tree: Tree, reader: ObjectReader) -> Package: ...
 
-    dist_info: Path
-    prefix: Path  # the environment's prefix; files outside of it are not inspected
-    folder: Path = Path()  # the current folder
+
+class EnvironmentSource(OpenedSource):
+    """A package in an environment, which has a list of the package's files."""
+
+    lists: ClassVar[_FileLists]  # the functions that read such lists
+    folder: Path  # the current folder
 
     @property
+    @abstractmethod
     def name(self) -> str:
-        """The project's name, normalised."""
-        return str(canonicalize_name(self.dist_info.name.partition("-")[0]))
+        """The package's name, normalised."""
 
     @property
     def label(self) -> str:
@@ -102,7 +107,57 @@ class Installation(OpenedSource):
     def identity(self) -> str:
         """Return ``record_sha256 …``, which identifies the package. Raises PackageError."""
         with closing(self.open()) as tree:
-            return f"record_sha256 {installed.hash_rows(tree)}"
+            return f"record_sha256 {self.lists.hash_rows(tree)}"
+
+    def restate(self, package: Package) -> Package:
+        """Check that the package's files exist, and add the stated objects."""
+        with closing(self.open()) as tree:
+            surveyed = self.lists.survey(tree)
+        return replace(
+            surveyed,
+            objects=package.objects,
+            malformed=package.malformed,
+            unread=package.unread,
+            dll_directories=package.dll_directories,
+            loading_code=package.loading_code,
+            preloaded=package.preloaded,
+        )
+
+    def neighbours(self, reader: ObjectReader) -> Neighbours:
+        """Return a function that reads packages next to this one, where search paths lead.
+
+        It returns None for a package that is missing, or lists no files of its own.
+        """
+
+        def read(name: str) -> Package | None:
+            with suppress(PackageError):
+                found = self.find_neighbour(name)
+                if found is not None:
+                    with closing(found.open()) as tree:
+                        return self.lists.read_unhashed(tree, reader)
+            return None
+
+        return read
+
+    @abstractmethod
+    def find_neighbour(self, name: str) -> EnvironmentSource | None:
+        """Find another package of the environment."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Installation(EnvironmentSource):
+    """An installed distribution."""
+
+    lists: ClassVar[_FileLists] = installed
+    dist_info: Path
+    prefix: Path  # the environment's prefix; files outside of it are not inspected
+    folder: Path = Path()
+    stated: Package | None = None
+
+    @property
+    def name(self) -> str:
+        """The project's name, normalised."""
+        return str(canonicalize_name(self.dist_info.name.partition("-")[0]))
 
     def open(self) -> Tree:
         """Return the tree of the files that RECORD names, in site-packages and elsewhere."""
@@ -114,25 +169,9 @@ class Installation(OpenedSource):
             listed_by="RECORD",
         )
 
-    def restate(self, package: Package) -> Package:
-        """Check that the package's files exist, and add the stated objects."""
-        with closing(self.open()) as tree:
-            return add_stated_objects(installed.survey(tree), package)
-
-    def neighbours(self, reader: ObjectReader) -> Neighbours:
-        """Return a function that reads packages in the same folder, where search paths lead."""
-        return partial(self._read_neighbour, reader)
-
-    def _read_neighbour(self, reader: ObjectReader, name: str) -> Package | None:
-        """Read a package; return None if it is missing, or lists no files of its own."""
-        try:
-            found = find_installation(name, (self.dist_info.parent,), self.prefix)
-            if found is None:
-                return None
-            with closing(found.open()) as tree:
-                return installed.read_unhashed(tree, reader)
-        except PackageError:
-            return None
+    def find_neighbour(self, name: str) -> Installation | None:
+        """Find a distribution in the same folder. Raises PackageError."""
+        return find_installation(name, (self.dist_info.parent,), self.prefix)
 
 
 def find_installation(name: str, folders: Iterable[Path], prefix: Path) -> Installation | None:
@@ -175,11 +214,13 @@ _META = conda_record.META
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LinkedSource(OpenedSource):
+class LinkedSource(EnvironmentSource):
     """A package installed in a conda prefix."""
 
+    lists: ClassVar[_FileLists] = conda_record
     record: Path  # the file in conda-meta
-    folder: Path = Path()  # the current folder
+    folder: Path = Path()
+    stated: Package | None = None
 
     @property
     def name(self) -> str:
@@ -187,24 +228,9 @@ class LinkedSource(OpenedSource):
         return str(canonicalize_name(_name_of(self.record)))
 
     @property
-    def label(self) -> str:
-        """The label, which messages show, as there is no package file."""
-        return f"{LABEL}{self.name}"
-
-    @property
-    def path(self) -> Path:
-        """The label as a path in the current folder."""
-        return self.folder / self.label
-
-    @property
     def prefix(self) -> Path:
         """The prefix into which the package is linked."""
         return self.record.parents[1]
-
-    def identity(self) -> str:
-        """Return ``record_sha256 …``, which identifies the package. Raises PackageError."""
-        with closing(self.open()) as tree:
-            return f"record_sha256 {conda_record.hash_rows(tree)}"
 
     def open(self) -> Tree:
         """Return the tree of the files in the prefix that the package's record lists."""
@@ -213,24 +239,9 @@ class LinkedSource(OpenedSource):
             self.record, root=prefix, within=prefix, label=self.label, listed_by="conda-meta"
         )
 
-    def restate(self, package: Package) -> Package:
-        """Check that the package's files exist, and add the stated objects."""
-        with closing(self.open()) as tree:
-            return add_stated_objects(conda_record.survey(tree), package)
-
-    def neighbours(self, reader: ObjectReader) -> Neighbours:
-        """Return a function that finds packages in the same prefix."""
-        return partial(self._read_neighbour, reader)
-
-    def _read_neighbour(self, reader: ObjectReader, name: str) -> Package | None:
-        found = find_linked(name, self.prefix)
-        if found is None:
-            return None
-        try:
-            with closing(found.open()) as tree:
-                return conda_record.read_linked(tree, reader, hashed=False)
-        except PackageError:
-            return None
+    def find_neighbour(self, name: str) -> LinkedSource | None:
+        """Find a package in the same prefix."""
+        return find_linked(name, self.prefix)
 
 
 def find_linked(name: str, prefix: Path) -> LinkedSource | None:

@@ -64,16 +64,11 @@ class _Named:
 
     place: str
     sha256: str = ""
-    is_url: bool = False
 
     @property
     def source(self) -> str:
         """The path or URL without secrets, which is shown and stored."""
-        if not self.is_url:
-            return one_line(self.place)
-        from binary_checks.web.addresses import shorten
-
-        return shorten(self.place)
+        return _show(self.place)
 
 
 def load_list(argument: str, folder: Path, now: datetime) -> LoadedList:
@@ -84,7 +79,7 @@ def load_list(argument: str, folder: Path, now: datetime) -> LoadedList:
     If the server fails, the list's `complaint` says so.
     """
     named = _read_argument(argument)
-    if named.is_url:
+    if is_url(named.place):
         return _load_url(named, now)
     where = f"{LIST}{named.place}"
     content = read_named(folder / named.place, LARGEST_LIST, where)
@@ -103,7 +98,7 @@ def _read_argument(argument: str) -> _Named:
     place, _, fragment = argument.partition("#") if is_url(argument) else _split_path(argument)
     digest = fragment.removeprefix(_PIN).lower()
     if fragment and (not fragment.startswith(_PIN) or not _SHA256.fullmatch(digest)):
-        raise ProfileError(f"{LIST}{_hide(place)}: after # there must be sha256= and 64 hex digits")
+        raise ProfileError(f"{LIST}{_show(place)}: after # there must be sha256= and 64 hex digits")
     scheme = _SCHEME.match(place)
     if scheme is None:
         return _Named(place=place, sha256=digest)
@@ -115,7 +110,7 @@ def _read_argument(argument: str) -> _Named:
         except GatherError as error:
             raise ProfileError(f"{LIST}{error}") from None
     _require_web(place)
-    return _Named(place=place, sha256=digest, is_url=True)
+    return _Named(place=place, sha256=digest)
 
 
 def _split_path(argument: str) -> tuple[str, str, str]:
@@ -132,14 +127,15 @@ def _require_web(url: str) -> None:
     except ProfileError as error:
         raise ProfileError(f"{LIST}{error}") from None
     if scheme not in ("http", "https"):
-        raise ProfileError(f"{LIST}{_hide(url)}: neither a file nor a URL of http or https")
+        raise ProfileError(f"{LIST}{_show(url)}: neither a file nor a URL of http or https")
     if credentials is not None:
-        raise ProfileError(f"{LIST}{_hide(url)}: credentials belong in netrc, not in the URL")
+        raise ProfileError(f"{LIST}{_show(url)}: credentials belong in netrc, not in the URL")
 
 
-def _hide(place: str) -> str:
+def _show(place: str) -> str:
+    """Return a path or URL without secrets."""
     if not is_url(place):
-        return place
+        return one_line(place)
     from binary_checks.web.addresses import shorten
 
     return shorten(place)
@@ -282,22 +278,15 @@ _MOST = 64 * _LARGEST_LIST  # bytes of all stored lists
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Note:
-    """The state of a URL's list; the URL is not stored, as it may contain secrets."""
-
-    sha256: str  # hash of the list
-    fetched: str  # RFC 3339, UTC
-    etag: str = ""
-    last_modified: str = ""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class StoredList:
-    """A stored list, and the validator by which the server recognises this version."""
+    """A stored list, and the validator by which the server recognises this version.
 
-    content: bytes
-    sha256: str
-    fetched: str = ""
+    A note has all fields but the content. It does not have the URL, which may contain secrets.
+    """
+
+    content: bytes = b""
+    sha256: str  # hash of the content
+    fetched: str = ""  # RFC 3339, UTC
     etag: str = ""
     last_modified: str = ""
 
@@ -307,8 +296,8 @@ def find_stored_list(url: str) -> StoredList | None:
     path = _note_path(url)
     try:
         row = json.loads(_read(path, _LARGEST_NOTE))
-        note = _Note(**row)
-        if not all(isinstance(each, str) for each in asdict(note).values()):
+        note = StoredList(**row)
+        if "content" in row or not all(isinstance(each, str) for each in row.values()):
             raise TypeError
     except OSError:
         return None
@@ -319,7 +308,7 @@ def find_stored_list(url: str) -> StoredList | None:
     if content is None:
         _drop(path)
         return None
-    return StoredList(content=content, **asdict(note))
+    return replace(note, content=content)
 
 
 def find_stored_content(sha256: str) -> bytes | None:
@@ -342,13 +331,11 @@ def store_list(kept: StoredList, url: str = "") -> None:
 
     Do nothing if the disk is full.
     """
-    note = _Note(
-        sha256=kept.sha256, fetched=kept.fetched, etag=kept.etag, last_modified=kept.last_modified
-    )
+    note = {name: text for name, text in asdict(kept).items() if name != "content"}
     with contextlib.suppress(OSError):
         _write(_content_path(kept.sha256), kept.content)
         if url:
-            _write(_note_path(url), json.dumps(asdict(note)).encode("ascii"))
+            _write(_note_path(url), json.dumps(note).encode("ascii"))
         remove_oldest(_content_path(kept.sha256).parent.iterdir(), _MOST)
 
 

@@ -12,12 +12,9 @@ from binary_checks.errors import GatherError, PackageError, ProfileError
 from binary_checks.files import read_named, walk_up
 from binary_checks.knowledge.ci_variables import RELEASE_MATRIX
 from binary_checks.model import (
-    ContentRequest,
     ObjectReader,
     Package,
     Preview,
-    Progress,
-    Reading,
     Source,
     Tree,
 )
@@ -66,16 +63,6 @@ class ReleaseSource(OpenedSource):
         """Return an empty preview."""
         del reader
         return Preview(kind=Package)
-
-    def read(
-        self,
-        reader: ObjectReader,
-        progress: Progress | None = None,
-        wants: Sequence[ContentRequest] = (),
-    ) -> Reading:
-        """Raise PackageError: a release is not a file."""
-        del reader, progress, wants
-        raise PackageError(f"{self.label}: not a package")
 
     def restate(self, package: Package) -> Package:
         """Return the package unchanged: documents state no facts about releases."""

@@ -9,19 +9,18 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from binary_checks import trees
 from binary_checks.errors import GatherError, NotThere, ProfileError, Unavailable
 from binary_checks.files import name_cache_folder, remove_oldest, take_turns
 from binary_checks.model import (
     CondaPackage,
-    ContentRequest,
     Format,
     ObjectReader,
     Package,
@@ -29,13 +28,12 @@ from binary_checks.model import (
     Preview,
     Progress,
     Provenance,
-    Reading,
     RemoteFile,
     Tree,
     Wheel,
     object_kinds,
 )
-from binary_checks.sources.file import OpenedSource
+from binary_checks.sources.file import OpenedSource, hash_file
 
 if TYPE_CHECKING:
     from binary_checks.sources.run_environment import Surroundings
@@ -53,21 +51,19 @@ class Found:
 
     url: str  # with credentials for its server
     file_name: str
-    key: str  # a key that identifies the download on this host
-    hashes: Mapping[str, str]
-    provenance: Mapping[str, Any]  # fields of `Provenance`
+    key: str  # identifies the file on this host: a hash of its content, or of its URL and state
+    hashes: Mapping[str, str]  # hashes that the index states, by algorithm
+    size: int | None = None  # bytes, as the index states
+    stated_by: str = ""  # name of the index in messages
+    provenance: Mapping[str, Any] = field(default_factory=dict)  # fields of `Provenance`
     metadata_url: str = ""  # URL of METADATA, if the server provides it
     siblings: tuple[str, ...] = ()
     pinned: bool = False  # whether nothing may be read until the complete file is verified
 
-    def spell(self) -> dict[str, Any]:
-        """Return the fields as simple values."""
-        return asdict(self)
-
-    @staticmethod
-    def read(values: Mapping[str, Any]) -> Found:
-        """Return the object with the values that `spell` returned."""
-        return Found(**{**values, "siblings": tuple(values["siblings"])})
+    @property
+    def here(self) -> Path | None:
+        """The path of a ``file:`` URL, which is read without a copy; None for other URLs."""
+        return find_local_path(self.url)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,6 +75,7 @@ class RemoteSource(OpenedSource):
     connect: Callable[[str], Client]  # returns the client for the server of a URL
     progress: Progress | None = None
     kinds: Sequence[PackageKind] = ()  # the project's own
+    stated: Package | None = None
 
     @property
     def label(self) -> str:
@@ -91,7 +88,7 @@ class RemoteSource(OpenedSource):
 
     def fetch(self) -> StoredFile:
         """Download the file unless it was downloaded before. Raises GatherError."""
-        return fetch(self.connect(self.found.url), _await(self.found), self.progress)
+        return fetch(self.connect(self.found.url), self.found, self.progress)
 
     def open(self) -> Tree:
         """Open the archive; download it first if it is not stored."""
@@ -104,7 +101,7 @@ class RemoteSource(OpenedSource):
         kinds may have to look into it.
         """
         kind = next((kind for end, kind in _KINDS.items() if self.label.endswith(end)), None)
-        if kind is None or self.kinds:
+        if kind is None or self.kinds or self.stated is not None:
             return OpenedSource.preview(self, reader)
         return Preview(kind=kind, formats=frozenset(map(Format, object_kinds())))
 
@@ -138,7 +135,7 @@ class PublishedPackage:
         """Open the file for range requests. Raises Unavailable, NotThere or GatherError."""
         client, url = self.connect(self.found.url), self.found.url
         if self.found.pinned:
-            url = fetch(client, _await(self.found)).path.as_uri()
+            url = fetch(client, self.found).path.as_uri()
         file = client.open_remote(url)
         if not file.ranges:
             raise Unavailable(f"{file.url}: the server does not support range requests")
@@ -166,22 +163,10 @@ class PublishedPackage:
 
 def read_provenance(found: Found) -> Provenance:
     """Return the published facts of a file, with its hash if it was downloaded."""
-    taken = find_stored(found.key, found.file_name, find_local_path(found.url))
+    taken = find_stored(found.key, found.file_name, found.here)
     stated = Provenance(**found.provenance)
     how = "PEP 658" if found.metadata_url else "download" if taken else ""
     return replace(stated, sha256_taken=taken.sha256 if taken else "", metadata=how)
-
-
-def _await(found: Found) -> FileRequest:
-    return FileRequest(
-        url=found.url,
-        file_name=found.file_name,
-        key=found.key,
-        hashes=found.hashes,
-        size=found.provenance["size"],
-        stated_by=found.provenance["index"],
-        here=find_local_path(found.url),
-    )
 
 
 def find_local_path(url: str) -> Path | None:
@@ -197,7 +182,8 @@ def share_found(
     path: Path, key: str, find: Callable[[], Found], surroundings: Surroundings
 ) -> RemoteSource:
     """Return the source for a key; the first process of this run that needs the file finds it."""
-    found = Found.read(surroundings.compute_once(key, lambda: find().spell()))
+    values = surroundings.compute_once(key, lambda: asdict(find()))
+    found = Found(**{**values, "siblings": tuple(values["siblings"])})
     return RemoteSource(
         path=path,
         found=found,
@@ -274,6 +260,7 @@ def _look(url: str, surroundings: Surroundings) -> Found:
         file_name=name,
         key=hashes.get("sha256") or state.key,
         hashes=hashes,
+        size=state.size,
         provenance=asdict(provenance),
         pinned=bool(hashes),
     )
@@ -319,19 +306,6 @@ _TAKEN, _PART = "taken.json", "part"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class FileRequest:
-    """A file to fetch."""
-
-    url: str  # with credentials for its server
-    file_name: str
-    key: str  # identifies the file on this host: a hash of its content, or of its URL and state
-    hashes: Mapping[str, str]  # hashes that the index states, by algorithm
-    size: int | None = None  # bytes, as the index states
-    stated_by: str = ""  # name of the index in messages
-    here: Path | None = None  # path of a file: URL, which is read without a copy
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class StoredFile:
     """A downloaded file that has the stated hashes."""
 
@@ -340,12 +314,13 @@ class StoredFile:
     size: int
 
 
-def fetch(client: Client, wanted: FileRequest, progress: Progress | None = None) -> StoredFile:
+def fetch(client: Client, wanted: Found, progress: Progress | None = None) -> StoredFile:
     """Return the file; download it first if it is not stored. Raises NotThere or GatherError."""
     folder = name_cache_folder() / "downloads" / wanted.key[:2] / wanted.key
     try:
         with take_turns(folder / ".lock", _LONGEST):
-            path = wanted.here or _place(folder, wanted.file_name)
+            path = _place(folder, wanted.file_name)
+            path = wanted.here or path
             if (found := _find(folder, path)) is None:
                 found = _take(client, wanted, folder, progress)
     except OSError as error:
@@ -399,15 +374,13 @@ def _find(folder: Path, path: Path) -> StoredFile | None:
         return None
 
 
-def _take(
-    client: Client, wanted: FileRequest, folder: Path, progress: Progress | None
-) -> StoredFile:
-    if wanted.here is not None and not wanted.here.is_file():
+def _take(client: Client, wanted: Found, folder: Path, progress: Progress | None) -> StoredFile:
+    here, part = wanted.here, folder / _PART
+    if here is not None and not here.is_file():
         where = wanted.stated_by or "its folder"
         raise NotThere(f"{wanted.file_name}: the file is missing, although {where} lists it")
-    part = wanted.here or folder / _PART
-    with _remove_refused(folder / _PART):
-        if wanted.here is None:
+    try:
+        if here is None:
             client.download(
                 wanted.url,
                 part,
@@ -415,10 +388,15 @@ def _take(
                 progress=progress,
                 hashed=bool(wanted.hashes),
             )
-        digests = _hash(part, wanted.hashes)
-        _require_hashes(wanted, digests)
-    path, note = wanted.here or folder / wanted.file_name, folder / _TAKEN
-    if wanted.here is None:
+        digests = hash_file(here or part, (each for each in _STRENGTHS if each in wanted.hashes))
+    except OSError:
+        part.unlink(missing_ok=True)  # the disk may be full
+        raise
+    if fault := _find_other_hash(wanted, digests):
+        part.unlink(missing_ok=True)
+        raise GatherError(fault)
+    path, note = here or folder / wanted.file_name, folder / _TAKEN
+    if here is None:
         part.replace(path)
     found = path.stat()
     row = {"sha256": digests["sha256"], "size": found.st_size, "mtime_ns": found.st_mtime_ns}
@@ -428,35 +406,8 @@ def _take(
     return StoredFile(path=path, sha256=digests["sha256"], size=found.st_size)
 
 
-@contextmanager
-def _remove_refused(part: Path) -> Iterator[None]:
-    """Keep a partial download, but remove a file whose content has the wrong hash."""
-    try:
-        yield
-    except _OtherBytes as error:
-        part.unlink(missing_ok=True)
-        raise GatherError(str(error)) from None
-    except OSError:
-        part.unlink(missing_ok=True)  # the disk may be full
-        raise
-
-
-class _OtherBytes(Exception):
-    """The server sent a file whose bytes differ from the index's statement."""
-
-
-def _hash(path: Path, stated: Mapping[str, str]) -> dict[str, str]:
-    names = {"sha256", *(name for name in stated if name in _STRENGTHS)}
-    digests = {name: hashlib.new(name) for name in names}
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            for digest in digests.values():
-                digest.update(block)
-    return {name: digest.hexdigest() for name, digest in digests.items()}
-
-
-def _require_hashes(wanted: FileRequest, found: Mapping[str, str]) -> None:
-    """Compare all hashes that the index states; a difference is not the package's fault.
+def _find_other_hash(wanted: Found, found: Mapping[str, str]) -> str:
+    """Return how the file differs from the index's statement, or "" if it does not.
 
     All hashes are compared because the file is stored by its SHA-256, and so used for other
     indexes, too.
@@ -465,10 +416,11 @@ def _require_hashes(wanted: FileRequest, found: Mapping[str, str]) -> None:
         stated = wanted.hashes.get(name)
         if stated is not None and stated != found[name]:
             since = "" if wanted.stated_by else ": the file on the server has changed"
-            raise _OtherBytes(
+            return (
                 f"{wanted.file_name}: {wanted.stated_by or 'its URL'} says {name} {stated}, and "
                 f"its server sent {found[name]}{since}"
             )
+    return ""
 
 
 # Packages that could not be resolved because the network or an index failed.
@@ -486,33 +438,15 @@ class UnresolvedSource(OpenedSource):
         """The user's argument."""
         return self.path.name
 
-    def _raise(self) -> NoReturn:
-        raise GatherError(self.reason)
-
     def identity(self) -> str:
         """Raise the error."""
-        self._raise()
+        raise GatherError(self.reason)
 
     def open(self) -> Tree:
         """Raise the error."""
-        self._raise()
-
-    def preview(self, reader: ObjectReader) -> Preview:
-        """Raise the error."""
-        del reader
-        self._raise()
-
-    def read(
-        self,
-        reader: ObjectReader,
-        progress: Progress | None = None,
-        wants: Sequence[ContentRequest] = (),
-    ) -> Reading:
-        """Raise the error."""
-        del reader, progress, wants
-        self._raise()
+        raise GatherError(self.reason)
 
     def restate(self, package: Package) -> Package:
         """Raise the error."""
         del package
-        self._raise()
+        raise GatherError(self.reason)

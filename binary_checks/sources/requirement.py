@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -110,6 +109,7 @@ def _choose(wanted: Requirement, text: str, surroundings: Surroundings) -> Found
     )
     listed = list_files(surroundings.connect(), places, project)
     file = choose(listed, wish, places.name())
+    names, version = {each.file_name for each in listed}, _read_version(file.file_name, project)
     provenance = Provenance(
         asked=text,
         kind="index",
@@ -129,17 +129,12 @@ def _choose(wanted: Requirement, text: str, surroundings: Surroundings) -> Found
         file_name=file.file_name,
         key=file.hashes.get("sha256") or look_at(surroundings.connect(), file.url).key,
         hashes=dict(file.hashes),
+        size=file.size,
+        stated_by=file.index,
         provenance=asdict(provenance),
         metadata_url=metadata_url(file.url) if file.metadata else "",
-        siblings=_list_siblings([each.file_name for each in listed], file.file_name, project),
+        siblings=tuple(sorted(name for name in names if _read_version(name, project) == version)),
     )
-
-
-def _list_siblings(names: Sequence[str], chosen: str, project: str) -> tuple[str, ...]:
-    """Return all files of the same version."""
-    version = _read_version(chosen, project)
-    same = {name for name in names if _read_version(name, project) == version}
-    return tuple(sorted(same))
 
 
 def _read_version(file_name: str, project: str) -> Version | None:

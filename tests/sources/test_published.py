@@ -339,7 +339,7 @@ def test_names_of_requirements_need_no_folder() -> None:
 def test_each_hash_that_an_index_states_counts(index: PackageIndex, wheel: Path) -> None:
     """A hostile index would else put its own bytes where those of another one are looked for."""
     assert index.simple, "the cache is a new one"
-    wanted = download_store.FileRequest(
+    wanted = download_store.Found(
         url=wheel.as_uri(),
         file_name=NAME,
         key="0" * 64,
@@ -368,7 +368,7 @@ def test_a_file_is_kept_under_a_name_of_its_own(
     index: PackageIndex, wheel: Path, tmp_path: Path, name: str
 ) -> None:
     assert index.simple, "the cache is a new one"
-    wanted = download_store.FileRequest(url=wheel.as_uri(), file_name=name, key="0" * 64, hashes={})
+    wanted = download_store.Found(url=wheel.as_uri(), file_name=name, key="0" * 64, hashes={})
     with pytest.raises(GatherError, match="not the name of a package file"):
         download_store.fetch(Client(), wanted)
     assert not list((tmp_path / "cache").rglob("*.json"))

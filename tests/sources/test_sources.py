@@ -24,8 +24,7 @@ from binary_checks.model import (
 )
 from binary_checks.packages import open_package
 from binary_checks.sources import Surroundings, parse
-from binary_checks.sources.file import FileSource
-from binary_checks.sources.stated_facts import apply_statement
+from binary_checks.sources.file import FileSource, apply_statement
 from fixtures.build_wheel import build_wheel
 from fixtures.installation import install_by_hand
 from tests.plugin.conftest import healthy
