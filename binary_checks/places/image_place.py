@@ -313,12 +313,12 @@ class ImagePlace(HostPlace):
         timeout: float | None = None,
     ) -> ProbeAnswer:
         timeout = self.timeout if timeout is None else timeout
-        words: tuple[str, ...] = (f"{_PROBES}/{script}/script.py",)
+        path = f"{_PROBES}/{script}/script.py"
         container = self._open(gpu=conditions.gpu and _has_nvidia())
         if isinstance(script, Path):
             shutil.copyfile(script, self.folder / posixpath.basename(PROBE) / script.name)
             make_readable(self.folder / posixpath.basename(PROBE))
-            words = (f"{PROBE}/{script.name}", f"{_PROBES}/process.py")
+            path = f"{PROBE}/{script.name}"
         if self._base in self._image.mounted:
             conditions = _lead(conditions, self._image.mounted[self._base].variables)
         alone = () if conditions.site else ("-S",)
@@ -326,7 +326,7 @@ class ImagePlace(HostPlace):
         # The supervisor ends the processes that the probe leaves behind.
         supervised = (python, "-I", "-S", f"{_SCRIPTS}/supervisor.py")
         ended = container.run(
-            (*supervised, python, *alone, *OPTIONS, *words),
+            (*supervised, python, *alone, *OPTIONS, f"{_PROBES}/process.py", path),
             timeout=timeout,
             variables={**self.variables, **conditions.variables},
             talk=Conversation({**request, **limits}, conditions.stages),

@@ -253,16 +253,16 @@ class PyodidePlace(HostPlace):
             )
             probes = files.enter_context(resources.as_file(resources.files("binary_checks.probes")))
             mounts = {probes: _PROBES, Path(packaging.__file__).parent: _PACKAGING}
-            path, words = f"{_PROBES}/{script}/script.py", list[str]()
+            path = f"{_PROBES}/{script}/script.py"
             if isinstance(script, Path):
                 mounts[script.absolute().parent] = _PROBE
-                path, words = f"{_PROBE}/{script.name}", [f"{_PROBES}/process.py"]
+                path = f"{_PROBE}/{script.name}"
             if self._prefix is not None:
                 mounts[self._prefix.folder / self._prefix.site] = f"/{self._prefix.site}"
             asked = {
                 "package": str(runtime.folder),
-                "script": path,
-                "words": words,
+                "script": f"{_PROBES}/process.py",
+                "words": [path],
                 "variables": dict(conditions.variables),
                 "mounts": {str(folder): place for folder, place in mounts.items()},
             }

@@ -44,8 +44,8 @@ def run_probe(  # noqa: PLR0913 - what is run, and under what
 ) -> ProbeAnswer:
     """Run a probe's script with a request, in a clean environment and an empty folder.
 
-    A script that is named by its path gets the path of our ``process.py`` as its argument. The
-    limits in ``sandbox`` apply even if this host has no sandbox.
+    Our ``process.py`` runs the script. The limits in ``sandbox`` apply even if this host has no
+    sandbox.
 
     If the process ends badly, the answer says how. Raises GatherError if the process could not be
     started.
@@ -55,18 +55,17 @@ def run_probe(  # noqa: PLR0913 - what is run, and under what
         raise GatherError(f"{python}: cannot be run: there is no such program")
     probes = resources.files("binary_checks.probes")
     with resources.as_file(probes) as folder:
-        given = (script.absolute(),) if isinstance(script, Path) else ()
-        words = (*given, folder / "process.py") if given else (folder / script / "script.py",)
+        path = script.absolute() if isinstance(script, Path) else folder / script / "script.py"
         alone = () if conditions.site else ("-S",)
         asked = sandbox.holds and sandbox.limits.asks_python
         led = conditions.variables.get("LD_LIBRARY_PATH", "").split(":")
         visible = (
             *(find_visible(python) if asked else ()),
-            *(folder, *given, *sandbox.limits.visible),
+            *(folder, path, *sandbox.limits.visible),
             *map(Path, filter(None, led)),
         )
         return run_command(
-            (str(python), *alone, *OPTIONS, *map(str, words)),
+            (str(python), *alone, *OPTIONS, str(folder / "process.py"), str(path)),
             request,
             timeout=timeout,
             sandbox=replace(sandbox, limits=replace(sandbox.limits, visible=visible)),

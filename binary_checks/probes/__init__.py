@@ -1,9 +1,10 @@
 """Probes, which run a package: a folder for each, with a script and the reader of its answer.
 
-``script.py`` runs in the target interpreter: ``python -I script.py``. It communicates with the
-parent over its standard input and output (``process.py``; ``places/processes.py`` is the parent's
-side). It imports only the standard library, and as few modules as possible: a package that forgot
-to import a module would find it imported. Scripts run on Python 3.8 and later.
+``script.py`` runs in the target interpreter: ``python -I process.py script.py``. ``process.py``
+communicates with the parent over its standard input and output (``places/processes.py`` is the
+parent's side), and calls the script's function ``probe`` with the request, the recorder of answers,
+and its own functions. A script imports only the standard library, and as few modules as possible: a
+package that forgot to import a module would find it imported. Scripts run on Python 3.8 and later.
 
 A new probe is a folder and a line in `PROBES`; its reader declares facts with `@gathers`.
 """

@@ -1,4 +1,4 @@
-"""Code for the process of every probe; probes execute this file by its path."""
+"""Code for the process of every probe: ``python -I process.py SCRIPT`` runs a probe's script."""
 
 from __future__ import annotations
 
@@ -32,10 +32,17 @@ class Recorder:
         os.close(nothing)
         self._token, _, request = self._receive().partition(" ")
         self.request: dict[str, Any] = json.loads(request)
+        self.answer: dict[str, Any] = {}
 
     def __call__(self, answer: dict[str, Any]) -> None:
         """Send the answer that was found until now, so that a crash loses only later results."""
+        self.answer = answer
         self._send("known", self._encode(answer))
+
+    def enter(self, stage: str, answer: dict[str, Any]) -> None:
+        """Send the answer with the name of the stage that begins, in which the process may die."""
+        answer["stage"] = stage
+        self(answer)
 
     def finish(self, answer: dict[str, Any]) -> None:
         """Send the complete answer. The package's part is over: the parent now sends the nonce."""
@@ -71,6 +78,39 @@ class Recorder:
             self._unread += piece
         line, _, self._unread = self._unread.partition(b"\n")
         return line.decode().rstrip("\r")
+
+
+def main(path: str) -> None:
+    """Execute a script, and call its function ``probe``, which answers the request.
+
+    A script without this function does its work when it is executed, with this file's path as its
+    argument.
+    """
+    sys.argv[:] = [path, __file__]
+    names = execute(path, "__main__")
+    if "probe" in names:
+        answer_request(names["probe"], open_recorder())
+
+
+def execute(path: str, name: str) -> dict[str, Any]:
+    """Execute a file as a module of that name, and return its names."""
+    names: dict[str, Any] = {"__name__": name, "__file__": path}
+    with open(path, encoding="utf-8") as file:
+        exec(compile(file.read(), path, "exec"), names)
+    return names
+
+
+def answer_request(probe: Callable[..., None], record: Any) -> None:
+    """Let a probe answer the request; an exception that ends one of its stages is an answer."""
+    try:
+        probe(record.request, record, globals())
+    except BaseException as error:
+        if "stage" not in record.answer:
+            raise
+        state, detail = "raised", describe_exception(error, record.request.get("site_packages", ""))
+        if isinstance(error, SystemExit):
+            state, detail = "exited", "SystemExit(%r)" % (error.code,)
+        record.finish(dict(record.answer, state=state, detail=detail))
 
 
 def open_recorder() -> Recorder:
@@ -328,3 +368,7 @@ def reenabled_gil() -> bool | None:
     if "free-threading" not in sys.version or not hasattr(sys, "_is_gil_enabled"):
         return None
     return bool(sys._is_gil_enabled())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -6,6 +6,7 @@ import os
 import sys
 from importlib import resources
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
@@ -82,10 +83,10 @@ PROCESS = Path(process.__file__)
 
 
 def probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str) -> ProbeAnswer:
-    opening = f"functions = {{}}\nexec(open({str(PROCESS)!r}).read(), functions)\n"
     script = tmp_path / "mine" / "script.py"
     script.parent.mkdir()
-    script.write_text(f"{opening}recorder = functions['open_recorder']()\n{code}")
+    script.write_text(f"def probe(request, recorder, process):\n{indent(code, '    ')}")
+    (tmp_path / "process.py").write_bytes(PROCESS.read_bytes())
     monkeypatch.setattr(resources, "files", lambda package: tmp_path)
     return run_probe(Path(sys.executable), "mine", {"x": 1}, timeout=60)
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from shutil import which
 from struct import pack
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -81,7 +81,8 @@ def use(
 ) -> dict[str, Any]:
     answer: dict[str, Any] = {"compilations": []}
     monkeypatch.setattr(ctypes, "CDLL", lambda _: library)
-    script.use("libnvrtc.so.13", list(targets), lambda _: None, answer)
+    record = SimpleNamespace(enter=lambda *_: None)
+    script.use("libnvrtc.so.13", list(targets), record, answer)
     return answer
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import runpy
 import shutil
 import sys
 from pathlib import Path
@@ -18,10 +17,10 @@ from binary_checks.probes.gpu_host import reader
 from binary_checks.probes.gpu_host.reader import choose_devices, find_blame, read_host
 from fixtures.environments import PYTHON
 from fixtures.gpu.driver import make_amdsmi, make_kfd, make_level_zero
+from tests.probes.test_scripts import load
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="drivers as on Linux")
 compiled = pytest.mark.skipif(not shutil.which("cc"), reason="needs a C compiler")
-FOLDER = Path(reader.__file__).parent
 MI300 = GpuDevice(name="AMD Instinct MI300X", capability="gfx942", memory=192 << 30)
 MAX = GpuDevice(name="Intel(R) Data Center GPU Max 1550", memory=64 << 30)
 
@@ -33,22 +32,24 @@ class Record:
         self.request: dict[str, Any] = {}
         self.answer: dict[str, Any] = {}
 
-    def __call__(self, answer: dict[str, Any]) -> None:
-        self.answer = dict(answer)
+    def enter(self, stage: str, answer: dict[str, Any]) -> None:
+        self.answer = {**answer, "stage": stage}
 
-    finish = __call__
+    def finish(self, answer: dict[str, Any]) -> None:
+        self.answer = answer
 
 
 def ask_amd(root: Path, variables: dict[str, str] | None = None, library: Any = None) -> GpuHost:
     """What the script finds in a tree of the kernel's files, with these variables."""
-    script = runpy.run_path(str(FOLDER / "amd.py"))
     record = Record()
     with pytest.MonkeyPatch.context() as patch:
-        for name in script["VARIABLES"]:
+        script = load(patch, "gpu_host")
+        patch.setattr(script, "load_library", lambda name, answer: library)
+        for name in script.VARIABLES:
             patch.delenv(name, raising=False)
         for name, value in (variables or {}).items():
             patch.setenv(name, value)
-        script["describe_host"](lambda name, answer: library, record, f"{root}/")
+        record.finish({**script.ask_amd(record, f"{root}/"), "stage": ""})
     return read_host(ProbeAnswer(answer=record.answer), variables or {}, platform="rocm")
 
 
@@ -70,9 +71,10 @@ def test_amds_devices_are_described_by_the_kernel(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("number", "name"), [(90402, "gfx942"), (90010, "gfx90a"), (110501, "gfx1151")]
 )
-def test_kfd_packs_the_architecture_in_a_number(number: int, name: str) -> None:
-    script = runpy.run_path(str(FOLDER / "amd.py"))
-    assert script["name_architecture"](number) == name
+def test_kfd_packs_the_architecture_in_a_number(
+    monkeypatch: pytest.MonkeyPatch, number: int, name: str
+) -> None:
+    assert load(monkeypatch, "gpu_host").name_architecture(number) == name
 
 
 @pytest.mark.parametrize(

@@ -32,12 +32,15 @@ UNKNOWN = "ptxas fatal   : Value 'sm_50' is not defined for option 'gpu-name'"
 class Recorder:
     """Keeps what a probe tells."""
 
-    def __init__(self) -> None:
+    def __init__(self, request: dict[str, Any]) -> None:
+        self.request = request
         self.stages: list[str] = []
         self.answer: dict[str, Any] = {}
 
-    def __call__(self, told: dict[str, Any]) -> None:
-        self.stages.append(told["stage"])
+    def enter(self, stage: str, told: dict[str, Any]) -> None:
+        told["stage"] = stage
+        self.answer = told
+        self.stages.append(stage)
 
     def finish(self, told: dict[str, Any]) -> None:
         self.answer = told
@@ -64,10 +67,11 @@ def put_triton(monkeypatch: pytest.MonkeyPatch, **errors: Exception) -> None:
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *targets: str) -> Recorder:
-    recorder = Recorder()
-    functions = {"describe_exception": lambda error, below: f"{type(error).__name__}: {error}"}
-    request = {"site_packages": "/site", "targets": targets}
-    load(monkeypatch, "triton_kernels").compile_kernels(request, functions, recorder)
+    recorder = Recorder({"site_packages": "/site", "targets": targets})
+    process = load(monkeypatch, "process")
+    describe = lambda error, below: f"{type(error).__name__}: {error}"  # noqa: E731
+    monkeypatch.setattr(process, "describe_exception", describe)
+    process.answer_request(load(monkeypatch, "triton_kernels").probe, recorder)
     return recorder
 
 

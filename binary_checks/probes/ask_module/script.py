@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 
 TYPE_CHECKING = False  # probes do not import typing, which only type checkers need
 if TYPE_CHECKING:
@@ -11,45 +10,22 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def load_process() -> dict[str, Any]:
-    """Execute ``process.py`` of the folder above, and return its names."""
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "process.py")
-    functions: dict[str, Any] = {"__name__": "process"}
-    with open(path, encoding="utf-8") as file:
-        exec(compile(file.read(), path, "exec"), functions)
-    return functions
-
-
-def ask(request: dict[str, Any], process: dict[str, Any], record: Any) -> None:
+def probe(request: dict[str, Any], record: Any, process: dict[str, Any]) -> None:
     """Perform the parts of the request; record the name of each part before it starts."""
-    name, describe, below = (
-        request["module"],
-        process["describe_exception"],
-        request["site_packages"],
-    )
-    answer: dict[str, Any] = {"stage": "import " + name, "answers": []}
-    record(answer)
-    try:
-        importlib.import_module(name)
-        top = name.partition(".")[0]
-        names = {"__name__": "snippet", top: importlib.import_module(top)}
-        if request.get("snippet"):
-            answer["stage"] = "the snippet"
-            record(answer)
-            exec(compile(request["snippet"], "snippet", "exec"), names)
-        answer.update(read_figures(names))
-    except SystemExit as error:
-        record.finish(dict(answer, state="exited", detail="SystemExit(%r)" % (error.code,)))
-        return
-    except BaseException as error:
-        record.finish(dict(answer, state="raised", detail=describe(error, below)))
-        return
+    name = request["module"]
+    answer: dict[str, Any] = {"answers": []}
+    record.enter("import " + name, answer)
+    importlib.import_module(name)
+    top = name.partition(".")[0]
+    names = {"__name__": "snippet", top: importlib.import_module(top)}
+    if request.get("snippet"):
+        record.enter("the snippet", answer)
+        exec(compile(request["snippet"], "snippet", "exec"), names)
+    answer.update(read_figures(names))
     for question in request.get("questions", ()):
-        answer["stage"] = question
-        record(answer)
-        answer["answers"].append(evaluate(question, names, describe))
-    answer.update(stage="", state="finished", libraries=process["list_mapped"]())
-    record.finish(answer)
+        record.enter(question, answer)
+        answer["answers"].append(evaluate(question, names, process["describe_exception"]))
+    record.finish(dict(answer, stage="", state="finished", libraries=process["list_mapped"]()))
 
 
 def read_figures(names: dict[str, Any]) -> dict[str, Any]:
@@ -81,9 +57,3 @@ def to_plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [str(item) for item in value]
     return repr(value)[:200]
-
-
-if __name__ == "__main__":
-    functions = load_process()
-    recorder = functions["open_recorder"]()
-    ask(recorder.request, functions, recorder)

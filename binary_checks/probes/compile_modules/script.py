@@ -37,16 +37,13 @@ pattern also matches other sources, this costs only a parse.
 CATCHING = ("ImportError", "ModuleNotFoundError", "SyntaxError", "Exception", "BaseException")
 
 
-def load_process() -> dict[str, Any]:
-    """Execute ``process.py`` of the folder above, and return its names."""
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "process.py")
-    functions: dict[str, Any] = {"__name__": "process"}
-    with open(path, encoding="utf-8") as file:
-        exec(compile(file.read(), path, "exec"), functions)
-    return functions
+def probe(request: dict[str, Any], record: Any, _process: dict[str, Any]) -> None:
+    """Compile files, or follow their imports."""
+    compiles = request["step"] == "compile"
+    record.finish(compile_all(request, record) if compiles else follow(request))
 
 
-def compile_all(asked: dict[str, Any], record: Any) -> None:
+def compile_all(asked: dict[str, Any], record: Any) -> dict[str, Any]:
     """Compile the files, one after another.
 
     ``current`` is the number of the file being compiled: if the process dies, this file is the
@@ -64,7 +61,7 @@ def compile_all(asked: dict[str, Any], record: Any) -> None:
             more += 1
         elif found:
             broken.append(dict(found, number=number))
-    record.finish({"broken": broken, "more": more})
+    return {"broken": broken, "more": more}
 
 
 def judge(path: str, lowest: Any) -> dict[str, Any]:
@@ -117,7 +114,7 @@ def describe(error: SyntaxError) -> dict[str, Any]:
     }
 
 
-def follow(asked: dict[str, Any], record: Any) -> None:
+def follow(asked: dict[str, Any]) -> dict[str, Any]:
     """Find the files that are always imported with these modules, each with the first such module.
 
     ``complete`` is True if the imports of each file could be followed.
@@ -148,7 +145,7 @@ def follow(asked: dict[str, Any], record: Any) -> None:
                     waiting.extend(list_imports(content, module, path))
                 except (OSError, RecursionError, MemoryError):
                     complete = False
-    record.finish({"reached": reached, "complete": complete})
+    return {"reached": reached, "complete": complete}
 
 
 def read(path: str) -> bytes:
@@ -215,12 +212,3 @@ def resolve(level: int, named: str, module: str, is_package: bool) -> str:
     if level > len(parts):
         return ""
     return ".".join(parts[: len(parts) - level + 1] + ([named] if named else []))
-
-
-if __name__ == "__main__":
-    functions = load_process()
-    recorder = functions["open_recorder"]()
-    if recorder.request["step"] == "compile":
-        compile_all(recorder.request, recorder)
-    else:
-        follow(recorder.request, recorder)

@@ -185,6 +185,8 @@ def _find_problem(result: ProbeAnswer, vendor: str) -> str:
 
 
 def _describe_end(result: ProbeAnswer) -> str:
+    if result.outcome is Ending.OK and result.answer.get("state") == "raised":
+        return f"fails with {_text(result.answer, 'detail')}"
     return {
         Ending.HUNG: f"does not end within {result.detail}",
         Ending.CRASHED: f"crashes with {result.detail}",

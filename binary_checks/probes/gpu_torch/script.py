@@ -29,20 +29,13 @@ FILES = (
 )
 
 
-def load_file(*parts: str) -> dict[str, Any]:
-    """Execute a file, given relative to this folder, and return its names."""
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), *parts)
-    names: dict[str, Any] = {"__name__": os.path.basename(path)[: -len(".py")]}
-    with open(path, encoding="utf-8") as file:
-        exec(compile(file.read(), path, "exec"), names)
-    return names
-
-
-def list_steps() -> list[dict[str, Any]]:
+def list_steps(process: dict[str, Any]) -> list[dict[str, Any]]:
     """Return all steps in order: function, time limit, and kind."""
     rows = []
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "steps")
     for name in FILES:
-        for step, expected, bound, *marks in load_file("steps", name + ".py")["STEPS"]:
+        file = process["execute"](os.path.join(folder, name + ".py"), name)
+        for step, expected, bound, *marks in file["STEPS"]:
             row = {"name": step.__name__, "step": step, "expected": expected, "bound": bound}
             row.update(alone="alone" in marks, thorough="thorough" in marks)
             rows.append(row)
@@ -125,28 +118,24 @@ class Bench:
         raise AssertionError("expected %s with %r, but nothing was raised" % (kind.__name__, text))
 
 
-def take_steps(request: dict[str, Any], process: dict[str, Any], record: Any) -> None:
-    """Import torch, perform the requested steps until one fails, and record each result."""
-    answer: dict[str, Any] = {"stage": "import torch", "results": {}}
-    record(answer)
-    start = time.monotonic()
-    below = request["site_packages"]
-    try:
-        torch = importlib.import_module("torch")
-    except BaseException as error:
-        detail = process["describe_exception"](error, below)
-        record.finish(dict(answer, state="raised", detail=detail))
+def probe(request: dict[str, Any], record: Any, process: dict[str, Any]) -> None:
+    """List the steps, or import torch and perform the requested steps until one fails."""
+    if request.get("list"):
+        rows = list_steps(process)
+        record.finish({"steps": [{key: row[key] for key in row if key != "step"} for row in rows]})
         return
-    answer["seconds"] = time.monotonic() - start
+    answer: dict[str, Any] = {"results": {}}
+    record.enter("import torch", answer)
+    torch = importlib.import_module("torch")
+    steps = {row["name"]: row for row in list_steps(process)}
     platform = request.get("platform", "cuda")
     device = request.get("device") or ("xpu" if platform == "xpu" else "cuda")
-    bench, steps = Bench(torch, device, platform), list_steps()
-    known = {row["name"]: row for row in steps}
+    bench = Bench(torch, device, platform)
     for name in request["steps"]:
-        answer["stage"] = name
-        record(answer)
+        record.enter(name, answer)
         show_stacks_after(request.get("bounds", {}).get(name))
-        answer["results"][name] = row = take_step(known[name], bench, process, below)
+        row = take_step(steps[name], bench, process, request["site_packages"])
+        answer["results"][name] = row
         record(answer)
         if row["state"] != "finished":
             break
@@ -176,14 +165,3 @@ def take_step(
         return {"state": "raised", "detail": detail}
     measured = dict(result.get("measured", ()), seconds=time.monotonic() - start)
     return dict(result, state="finished", measured=measured)
-
-
-if __name__ == "__main__":
-    functions = load_file(os.pardir, "process.py")
-    recorder = functions["open_recorder"]()
-    asked = recorder.request
-    if asked.get("list"):
-        steps = [{key: row[key] for key in row if key != "step"} for row in list_steps()]
-        recorder.finish({"steps": steps})
-    else:
-        take_steps(asked, functions, recorder)

@@ -13,18 +13,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def load_process() -> dict[str, Any]:
-    """Execute ``process.py`` of the folder above, and return its names."""
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "process.py")
-    functions: dict[str, Any] = {"__name__": "process"}
-    with open(path, encoding="utf-8") as file:
-        exec(compile(file.read(), path, "exec"), functions)
-    return functions
-
-
-def identify(request: dict[str, Any]) -> dict[str, Any]:
-    """Return all facts at once, since none of this code can crash."""
-    return {
+def probe(request: dict[str, Any], record: Any, _process: dict[str, Any]) -> None:
+    """Report all facts at once, since none of this code can crash."""
+    answer = {
         "implementation": platform.python_implementation(),
         "version": platform.python_version(),
         "free_threaded": "free-threading" in sys.version,
@@ -37,6 +28,7 @@ def identify(request: dict[str, Any]) -> dict[str, Any]:
         "prefix": sys.prefix,
         "tags": list_tags(request.get("packaging", "")),
     }
+    record.finish(answer)
 
 
 def name_libc() -> str:
@@ -84,8 +76,3 @@ def list_tags(folder: str) -> list[str] | None:
         return [str(tag) for tag in sys_tags()]
     except Exception:
         return None
-
-
-if __name__ == "__main__":
-    recorder = load_process()["open_recorder"]()
-    recorder.finish(identify(recorder.request))

@@ -14,20 +14,11 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def load_process() -> dict[str, Any]:
-    """Execute ``process.py`` of the folder above, and return its names."""
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "process.py")
-    functions: dict[str, Any] = {"__name__": "process"}
-    with open(path, encoding="utf-8") as file:
-        exec(compile(file.read(), path, "exec"), functions)
-    return functions
-
-
-def import_and_record(asked: dict[str, Any], process: dict[str, Any], record: Any) -> None:
+def probe(request: dict[str, Any], record: Any, process: dict[str, Any]) -> None:
     """Import the name, and record the facts before and after."""
-    name, below = asked["name"], asked["site_packages"]
+    name, below = request["name"], request["site_packages"]
     record({"state": "importing"})
-    absent = [import_first(first) for first in asked.get("first", ())]
+    absent = [import_first(first) for first in request.get("first", ())]
     before = os.getcwd()
     gil_before = process["reenabled_gil"]()
     answer = try_import(name, below, process["describe_failure"])
@@ -100,9 +91,3 @@ def list_extensions() -> list[str]:
     files = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
     suffixes = tuple(EXTENSION_SUFFIXES)
     return sorted({name for name in files if isinstance(name, str) and name.endswith(suffixes)})
-
-
-if __name__ == "__main__":
-    functions = load_process()
-    recorder = functions["open_recorder"]()
-    import_and_record(recorder.request, functions, recorder)

@@ -14,13 +14,11 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def load_process() -> dict[str, Any]:
-    """Execute ``process.py`` of the folder above, and return its names."""
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "process.py")
-    functions: dict[str, Any] = {"__name__": "process"}
-    with open(path, encoding="utf-8") as file:
-        exec(compile(file.read(), path, "exec"), functions)
-    return functions
+def probe(request: dict[str, Any], record: Any, _process: dict[str, Any]) -> None:
+    """Report the folders, and the versions of the distributions that the request names."""
+    folders, prefix, unread = find_folders()
+    answer = {"folders": folders, "prefix": prefix, "unread": unread}
+    record.finish(dict(answer, versions=find_versions(request.get("names", []))))
 
 
 def find_versions(names: list[str]) -> dict[str, str]:
@@ -89,11 +87,3 @@ def read_paths(folder: str) -> tuple[list[str], list[str]]:
             if line.strip() and not line.startswith(("#", "import ", "import\t")):
                 added += [path] if os.path.isdir(path) else []
     return added, with_code
-
-
-if __name__ == "__main__":
-    recorder = load_process()["open_recorder"]()
-    names = recorder.request.get("names", [])
-    folders, prefix, unread = find_folders()
-    answer = {"folders": folders, "prefix": prefix, "unread": unread}
-    recorder.finish({**answer, "versions": find_versions(names)})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 
 TYPE_CHECKING = False  # probes do not import typing, which only type checkers need
@@ -12,25 +11,16 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def load_process() -> dict[str, Any]:
-    """Execute ``process.py`` of the folder above, and return its names."""
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "process.py")
-    functions: dict[str, Any] = {"__name__": "process"}
-    with open(path, encoding="utf-8") as file:
-        exec(compile(file.read(), path, "exec"), functions)
-    return functions
-
-
-def load_all(asked: dict[str, Any], process: dict[str, Any], record: Any) -> None:
+def probe(request: dict[str, Any], record: Any, process: dict[str, Any]) -> None:
     """Load the entry points of each module, one module after another."""
     record({"state": "loading"})
-    if "bytecode" in asked:
-        sys.pycache_prefix = asked["bytecode"]
+    if "bytecode" in request:
+        sys.pycache_prefix = request["bytecode"]
         sys.dont_write_bytecode = False
-    sys.argv = [asked["command"]]
-    below = asked["site_packages"]
-    rows = [load_module(each, below, process["describe_failure"]) for each in asked["modules"]]
-    lacking = find_lacking(asked.get("required", []))
+    sys.argv = [request["command"]]
+    below = request["site_packages"]
+    rows = [load_module(each, below, process["describe_failure"]) for each in request["modules"]]
+    lacking = find_lacking(request.get("required", []))
     record.finish({"state": "finished", "modules": rows, "lacking": lacking})
 
 
@@ -101,9 +91,3 @@ def import_inner(module: ModuleType, name: str) -> None:
     except ModuleNotFoundError as error:
         if error.name != inner:
             raise
-
-
-if __name__ == "__main__":
-    functions = load_process()
-    recorder = functions["open_recorder"]()
-    load_all(recorder.request, functions, recorder)

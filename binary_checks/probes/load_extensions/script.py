@@ -14,26 +14,17 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def load_process() -> dict[str, Any]:
-    """Execute ``process.py`` of the folder above, and return its names."""
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "process.py")
-    functions: dict[str, Any] = {"__name__": "process"}
-    with open(path, encoding="utf-8") as file:
-        exec(compile(file.read(), path, "exec"), functions)
-    return functions
-
-
-def load_all(asked: dict[str, Any], process: dict[str, Any], record: Any) -> None:
+def probe(request: dict[str, Any], record: Any, process: dict[str, Any]) -> None:
     """Load each extension module after its parent package, as an import by name would.
 
     ``answer["current"]`` is the module being loaded: if the process dies, this module is the cause.
     """
     answer: dict[str, Any] = {"done": [], "current": None, "libraries": None, "finished": False}
-    below, broken = asked["site_packages"], set(asked["broken_parents"])
-    for name in asked.get("first", ()):
+    below, broken = request["site_packages"], set(request["broken_parents"])
+    for name in request.get("first", ()):
         import_parent(name)
     ran = watch_loader()
-    for extension in asked["extensions"]:
+    for extension in request["extensions"]:
         answer["current"] = {"path": extension["path"], "parent": extension["parent"]}
         record(answer)
         if extension["parent"] and extension["parent"] not in broken:
@@ -123,9 +114,3 @@ def run_module(name: str, path: str) -> None:
     except BaseException:
         sys.modules.pop(name, None)
         raise
-
-
-if __name__ == "__main__":
-    functions = load_process()
-    recorder = functions["open_recorder"]()
-    load_all(recorder.request, functions, recorder)

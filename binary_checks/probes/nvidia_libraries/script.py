@@ -33,40 +33,23 @@ DISTRIBUTION = re.compile(LIBRARY + "$", re.IGNORECASE)
 PIN = re.compile(LIBRARY + r"\s*\(?==(?P<version>\d[\d.]*?)(?:\.\*)?\)?\s*(?:;|$)", re.IGNORECASE)
 
 
-def load_process() -> dict[str, Any]:
-    """Execute ``process.py`` of the folder above, and return its names."""
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "process.py")
-    functions: dict[str, Any] = {"__name__": "process"}
-    with open(path, encoding="utf-8") as file:
-        exec(compile(file.read(), path, "exec"), functions)
-    return functions
-
-
-def ask_libraries(request: dict[str, Any], process: dict[str, Any], record: Any) -> None:
+def probe(request: dict[str, Any], record: Any, process: dict[str, Any]) -> None:
     """Import the module, then record the versions of each library."""
-    answer: dict[str, Any] = {"stage": "import " + request["module"], "versions": {}}
-    record(answer)
-    try:
-        importlib.import_module(request["module"])
-        top = request["module"].partition(".")[0]
-        names = {top: importlib.import_module(top)}
-        for library, expression in request.get("compiled", {}).items():
-            answer["stage"] = expression
-            record(answer)
-            value = eval(compile("(%s\n)" % expression, "expression", "eval"), names)
-            record_version(answer, library, "compiled", spell(value))
-    except BaseException as error:
-        described = process["describe_exception"](error, request["site_packages"])
-        record.finish(dict(answer, state="raised", detail=described))
-        return
+    answer: dict[str, Any] = {"versions": {}}
+    record.enter("import " + request["module"], answer)
+    importlib.import_module(request["module"])
+    top = request["module"].partition(".")[0]
+    names = {top: importlib.import_module(top)}
+    for library, expression in request.get("compiled", {}).items():
+        record.enter(expression, answer)
+        value = eval(compile("(%s\n)" % expression, "expression", "eval"), names)
+        record_version(answer, library, "compiled", spell(value))
     for path in process["list_mapped"]() or ():
         match = FILE_NAME.match(GRAFT.sub("", os.path.basename(path).lower()))
         if match and match.group("stem") in (*PROPERTIES, "nccl", "cudart"):
-            answer["stage"] = os.path.basename(path)
-            record(answer)
-            record_version(
-                answer, match.group("stem"), "loaded", ask_version(path, match.group("stem"))
-            )
+            record.enter(os.path.basename(path), answer)
+            stem = match.group("stem")
+            record_version(answer, stem, "loaded", ask_version(path, stem))
     for library, row in sorted(list_installed().items()):
         for where, version in row.items():
             record_version(answer, library, where, version)
@@ -135,9 +118,3 @@ def name_library(match: re.Match[str]) -> str:
     """Return a library's name, as in its file name, for a distribution."""
     name = re.sub(r"[-_.]+", "-", match.group("library")).lower()
     return {"cuda-runtime": "cudart"}.get(name, name)
-
-
-if __name__ == "__main__":
-    functions = load_process()
-    recorder = functions["open_recorder"]()
-    ask_libraries(recorder.request, functions, recorder)

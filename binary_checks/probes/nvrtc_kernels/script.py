@@ -33,32 +33,18 @@ MOST_LOG = 1 << 16  # bytes of a log
 HEAD = 64  # bytes of a cubin that identify it
 
 
-def load_process() -> dict[str, Any]:
-    """Execute ``process.py`` of the folder above, and return its names."""
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "process.py")
-    functions: dict[str, Any] = {"__name__": "process"}
-    with open(path, encoding="utf-8") as file:
-        exec(compile(file.read(), path, "exec"), functions)
-    return functions
-
-
-def compile_kernels(request: dict[str, Any], process: dict[str, Any], record: Any) -> None:
+def probe(request: dict[str, Any], record: Any, process: dict[str, Any]) -> None:
     """Import, load and compile; record each part before it starts."""
-    describe, below = process["describe_exception"], request["site_packages"]
-    answer: dict[str, Any] = {"stage": "import " + request["module"], "compilations": []}
-    record(answer)
-    try:
-        importlib.import_module(request["module"])
-        load(request, process, record, answer)
-        path = find_loaded(process["list_mapped"]() or [])
-        if path:
-            answer["library"] = path
-            use(path, request["targets"], record, answer)
-        else:
-            answer["lying"] = find_lying(below)
-    except BaseException as error:
-        record.finish(dict(answer, state="raised", detail=describe(error, below)))
-        return
+    answer: dict[str, Any] = {"compilations": []}
+    record.enter("import " + request["module"], answer)
+    importlib.import_module(request["module"])
+    load(request, process, record, answer)
+    path = find_loaded(process["list_mapped"]() or [])
+    if path:
+        answer["library"] = path
+        use(path, request["targets"], record, answer)
+    else:
+        answer["lying"] = find_lying(request["site_packages"])
     record.finish(dict(answer, stage="", state="finished"))
 
 
@@ -66,8 +52,7 @@ def load(request: dict[str, Any], process: dict[str, Any], record: Any, answer: 
     """Make the package load its NVRTC if the import did not; record any exception."""
     if not request["load"]:
         return
-    answer["stage"] = request["load"]
-    record(answer)
+    record.enter(request["load"], answer)
     top = request["module"].partition(".")[0]
     names = {"__name__": "nvrtc", top: importlib.import_module(top)}
     try:
@@ -94,8 +79,7 @@ def find_lying(below: str) -> list[str]:
 
 def use(path: str, targets: list[str], record: Any, answer: dict[str, Any]) -> None:
     """Ask the library for its version, and compile for the targets that it supports."""
-    answer["stage"] = "NVRTC's own version"
-    record(answer)
+    record.enter("NVRTC's own version", answer)
     nvrtc = ctypes.CDLL(path)
     nvrtc.nvrtcGetErrorString.restype = ctypes.c_char_p
     major, minor = ctypes.c_int(), ctypes.c_int()
@@ -105,8 +89,7 @@ def use(path: str, targets: list[str], record: Any, answer: dict[str, Any]) -> N
     answer["supported"] = supported
     known = [each for each in targets if not supported or each.rstrip("af") in supported]
     for target in known if targets else supported:
-        answer["stage"] = "NVRTC's compilation for " + target
-        record(answer)
+        record.enter("NVRTC's compilation for " + target, answer)
         answer["compilations"].append(dict(compile_for(nvrtc, target), target=target))
 
 
@@ -159,9 +142,3 @@ def read_log(nvrtc: Any, program: Any) -> str:
     log = ctypes.create_string_buffer(size.value)
     nvrtc.nvrtcGetProgramLog(program, log)
     return " ".join(log.value.decode("utf-8", "replace").split())[:1000]
-
-
-if __name__ == "__main__":
-    functions = load_process()
-    recorder = functions["open_recorder"]()
-    compile_kernels(recorder.request, functions, recorder)

@@ -32,28 +32,14 @@ SHOWN = 4000  # characters of a log
 HEAD = 64  # bytes of a cubin that identify it
 
 
-def load_process() -> dict[str, Any]:
-    """Execute ``process.py`` of the folder above, and return its names."""
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "process.py")
-    functions: dict[str, Any] = {"__name__": "process"}
-    with open(path, encoding="utf-8") as file:
-        exec(compile(file.read(), path, "exec"), functions)
-    return functions
-
-
-def answer_request(request: dict[str, Any], process: dict[str, Any], record: Any) -> None:
+def probe(request: dict[str, Any], record: Any, _process: dict[str, Any]) -> None:
     """Find the library and its targets, or link the requested texts."""
-    describe, below = process["describe_exception"], request["site_packages"]
-    answer: dict[str, Any] = {"stage": "nvJitLink's start", "library": request.get("library", "")}
-    record(answer)
-    try:
-        if answer["library"]:
-            link_all(Linker(answer["library"]), request["texts"], record, answer)
-        else:
-            find(below, record, answer)
-    except BaseException as error:
-        record.finish(dict(answer, state="raised", detail=describe(error, below)))
-        return
+    answer: dict[str, Any] = {"library": request.get("library", "")}
+    record.enter("nvJitLink's start", answer)
+    if answer["library"]:
+        link_all(Linker(answer["library"]), request["texts"], record, answer)
+    else:
+        find(request["site_packages"], record, answer)
     record.finish(dict(answer, stage="", state="finished"))
 
 
@@ -164,9 +150,3 @@ def link_all(linker: Linker, texts: list[Any], record: Any, answer: dict[str, An
             answer["current"] = [index, target]
             record(answer)
             answer["links"].append(dict(linker.link(text, target), text=index, target=target))
-
-
-if __name__ == "__main__":
-    functions = load_process()
-    recorder = functions["open_recorder"]()
-    answer_request(recorder.request, functions, recorder)

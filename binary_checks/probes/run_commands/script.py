@@ -39,23 +39,14 @@ class Drain(threading.Thread):
         return (self.head + self.tail).decode("utf-8", "replace")
 
 
-def load_process() -> dict[str, Any]:
-    """Execute ``process.py`` of the folder above, and return its names."""
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "process.py")
-    functions: dict[str, Any] = {"__name__": "process"}
-    with open(path, encoding="utf-8") as file:
-        exec(compile(file.read(), path, "exec"), functions)
-    return functions
-
-
-def run_all(asked: dict[str, Any], record: Any) -> None:
+def probe(request: dict[str, Any], record: Any, _process: dict[str, Any]) -> None:
     """Run the jobs, several at a time; stop a job at its first command that fails.
 
     Results are sent after each command: a program that kills every process it can reach also kills
     this one, but loses no earlier result.
     """
-    ends: list[list[dict[str, Any]]] = [[] for _ in asked["jobs"]]
-    waiting, lock = list(enumerate(asked["jobs"])), threading.Lock()
+    ends: list[list[dict[str, Any]]] = [[] for _ in request["jobs"]]
+    waiting, lock = list(enumerate(request["jobs"])), threading.Lock()
     record({"jobs": ends})
 
     def work() -> None:
@@ -65,14 +56,14 @@ def run_all(asked: dict[str, Any], record: Any) -> None:
                     return
                 number, commands = waiting.pop(0)
             for command in commands:
-                end = run(command, asked["seconds"])
+                end = run(command, request["seconds"])
                 with lock:
                     ends[number].append(end)
                     record({"jobs": ends})
                 if end["status"] != 0:
                     break
 
-    workers = [threading.Thread(target=work) for _ in range(asked["parallel"])]
+    workers = [threading.Thread(target=work) for _ in range(request["parallel"])]
     for worker in workers:
         worker.start()
     for worker in workers:
@@ -114,9 +105,3 @@ def kill(process: Any) -> None:
             pass
     process.kill()
     process.wait()
-
-
-if __name__ == "__main__":
-    functions = load_process()
-    recorder = functions["open_recorder"]()
-    run_all(recorder.request, recorder)

@@ -28,22 +28,10 @@ def unavailable(reason: str) -> None:
     raise Unmeasurable(reason)
 
 
-def load_process() -> dict[str, Any]:
-    """Execute ``process.py`` of the folder above, and return its names."""
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "process.py")
-    functions: dict[str, Any] = {"__name__": "process"}
-    with open(path, encoding="utf-8") as file:
-        exec(compile(file.read(), path, "exec"), functions)
-    return functions
-
-
-def run_and_record(
-    code: str,
-    below: str,
-    describe: Callable[[BaseException, str], str],
-    record: Any,
-) -> None:
+def probe(request: dict[str, Any], record: Any, process: dict[str, Any]) -> None:
     """Run the snippet, and record the facts before and after."""
+    sys.pycache_prefix, sys.dont_write_bytecode = request["bytecode"], False
+    code, below, describe = request["code"], request["site_packages"], process["describe_exception"]
     record({"state": "running"})
     printed, own = io.StringIO(), sys.stdout
     sys.stdout = printed
@@ -98,16 +86,3 @@ def find_line(error: BaseException, lines: list[str]) -> str:
         number = error.lineno or 0
     source = lines[number - 1].strip() if 0 < number <= len(lines) else ""
     return " at line %d: %s" % (number, source[:200]) if source else ""
-
-
-if __name__ == "__main__":
-    functions = load_process()
-    recorder = functions["open_recorder"]()
-    asked = recorder.request
-    sys.pycache_prefix, sys.dont_write_bytecode = asked["bytecode"], False
-    run_and_record(
-        asked["code"],
-        asked["site_packages"],
-        functions["describe_exception"],
-        recorder,
-    )

@@ -6,7 +6,6 @@ This needs neither a GPU nor a driver.
 from __future__ import annotations
 
 import linecache
-import os
 import re
 
 TYPE_CHECKING = False  # probes do not import typing, which only type checkers need
@@ -34,39 +33,25 @@ UNKNOWN = re.compile(r"is not defined for option '?gpu-name|is not a recognized 
 HEAD = 64  # bytes of a cubin that identify it
 
 
-def load_process() -> dict[str, Any]:
-    """Execute ``process.py`` of the folder above, and return its names."""
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "process.py")
-    functions: dict[str, Any] = {"__name__": "process"}
-    with open(path, encoding="utf-8") as file:
-        exec(compile(file.read(), path, "exec"), functions)
-    return functions
-
-
-def compile_kernels(request: dict[str, Any], process: dict[str, Any], record: Any) -> None:
+def probe(request: dict[str, Any], record: Any, process: dict[str, Any]) -> None:
     """Import Triton and compile for each target; record each target before it starts."""
-    describe, below = process["describe_exception"], request["site_packages"]
-    answer: dict[str, Any] = {"stage": "import triton", "compilations": [], "unknown": []}
-    record(answer)
-    try:
-        names = load_kernel()
-        answer["version"] = str(names["triton"].__version__)
-        answer["library"] = str(names["triton"].__file__)
-        for target in request["targets"]:
-            answer["stage"] = "Triton's compilation for " + target
-            record(answer)
-            try:
-                row = {"head": compile_for(names, int(re.sub("[^0-9]", "", target)))}
-            except Exception as error:
-                text = describe(error, below).partition("Repro command:")[0]
-                if UNKNOWN.search(text):
-                    answer["unknown"].append(target)
-                    continue
-                row = {"error": text[:1000]}
-            answer["compilations"].append(dict(row, target=target))
-    except BaseException as error:
-        record.finish(dict(answer, state="raised", detail=describe(error, below)))
-        return
+    answer: dict[str, Any] = {"compilations": [], "unknown": []}
+    record.enter("import triton", answer)
+    names = load_kernel()
+    answer["version"] = str(names["triton"].__version__)
+    answer["library"] = str(names["triton"].__file__)
+    for target in request["targets"]:
+        record.enter("Triton's compilation for " + target, answer)
+        try:
+            row = {"head": compile_for(names, int(re.sub("[^0-9]", "", target)))}
+        except Exception as error:
+            described = process["describe_exception"](error, request["site_packages"])
+            text = described.partition("Repro command:")[0]
+            if UNKNOWN.search(text):
+                answer["unknown"].append(target)
+                continue
+            row = {"error": text[:1000]}
+        answer["compilations"].append(dict(row, target=target))
     record.finish(dict(answer, stage="", state="finished"))
 
 
@@ -88,9 +73,3 @@ def compile_for(names: dict[str, Any], capability: int) -> str:
     target = names["GPUTarget"]("cuda", capability, 32)
     compiled = names["triton"].compile(source, target=target)
     return bytes(compiled.asm["cubin"][:HEAD]).hex()
-
-
-if __name__ == "__main__":
-    functions = load_process()
-    recorder = functions["open_recorder"]()
-    compile_kernels(recorder.request, functions, recorder)
