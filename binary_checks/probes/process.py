@@ -89,6 +89,7 @@ def main(path: str) -> None:
     sys.argv[:] = [path, __file__]
     names = execute(path, "__main__")
     if "probe" in names:
+        del sys.argv[1:]
         answer_request(names["probe"], open_recorder())
 
 
