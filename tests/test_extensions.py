@@ -46,7 +46,7 @@ def grown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probes, "PROBES", (*probes.PROBES, weigh))
     toys = (*differences.MODULES, box_difference.__name__)
     monkeypatch.setattr(differences, "MODULES", toys)
-    monkeypatch.setattr(reports, "REPORTS", (*reports.REPORTS, list_report))
+    monkeypatch.setattr(reports, "REPORTS", (*reports.REPORTS, list_report.REPORT))
 
 
 def pack(folder: Path, members: dict[str, str]) -> None:

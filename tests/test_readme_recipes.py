@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -231,12 +232,14 @@ def test_the_workflow_gives_the_action_what_it_takes(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_gitlab_finds_the_report_that_the_job_writes(project: Path) -> None:
-    settings_of_ci = settings("yaml", "codequality")
+    settings_of_ci = settings("yaml", "junit: problems.xml")
     job = settings_of_ci["packages"]
     install, command = job["script"]
     assert install.startswith("pip install ")
     assert run(command, project, make_programs(project / "bin")).returncode == 0
-    assert (project / job["artifacts"]["reports"]["codequality"]).read_text() == "[]\n"
+    report = ElementTree.parse(project / job["artifacts"]["reports"]["junit"])
+    assert report.find(".//testcase") is not None
+    assert report.find(".//failure") is None
     (project / "ci.yml").write_text(yaml.safe_dump(settings_of_ci))
     check_schema("vendor.gitlab-ci", project / "ci.yml")
 

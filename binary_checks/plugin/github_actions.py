@@ -13,7 +13,7 @@ import pytest
 
 from binary_checks.model import RunResult
 from binary_checks.plugin.session import SESSION
-from binary_checks.reports import github, job_summary
+from binary_checks.reports import github, markdown
 from binary_checks.safe_text import one_line
 
 _LEAST = 1 << 10  # least number of bytes for which a summary is written
@@ -53,10 +53,10 @@ def _summarise(run: RunResult, path: Path) -> None:
     """Append to the step's summary as much text as GitHub accepts."""
     try:
         size = path.stat().st_size if path.exists() else 0
-        most = job_summary.LARGEST - size
+        most = markdown.LARGEST_SUMMARY - size
         if most >= _LEAST:
             with path.open("a", encoding="utf-8", newline="\n") as file:
-                file.writelines(job_summary.fit_into(run, most))
+                markdown.write_job_summary(run, file, most)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         _print(f"{one_line(f'the job summary cannot be written: {path}: {reason}')}\n")

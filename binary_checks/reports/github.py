@@ -16,9 +16,6 @@ from binary_checks.reports.faults import Fault, fold
 from binary_checks.reports.verdict_texts import list_unjudged
 from binary_checks.safe_text import cut, one_line
 
-name = "github"
-of_facts = uses_facts = False
-
 MOST_SHOWN = 10
 _DATA = {"%": "%25", "\r": "%0D", "\n": "%0A"}
 _PROPERTY = {**_DATA, ":": "%3A", ",": "%2C"}

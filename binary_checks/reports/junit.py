@@ -16,9 +16,6 @@ from binary_checks.reports.verdict_texts import explain_gap
 from binary_checks.safe_text import one_line
 from binary_checks.wording.problem_lines import accepted_lines, finding_line, problem_lines
 
-name = "junit"
-of_facts = uses_facts = False
-
 _TAGS = {
     Outcome.FAILED: "failure",
     Outcome.BROKEN: "error",

@@ -12,10 +12,6 @@ from binary_checks.model import PackageResult, Problem, RunResult
 from binary_checks.profile import TABLE, KnownProblem, escape_glob, is_follow_up, quote_toml
 from binary_checks.safe_text import one_line
 
-name = "known"
-of_facts = False
-uses_facts = False
-
 REASON = "to be filled in: why it is accepted"
 _MONTHS = 3
 _HEADING = """\
@@ -27,22 +23,10 @@ _WHEEL = re.compile(r"(?P<name>[^-]+)-[^-]+(?P<rest>-.+\.whl)")
 
 
 def write(run: RunResult, out: TextIO) -> None:
-    """Write the list; it is empty if there is nothing to accept."""
-    out.write(run.program.name_options(_HEADING))
+    """Write the list; the heading only at the start of a file, not between older entries."""
+    if not (out.seekable() and out.tell()):
+        out.write(run.program.name_options(_HEADING))
     write_entries(run.packages, out, date.today())
-
-
-class _Added:
-    """A report that appends entries to an existing list, and keeps the old entries."""
-
-    name, of_facts, uses_facts = name, of_facts, uses_facts
-
-    def write(self, run: RunResult, out: TextIO) -> None:
-        """Write entries for problems that no list accepts yet, without a heading."""
-        write_entries(run.packages, out, date.today())
-
-
-ADDED = _Added()
 
 
 def write_entries(packages: Iterable[PackageResult], out: TextIO, today: date) -> None:

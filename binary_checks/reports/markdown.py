@@ -1,4 +1,7 @@
-"""A run as Markdown, for a build's summary, a comment or an issue: problems come first."""
+"""A run as Markdown, for a build's summary, a comment or an issue: problems come first.
+
+GitHub accepts 1 MiB of Markdown from a step, and shows nothing of a larger summary.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,16 @@ from typing import TextIO
 from binary_checks.model import BROKE, CheckText, Fitness, Level, Outcome, PackageResult, RunResult
 from binary_checks.reports.explanation import as_markdown, list_fixes
 from binary_checks.reports.faults import Fault, count_accepted, count_levels, fault_line, fold
-from binary_checks.reports.verdict_texts import count_judged
+from binary_checks.reports.verdict_texts import count_judged, count_verdicts
 from binary_checks.safe_text import one_line
 from binary_checks.wording.problem_lines import accepted_lines, summarise_gap
 
-name = "markdown"
-of_facts = uses_facts = False
-
+LARGEST_SUMMARY = 1 << 20  # bytes of a step's summary
+_MARGIN = 200  # bytes for a line that says that parts of the report are omitted
+_LEFT_OUT = (
+    "**The list ends here: GitHub accepts 1 MiB from a step. "
+    "`--binary-report` writes the complete list.**"
+)
 _BACKTICKS = re.compile("`+")
 
 
@@ -24,25 +30,26 @@ def write(run: RunResult, out: TextIO) -> None:
     out.writelines(f"{line}\n" for line in _lines(run))
 
 
+def write_job_summary(run: RunResult, out: TextIO, most: int = LARGEST_SUMMARY) -> None:
+    """Write as much of the page as GitHub accepts; the last line says if something is omitted."""
+    left = most - _MARGIN
+    for line in _lines(run):
+        left -= len(line.encode()) + 1
+        if left < 0:
+            out.write(f"\n\n{run.program.name_options(_LEFT_OUT)}\n")
+            return
+        out.write(f"{line}\n")
+
+
 def _lines(run: RunResult) -> Iterator[str]:
-    yield "# binary_checks"
+    yield f"# binary_checks: {count_verdicts(run.packages)}"
     yield ""
     yield "| package | version | verdict | checks | problems | warnings | accepted |"
     yield "|---|---|---|---|---|---|---|"
     yield from map(_row, run.packages)
-    yield from list_remarks(run)
-    yield from list_details(run)
-
-
-def list_remarks(run: RunResult) -> Iterator[str]:
-    """Yield complaints about the whole run, and the parts that the run left out."""
     for line in (*run.complaints, *run.remarks):
         yield ""
         yield format_code(line)
-
-
-def list_details(run: RunResult) -> Iterator[str]:
-    """Yield a section for each package with problems or remarks."""
     texts = {check.id: check for check in run.checks}
     for package in run.packages:
         yield from _details(package, texts)

@@ -19,8 +19,6 @@ from binary_checks.wording.problem_lines import (
     group_line,
 )
 
-name = "sarif"
-of_facts = uses_facts = False
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 

@@ -99,9 +99,6 @@ def elide(text: str, width: int, *, ascii_only: bool = False) -> str:
 
 # The text of a run.
 
-name = "terminal"
-of_facts = uses_facts = False
-
 _COLOURS = {Fitness.FIT: "green", Fitness.UNFIT: "red", Fitness.NOT_JUDGED: "yellow"}
 _VERDICT = 56  # columns of most verdicts
 _SCREEN = {Level.ERROR: 10, Level.WARNING: 3}  # faults of one package that a terminal shows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from importlib.util import find_spec
@@ -14,7 +14,7 @@ from binary_checks import reports
 from binary_checks.errors import GatherError, ProfileError
 from binary_checks.files import require_parent
 from binary_checks.model import RunResult
-from binary_checks.reports import Report, known_list
+from binary_checks.reports import Report
 from binary_checks.safe_text import cut, one_line
 
 
@@ -31,19 +31,18 @@ class Destination:
 
 def find_report(name: str) -> Report:
     """Return the format with that name. Raises ProfileError if there is none."""
-    names = [report.name for report in reports.REPORTS]
-    if name not in names:
-        close = get_close_matches(name, names, n=1)
-        hint = f"; did you mean {close[0]}?" if close else f": it is not one of {', '.join(names)}"
+    known = {report.name: report for report in reports.REPORTS}
+    if name not in known:
+        close = get_close_matches(name, known, n=1)
+        hint = f"; did you mean {close[0]}?" if close else f": it is not one of {', '.join(known)}"
         raise ProfileError(f"unknown format {name!r}{hint}")
-    report = reports.REPORTS[names.index(name)]
-    # imported now, so that a missing library is reported before the run
-    for library in reports.LIBRARIES.get(name, ()):
+    # looked for now, so that a missing library is reported before the run
+    for library in known[name].libraries:
         if find_spec(library) is None:
             needed = f"{name} needs {library}, which is not installed"
-            every = " ".join(reports.LIBRARIES[name])
+            every = " ".join(known[name].libraries)
             raise ProfileError(f"{needed}: pip install {every} (the extra report)")
-    return report
+    return known[name]
 
 
 def read_destination(option: str, argument: str, folder: Path) -> Destination:
@@ -76,8 +75,8 @@ def add_to_known(option: str, file: str, folder: Path) -> Destination:
     path = folder / file
     require_place(option, file, path)
     kept = path.stat().st_size if path.is_file() else 0
-    report: Report = known_list.ADDED if kept else known_list
-    return Destination(option=f"{option} {file}", report=report, path=path, kept=kept)
+    option = f"{option} {file}"
+    return Destination(option=option, report=find_report("known"), path=path, kept=kept)
 
 
 def write_all(
@@ -90,79 +89,52 @@ def write_all(
     """
     left, failed = list(destinations), list[str]()
     while True:
-        run = assemble(tuple(failed))
-        broke = {index: line for index, each in enumerate(left) for line in _try(each, run)}
-        if not broke:
+        run, count = assemble(tuple(failed)), len(failed)
+        for each in list(left):
+            try:
+                write_to(each, run)
+            except GatherError as error:
+                failed.append(cut(one_line(f"{each.option.partition(' ')[0]}: {error}")))
+                left.remove(each)
+        if len(failed) == count:
             return run
-        failed += broke.values()
-        left = [each for index, each in enumerate(left) if index not in broke]
-
-
-def _try(destination: Destination, run: RunResult) -> Iterator[str]:
-    """Write a report; yield the reason if it cannot be written."""
-    try:
-        write_to(destination, run)
-    except GatherError as error:
-        yield cut(one_line(f"{destination.option.partition(' ')[0]}: {error}"))
 
 
 def write_to(destination: Destination, run: RunResult) -> None:
     """Write one report. Raises GatherError if that fails."""
-    if destination.folder:
-        _make(destination.path)
-    for path, part in _split(destination, run):
-        _write(destination.report, path, part, destination.kept)
-
-
-def _split(destination: Destination, run: RunResult) -> Iterator[tuple[Path, RunResult]]:
-    """Yield the files, with the part of the run that each describes."""
+    path, report = destination.path, destination.report
     if not destination.folder:
-        yield destination.path, run
+        _write(report, path, run, destination.kept)
         return
-    for package in run.packages:
-        if package.parts:  # each document describes a single package
-            continue
-        name = one_line(package.file_name).replace("/", "_")
-        yield (
-            destination.path / f"{name}.{destination.report.name}.json",
-            replace(run, packages=(package,)),
-        )
-
-
-def _make(folder: Path) -> None:
     try:
-        folder.mkdir(exist_ok=True)
+        path.mkdir(exist_ok=True)
     except OSError as error:
-        raise GatherError(f"{folder}: cannot be made: {error.strerror}") from None
+        raise GatherError(f"{path}: cannot be made: {error.strerror}") from None
+    for package in run.packages:
+        if not package.parts:  # each document describes a single package
+            name = one_line(package.file_name).replace("/", "_")
+            _write(report, path / f"{name}.{report.name}.json", replace(run, packages=(package,)))
 
 
-def _write(report: Report, path: Path, run: RunResult, kept: int) -> None:
+def _write(report: Report, path: Path, run: RunResult, kept: int = 0) -> None:
+    """Write a file after its first ``kept`` bytes.
+
+    An incomplete report is removed, as it could be mistaken for a complete one.
+    """
     try:
-        with (
-            path.open("a" if kept else "w", encoding="utf-8", newline="\n") as file,
-            _left_whole(path, kept),
-        ):
-            if kept:
-                file.truncate(kept)  # the report may be written twice
-            report.write(run, file)
-            file.flush()  # so that a full disk is reported here
+        with path.open("a" if kept else "w", encoding="utf-8", newline="\n") as file:
+            try:
+                if kept:
+                    file.truncate(kept)  # the report may be written twice
+                report.write(run, file)
+                file.flush()  # so that a full disk is reported here
+            except (GatherError, OSError, ValueError, RecursionError):
+                with contextlib.suppress(OSError):
+                    if kept:
+                        os.truncate(path, kept)
+                    elif path.is_file():  # a device is not truncated
+                        path.unlink()
+                raise
     except (OSError, ValueError, RecursionError) as error:  # a path with a NUL, or a loop of links
         reason = error.strerror if isinstance(error, OSError) else error
         raise GatherError(f"{path}: cannot be written: {reason}") from None
-
-
-@contextlib.contextmanager
-def _left_whole(path: Path, kept: int) -> Iterator[None]:
-    """Remove an incomplete report, which could be mistaken for a complete one.
-
-    Keep the first ``kept`` bytes of the file.
-    """
-    try:
-        yield
-    except (GatherError, OSError, ValueError, RecursionError):
-        with contextlib.suppress(OSError):
-            if kept:
-                os.truncate(path, kept)
-            elif path.is_file():  # a device is not truncated
-                path.unlink()
-        raise

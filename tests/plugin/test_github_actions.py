@@ -28,7 +28,7 @@ def test_the_command_annotates_and_summarises_once(
     assert [line for line in commands if "title=absolute-search-path%3A" in line]
     assert len({*commands}) == len(commands)
     text = summary.read_text("utf-8")
-    assert text.startswith("what the step wrote before\n## binary_checks: 2 packages: ")
+    assert text.startswith("what the step wrote before\n# binary_checks: 2 packages: ")
     assert text.count("## binary_checks: ") == 1
 
 

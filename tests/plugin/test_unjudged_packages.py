@@ -20,7 +20,7 @@ TAGS = {
     "Windows on ARM 32": "cp313-cp313-win_arm32",
     "FreeBSD": "cp311-cp311-freebsd_14_2_release_amd64",
 }
-REPORTS = ("json", "junit", "sarif", "markdown", "gitlab", "github", "github-summary", "terminal")
+REPORTS = ("json", "junit", "sarif", "markdown", "github", "github-summary", "terminal")
 
 
 def make_wheel(folder: Path, tag: str, *contents: bytes) -> Path:

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from binary_checks.model import Accepted, CheckText, Entry, Level, Outcome, Problem, RunResult
-from binary_checks.reports import github, html, job_summary, junit, markdown, sarif, terminal
+from binary_checks.reports import github, html, junit, markdown, sarif, terminal
 from fixtures.runs import PROFILE, package_result
 
 LOST = "library libdep.so.1"
@@ -76,7 +76,6 @@ def two_pages() -> str:
 def test_every_report_has_the_same_line_for_the_fault() -> None:
     assert LINE in written(terminal)
     assert LINE in written(markdown)
-    assert LINE in written(job_summary)
     assert LINE in [each["message"]["text"] for each in results()]
     assert LINE in [each.get("message") for each in cases().values()]
 
@@ -95,12 +94,6 @@ def test_a_case_that_follows_another_is_skipped_and_names_it() -> None:
 
 
 def test_a_family_whose_faults_are_shown_elsewhere_does_not_seem_to_pass() -> None:
-    text = written(job_summary)
-    heading = next(line for line in text.splitlines() if line.startswith("| package"))
-    row = next(line for line in text.splitlines() if line.startswith("| `demo-1.0.whl`"))
-    signs = dict(zip(heading.split(" | "), row.split(" | "), strict=True))
-    assert signs["`linkage`"] == "❌ 1"
-    assert signs["`runtime` |"] == "(❌) |"
     assert '<td class="number bad">elsewhere</td>' in two_pages()
 
 
@@ -129,7 +122,7 @@ def test_wheels_of_one_name_in_two_folders_are_told_apart() -> None:
         package_result(f"dist/{each}/demo-1.0.whl", *ENTRIES, label=f"{each}/demo-1.0.whl")
         for each in "ab"
     ]
-    for report in (terminal, markdown, job_summary, html, junit):
+    for report in (terminal, markdown, html, junit):
         text = written(report, *packages)
         assert "a/demo-1.0.whl" in text
         assert "b/demo-1.0.whl" in text

@@ -1,18 +1,14 @@
-"""What CI services read of a run: GitHub's annotations and job summary, GitLab's code quality."""
+"""What GitHub reads of a run: annotations and the job summary."""
 
 from __future__ import annotations
 
 import io
-import json
 import re
-from dataclasses import replace
-from typing import Any
-
-import jsonschema
-import pytest
+from collections.abc import Callable
+from typing import Any, TextIO
 
 from binary_checks.model import CheckText, Entry, Level, Outcome, Problem, RunResult
-from binary_checks.reports import Report, github, gitlab, job_summary
+from binary_checks.reports import github, markdown
 from fixtures.runs import PROFILE, package_result
 from tests.test_safe_text import assert_harmless
 
@@ -20,44 +16,17 @@ BAD = Problem(path="demo/a.so", sentence="is 50% wrong, in fact")
 MILD = Problem(path="demo/b.so", sentence="is unusual", level=Level.WARNING)
 TEXT = CheckText(id="c", family="linkage", title="T.", why="it hurts.", fix="mend it: now.")
 EVIL = "x\r\n::set-env name=A::b%0A::error::\u2028::stop-commands::,file=/etc/passwd|`<b>##[error]"
-CODE_QUALITY = {  # docs.gitlab.com, "Code Quality report format"
-    "type": "array",
-    "items": {
-        "type": "object",
-        "required": ["description", "check_name", "fingerprint", "severity", "location"],
-        "additionalProperties": False,
-        "properties": {
-            "description": {"type": "string", "minLength": 1},
-            "check_name": {"type": "string", "minLength": 1},
-            "fingerprint": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
-            "severity": {"enum": ["info", "minor", "major", "critical", "blocker"]},
-            "location": {
-                "type": "object",
-                "required": ["path", "lines"],
-                "additionalProperties": False,
-                "properties": {
-                    "path": {"type": "string", "minLength": 1, "not": {"pattern": "^\\./"}},
-                    "lines": {
-                        "type": "object",
-                        "required": ["begin"],
-                        "properties": {"begin": {"type": "integer", "minimum": 1}},
-                    },
-                },
-            },
-        },
-    },
-}
 
 
 def entry(outcome: Outcome = Outcome.PASSED, **fields: Any) -> Entry:
     return Entry(**{"check": "c", "family": "linkage", "outcome": outcome, **fields})
 
 
-def written(report: Report, *entries: Entry, **fields: Any) -> str:
+def written(write: Callable[[RunResult, TextIO], None], *entries: Entry, **fields: Any) -> str:
     packages = (package_result("dist/demo-1.0.whl", *entries),)
     run = RunResult(**{"exit_code": 1, "profile": PROFILE, "packages": packages, **fields})
     out = io.StringIO()
-    report.write(run, out)
+    write(run, out)
     return out.getvalue()
 
 
@@ -77,7 +46,7 @@ def unescape(text: str) -> str:
 
 
 def test_a_problem_annotates_its_package_with_why_and_fix() -> None:
-    text = written(github, entry(Outcome.FAILED, problems=(BAD,)), checks=(TEXT,))
+    text = written(github.write, entry(Outcome.FAILED, problems=(BAD,)), checks=(TEXT,))
     (line,) = text.splitlines()
     assert obey(line) == (
         "error",
@@ -90,7 +59,7 @@ def test_a_problem_annotates_its_package_with_why_and_fix() -> None:
 
 def test_errors_come_before_warnings_and_both_after_complaints() -> None:
     text = written(
-        github,
+        github.write,
         entry(Outcome.FAILED, problems=(BAD,), warnings=(MILD,)),
         entry(Outcome.ERROR, check="d", reason="no network"),
         complaints=("nothing was verified",),
@@ -102,7 +71,7 @@ def test_errors_come_before_warnings_and_both_after_complaints() -> None:
 
 def test_more_annotations_than_github_shows_are_counted() -> None:
     many = tuple(Problem(sentence=f"is wrong in way {number}") for number in range(25))
-    lines = written(github, entry(Outcome.FAILED, problems=many)).splitlines()
+    lines = written(github.write, entry(Outcome.FAILED, problems=many)).splitlines()
     assert len(lines) == 11
     assert obey(lines[-1]) == (
         "notice",
@@ -132,77 +101,34 @@ def test_a_hostile_name_cannot_forge_a_command_or_a_property() -> None:
         assert_harmless(data)  # also if something unescapes it and prints it once more
 
 
-def test_the_job_summary_has_a_row_a_package_and_a_column_a_family() -> None:
+def test_the_job_summary_has_a_row_a_package_and_its_problems() -> None:
     lines = written(
-        job_summary,
+        markdown.write_job_summary,
         entry(Outcome.FAILED, problems=(BAD,), warnings=(MILD,), inspected=1),
         entry(check="d", family="symbols", inspected=1),
         entry(Outcome.NOT_APPLICABLE, check="e", family="windows"),
         entry(Outcome.NOT_INSPECTED, check="f", family="gpu", reason="no driver"),
         checks=(TEXT,),
     ).splitlines()
-    assert lines[0] == "## binary_checks: 1 package: 1 unfit"
-    assert "| package | verdict | `gpu` | `linkage` | `symbols` |" in lines
-    assert "| `demo-1.0.whl` | ❌ unfit | ❔ | ❌ 1 🟡 1 | ✅ |" in lines
+    assert lines[0] == "# binary_checks: 1 package: 1 unfit"
+    assert "| `demo-1.0.whl` |  | **unfit** | 2 | 1 | 1 | 0 |" in lines
     assert "    c: demo-1.0.whl: demo/a.so: is 50% wrong, in fact" in lines
     assert "**Fix:** mend it: now." in lines
+    assert "- `not inspected: f: no driver`" in lines
 
 
 def test_the_job_summary_is_no_larger_than_github_takes() -> None:
     many = tuple(
         Problem(sentence=f"is wrong in way {number} {'x' * 400}") for number in range(9000)
     )
-    text = written(job_summary, entry(Outcome.FAILED, problems=many))
+    text = written(markdown.write_job_summary, entry(Outcome.FAILED, problems=many))
     assert 900_000 < len(text.encode()) <= 1 << 20
     assert text.endswith("`--report` writes the complete list.**\n")
 
 
-def test_gitlab_gets_what_its_format_asks_for() -> None:
-    rows = json.loads(
-        written(
-            gitlab,
-            entry(Outcome.FAILED, problems=(BAD,), warnings=(MILD,)),
-            entry(Outcome.ERROR, check="d", reason="no network"),
-            complaints=("nothing was verified",),
-        )
-    )
-    jsonschema.validate(rows, CODE_QUALITY)
-    assert [(row["check_name"], row["severity"]) for row in rows] == [
-        ("complaint", "blocker"),
-        ("d", "critical"),
-        ("c", "major"),
-        ("c", "minor"),
-    ]
-    assert rows[2]["location"]["path"] == "dist/demo-1.0.whl"
-    assert rows[2]["description"] == "demo/a.so: is 50% wrong, in fact"
-
-
-def test_gitlab_knows_a_problem_again_and_two_apart() -> None:
-    twice = (BAD, Problem(path="demo/a.so", sentence=BAD.sentence, cause="another"))
-    texts = [written(gitlab, entry(Outcome.FAILED, problems=twice)) for _ in range(2)]
-    assert texts[0] == texts[1]
-    assert len({row["fingerprint"] for row in json.loads(texts[0])}) == 2
-
-
-def test_gitlab_knows_a_problem_again_in_other_words() -> None:
-    one = Problem(path="demo/a.so", sentence="needs libx.so.1", facts=("libx.so.1",))
-    reworded = replace(one, sentence="lacks libx.so.1")
-    other = replace(one, facts=("liby.so.1",))
-    first, second, third = (
-        json.loads(written(gitlab, entry(Outcome.FAILED, problems=(problem,))))[0]["fingerprint"]
-        for problem in (one, reworded, other)
-    )
-    assert first == second
-    assert first != third
-
-
-def test_gitlab_gets_an_empty_list_of_a_fit_package() -> None:
-    assert json.loads(written(gitlab, entry(inspected=1))) == []
-
-
-@pytest.mark.parametrize("report", [gitlab, job_summary])
-def test_hostile_names_are_inert_in_both(report: Report) -> None:
+def test_hostile_names_are_inert_in_the_job_summary() -> None:
     evil = Problem(path=EVIL, sentence=EVIL)
-    text = written(report, entry(Outcome.FAILED, problems=(evil,)), complaints=(EVIL,))
+    failed = entry(Outcome.FAILED, problems=(evil,))
+    text = written(markdown.write_job_summary, failed, complaints=(EVIL,))
     for line in text.split("\n"):
         assert_harmless(line)

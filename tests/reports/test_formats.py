@@ -33,7 +33,7 @@ def entry(outcome: Outcome = Outcome.PASSED, **fields: Any) -> Entry:
     return Entry(**{"check": "c", "family": "linkage", "outcome": outcome, **fields})
 
 
-def written(report: Report, *entries: Entry, **fields: Any) -> str:
+def written(report: Any, *entries: Entry, **fields: Any) -> str:
     packages = (package_result("dist/demo-1.0.whl", *entries, version="1.0"),)
     run = RunResult(**{"exit_code": 1, "profile": PROFILE, "packages": packages, **fields})
     out = io.StringIO()
@@ -180,10 +180,10 @@ def test_what_a_package_says_is_inert_in_every_report(report: Report) -> None:
     text = written(report, packages=packages, complaints=("fine",))
     for line in text.split("\n"):
         assert_harmless(line)
-    if report is junit:
+    if report.name == "junit":
         tags = {element.tag for element in ElementTree.fromstring(text).iter()}
         assert not tags & {"b", "script"}
-    if report is markdown:
+    if report.name == "markdown":
         outside = [line for line in text.splitlines() if not line.startswith("    ")]
         assert not [line for line in outside if _plain_parts(line, "<script>")]
 

@@ -11,8 +11,8 @@ import pytest
 from binary_checks import reports
 from binary_checks.errors import GatherError, ProfileError
 from binary_checks.model import Entry, Outcome, RunResult
-from binary_checks.reports import Report, markdown
-from binary_checks.reports.writing import Destination, read_destination, write_all
+from binary_checks.reports import Report
+from binary_checks.reports.writing import Destination, find_report, read_destination, write_all
 from fixtures.runs import PROFILE, package_result
 
 RUN = RunResult(
@@ -25,19 +25,15 @@ RUN = RunResult(
 )
 
 
-class Toy:
+def toy(breaks: Exception | None = None) -> Report:
     """A report that a test lists beside ours."""
 
-    name = "toy"
-    of_facts = uses_facts = False
-
-    def __init__(self, breaks: Exception | None = None) -> None:
-        self.breaks = breaks
-
-    def write(self, run: RunResult, out: TextIO) -> None:
+    def write(run: RunResult, out: TextIO) -> None:
         out.write(f"{run.exit_code} {len(run.packages)}\n")
-        if self.breaks:
-            raise self.breaks
+        if breaks:
+            raise breaks
+
+    return Report("toy", write)
 
 
 def assemble(lost: tuple[str, ...]) -> RunResult:
@@ -54,7 +50,7 @@ def to(path: Path, report: Report) -> Destination:
 def test_a_report_that_is_listed_is_found_by_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reports, "REPORTS", (*reports.REPORTS, Toy()))
+    monkeypatch.setattr(reports, "REPORTS", (*reports.REPORTS, toy()))
     write_all([read_destination("--binary-report", "toy:out.txt", tmp_path)], assemble)
     assert (tmp_path / "out.txt").read_text() == "0 2\n"
 
@@ -101,9 +97,9 @@ def test_a_report_that_cannot_be_written_loses_no_other_one_which_say_so(
     tmp_path: Path, order: int
 ) -> None:
     wanted = [
-        to(tmp_path, Toy()),
-        to(tmp_path / "good.txt", Toy()),
-        to(tmp_path / "x.md", markdown),
+        to(tmp_path, toy()),
+        to(tmp_path / "good.txt", toy()),
+        to(tmp_path / "x.md", find_report("markdown")),
     ]
     run = write_all(wanted[::order], assemble)
     assert run.exit_code == 6
@@ -117,14 +113,14 @@ def test_a_report_that_cannot_be_written_loses_no_other_one_which_say_so(
 def test_a_report_that_breaks_off_leaves_nothing_that_looks_like_one(
     tmp_path: Path, error: Exception
 ) -> None:
-    run = write_all([to(tmp_path / "cut.txt", Toy(error))], assemble)
+    run = write_all([to(tmp_path / "cut.txt", toy(error))], assemble)
     assert run.exit_code == 6
     assert not (tmp_path / "cut.txt").exists()
 
 
 def test_a_file_that_may_not_be_written_stays_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("before")
-    run = write_all([to(tmp_path / "file" / "below.txt", Toy())], assemble)
+    run = write_all([to(tmp_path / "file" / "below.txt", toy())], assemble)
     assert run.exit_code == 6
     assert (tmp_path / "file").read_text() == "before"
 

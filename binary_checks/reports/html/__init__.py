@@ -6,10 +6,6 @@ from typing import TextIO
 
 from binary_checks.model import RunResult
 
-name = "html"
-of_facts = False
-uses_facts = True
-
 
 def write(run: RunResult, out: TextIO) -> None:
     """Write the page; texts from packages are escaped, and only the page's own style is loaded."""
