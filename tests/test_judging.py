@@ -40,6 +40,7 @@ from binary_checks.model import (
     object_kinds,
 )
 from binary_checks.profile import KnownProblem, Profile
+from binary_checks.watchdog import Watchdog
 from binary_checks.wording.problem_lines import finding_line
 from fixtures.values import elf_file, wheel
 
@@ -76,6 +77,7 @@ class GivenFacts:
         self.label = package.path.name
         self.wheel_names = ()
         self.place = ""
+        self.watchdog = Watchdog("")
         self._values = (package, *others)
 
     def get(self, kind: type) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -17,6 +17,7 @@ from binary_checks.errors import (
     GatherError,
     NotApplicable,
     NothingNamed,
+    TooLarge,
     Unavailable,
 )
 from binary_checks.examination.settings import RunSettings
@@ -42,6 +43,7 @@ from binary_checks.model import (
 )
 from binary_checks.profile import Profile
 from binary_checks.sources.release import ExpectedSet
+from binary_checks.watchdog import Watchdog
 
 if TYPE_CHECKING:
     from binary_checks.places import PlaceSettings
@@ -93,6 +95,13 @@ class Facts:
         self.path, self.label = source.path, source.label
         self.source, self.settings, self.companions = source, settings, companions
         self._everywhere = of_package
+        self.watchdog: Watchdog = (
+            of_package.watchdog
+            if of_package
+            else Watchdog(
+                source.label, settings.profile.limit_factor, owns_process=settings.owns_process
+            )
+        )
         self._given: dict[type, Any] = {
             Profile: settings.profile,
             StatedConfiguration: settings.stated,
@@ -163,10 +172,15 @@ class Facts:
             needed = [first_of(kinds, self) for kinds in gatherer.facts]
         finally:
             self._underway.pop()
+        if depends:  # installers and probes have their own limits, and watching them takes time
+            gather = gatherer.function
+        else:
+            step = f"gathering {gatherer.fact.__name__}"
+            gather = partial(self.watchdog.call, step, gatherer.function)
         if gatherer.is_ours:
-            return gatherer.function(*needed)
+            return gather(*needed)
         try:
-            fact = gatherer.function(*needed)
+            fact = gather(*needed)
         except BinaryChecksError:
             raise
         except (Exception, SystemExit) as error:
@@ -372,6 +386,8 @@ def first_of(kinds: tuple[type, ...], facts: Facts) -> Any:
     for kind in kinds[:-1]:
         try:
             return facts.get(kind)
+        except TooLarge:  # what a bound left out must not pass because of another fact
+            raise
         except (NotApplicable, Unavailable):
             continue
         except GatherError:  # checks that require it report the failure

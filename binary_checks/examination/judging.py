@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
@@ -45,9 +45,12 @@ from binary_checks.model import (
 from binary_checks.options import Program
 from binary_checks.profile import Identity, Profile, accept, find_expired, find_stale
 from binary_checks.safe_text import one_line
+from binary_checks.watchdog import Watchdog
 from binary_checks.wording.problem_lines import problem_lines, summarise_gap
 
 _F = TypeVar("_F", Problem, NotInspected, Note)
+_TOO_LARGE = ("too large",)
+"""The facts of a problem with a part that is too large to inspect."""
 _RAISE = "raise limit_factor in the profile, or accept the problem there"
 
 
@@ -65,6 +68,7 @@ class Case:
     evidence: tuple[Any, ...] = ()  # further positional arguments, the same for every subject
     unread: tuple[NotInspected, ...] = ()  # object files that should have been subjects
     error: BinaryChecksError | None = None  # the error that gathering raised
+    watchdog: Watchdog = field(default_factory=partial(Watchdog, ""))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,6 +93,7 @@ def prepare(check: Check[Any], facts: Facts) -> Case:
     except BinaryChecksError as error:
         return Case(check=check, package_file_name=facts.label, place=facts.place, error=error)
     return Case(
+        watchdog=facts.watchdog,
         check=check,
         package_file_name=facts.label,
         place=facts.place,
@@ -181,7 +186,12 @@ def judge_case(case: Case, settings: RunSettings) -> Verdict:
     try:
         if case.error is not None:
             raise case.error.with_traceback(None)
-        verdict = _judge_findings(case, profile, settings)
+        step = f"the check {case.check.id}"
+        verdict = case.watchdog.call(step, _judge_findings, case, profile, settings)
+    except TooLarge as error:
+        gap = NotInspected(sentence=str(error), too_large=True)
+        unjudged = replace(case, subjects=(), unread=(gap,))
+        verdict = _judge_findings(unjudged, profile, settings)
     except BinaryChecksError as error:
         verdict = _conclude_by_error(case, error)
     verdict = replace(_name_options(verdict, settings.program), level=level)
@@ -303,17 +313,18 @@ def _judge_findings(case: Case, profile: Profile, settings: RunSettings) -> Verd
     options = profile.options.get(case.check.id, {})
     asked = chain.from_iterable(_call_check(case, subject, options) for subject in case.subjects)
     for finding in map(show, chain(case.unread, asked)):
-        if isinstance(finding, NotInspected) and finding.too_large:
-            found.add(_too_large(finding))
-        elif isinstance(finding, NotInspected):
+        if isinstance(finding, NotInspected):
             not_inspected.add(finding)
         elif isinstance(finding, Note):
             notes.add(finding)
         else:
             found.add(finding)
+    beyond = {each for each in not_inspected if each.too_large}
+    found |= {_too_large(each) for each in beyond}
     found = _number_equal_facts(found)
     waivers = profile.waivers(case.check.id, case.package_file_name, *case.names)
     stale = () if not_inspected else find_stale(waivers, found)
+    not_inspected -= beyond
     problems = {
         each for each in _set_levels(found, case.check, profile) if each.level is not Level.OFF
     }
@@ -411,6 +422,8 @@ def _set_levels(
     """Yield problems with the profile's level, or the lower of their own and the check's level."""
     for problem in problems:
         own = check.level.less_severe(problem.level)
+        if problem.facts[:1] == _TOO_LARGE:  # never less than an error, even of a warning's check
+            own = problem.level
         level = profile.level_of(check.id, problem.path, own)
         yield problem if level is problem.level else replace(problem, level=level)
 
@@ -418,7 +431,8 @@ def _set_levels(
 def _too_large(gap: NotInspected) -> Problem:
     """Return a problem for a part too large to inspect; ten million symbols once hid faults."""
     sentence = f"too large to inspect: {gap.sentence}; {_RAISE}"
-    return Problem(path=gap.path, sentence=sentence, facts=("too large",))
+    cause = "" if gap.path else gap.sentence  # a fact that several checks need
+    return Problem(path=gap.path, sentence=sentence, cause=cause, facts=_TOO_LARGE)
 
 
 def _call_check(
@@ -438,7 +452,7 @@ def _call_check(
     except Unavailable as error:  # the symbols of one object may be unknown
         why = {"too_large": isinstance(error, TooLarge), "by_host": isinstance(error, HostUnfit)}
         yield NotInspected(path=_encodable(path), sentence=str(error), **why)
-    except BinaryChecksError:
+    except (BinaryChecksError, MemoryError):
         raise
     except (Exception, SystemExit) as error:
         *_, place = traceback.extract_tb(error.__traceback__)

@@ -33,6 +33,7 @@ class RunSettings:
     """The statements of the user and the CI system about the packages."""
     today: date = field(default_factory=date.today)  # date on which known problems must be valid
     program: Program = Program.COMMAND  # the program whose options messages name
+    owns_process: bool = False  # whether nothing but this run happens in the process
 
     @property
     def is_static(self) -> bool:

@@ -46,6 +46,7 @@ from binary_checks.model import (
 from binary_checks.objects.byte_source import DeviceAllowance, LimitedSource
 from binary_checks.objects.compiler_options import NativeScanner
 from binary_checks.objects.strings import NumpyScanner, add_build, is_loadable, is_searched
+from binary_checks.watchdog import ask
 
 __all__ = [
     "READERS",
@@ -171,6 +172,7 @@ def read_objects(
     file with the name of a library that contains no object, since a loader will refuse it.
     ``factor`` multiplies all limits on reading.
     """
+    ask(objects=1)
     head = source.read(0, min(_HEAD, source.size))
     found = _find(head)
     limited = LimitedSource(source, factor)

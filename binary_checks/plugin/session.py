@@ -39,6 +39,7 @@ from binary_checks.model import (
     SecondOpinion,
     StatedConfiguration,
 )
+from binary_checks.options import Program
 from binary_checks.plugin.arguments import (
     Named,
     Placing,
@@ -346,6 +347,7 @@ def open_session(config: pytest.Config) -> Session:
         expected=_read_expected(config),
         stated=configuration.stated,
         program=find_program(config),
+        owns_process=find_program(config) is Program.COMMAND,
         today=read_now(config).date() if option.binary_known_at else date.today(),
     )
     found, misnamed = find_sources(config, named, placing, sandbox)

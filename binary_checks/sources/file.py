@@ -35,6 +35,7 @@ from binary_checks.packages import recognises
 from binary_checks.sources.run_environment import Surroundings
 from binary_checks.trees import open_tree
 from binary_checks.trees.kept_bytes import BoundedContentStore
+from binary_checks.watchdog import ask
 
 if TYPE_CHECKING:  # only runs with a document import its reader
     from binary_checks.documents.facts import Statement
@@ -160,6 +161,7 @@ def hash_file(path: Path, names: Iterable[str] = ()) -> dict[str, str]:
     digests = {name: hashlib.new(name) for name in {"sha256", *names}}
     with path.open("rb") as file:
         while block := file.read(1 << 20):
+            ask(len(block))
             for digest in digests.values():
                 digest.update(block)
     return {name: digest.hexdigest() for name, digest in digests.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextvars import copy_context
 
 from binary_checks.model import Progress, TreeEntry, Visited
 
@@ -78,7 +79,8 @@ def _run_threaded(
 
     with ThreadPoolExecutor(threads, "binary-checks") as pool:
         try:
-            for future in [pool.submit(work, number) for number in range(count)]:
+            numbers = range(count)
+            for future in [pool.submit(copy_context().run, work, each) for each in numbers]:
                 while not wait((future,), _PATIENCE).done:
                     report()
                 future.result()

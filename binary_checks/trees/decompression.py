@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any, Final, Protocol
 
 from binary_checks.errors import BrokenDataError, GatherError
+from binary_checks.watchdog import ask
 
 _PIECE = 256 << 10  # bytes of output at a time
 _FRAMES = 100_000  # streams in one file; pbzip2 writes one for every 900,000 bytes
@@ -191,6 +192,7 @@ def expand(packed: Iterable[bytes], start: Start) -> Iterator[bytes]:
             piece = _decompress(stream, rest, frames)
             rest = stream.unused_data if stream.eof else b""
             given += len(piece)
+            ask(len(piece))
             if given > max(_HARMLESS, _RATIO * taken):
                 raise BrokenDataError(
                     f"its first {taken} bytes expand to more than {given - 1}, which is not read"

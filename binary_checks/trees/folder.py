@@ -17,6 +17,7 @@ from binary_checks.trees.batches import visit_all
 from binary_checks.trees.file_bytes import FileBytes, open_bytes
 from binary_checks.trees.kept_bytes import check_extent
 from binary_checks.trees.members import MAXIMUM_ENTRIES, WHOLE, MemberReader, Streamed
+from binary_checks.watchdog import ask
 
 _HEAD = 64  # bytes
 _BLOCK = 1 << 20
@@ -222,6 +223,7 @@ def _visit(
 ) -> Visited:
     if wanted.hashed and entry.size <= WHOLE:
         content = file.read(0, entry.size)
+        ask(len(content))
         return members.take_whole(entry, content, Streamed(sha256(content).hexdigest()))
     return members.take_source(entry, FileByteSource(file), partial(_stream, file))
 
@@ -237,6 +239,7 @@ def _stream(file: FileBytes, consume: Callable[[bytes], object]) -> Streamed:
 def _read_blocks(file: FileBytes) -> Iterator[bytes]:
     offset = 0
     while block := file.read(offset, _BLOCK):
+        ask(len(block))
         yield block
         offset += len(block)
 

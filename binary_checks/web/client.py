@@ -22,6 +22,7 @@ from binary_checks.errors import (
     Unavailable,
 )
 from binary_checks.model import Progress
+from binary_checks.watchdog import ask
 from binary_checks.web.addresses import (
     Credentials,
     WebOrigin,
@@ -346,6 +347,7 @@ class Download:
                     if is_html(piece):
                         raise GatherError(f"{show(self._url)}: a web page (HTML), not the file")
                 done += len(piece)
+                ask(len(piece))
                 file.write(piece)
                 if self._progress is not None:
                     self._progress(done, expected or 0)

@@ -32,6 +32,7 @@ from binary_checks.trees.zip.directory import (
     measure_descriptor,
     widen,
 )
+from binary_checks.watchdog import ask
 
 _LOCAL = struct.Struct("<4s5H3I2H")  # 4.3.7
 # last two fields of a local header: lengths of name and extra field
@@ -251,6 +252,7 @@ def _expand_small(packed: bytes, entry: ZipEntry) -> Iterable[bytes]:
         with contextlib.suppress(_library.error):
             content: bytes = stream.decompress(packed, entry.size + 1)
             if stream.eof and not stream.unused_data and len(content) == entry.size:
+                ask(len(content))
                 return (content,)
     return _expand(iter((packed,)), entry, entry.size + 1)
 
@@ -328,6 +330,7 @@ def _expand(packed: Iterator[bytes], entry: ZipEntry, limit: int) -> Iterator[by
     pieces = packed if entry.method == STORED else _inflate(packed, limit)
     for piece in _fill_head(pieces):
         produced += len(piece)
+        ask(len(piece))
         if produced > entry.size:
             raise BrokenDataError(f"it inflates to more than the {entry.size} bytes it declares")
         yield piece
