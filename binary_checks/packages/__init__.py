@@ -25,8 +25,6 @@ from binary_checks.packages import (
     cpp_archive,
     folder,
     installed,
-    single_object,
-    unpacked_wheel,
     wheel,
 )
 from binary_checks.packages.own_kind import OwnKind
@@ -53,8 +51,6 @@ KINDS: tuple[PackageKind, ...] = (
     conda,
     installed,
     conda_record,
-    single_object,
-    unpacked_wheel,
     folder,
 )
 

@@ -24,7 +24,6 @@ from binary_checks.model import (
     Layout,
     MachOFile,
     Member,
-    ObjectFile,
     ObjectReader,
     Preview,
     Progress,
@@ -37,7 +36,7 @@ from binary_checks.model import (
     object_kinds,
 )
 from binary_checks.packages.conda_index import INDEX, Index, find_layout, parse_json, read_claims
-from binary_checks.packages.distributions import find_test_data, pick, pick_malformed
+from binary_checks.packages.distributions import sort_objects
 from binary_checks.python_code import dll_directories as mentions
 
 _SUFFIXES = (".conda", ".tar.bz2")
@@ -90,10 +89,7 @@ def read(
         layout=layout,
         claims=claims,
         members=tuple(_compare_member(member, rows) for member in members),
-        objects=pick(found, ObjectFile),
-        malformed=pick_malformed(found),
-        test_data=find_test_data(found),
-        unread=pick(found, UnreadObject),
+        **sort_objects(found),
         archive_faults=(
             *tree.faults,
             *faults,
@@ -310,7 +306,13 @@ def outline(tree: Tree, reader: ObjectReader) -> CondaPackage:
     texts = {each.member.archive_name: each for each in visited}
     index = Index.read(tree.label, texts.get(INDEX))
     claims = read_claims(index)
-    listed = tuple(_list_members(tree, texts.get(_PATHS)))
+    rows, faults = _read_paths(texts.get(_PATHS))
+    if rows is None and _PATHS in texts:
+        raise PackageError(f"{tree.label}: {faults[0]}")
+    listed = [
+        Member(path=path, archive_name=path, size=row.size or 0)
+        for path, row in (rows or {}).items()
+    ]
     members = (*(each.member for each in visited), *listed)
     return CondaPackage(
         path=tree.path,
@@ -325,33 +327,9 @@ def outline(tree: Tree, reader: ObjectReader) -> CondaPackage:
             for each in listed
             if (form := format_of_name(each.path)) is not None
         ),
-        archive_faults=(*tree.faults, *_judge_outline_name(tree.label, index)),
+        archive_faults=(*tree.faults, *_judge_name(tree.label, index)),
         ambiguities=tree.ambiguities,
     )
-
-
-def _list_members(tree: Tree, text: Visited | None) -> Iterator[Member]:
-    """Yield the files that info/paths.json lists. Raises PackageError if it cannot be read."""
-    if text is None:
-        return
-    try:
-        stated = parse_json(text)
-    except ValueError as error:
-        raise PackageError(f"{tree.label}: {_PATHS} cannot be read: {error}") from None
-    listed: Any = stated.get("paths") if isinstance(stated, Mapping) else None
-    for row in listed if isinstance(listed, Sequence) else ():
-        path = row.get("_path") if isinstance(row, Mapping) else None
-        if isinstance(path, str):
-            size = row.get("size_in_bytes")
-            known = size if isinstance(size, int) else 0
-            yield Member(path=path, archive_name=path, size=known)
-
-
-def _judge_outline_name(label: str, index: Index) -> Iterator[str]:
-    stem = label.removesuffix(".conda")
-    stated = f"{index.name}-{index.version}-{index.build}"
-    if stem != stated:
-        yield f"{INDEX} describes {stated[:100]}, but the file's name does not match"
 
 
 # Paths of the build machine, found in the bytes of a package while they are streamed.

@@ -13,18 +13,16 @@ from binary_checks.model import (
     ContentStore,
     LinkedPackage,
     Member,
-    ObjectFile,
     ObjectReader,
     Preview,
     Progress,
     Tree,
     TreeEntry,
-    UnreadObject,
     Visited,
     VisitRequest,
 )
 from binary_checks.packages.conda_index import Index, find_layout, read_claims
-from binary_checks.packages.distributions import find_test_data, pick, pick_malformed
+from binary_checks.packages.distributions import read_text, sort_objects
 from binary_checks.packages.installed import LABEL
 from binary_checks.trees.members import find_formats
 
@@ -110,11 +108,11 @@ class _Row(NamedTuple):
 
 def _read_record(tree: Tree) -> tuple[Mapping[str, Any], Index]:
     name = f"{META}/{tree.path.name}"
-    entry = tree.find(name)
+    content = read_text(tree, name, _LONGEST)
     try:
-        if entry is None or entry.faults or entry.size > _LONGEST:
-            raise ValueError("it is missing or too large")
-        stated = json.loads(b"".join(tree.pieces(entry)))
+        if content is None:
+            raise ValueError("it is missing, broken or too large")
+        stated = json.loads(content)
         return stated, Index.take(stated)
     except (ValueError, RecursionError) as error:
         raise PackageError(f"{tree.label}: {name} cannot be read: {error}") from None
@@ -170,10 +168,7 @@ def _assemble(
         layout=find_layout(_localise(index, members), claims, members),
         claims=claims,
         members=tuple(members),
-        objects=pick(found, ObjectFile),
-        malformed=pick_malformed(found),
-        test_data=find_test_data(found),
-        unread=pick(found, UnreadObject),
+        **sort_objects(found),
         build=index.build,
         subdir=index.subdir,
         noarch=index.noarch,

@@ -38,12 +38,11 @@ from binary_checks.model import (
     Tree,
     TreeEntry,
     UnreadCode,
-    UnreadObject,
     Visited,
     VisitRequest,
     object_kinds,
 )
-from binary_checks.packages.distributions import find_test_data, pick, pick_malformed
+from binary_checks.packages.distributions import sort_objects
 from binary_checks.trees.members import find_formats
 
 _CONDA = ".tar.bz2"  # also the suffix of conda packages
@@ -181,10 +180,7 @@ def read(
         layout=Layout(climbs=False),
         claims=claims,
         members=tuple(each.member for each in visited),
-        objects=objects,
-        malformed=pick_malformed(found),
-        test_data=find_test_data(found),
-        unread=pick(found, UnreadObject),
+        **{**sort_objects(found), "objects": objects},
         archive_faults=tree.faults,
         ambiguities=tree.ambiguities,
         dll_directories=tuple(_find_dll_directories(objects)),

@@ -11,6 +11,7 @@ import posixpath
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from itertools import islice
 from typing import NamedTuple
 
@@ -440,10 +441,16 @@ def find_missing_headers(
     """
     known = _Shipped(shipped, root)
     lost: list[LostInclude] = []
-    suspects = _Suspects(known)
+
+    @cache
+    def may_be_lost(written: bytes) -> bool:
+        name = written[1:].decode("utf-8", "replace").strip()
+        return known.lacks(_Include("", name, written.startswith(b'"')))
+
     for path, text in sorted(condensed.items()):
         # Nearly all headers include only existing ones.
-        lines = text.decode("utf-8", "replace").splitlines() if suspects.are_in(text) else []
+        suspect = any(map(may_be_lost, _INCLUDED.findall(text)))
+        lines = text.decode("utf-8", "replace").splitlines() if suspect else []
         for include in _unconditional(lines):
             if len(lost) < _MOST_MISSING and known.lacks(include):
                 lost.append(LostInclude(path=path, included=include.written))
@@ -483,25 +490,6 @@ def _is_guarded(lines: list[str]) -> bool:
             for each, line in zip(depths, lines, strict=True)
         )
     )
-
-
-class _Suspects:
-    """Names of headers that may be missing; each name is looked up once."""
-
-    def __init__(self, known: _Shipped) -> None:
-        self._known = known
-        self._found: dict[bytes, bool] = {}
-
-    def are_in(self, text: bytes) -> bool:
-        """Return whether a header includes one of these names."""
-        return any(self._is_one(written) for written in _INCLUDED.findall(text))
-
-    def _is_one(self, written: bytes) -> bool:
-        if written not in self._found:
-            name = written[1:].decode("utf-8", "replace").strip()
-            include = _Include("", name, written.startswith(b'"'))
-            self._found[written] = self._known.lacks(include)
-        return self._found[written]
 
 
 class _Shipped:

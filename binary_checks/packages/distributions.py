@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from packaging.tags import Tag
 
+from binary_checks.errors import PackageError
 from binary_checks.knowledge.tags import read_claims
 from binary_checks.model import (
     ContentStore,
@@ -128,10 +129,7 @@ def assemble(
         tags=tags,
         claims=read_claims(tags, version=version, metadata=texts.metadata),
         members=tuple(each.member for each in reading.visited),
-        objects=pick(found, ObjectFile),
-        malformed=pick_malformed(found),
-        test_data=find_test_data(found),
-        unread=pick(found, UnreadObject),
+        **sort_objects(found),
         dll_directories=reading.loading.dll_directories,
         loading_code=reading.loading.loading_code,
         preloaded=reading.loading.preloaded,
@@ -144,23 +142,24 @@ def assemble(
     )
 
 
-_Kind = TypeVar("_Kind", ObjectFile, MalformedObject, UnreadObject)
+def sort_objects(found: Iterable[ReadObject]) -> dict[str, Any]:
+    """Return the fields of a package for its objects, sorted by path, without plain archives.
 
-
-def pick(found: Iterable[ReadObject], kind: type[_Kind]) -> tuple[_Kind, ...]:
-    """Return the objects of one class, sorted by path, without plain static archives."""
-    picked = (item for item in found if isinstance(item, kind) and not _is_linked(item))
-    return tuple(sorted(picked, key=lambda item: item.path))
-
-
-def pick_malformed(found: Iterable[ReadObject]) -> tuple[MalformedObject, ...]:
-    """Return the malformed objects, sorted by path, without data for tests."""
-    return tuple(item for item in pick(found, MalformedObject) if not _is_test_data(item))
-
-
-def find_test_data(found: Iterable[ReadObject]) -> tuple[str, ...]:
-    """Return the paths of data for tests that only begin like object files."""
-    return tuple(item.path for item in pick(found, MalformedObject) if _is_test_data(item))
+    Malformed objects that are data for tests are listed only by their paths.
+    """
+    own = sorted(found, key=lambda item: item.path)
+    malformed = [item for item in own if isinstance(item, MalformedObject)]
+    return {
+        "objects": tuple(
+            item
+            for item in own
+            if isinstance(item, ObjectFile)
+            and not (isinstance(item, StaticArchive) and item.is_plain)
+        ),
+        "malformed": tuple(item for item in malformed if not _is_test_data(item)),
+        "test_data": tuple(item.path for item in malformed if _is_test_data(item)),
+        "unread": tuple(item for item in own if isinstance(item, UnreadObject)),
+    }
 
 
 def _is_test_data(item: MalformedObject) -> bool:
@@ -171,10 +170,6 @@ def _is_test_data(item: MalformedObject) -> bool:
     *folders, name = item.path.split("/")
     named = format_of_name(name) is not None or name.lower().endswith(_OF_OBJECTS)
     return any(map(_TEST_FOLDER.fullmatch, folders)) and not named
-
-
-def _is_linked(item: ReadObject) -> bool:
-    return isinstance(item, StaticArchive) and item.is_plain
 
 
 # Texts in ``*.dist-info``. If a text cannot be read, this is a fault, never an error.
@@ -198,6 +193,17 @@ class Texts(NamedTuple):
     record_faults: Faults
     entry_points: tuple[tuple[str, str, str], ...]
     faults: Mapping[str, Faults]  # of METADATA, WHEEL and entry_points.txt, by file name
+
+
+def read_text(tree: Tree, path: str, most: int) -> bytes | None:
+    """Read one member before all others; return None if it is missing, broken or too large."""
+    entry = tree.find(path)
+    if entry is None or entry.faults or entry.size > most:
+        return None
+    try:
+        return b"".join(tree.pieces(entry))
+    except PackageError:
+        return None
 
 
 def read_texts(contents: Mapping[str, bytes | None]) -> Texts:

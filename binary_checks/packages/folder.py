@@ -1,10 +1,11 @@
-"""Folders with object files: an environment, or the output of a build."""
+"""Object files without metadata: one file, or a folder (an environment, the output of a build)."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import PurePath
 from typing import Any, TypeVar
 
 from packaging.tags import Tag
@@ -25,10 +26,10 @@ from binary_checks.model import (
     Preview,
     Progress,
     PythonClaim,
+    SingleObject,
     SystemClaim,
     Tree,
     TreeEntry,
-    UnreadObject,
     Visited,
     VisitRequest,
     format_of_name,
@@ -37,12 +38,10 @@ from binary_checks.model import (
 )
 from binary_checks.packages.distributions import (
     InstallTarget,
-    find_test_data,
-    pick,
-    pick_malformed,
     read_members,
+    sort_objects,
 )
-from binary_checks.trees.loose_file import begins_object
+from binary_checks.trees.loose_file import LooseFile, begins_object
 from binary_checks.trees.members import find_formats
 
 _SITE_PACKAGES = re.compile(r"(?:lib(?:64)?/(?:python|pypy)\d\.\d+t?|Lib)/site-packages(?=/)")
@@ -50,18 +49,28 @@ _ON_WINDOWS = (Tag("py3", "none", "win_amd64"),)
 """A tag of any package for Windows, so that code is searched for DLLs that it loads."""
 
 
+_PROGRAMS = ("", ".exe", ".node")
+
+
 def recognises(label: str, look: Callable[[], Tree]) -> bool:
-    """Return whether the path is a folder with an object file, by name or first bytes."""
-    if not label.endswith("/"):
-        return False
-    tree, entries = look(), look().entries()
-    called = any(format_of_name(entry.name) is not None for entry in entries)
-    return called or any(map(begins_object, tree.heads(e for e in entries if not e.faults)))
+    """Return whether the path is a library by its name, a program, or a folder with either.
+
+    Programs are recognised by their first bytes.
+    """
+    if label.endswith("/"):
+        tree, entries = look(), look().entries()
+        called = any(format_of_name(entry.name) is not None for entry in entries)
+        return called or any(map(begins_object, tree.heads(e for e in entries if not e.faults)))
+    suffix = PurePath(label).suffix
+    # python3.12 and clang-14.0 are programs
+    called = suffix in _PROGRAMS or suffix[1:].isdigit()
+    return format_of_name(label) is not None or (called and isinstance(look(), LooseFile))
 
 
 def preview(tree: Tree, reader: ObjectReader) -> Preview:
-    """Look at the first bytes of the folder's files."""
-    return Preview(kind=ObjectFolder, formats=find_formats(tree, tree.entries(), reader))
+    """Look at the first bytes of the files."""
+    kind = ObjectFolder if tree.label.endswith("/") else SingleObject
+    return Preview(kind=kind, formats=find_formats(tree, tree.entries(), reader))
 
 
 def read(
@@ -69,8 +78,15 @@ def read(
     reader: ObjectReader,
     progress: Progress | None = None,
     store: ContentStore | None = None,
-) -> ObjectFolder:
-    """Read every file. Raises PackageError if the folder cannot be listed or has no object."""
+) -> ObjectFolder | SingleObject:
+    """Read every file. Raises PackageError if a file or folder cannot be read or has no object."""
+    if not tree.label.endswith("/"):
+        visited = tree.visit(reader, VisitRequest(store=store), progress)
+        name, layout = tree.label.partition(".")[0], Layout(climbs=False)
+        single = assemble(SingleObject, visited, layout, path=tree.path, name=name, size=tree.size)
+        if not (single.objects or single.malformed or single.unread):
+            raise PackageError(f"{tree.label}: not an object file of a known format")
+        return single
     entries = tree.entries()
     layout = find_layout(entries)
     tags = _ON_WINDOWS if any(e.name.lower().endswith((".pyd", ".dll")) for e in entries) else ()
@@ -139,15 +155,11 @@ def assemble(
 ) -> _Package:
     """Return a package of that class; ``own`` are the fields that only this class has."""
     found = [item for each in visited for item in each.objects]
-    objects = pick(found, ObjectFile)
     return kind(
         layout=layout,
-        claims=read_claims(objects),
+        claims=read_claims([item for item in found if isinstance(item, ObjectFile)]),
         members=tuple(each.member for each in visited),
-        objects=objects,
-        malformed=pick_malformed(found),
-        test_data=find_test_data(found),
-        unread=pick(found, UnreadObject),
+        **sort_objects(found),
         **own,
     )
 

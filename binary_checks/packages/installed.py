@@ -35,8 +35,7 @@ from binary_checks.packages.distributions import (
     assemble,
     read_members,
 )
-from binary_checks.packages.unpacked_wheel import read_tags
-from binary_checks.packages.wheel import lay_out
+from binary_checks.packages.wheel import lay_out, read_tags
 from binary_checks.python_code.dll_directories import DllLoading
 from binary_checks.trees.members import find_formats
 
@@ -95,51 +94,41 @@ def _read(
 
 def hash_rows(tree: Tree) -> str:
     """Return the hash of RECORD's rows, which is the same as for the wheel's RECORD."""
-    return hash_record(tree.path.name, _read_record(tree).rows)
-
-
-def read_text(tree: Tree, name: str, most: int) -> bytes | None:
-    """Read a file of the metadata folder; return None if it is missing or too large."""
-    entry = tree.find(f"{tree.path.name}/{name}")
-    if entry is None or entry.faults or entry.size > most:
-        return None
-    try:
-        return b"".join(tree.pieces(entry))
-    except PackageError:
-        return None
-
-
-class _Record(NamedTuple):
-    rows: tuple[RecordRow, ...]
-    faults: tuple[str, ...]
+    return hash_record(tree.path.name, _read_record(tree)[0])
 
 
 class _Own(NamedTuple):
     """The package's own files in RECORD, without files that the installer added."""
 
-    record: _Record
+    record: tuple[RecordRow, ...]
+    record_faults: tuple[str, ...]
     rows: Sequence[RecordRow]
     entries: Sequence[TreeEntry]  # one entry for each row
 
 
 def _list_own(tree: Tree) -> _Own:
-    record, about = _read_record(tree), tree.path.name
-    rows = [row for row in record.rows if not is_installers(about, row.path, row.hash)]
+    (record, faults), about = _read_record(tree), tree.path.name
+    rows = [row for row in record if not is_installers(about, row.path, row.hash)]
     found = ((row, tree.find(row.path)) for row in rows)
     listed = [(row, entry) for row, entry in found if entry is not None]
-    return _Own(record, [row for row, _ in listed], [entry for _, entry in listed])
+    return _Own(record, faults, [row for row, _ in listed], [entry for _, entry in listed])
 
 
-def _read_record(tree: Tree) -> _Record:
+def _read_record(tree: Tree) -> tuple[tuple[RecordRow, ...], tuple[str, ...]]:
     _refuse_editable(tree)
-    rows, faults = wheel_texts.read_record(read_text(tree, "RECORD", wheel_texts.LONGEST["RECORD"]))
+    content = _read_text(tree, "RECORD", wheel_texts.LONGEST["RECORD"])
+    rows, faults = wheel_texts.read_record(content)
     if rows is None:
         raise PackageError(f"{tree.label}: it has no RECORD, so its files are not known")
-    return _Record(tuple({row.path: row for row in rows}.values()), faults)
+    return tuple({row.path: row for row in rows}.values()), faults
+
+
+def _read_text(tree: Tree, name: str, most: int) -> bytes | None:
+    return wheel_texts.read_text(tree, f"{tree.path.name}/{name}", most)
 
 
 def _refuse_editable(tree: Tree) -> None:
-    content = read_text(tree, "direct_url.json", 1 << 20)
+    content = _read_text(tree, "direct_url.json", 1 << 20)
     try:
         origin = json.loads(content or b"{}")
         editable, url = origin.get("dir_info", {}).get("editable"), origin.get("url")
@@ -159,7 +148,7 @@ def describe_editable(where: str) -> str:
 
 def _read_texts(tree: Tree) -> wheel_texts.Texts:
     longest = {name: most for name, most in wheel_texts.LONGEST.items() if name != "RECORD"}
-    return wheel_texts.read_texts({name: read_text(tree, name, longest[name]) for name in longest})
+    return wheel_texts.read_texts({name: _read_text(tree, name, longest[name]) for name in longest})
 
 
 def _lay_out(tree: Tree, texts: wheel_texts.Texts) -> Layout:
@@ -193,12 +182,12 @@ def _assemble(
     return assemble(
         InstalledPackage,
         reading._replace(visited=visited),
-        texts._replace(record=own.record.rows, record_faults=own.record.faults),
+        texts._replace(record=own.record, record_faults=own.record_faults),
         path=tree.path,
         name=str(canonicalize_name(stated.get("name") or tree.label.removeprefix(LABEL))),
         version=stated.get("version", ""),
         size=sum(each.member.size for each in visited),
-        archive_faults=(*faults, *own.record.faults),
+        archive_faults=(*faults, *own.record_faults),
         layout=_lay_out(tree, texts),
         tags=read_tags(texts.wheel),
         dist_info=tree.path.name,

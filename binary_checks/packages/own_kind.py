@@ -6,7 +6,6 @@ import inspect
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import NoReturn
 
 from binary_checks.errors import BinaryChecksError, CheckError, ProfileError
 from binary_checks.model import (
@@ -44,22 +43,11 @@ class OwnKind:
 
     def recognises(self, label: str, look: Callable[[], Tree]) -> bool:
         """Return whether the package is of this kind. Raises ProfileError if the module fails."""
-        try:
-            return bool(self.module.recognises(label, look))
-        except BinaryChecksError:
-            raise
-        except Exception as error:
-            line = self._format("recognises", error)
-            raise ProfileError(line) from error
+        return bool(self._call(ProfileError, "recognises", label, look))
 
     def preview(self, tree: Tree, reader: ObjectReader) -> Preview:
         """Return the module's preview. Raises CheckError if the module fails."""
-        try:
-            found = self.module.preview(tree, reader)
-        except BinaryChecksError:
-            raise
-        except Exception as error:
-            self._fail("preview", error)
+        found: object = self._call(CheckError, "preview", tree, reader)
         if not (isinstance(found, Preview) and issubclass(found.kind, Package)):
             raise CheckError(f"kinds file {self.path}: preview: {found!r:.80} is not a Preview")
         return found
@@ -72,19 +60,18 @@ class OwnKind:
         store: ContentStore | None = None,
     ) -> Package:
         """Return the package that the module reads. Raises CheckError if the module fails."""
-        try:
-            found = self.module.read(tree, reader, progress, store)
-        except BinaryChecksError:
-            raise
-        except Exception as error:
-            self._fail("read", error)
+        found: object = self._call(CheckError, "read", tree, reader, progress, store)
         if not isinstance(found, Package):
             raise CheckError(f"kinds file {self.path}: read: {found!r:.80} is not a Package")
         return found
 
-    def _fail(self, name: str, error: Exception) -> NoReturn:
-        raise CheckError(self._format(name, error)) from error
-
-    def _format(self, name: str, error: Exception) -> str:
-        first = [*str(error).splitlines(), ""][0]
-        return f"kinds file {self.path}: {name}: {type(error).__name__}: {first}"
+    def _call(self, blame: type[BinaryChecksError], name: str, *arguments: object) -> object:
+        """Call a function of the module. Raises ``blame``, in one line, if the module fails."""
+        try:
+            return getattr(self.module, name)(*arguments)
+        except BinaryChecksError:
+            raise
+        except Exception as error:
+            first = [*str(error).splitlines(), ""][0]
+            line = f"kinds file {self.path}: {name}: {type(error).__name__}: {first}"
+            raise blame(line) from error

@@ -1,4 +1,4 @@
-"""Wheels: the file name and the archive (PyPA specification "Binary distribution format")."""
+"""Wheels (PyPA's "Binary distribution format"), also as ``wheel unpack`` writes them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
-from packaging.tags import Tag
-from packaging.utils import parse_wheel_filename
+from packaging.tags import Tag, parse_tag
+from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from binary_checks.errors import PackageError
 from binary_checks.knowledge.tags import read_python
@@ -22,6 +22,7 @@ from binary_checks.model import (
     Progress,
     PythonClaim,
     Tree,
+    UnpackedWheel,
     Visited,
     VisitRequest,
     Wheel,
@@ -29,28 +30,39 @@ from binary_checks.model import (
 from binary_checks.packages.distributions import (
     DIST_INFO,
     LONGEST,
+    Headers,
     InstallTarget,
     Texts,
     assemble,
+    read_headers,
     read_members,
+    read_text,
     read_texts,
 )
 from binary_checks.trees.members import find_formats
 
-_Wheel = TypeVar("_Wheel", bound=Distribution)
-
 
 def recognises(label: str, look: Callable[[], Tree]) -> bool:
-    """Return whether the file has the suffix of a wheel."""
-    del look
-    return label.endswith(".whl")
+    """Return whether the file has the suffix of a wheel, or is a folder with a wheel's contents.
+
+    Such a folder has exactly one ``*.dist-info``, which contains WHEEL. A site-packages has one for
+    each package.
+    """
+    if not label.endswith("/"):
+        return label.endswith(".whl")
+    tree = look()
+    found = _list_dist_infos(tree)
+    wanted = f"{found[0]}/WHEEL" if len(found) == 1 else ""
+    return any(entry.name == wanted for entry in tree.entries())
 
 
 def preview(tree: Tree, reader: ObjectReader) -> Preview:
     """Read a wheel's list of members, and the first bytes of each member."""
-    parse_file_name(tree.label)
-    find_dist_info(tree)
-    return Preview(kind=Wheel, formats=find_formats(tree, tree.entries(), reader))
+    kind = UnpackedWheel if tree.label.endswith("/") else Wheel
+    if kind is Wheel:
+        parse_file_name(tree.label)
+        find_dist_info(tree)
+    return Preview(kind=kind, formats=find_formats(tree, tree.entries(), reader))
 
 
 def read(
@@ -58,38 +70,24 @@ def read(
     reader: ObjectReader,
     progress: Progress | None = None,
     store: ContentStore | None = None,
-) -> Wheel:
+) -> Distribution:
     """Read a wheel from start to end. Raises PackageError if it is not a wheel."""
-    name, version, build, tags = parse_file_name(tree.label)
-    title = Title(name, version, tags, find_dist_info(tree))
-    own = {"build": build, "variant_label": split_variant_label(tree.label)[1]}
-    return read_contents(Wheel, tree, reader, title, progress=progress, store=store, **own)
-
-
-class Title(NamedTuple):
-    """The facts about a wheel that must be known before its members are read."""
-
-    name: str
-    version: str
-    tags: tuple[Tag, ...]
-    dist_info: str  # name of the metadata folder
-
-
-def read_contents(  # noqa: PLR0913 - what reads every kind, and what is known of this one
-    kind: type[_Wheel],
-    tree: Tree,
-    reader: ObjectReader,
-    title: Title,
-    *,
-    progress: Progress | None,
-    store: ContentStore | None,
-    **own: Any,
-) -> _Wheel:
-    """Read every member, and return a wheel of that class.
-
-    ``own`` are the fields that only this class has.
-    """
-    dist_info, layout, tags = title.dist_info, lay_out(title.name, title.tags), title.tags
+    kind: type[Distribution] = Wheel
+    own: dict[str, Any] = {}
+    if tree.label.endswith("/"):
+        kind, dist_info = UnpackedWheel, find_dist_info(tree)
+        name, _, version = dist_info.removesuffix(DIST_INFO).partition("-")
+        name = str(canonicalize_name(name))
+        # WHEEL is read before everything else: its tags decide where files are installed
+        text = read_text(tree, f"{dist_info}/WHEEL", LONGEST["WHEEL"])
+        if text is None:
+            raise PackageError(f"{tree.label}: {dist_info}/WHEEL cannot be read")
+        tags = read_tags(read_headers(text)[0])
+    else:
+        name, version, build, tags = parse_file_name(tree.label)
+        dist_info = find_dist_info(tree)
+        own = {"build": build, "variant_label": split_variant_label(tree.label)[1]}
+    layout = lay_out(name, tags)
     kept = {f"{dist_info}/{text}": most for text, most in LONGEST.items()}
     wanted = VisitRequest(place=make_placer(dist_info, layout), texts=kept, store=store)
     reading = read_members(tree, reader, wanted, InstallTarget(layout, tags), progress)
@@ -101,8 +99,8 @@ def read_contents(  # noqa: PLR0913 - what reads every kind, and what is known o
         reading._replace(visited=visited),
         texts,
         path=tree.path,
-        name=title.name,
-        version=title.version,
+        name=name,
+        version=version,
         size=tree.size,
         layout=layout,
         archive_faults=tree.faults,
@@ -111,6 +109,15 @@ def read_contents(  # noqa: PLR0913 - what reads every kind, and what is known o
         dist_info=dist_info,
         **own,
     )
+
+
+def read_tags(headers: Headers) -> tuple[Tag, ...]:
+    """Return the valid tags that WHEEL states; there may be none."""
+    tags: set[Tag] = set()
+    for key, value in headers:
+        if key.lower() == "tag" and value.count("-") == 2:
+            tags |= parse_tag(value)
+    return tuple(sorted(tags, key=str))
 
 
 _VARIANT = re.compile(
@@ -145,14 +152,18 @@ def parse_file_name(file_name: str) -> tuple[str, str, str, tuple[Tag, ...]]:
 
 def find_dist_info(tree: Tree) -> str:
     """Return the only top-level ``*.dist-info`` folder. Raises PackageError for none or several."""
-    roots = {entry.name.partition("/")[0] for entry in tree.entries() if "/" in entry.name}
-    found = sorted(root for root in roots if root.endswith(DIST_INFO))
+    found = _list_dist_infos(tree)
     if not found:
         raise PackageError(f"{tree.label}: not a wheel: it has no *{DIST_INFO} folder")
     if len(found) > 1:
         few = ", ".join(found[:3])
         raise PackageError(f"{tree.label}: it has {len(found)} *{DIST_INFO} folders: {few}")
     return found[0]
+
+
+def _list_dist_infos(tree: Tree) -> list[str]:
+    roots = {entry.name.partition("/")[0] for entry in tree.entries() if "/" in entry.name}
+    return sorted(root for root in roots if root.endswith(DIST_INFO))
 
 
 def _read_texts(label: str, dist_info: str, visited: Iterable[Visited]) -> Texts:
