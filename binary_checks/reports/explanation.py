@@ -144,38 +144,3 @@ def _format_type(annotation: Any) -> str:
     if typing.get_origin(annotation):
         return str(annotation).replace("collections.abc.", "")
     return str(annotation.__name__)
-
-
-def format_family_page(family: str, checks: Iterable[Check[Any]]) -> str:
-    """Return docs/checks/FAMILY.md: a table of the family's checks, then a section for each."""
-    ours = sorted((check for check in checks if check.family == family), key=lambda each: each.id)
-    lines = [
-        f"# Checks: {family}",
-        "",
-        "Generated from the checks' own declarations by `nox -s docs`; edit the docstrings.",
-        "",
-        f"Subject: {FAMILIES[family]}. [All families](../checks.md)",
-        "",
-        "| check | level | fault |",
-        "|---|---|---|",
-        *(
-            f"| [{each.id}](#{each.id}) | {each.level.value} | "
-            f"{as_markdown(each.documentation.title)} |"
-            for each in ours
-        ),
-        "",
-        *(explain(check) for check in ours),
-    ]
-    return Program.COMMAND.name_options("\n".join(lines).rstrip() + "\n")
-
-
-def iter_family_rows(checks: Iterable[Check[Any]]) -> Iterator[str]:
-    """Yield the rows of the table in docs/checks.md."""
-    names: dict[str, list[str]] = {family: [] for family in FAMILIES}
-    for check in checks:
-        names[check.family].append(check.id)
-    yield from ("| family | subject | checks |", "|---|---|---|")
-    for family, subject in FAMILIES.items():
-        page = f"checks/{family}.md"
-        links = ", ".join(f"[{name}]({page}#{name})" for name in sorted(names[family]))
-        yield f"| [{family}]({page}) | {subject} | {links} |"

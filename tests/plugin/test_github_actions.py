@@ -29,7 +29,7 @@ def test_the_command_annotates_and_summarises_once(
     assert len({*commands}) == len(commands)
     text = summary.read_text("utf-8")
     assert text.startswith("what the step wrote before\n# binary_checks: 2 packages: ")
-    assert text.count("## binary_checks: ") == 1
+    assert text.count("# binary_checks: ") == 1
 
 
 def test_the_plugin_does_so_for_packages_and_not_for_other_tests(

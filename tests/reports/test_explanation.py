@@ -6,14 +6,8 @@ from collections.abc import Iterator
 
 from binary_checks.declaring import FAMILIES, check, find_checks
 from binary_checks.model import ElfFile, Level, Linkage, Wheel
-from binary_checks.reports.explanation import (
-    DOCUMENTATION,
-    advice,
-    explain,
-    find_page,
-    format_family_page,
-    iter_family_rows,
-)
+from binary_checks.reports.explanation import DOCUMENTATION, advice, explain, find_page
+from fixtures.documentation import format_family_page, iter_family_rows
 
 
 @check

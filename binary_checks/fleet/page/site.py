@@ -169,11 +169,9 @@ class _Templates:
     """The templates, with style and script and their hashes for the page's policy."""
 
     def __init__(self) -> None:
-        from binary_checks.reports.html.page import mark_up
         from binary_checks.reports.html.templating import prepare, read_own
 
         self._environment = prepare("binary_checks.fleet.page")
-        self._environment.filters["prose"] = mark_up
         self._environment.globals.update({each.__name__: each for each in _WORDS})
         style, source = read_own(self._environment, "fleet.css")
         script, script_source = read_own(self._environment, "filter.js")
