@@ -6,7 +6,8 @@ parent's side), and calls the script's function ``probe`` with the request, the 
 and its own functions. A script imports only the standard library, and as few modules as possible: a
 package that forgot to import a module would find it imported. Scripts run on Python 3.8 and later.
 
-A new probe is a folder and a line in `PROBES`; its reader declares facts with `@gathers`.
+A new probe is a folder and a line in `PROBES`; its reader declares facts with `@gathers`. A probe
+that needs no script of its own is a module.
 """
 
 from __future__ import annotations
@@ -18,19 +19,16 @@ from types import ModuleType
 PROBES = (
     ".import_name.reader",
     ".load_extensions.reader",
-    ".load_doubtful.reader",
     ".compile_modules.reader",
     ".load_entry_points.reader",
-    ".trace_loader.reader",
+    ".trace_loader",
     ".run_snippet.reader",
     ".ask_module.reader",
-    ".stub_driver.reader",
-    ".nvrtc_kernels.reader",
-    ".triton_kernels.reader",
-    ".ptx_links.reader",
+    ".stub_driver",
+    ".gpu_compilers.reader",
     ".gpu_torch.reader",
     ".consume_cpp.reader",
-    ".conda_tests.reader",
+    ".conda_tests",
 )
 """Modules with a gatherer. Gatherers and places use the other folders."""
 

@@ -33,7 +33,7 @@ from binary_checks.model import (
     UnresolvedSymbol,
     Wheel,
 )
-from binary_checks.probes.load_doubtful.reader import load_doubtful
+from binary_checks.probes.load_extensions.reader import load_doubtful
 from fixtures.build_elf import ElfSymbol, build_elf
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE, UnpackedPlace, read_wheel

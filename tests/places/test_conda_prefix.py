@@ -11,7 +11,7 @@ import pytest
 
 from binary_checks.errors import GatherError, NotApplicable, Unavailable
 from binary_checks.model import CondaPackage, EmbeddedTestReport, Ending
-from binary_checks.probes.conda_tests.reader import run_embedded_tests
+from binary_checks.probes.conda_tests import run_embedded_tests
 from binary_checks.probes.import_name.reader import import_each
 from binary_checks.sources.file import FileSource
 from fixtures.build_conda import TarMember, build_conda

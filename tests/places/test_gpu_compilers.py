@@ -25,8 +25,7 @@ from binary_checks.model import (
     PtxRequest,
     PtxTexts,
 )
-from binary_checks.probes.nvrtc_kernels.reader import compile_kernels
-from binary_checks.probes.ptx_links.reader import link_ptx
+from binary_checks.probes.gpu_compilers.reader import compile_kernels, link_ptx
 from fixtures.build_elf import build_elf
 from fixtures.build_fatbin import PTX, container, entry
 from fixtures.build_wheel import build_wheel

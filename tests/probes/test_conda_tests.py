@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks.probes.conda_tests.reader import EmbeddedTest, find_tests
+from binary_checks.probes.conda_tests import EmbeddedTest, find_tests
 
 
 def find(**contents: str) -> dict[str, EmbeddedTest]:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from binary_checks.model import Conditions, Ending, ProbeAnswer
-from binary_checks.probes.ask_module.reader import read_step
+from binary_checks.probes.answers import read_step
 from binary_checks.probes.gpu_torch.reader import GpuStep, take_steps
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE, FilledPlace, open_offline

@@ -26,8 +26,11 @@ from binary_checks.model import (
     NvrtcReport,
     Step,
 )
-from binary_checks.probes.compilation_rows import list_machine_targets, name_machine_code
-from binary_checks.probes.nvrtc_kernels.reader import compile_kernels
+from binary_checks.probes.gpu_compilers.reader import (
+    compile_kernels,
+    list_machine_targets,
+    name_machine_code,
+)
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE, FilledPlace, open_offline, within
 from fixtures.values import elf_file, wheel
@@ -73,7 +76,7 @@ class StandIn:
 
 @pytest.fixture
 def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    return load(monkeypatch, "nvrtc_kernels")
+    return load(monkeypatch, "gpu_compilers")
 
 
 def use(
@@ -82,7 +85,7 @@ def use(
     answer: dict[str, Any] = {"compilations": []}
     monkeypatch.setattr(ctypes, "CDLL", lambda _: library)
     record = SimpleNamespace(enter=lambda *_: None)
-    script.use("libnvrtc.so.13", list(targets), record, answer)
+    script.compile_kernels("libnvrtc.so.13", list(targets), record, answer)
     return answer
 
 

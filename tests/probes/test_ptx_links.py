@@ -23,7 +23,7 @@ from binary_checks.model import (
     PtxTexts,
 )
 from binary_checks.places import HostPlace, PlaceSettings
-from binary_checks.probes.ptx_links.reader import find_kernel, link_all, link_ptx, read_link
+from binary_checks.probes.gpu_compilers.reader import find_kernel, link_all, link_ptx, read_link
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE, PYTHON, FilledPlace, open_offline, within
 from tests.probes.test_nvrtc_kernels import head

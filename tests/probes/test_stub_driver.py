@@ -24,8 +24,8 @@ from binary_checks.model import (
     TargetPython,
 )
 from binary_checks.places import unpacked
-from binary_checks.probes.stub_driver import reader
-from binary_checks.probes.stub_driver.reader import (
+from binary_checks.probes import stub_driver as reader
+from binary_checks.probes.stub_driver import (
     OPTIONS,
     REFUSALS,
     ask_with_refusing_driver,

@@ -17,7 +17,7 @@ from binary_checks.model import (
     Package,
 )
 from binary_checks.places import FreshPlace, HostPlace, PlaceSettings
-from binary_checks.probes.trace_loader.reader import choose_roots, read_answer, trace_loading
+from binary_checks.probes.trace_loader import choose_roots, read_answer, trace_loading
 from fixtures.environments import PYTHON
 from fixtures.values import elf_file, wheel
 

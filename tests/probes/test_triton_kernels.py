@@ -20,7 +20,7 @@ from binary_checks.model import (
     TritonReport,
     Wheel,
 )
-from binary_checks.probes.triton_kernels.reader import compile_with_triton
+from binary_checks.probes.gpu_compilers.reader import compile_with_triton
 from fixtures.values import wheel
 from tests.probes.test_nvrtc_kernels import head
 from tests.probes.test_ptx_links import Answering, answer
@@ -67,11 +67,11 @@ def put_triton(monkeypatch: pytest.MonkeyPatch, **errors: Exception) -> None:
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *targets: str) -> Recorder:
-    recorder = Recorder({"site_packages": "/site", "targets": targets})
+    recorder = Recorder({"compiler": "Triton", "site_packages": "/site", "targets": targets})
     process = load(monkeypatch, "process")
     describe = lambda error, below: f"{type(error).__name__}: {error}"  # noqa: E731
     monkeypatch.setattr(process, "describe_exception", describe)
-    process.answer_request(load(monkeypatch, "triton_kernels").probe, recorder)
+    process.answer_request(load(monkeypatch, "gpu_compilers").probe, recorder)
     return recorder
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from itertools import islice
 from typing import Any
 
 from binary_checks.declaring import gathers
-from binary_checks.errors import GatherError, NotApplicable
+from binary_checks.errors import NotApplicable
 from binary_checks.model import (
     Answer,
     Conditions,
@@ -20,22 +18,13 @@ from binary_checks.model import (
     Package,
     Place,
     ProbeAnswer,
-    Step,
 )
-from binary_checks.places.processes import explain_missing_stack
+from binary_checks.probes.answers import list_rows, read_step, read_text
 from binary_checks.probes.gpu_host.reader import HIDDEN, describe_host
-from binary_checks.probes.import_name.reader import describe_end, last_lines, show_all
 from binary_checks.probes.nvidia_libraries.reader import ask_versions
 from binary_checks.probes.run_snippet.reader import name_system
 
-_STATES = {"finished": Ending.OK, "raised": Ending.RAISED, "exited": Ending.EXITED}
 _DRIVERS = ("libcuda.so.1", "libcuda.so", "libnvidia-ml.so.1", "libnvidia-ml.so")
-_FRAMES = 6  # innermost frames of a stack
-# Frames of the probe itself, which are the same in every stack and contain a path of this machine.
-_OURS = re.compile(
-    r"^<frozen importlib\.|/importlib/__init__\.py:\d+ in import_module$"
-    r"|/binary_checks/probes/(?:\w+/)?\w+\.py:"
-)
 
 
 def require_module(request: CudaRequest) -> None:
@@ -74,8 +63,8 @@ def ask_without_gpu(place: Place, package: Package, request: CudaRequest) -> Cud
     result = place.run("ask_module", asked, conditions=conditions)
     report = CudaReport(
         python=place.target.name,
-        step=read_step(request.module, result, place),
-        stage=str(result.answer.get("stage", "")),
+        step=read_step(request.module, result, place, calls=True),
+        stage=read_text(result.answer, "stage"),
         answers=read_answers(result, place),
         host=host,
         system=name_system(place.target),
@@ -83,7 +72,8 @@ def ask_without_gpu(place: Place, package: Package, request: CudaRequest) -> Cud
     if report.step.outcome is not Ending.OK or is_without_cuda(report.answers, request.version):
         return report
     versions, result = ask_versions(place, request.module, request.compiled, conditions)
-    return replace(report, versions=versions, versions_step=read_step("versions", result, place))
+    step = read_step("versions", result, place, calls=True)
+    return replace(report, versions=versions, versions_step=step)
 
 
 def hide_driver(place: Place, variables: Mapping[str, str] = HIDDEN) -> tuple[Conditions, GpuHost]:
@@ -110,48 +100,7 @@ def is_without_cuda(answers: Iterable[Answer], version: str) -> bool:
 
 def read_answers(result: ProbeAnswer, place: Place) -> tuple[Answer, ...]:
     """Return the result of each expression."""
-    rows = result.answer.get("answers")
-    given = rows if isinstance(rows, list) else ()
-    return tuple(_read_answer(row, place) for row in given if isinstance(row, dict))
-
-
-def read_step(name: str, result: ProbeAnswer, place: Place) -> Step:
-    """Return a step for the end of a probe's process and its stderr."""
-    state = str(result.answer.get("state", ""))
-    if not result.answer and result.outcome in {Ending.OK, Ending.EXITED}:
-        last = result.stderr.strip().rpartition("\n")[2] or result.detail or "exit status 0"
-        raise GatherError(f"the probe of {name} ended without an answer: {last}")
-    outcome, detail = _STATES.get(state, Ending.EXITED), str(result.answer.get("detail", ""))
-    if result.outcome is not Ending.OK and state != "raised":
-        outcome, detail = result.outcome, describe_stack(result, place)
-    elif not state:
-        detail = "exit status 0"
-    return Step(
-        name=name,
-        outcome=outcome,
-        detail=place.scrub(detail),
-        finished=state == "finished" and outcome is not Ending.OK,
-        stderr=last_lines(place.scrub(result.stderr)),
-        libraries=show_all(place, result.answer.get("libraries")),
-    )
-
-
-def describe_stack(result: ProbeAnswer, place: Place) -> str:
-    """Describe how a process ended, with its innermost calls if it hung."""
-    if result.outcome is not Ending.HUNG:
-        return describe_end(result, place)
-    own = (line for line in map(place.shown, result.places) if not _OURS.search(line))
-    places = " < ".join(islice(own, _FRAMES))
-    calls = " < ".join(result.calls[:_FRAMES])
-    lack = explain_missing_stack(result.calls)
-    return "".join(
-        (
-            result.detail,
-            places and f" at {places}",
-            calls and f", in native code at {calls}",
-            lack and f" ({lack})",
-        )
-    )
+    return tuple(_read_answer(row, place) for row in list_rows(result.answer, "answers"))
 
 
 def _read_answer(row: Mapping[str, Any], place: Place) -> Answer:

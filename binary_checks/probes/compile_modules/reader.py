@@ -23,7 +23,7 @@ from binary_checks.model import (
     UnparsedSource,
     read_entry_points,
 )
-from binary_checks.probes.import_name.reader import describe_end
+from binary_checks.probes.answers import describe_end, find_last_words
 
 _PATIENCE = 3  # processes that may die; after them, the remaining files are skipped
 _ALONE = Conditions(site=False, memory=2 << 30)
@@ -82,7 +82,7 @@ class _Compilation:
                 return
             culprit = result.answer.get("current")
             if not isinstance(culprit, int) or not 0 <= culprit < len(paths):
-                last = result.stderr.strip().rpartition("\n")[2] or result.detail
+                last = find_last_words(result)
                 raise GatherError(f"the compilation probe ended without an answer: {last}")
             if culprit and not self._read(self._run(paths[:culprit]), paths):
                 self._leave(paths[:culprit], "its compilation ends differently each time")

@@ -12,6 +12,7 @@ from typing import Any
 
 from binary_checks.errors import PackageError, ProfileError
 from binary_checks.model import ImportedTarget
+from binary_checks.probes.answers import list_rows
 from binary_checks.trees.file_bytes import open_bytes
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
@@ -142,7 +143,7 @@ def read_configured(folder: Path, prefix: Path) -> Configured:
     return Configured(
         directory=directory,
         targets=tuple(_read_targets(rows, prefix)),
-        reads=tuple(str(each.get("path", "")) for each in _rows(files.get("inputs"))),
+        reads=tuple(str(each.get("path", "")) for each in list_rows(files, "inputs")),
         compile_flags=tuple(_read_compile_flags(target)),
         link_flags=tuple(_read_link_flags(target)),
     )
@@ -169,10 +170,6 @@ def _follow(folder: Path, reference: object) -> Mapping[str, Any]:
     return _load(folder / Path(name).name) if isinstance(name, str) and name else {}
 
 
-def _rows(value: object) -> Iterator[Mapping[str, Any]]:
-    return (each for each in (value if isinstance(value, list) else ()) if isinstance(each, dict))
-
-
 def _read_targets(rows: Sequence[str], prefix: Path) -> Iterator[ImportedTarget]:
     for row in rows[:_MOST_TARGETS]:
         name, _, rest = row.partition("\t")
@@ -185,27 +182,27 @@ def _read_targets(rows: Sequence[str], prefix: Path) -> Iterator[ImportedTarget]
 
 
 def _find_target(folder: Path, model: Mapping[str, Any]) -> Mapping[str, Any]:
-    for configuration in _rows(model.get("configurations")):
-        for target in _rows(configuration.get("targets")):
+    for configuration in list_rows(model, "configurations"):
+        for target in list_rows(configuration, "targets"):
             if target.get("name") == PROGRAM:
                 return _follow(folder, target)
     return {}
 
 
 def _read_compile_flags(target: Mapping[str, Any]) -> Iterator[str]:
-    for group in _rows(target.get("compileGroups")):
-        for each in _rows(group.get("compileCommandFragments")):
+    for group in list_rows(target, "compileGroups"):
+        for each in list_rows(group, "compileCommandFragments"):
             yield from _split(each.get("fragment"))
-        for each in _rows(group.get("defines")):
+        for each in list_rows(group, "defines"):
             yield f"-D{each.get('define')}"
-        for each in _rows(group.get("includes")):
+        for each in list_rows(group, "includes"):
             option = "-isystem" if each.get("isSystem") else "-I"
             yield from (option, str(each.get("path")))
 
 
 def _read_link_flags(target: Mapping[str, Any]) -> Iterator[str]:
     link = target.get("link")
-    for each in _rows(link.get("commandFragments") if isinstance(link, dict) else None):
+    for each in list_rows(link, "commandFragments") if isinstance(link, dict) else ():
         yield from _split(each.get("fragment"))
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from binary_checks.knowledge.device_code import describe_unusable
 from binary_checks.model import Conditions, Ending, GpuDevice, GpuHost, Place, ProbeAnswer
+from binary_checks.probes.answers import list_rows, list_texts, read_text
 
 VENDORS = {"cuda": "NVIDIA", "rocm": "AMD", "xpu": "Intel"}
 """Platform -> the vendor of its driver."""
@@ -57,14 +58,13 @@ def describe_host(place: Place, conditions: Conditions, platform: str = "cuda") 
     while True:
         request = {"skip": sorted(dead), "platform": platform}
         result = place.run("gpu_host", request, timeout=timeout, conditions=conditions)
-        killer = _CONTEXT.fullmatch(_text(result.answer, "stage"))
+        killer = _CONTEXT.fullmatch(read_text(result.answer, "stage"))
         if not killer or int(killer[1]) in dead or len(dead) >= _MOST_DEAD:
             return read_host(result, conditions.variables, dead, platform)
         dead[int(killer[1])] = f"its context {_describe_end(result)}"
         hung += result.outcome is Ending.HUNG
         if hung >= _MOST_HUNG:
-            rows = result.answer.get("devices")
-            left = range(int(killer[1]) + 1, len(rows) if isinstance(rows, list) else 0)
+            left = range(int(killer[1]) + 1, len(list_rows(result.answer, "devices")))
             dead.update(
                 dict.fromkeys(left, f"{hung} other devices hung before it, and it was not tried")
             )
@@ -110,16 +110,15 @@ def read_host(
     """
     dead = dead or {}
     answer = result.answer
-    version, rows = answer.get("cuda"), answer.get("devices")
+    version = answer.get("cuda")
     devices = tuple(
         GpuDevice(
-            name=_text(row, "name"),
-            capability=_capability(_text(row, "capability")),
+            name=read_text(row, "name"),
+            capability=_capability(read_text(row, "capability")),
             memory=memory if isinstance(memory := row.get("memory"), int) else 0,
             problem=dead.get(index) or _describe_context(row),
         )
-        for index, row in enumerate(rows if isinstance(rows, list) else ())
-        if isinstance(row, dict)
+        for index, row in enumerate(list_rows(answer, "devices"))
     )
     problem = _find_problem(result, VENDORS[platform])
     if not problem and (answer.get("status") != 0 or not devices):
@@ -130,8 +129,8 @@ def read_host(
     errors = answer.get("memory_errors")
     return GpuHost(
         platform=platform,
-        library=_text(answer, "library"),
-        driver=_text(answer, "driver"),
+        library=read_text(answer, "library"),
+        driver=read_text(answer, "driver"),
         cuda=format_cuda(version) if isinstance(version, int) else "",
         devices=devices,
         problem=problem,
@@ -171,22 +170,22 @@ def _find_problem(result: ProbeAnswer, vendor: str) -> str:
     """Return why no driver starts, or "" if one does."""
     answer = result.answer
     if result.outcome is not Ending.OK or answer.get("stage") != "":
-        stage = _text(answer, "stage") or "no call yet"
+        stage = read_text(answer, "stage") or "no call yet"
         return f"the {vendor} driver {_describe_end(result)} at its start ({stage})"
-    if refused := _text(answer, "refused"):
-        if _text(answer, "library").startswith("/dev/"):
+    if refused := read_text(answer, "refused"):
+        if read_text(answer, "library").startswith("/dev/"):
             return f"the {vendor} driver's device file cannot be opened: {refused}"
         return f"the {vendor} driver's library cannot be loaded: {refused}"
-    if not _text(answer, "library"):
-        nodes = answer.get("nodes")
-        shown = f", though the host shows {nodes[0]}" if isinstance(nodes, list) and nodes else ""
+    if not read_text(answer, "library"):
+        nodes = list_texts(answer, "nodes")
+        shown = f", though the host shows {nodes[0]}" if nodes else ""
         return ABSENT.replace(VENDORS["cuda"], vendor) + shown
     return ""
 
 
 def _describe_end(result: ProbeAnswer) -> str:
     if result.outcome is Ending.OK and result.answer.get("state") == "raised":
-        return f"fails with {_text(result.answer, 'detail')}"
+        return f"fails with {read_text(result.answer, 'detail')}"
     return {
         Ending.HUNG: f"does not end within {result.detail}",
         Ending.CRASHED: f"crashes with {result.detail}",
@@ -204,7 +203,7 @@ def _describe_refusal(
 ) -> str:
     """Return why a loaded driver provides no device."""
     status = answer.get("status")
-    name = f"{_text(answer, 'status_name') or f'error {status}'} ({_format_status(status)})"
+    name = f"{read_text(answer, 'status_name') or f'error {status}'} ({_format_status(status)})"
     vendor, start, present = VENDORS[platform], _STARTS[platform], answer.get("present")
     chosen = next((each for each in _CHOOSING[platform] if each in variables), "")
     if status not in (0, _NO_DEVICE[platform]):
@@ -226,8 +225,8 @@ def _format_status(status: object) -> str:
 def _describe_context(row: Mapping[str, Any]) -> str:
     """Return why work on a device cannot be judged, or "" if it can be."""
     if status := row.get("status"):
-        what = _text(row, "refused") or "context"
-        name = _text(row, "status_name") or f"error {status}"
+        what = read_text(row, "refused") or "context"
+        name = read_text(row, "status_name") or f"error {status}"
         return f"its {what} gives {name} ({_format_status(status)})"
     if row.get("spoiled"):
         return "its memory returns other bytes than were written"
@@ -265,8 +264,3 @@ def find_old_driver(host: GpuHost, runtime: str) -> str:
 
 def _capability(text: str) -> str:
     return text if re.fullmatch(r"\d+\.\d+|gfx[0-9a-f]{3,5}", text) else ""
-
-
-def _text(answer: Mapping[str, Any], key: str) -> str:
-    value = answer.get(key)
-    return value if isinstance(value, str) else ""

@@ -31,7 +31,7 @@ from binary_checks.model import (
     Place,
     ProbeAnswer,
 )
-from binary_checks.probes.ask_module.reader import read_step
+from binary_checks.probes.answers import list_rows, read_step
 from binary_checks.probes.gpu_host.reader import (
     choose_devices,
     choose_variables,
@@ -145,7 +145,8 @@ def _use(
     ends = dict(bench.run_all(work, f"it was not tried: {begun[0]} hangs" if hangs else ""))
     results = {name: end for name, end in ends.items() if not isinstance(end, str)}
     rows = [(name, result.answer) for name, result in results.items()]
-    steps = [read_step(name, result, place) for name, result in (*results.items(), begun)]
+    ended = (*results.items(), begun)
+    steps = [read_step(name, result, place, calls=True) for name, result in ended]
     if failed := [each.name for each in steps if each.outcome is not Ending.OK]:
         bench.require_healthy(host, failed)
     return GpuReport(
@@ -230,11 +231,9 @@ class _Bench:
 
 def _read_values(result: ProbeAnswer) -> dict[str, Any]:
     """Return the value of each expression that was evaluated."""
-    rows = result.answer.get("answers")
+    rows = list_rows(result.answer, "answers")
     return {
-        str(row["question"]): row["value"]
-        for row in (rows if isinstance(rows, list) else ())
-        if isinstance(row, dict) and "question" in row and "value" in row
+        str(row["question"]): row["value"] for row in rows if "question" in row and "value" in row
     }
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from binary_checks.declaring import gathers
-from binary_checks.errors import GatherError
 from binary_checks.knowledge.failed_imports import find_asked_module
 from binary_checks.model import (
     Ending,
@@ -22,17 +19,11 @@ from binary_checks.model import (
     Step,
     parse_extension_name,
 )
+from binary_checks.probes import answers
+from binary_checks.probes.answers import read_text, show_all
 from binary_checks.probes.importable import find_holder, find_import_names
 from binary_checks.probes.shared_time import SharedTime
 from binary_checks.wording.problem_lines import read_refusal
-
-_STATES = {
-    "imported": Ending.OK,
-    "raised": Ending.RAISED,
-    "loader error": Ending.LOADER_ERROR,
-    "exited": Ending.EXITED,
-}
-_SHOWN = 20  # lines of stderr
 
 
 @gathers(ImportReport)
@@ -105,55 +96,12 @@ def find_first_import(place: Place, package: Package, step: Step) -> str:
 def read_step(name: str, result: ProbeAnswer, place: Place) -> Step:
     """Return a step for the import probe's answer and the end of its process."""
     answer = result.answer
-    state = str(answer.get("state", ""))
-    if not state and result.outcome in {Ending.OK, Ending.EXITED}:
-        last = result.stderr.strip().rpartition("\n")[2] or result.detail or "exit status 0"
-        raise GatherError(f"the import probe ended without an answer: {last}")
-    outcome, detail = _STATES.get(state, result.outcome), _text(answer, "detail")
-    finished = state == "imported" and result.outcome is not Ending.OK
-    if state not in _STATES or finished:
-        outcome, detail = result.outcome, describe_end(result, place)
-    if outcome is Ending.OK and state != "imported":
-        outcome, detail = Ending.EXITED, "exit status 0"
-    origin, gil = _text(answer, "origin"), answer.get("gil_enabled")
-    return Step(
-        name=name,
-        outcome=outcome,
-        detail=place.scrub(detail),
-        finished=finished,
-        stderr=last_lines(place.scrub(result.stderr)),
+    origin = read_text(answer, "origin")
+    return replace(
+        answers.read_step(name, result, place),
         origin=place.shown(origin),
         origin_sha256=place.digest(origin) if origin else "",
-        version=_text(answer, "version"),
-        missing_module=_text(answer, "missing_module"),
-        missing_file=_text(answer, "missing_file"),
-        broken_file=_text(answer, "broken_file"),
-        directory_changed=place.scrub(_text(answer, "directory_changed")),
-        gil_enabled=gil if isinstance(gil, bool) else None,
+        version=read_text(answer, "version"),
+        directory_changed=place.scrub(read_text(answer, "directory_changed")),
         extensions=show_all(place, answer.get("extensions")) or (),
-        libraries=show_all(place, answer.get("libraries")),
     )
-
-
-def describe_end(result: ProbeAnswer, place: Place) -> str:
-    """Describe how a process ended, with the innermost line in installed code."""
-    site = f"{place.target.site_packages}{os.sep}"
-    inner = next((line for line in result.places if line.startswith(site)), "")
-    return f"{result.detail} at {place.shown(inner)}" if inner else result.detail
-
-
-def last_lines(text: str) -> str:
-    """Return the last lines of a text, each cut to a readable length."""
-    return "\n".join(line[:500] for line in text.splitlines()[-_SHOWN:])
-
-
-def show_all(place: Place, paths: Any) -> tuple[str, ...] | None:
-    """Return paths relative to site-packages if they are below it, sorted; None for None."""
-    if not isinstance(paths, list):
-        return None
-    return tuple(sorted(place.shown(str(path)) for path in paths))
-
-
-def _text(answer: Any, key: str) -> str:
-    value = answer.get(key)
-    return value if isinstance(value, str) else ""

@@ -18,21 +18,20 @@ from binary_checks.model import (
     LoadedEntryPoints,
     Place,
     ProbeAnswer,
-    Step,
     applies,
     read_entry_points,
     read_numbers,
     read_requirement,
 )
-from binary_checks.probes.import_name.reader import describe_end, last_lines
+from binary_checks.probes.answers import (
+    last_lines,
+    list_texts,
+    read_death,
+    read_row,
+    read_text,
+)
 from binary_checks.probes.shared_time import SharedTime
 
-_STATES = {
-    "loaded": Ending.OK,
-    "raised": Ending.RAISED,
-    "loader error": Ending.LOADER_ERROR,
-    "exited": Ending.EXITED,
-}
 _Points = tuple[EntryPoint, ...]
 
 
@@ -129,12 +128,7 @@ class _Loader:
             return [
                 _read(point, row, place, result) for point, row in zip(group, rows, strict=True)
             ]
-        step = Step(
-            name=group[0].module,
-            outcome=Ending.EXITED if result.outcome is Ending.OK else result.outcome,
-            detail=describe_end(result, place) or "exit status 0",
-            stderr=last_lines(place.scrub(result.stderr)),
-        )
+        step = read_death(group[0].module, result, place)
         return [LoadedEntryPoint(point=point, step=step) for point in group]
 
     def _run(self, groups: Sequence[_Points]) -> ProbeAnswer:
@@ -152,28 +146,18 @@ class _Loader:
         }
         conditions = Conditions(bytecode=True)
         result = self._place.run("load_entry_points", asked, conditions=conditions)
-        lacking = result.answer.get("lacking")
-        if isinstance(lacking, list):
-            self.lacking = tuple(map(str, lacking))
+        self.lacking = list_texts(result.answer, "lacking") or self.lacking
         return result
 
 
 def _read(
     point: EntryPoint, row: Mapping[str, Any], place: Place, result: ProbeAnswer | None = None
 ) -> LoadedEntryPoint:
-    step = Step(
-        name=point.module,
-        outcome=_STATES.get(str(row.get("state")), Ending.EXITED),
-        detail=place.scrub(str(row.get("detail", ""))),
-        stderr=last_lines(place.scrub(result.stderr)) if result else "",
-        missing_module=str(row.get("missing_module", "")),
-        missing_file=str(row.get("missing_file", "")),
-        broken_file=str(row.get("broken_file", "")),
-    )
+    stderr = last_lines(place.scrub(result.stderr)) if result else ""
     return LoadedEntryPoint(
         point=point,
-        step=step,
-        exception=str(row.get("exception", "")),
+        step=replace(read_row(point.module, row, place), stderr=stderr),
+        exception=read_text(row, "exception"),
         imported=row.get("imported") is True,
         callable=row.get("callable") is not False,
     )

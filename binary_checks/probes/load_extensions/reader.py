@@ -4,36 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from binary_checks.declaring import gathers
 from binary_checks.errors import GatherError
+from binary_checks.knowledge.proven_loads import find_doubtful_roots
 from binary_checks.model import (
     Ending,
     ExtensionReport,
+    ImportReport,
     ImportRequest,
+    LoadedTogether,
     Package,
     Place,
     ProbeAnswer,
+    Simulation,
     Step,
     init_function,
     parse_extension_name,
 )
-from binary_checks.probes.import_name.reader import (
-    describe_end,
-    find_first_import,
-    last_lines,
+from binary_checks.probes.answers import (
+    find_last_words,
+    list_rows,
+    read_death,
+    read_row,
+    read_text,
     show_all,
 )
+from binary_checks.probes.import_name.reader import find_first_import
 from binary_checks.probes.importable import find_extensions
+from binary_checks.probes.shared_time import SharedTime
 from binary_checks.wording.sentences import format_module_name
 
-_STATES = {
-    "loaded": Ending.OK,
-    "raised": Ending.RAISED,
-    "loader error": Ending.LOADER_ERROR,
-    "exited": Ending.EXITED,
-}
 _REFUSED = (Ending.LOADER_ERROR, Ending.RAISED)
 _PATIENCE = 5  # processes that may die before the remaining modules are skipped
 
@@ -78,12 +79,6 @@ def _load_again(place: Place, package: Package, step: Step, first: tuple[str, ..
     return replace(again, after=asked) if again.outcome is Ending.OK else step
 
 
-def list_loaded(place: Place, extension: str, first: tuple[str, ...]) -> tuple[str, ...]:
-    """Load one extension module in a fresh process, and return the objects that it has loaded."""
-    alone = _run(place, (extension,), _Progress(first=first))
-    return show_all(place, alone.answer.get("libraries")) or ()
-
-
 def load_each(
     place: Place, extensions: Iterable[str], first: Iterable[str] = ()
 ) -> ExtensionReport:
@@ -113,13 +108,13 @@ def _load_on(place: Place, pending: tuple[str, ...], progress: _Progress) -> tup
     progress.libraries = _merge(progress.libraries, result, place)
     if result.answer.get("finished"):
         if result.outcome is not Ending.OK:
-            progress.steps[""] = _describe_death("", result, place, finished=True)
+            progress.steps[""] = replace(read_death("", result, place), finished=True)
         return ()
     progress.deaths += 1
     culprit, parent = _find_culprit(result)
     if culprit not in pending:
-        last = result.stderr.strip().rpartition("\n")[2]
-        raise GatherError(f"the extension probe ended without an answer: {last or result.detail}")
+        last = find_last_words(result)
+        raise GatherError(f"the extension probe ended without an answer: {last}")
     if parent and parent not in progress.broken_parents:
         progress.broken_parents.add(parent)
         return pending[pending.index(culprit) :]
@@ -137,10 +132,10 @@ def _load_alone(
     progress.libraries = _merge(progress.libraries, alone, place)
     step = _read_done(alone, place).get(culprit)
     if step is None:
-        return _describe_death(culprit, alone, place)
+        return read_death(culprit, alone, place)
     if step.outcome is not Ending.OK or death.outcome is Ending.HUNG:
         return step  # all modules together may take longer than the limit for one
-    together = _describe_death(culprit, death, place)
+    together = read_death(culprit, death, place)
     return replace(together, detail=f"{together.detail}, though not when it is loaded alone")
 
 
@@ -165,23 +160,8 @@ def _describe(path: str) -> dict[str, str]:
 
 
 def _read_done(result: ProbeAnswer, place: Place) -> dict[str, Step]:
-    rows = result.answer.get("done")
-    return {
-        str(row["path"]): read_step(row, place)
-        for row in (rows if isinstance(rows, list) else ())
-        if isinstance(row, dict) and "path" in row
-    }
-
-
-def read_step(row: dict[str, Any], place: Place) -> Step:
-    """Return a step for one row of the extension probe's answer."""
-    gil = row.get("gil_enabled")
-    return Step(
-        name=str(row["path"]),
-        outcome=_STATES.get(str(row.get("state")), Ending.EXITED),
-        detail=place.scrub(str(row.get("detail", ""))),
-        gil_enabled=gil if isinstance(gil, bool) else None,
-    )
+    rows = ((read_text(row, "path"), row) for row in list_rows(result.answer, "done"))
+    return {path: read_row(path, row, place) for path, row in rows}
 
 
 def _find_culprit(result: ProbeAnswer) -> tuple[str, str]:
@@ -191,19 +171,43 @@ def _find_culprit(result: ProbeAnswer) -> tuple[str, str]:
     return str(current.get("path", "")), str(current.get("parent", ""))
 
 
-def _describe_death(
-    name: str, result: ProbeAnswer, place: Place, *, finished: bool = False
-) -> Step:
-    outcome = Ending.EXITED if result.outcome is Ending.OK else result.outcome
-    return Step(
-        name=name,
-        outcome=outcome,
-        detail=describe_end(result, place) or "exit status 0",
-        finished=finished,
-        stderr=last_lines(place.scrub(result.stderr)),
-    )
-
-
 def _merge(known: set[str] | None, result: ProbeAnswer, place: Place) -> set[str] | None:
     mapped = show_all(place, result.answer.get("libraries"))
     return known if mapped is None else (known or set()) | set(mapped)
+
+
+# Which objects fresh processes load together, where the simulated loader has doubts.
+
+
+@gathers(LoadedTogether)
+def load_doubtful(
+    place: Place,
+    package: Package,
+    simulation: Simulation,
+    imports: ImportReport,
+    request: ImportRequest,
+) -> LoadedTogether:
+    """List what fresh processes load, for objects that need something to be loaded before.
+
+    An extension module that no import of a top-level name has loaded is loaded in a process of its
+    own, after its parent package, as an import statement would. Raises Unavailable if the package
+    could not be installed.
+    """
+    roots = find_doubtful_roots(simulation.linkage)
+    processes = [
+        step.libraries
+        for step in imports.steps
+        if roots and step.outcome is Ending.OK and step.libraries and not step.after
+    ]
+    known = {package.layout.place(path) for each in processes for path in each}
+    paths = (package.layout.inside(root) for root in roots if root not in known)
+    left = SharedTime(place.timeout)
+    for path in paths:
+        if path is not None and parse_extension_name(path) is not None and not left.spent:
+            alone = _run(place, (path,), _Progress(first=request.first))
+            processes.append(show_all(place, alone.answer.get("libraries")) or ())
+    return LoadedTogether(
+        python=place.target.name,
+        architecture=place.target.architecture,
+        processes=tuple(processes),
+    )

@@ -10,7 +10,7 @@ from typing import Any
 
 from binary_checks.errors import GatherError
 from binary_checks.model import Conditions, Ending, Place, ProbeAnswer
-from binary_checks.probes.import_name.reader import describe_end
+from binary_checks.probes.answers import describe_end, find_last_words, read_text
 
 PARALLEL = 2  # commands that run at the same time
 _GRACE = 15.0  # seconds in addition to the limits of all commands
@@ -55,8 +55,7 @@ def run_jobs(
     result = place.run("run_commands", asked, timeout=longest, conditions=conditions)
     rows = result.answer.get("jobs")
     if not isinstance(rows, list) or len(rows) != len(jobs):
-        last = result.stderr.strip().rpartition("\n")[2] or result.detail or "exit status 0"
-        raise GatherError(f"no command could be run: {last}")
+        raise GatherError(f"no command could be run: {find_last_words(result)}")
     return tuple(
         _read_job(row if isinstance(row, list) else [], job, result, place)
         for row, job in zip(rows, jobs, strict=True)
@@ -86,7 +85,10 @@ def _read_end(row: Mapping[str, Any], seconds: float) -> CommandEnd:
         known = {item.value: item.name for item in signal.Signals}
         outcome, detail = Ending.CRASHED, known.get(-status, f"signal {-status}")
     elif status:
-        refusal = str(row.get("refusal", ""))
-        outcome, detail = Ending.EXITED, refusal or f"exit status {status}"
-    stdout, stderr = (str(row.get(name, "")) for name in ("stdout", "stderr"))
-    return CommandEnd(outcome=outcome, detail=detail, stdout=stdout, stderr=stderr)
+        outcome, detail = Ending.EXITED, read_text(row, "refusal") or f"exit status {status}"
+    return CommandEnd(
+        outcome=outcome,
+        detail=detail,
+        stdout=read_text(row, "stdout"),
+        stderr=read_text(row, "stderr"),
+    )

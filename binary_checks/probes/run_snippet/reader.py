@@ -8,27 +8,19 @@ from fnmatch import fnmatchcase
 from itertools import chain
 
 from binary_checks.declaring import gathers
-from binary_checks.errors import GatherError, Unavailable
+from binary_checks.errors import Unavailable
 from binary_checks.model import (
     Conditions,
-    Ending,
     Package,
     Place,
     ProbeAnswer,
     SnippetReport,
     SnippetRequest,
     SnippetRun,
-    Step,
     TargetPython,
 )
-from binary_checks.probes.import_name.reader import describe_end, last_lines
+from binary_checks.probes.answers import read_step, read_text
 
-_STATES = {
-    "ran": Ending.OK,
-    "unavailable": Ending.OK,
-    "raised": Ending.RAISED,
-    "exited": Ending.EXITED,
-}
 _SYSTEMS = {"macosx": "macos", "win32": "windows", "win": "windows"}
 
 
@@ -108,24 +100,10 @@ def _run(place: Place, name: str, code: str) -> SnippetRun:
 
 def read_run(name: str, result: ProbeAnswer, place: Place) -> SnippetRun:
     """Return a run for the snippet probe's answer and the end of its process."""
-    state, detail = str(result.answer.get("state", "")), str(result.answer.get("detail", ""))
-    if not state and result.outcome in {Ending.OK, Ending.EXITED}:
-        last = result.stderr.strip().rpartition("\n")[2] or result.detail or "exit status 0"
-        raise GatherError(f"the snippet probe ended without an answer: {last}")
-    outcome = _STATES.get(state, Ending.EXITED)
-    finished = outcome is Ending.OK and result.outcome is not Ending.OK
-    if state not in _STATES or finished:
-        outcome = Ending.EXITED if result.outcome is Ending.OK else result.outcome
-        detail = describe_end(result, place) or "exit status 0"
-    reason = place.scrub(detail) if state == "unavailable" and not finished else ""
+    step = read_step(name, result, place)
+    lacks = result.answer.get("state") == "unavailable" and not step.finished
     return SnippetRun(
-        step=Step(
-            name=name,
-            outcome=outcome,
-            detail="" if reason else place.scrub(detail),
-            finished=finished,
-            stderr=last_lines(place.scrub(result.stderr)),
-        ),
-        printed=place.scrub(str(result.answer.get("printed", "")).strip()),
-        unavailable=reason,
+        step=replace(step, detail="") if lacks else step,
+        printed=place.scrub(read_text(result.answer, "printed").strip()),
+        unavailable=step.detail if lacks else "",
     )

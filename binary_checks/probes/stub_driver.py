@@ -31,12 +31,8 @@ from binary_checks.model import (
     Step,
 )
 from binary_checks.places.unpacked import find_named, find_programs
-from binary_checks.probes.ask_module.reader import (
-    is_without_cuda,
-    read_answers,
-    read_step,
-    require_module,
-)
+from binary_checks.probes.answers import read_step, read_text
+from binary_checks.probes.ask_module.reader import is_without_cuda, read_answers, require_module
 from binary_checks.probes.gpu_host.reader import describe_host, format_cuda
 
 _COMPILERS = ("cc", "gcc", "clang")
@@ -127,13 +123,13 @@ def _ask(
     questions = tuple(dict.fromkeys(filter(None, expressions)))
     asked = {"module": request.module, "questions": questions}
     result = place.run("ask_module", asked, conditions=conditions)
-    step = read_step(request.module, result, place)
+    step = read_step(request.module, result, place, calls=True)
     answers = read_answers(result, place)
     texts = (step.detail, step.stderr, *(each.error for each in answers))
     return RefusedAnswers(
         state=refusal.state,
         step=step,
-        stage=str(result.answer.get("stage", "")),
+        stage=read_text(result.answer, "stage"),
         answers=answers,
         lack=_explain_unused_stub(step, place.shown(host.library), texts),
     )

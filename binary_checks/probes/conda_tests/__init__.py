@@ -1,1 +1,0 @@
-"""The tests in a conda package, run where it is installed."""

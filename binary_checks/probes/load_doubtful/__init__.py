@@ -1,1 +1,0 @@
-"""Loading of extension modules."""

@@ -1,1 +1,0 @@
-"""Kernels compiled with NVIDIA's run-time compiler, which needs neither a GPU nor a driver."""

@@ -1,1 +1,0 @@
-"""Compilation of shipped PTX for GPUs for which a package has no machine code."""

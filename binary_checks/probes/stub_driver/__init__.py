@@ -1,1 +1,0 @@
-"""A CUDA build with a driver that is present but refuses to start."""

@@ -1,1 +1,0 @@
-"""Loading of objects by a clean system's own loader, without a script or a Python."""

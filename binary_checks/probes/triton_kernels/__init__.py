@@ -1,1 +1,0 @@
-"""Kernels compiled by Triton, which needs neither a GPU nor a driver."""
