@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice, pairwise, takewhile
+from itertools import islice, takewhile
 from statistics import fmean
+from typing import NamedTuple
 
 from binary_checks.model import Edge, Kind, Package, Rule
 from binary_checks.reports.html.templating import format_size, shorten
@@ -24,18 +25,14 @@ from binary_checks.wording.sentences import name_first
 
 WIDTH, HEIGHT = 204.0, 40.0
 """Size of a node's box, in pixels."""
-_GAP, _BETWEEN, _LANE = 64.0, 14.0, 4.0
-"""Pixels between columns, between boxes of a column, and the height of a lane for passing
-curves.
-"""
+_GAP, _BETWEEN = 64.0, 14.0
+"""Pixels between columns, and between boxes of a column."""
 _SWEEPS = 8
 
 _Link = tuple[int, int]
-_Lanes = Mapping[_Link, tuple[int, ...]]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Placement:
+class Placement(NamedTuple):
     """The upper left corners of the boxes, and the curves of the links, for SVG."""
 
     width: float
@@ -46,176 +43,70 @@ class Placement:
 
 def place(count: int, links: Collection[_Link], last: Collection[int]) -> Placement:
     """Place the nodes 0 to count - 1; nodes in ``last`` are in the last column."""
-    forward = [link for link in sorted(set(links)) if link[0] != link[1]]
-    columns = _columns(count, _without_cycles(count, forward), last)
-    order, lanes = _fill(columns, forward)
-    neighbours = _neighbours(lanes)
-    _reduce_crossings(order, neighbours)
-    tops = _stack(order, count, neighbours)
-    lefts = {node: index * (WIDTH + _GAP) for index, row in enumerate(order) for node in row}
+    drawn = [link for link in sorted(links) if link[0] != link[1]]
+    neighbours: dict[int, list[int]] = defaultdict(list)
+    for source, target in drawn:
+        neighbours[source].append(target)
+        neighbours[target].append(source)
+    columns = _find_columns(count, drawn)
+    end = max((columns[node] + 1 for node in range(count) if node not in last), default=0)
+    columns.update(dict.fromkeys(last, end))
+    rows: list[list[int]] = [[] for _ in range(max(columns.values(), default=-1) + 1)]
+    for node in range(count):
+        rows[columns[node]].append(node)
+    tops = _stack(rows, neighbours)
+    corners = [(columns[node] * (WIDTH + _GAP), tops[node]) for node in range(count)]
     return Placement(
-        width=max(len(order), 1) * (WIDTH + _GAP) - _GAP,
-        height=max((tops[node] + _height(node, count) for node in tops), default=0.0),
-        corners=tuple((lefts[node], tops[node]) for node in range(count)),
-        curves={link: _curve(way, lefts, tops, count) for link, way in lanes.items()},
+        width=max(len(rows), 1) * (WIDTH + _GAP) - _GAP,
+        height=max((top + HEIGHT for _, top in corners), default=0.0),
+        corners=tuple(corners),
+        curves={link: _draw_curve(corners[link[0]], corners[link[1]]) for link in drawn},
     )
 
 
-def _without_cycles(count: int, links: Iterable[_Link]) -> list[_Link]:
-    """Return the links without cycles: links that lead back are reversed."""
-    targets = defaultdict(list)
-    for source, target in links:
-        targets[source].append(target)
-    state: dict[int, int] = {}  # 1: visiting, 2: done
-    turned = []
-    for start in range(count):
-        stack = [] if start in state else [(start, iter(targets[start]))]
-        state.setdefault(start, 1)
-        while stack:
-            node, rest = stack[-1]
-            target = next(rest, -1)
-            if target < 0:
-                state[node] = 2
-                stack.pop()
-            elif state.get(target) == 1:
-                turned.append((target, node))
-            else:
-                turned.append((node, target))
-                if target not in state:
-                    state[target] = 1
-                    stack.append((target, iter(targets[target])))
-    return turned
-
-
-def _columns(count: int, links: Iterable[_Link], last: Collection[int]) -> list[int]:
+def _find_columns(count: int, links: Iterable[_Link]) -> dict[int, int]:
     """Return the column of each node: the first one after all nodes that link to it."""
-    sources = defaultdict(list)
+    sources: dict[int, list[int]] = defaultdict(list)
     for source, target in links:
         sources[target].append(source)
     columns: dict[int, int] = {}
-    for start in range(count):
-        stack = [start]
-        while stack:
-            node = stack[-1]
-            open_ones = [each for each in sources[node] if each not in columns]
-            if open_ones:
-                stack += open_ones
-                continue
-            columns[node] = max((columns[each] + 1 for each in sources[node]), default=0)
-            stack.pop()
-    end = max((columns[node] + 1 for node in range(count) if node not in last), default=0)
-    return [end if node in last else columns[node] for node in range(count)]
+
+    def find(node: int, users: frozenset[int]) -> int:
+        """Return a column; links from ``users``, whose columns depend on it, lead back."""
+        if node not in columns:
+            before = [find(each, users | {node}) for each in sources[node] if each not in users]
+            columns[node] = max(before, default=-1) + 1
+        return columns[node]
+
+    for node in range(count):
+        find(node, frozenset())
+    return columns
 
 
-def _fill(columns: Sequence[int], links: Iterable[_Link]) -> tuple[list[list[int]], _Lanes]:
-    """Return the nodes of each column, and the nodes through which each link is drawn.
-
-    A link that passes a column gets an extra node there, a lane. Links to one target share their
-    lanes, so that a reader follows one line instead of forty.
-    """
-    order: list[list[int]] = [[] for _ in range(max(columns, default=-1) + 1)]
-    for node, column in enumerate(columns):
-        order[column].append(node)
-    lanes: dict[_Link, tuple[int, ...]] = {}
-    shared: dict[tuple[int, int, int], int] = {}
-    for source, target in links:
-        step = 1 if columns[target] > columns[source] else -1
-        way = [source]
-        for column in range(columns[source] + step, columns[target], step):
-            lane = shared.setdefault((target, column, step), len(columns) + len(shared))
-            if lane not in order[column]:
-                order[column].append(lane)
-            way.append(lane)
-        lanes[source, target] = (*way, target)
-    return order, lanes
-
-
-def _neighbours(lanes: _Lanes) -> Mapping[int, list[int]]:
-    found: dict[int, list[int]] = defaultdict(list)
-    for way in lanes.values():
-        for one, other in pairwise(way):
-            found[one].append(other)
-            found[other].append(one)
-    return found
-
-
-def _reduce_crossings(order: list[list[int]], neighbours: Mapping[int, list[int]]) -> None:
-    """Sort each column by the positions of neighbours in the column before, in both directions."""
-    for sweep in range(_SWEEPS):
-        forth = sweep % 2 == 0
-        indexes = range(1, len(order)) if forth else range(len(order) - 2, -1, -1)
-        for index in indexes:
-            before = order[index - 1 if forth else index + 1]
-            ranks = {node: rank / max(len(before), 1) for rank, node in enumerate(before)}
-            own = {node: rank / len(order[index]) for rank, node in enumerate(order[index])}
-            order[index].sort(key=lambda node: _mean(neighbours[node], ranks, own[node]))
-
-
-def _mean(nodes: Iterable[int], values: Mapping[int, float], otherwise: float) -> float:
-    found = [values[node] for node in nodes if node in values]
-    return fmean(found) if found else otherwise
-
-
-def _height(node: int, count: int) -> float:
-    return HEIGHT if node < count else _LANE
-
-
-def _stack(
-    order: Sequence[Sequence[int]], count: int, neighbours: Mapping[int, list[int]]
-) -> dict[int, float]:
-    """Return the top of each node, as near to the middle of its neighbours as possible.
-
-    The drawing becomes no higher than its highest column, with the boxes stacked closely.
-    """
-    heights = {node: _height(node, count) for row in order for node in row}
-    ends = [sum(heights[node] + _BETWEEN for node in row) - _BETWEEN for row in order]
+def _stack(rows: Sequence[list[int]], neighbours: Mapping[int, Sequence[int]]) -> dict[int, float]:
+    """Return the top of each node: each row is in the middle, ordered by its neighbours' tops."""
+    step, most = HEIGHT + _BETWEEN, max(map(len, rows), default=0)
     tops: dict[int, float] = {}
-    for row, end in zip(order, ends, strict=True):
-        top = (max(ends) - end) / 2
-        for node in row:
-            tops[node] = top
-            top += heights[node] + _BETWEEN
+
+    def find_middle(node: int) -> float:
+        found = [tops[each] for each in neighbours.get(node, ()) if each in tops]
+        return fmean(found) if found else tops.get(node, 0.0)
+
     for sweep in range(_SWEEPS):
-        for row in order if sweep % 2 else reversed(order):
-            middles = {node: top + heights[node] / 2 for node, top in tops.items()}
-            wanted = [
-                _mean(neighbours[node], middles, middles[node]) - heights[node] / 2 for node in row
-            ]
-            tops.update(zip(row, _fit(wanted, [heights[n] for n in row], max(ends)), strict=True))
+        for row in rows if sweep % 2 else reversed(rows):
+            row.sort(key=find_middle)
+            first = (most - len(row)) * step / 2
+            tops.update((node, first + index * step) for index, node in enumerate(row))
     return tops
 
 
-def _fit(wanted: Sequence[float], heights: Sequence[float], end: float) -> list[float]:
-    """Return the tops, moved just enough that boxes fit between 0 and ``end`` without overlap."""
-    placed, free = list[float](), 0.0
-    for top, height in zip(wanted, heights, strict=True):
-        placed.append(max(top, free))
-        free = placed[-1] + height + _BETWEEN
-    for index in range(len(placed) - 1, -1, -1):
-        placed[index] = min(placed[index], end - heights[index])
-        end = placed[index] - _BETWEEN
-    return placed
-
-
-def _curve(
-    way: Sequence[int], lefts: Mapping[int, float], tops: Mapping[int, float], count: int
-) -> str:
-    """Return a curve from the side of a box to the next box's side, straight along lanes."""
-    back = lefts[way[-1]] < lefts[way[0]]
-    parts: list[str] = []
-    for one, other in pairwise(way):
-        start = (lefts[one] + (0 if back else WIDTH), tops[one] + _height(one, count) / 2)
-        end = (lefts[other] + (WIDTH if back else 0), tops[other] + _height(other, count) / 2)
-        bend = (end[0] - start[0]) / 2
-        if parts:
-            parts.append(f"L{start[0]:.1f} {start[1]:.1f}")
-        else:
-            parts.append(f"M{start[0]:.1f} {start[1]:.1f}")
-        parts.append(
-            f"C{start[0] + bend:.1f} {start[1]:.1f} {end[0] - bend:.1f} {end[1]:.1f} "
-            f"{end[0]:.1f} {end[1]:.1f}"
-        )
-    return "".join(parts)
+def _draw_curve(source: tuple[float, float], target: tuple[float, float]) -> str:
+    """Return a curve from the side of a box to the other box's side."""
+    back = target[0] < source[0]
+    start, end = source[0] + WIDTH * (not back), target[0] + WIDTH * back
+    top, bottom, middle = source[1] + HEIGHT / 2, target[1] + HEIGHT / 2, (start + end) / 2
+    ends = f"{middle:.1f} {top:.1f} {middle:.1f} {bottom:.1f} {end:.1f} {bottom:.1f}"
+    return f"M{start:.1f} {top:.1f}C{ends}"
 
 
 # The graph of a package.
@@ -235,6 +126,7 @@ _PROVIDED = ("system", "python", "wheel")
 
 _LOADED = {Rule.LOADED.value, Rule.LOADED_FIRST.value, Rule.MISSING.value}
 
+_Corner = tuple[float, float]
 _Key = tuple[str, str]  # the tone of a box, and its name
 _Needs = Mapping[_Key, set[tuple[_Key, str]]]
 
@@ -304,20 +196,32 @@ def draw_graph(
     if not edges:
         return None
     own = {item.file_name.lower(): item.path for item in reversed(package.objects)}
-    reader = _Reader(blames=blames, own=own)
-    ranked = sorted(edges, key=lambda edge: -_GRAVITY.get(reader.find_target(edge)[0], 0))
-    groups = _bound(reader.connect(ranked[:MOST_EDGES]))
+    found = ((_find_target(edge, own, blames), edge) for edge in edges)
+    ranked = sorted(found, key=lambda each: -_GRAVITY.get(each[0][0], 0))
+    needs: dict[_Key, set[tuple[_Key, str]]] = defaultdict(set)
+    needed: dict[_Key, set[str]] = defaultdict(set)
+    for target, edge in ranked[:MOST_EDGES]:
+        needs[target].update(())  # a library that needs nothing has a box, too
+        needs["own", edge.path].add((target, edge.rule.value))
+        needed[target].add(edge.needed)
+    groups = _bound(needs)
     drawn = sorted(_choose(groups), key=lambda key: (key[0] in _PROVIDED, key))
     numbers = {key: number for number, key in enumerate(drawn)}
     links = _link(groups, numbers)
     places = place(len(drawn), links.keys(), {numbers[key] for key in drawn if key[0] in _PROVIDED})
-    writer = _BoxWriter(package=package, groups=groups, names=reader.name(ranked[:MOST_EDGES]))
-    boxes = [writer.write(key, places.corners[numbers[key]]) for key in drawn]
+    shorten_path = package.layout.shorten
+    boxes = []
+    for key in drawn:
+        members = [name for _, name in groups.members[key]]
+        names = [*map(shorten_path, members)] if key[0] == "own" else members
+        names = sorted(needed[key]) if key[0] in _PROVIDED else names
+        boxes.append(_write_box(package, key, names, places.corners[numbers[key]]))
     curves = [
         Curve(
             path=path,
             tone=_tone_of(drawn[link[1]], links[link]),
-            title=_describe_need(boxes, link, links[link]),
+            title=f"{boxes[link[0]].label} needs {boxes[link[1]].label} "
+            f"({', '.join(sorted(links[link]))})",
         )
         for link, path in places.curves.items()
     ]
@@ -329,9 +233,7 @@ def draw_graph(
         # red curves on top
         curves=tuple(sorted(curves, key=lambda curve: curve.tone == "missing")),
         legend=tuple((tone, text) for tone, text in _LEGEND.items() if tone in tones),
-        needs=tuple(
-            _row(package, edge, reader.find_target(edge)[0]) for edge in ranked[:MOST_ROWS]
-        ),
+        needs=tuple(_row(package, edge, target[0]) for target, edge in ranked[:MOST_ROWS]),
         left_out=tuple(_leave_out(len(edges), groups, drawn)),
     )
 
@@ -340,43 +242,20 @@ _GRAVITY = {"missing": 2, "open": 1}
 """Order of rows by the target of a need; needs with other targets come last."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Reader:
-    """Finds the box at which a need ends."""
-
-    blames: Callable[[str], bool]
-    own: Mapping[str, str]  # file name in lower case -> path
-
-    def find_target(self, edge: Edge) -> _Key:
-        """Return the box at which a need ends."""
-        if edge.resolved is None:
-            doubtful = edge.unknown or edge.weak or edge.may_come_with
-            if not doubtful and self.blames(edge.needed):
-                return "missing", edge.needed
-            elsewhere = self.own.get(edge.needed.rpartition("/")[2].lower())
-            return ("open", edge.needed) if elsewhere is None else ("own", elsewhere)
-        kind, colon, rest = edge.resolved.partition(":")
-        if colon and kind in {"system", "python"}:
-            return kind, ""
-        if colon and kind == "wheel":
-            return kind, rest.partition(":")[0]
-        return "own", edge.resolved
-
-    def connect(self, edges: Iterable[Edge]) -> _Needs:
-        """Return the needs of all boxes, and the rules by which needed libraries are found."""
-        found: dict[_Key, set[tuple[_Key, str]]] = defaultdict(set)
-        for edge in edges:
-            target = self.find_target(edge)
-            found[target].update(())
-            found["own", edge.path].add((target, edge.rule.value))
-        return found
-
-    def name(self, edges: Iterable[Edge]) -> Mapping[_Key, tuple[str, ...]]:
-        """Return the names by which each box is needed."""
-        names: dict[_Key, set[str]] = defaultdict(set)
-        for edge in edges:
-            names[self.find_target(edge)].add(edge.needed)
-        return {key: tuple(sorted(found)) for key, found in names.items()}
+def _find_target(edge: Edge, own: Mapping[str, str], blames: Callable[[str], bool]) -> _Key:
+    """Return the box at which a need ends; ``own`` maps file names in lower case to paths."""
+    if edge.resolved is None:
+        doubtful = edge.unknown or edge.weak or edge.may_come_with
+        if not doubtful and blames(edge.needed):
+            return "missing", edge.needed
+        elsewhere = own.get(edge.needed.rpartition("/")[2].lower())
+        return ("open", edge.needed) if elsewhere is None else ("own", elsewhere)
+    kind, colon, rest = edge.resolved.partition(":")
+    if colon and kind in {"system", "python"}:
+        return kind, ""
+    return (
+        ("wheel", rest.partition(":")[0]) if colon and kind == "wheel" else ("own", edge.resolved)
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -476,11 +355,6 @@ def _tone_of(target: _Key, rules: set[str]) -> str:
     return "loaded" if rules <= _LOADED else "own"
 
 
-def _describe_need(boxes: Sequence[Box], link: tuple[int, int], rules: set[str]) -> str:
-    source, target = (boxes[end].label for end in link)
-    return f"{source} needs {target} ({', '.join(sorted(rules))})"
-
-
 _NOUNS = {"own": "objects", "system": "system libraries", "python": "libraries of Python"}
 _DETAILS = {"system": "of the system", "python": "of Python", "open": "not found here"}
 
@@ -492,49 +366,27 @@ def _find_common(paths: Sequence[str]) -> str:
     return "".join(f"{names[0]}/" for names in shared)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _BoxWriter:
-    """Writes the contents of the boxes of one package."""
-
-    package: Package
-    groups: _Groups
-    names: Mapping[_Key, tuple[str, ...]]
-
-    def write(self, key: _Key, corner: tuple[float, float]) -> Box:
-        """Return a box with its position."""
-        tone, name = key
-        names = self._list_names(key)
-        label = names[0].rpartition("/")[2]
-        detail = {"wheel": f"of {name}"}.get(tone, _DETAILS.get(tone, tone))
-        if len(names) > 1:
-            detail = detail if tone == "wheel" else _find_common(names) or f"{label}, …"
-            label = f"{len(names):,} {_NOUNS.get(tone, 'libraries')}"
-        elif tone == "own":
-            detail = self._measure(name)
-        more = f" and {len(names) - _TITLED:,} more" if len(names) > _TITLED else ""
-        title = f"{', '.join(shorten(each, 120) for each in names[:_TITLED])}{more}"
-        return Box(
-            x=round(corner[0], 1),
-            y=round(corner[1], 1),
-            tone="program" if tone == "own" and self._is_program(name) else tone,
-            label=shorten(one_line(label), _LABEL),
-            detail=shorten(one_line(detail), _DETAIL),
-            title=one_line(title) or "a library without a name",
-        )
-
-    def _list_names(self, key: _Key) -> list[str]:
-        if key[0] in _PROVIDED:
-            return [*self.names[key]]
-        members = [name for _, name in self.groups.members[key]]
-        return [*map(self.package.layout.shorten, members)] if key[0] == "own" else members
-
-    def _measure(self, path: str) -> str:
-        sizes = (item.size for item in self.package.objects if item.path == path)
-        return format_size(sum(sizes))
-
-    def _is_program(self, path: str) -> bool:
-        kinds = (item.kind for item in self.package.objects if item.path == path)
-        return Kind.EXECUTABLE in kinds
+def _write_box(package: Package, key: _Key, names: Sequence[str], corner: _Corner) -> Box:
+    """Return a box for objects or libraries with these names."""
+    tone, name = key
+    label = names[0].rpartition("/")[2]
+    detail = f"of {name}" if tone == "wheel" else _DETAILS.get(tone, tone)
+    objects = [item for item in package.objects if tone == "own" and item.path == name]
+    if len(names) > 1:
+        detail = detail if tone == "wheel" else _find_common(names) or f"{label}, …"
+        label = f"{len(names):,} {_NOUNS.get(tone, 'libraries')}"
+    elif tone == "own":
+        detail = format_size(sum(item.size for item in objects))
+    more = f" and {len(names) - _TITLED:,} more" if len(names) > _TITLED else ""
+    title = f"{', '.join(shorten(each, 120) for each in names[:_TITLED])}{more}"
+    return Box(
+        x=round(corner[0], 1),
+        y=round(corner[1], 1),
+        tone="program" if any(item.kind is Kind.EXECUTABLE for item in objects) else tone,
+        label=shorten(one_line(label), _LABEL),
+        detail=shorten(one_line(detail), _DETAIL),
+        title=one_line(title) or "a library without a name",
+    )
 
 
 def _row(package: Package, edge: Edge, tone: str) -> Need:
