@@ -6,11 +6,10 @@ warnings of a step; all others are in the job summary.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import islice
 from typing import TextIO
 
-from binary_checks.model import BROKE, CheckText, Level, PackageResult, RunResult
+from binary_checks.model import BROKE, CheckText, Level, PackageIdentity, PackageResult, RunResult
 from binary_checks.reports.explanation import advice
 from binary_checks.reports.faults import Fault, fold
 from binary_checks.reports.verdict_texts import list_unjudged
@@ -26,9 +25,16 @@ def write(run: RunResult, out: TextIO) -> None:
     """Write one command per line: errors, then warnings, then the number of those left out."""
     texts = {check.id: check for check in run.checks}
     found = [(package, fault) for package in run.packages for fault in fold(package.entries)]
+    broken: dict[str, tuple[PackageIdentity, str]] = {}  # each reason once
+    for package, entry in run.entries():
+        if entry.outcome in BROKE:
+            broken.setdefault(entry.reason, (package, entry.check))
     errors = [
         *(_command("error", line, title=_TOOL) for line in run.complaints),
-        *_list_broken(run),
+        *(
+            _command("error", reason, file=about.node, title=f"{check}: {about.shown_name}")
+            for reason, (about, check) in broken.items()
+        ),
         *(_annotate(*each, texts) for each in found if each[1].level is Level.ERROR),
     ]
     warnings = [
@@ -39,16 +45,6 @@ def write(run: RunResult, out: TextIO) -> None:
         out.writelines(islice(commands, MOST_SHOWN))
     if hidden := len(errors[MOST_SHOWN:]) + len(warnings[MOST_SHOWN:]):
         out.write(_command("notice", f"{hidden:,} more are in the job summary", title=_TOOL))
-
-
-def _list_broken(run: RunResult) -> Iterator[str]:
-    """Yield the distinct reasons why packages could not be judged."""
-    seen = set()
-    for package, entry in run.entries():
-        if entry.outcome in BROKE and entry.reason not in seen:
-            seen.add(entry.reason)
-            title = f"{entry.check}: {package.shown_name}"
-            yield _command("error", entry.reason, file=package.node, title=title)
 
 
 def _annotate(package: PackageResult, fault: Fault, texts: dict[str, CheckText]) -> str:

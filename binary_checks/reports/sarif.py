@@ -23,48 +23,35 @@ SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 def write(run: RunResult, out: TextIO) -> None:
-    """Write the log; equal problems give an equal log."""
-    out.writelines(_pieces(run))
+    """Write the log; equal problems give an equal log.
 
-
-def _pieces(run: RunResult) -> Iterator[str]:
-    """Yield the document in pieces: rules from the checks' docstrings, results from the entries."""
-    troubles = [*run.complaints, *_list_broken(run)]
-    version = run.versions.get("binary_checks", "")
-    driver = {"name": "binary_checks", "version": version, "rules": [*map(_rule, run.checks)]}
-    notifications = (
+    Rules are made from the checks' docstrings, results from the entries.
+    """
+    troubles = [*run.complaints]
+    for package, entry in run.entries():
+        if entry.outcome in BROKE:
+            troubles.append(f"{package.node}::{entry.check}: {entry.reason}")
+    notifications = [
         *(_notification("error", line) for line in troubles),
         *(_notification("warning", line) for _, line in list_unjudged(run)),
         *(each for package, entry in run.entries() for each in _notifications(package, entry)),
-    )
-    yield f'{{\n"$schema": {_dump(SCHEMA)},\n"version": "2.1.0",\n"runs": [\n{{\n'
-    yield f'"tool": {_dump({"driver": driver}, indent=1)},\n"columnKind": "unicodeCodePoints",\n'
-    yield from _rows("results", _make_unique(_results(run)))
-    yield f',\n"invocations": [\n{{\n"executionSuccessful": {_dump(not troubles)},\n'
-    yield from _rows("toolExecutionNotifications", notifications)
-    yield "\n}\n]\n}\n]\n}\n"
-
-
-def _list_broken(run: RunResult) -> Iterator[str]:
-    for package, entry in run.entries():
-        if entry.outcome in BROKE:
-            yield f"{package.node}::{entry.check}: {entry.reason}"
-
-
-def _rows(name: str, rows: Iterable[dict[str, Any]]) -> Iterator[str]:
-    """Yield an array with one row per line."""
-    yield f"{_dump(name)}: ["
-    separator = "\n"
-    for row in rows:
-        yield f"{separator}{_dump(row)}"
-        separator = ",\n"
-    yield "\n]"
-
-
-def _dump(value: object, indent: int | None = None) -> str:
-    text = json.dumps(value, indent=indent, sort_keys=True, ensure_ascii=False)
-    # A document may contain a lone surrogate, which is not valid UTF-8; JSON escapes it.
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+    ]
+    driver = {
+        "name": "binary_checks",
+        "version": run.versions.get("binary_checks", ""),
+        "rules": [*map(_rule, run.checks)],
+    }
+    log = {
+        "tool": {"driver": driver},
+        "columnKind": "unicodeCodePoints",
+        "results": [*_make_unique(_results(run))],
+        "invocations": [
+            {"executionSuccessful": not troubles, "toolExecutionNotifications": notifications}
+        ],
+    }
+    document = {"$schema": SCHEMA, "version": "2.1.0", "runs": [log]}
+    json.dump(document, out, indent=1, sort_keys=True)
+    out.write("\n")
 
 
 def _notifications(package: PackageIdentity, entry: Entry) -> Iterator[dict[str, Any]]:
