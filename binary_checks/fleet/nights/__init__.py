@@ -33,13 +33,15 @@ from binary_checks.fleet.nights.coordinating import (
     ALL,
     PAUSE,
     Coordinator,
+    Engine,
     NightOutcome,
     NightProgress,
     NightScreen,
     read_attempts,
 )
 from binary_checks.fleet.nights.coordinator_log import CoordinatorLog, read_coordinator_logs
-from binary_checks.fleet.nights.engines import Engine, open_engine, open_folder, reserve_device
+from binary_checks.fleet.nights.engines import open_engine
+from binary_checks.fleet.nights.host_resources import open_folder, reserve_device
 from binary_checks.fleet.nights.merging import (
     ChangedCell,
     ClosedNight,

@@ -14,8 +14,8 @@ import random
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import CancelledError, Future
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import CancelledError, Executor, Future
 from dataclasses import dataclass, field, replace
 from queue import Empty, SimpleQueue
 from typing import Protocol, TextIO
@@ -41,7 +41,6 @@ from binary_checks.fleet.nights.attempting import (
     plan_next,
     record,
 )
-from binary_checks.fleet.nights.engines import Engine
 from binary_checks.fleet.store import (
     Store,
     ask_at_once,
@@ -82,6 +81,20 @@ class _Due:
     order: int
     key: _Key = field(compare=False)
     following: NextAttempt = field(compare=False)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Engine:
+    """A runner of attempts in queues. Return values do not count, only documents in the store."""
+
+    name: str  # as recorded in attempts
+    queues: Mapping[str, Executor]  # stage -> executor; no entry for GPU work that other hosts do
+    run: Callable[[AttemptTask], Attempt]  # the function to submit
+    stop: Callable[[bool], None]
+    """End what runs, or kill it if the argument is true; those attempts do not count."""
+    find_fault: Callable[[Collection[str]], str] = lambda _: ""
+    """Return why waiting or running work of the stages will never be done, or ""."""
+    folder: str = ""  # where attempts make their folders; "" if workers have their own
 
 
 class Coordinator:

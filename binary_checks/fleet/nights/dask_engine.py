@@ -26,7 +26,8 @@ from binary_checks.errors import BinaryChecksError, GatherError, ProfileError
 from binary_checks.fleet.night import CPU, GPU, Attempt
 from binary_checks.fleet.nights.attempt_process import RunningProcesses
 from binary_checks.fleet.nights.attempting import AttemptTask, run_attempt
-from binary_checks.fleet.nights.engines import Engine, open_folder, reserve_device
+from binary_checks.fleet.nights.coordinating import Engine
+from binary_checks.fleet.nights.host_resources import open_folder, reserve_device
 from binary_checks.fleet.store import open_store
 
 RESOURCES = {CPU: "CPU", GPU: "GPU"}

@@ -1,0 +1,137 @@
+"""What this host lends to attempts: its NVIDIA devices, and a folder for each night."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import socket
+import stat
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from binary_checks.files import make_private, name_cache_folder, take_lock, try_lock
+from binary_checks.fleet.nights.attempt_process import RunningProcesses, StoppedError, kill_carriers
+
+# NVIDIA devices of this host: each attempt gets one that no other attempt uses.
+
+_PAUSE = 0.2  # seconds between two searches for a free device
+
+
+def count_gpus() -> int:
+    """Return how many NVIDIA devices this process can see."""
+    found = len(list(Path("/proc/driver/nvidia/gpus").glob("*"))) or len(
+        list(Path("/dev").glob("nvidia[0-9]*"))
+    )
+    return min(found, len(_list_visible(found)))
+
+
+@contextlib.contextmanager
+def reserve_device(count: int, running: RunningProcesses) -> Iterator[str]:
+    """Wait for a free device, and yield its name for CUDA, or "" for any device.
+
+    A lock file on this host reserves the device, so that no other coordinator uses it, either. If
+    ``count`` exceeds the number of devices, attempts share them. Raises StoppedError if attempts
+    are ended meanwhile, and OSError if the cache folder supports no locks.
+    """
+    folder = name_cache_folder() / "nights"
+    make_private(folder)
+    while not running.stopped:
+        for name, device in _name_locks(count).items():
+            with (folder / name).open("a+b") as file:
+                if take_lock(file):
+                    yield device
+                    return
+        time.sleep(_PAUSE)
+    raise StoppedError("ended before a GPU was free")
+
+
+def _name_locks(count: int) -> dict[str, str]:
+    """Return lock file -> device, with ``count`` entries."""
+    host, names = socket.gethostname(), _list_visible(count) or [""]
+    found = {}
+    for number in range(count):
+        device, sharer = names[number % len(names)], number // len(names)
+        found[f"{host}.gpu{re.sub('[^A-Za-z0-9-]', '_', device)}.{sharer}.lock"] = device
+    return found
+
+
+def _list_visible(most: int) -> list[str]:
+    """Return the devices in CUDA_VISIBLE_DEVICES; if it is not set, the first ``most``."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is None:
+        return list(map(str, range(most)))
+    return [each.strip() for each in visible.split(",") if each.strip() not in ("", "-1")]
+
+
+# The folder of a night on this host, which contains the folders of its attempts.
+#
+# A locked file shows that the night still runs. The next night removes the folders of killed
+# nights, and ends the processes in them.
+
+_PREFIX = "binary-checks-night-"
+_NAME = re.compile(re.escape(_PREFIX) + "[a-z0-9_]{8}")  # with a suffix by tempfile
+_LOCK = "lock"
+
+
+@contextlib.contextmanager
+def open_folder() -> Iterator[str]:
+    """Make the folder of a night, and remove it when the block ends.
+
+    Raises OSError if the folder for temporary files is full or supports no locks.
+    """
+    _remove_abandoned(Path(tempfile.gettempdir()))
+    folder, lock = _make_folder()
+    try:
+        yield str(folder)
+    finally:
+        _empty(folder)
+        lock.close()  # Windows cannot remove an open file
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _make_folder() -> tuple[Path, IO[bytes]]:
+    """Return a new folder and its locked file."""
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        # Another night may remove the folder as abandoned before it is locked: then try again.
+        with contextlib.suppress(FileNotFoundError), contextlib.ExitStack() as opened:
+            lock = opened.enter_context((folder / _LOCK).open("wb"))
+            if take_lock(lock) and (folder / _LOCK).exists():
+                opened.pop_all()
+                return folder, lock
+
+
+def _remove_abandoned(parent: Path) -> None:
+    """Remove the folders of killed nights, and kill processes that still run in them."""
+    for folder in filter(_is_ours, parent.iterdir()):
+        with contextlib.suppress(OSError), (folder / _LOCK).open("r+b") as lock:
+            if not try_lock(lock):
+                continue
+            kill_carriers(str(folder))
+            _empty(folder)
+            (folder / _LOCK).unlink()
+        with contextlib.suppress(OSError):  # it is not empty
+            folder.rmdir()
+
+
+def _empty(folder: Path) -> None:
+    """Remove all but the lock file, so that the next night can continue if this one is killed."""
+    for each in folder.iterdir():
+        if each.name != _LOCK:
+            shutil.rmtree(each, ignore_errors=True)
+
+
+def _is_ours(folder: Path) -> bool:
+    """Return whether a night of this user made the folder."""
+    if not _NAME.fullmatch(folder.name):
+        return False
+    try:
+        found = folder.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and (os.name == "nt" or found.st_uid == os.geteuid())
