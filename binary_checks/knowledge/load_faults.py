@@ -11,13 +11,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from binary_checks.errors import NotApplicable
-from binary_checks.knowledge.loading import downgrade, is_promised
+from binary_checks.knowledge.loading import downgrade, is_promised, soften
 from binary_checks.knowledge.python_libraries import find_python_symbols
 from binary_checks.model import (
     Claims,
     Edge,
     Finding,
-    Level,
     Linkage,
     LoadFault,
     LoadFaultKind,
@@ -51,14 +50,6 @@ class _Tried:
     report: LoadReport
     linkage: Linkage | Package
     package: Package
-
-    def edge(self, fault: LoadFault) -> Edge | None:
-        """Return the simulation's result for a needed library, or None."""
-        if not isinstance(self.linkage, Linkage):
-            return None
-        edges = self.linkage.edges_of(fault.path, self.report.architecture)
-        named = (edge for edge in edges if edge.needed.rpartition("/")[2] == fault.name)
-        return next(named, None)
 
     def object(self, path: str) -> ObjectFile | None:
         """Return the package's object at that path, or None."""
@@ -106,42 +97,42 @@ def _fail(
 
 
 def _judge_library(fault: LoadFault, tried: _Tried) -> Iterator[Finding]:
-    edge = tried.edge(fault)
-    name, resolved = fault.name, edge.resolved if edge else None
+    name, linkage = fault.name, tried.linkage
+    edges: tuple[Edge, ...] = ()
+    if isinstance(linkage, Linkage):
+        edges = linkage.edges_of(fault.path, tried.report.architecture)
+    edge = next((each for each in edges if each.needed.rpartition("/")[2] == name), None)
+    resolved = edge.resolved if edge else None
     before = edge and (edge.rule in _BEFORE or edge.weak or edge.proven)
     if before or (resolved or "").startswith("python:"):
         return
+    why = ""
     promised = edge is None and is_promised(name, tried.package.claims)
     if promised or (resolved or "").startswith("system:"):
         why = f"it lacks {name}, which the platform tag promises"
-        yield NotInspected(path=fault.path, sentence=f"not loaded on {tried.report.system}: {why}")
-        return
-    if edge and resolved is None and (edge.may_come_with or edge.unknown):
+    elif edge and resolved is None and (edge.may_come_with or edge.unknown):
         # The object's own search does not find the library there, but importing that package first
         # loads it.
         why = f"{name} may come with {name_first(edge.may_come_with) or edge.unknown}"
+    if why:
         yield NotInspected(path=fault.path, sentence=f"not loaded on {tried.report.system}: {why}")
         return
     cause = of_library(name)
-    if edge and isinstance(tried.linkage, Linkage):
-        cause = of_need(edge, partial(directories, tried.package), tried.linkage.layout)
+    if edge and isinstance(linkage, Linkage):
+        cause = of_need(edge, partial(directories, tried.package), linkage.layout)
     finding = _fail(fault, f"{name} is not found there", cause, tried, edge)
-    if edge and edge.elsewhere and isinstance(tried.linkage, Linkage):
-        finding = _downgrade_for_own_code(finding, tried.linkage.loading_code)
+    if edge and edge.elsewhere:
+        finding = soften(finding, _name_own_code(linkage))
     needed = any(each.name == name for item in tried.package.objects for each in item.needed)
-    of_others = isinstance(tried.linkage, Linkage) and edge is None and not needed
-    if of_others and isinstance(finding, Problem):
-        sentence = f"{finding.sentence}; libraries of its requirements need it"
-        finding = replace(finding, sentence=sentence, level=Level.WARNING)
+    if isinstance(linkage, Linkage) and edge is None and not needed:
+        finding = soften(finding, "libraries of its requirements need it")
     yield finding
 
 
-def _downgrade_for_own_code(finding: Finding, code: str) -> Finding:
-    """Turn a missing library into a warning if the package's own code may load it before."""
-    if not code or not isinstance(finding, Problem):
-        return finding
-    sentence = f"{finding.sentence}; the package's own code may load it first ({code})"
-    return replace(finding, sentence=sentence, level=Level.WARNING)
+def _name_own_code(linkage: Linkage | Package) -> str:
+    """Return how the package's own code may load a missing library before; "" if it cannot."""
+    code = linkage.loading_code if isinstance(linkage, Linkage) else ""
+    return f"the package's own code may load it first ({code})" if code else ""
 
 
 def _judge_symbols(tried: _Tried) -> Iterator[Finding]:
@@ -181,7 +172,7 @@ def _judge_group(faults: list[LoadFault], tried: _Tried) -> Iterator[Finding]:
     first = replace(faults[0], name=min(names))
     finding = _fail(first, why, _find_cause(path, names, tried), tried)
     if isinstance(tried.linkage, Linkage) and _may_be_defined_globally(path, names, tried.linkage):
-        finding = _downgrade_for_own_code(finding, tried.linkage.loading_code)
+        finding = soften(finding, _name_own_code(tried.linkage))
     yield finding
 
 

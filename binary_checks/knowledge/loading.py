@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
@@ -135,7 +135,7 @@ def find_imported(package: Package, opened_at_import: tuple[str, ...]) -> frozen
     )
 
 
-# Turning faults of objects that the package can do without into warnings.
+# Facts that make an error a warning: users are not affected, or expect to be.
 
 _WINDOWING = re.compile(r"lib(?:X\w+|xcb|xkbcommon|SM|ICE)[-.\w]*\.so")
 """The libraries of the X Window System. A plugin that needs them shows windows; Qt's
@@ -147,59 +147,51 @@ _CUDA = re.compile(r"lib(?:cu\w+|nv\w+|nccl)\.so")
 """Libraries that torch contains or requires, and loads together with its own libraries."""
 
 
-def downgrade(finding: Finding, linkage: Linkage | Package, edge: Edge | None = None) -> Finding:
-    """Return the finding, as a warning if the package can do without the object.
+def downgrade(finding: Finding, linkage: Linkage | Package, *edges: Edge | None) -> Finding:
+    """Return the finding, as a warning if users are not affected, or expect to be.
 
-    ``edge`` is the unsatisfied need if a library is missing. The level stays if that library was
-    once in the package, or belongs to the X Window System. If only the import of the object may
-    fail, missing libraries of other packages become warnings, but other findings do not. A missing
-    library of a framework that the package does not require is a warning for every object. If
-    ``linkage`` is a package, because its loader is not simulated, the finding is returned
-    unchanged.
+    ``edges`` are the unsatisfied needs if libraries are missing: each of them must be excused, by a
+    fact in ``_EXCUSES`` or because the package can do without the object. If ``linkage`` is a
+    package, because its loader is not simulated, the finding is returned unchanged.
     """
     if isinstance(linkage, Package) or not isinstance(finding, Problem):
         return finding
-    if edge is not None and (mild := _excuse_need(finding, linkage, edge)):
-        return mild
-    found = linkage.find_dispensable(finding.path)
-    if found is None or not _is_excused(found, edge):
+    spare = linkage.find_dispensable(finding.path)
+    needs = [edge for edge in edges if edge is not None]
+    if not needs:
+        return soften(finding, spare.reason if spare is not None and spare.complete else "")
+    found = [_find_excuse(edge, linkage, spare) for edge in needs]
+    if found[0] is None or None in found:
         return finding
-    finding = _soften(finding, found.reason)
-    if edge is None:
+    reason, fix, cause = found[0]
+    # Others ship the library, or it was left out on purpose, so bundling it is no advice.
+    mild = replace(finding, command="", fix=fix or finding.fix, cause=cause or finding.cause)
+    return soften(mild, reason)
+
+
+def _find_excuse(
+    edge: Edge, linkage: Linkage, spare: DispensableObject | None
+) -> tuple[str, str, str] | None:
+    """Return why nothing must provide a library, what to do instead, and the cause; or None.
+
+    A library that was once in the package, or belongs to the X Window System, is not excused
+    because the package can do without the object. If only the import of the object may fail,
+    libraries of other packages are excused.
+    """
+    for find, reason, fix in _EXCUSES:
+        if name := find(edge, linkage):
+            return reason.format(name), fix.format(name), ""
+    if spare is None or _was_grafted(edge) or _WINDOWING.match(edge.needed):
+        return None
+    excused = spare.complete or not edge.elsewhere
+    return (spare.reason, "", spare.cause) if excused else None
+
+
+def soften(finding: Finding, why: str) -> Finding:
+    """Return a problem as a warning that states the reason; any finding unchanged without one."""
+    if not why or not isinstance(finding, Problem):
         return finding
-    # It was left out on purpose, so bundling it is no advice.
-    return replace(finding, cause=found.cause or finding.cause, command="")
-
-
-def _excuse_need(problem: Problem, linkage: Linkage, edge: Edge) -> Problem | None:
-    """Return the problem as a warning if others are expected to provide the library, else None."""
-    framework = find_framework(edge, linkage)
-    if framework and not is_framework_loaded(framework, linkage):
-        mild = _soften(problem, f"that is part of {framework}, which the package does not require")
-        fix = f"require {framework}, or load this file only where {framework} is installed"
-        return replace(mild, command="", fix=fix)
-    toolkit = find_users_toolkit(edge, linkage)
-    if kind := toolkit or find_users_own(edge.needed):
-        why = f"users install {kind} themselves"
-        if toolkit and linkage.find_dispensable(edge.path) is None:
-            why = f"{why}, and imports that load this file fail without it"
-        which = "which versions fit" if toolkit else "which ones fit"
-        fix = f"say in the documentation that users need {kind}, and {which}"
-        return replace(_soften(problem, why), command="", fix=fix)
-    return None
-
-
-def _soften(problem: Problem, why: str) -> Problem:
-    return replace(problem, sentence=f"{problem.sentence}; {why}", level=Level.WARNING)
-
-
-def _is_excused(found: DispensableObject, edge: Edge | None) -> bool:
-    """Return whether a fault of an object, or its unsatisfied need, is of no consequence."""
-    if edge is None:
-        return found.complete
-    if _was_grafted(edge) or _WINDOWING.match(edge.needed):
-        return False
-    return found.complete or not edge.elsewhere
+    return replace(finding, sentence=f"{finding.sentence}; {why}", level=Level.WARNING)
 
 
 def is_for_others(path: str, package: Package) -> bool:
@@ -257,6 +249,42 @@ def find_users_toolkit(edge: Edge, linkage: Linkage) -> str:
 
 def _find_bundled_toolkits(linkage: Linkage) -> frozenset[str]:
     return frozenset(map(find_toolkit, linkage.names))
+
+
+def _find_absent_framework(edge: Edge, linkage: Linkage) -> str:
+    framework = find_framework(edge, linkage)
+    return "" if framework and is_framework_loaded(framework, linkage) else framework
+
+
+def _find_demanded_toolkit(edge: Edge, linkage: Linkage) -> str:
+    """Return the software without which users cannot import the package, or ""."""
+    needed = linkage.find_dispensable(edge.path) is None
+    return find_users_toolkit(edge, linkage) if needed else ""
+
+
+_EXCUSES: tuple[tuple[Callable[[Edge, Linkage], str], str, str], ...] = (
+    (
+        _find_absent_framework,
+        "that is part of {}, which the package does not require",
+        "require {0}, or load this file only where {0} is installed",
+    ),
+    (
+        _find_demanded_toolkit,
+        "users install {} themselves, and imports that load this file fail without it",
+        "say in the documentation that users need {}, and which versions fit",
+    ),
+    (
+        find_users_toolkit,
+        "users install {} themselves",
+        "say in the documentation that users need {}, and which versions fit",
+    ),
+    (
+        lambda edge, _: find_users_own(edge.needed),
+        "users install {} themselves",
+        "say in the documentation that users need {}, and which ones fit",
+    ),
+)
+"""Facts that make a missing library a warning: who has it, the reason, and what to do instead."""
 
 
 def name_shared_cause(edge: Edge, linkage: Linkage, package: Package) -> str:

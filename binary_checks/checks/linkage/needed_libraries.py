@@ -17,8 +17,9 @@ from binary_checks.knowledge.library_names import (
     is_grafted_name,
     is_next_to_python_exe,
     is_redistributable,
+    may_be_required,
 )
-from binary_checks.knowledge.loading import downgrade, is_for_others, name_shared_cause
+from binary_checks.knowledge.loading import downgrade, is_for_others, name_shared_cause, soften
 from binary_checks.knowledge.missing_libraries import report_missing_libraries
 from binary_checks.knowledge.python_libraries import is_python_dll
 from binary_checks.knowledge.sanitizers import find_sanitizer
@@ -68,20 +69,6 @@ from binary_checks.wording.sentences import (
     report_unsearched_library,
 )
 
-_DRIVERS_OF_WINDOWS = (
-    "nvcuda.dll",
-    "nvml.dll",
-    "nvapi64.dll",
-    "nvapi.dll",
-    "nvencodeapi64.dll",
-    "nvcuvid.dll",
-    "opencl.dll",
-    "vulkan-1.dll",
-    "amdhip64.dll",
-    "ze_loader.dll",
-    "libcuda.so.1",
-)
-
 
 @check
 def missing_library(linkage: Linkage, package: Package) -> Iterator[Finding]:
@@ -129,16 +116,17 @@ def missing_library(linkage: Linkage, package: Package) -> Iterator[Finding]:
         searched = format_searched(edges[0], found, linkage.layout)
         if edges[0].unknown or not edges[0].elsewhere or _is_anothers(edges[0]):
             finding = report_missing_libraries(edges, linkage, package, searched, cause)
-            if isinstance(finding, Problem) and find_sanitizer(edges[0].needed):
-                # built-with-sanitizer
-                finding = replace(finding, consequence=True, command="", fix="")
-            if isinstance(finding, Problem) and cause == OF_CPU_LABEL:
-                finding = replace(finding, consequence=True)  # cuda-in-cpu-build
-            if isinstance(finding, Problem) and is_of_other_architecture(cause):
-                # wrong-architecture
-                finding = replace(finding, consequence=True, command="", fix="")
-            finding = _downgrade_for_added_directories(finding, linkage, package)
-            yield _downgrade_shared(finding, linkage, edges)
+            # built-with-sanitizer, wrong-architecture and cuda-in-cpu-build state the cause
+            unfit = find_sanitizer(edges[0].needed) or is_of_other_architecture(cause)
+            if isinstance(finding, Problem) and (unfit or cause == OF_CPU_LABEL):
+                finding = replace(finding, consequence=True)
+            if isinstance(finding, Problem) and unfit:
+                finding = replace(finding, command="", fix="")
+            if linkage.format == Format.PE and package.loading_code:
+                code = package.layout.shorten(package.loading_code[0])
+                # PyGreSQL adds the directory of the user's PostgreSQL, which it looks for in PATH.
+                finding = soften(finding, f"{code} decides at run time where DLLs are looked for")
+            yield downgrade(finding, linkage, *edges)
             continue
         for edge in edges:
             if is_executable(edge, found):
@@ -158,26 +146,6 @@ def missing_library(linkage: Linkage, package: Package) -> Iterator[Finding]:
             command=choose_search_path_command(edges[0], linkage),
         )
         yield downgrade(problem, linkage, edges[0])
-
-
-def _downgrade_for_added_directories(
-    finding: Finding, linkage: Linkage, package: Package
-) -> Finding:
-    """Return a warning if the package's code adds directories that are unknown until it runs.
-
-    PyGreSQL looks for the libpq.dll of the user's PostgreSQL along PATH and adds its directory.
-    """
-    if linkage.format != Format.PE or not package.loading_code or not isinstance(finding, Problem):
-        return finding
-    code = package.layout.shorten(package.loading_code[0])
-    sentence = f"{finding.sentence}; {code} decides at run time where DLLs are looked for"
-    return replace(finding, sentence=sentence, level=Level.WARNING)
-
-
-def _downgrade_shared(finding: Finding, linkage: Linkage, edges: Iterable[Edge]) -> Finding:
-    """Return the finding, as a warning if each missing library on its own would be a warning."""
-    downgraded = [downgrade(finding, linkage, edge) for edge in edges]
-    return finding if finding in downgraded else downgraded[0]
 
 
 def _share_causes(
@@ -252,12 +220,12 @@ def _is_out_of_reach(edge: Edge, linkage: Linkage, package: Package, found: Owne
 
 @check
 def missing_delayed_library(
-    linkage: Linkage, package: Package, *, optional: tuple[str, ...] = _DRIVERS_OF_WINDOWS
+    linkage: Linkage, package: Package, *, optional: tuple[str, ...] = ()
 ) -> Iterator[Finding]:
     """A library that is loaded at the first call is missing, or lacks the function.
 
-    ``optional`` names libraries that exist on some machines only, such as those of drivers: code
-    that delays their loading checks for them first.
+    Code that delays the loading of a driver's library, which exists on some machines only, checks
+    for it first. ``optional`` names other libraries of this kind.
 
     Why: nothing fails at import; the first call ends the process (Windows: exception 0xC06D007E or
     0xC06D007F), perhaps in code that tests never reach.
@@ -272,7 +240,8 @@ def missing_delayed_library(
     for edge in delayed:
         # Libraries of newer systems are delayed on purpose; code checks first whether ext-ms-*
         # exist.
-        expected = edge.needed.lower() in optional or edge.partly or edge.needed.startswith("ext-")
+        expected = edge.needed.lower() in optional or not may_be_required(edge.needed)
+        expected = expected or bool(edge.partly) or edge.needed.startswith("ext-")
         if not expected and not edge.elsewhere and _lacks(edge, linkage):
             searched = format_searched(edge, found, linkage.layout)
             cause = of_library(edge.needed)
