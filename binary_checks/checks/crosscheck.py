@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable, ReadersDisagree
-from binary_checks.knowledge.process_comparison import Deviation, compare_report
+from binary_checks.knowledge.loaded_files import Deviation, compare_report
 from binary_checks.model import (
     Disagreement,
     ExtensionReport,

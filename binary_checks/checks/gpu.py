@@ -9,12 +9,11 @@ from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.cuda import (
     compare_expected,
-    compare_loaded,
+    compare_versions,
     find_pins,
     find_unreported,
 )
 from binary_checks.knowledge.device_code import (
-    GENERIC_GFX,
     describe_unusable,
     find_untried,
     format_host,
@@ -22,9 +21,12 @@ from binary_checks.knowledge.device_code import (
     has_failed_before_steps,
     list_untried,
     read_figure,
+    runs_on,
 )
 from binary_checks.model import (
     CudaRequest,
+    DeviceKind,
+    DeviceTarget,
     Distribution,
     Ending,
     Finding,
@@ -41,7 +43,6 @@ from binary_checks.wording.sentences import describe_end
 
 # Faults of a package at work on a GPU: steps that fail or are slow, and devices that are left out.
 
-_LONGEST = 5  # digits of an architecture; a package may report thousands
 _BLOCK = 1 << 30  # bytes of the tensor that the step allocates
 _CALM = 1 << 20  # bytes by which a device's free memory may change while nobody uses it
 
@@ -182,23 +183,16 @@ def gpu_without_code(report: GpuReport, asked: GpuRequest) -> Iterator[Finding]:
 
 
 def _runs(architecture: str, capability: str) -> bool:
-    """Whether code for "sm_86", "sm_90a", "compute_90" or "gfx942" runs on such a device."""
+    """Return whether code for "sm_86", "sm_90a", "compute_90" or "gfx942" runs on such a device."""
     if capability.startswith("gfx"):
         name = architecture.partition(":")[0]  # without features, as in gfx90a:xnack-
-        return name == capability or capability in GENERIC_GFX.get(name, ())
-    if not architecture.startswith(("sm_", "compute_")):
-        return False
+        return runs_on(DeviceTarget(kind=DeviceKind.AMDGPU, architecture=name), capability)
     kind, _, number = architecture.partition("_")
-    digits = number.rstrip("af")
-    if not digits.isdecimal() or not 2 <= len(digits) <= _LONGEST:
+    kinds = {"sm": DeviceKind.SASS, "compute": DeviceKind.PTX}
+    if kind not in kinds:
         return False
-    own = (int(digits[:-1]), int(digits[-1]))
-    major, minor = (int(part) for part in capability.split("."))
-    if number.endswith("a"):
-        return own == (major, minor)
-    if kind == "sm" or number.endswith("f"):
-        return own[0] == major and own[1] <= minor
-    return own <= (major, minor)
+    code = DeviceTarget(kind=kinds[kind], architecture=f"sm_{number}")
+    return runs_on(code, f"sm_{capability.replace('.', '')}")
 
 
 @check
@@ -353,7 +347,7 @@ def gpu_libraries_disagree(
     pins = find_pins(package)
     for each in report.versions:
         if each.loaded:
-            yield from compare_loaded(each, pins.get(each.name, "") or each.pinned, newer=newer)
+            yield from compare_versions(each, pins.get(each.name, "") or each.pinned, newer=newer)
         elif each.compiled:
             yield NotInspected(
                 sentence=f"{each.name}: it is not loaded, or does not report its version"

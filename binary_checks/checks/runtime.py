@@ -18,8 +18,8 @@ from binary_checks.knowledge.failed_imports import (
     name_lack,
 )
 from binary_checks.knowledge.load_faults import find_newer, judge_faults
+from binary_checks.knowledge.loaded_files import compare_report
 from binary_checks.knowledge.loading import judge_refusal
-from binary_checks.knowledge.process_comparison import compare_report
 from binary_checks.knowledge.python_libraries import find_init_fault
 from binary_checks.knowledge.tags import find_promised
 from binary_checks.model import (

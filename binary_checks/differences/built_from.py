@@ -146,5 +146,5 @@ def _find_abi(item: ElfFile | StaticArchive) -> str:
     if isinstance(item, StaticArchive):
         new, old = bool(item.strings.new), bool(item.strings.old)
     else:
-        new, old = find_strings(item)
+        new, old = map(bool, find_strings(item))
     return "" if new is old else "new (cxx11)" if new else "old (pre-cxx11)"

@@ -16,7 +16,7 @@ from binary_checks.gather.host_libraries import find_on_host
 from binary_checks.gather.member_contents import MemberContents
 from binary_checks.knowledge.cuda import find_copies
 from binary_checks.knowledge.library_names import DRIVER_LIBRARIES, is_driver_library
-from binary_checks.knowledge.proven_loads import mark_proven
+from binary_checks.knowledge.loaded_files import mark_proven
 from binary_checks.knowledge.tags import lowest_policy, needed_of_system
 from binary_checks.loaders.reach import find_dispensable_objects
 from binary_checks.loaders.required_packages import find_loaded_before, is_in_doubt, leave_open

@@ -18,6 +18,7 @@ from packaging.utils import (
 from packaging.version import InvalidVersion, Version
 
 from binary_checks.errors import ProfileError
+from binary_checks.knowledge.inventory import find_strings
 from binary_checks.knowledge.library_names import (
     cuda_of_library,
     cuda_of_name,
@@ -546,7 +547,6 @@ _KINDS_OF_PACKAGES = {
 }
 _GRAFTED = re.compile(r"(?:^|/)[^/]*\.(?:libs|dylibs)/")
 _FEW = 10  # symbols of one std::string are ignored if the other has this many times more
-_NEW, _OLD = "St7__cxx1112basic_string", ("_ZNSs", "_ZNKSs")
 
 
 def configure(package: Package, stated: StatedConfiguration) -> BinaryConfiguration:
@@ -694,24 +694,13 @@ def _claim_cxx_abi(package: Package, loaded: Sequence[ObjectFile]) -> Claimed:
     for item in loaded:
         if not isinstance(item, ElfFile) or _GRAFTED.search(item.path):
             continue
-        for value, count in (("cxx11", _count_new(item)), ("pre-cxx11", _count_old(item))):
+        for value, count in zip(("cxx11", "pre-cxx11"), find_strings(item), strict=True):
             if count:
                 counts[value] += count
                 seen.setdefault(value, package.layout.shorten(item.path))
     for value, path in seen.items():
         if counts[value] * _FEW > counts.total():
             yield "cxx_abi", _by_bytes(value, f"{path} imports functions of that std::string")
-
-
-def _count_new(item: ElfFile) -> int:
-    names = item.imports
-    return sum(_NEW in name for name in names.each_name()) if names.may_mention(_NEW) else 0
-
-
-def _count_old(item: ElfFile) -> int:
-    names = item.imports
-    likely = any(map(names.may_mention, _OLD))
-    return sum(name.startswith(_OLD) for name in names.each_name()) if likely else 0
 
 
 def choose_stated(file_name: str, stated: StatedConfiguration) -> Iterator[StatedClaim]:

@@ -232,7 +232,10 @@ def cudas_of_files(paths: Iterable[str]) -> tuple[str, ...]:
 
 def lowest_driver(cuda: str, system: str) -> str:
     """Return the lowest driver that runs a build for that CUDA, "525.60.13", or "" if unknown."""
-    drivers = _OF_MAJORS.get(read_numbers(cuda)[0]) or _OF_RELEASES.get(cuda)
+    return _choose(_OF_MAJORS.get(read_numbers(cuda)[0]) or _OF_RELEASES.get(cuda), system)
+
+
+def _choose(drivers: tuple[str, str] | None, system: str) -> str:
     if drivers is None or system not in ("linux", "windows"):
         return ""
     return drivers[system == "windows"]
@@ -240,10 +243,7 @@ def lowest_driver(cuda: str, system: str) -> str:
 
 def driver_of_toolkit(cuda: str, system: str) -> str:
     """Return the driver released with a toolkit, which supports all its features; "" if unknown."""
-    drivers = _OF_TOOLKITS.get(cuda)
-    if drivers is None or system not in ("linux", "windows"):
-        return ""
-    return drivers[system == "windows"]
+    return _choose(_OF_TOOLKITS.get(cuda), system)
 
 
 def cuda_of_ptx(version: str) -> str:
@@ -675,48 +675,32 @@ def compare_expected(
             yield Problem(sentence=sentence, facts=(name, "expected"))
 
 
-def compare_loaded(versions: LibraryVersions, pin: str, *, newer: bool) -> Iterator[Problem]:
-    """Compare the loaded library with the compiled, installed and pinned versions."""
+def compare_versions(versions: LibraryVersions, pin: str, *, newer: bool) -> Iterator[Problem]:
+    """Compare a library, loaded or only installed, with the version that it should have.
+
+    It should have the version that the package was built with, that is installed, and that is
+    pinned.
+    """
     name, loaded = versions.name, versions.loaded
-    if versions.compiled and not _serves(loaded, versions.compiled, newer=newer):
-        sentence = f"{name} {loaded} is loaded, but the package was built with {versions.compiled}"
-        yield Problem(sentence=sentence, facts=(name, "compiled"))
-    if versions.installed and not _same(loaded, versions.installed):
-        sentence = f"{name} {loaded} is loaded, but {versions.installed} is installed"
-        yield Problem(sentence=sentence, facts=(name, "installed"))
-    if pin and not _same(loaded, pin):
-        sentence = f"{name} {loaded} is loaded, but the package requires {pin}"
-        yield Problem(sentence=sentence, facts=(name, "required"))
+    present = loaded or versions.installed
+    state = f"{name} {present} is {'loaded' if loaded else 'installed'}"
+    for expected, how, fact in (
+        (versions.compiled, f"the package was built with {versions.compiled}", "compiled"),
+        (loaded and versions.installed, f"{versions.installed} is installed", "installed"),
+        (pin, f"the package requires {pin}", "required"),
+    ):
+        ours, theirs = _cut_alike(present, expected)
+        later = newer and fact == "compiled" and ours[:1] == theirs[:1] and ours > theirs
+        if expected and ours != theirs and not later:
+            yield Problem(sentence=f"{state}, but {how}", facts=(name, fact))
 
 
-def compare_installed(versions: LibraryVersions, pin: str, *, newer: bool) -> Iterator[Problem]:
-    """Compare an installed library that is not loaded yet with compiled and pinned versions."""
-    name, installed = versions.name, versions.installed
-    if versions.compiled and not _serves(installed, versions.compiled, newer=newer):
-        sentence = (
-            f"{name} {installed} is installed, but the package was built with {versions.compiled}"
-        )
-        yield Problem(sentence=sentence, facts=(name, "compiled"))
-    if pin and not _same(installed, pin):
-        sentence = f"{name} {installed} is installed, but the package requires {pin}"
-        yield Problem(sentence=sentence, facts=(name, "required"))
-
-
-def _serves(present: str, built: str, *, newer: bool) -> bool:
-    length = min(_length(present), _length(built))
-    one, other = _cut(present, length), _cut(built, length)
-    return one == other or (newer and one[:1] == other[:1] and one > other)
-
-
-def _same(one: str, other: str) -> bool:
-    length = min(_length(one), _length(other))
-    return _cut(one, length) == _cut(other, length)
-
-
-def _length(version: str) -> int:
-    return min(version.count(".") + 1, 3)
-
-
-def _cut(version: str, length: int) -> tuple[int, ...]:
-    parts = version.split(".")[:length]
-    return tuple(int(part) if part.isdecimal() and len(part) < 10 else -1 for part in parts)
+def _cut_alike(one: str, other: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the numbers of both versions, as many as both have, and at most three."""
+    lists = [each.split(".")[:3] for each in (one, other)]
+    length = min(map(len, lists))
+    first, second = (
+        tuple(int(part) if part.isdecimal() and len(part) < 10 else -1 for part in parts[:length])
+        for parts in lists
+    )
+    return first, second

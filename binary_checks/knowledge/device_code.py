@@ -136,12 +136,14 @@ def select_carriers(package: Package, exempt: tuple[str, ...], *, loose: bool) -
         for item in find_carriers(package)
         if (loose or not (isinstance(item, ElfFile) and item.architecture == _LOOSE))
         and not _fits(package.layout.shorten(item.path), exempt)
-        and (item.device_faults or any(map(_may_be_taken, item.device_containers)))
+        and (
+            item.device_faults
+            or any(
+                is_taken(group) or is_doubtful(group) or is_never_linked(group)
+                for group in item.device_containers
+            )
+        )
     ]
-
-
-def _may_be_taken(group: DeviceContainers) -> bool:
-    return is_taken(group) or is_doubtful(group) or is_never_linked(group)
 
 
 def _fits(path: str, globs: Iterable[str]) -> bool:
@@ -418,18 +420,6 @@ def read_flags(abi: int, flags: int) -> CubinFlags | None:
     if abi == 8:
         return CubinFlags(flags >> 8 & 0xFF, bool(flags & 8))
     return None
-
-
-GENERIC_GFX: Final = {
-    "gfx9-generic": ("gfx900", "gfx902", "gfx904", "gfx906", "gfx909", "gfx90c"),
-    "gfx9-4-generic": ("gfx942", "gfx950"),
-    "gfx10-1-generic": ("gfx1010", "gfx1011", "gfx1012", "gfx1013"),
-    "gfx10-3-generic": tuple(f"gfx103{n}" for n in range(7)),
-    "gfx11-generic": (*(f"gfx110{n}" for n in range(4)), *(f"gfx115{n}" for n in range(4))),
-    "gfx12-generic": ("gfx1200", "gfx1201"),
-}
-"""AMD's generic targets, with the architectures on which their code runs (LLVM, User Guide for the
-AMDGPU Backend, generic processors)."""
 
 
 # Figures measured by steps on a GPU, and why some figures are missing.

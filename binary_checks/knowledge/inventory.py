@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
 from binary_checks.knowledge.library_names import is_grafted_name, toolset_of
 from binary_checks.knowledge.python_libraries import find_python_symbols
-from binary_checks.knowledge.tags import is_loaded
+from binary_checks.knowledge.tags import find_newest_nodes, is_loaded
 from binary_checks.model import (
     Edge,
     ElfFile,
@@ -24,7 +24,6 @@ from binary_checks.model import (
     PeFile,
     is_extension,
     parse_extension_name,
-    read_numbers,
 )
 from binary_checks.systems import stable_abi
 
@@ -106,14 +105,9 @@ def _distributions(edge: Edge) -> tuple[str, ...]:
 
 def newest_nodes(package: Package, library: str) -> tuple[str, ...]:
     """Return the newest version node of each prefix that any object needs from that library."""
-    newest: dict[str, tuple[tuple[int, ...], str]] = {}
-    for item in package.objects_of(ElfFile):
-        for need in item.symbol_versions:
-            if need.library == library and not need.weak:
-                prefix, _, version = need.version.partition("_")
-                candidate = read_numbers(version), need.version
-                newest[prefix] = max(candidate, newest.get(prefix, candidate))
-    return tuple(node for _, node in sorted(newest.values(), key=lambda each: each[1]))
+    needs = (need for item in package.objects_of(ElfFile) for need in item.symbol_versions)
+    found = find_newest_nodes(n for n in needs if n.library == library and not n.weak)
+    return tuple(sorted(need.version for need in found))
 
 
 def list_bundled(package: Package) -> tuple[tuple[str, int], ...]:
@@ -159,21 +153,23 @@ def read_cpp_interface(package: Package) -> CppInterface | None:
     gnu = next((name for name in libraries if name.startswith("libstdc++")), "")
     return CppInterface(
         versions=newest_nodes(package, gnu),
-        new_strings=sum(new for new, _ in strings),
-        old_strings=sum(old for _, old in strings),
+        new_strings=sum(bool(new) for new, _ in strings),
+        old_strings=sum(bool(old) for _, old in strings),
         libraries=libraries,
         toolset=toolset,
     )
 
 
-def find_strings(item: ElfFile) -> tuple[bool, bool]:
-    """Return whether an object imports functions of libstdc++'s new and of its old std::string."""
-    new = old = False
-    for name in item.imports.each_name():
-        if name.startswith("_ZN"):
-            new = new or "St7__cxx1112basic_string" in name
-            old = old or name.startswith(("_ZNSs", "_ZNKSs"))
-    return new, old
+_NEW, _OLD = "St7__cxx1112basic_string", ("_ZNSs", "_ZNKSs")
+
+
+def find_strings(item: ElfFile) -> tuple[int, int]:
+    """Return how many functions of libstdc++'s new and of its old std::string an object imports."""
+    names = item.imports
+    if not any(map(names.may_mention, (_NEW, *_OLD))):
+        return 0, 0
+    every = tuple(names.each_name())
+    return sum(_NEW in name for name in every), sum(name.startswith(_OLD) for name in every)
 
 
 def each_python(package: Package) -> Iterator[str]:
@@ -201,11 +197,17 @@ _GRAFTING = (".libs", ".dylibs")
 """Suffixes of the folders created by auditwheel, delocate and delvewheel."""
 _ABOUT = re.compile(r"[^/]+\.(?:dist|egg)-info/")
 _CONDA_ABOUT = ("info/", "conda-meta/")
-_DEVICE = (".fatbin", ".cubin", ".ptx", ".hsaco", ".metallib", ".air", ".spv")
-_DEBUG = (".pdb", ".debug", ".dwo", ".dwp")
-_PYTHON = (".py", ".pyi", ".pyc", ".pyw")
-_HEADERS = (".h", ".hh", ".hpp", ".hxx", ".h++", ".cuh", ".inl", ".ipp", ".tpp", ".pxd", ".pxi")
-_LIBRARIES = (".a", ".lib")
+_SUFFIXES = {
+    DEBUG: (".pdb", ".debug", ".dwo", ".dwp"),
+    DEVICE: (".fatbin", ".cubin", ".ptx", ".hsaco", ".metallib", ".air", ".spv"),
+    PYTHON: (".py", ".pyi", ".pyc", ".pyw"),
+    # C, C++, CUDA, Cython
+    HEADERS: (
+        *(".h", ".hh", ".hpp", ".hxx", ".h++", ".cuh", ".inl", ".ipp", ".tpp", ".pxd", ".pxi"),
+    ),
+    NATIVE: (".a", ".lib"),  # static archives, and import libraries of Windows
+}
+"""The suffixes of files that are not read as object files, by part."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -234,11 +236,24 @@ def measure_parts(package: Package) -> Mapping[str, PartSize]:
         if member.path in native:
             split = _split_object(member, objects.get(member.path, []), package.layout)
         else:
-            rules = (part for part, belongs in _RULES if belongs(member.path, package.layout))
-            split = {next(rules, DATA): member.size}
+            split = {_find_part(member.path, package.layout): member.size}
         files.update(split.keys())
         sizes.update(split)
     return {part: PartSize(files=files[part], size=sizes[part]) for part in PARTS if files[part]}
+
+
+def _find_part(path: str, layout: Layout) -> str:
+    """Return the part that a file belongs to, if it is not an object file."""
+    of_conda = not layout.climbs and path.startswith(_CONDA_ABOUT)
+    if of_conda or _ABOUT.match(layout.shorten(path)):
+        return METADATA
+    if ".dSYM/" in path:
+        return DEBUG
+    folders = {HEADERS: f"{layout.headers}/"} if layout.headers else {}
+    for part, suffixes in _SUFFIXES.items():
+        if path.lower().endswith(suffixes) or path.startswith(folders.get(part, "//")):
+            return part
+    return DATA
 
 
 def _split_object(member: Member, slices: list[ObjectFile], layout: Layout) -> dict[str, int]:
@@ -263,50 +278,3 @@ def is_bundled(path: str, layout: Layout) -> bool:
     """Return whether a repair tool added the library, judging by its folder or its name."""
     folders, _, name = layout.shorten(path).rpartition("/")
     return is_grafted_name(name) or any(each.endswith(_GRAFTING) for each in folders.split("/"))
-
-
-def is_metadata(path: str, layout: Layout) -> bool:
-    """Return whether a file is metadata: in ``*.dist-info``, or in ``info`` of conda packages."""
-    of_conda = not layout.climbs and path.startswith(_CONDA_ABOUT)
-    return of_conda or _ABOUT.match(layout.shorten(path)) is not None
-
-
-def is_python(path: str, layout: Layout) -> bool:
-    """Return whether a file is Python source, a stub or bytecode."""
-    del layout
-    return path.lower().endswith(_PYTHON)
-
-
-def is_header(path: str, layout: Layout) -> bool:
-    """Return whether a file is a header, by its suffix (C, C++, CUDA, Cython) or its folder."""
-    return path.lower().endswith(_HEADERS) or (
-        layout.headers != "" and path.startswith(f"{layout.headers}/")
-    )
-
-
-def is_device_code(path: str, layout: Layout) -> bool:
-    """Return whether a file contains GPU code, but is not read as an object file."""
-    del layout
-    return path.lower().endswith(_DEVICE)
-
-
-def is_debug_information(path: str, layout: Layout) -> bool:
-    """Return whether a file is only for debuggers: PDB files, companions of ELF objects, dSYM."""
-    del layout
-    return path.lower().endswith(_DEBUG) or ".dSYM/" in path
-
-
-def is_library(path: str, layout: Layout) -> bool:
-    """Return whether a file is for linkers: a static archive, or an import library of Windows."""
-    del layout
-    return path.lower().endswith(_LIBRARIES)
-
-
-_RULES: tuple[tuple[str, Callable[[str, Layout], bool]], ...] = (
-    (METADATA, is_metadata),
-    (DEBUG, is_debug_information),
-    (DEVICE, is_device_code),
-    (PYTHON, is_python),
-    (HEADERS, is_header),
-    (NATIVE, is_library),
-)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -85,16 +85,13 @@ def comes_with_python(name: str, pythons: Collection[PythonClaim]) -> bool:
     Before 3.5 this was the runtime of the compiler used for that version, and extension modules
     needed the same runtime (https://wiki.python.org/moin/WindowsCompilers).
     """
-    name = name.lower()
     return bool(pythons) and all(
-        each.implementation == "cpython" and each.version and name == _find_runtime(each.version)
+        each.implementation == "cpython"
+        and each.version
+        and name.lower()
+        == next((runtime for before, runtime in _RUNTIMES if each.version < before), "")
         for each in pythons
     )
-
-
-def _find_runtime(python: tuple[int, int]) -> str:
-    found = (name for before, name in _RUNTIMES if python < before)
-    return next(found, "")
 
 
 def may_be_third_party(name: str) -> bool:
@@ -280,34 +277,37 @@ _NOT_A_NAME = frozenset({"python", "the", "lib"})
 _QT = re.compile(r"(?:lib)?Qt[56]?(?P<part>(?:3D|[A-Z])\w*)")
 
 
-_Predicate = Callable[[str], bool]
-
-
 class Framework(NamedTuple):
-    """Libraries that only one distribution has, by the beginnings of their names."""
+    """Libraries that only one distribution has, and symbols that only these define."""
 
-    libraries: re.Pattern[str]
-    core: re.Pattern[str]  # libraries that all users of the framework load
+    libraries: re.Pattern[str]  # the beginnings of their names
+    core: re.Pattern[str]  # of which at least one is loaded if any other library is
+    namespaces: frozenset[str]  # of C++
+    functions: re.Pattern[str]  # of C
 
 
 class _Toolkit(NamedTuple):
-    """Libraries of software that users install themselves."""
+    """Libraries of software that users install themselves, as expressions for whole names."""
 
     name: str
-    libraries: _Predicate
-    together: _Predicate  # names that are its own only if one of ``libraries`` is needed, too
+    libraries: re.Pattern[str]
+    together: re.Pattern[str]  # names that are its own only if one of ``libraries`` is needed, too
+
+
+_Pairs = tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]
+"""Expressions for whole names of distributions, and for names of their libraries."""
 
 
 class _Tables(NamedTuple):
-    """The contents of shipped_names.toml, as predicates on names."""
+    """The contents of shipped_names.toml, as expressions for whole names."""
 
-    has: tuple[tuple[_Predicate, re.Pattern[str]], ...]
-    only_one: tuple[tuple[_Predicate, re.Pattern[str]], ...]
-    has_nothing_else: _Predicate
-    of_nvidia: _Predicate
-    fills_prefix: _Predicate
-    of_nobody: _Predicate
-    of_user: tuple[tuple[_Predicate, str], ...]
+    has: _Pairs
+    only_one: _Pairs
+    has_nothing_else: re.Pattern[str]
+    of_nvidia: re.Pattern[str]
+    fills_prefix: re.Pattern[str]
+    of_nobody: re.Pattern[str]
+    of_user: tuple[tuple[re.Pattern[str], str], ...]
     toolkits: tuple[_Toolkit, ...]
     frameworks: Mapping[str, Framework]
 
@@ -315,33 +315,34 @@ class _Tables(NamedTuple):
 @lru_cache(maxsize=1)
 def _read_tables() -> _Tables:
     tables = read_toml(_TABLES, _TABLES.name)
+    compiled = re.compile
 
-    def any_of(table: str, key: str = "distributions") -> _Predicate:
-        known = [re.compile(row[key]) for row in tables[table]]
-        return lambda name: any(each.fullmatch(name) for each in known)
+    def join(table: str, key: str = "distributions") -> re.Pattern[str]:
+        return compiled("|".join(f"(?:{row[key]})" for row in tables[table]))
 
-    def match(expression: str) -> _Predicate:
-        known = re.compile(expression)
-        return lambda name: known.fullmatch(name) is not None
-
-    def pair(table: str) -> tuple[tuple[_Predicate, re.Pattern[str]], ...]:
+    def pair(table: str) -> _Pairs:
         rows = tables[table]
-        return tuple((match(row["distributions"]), re.compile(row["libraries"])) for row in rows)
+        return tuple((compiled(row["distributions"]), compiled(row["libraries"])) for row in rows)
 
     return _Tables(
         has=pair("has"),
         only_one=pair("only_one"),
-        has_nothing_else=any_of("has_nothing_else"),
-        of_nvidia=any_of("of_nvidia"),
-        fills_prefix=any_of("fills_prefix"),
-        of_nobody=any_of("of_nobody", "libraries"),
-        of_user=tuple((match(row["libraries"]), row["kind"]) for row in tables["of_user"]),
+        has_nothing_else=join("has_nothing_else"),
+        of_nvidia=join("of_nvidia"),
+        fills_prefix=join("fills_prefix"),
+        of_nobody=join("of_nobody", "libraries"),
+        of_user=tuple((compiled(row["libraries"]), row["kind"]) for row in tables["of_user"]),
         toolkits=tuple(
-            _Toolkit(row["name"], match(row["libraries"]), match(row.get("together", "(?!)")))
+            _Toolkit(row["name"], compiled(row["libraries"]), compiled(row.get("together", "(?!)")))
             for row in tables["toolkit"]
         ),
         frameworks={
-            row["distributions"]: Framework(re.compile(row["libraries"]), re.compile(row["core"]))
+            row["distributions"]: Framework(
+                libraries=compiled(row["libraries"]),
+                core=compiled(row["core"]),
+                namespaces=frozenset(row.get("namespaces", ())),
+                functions=compiled(row.get("functions", "(?!)")),
+            )
             for row in tables["framework"]
         },
     )
@@ -395,7 +396,7 @@ def find_known_shippers(needed: str, requirements: Iterable[str]) -> tuple[str, 
 def find_owner(name: str, requirements: Iterable[str]) -> str:
     """Return the requirement whose wheel has the vendor's library of exactly that name, or ""."""
     owners = (whose for whose, libraries in _read_tables().only_one if libraries.fullmatch(name))
-    found = (each for whose in owners for each in sorted(requirements) if whose(each))
+    found = (each for whose in owners for each in sorted(requirements) if whose.fullmatch(each))
     return next(found, "")
 
 
@@ -410,33 +411,33 @@ def _of_cuda(name: str, requirements: RequiredNames) -> tuple[str, ...]:
     word = first_word(name)
     if word == _DRIVERS_OWN:
         return ()
-    named = tuple(filter(_read_tables().of_nvidia, requirements.by_word.get(word, ())))
+    named = tuple(filter(_read_tables().of_nvidia.fullmatch, requirements.by_word.get(word, ())))
     return named or requirements.of_nvidia or requirements.torch
 
 
 def fills_prefix(requirement: str) -> bool:
     """Return whether a requirement installs to the environment's ``lib``, as Intel's wheels do."""
-    return _read_tables().fills_prefix(requirement)
+    return _read_tables().fills_prefix.fullmatch(requirement) is not None
 
 
 def may_have(requirement: str, needed: str) -> bool:
     """Return whether nothing excludes that the requirement contains a library of that name."""
     if not may_be_required(needed):
         return False
-    if _read_tables().of_nvidia(requirement):
+    if _read_tables().of_nvidia.fullmatch(requirement):
         return is_named_like_nvidia(needed)
-    return not _read_tables().has_nothing_else(requirement)
+    return _read_tables().has_nothing_else.fullmatch(requirement) is None
 
 
 def may_be_required(needed: str) -> bool:
     """Return whether a requirement may contain the library, rather than a driver or the system."""
-    return not _read_tables().of_nobody(needed.rpartition("/")[2])
+    return _read_tables().of_nobody.fullmatch(needed.rpartition("/")[2]) is None
 
 
 def find_users_own(needed: str) -> str:
     """Return the kind of software with that library that users choose and install, or ""."""
     name = needed.rpartition("/")[2]
-    return next((kind for matches, kind in _read_tables().of_user if matches(name)), "")
+    return next((kind for names, kind in _read_tables().of_user if names.fullmatch(name)), "")
 
 
 def find_toolkit(needed: str, others: Iterable[str] = ()) -> str:
@@ -447,7 +448,8 @@ def find_toolkit(needed: str, others: Iterable[str] = ()) -> str:
     """
     name = needed.rpartition("/")[2]
     for each in _read_tables().toolkits:
-        if each.libraries(name) or (each.together(name) and any(map(each.libraries, others))):
+        with_others = each.together.fullmatch(name) and any(map(each.libraries.fullmatch, others))
+        if each.libraries.fullmatch(name) or with_others:
             return each.name
     return ""
 
@@ -505,14 +507,14 @@ class RequiredNames:
         self.by_word: dict[str, list[str]] = {}
         self._by_stem: dict[str, list[str]] = {}
         for name in self.names:
-            theirs = [its for whose, its in _read_tables().has if whose(name)]
+            theirs = [its for whose, its in _read_tables().has if whose.fullmatch(name)]
             if theirs:
                 self.known.append((name, theirs))
             for word in dict.fromkeys(name.split("-")):
                 self.by_word.setdefault(word, []).append(name)
             stem = re.sub(r"^lib|-cu1\d$", "", name)
             self._by_stem.setdefault(stem, []).append(name)
-        self.of_nvidia = tuple(filter(_read_tables().of_nvidia, self.names))
+        self.of_nvidia = tuple(filter(_read_tables().of_nvidia.fullmatch, self.names))
         self.torch = tuple(name for name in self.names if name == "torch")
 
     def __iter__(self) -> Iterator[str]:
@@ -535,12 +537,6 @@ def _without_number(word: str) -> str:
 
 # Symbols that only a framework's own libraries define, whatever else is loaded.
 
-_LIBRARIES = {"torch": re.compile(r"lib(?:torch(?:_\w+)?|c10(?:_\w+)?)\.(?:so|dylib)")}
-_CORES = {"torch": re.compile(r"lib(?:c10|torch_cpu)\.(?:so|dylib)")}
-"""At least one of these is loaded if any other library of the framework is."""
-_NAMESPACES = {"torch": frozenset({"at", "c10", "c10d", "caffe2", "torch"})}
-_FUNCTIONS = {"torch": re.compile(r"(?:aoti_torch|torch)_\w+")}
-"""Functions of torch's stable C interface, torch/csrc/stable and aoti_torch/c/shim.h."""
 _WITHOUT = re.compile(
     r"lib(?:avcodec|avdevice|avfilter|avformat|avutil|swresample|swscale)\.so\b.*"
 )
@@ -550,8 +546,8 @@ _WITHOUT = re.compile(
 def framework_of(symbol: str) -> str:
     """Return the framework that a symbol belongs to, by namespace or C interface; "" if none."""
     space = namespace_of(symbol)
-    for name, functions in _FUNCTIONS.items():
-        if space in _NAMESPACES[name] or functions.fullmatch(symbol):
+    for name, its in list_frameworks().items():
+        if space in its.namespaces or its.functions.fullmatch(symbol):
             return name
     return ""
 
@@ -569,23 +565,20 @@ def find_own_symbols(
         return frozenset()
     whole = {
         framework
-        for framework, core in _CORES.items()
-        if any(map(core.match, loaded)) and not any(map(_LIBRARIES[framework].match, unseen))
+        for framework, its in list_frameworks().items()
+        if any(map(its.core.match, loaded)) and not any(map(its.libraries.match, unseen))
     }
     return frozenset(name for name in names if whole and framework_of(name) in whole)
 
 
 # Libraries of a vendor's family that open others of the family at run time.
-#
-# No header names the opened libraries. A row lists strings of a library that are names of libraries
-# it opens; the strings in a given file show which of them that version has: cuDNN 9.1 does not name
-# engines_tensor_ir, 9.26 does. The rows were tested with the vendor's wheels of CUDA 11 to 13, on
-# Linux, by leaving out each of the members.
+
+_FAMILIES = Path(__file__).with_name("library_families.toml")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OpenedMember:
-    """A library that another library of its family opens."""
+    """A library that another library of its family opens, as library_families.toml states it."""
 
     name: str  # expression for the library's stem, without "lib" and suffixes
     without: str  # consequence for users without the library
@@ -607,99 +600,12 @@ class OpenerRow:
     """Stems of members that every version needs, for a file whose strings were not all read."""
 
 
-_64 = "(?:64)?"  # on Windows
-_ENGINES = "convolutions and attention fail with CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED"
-_REFUSED = "its calls fail with CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED"
-_COMPILED = "code that it compiles at run time fails or is slower"
-_FAMILIES: Final = (
-    OpenerRow(
-        name=rf"cudnn{_64}",
-        entrance=True,
-        members=(
-            OpenedMember(name=rf"cudnn_(?:graph|ops|cnn|adv){_64}", without=_REFUSED),
-            OpenedMember(name=rf"cudnn_ext{_64}", without=_REFUSED, fatal=False),
-            # cuDNN 8. The libraries for training contain only the gradients.
-            OpenedMember(name=rf"cudnn_(?:ops|cnn)_infer{_64}", without=_REFUSED),
-            OpenedMember(
-                name=rf"cudnn_(?:adv_infer|\w+_train){_64}", without=_REFUSED, fatal=False
-            ),
-        ),
-    ),
-    OpenerRow(
-        name=rf"cudnn_graph{_64}",
-        whole=frozenset(
-            {"cudnn_engines_precompiled", "cudnn_engines_runtime_compiled", "cudnn_heuristic"}
-        ),
-        members=(
-            OpenedMember(
-                name=rf"cudnn_(?:engines_(?:precompiled|runtime_compiled)|heuristic){_64}",
-                without=_ENGINES,
-            ),
-            OpenedMember(name=rf"cudnn_engines_tensor_ir{_64}", without=_ENGINES, fatal=False),
-        ),
-    ),
-    OpenerRow(
-        name=rf"nvrtc{_64}",
-        members=(
-            OpenedMember(
-                name=rf"nvrtc-builtins{_64}",
-                without="each compilation fails with NVRTC_ERROR_BUILTIN_OPERATION_FAILURE",
-            ),
-        ),
-    ),
-    OpenerRow(
-        name=rf"nvrtc{_64}\.alt",  # opened only on request
-        members=(
-            OpenedMember(
-                name=rf"nvrtc-builtins\.alt{_64}",
-                without="compilations with this library fail",
-                fatal=False,
-            ),
-        ),
-    ),
-    OpenerRow(
-        name=rf"cudnn_(?:adv|engines_precompiled){_64}",
-        members=(
-            OpenedMember(name=rf"cublaslt{_64}", without=_ENGINES, fatal=False),
-            OpenedMember(name=rf"nvrtc{_64}", without=_COMPILED, fatal=False),
-        ),
-    ),
-    OpenerRow(
-        name=rf"cublaslt{_64}",
-        members=(OpenedMember(name=rf"nvrtc{_64}", without=_COMPILED, fatal=False),),
-    ),
-    OpenerRow(
-        name=rf"(?:cufft|cusparse){_64}",  # cuSPARSE of CUDA 12 needs it by name
-        members=(OpenedMember(name="nvjitlink", without=_COMPILED, fatal=False),),
-    ),
-)
-_FAMILY_NAMES: Final = (
-    "cudnn",
-    "nvrtc",
-    "cublaslt",
-    "cufft",
-    "cusparse",
-)  # beginnings of all these names, after "lib"
 _ROOTS: Final = ("cudnn", "nvrtc", "nvjitlink", "cublas")
 """Words in the names of wheels that contain members of these families."""
 _REDUCED: Final = frozenset({"cudnn_graph", "cudnn_engines_runtime_compiled"})
 """The members in NVIDIA's cuDNN for compilation at run time (nvidia-cudnn-jit-cu13)."""
 _REQUIRE_ALL: Final = frozenset({"torch", "cuda-toolkit"})  # together with their own requirements
 _NUMBERS = re.compile(r"_\d+(?:_\d+)*(?=\.|$)|(?:\.\d+)+$")
-_PLUGINS: Final = (
-    (
-        re.compile(r"nvshmem_(?:bootstrap|transport)_\w+\.so[.\d]*"),
-        "libnvshmem_host opens the plugin that its users choose",
-    ),
-    (
-        re.compile(r"lib\w+-fi\.so|libuc[tmx]_\w+\.so[.\d]*"),  # of libfabric and UCX
-        "libfabric or UCX opens it only if the machine has such network cards",
-    ),
-    (
-        re.compile(r"libcufile_rdma\.so[.\d]*"),
-        "libcufile opens it only if the machine has network cards for it",
-    ),
-)
 
 
 @lru_cache(maxsize=1 << 14)  # each library is compared with the names of all
@@ -713,38 +619,52 @@ def stem_of(name: str) -> str:
     return _NUMBERS.sub("", plain)
 
 
+@lru_cache(maxsize=1)
+def _read_families() -> tuple[tuple[OpenerRow, ...], tuple[tuple[re.Pattern[str], str], ...]]:
+    """Return the libraries that open others, and plugins with the reason for their unmet needs."""
+    tables = read_toml(_FAMILIES, _FAMILIES.name)
+    openers = (
+        OpenerRow(
+            name=row["name"],
+            members=tuple(OpenedMember(**member) for member in row["members"]),
+            entrance=row.get("entrance", False),
+            whole=frozenset(row.get("whole", ())),
+        )
+        for row in tables["opener"]
+    )
+    plugins = ((re.compile(row["files"]), row["why"]) for row in tables["plugin"])
+    return tuple(openers), tuple(plugins)
+
+
+@lru_cache(maxsize=1 << 14)
 def find_opener(name: str) -> OpenerRow | None:
     """Return the row of a library of that name; None if it opens no library of its family."""
-    stem = stem_of(name)
-    if not stem.startswith(_FAMILY_NAMES):
-        return None
     if ".so" in name and not name.startswith("lib"):
         return None  # cupy's extension module nvrtc.abi3.so
-    return next((row for row in _FAMILIES if re.fullmatch(row.name, stem)), None)
+    stem = stem_of(name)
+    return next((row for row in _read_families()[0] if re.fullmatch(row.name, stem)), None)
 
 
-def find_members(row: OpenerRow, opened: Collection[str]) -> Iterator[tuple[OpenedMember, str]]:
-    """Yield the members among the names that this version of the library opens."""
-    for name in opened:
-        stem = stem_of(name)
+def find_members(row: OpenerRow, opener: ObjectFile) -> Iterator[tuple[OpenedMember, list[str]]]:
+    """Yield the members that this version of a library opens, with the names that it may try.
+
+    It may extend a name by its own version.
+    """
+    for name in opener.opened.names if opener.opened else ():
+        versions = (own.partition(".so.")[2] for own in (opener.name, opener.file_name))
+        longer = [f"{name}.{each}" for each in versions if each and name.endswith(".so")]
         for member in row.members:
-            if re.fullmatch(member.name, stem):
-                yield member, name
-
-
-def complete_names(names: Collection[str], opener: ObjectFile) -> Iterator[str]:
-    """Yield the names, and the names extended by the version of the opening library."""
-    yield from names
-    for own in (opener.name, opener.file_name):
-        version = own.partition(".so.")[2]
-        if version:
-            yield from (f"{name}.{version}" for name in names if name.endswith(".so"))
+            if re.fullmatch(member.name, stem_of(name)):
+                yield member, [name, *longer]
 
 
 def is_reduced(names: Collection[str]) -> bool:
     """Return whether these are libraries of cuDNN without its precompiled part."""
-    present = {stem_of(name).removesuffix("64") for name in names}
-    return {stem for stem in present if stem.startswith("cudnn_")} == _REDUCED
+    return {stem for stem in _list_stems(names) if stem.startswith("cudnn_")} == _REDUCED
+
+
+def _list_stems(names: Iterable[str]) -> set[str]:
+    return {stem_of(name).removesuffix("64") for name in names}
 
 
 def must_be_whole(name: str) -> bool:
@@ -763,8 +683,7 @@ def is_of_family(name: str, opener: str) -> bool:
 
 def is_whole(row: OpenerRow, names: Collection[str]) -> bool:
     """Return whether the names include each library that all versions of the opener need."""
-    present = {stem_of(name).removesuffix("64") for name in names}
-    return bool(row.whole) and row.whole <= present
+    return bool(row.whole) and row.whole <= _list_stems(names)
 
 
 def may_have_family(requirement: str, name: str) -> bool:
@@ -782,4 +701,4 @@ def _root_of(name: str) -> str:
 
 def explain_plugin(file_name: str) -> str:
     """Return why unmet needs of a vendor's plugin are not a fault; "" for other libraries."""
-    return next((why for pattern, why in _PLUGINS if pattern.fullmatch(file_name)), "")
+    return next((why for files, why in _read_families()[1] if files.fullmatch(file_name)), "")

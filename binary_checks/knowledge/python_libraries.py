@@ -10,7 +10,6 @@ from functools import cached_property
 
 from binary_checks.model import (
     CodeNames,
-    ExtensionName,
     Format,
     Linkage,
     MachOFile,
@@ -27,7 +26,7 @@ from binary_checks.model import (
 # The interpreter that a DLL name belongs to, and the interpreter DLLs that a module may need.
 
 _PYTHON = r"(?:lib)?python[23]\.?\d*t?(?:_d)?\.dll|libpypy\d\.\d+-c\.dll|python-native\.dll"
-_STABLE = ("python3.dll", "python3t.dll")
+_STABLE = {"abi3": "python3.dll", "abi3t": "python3t.dll"}
 
 
 @functools.lru_cache(maxsize=4096)  # the objects of a package need the same few libraries
@@ -41,7 +40,7 @@ def is_python_dll(name: str) -> bool:
 
 def is_of_one_version(name: str) -> bool:
     """Return whether a DLL is for a single Python version instead of the stable ABI."""
-    return is_python_dll(name) and name.lower() not in _STABLE
+    return is_python_dll(name) and name.lower() not in _STABLE.values()
 
 
 def are_for_any_python(pythons: tuple[PythonClaim, ...]) -> bool:
@@ -57,39 +56,32 @@ def acceptable_dlls(library: PeFile, pythons: tuple[PythonClaim, ...]) -> tuple[
     """
     name = parse_extension_name(library.path)
     if name is not None and name.version is not None:
-        return _of_name(name)
+        return _name_dlls(name.implementation, name.version, free_threaded=name.free_threaded)
     if are_for_any_python(pythons):
         return ("python3.dll",) if is_extension(library) else ()
     accepted = [_of_claim(each) for each in pythons]
     return tuple(dict.fromkeys(sum(accepted, ()))) if all(accepted) else ()
 
 
-def _of_name(name: ExtensionName) -> tuple[str, ...]:
-    assert name.version is not None
-    major, minor = map(str, name.version)
-    if name.implementation == "cpython":
-        return _of_cpython(major, minor, "t" if name.free_threaded else "")
-    return (f"libpypy{major}.{minor}-c.dll",) if name.implementation == "pypy" else ()
+def _name_dlls(
+    implementation: str, version: tuple[int, int], *, free_threaded: bool
+) -> tuple[str, ...]:
+    """Return the DLLs of one Python: its own, and the stable ABI's, which can replace it."""
+    major, minor = version
+    flags = "t" if free_threaded else ""
+    known = {
+        "pypy": (f"libpypy{major}.{minor}-c.dll",),
+        "cpython": (f"python{major}{minor}{flags}.dll", f"python{major}{flags}.dll"),
+    }
+    return known.get(implementation, ())
 
 
 def _of_claim(claim: PythonClaim) -> tuple[str, ...]:
-    if claim.abi == "abi3":
-        return ("python3.dll",)
-    if claim.abi == "abi3t":
-        return ("python3t.dll",)
+    if claim.abi in _STABLE:
+        return (_STABLE[claim.abi],)
     if claim.version is None:
         return ()
-    major, minor = map(str, claim.version)
-    if claim.implementation == "pypy":
-        return (f"libpypy{major}.{minor}-c.dll",)
-    if claim.implementation == "cpython":
-        return _of_cpython(major, minor, "t" if claim.free_threaded else "")
-    return ()
-
-
-def _of_cpython(major: str, minor: str, flags: str) -> tuple[str, ...]:
-    """Return the DLL of one version, and the stable ABI's DLL that can replace it."""
-    return f"python{major}{minor}{flags}.dll", f"python{major}{flags}.dll"
+    return _name_dlls(claim.implementation, claim.version, free_threaded=claim.free_threaded)
 
 
 # Libraries that define symbols with names like Python's, by the object's format or the loader.

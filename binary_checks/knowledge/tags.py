@@ -742,13 +742,18 @@ def lowest_policy(needs: Iterable[NeededVersion], policies: Iterable[Policy]) ->
     )
 
 
+def find_newest_nodes(needs: Iterable[NeededVersion]) -> list[NeededVersion]:
+    """Return the newest node of each prefix, in the order of the prefixes."""
+    newest: dict[str, NeededVersion] = {}
+    for need in sorted(needs, key=lambda need: read_numbers(need.version.partition("_")[2])):
+        newest[need.version.partition("_")[0]] = need
+    return [need for _, need in sorted(newest.items())]
+
+
 def describe_nodes(library: ElfFile, newer: Iterable[NeededVersion]) -> str:
     """Format the newest node of each prefix, with symbols that need it."""
-    newest: dict[str, NeededVersion] = {}
-    for need in sorted(newer, key=lambda need: read_numbers(need.version.partition("_")[2])):
-        newest[need.version.partition("_")[0]] = need
     described = []
-    for _, need in sorted(newest.items()):
+    for need in find_newest_nodes(newer):
         names = sorted(symbol.name for symbol in library.imports if symbol.version == need.version)
         needed_by = f" ({format_symbols(names)})" if names else ""
         described.append(f"{need.version} of {need.library}{needed_by}")

@@ -15,7 +15,7 @@ from binary_checks.checks.linkage.needed_libraries import (
     missing_search_directory,
 )
 from binary_checks.checks.symbols import missing_version, undefined_symbol
-from binary_checks.knowledge.proven_loads import find_doubtful_roots, mark_proven
+from binary_checks.knowledge.loaded_files import find_doubtful_roots, mark_proven
 from binary_checks.loaders import simulate
 from binary_checks.model import (
     Ending,

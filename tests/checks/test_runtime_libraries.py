@@ -10,7 +10,7 @@ import pytest
 from binary_checks.checks.crosscheck import simulation_differs
 from binary_checks.checks.runtime import loaded_libraries_differ
 from binary_checks.errors import ReadersDisagree
-from binary_checks.knowledge.process_comparison import Deviation
+from binary_checks.knowledge.loaded_files import Deviation
 from binary_checks.model import (
     Edge,
     Ending,

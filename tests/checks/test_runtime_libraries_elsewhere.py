@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from binary_checks.checks.runtime import loaded_libraries_differ
-from binary_checks.knowledge.process_comparison import Deviation
+from binary_checks.knowledge.loaded_files import Deviation
 from binary_checks.model import (
     Edge,
     ExtensionReport,

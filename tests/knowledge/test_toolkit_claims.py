@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from packaging.requirements import Requirement
 
-from binary_checks.knowledge.cuda import compare_installed
+from binary_checks.knowledge.cuda import compare_versions
 from binary_checks.knowledge.library_names import cuda_of_library, cuda_of_requirement
 from binary_checks.knowledge.toolkit_claims import (
     claim_by_file_name,
@@ -76,4 +76,4 @@ def test_numbers_that_no_version_has_state_nothing() -> None:
     assert rocm_of_label(f"rocm6.{digits}") == "6"
     assert rocm_of_requirement(Requirement(f"rocm=={digits}")) == ""
     there = LibraryVersions(name="cudnn", installed=f"9.{digits}")
-    assert list(compare_installed(there, "9.1", newer=False))
+    assert list(compare_versions(there, "9.1", newer=False))

@@ -326,18 +326,15 @@ def ptx_assembly_fails(report: PtxLinkReport, sample: PtxTexts) -> Iterator[Find
     name = f"nvJitLink {report.version}"
     if report.step.outcome is not Ending.OK:
         yield NotInspected(sentence=f"nvJitLink ({report.library}) {describe_end(report.step)}")
-    refused: dict[tuple[PtxText, str], list[PtxLink]] = {}
     for link in report.links:
-        if link.refusal:
-            refused.setdefault((link.text, link.refusal), []).append(link)
-        elif not link.assembled:
+        if not (link.refusal or link.assembled):
             sentence = f"{_describe(link.text)}, for {link.target}: {link.lack}"
             yield NotInspected(path=link.text.path, sentence=sentence)
-    for (text, refusal), links in refused.items():
-        targets = ", ".join(link.target for link in links)
-        where = f" ({_place(links[0])})" if _place(links[0]) else ""
-        sentence = f"{_describe(text)} does not compile for {targets}: {refusal}{where}"
-        yield Problem(path=text.path, sentence=sentence)
+    yield from _report_refused(
+        (link.text.path, _describe(link.text), f"{link.refusal}{_place(link)}", link.target)
+        for link in report.links
+        if link.refusal
+    )
     yield from _report_gaps(report, sample, name)
     yield from _report_share(report, sample, name)
 
@@ -348,8 +345,9 @@ def _describe(text: PtxText) -> str:
 
 
 def _place(link: PtxLink) -> str:
-    line = f"line {link.line}" if link.line else ""
-    return ", ".join(filter(None, (f"in {link.kernel}" if link.kernel else "", line)))
+    kernel = f"in {link.kernel}" if link.kernel else ""
+    places = ", ".join(filter(None, (kernel, f"line {link.line}" if link.line else "")))
+    return f" ({places})" if places else ""
 
 
 def _report_gaps(report: PtxLinkReport, sample: PtxTexts, name: str) -> Iterator[Finding]:
@@ -478,10 +476,8 @@ def judge_compilations(report: CompilerReport, name: str) -> Iterator[Finding]:
         yield Problem(
             sentence=f"without a GPU, {what} {describe_end(step)}", facts=(name_end(step),)
         )
-    for error, failed in _group_errors(report.compilations).items():
-        yield Problem(
-            sentence=f"{name} does not compile for {', '.join(failed)}: {error}", facts=(failed[0],)
-        )
+    errors = ((_find_error(each), each.target) for each in report.compilations)
+    yield from _report_refused(("", name, error, target) for error, target in errors if error)
     done = ", ".join(each.target for each in report.compilations if not _find_error(each))
     if done and re.match("/|[A-Za-z]:", report.library):
         yield NotInspected(
@@ -494,12 +490,17 @@ def judge_compilations(report: CompilerReport, name: str) -> Iterator[Finding]:
         yield NotInspected(sentence=f"{name} knows none of the architectures of this package")
 
 
-def _group_errors(compilations: Iterable[Compilation]) -> dict[str, list[str]]:
-    groups: dict[str, list[str]] = {}
-    for each in compilations:
-        if error := _find_error(each):
-            groups.setdefault(error, []).append(each.target)
-    return groups
+def _report_refused(refused: Iterable[tuple[str, str, str, str]]) -> Iterator[Problem]:
+    """Yield one problem for all targets for which a compiler reports the same.
+
+    The rows are the path, the text or the compiler, the compiler's message, and the target.
+    """
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for path, subject, error, target in refused:
+        groups.setdefault((path, subject, error), []).append(target)
+    for (path, subject, error), targets in groups.items():
+        sentence = f"{subject} does not compile for {', '.join(targets)}: {error}"
+        yield Problem(path=path, sentence=sentence, facts=() if path else (targets[0],))
 
 
 def _find_error(compilation: Compilation) -> str:

@@ -62,6 +62,7 @@ from binary_checks.model import (
     RefusingDriverReport,
     Rule,
     StatedToolkits,
+    Step,
     ToolkitClaim,
 )
 from binary_checks.wording.problem_lines import name_end, of_bundled
@@ -403,20 +404,9 @@ def driver_refusal_fatal(report: RefusingDriverReport) -> Iterator[Finding]:
     """
     yield from _find_lacks(report)
     for each in report.refused:
-        step, under = each.step, f"under {_STATES.get(each.state, each.state)}"
-        if each.lack or step.outcome is Ending.OK:
-            continue
-        if step.finished:
-            yield Problem(
-                sentence=f"{under}, import {step.name} succeeds, and the process "
-                f"{describe_end(step)}",
-                facts=(each.state, name_end(step)),
-            )
-        else:
-            yield Problem(
-                sentence=f"{under}, {each.stage or 'the process'} {describe_end(step)}",
-                facts=(each.state, name_end(step)),
-            )
+        if not each.lack and each.step.outcome is not Ending.OK:
+            under = f"under {_STATES.get(each.state, each.state)}"
+            yield from _judge_step(each.step, under, each.stage, each.state)
 
 
 @check
@@ -446,8 +436,10 @@ def driver_refusal_misreported(
     for each in report.refused:
         if not each.lack:
             under = f"under {_STATES.get(each.state, each.state)}"
-            yield from _judge_claims(each, asked, under)
-            yield from _judge_error(each, asked.use, expected.get(each.state, ()), under)
+            yield from _judge_claims(each, asked, under, each.state)
+            if asked.use:
+                texts = expected.get(each.state, ())
+                yield from _judge_error(each, asked.use, texts, under, each.state)
 
 
 def _find_lacks(report: RefusingDriverReport) -> Iterator[NotInspected]:
@@ -457,39 +449,47 @@ def _find_lacks(report: RefusingDriverReport) -> Iterator[NotInspected]:
         yield NotInspected(sentence=f"{which}{lack}")
 
 
-def _judge_claims(found: RefusedAnswers, asked: CudaRequest, under: str) -> Iterator[Finding]:
+def _judge_claims(
+    found: CudaReport | RefusedAnswers, asked: CudaRequest, under: str, *state: str
+) -> Iterator[Finding]:
+    """Judge the answers to ``available`` and ``devices``, which must say that there is no GPU."""
     for question in filter(None, (asked.available, asked.devices)):
-        answer = find_answer(found, question)
+        answer, facts = find_answer(found, question), (*state, question)
         if answer is None:
             yield find_gap(found, question)
         elif answer.error:
-            yield Problem(
-                sentence=f"{under}, {question} raises {answer.error}", facts=(found.state, question)
-            )
+            yield Problem(sentence=f"{under}, {question} raises {answer.error}", facts=facts)
         elif answer.value is not False and answer.value != 0:
-            yield Problem(
-                sentence=f"{under}, {question} is {answer.value!r}", facts=(found.state, question)
-            )
+            yield Problem(sentence=f"{under}, {question} is {answer.value!r}", facts=facts)
 
 
 def _judge_error(
-    found: RefusedAnswers, use: str, expected: tuple[str, ...], under: str
+    found: CudaReport | RefusedAnswers,
+    use: str,
+    expected: tuple[str, ...],
+    under: str,
+    *state: str,
 ) -> Iterator[Finding]:
-    if not use:
-        return
-    answer = find_answer(found, use)
+    """Judge the error of ``use``, which must be one of the expected texts, if there are any."""
+    answer, facts = find_answer(found, use), (*state, use)
     if answer is None:
         yield find_gap(found, use)
     elif not answer.error:
-        yield Problem(
-            sentence=f"{under}, {use} raises nothing and returns {answer.value!r}",
-            facts=(found.state, use),
-        )
+        sentence = f"{under}, {use} raises nothing and returns {answer.value!r}"
+        yield Problem(sentence=sentence, facts=facts)
     elif expected and not any(text in answer.error for text in expected):
-        yield Problem(
-            sentence=f"{under}, {use} raises {answer.error}, which is none of the expected errors",
-            facts=(found.state, use),
-        )
+        sentence = f"{under}, {use} raises {answer.error}, which is none of the expected errors"
+        yield Problem(sentence=sentence, facts=facts)
+
+
+def _judge_step(step: Step, under: str, stage: str, *state: str) -> Iterator[Finding]:
+    """Judge a process in which the package was imported, and perhaps asked."""
+    if step.finished:
+        sentence = f"{under}, import {step.name} succeeds, and the process {describe_end(step)}"
+        yield Problem(sentence=sentence, facts=(*state, name_end(step)))
+    elif step.outcome is not Ending.OK:
+        sentence = f"{under}, {stage or 'the process'} {describe_end(step)}"
+        yield Problem(sentence=sentence, facts=(*state, name_end(step)))
 
 
 # Faults of a CUDA build that runs without a driver and without a toolkit.
@@ -513,18 +513,7 @@ def unusable_without_gpu(report: CudaReport) -> Iterator[Finding]:
 
     Level: users without a GPU cannot import or use the package.
     """
-    step = report.step
-    if step.finished:
-        yield Problem(
-            sentence=f"without a GPU, import {step.name} succeeds, and the process "
-            f"{describe_end(step)}",
-            facts=(name_end(step),),
-        )
-    elif step.outcome is not Ending.OK:
-        yield Problem(
-            sentence=f"without a GPU, {report.stage or 'the process'} {describe_end(step)}",
-            facts=(name_end(step),),
-        )
+    yield from _judge_step(report.step, "without a GPU", report.stage)
     yield from find_unhidden(report)
 
 
@@ -543,18 +532,7 @@ def gpu_claimed_without_one(report: CudaReport, asked: CudaRequest) -> Iterator[
     Level: programs choose the GPU and fail.
     """
     require_question(asked.available or asked.devices, "available, devices")
-    for question in filter(None, (asked.available, asked.devices)):
-        answer = find_answer(report, question)
-        if answer is None:
-            yield find_gap(report, question)
-        elif answer.error:
-            yield Problem(
-                sentence=f"without a GPU, {question} raises {answer.error}", facts=(question,)
-            )
-        elif answer.value is not False and answer.value != 0:
-            yield Problem(
-                sentence=f"without a GPU, {question} is {answer.value!r}", facts=(question,)
-            )
+    yield from _judge_claims(report, asked, "without a GPU")
 
 
 @check
@@ -573,22 +551,8 @@ def missing_gpu_misreported(
 
     Level: programs that catch the documented error end instead.
     """
-    use = asked.use
-    require_question(use, "use")
-    answer = find_answer(report, use)
-    if answer is None:
-        yield find_gap(report, use)
-    elif not answer.error:
-        yield Problem(
-            sentence=f"without a GPU, {use} raises nothing and returns {answer.value!r}",
-            facts=(use,),
-        )
-    elif expected and not any(text in answer.error for text in expected):
-        yield Problem(
-            sentence=f"without a GPU, {use} raises {answer.error}, which is none of the expected "
-            "errors",
-            facts=(use,),
-        )
+    require_question(asked.use, "use")
+    yield from _judge_error(report, asked.use, expected, "without a GPU")
 
 
 @check

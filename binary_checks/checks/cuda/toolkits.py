@@ -10,8 +10,7 @@ from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable, ProfileError
 from binary_checks.knowledge.cuda import (
     compare_expected,
-    compare_installed,
-    compare_loaded,
+    compare_versions,
     cuda_of_ptx,
     exceeds_driver,
     find_answer,
@@ -31,7 +30,6 @@ from binary_checks.knowledge.gaps import find_unjudged, find_unloaded, find_unre
 from binary_checks.knowledge.library_names import (
     OpenedMember,
     OpenerRow,
-    complete_names,
     cuda_of_library,
     find_members,
     find_opener,
@@ -343,10 +341,8 @@ def cuda_libraries_disagree(
     pins = find_pins(package)
     for each in report.versions:
         pin = pins.get(each.name, "") or each.pinned
-        if each.loaded:
-            yield from compare_loaded(each, pin, newer=newer)
-        elif each.installed:
-            yield from compare_installed(each, pin, newer=newer)
+        if each.loaded or each.installed:
+            yield from compare_versions(each, pin, newer=newer)
         elif each.compiled:
             yield NotInspected(sentence=f"{each.name}: it is neither loaded nor installed")
 
@@ -630,7 +626,7 @@ def _find_openers(
         row = _row_of(each.item)
         if row is not None:
             yield each, row
-            names = {name for _, names in layout.members(each, row) for name in names}
+            names = {name for _, names in find_members(row, each.item) for name in names}
             queue += [other for other in rest if names & {other.item.name, other.item.file_name}]
 
 
@@ -646,14 +642,6 @@ class _Layout:
     package: Package
     target: TargetSystem
 
-    def members(
-        self, each: FamilyOpener, row: OpenerRow
-    ) -> Iterator[tuple[OpenedMember, tuple[str, ...]]]:
-        """Yield each member that the library opens, with the names that it may try."""
-        opened = each.item.opened.names if each.item.opened else ()
-        for member, name in find_members(row, opened):
-            yield member, tuple(complete_names((name,), each.item))
-
     def has(self, names: Iterable[str]) -> bool:
         on_windows = self.linkage.format == Format.PE
         spelled = [name.lower() if on_windows else name for name in names]
@@ -666,7 +654,7 @@ class _Layout:
 
     def judge(self, each: FamilyOpener, row: OpenerRow) -> Iterator[Finding]:
         """Report libraries that the given library opens but that nothing provides."""
-        members = list(self.members(each, row))
+        members = list(find_members(row, each.item))
         yield from self._find_gap(each, row, [member for member, _ in members])
         absent = [
             (member, names[-1] if is_of_family(names[0], each.item.file_name) else names[0])

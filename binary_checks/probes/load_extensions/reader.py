@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from binary_checks.declaring import gathers
 from binary_checks.errors import GatherError
-from binary_checks.knowledge.proven_loads import find_doubtful_roots
+from binary_checks.knowledge.loaded_files import find_doubtful_roots
 from binary_checks.model import (
     Ending,
     ExtensionReport,
