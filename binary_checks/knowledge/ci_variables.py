@@ -33,35 +33,23 @@ _LINKED = ("release", "debug")
 """The fourth word of BUILD_ENVIRONMENT in CircleCI's jobs of Windows, in place of a toolset."""
 
 
-class _BuiltVersion(NamedTuple):
-    """A variable with the version of a build, and the packages that have this version."""
-
-    variable: str
-    number: str  # the variable with the number of the build: above 1 the version has a ".postN"
-    wheels: tuple[str, ...]  # globs on their file names: the whole version, with label and number
-    others: tuple[str, ...]  # globs on other files, which lack label and number
-
-
 # pytorch's tools/generate_torch_version.py and .ci/pytorch/run_tests.sh: the version of a wheel is
 # $PYTORCH_BUILD_VERSION, with .post$PYTORCH_BUILD_NUMBER if that is above 1. Packages of conda have
 # that number in their build string; archives of libtorch have only the version in their names.
-_BUILT = (
-    _BuiltVersion(
-        variable="PYTORCH_BUILD_VERSION",
-        number="PYTORCH_BUILD_NUMBER",
-        wheels=("torch-[0-9]*", "installed:torch"),
-        others=("libtorch-*", "pytorch-[0-9]*", "pytorch-nightly-[0-9]*"),
-    ),
-)
+_VERSION, _NUMBER = "PYTORCH_BUILD_VERSION", "PYTORCH_BUILD_NUMBER"
+_WITH_NUMBER = ("torch-[0-9]*", "installed:torch")
+"""Globs on packages that have the whole version, with label and number."""
+_WITHOUT_NUMBER = ("libtorch-*", "pytorch-[0-9]*", "pytorch-nightly-[0-9]*")
 RELEASE = "RELEASE_VERSION"
 RELEASE_MATRIX = "release_matrix.json"
 """The file with the version of each project in a release, to which RELEASE_VERSION refers."""
 VARIABLES = frozenset(
-    {*_PLAIN, *_TOOLSETS, _STABLE, _BUILD, RELEASE}
-    | {name for each in _BUILT for name in (each.variable, each.number)}
+    {*_PLAIN, *_TOOLSETS, _STABLE, _BUILD, RELEASE, _VERSION, _NUMBER}
     | {f"{prefix}{name}" for prefix in ("", "MATRIX_") for name in (_GPU, _GPU_VERSION)}
 )
 """All variables that are read."""
+_WITH_OTHERS = frozenset({_STABLE, _NUMBER, _GPU_VERSION, f"MATRIX_{_GPU_VERSION}"})
+"""Variables that state something only together with another one."""
 _LONGEST = 100  # characters of a value; longer values are not read
 
 
@@ -98,9 +86,17 @@ def read_variables(environment: Mapping[str, str], matrix: object = None) -> Var
         if name == RELEASE and matrix is None:
             continue
         stated = tuple(dict.fromkeys(_read(name, value, known, matrix)))
-        shown = _show(name, value, known)
-        if not stated and _has_meaning(name):
-            misunderstood.append(f"{shown}{_explain(name, matrix)}")
+        # the variable that belongs to it
+        other = f"{name.removesuffix(_GPU)}{_GPU_VERSION}" if name.endswith(_GPU) else ""
+        if name == _VERSION and _read_number(known):
+            other = _NUMBER
+        shown = f"{name}={value}"
+        if known.get(other):
+            shown = f"{shown} {other}={known[other]}"
+        if not stated and name not in _WITH_OTHERS:
+            lack = "no such release in" if matrix else "there is no"
+            why = f" ({lack} {RELEASE_MATRIX})" if name == RELEASE else ""
+            misunderstood.append(f"{shown}{why}")
         for each in stated:
             claim = ConfigurationClaim(
                 value=each.value, source=ClaimSource.VARIABLE, evidence=shown, full=each.full
@@ -109,34 +105,10 @@ def read_variables(environment: Mapping[str, str], matrix: object = None) -> Var
     return VariableReading(tuple(found), tuple(misunderstood))
 
 
-def _has_meaning(name: str) -> bool:
-    """Return whether the variable states something alone, not only together with another one."""
-    numbers = [each.number for each in _BUILT]
-    return name not in (_STABLE, _GPU_VERSION, f"MATRIX_{_GPU_VERSION}", *numbers)
-
-
-def _explain(name: str, matrix: object) -> str:
-    if name != RELEASE:
-        return ""
-    lack = f"no such release in {RELEASE_MATRIX}" if matrix else f"there is no {RELEASE_MATRIX}"
-    return f" ({lack})"
-
-
-def _show(name: str, value: str, every: Mapping[str, str]) -> str:
-    """Return a variable and its value, with the variable that belongs to it."""
-    other = f"{name.removesuffix(_GPU)}{_GPU_VERSION}" if name.endswith(_GPU) else ""
-    for built in _BUILT:
-        if name == built.variable and _read_number(built, every):
-            other = built.number
-    version = every.get(other, "")
-    return f"{name}={value} {other}={version}" if version else f"{name}={value}"
-
-
 def _read(name: str, value: str, every: Mapping[str, str], matrix: object) -> Iterator[_Stated]:
     """Yield the aspects that one variable states, with their values."""
-    built = next((each for each in _BUILT if each.variable == name), None)
-    if built is not None:
-        yield from _read_built(built, value, every)
+    if name == _VERSION:
+        yield from _read_built(value, every)
     elif name == RELEASE:
         yield from _read_release(value, matrix)
     elif name in _PLAIN:
@@ -159,21 +131,19 @@ def _read(name: str, value: str, every: Mapping[str, str], matrix: object) -> It
         yield from _read_gpu(value, version)
 
 
-def _read_number(built: _BuiltVersion, every: Mapping[str, str]) -> int:
+def _read_number(every: Mapping[str, str]) -> int:
     """Return the number of the build if the version has it, else 0."""
-    text = every.get(built.number, "")
+    text = every.get(_NUMBER, "")
     return int(text) if text.isascii() and text.isdecimal() and int(text) > 1 else 0
 
 
-def _read_built(built: _BuiltVersion, value: str, every: Mapping[str, str]) -> Iterator[_Stated]:
-    public = READERS["version"](value)
-    number = _read_number(built, every)
+def _read_built(value: str, every: Mapping[str, str]) -> Iterator[_Stated]:
+    number = _read_number(every)
     full = f"{value}.post{number}" if number else value
-    whole = READERS["version"](full)
-    if not public or not whole:
-        return
-    yield from (_Stated("version", whole, full, files) for files in built.wheels)
-    yield from (_Stated("version", public, files=files) for files in built.others)
+    public, whole = READERS["version"](value), READERS["version"](full)
+    if public and whole:
+        yield from (_Stated("version", whole, full, files) for files in _WITH_NUMBER)
+        yield from (_Stated("version", public, files=files) for files in _WITHOUT_NUMBER)
 
 
 def _read_release(value: str, matrix: object) -> Iterator[_Stated]:
@@ -200,14 +170,11 @@ def _read_suffix(value: str) -> Iterator[_Stated]:
 
 def _read_gpu(kind: str, version: str) -> Iterator[_Stated]:
     family = kind.partition("-")[0]
-    if family in ("cuda", "rocm"):
-        text = READERS["accelerator"](f"{family}{version}") if version else ""
+    versioned = family in ("cuda", "rocm")
+    text = READERS["accelerator"](f"{family}{version}" if versioned else family)
+    if text or versioned:
         yield _Stated("accelerator", text or family)
-    elif text := READERS["accelerator"](family):
-        yield _Stated("accelerator", text)
-    else:
-        return
-    yield from _read_suffix(kind)
+        yield from _read_suffix(kind)
 
 
 def _read_toolset(value: str) -> str:

@@ -365,23 +365,19 @@ def find_day(version: str, uploaded: str, modified: str) -> tuple[str, date] | N
     number = development_number(version)
     if number is not None and (built := read_day(number)):
         return "built", built
-    if (day := _read_iso(uploaded)) is not None:
-        return "uploaded", day
-    try:
-        return "last modified", _in_utc(parsedate_to_datetime(modified))
-    except (ValueError, TypeError, OverflowError):  # empty, or not a date
-        return None
-
-
-def _read_iso(text: str) -> date | None:
-    try:  # Python 3.10 does not accept a Z
-        return _in_utc(datetime.fromisoformat(text.replace("Z", "+00:00")[:32]))
-    except (ValueError, OverflowError):
-        return None
-
-
-def _in_utc(moment: datetime) -> date:
-    return (moment.astimezone(timezone.utc) if moment.tzinfo else moment).date()
+    # Python 3.10 does not accept a Z
+    iso = uploaded.replace("Z", "+00:00")[:32]
+    for meaning, read, text in (
+        ("uploaded", datetime.fromisoformat, iso),
+        ("last modified", parsedate_to_datetime, modified),
+    ):
+        try:
+            moment = read(text)
+            day = (moment.astimezone(timezone.utc) if moment.tzinfo else moment).date()
+        except (ValueError, TypeError, OverflowError):  # empty, or not a date
+            continue
+        return meaning, day
+    return None
 
 
 def judge_age(built: date, today: date, days: int, what: str) -> str:
@@ -576,14 +572,13 @@ def choose_value(name: str, claims: Iterable[ConfigurationClaim]) -> str:
         for each in ranked
         if (each.by_absence, each.source) == (ranked[0].by_absence, ranked[0].source)
     ]
-    values = (_refine(name, each.value, ranked) for each in best)
+    every = [each.value for each in ranked]
+    values = (
+        next((finer for finer in every if _is_finer(name, finer, each.value)), each.value)
+        for each in best
+    )
     found = list(dict.fromkeys(values))
     return ", ".join(v for v in found if not any(_is_finer(name, w, v) for w in found))
-
-
-def _refine(name: str, value: str, claims: Iterable[ConfigurationClaim]) -> str:
-    finer = (each.value for each in claims if _is_finer(name, each.value, value))
-    return next(finer, value)
 
 
 def _is_finer(name: str, one: str, other: str) -> bool:

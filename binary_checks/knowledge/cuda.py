@@ -30,7 +30,6 @@ from binary_checks.model import (
     CudaRequest,
     DeviceKind,
     DeviceLinking,
-    DeviceTarget,
     ElfFile,
     Finding,
     Kind,
@@ -361,7 +360,8 @@ def find_common_architectures(package: Package) -> tuple[tuple[str, int, int], .
     for item in package.objects:
         for group in item.device_containers if isinstance(item, (ElfFile, PeFile)) else ():
             names = {
-                _format_architecture(each)
+                ("compute_" if each.kind is DeviceKind.PTX else "sm_")
+                + generation(each.architecture)[1]
                 for each in group.usable
                 if each.architecture.startswith("sm_")
             }
@@ -369,11 +369,6 @@ def find_common_architectures(package: Package) -> tuple[tuple[str, int, int], .
             for name in names:
                 counts[name] = counts.get(name, 0) + group.count
     return tuple((name, n, total) for name, n in sorted(counts.items()) if 2 * n > total)
-
-
-def _format_architecture(target: DeviceTarget) -> str:
-    kind = "compute" if target.kind is DeviceKind.PTX else "sm"
-    return f"{kind}_{generation(target.architecture)[1]}"
 
 
 def generation(architecture: str) -> tuple[bool, str]:
@@ -418,30 +413,24 @@ class DriverCopy:
         return f"a copy of {self.name}"
 
 
-def find_copies(objects: tuple[ObjectFile, ...], drivers: tuple[str, ...]) -> list[DriverCopy]:
-    """Return all copies and stubs of the driver's libraries in a package."""
-    found = (_find_copy(item, drivers) for item in objects)
-    return [copy for copy in found if copy is not None]
+def find_copies(objects: Iterable[ObjectFile], drivers: tuple[str, ...]) -> Iterator[DriverCopy]:
+    """Yield all copies and stubs of the driver's libraries among shared libraries.
 
-
-def _find_copy(item: ObjectFile, drivers: tuple[str, ...]) -> DriverCopy | None:
-    """Return a shared library as a copy or stub of the driver; None for any other library.
-
-    The library is recognised by soname and file name, without marks of repair tools. Otherwise it
-    is recognised by its exports, if all are functions of the driver and it opens no library: it
-    must then answer the calls itself, as a stub does.
+    A library is recognised by soname and file name, without marks of repair tools. Otherwise it is
+    recognised by its exports, if all are functions of the driver and it opens no library: it must
+    then answer the calls itself, as a stub does.
     """
-    if item.kind is not Kind.SHARED or not isinstance(item, (ElfFile, PeFile)):
-        return None
-    names = (strip_graft(name) for name in (item.name, item.file_name))
-    name = next((each for each in names if each.lower() in drivers), "")
-    stands_for, functions, others = _read_exports(item)
-    small = item.size < _HEADERS + _PER_FUNCTION * functions
-    asks = item.opened is not None or any(is_driver_library(need.name) for need in item.needed)
-    stub = bool(functions and small and not asks)
-    if not (name or (stub and not others and stands_for in drivers)):
-        return None
-    return DriverCopy(item=item, name=name or stands_for, functions=functions, stub=stub)
+    for item in objects:
+        if item.kind is not Kind.SHARED or not isinstance(item, (ElfFile, PeFile)):
+            continue
+        names = (strip_graft(name) for name in (item.name, item.file_name))
+        name = next((each for each in names if each.lower() in drivers), "")
+        stands_for, functions, others = _read_exports(item)
+        small = item.size < _HEADERS + _PER_FUNCTION * functions
+        asks = item.opened is not None or any(is_driver_library(need.name) for need in item.needed)
+        stub = bool(functions and small and not asks)
+        if name or (stub and not others and stands_for in drivers):
+            yield DriverCopy(item=item, name=name or stands_for, functions=functions, stub=stub)
 
 
 def _read_exports(item: ObjectFile) -> tuple[str, int, int]:

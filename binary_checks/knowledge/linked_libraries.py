@@ -549,58 +549,30 @@ def is_module(item: ObjectFile) -> bool:
 
 def pair_objects(old: Package, new: Package) -> PairedObjects:
     """Match objects by path; match the remaining ones by path without numbers if unambiguous."""
-    exact = _Matching(old, new, plain_path)
-    loose = _Matching(old, new, _loose_path, exact.old_rest, exact.new_rest)
-    pairs = sorted((*exact.pairs, *loose.pairs), key=lambda pair: pair.subject)
-    return PairedObjects(
-        pairs=tuple(pairs), removed=tuple(loose.old_rest), added=tuple(loose.new_rest)
-    )
-
-
-def _loose_path(layout: Layout, path: str) -> str:
-    return loose_name(plain_path(layout, path))
-
-
-class _Matching:
-    """One way to match the remaining objects."""
-
-    def __init__(
-        self,
-        old: Package,
-        new: Package,
-        spell: Callable[[Layout, str], str],
-        old_rest: Iterable[ObjectFile] | None = None,
-        new_rest: Iterable[ObjectFile] | None = None,
-    ) -> None:
-        before = _by_key(old, spell, old.objects if old_rest is None else old_rest)
-        after = _by_key(new, spell, new.objects if new_rest is None else new_rest)
+    slices = Counter(item.path for item in new.objects)
+    removed, added = list(old.objects), list(new.objects)
+    pairs: list[ObjectPair] = []
+    for spell in (plain_path, lambda layout, path: loose_name(plain_path(layout, path))):
+        before, after = _by_key(old, spell, removed), _by_key(new, spell, added)
         matched = {key for key in before if len(before[key]) == len(after.get(key, ()))}
-        slices = Counter(item.path for item in new.objects)
-        self.pairs = [
-            ObjectPair(
-                subject=plain_path(new.layout, two.path)
-                + (f" ({two.architecture})" if slices[two.path] > 1 else ""),
-                old=one,
-                new=two,
-            )
-            for key in matched
-            for one, two in zip(before[key], after[key], strict=True)
-        ]
-        self.old_rest = list(_others(before, matched))
-        self.new_rest = list(_others(after, matched))
-
-
-_Key = tuple[str, str]
+        for one, two in (
+            pair for key in matched for pair in zip(before[key], after[key], strict=True)
+        ):
+            architecture = f" ({two.architecture})" if slices[two.path] > 1 else ""
+            subject = plain_path(new.layout, two.path) + architecture
+            pairs.append(ObjectPair(subject=subject, old=one, new=two))
+        removed, added = (
+            [item for key, items in found.items() if key not in matched for item in items]
+            for found in (before, after)
+        )
+    pairs.sort(key=lambda pair: pair.subject)
+    return PairedObjects(pairs=tuple(pairs), removed=tuple(removed), added=tuple(added))
 
 
 def _by_key(
     package: Package, spell: Callable[[Layout, str], str], items: Iterable[ObjectFile]
-) -> dict[_Key, list[ObjectFile]]:
-    found: dict[_Key, list[ObjectFile]] = {}
+) -> dict[tuple[str, str], list[ObjectFile]]:
+    found: dict[tuple[str, str], list[ObjectFile]] = {}
     for item in sorted(items, key=lambda item: item.path):
         found.setdefault((spell(package.layout, item.path), item.architecture), []).append(item)
     return found
-
-
-def _others(found: dict[_Key, list[ObjectFile]], matched: set[_Key]) -> Iterator[ObjectFile]:
-    return (item for key, items in found.items() if key not in matched for item in items)
