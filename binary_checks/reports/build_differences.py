@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from binary_checks.model import BuildComparison, DifferenceLine, NotCompared, Severity
+from binary_checks.model import BuildComparison, NotCompared, Severity
 from binary_checks.reports.markdown import format_code
 from binary_checks.safe_text import MOST_OF_A_RUN, cut, one_line
 
@@ -25,7 +25,11 @@ def write_text(comparison: BuildComparison) -> Iterator[str]:
     """Yield a line for each difference, the most serious first, without line ends."""
     texts = [
         f"{comparison.old} -> {comparison.new}: {_sum_up(comparison)}",
-        *(f"{line.severity.value}: {_describe(line)}" for line in comparison.lines),
+        *(
+            f"{line.severity.value}: {line.difference}: {line.text}"
+            + f" (accepted: {line.accepted})" * bool(line.accepted)
+            for line in comparison.lines
+        ),
         *(f"not compared: {_describe_gap(gap)}" for gap in comparison.not_compared),
         *comparison.complaints,
     ]
@@ -33,11 +37,6 @@ def write_text(comparison: BuildComparison) -> Iterator[str]:
         yield cut(one_line(text))
     if len(texts) > MOST_OF_A_RUN:
         yield f"and {len(texts) - MOST_OF_A_RUN:,} more lines; --json has all"
-
-
-def _describe(line: DifferenceLine) -> str:
-    accepted = f" (accepted: {line.accepted})" if line.accepted else ""
-    return f"{line.difference}: {line.text}{accepted}"
 
 
 def _describe_gap(gap: NotCompared) -> str:
@@ -66,7 +65,9 @@ def write_markdown(comparison: BuildComparison) -> Iterator[str]:
             yield ""
             yield f"**{_HEADINGS[severity]}**"
             yield ""
-            yield from (_item(line) for line in lines)
+            for line in lines:
+                accepted = f" — accepted: {_code(line.accepted)}" if line.accepted else ""
+                yield f"- `{line.difference}` {_code(line.text)}{accepted}"
     if comparison.not_compared:
         yield ""
         yield "**Not compared**"
@@ -75,11 +76,6 @@ def write_markdown(comparison: BuildComparison) -> Iterator[str]:
     for complaint in comparison.complaints:
         yield ""
         yield _code(complaint)
-
-
-def _item(line: DifferenceLine) -> str:
-    accepted = f" — accepted: {_code(line.accepted)}" if line.accepted else ""
-    return f"- `{line.difference}` {_code(line.text)}{accepted}"
 
 
 def _code(text: str) -> str:

@@ -42,7 +42,11 @@ def explain(check: Check[Any]) -> str:
     lines += [f"**Level:** {_level(check)}", "", _declaration(check), ""]
     if check.options:
         lines += [f"Options, in a profile's table `[options.{check.id}]`:", ""]
-        lines += [*_options(check), ""]
+        for option in check.options.values():
+            lines.append(
+                f"- `{option.name}`: `{_format_type(option.annotation)}` = `{option.default!r}`"
+            )
+        lines.append("")
     return as_markdown("\n".join(lines))
 
 
@@ -125,11 +129,6 @@ def _level(check: Check[Any]) -> str:
 def _name(fact: type) -> str:
     """Return a fact's name: its class, or for a profile's request the request's table."""
     return f"[probes.{fact.table}]" if issubclass(fact, Request) else fact.__name__
-
-
-def _options(check: Check[Any]) -> Iterator[str]:
-    for option in check.options.values():
-        yield f"- `{option.name}`: `{_format_type(option.annotation)}` = `{option.default!r}`"
 
 
 def _format_type(annotation: Any) -> str:

@@ -57,31 +57,29 @@ def _table(run: RunResult) -> Iterator[str]:
             )
         for family in {entry.family for entry in package.entries}:
             ours = [entry for entry in package.entries if entry.family == family]
-            rows.setdefault(family, Counter()).update(_count(ours))
+            rows.setdefault(family, Counter()).update(
+                {
+                    "checks": sum(1 for entry in ours if entry.inspected),
+                    # all checks of a family inspect the same objects
+                    "inspected": max(entry.inspected for entry in ours),
+                    "accepted": count_accepted(ours),
+                    "not applicable": sum(e.outcome is Outcome.NOT_APPLICABLE for e in ours),
+                    "not inspected": sum(entry.has_gap for entry in ours),
+                }
+            )
     warned = any(row["warnings"] for row in rows.values())
     headings = (*_HEADINGS, *(("warnings",) if warned else ()))
-    lines = [headings, *((family, *_row(rows[family], headings)) for family in sorted(rows))]
+    lines = [
+        headings,
+        *(
+            (family, *(str(numbers[heading] or "-") for heading in headings[1:]))
+            for family, numbers in sorted(rows.items())
+        ),
+    ]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for family, *numbers in lines:
         cells = (number.rjust(width) for number, width in zip(numbers, widths[1:], strict=True))
         yield "  ".join((family.ljust(widths[0]), *cells))
-
-
-def _row(numbers: Counter[str], headings: Iterable[str]) -> Iterator[str]:
-    shown = (numbers[heading] for heading in headings if heading != "family")
-    return (str(number) if number else "-" for number in shown)
-
-
-def _count(entries: list[Entry]) -> dict[str, int]:
-    """Return the numbers in the row of a family, for one package."""
-    return {
-        "checks": sum(1 for entry in entries if entry.inspected),
-        # all checks of a family inspect the same objects
-        "inspected": max(entry.inspected for entry in entries),
-        "accepted": count_accepted(entries),
-        "not applicable": sum(e.outcome is Outcome.NOT_APPLICABLE for e in entries),
-        "not inspected": sum(entry.has_gap for entry in entries),
-    }
 
 
 def _reasons(run: RunResult) -> Iterator[str]:

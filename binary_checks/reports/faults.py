@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from urllib.parse import unquote, urlsplit
 
@@ -41,7 +41,11 @@ class Fault:
         for each in self.folded:
             if each.check != self.shown.check:
                 files.setdefault(each.check, set()).update(each.group.paths)
-        return ", ".join(f"{check}{_count(paths)}" for check, paths in files.items())
+        counts = {check: len(paths) for check, paths in files.items()}
+        return ", ".join(
+            f"{check} ({number:,} files)" if number > 1 else check
+            for check, number in counts.items()
+        )
 
     def seen(self) -> str:
         """Return how an import or a module fails because of the fault, as users see it, or ""."""
@@ -52,17 +56,17 @@ class Fault:
         return one_line(f"{first.path}: {first.sentence}" if first.path else first.sentence)
 
 
-def _count(paths: set[str]) -> str:
-    return f" ({len(paths):,} files)" if len(paths) > 1 else ""
-
-
 def fold(results: Iterable[CheckResult]) -> tuple[Fault, ...]:
     """Return the faults of one package: errors first, problems before gaps, then by check.
 
     Only unaccepted problems among these results count. So nothing is folded under a line that is
     not shown, such as the line of a deselected check or of an accepted problem.
     """
-    found = tuple(_all_groups(results))
+    found = [
+        CheckedGroup(check=each.shown_check, family=each.family, item=each.item, group=group)
+        for each in results
+        for group in group_problems((*each.problems, *each.warnings))
+    ]
     by_cause: dict[str, list[CheckedGroup]] = {}
     for each in found:
         if cause := each.group.first.cause:
@@ -76,7 +80,9 @@ def fold(results: Iterable[CheckResult]) -> tuple[Fault, ...]:
         elif leaders[cause] is each:
             others = tuple(other for other in by_cause[cause] if other is not each)
             faults.append(Fault(shown=each, folded=others))
-    return tuple(sorted(faults, key=_place))
+    # errors first; gaps last, as another problem often causes them
+    faults.sort(key=lambda each: (each.level is not Level.ERROR, each.shown.group.first.is_gap))
+    return tuple(faults)
 
 
 def count_levels(results: Iterable[CheckResult]) -> Counter[Level]:
@@ -86,12 +92,11 @@ def count_levels(results: Iterable[CheckResult]) -> Counter[Level]:
 
 def count_accepted(results: Iterable[CheckResult]) -> int:
     """Return the number of accepted faults, which are counted as if they were not accepted."""
-    return len(fold(map(_restore_accepted, results)))
-
-
-def _restore_accepted(result: CheckResult) -> CheckResult:
-    accepted = tuple(each.problem for each in result.accepted)
-    return replace(result, problems=accepted, warnings=())
+    restored = (
+        replace(each, problems=tuple(known.problem for known in each.accepted), warnings=())
+        for each in results
+    )
+    return len(fold(restored))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -132,19 +137,6 @@ def unmarked_line(package_file_name: str, fault: Fault) -> str:
     line = group_line(fault.shown.check, package_file_name, fault.shown.group)
     also = f" [also: {others}]" if (others := fault.also()) else ""
     return one_line(f"{line}{also}")
-
-
-def _all_groups(results: Iterable[CheckResult]) -> Iterator[CheckedGroup]:
-    for result in results:
-        for group in group_problems((*result.problems, *result.warnings)):
-            yield CheckedGroup(
-                check=result.shown_check, family=result.family, item=result.item, group=group
-            )
-
-
-def _place(fault: Fault) -> tuple[bool, bool]:
-    """Return a sort key: errors first; gaps last, as another problem often causes them."""
-    return fault.level is not Level.ERROR, fault.shown.group.first.is_gap
 
 
 def _rank(each: CheckedGroup) -> tuple[bool, bool, bool]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from datetime import date
 from typing import TextIO
 
-from binary_checks.model import PackageResult, Problem, RunResult
+from binary_checks.model import PackageResult, RunResult
 from binary_checks.profile import TABLE, KnownProblem, escape_glob, is_follow_up, quote_toml
 from binary_checks.safe_text import one_line
 
@@ -46,13 +46,22 @@ def list_known(
     """
     packages = tuple(packages)
     names = [package.file_name for package in packages]
-    expires = _add_months(today)
+    years, month = divmod(today.month - 1 + _MONTHS, 12)
+    expires = date(today.year + years, month + 1, min(today.day, 28))
     for package in packages:
         glob = _match_package(package.file_name, names)
         for entry in package.entries:
             for problem in () if entry.reason else entry.problems:
                 if not is_follow_up(problem):
-                    yield _accept(entry.check, problem, glob, expires), problem.sentence
+                    known = KnownProblem(
+                        check=entry.check,
+                        path=escape_glob(problem.path),
+                        facts=problem.facts,
+                        package=glob,
+                        reason=REASON,
+                        expires=expires,
+                    )
+                    yield known, problem.sentence
 
 
 def describe_written(packages: Iterable[PackageResult], file: str) -> str:
@@ -66,17 +75,6 @@ def describe_written(packages: Iterable[PackageResult], file: str) -> str:
     return f"{file}: accepts {count} of this run until {until}; {todo}"
 
 
-def _accept(check: str, problem: Problem, package: str, expires: date) -> KnownProblem:
-    return KnownProblem(
-        check=check,
-        path=escape_glob(problem.path),
-        facts=problem.facts,
-        package=package,
-        reason=REASON,
-        expires=expires,
-    )
-
-
 def _match_package(file_name: str, others: list[str]) -> str:
     """Return a pattern for all versions of a package, unless it would match another package."""
     match = _WHEEL.fullmatch(file_name)
@@ -88,11 +86,6 @@ def _match_package(file_name: str, others: list[str]) -> str:
     if sum(map(any_version.selects, {*others})) > 1:
         return escape_glob(file_name)
     return any_version.package
-
-
-def _add_months(day: date) -> date:
-    years, month = divmod(day.month - 1 + _MONTHS, 12)
-    return date(day.year + years, month + 1, min(day.day, 28))
 
 
 def iter_entry_lines(known: KnownProblem, sentence: str) -> Iterator[str]:

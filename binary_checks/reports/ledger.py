@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from types import MappingProxyType
 
 from binary_checks.model import BROKE, Entry, Outcome, PackageIdentity, PackageResult, conclude
+from binary_checks.reports.verdict_texts import most_common
 from binary_checks.safe_text import one_line
 
 ACCEPTING = 'to let it pass, say unjudged = "accept" in the profile'
@@ -87,7 +87,7 @@ class Ledger:
             every = (entry for entries in self._entries.values() for entry in entries)
             ours = [entry for entry in every if entry.family == family]
             if not any(entry.inspected for entry in ours):
-                reasons = _most_common(e.reason for e in ours) or "no check was selected for it"
+                reasons = most_common(e.reason for e in ours) or "no check was selected for it"
                 line = f"--binary-require {family}: nothing ran ({reasons})"
                 yield Complaint(line=line, excused=_broke(ours))
 
@@ -123,15 +123,10 @@ def _find_unverified(
     elif package.unrun:
         yield Complaint(line=f"{name}: {Outcome.NOT_JUDGED.value}: {package.unrun}")
     elif not verified:
-        reason = _most_common(entry.reason for entry in entries) or "no check was selected for it"
+        reason = most_common(entry.reason for entry in entries) or "no check was selected for it"
         line = f"{name}: nothing was verified ({reason})"
         yield Complaint(line=line, excused=_broke(entries))
 
 
 def _broke(entries: Iterable[Entry]) -> bool:
     return any(entry.outcome in BROKE or entry.is_gap_of_host for entry in entries)
-
-
-def _most_common(reasons: Iterable[str]) -> str:
-    counted = Counter(reason for reason in reasons if reason)
-    return counted.most_common(1)[0][0] if counted else ""

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, TextIO
 
-from binary_checks.model import BROKE, CheckText, Entry, PackageIdentity, RunResult
+from binary_checks.model import BROKE, CheckText, PackageIdentity, RunResult
 from binary_checks.reports.explanation import find_page
 from binary_checks.reports.faults import fold, unmarked_line
 from binary_checks.reports.verdict_texts import list_unjudged
@@ -34,7 +34,12 @@ def write(run: RunResult, out: TextIO) -> None:
     notifications = [
         *(_notification("error", line) for line in troubles),
         *(_notification("warning", line) for _, line in list_unjudged(run)),
-        *(each for package, entry in run.entries() for each in _notifications(package, entry)),
+        *(
+            _notification(level, finding_line(entry.check, package.shown_name, finding))
+            for package, entry in run.entries()
+            for level, findings in (("warning", entry.not_inspected), ("note", entry.notes))
+            for finding in findings
+        ),
     ]
     driver = {
         "name": "binary_checks",
@@ -52,13 +57,6 @@ def write(run: RunResult, out: TextIO) -> None:
     document = {"$schema": SCHEMA, "version": "2.1.0", "runs": [log]}
     json.dump(document, out, indent=1, sort_keys=True)
     out.write("\n")
-
-
-def _notifications(package: PackageIdentity, entry: Entry) -> Iterator[dict[str, Any]]:
-    """Yield the gaps of a check, and its notes."""
-    for level, findings in (("warning", entry.not_inspected), ("note", entry.notes)):
-        for finding in findings:
-            yield _notification(level, finding_line(entry.check, package.shown_name, finding))
 
 
 def _notification(level: str, line: str) -> dict[str, Any]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from itertools import groupby
-from typing import NamedTuple
+from itertools import chain, groupby
+from typing import TypeVar
 
 from binary_checks.errors import Unavailable
 from binary_checks.knowledge.cuda import lowest_driver, oldest_driver_of_ptx
@@ -35,8 +35,6 @@ from binary_checks.model import (
     ElfFile,
     Linkage,
     LinkedLibraries,
-    ObjectDetails,
-    ObjectFile,
     Package,
     PeFile,
     PtxGroup,
@@ -64,8 +62,10 @@ def write_summary(
     title = f"{package.name} {package.version}".rstrip()
     yield f"{package.file_name}: {title}, {package.size:,} bytes"
     yield from (f"  {count:>6} {kind}" for kind, count in sorted(kinds.items()))
-    yield from _under("configuration", _describe_configuration(configuration))
-    yield from _under("claims", _describe_claims(package))
+    if configuration is not None:
+        yield from _under("configuration", (describe_configuration(configuration),))
+    if systems := ", ".join(claim.name for claim in package.claims.systems):
+        yield from _under("claims", (systems,))
     yield from _under("Pythons", _describe_pythons(package))
     if package.objects:
         yield from _under("lowest tag", _describe_tags(package, linkage))
@@ -91,16 +91,6 @@ def _under(heading: str, texts: Iterable[str]) -> Iterator[str]:
         heading = ""
 
 
-def _describe_configuration(configuration: BinaryConfiguration | None) -> Iterator[str]:
-    if configuration is not None:
-        yield describe_configuration(configuration)
-
-
-def _describe_claims(package: Package) -> Iterator[str]:
-    if systems := ", ".join(claim.name for claim in package.claims.systems):
-        yield systems
-
-
 def _describe_pythons(package: Package) -> Iterator[str]:
     if pythons := list(each_python(package)):
         yield ", ".join(pythons)
@@ -124,16 +114,14 @@ def _describe_tags(package: Package, linkage: Linkage | None) -> Iterator[str]:
     except Unavailable as error:
         yield f"not known: {error}"
         return
-    yield from map(_describe_tag, lowest)
-
-
-def _describe_tag(lowest: LowestTag) -> str:
-    why = _describe_reasons(lowest)
-    if lowest.tag:
-        hint = _MUSL_HINT if lowest.family == "musllinux" and not why else ""
-        return f"{lowest.tag}{f': {why}' if why else hint}"
-    otherwise = f"; but for that {lowest.otherwise_tag}" if lowest.otherwise_tag else ""
-    return f"no {lowest.family} tag for {lowest.architecture}: {why}{otherwise}"
+    for each in lowest:
+        why = _describe_reasons(each)
+        if each.tag:
+            hint = _MUSL_HINT if each.family == "musllinux" and not why else ""
+            yield f"{each.tag}{f': {why}' if why else hint}"
+        else:
+            rest = f"; but for that {each.otherwise_tag}" if each.otherwise_tag else ""
+            yield f"no {each.family} tag for {each.architecture}: {why}{rest}"
 
 
 def _describe_reasons(lowest: LowestTag) -> str:
@@ -233,11 +221,8 @@ _RELOCATABLE = (DeviceLinking.RELINKABLE, DeviceLinking.UNUSABLE)
 _NUMBERS = re.compile(r"(\d+)")
 
 
-class _Row(NamedTuple):
-    """A line of a table: the code for one target."""
-
-    code: DeviceCode
-    containers: str  # how many of all containers have the code
+_Group = TypeVar("_Group", CubinGroup, PtxGroup)
+_Row = tuple[DeviceCode, str]  # the code for one target, and how many of all containers have it
 
 
 def write_gpu_code(package: Package) -> Iterator[str]:
@@ -247,8 +232,11 @@ def write_gpu_code(package: Package) -> Iterator[str]:
     for item in carriers:
         path = package.layout.shorten(item.path)
         for group in item.device_containers:
+            plural = "" if group.count == 1 else "s, the first"
+            place = f"{group.count} container{plural} at byte {group.offset:#x}"
+            place = place if group.count else f"all from byte {group.offset:#x} on"
             if group.reason:
-                yield f"device code in doubt: {path}: {_name(group)}: {group.reason}"
+                yield f"device code in doubt: {path}: {place}: {group.reason}"
         for fault in item.device_faults:
             yield f"damaged device code: {path}: at byte {fault.offset:#x}: {fault.reason}"
 
@@ -272,28 +260,17 @@ def _write_tables(carriers: list[_WithDeviceCode], package: Package) -> Iterator
     if len(carriers) > 1:
         codes = _add_up(item.device_code for item in carriers)
         containers = [group for item in carriers for group in item.device_containers]
-        inflated = sum(item.size for item in _each_file(package.objects))
+        # by file: the slices of a fat binary would count the file twice
+        inflated = sum({item.path: item.size for item in package.objects}.values())
         yield ""
         yield _title(f"all {len(carriers)} together", codes, inflated)
         yield from _write_table(_rows(codes, containers))
-
-
-def _name(group: DeviceContainers) -> str:
-    if not group.count:
-        return f"all from byte {group.offset:#x} on"
-    plural = "" if group.count == 1 else "s, the first"
-    return f"{group.count} container{plural} at byte {group.offset:#x}"
 
 
 def _title(what: str, codes: Iterable[DeviceCode], whole: int) -> str:
     size = _bytes_of(codes)
     share = f" ({size / whole:.0%} of {whole:,})" if whole else ""
     return f"device code of {what}: {size:,} bytes{share}"
-
-
-def _each_file(objects: Iterable[ObjectFile]) -> Iterable[ObjectFile]:
-    """Yield one object for each file: the slices of a fat binary would count the file twice."""
-    return {item.path: item for item in objects}.values()
 
 
 def _bytes_of(codes: Iterable[DeviceCode]) -> int:
@@ -310,7 +287,7 @@ def _rows(codes: Iterable[DeviceCode], groups: Iterable[DeviceContainers]) -> It
     for code in sorted(codes, key=_natural):
         target = DeviceTarget(kind=code.kind, architecture=code.architecture)
         sort = _sort_of(code.linking)
-        yield _Row(code, f"{having[target, sort]}/{total[sort]}")
+        yield code, f"{having[target, sort]}/{total[sort]}"
 
 
 def _sort_of(linking: DeviceLinking) -> str:
@@ -333,21 +310,20 @@ def architecture_order(name: str) -> list[tuple[int, str]]:
 
 def _add_up(all_codes: Iterable[Iterable[DeviceCode]]) -> list[DeviceCode]:
     sums: dict[tuple[str, str, str], DeviceCode] = {}
-    for codes in all_codes:
-        for code in codes:
-            key = code.kind.value, code.architecture, code.linking.value
-            before = sums.get(key)
-            sums[key] = code if before is None else _add(before, code)
+    for code in chain.from_iterable(all_codes):
+        key = code.kind.value, code.architecture, code.linking.value
+        before = sums.get(key)
+        sums[key] = (
+            code
+            if before is None
+            else replace(
+                code,
+                count=before.count + code.count,
+                bytes=before.bytes + code.bytes,
+                compressed=before.compressed + code.compressed,
+            )
+        )
     return list(sums.values())
-
-
-def _add(one: DeviceCode, other: DeviceCode) -> DeviceCode:
-    return replace(
-        one,
-        count=one.count + other.count,
-        bytes=one.bytes + other.bytes,
-        compressed=one.compressed + other.compressed,
-    )
 
 
 def _write_table(rows: Iterable[_Row]) -> Iterator[str]:
@@ -371,16 +347,10 @@ def _write_table(rows: Iterable[_Row]) -> Iterator[str]:
     if all(row[2] == DeviceLinking.WHOLE.value for row in cells[1:]):
         cells = [row[:2] + row[3:] for row in cells]
         words -= 1
-    yield from write_table(cells, left=range(words))
-
-
-def write_table(rows: Iterable[tuple[str, ...]], left: Container[int]) -> Iterator[str]:
-    """Yield rows with columns as wide as their widest cell; align columns in ``left`` left."""
-    cells = list(rows)
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for row in cells:
         spelled = (
-            cell.ljust(width) if place in left else cell.rjust(width)
+            cell.ljust(width) if place < words else cell.rjust(width)
             for place, (cell, width) in enumerate(zip(row, widths, strict=True))
         )
         yield f"  {'  '.join(spelled)}".rstrip()
@@ -395,62 +365,42 @@ def write_insides(package: Package, details: DeviceDetails) -> Iterator[str]:
     for item in details.objects:
         yield ""
         yield f"inside the device code of {package.layout.shorten(item.path)}:"
-        yield from _describe_cubins(item.cubins, systems)
-        yield from _describe_ptx(item.ptx, systems)
-        yield from _describe_unread(item)
+        for toolkit, targets, count in _group(item.cubins, lambda each: each.toolkit):
+            made = f"CUDA {toolkit}" if toolkit else "a toolkit that is not stated"
+            drivers = _name_drivers(toolkit, systems, lowest_driver) if toolkit else ""
+            runs = f"; runs on {drivers}" if drivers else ""
+            plural = "" if count == 1 else "s"
+            yield f"  machine code of {made}: {count:,} cubin{plural} for {targets}{runs}"
+        for version, targets, count in _group(item.ptx, lambda each: each.version):
+            drivers = _name_drivers(version, systems, oldest_driver_of_ptx)
+            compiles = f"; compiled by {drivers}" if drivers else ""
+            plural = "" if count == 1 else "s"
+            yield f"  PTX {version}: {count:,} text{plural} for {targets}{compiles}"
+        for unread in item.unread:
+            plural = "entry" if unread.count == 1 else "entries, the first"
+            word = "broken" if unread.broken else "not read"
+            place = f"at byte {unread.offset:#x}"
+            yield f"  {word}: {unread.count:,} {plural} {place}: {unread.reason}"
 
 
-def _describe_cubins(groups: Iterable[CubinGroup], systems: Iterable[str]) -> Iterator[str]:
-    ordered = sorted(groups, key=lambda each: _version_order(each.toolkit))
-    for toolkit, of_toolkit in groupby(ordered, key=lambda each: each.toolkit):
-        found = list(of_toolkit)
-        count = sum(each.count for each in found)
-        made = f"CUDA {toolkit}" if toolkit else "a toolkit that is not stated"
-        things = f"{count:,} cubin{'' if count == 1 else 's'} for {_format_targets(found)}"
-        yield f"  machine code of {made}: {things}{_runs(toolkit, systems)}"
+def _group(
+    groups: Iterable[_Group], version_of: Callable[[_Group], str]
+) -> Iterator[tuple[str, str, int]]:
+    """Yield each version, from old to new, with its targets and the number of pieces of code."""
 
+    def order(each: _Group) -> tuple[int, ...]:
+        return tuple(map(int, version_of(each).split("."))) if version_of(each) else ()
 
-def _runs(toolkit: str, systems: Iterable[str]) -> str:
-    drivers = _name_drivers(
-        {system: lowest_driver(toolkit, system) for system in systems if toolkit}
-    )
-    return f"; runs on {drivers}" if drivers else ""
-
-
-def _compiles(version: str, systems: Iterable[str]) -> str:
-    drivers = _name_drivers({system: oldest_driver_of_ptx(version, system) for system in systems})
-    return f"; compiled by {drivers}" if drivers else ""
-
-
-def _describe_ptx(groups: Iterable[PtxGroup], systems: Iterable[str]) -> Iterator[str]:
-    ordered = sorted(groups, key=lambda each: _version_order(each.version))
-    for version, of_version in groupby(ordered, key=lambda each: each.version):
+    for version, of_version in groupby(sorted(groups, key=order), key=version_of):
         found = list(of_version)
-        count = sum(each.count for each in found)
-        plural = "text" if count == 1 else "texts"
-        things = f"{count:,} {plural} for {_format_targets(found)}"
-        yield f"  PTX {version}: {things}{_compiles(version, systems)}"
+        names = {each.target.architecture for each in found}
+        targets = ", ".join(each or "?" for each in sorted(names, key=architecture_order))
+        yield version, targets, sum(each.count for each in found)
 
 
-def _name_drivers(drivers: dict[str, str]) -> str:
-    """Return the oldest drivers; name their systems if these differ."""
-    known = {system: driver for system, driver in drivers.items() if driver}
+def _name_drivers(version: str, systems: Iterable[str], find: Callable[[str, str], str]) -> str:
+    """Return the oldest drivers for a version; name their systems if these differ."""
+    known = {system: driver for system in systems if (driver := find(version, system))}
     if len(set(known.values())) == 1:
         return f"driver {next(iter(known.values()))} and later"
     return ", ".join(f"driver {driver} and later ({system})" for system, driver in known.items())
-
-
-def _format_targets(groups: Iterable[CubinGroup | PtxGroup]) -> str:
-    found = sorted({each.target.architecture for each in groups}, key=architecture_order)
-    return ", ".join(each or "?" for each in found)
-
-
-def _version_order(version: str) -> tuple[int, ...]:
-    return tuple(map(int, version.split("."))) if version else ()
-
-
-def _describe_unread(item: ObjectDetails) -> Iterator[str]:
-    for group in item.unread:
-        plural = "entry" if group.count == 1 else "entries, the first"
-        word = "broken" if group.broken else "not read"
-        yield f"  {word}: {group.count:,} {plural} at byte {group.offset:#x}: {group.reason}"

@@ -16,7 +16,6 @@ from typing import TextIO
 from binary_checks.model import (
     BROKE,
     CheckText,
-    Entry,
     Fitness,
     Level,
     PackageResult,
@@ -314,7 +313,10 @@ class RunText:
 
     def _list_remarks(self, package: PackageResult) -> Iterator[str]:
         """Yield failures other than problems, and the accepted problems."""
-        lines = [*_accepted(package, "" if self._wraps else package.shown_name)]
+        lines: list[str] = []
+        for entry in package.entries:
+            name = "" if self._wraps else package.shown_name
+            lines += accepted_lines(entry.check, name, entry.accepted)
         if package.fitness is Fitness.UNFIT:
             broke = (e for e in package.entries if e.outcome in BROKE)
             lines += dict.fromkeys(f"not judged wholly: {entry.reason}" for entry in broke)
@@ -372,7 +374,7 @@ class RunText:
         if unrun:
             yield _summarise("not run", unrun, "package", len(packages := [*packages]) > 1)
         gaps = [
-            _drop_repetition(_reason(entry), each)
+            _drop_repetition(summarise_gap(entry.not_inspected) or entry.reason, each)
             for each in judged
             for entry in find_gaps(each, checks)
             # a gap that is shown as a problem is not repeated
@@ -397,15 +399,6 @@ def _drop_repetition(reason: str, package: PackageResult) -> str:
     head, _, rest = reason.partition(": ")
     texts = (problem.sentence for entry in package.entries for problem in entry.problems)
     return head if rest and any(each.endswith(rest) for each in texts) else reason
-
-
-def _reason(entry: Entry) -> str:
-    return summarise_gap(entry.not_inspected) or entry.reason
-
-
-def _accepted(package: PackageResult, name: str) -> Iterator[str]:
-    for entry in package.entries:
-        yield from accepted_lines(entry.check, name, entry.accepted)
 
 
 def _fit_names(names: list[str], layout: PageLayout) -> dict[str, str]:

@@ -25,34 +25,23 @@ _PATCH = re.compile(r"(\d+\.\d+)\.\d+\S*")
 
 def describe_verdict(package: PackageResult, checks: Iterable[CheckText]) -> tuple[str, ...]:
     """Return a verdict and its basis: ("fit", "54 checks, 19 objects, not run")."""
-    fitness, counts, basis = package.fitness, _count_problems(package), _format_basis(package)
+    fitness, basis, levels = package.fitness, _format_basis(package), count_levels(package.entries)
+    numbers = {
+        "problem": levels[Level.ERROR],
+        "warning": levels[Level.WARNING],
+        "accepted problem": count_accepted(package.entries),
+    }
+    found = [count(number, word) for word, number in numbers.items() if number]
+    counts = (", ".join(found),) if found else ()
     if fitness is Fitness.UNFIT:
-        return (f"{fitness.value}{_explain_too_few(package)}", *counts, basis)
+        objects = count(package.objects or 0, "object file")
+        few = f": {objects}, expected at least {package.expected_objects:,}"
+        return (f"{fitness.value}{few * package.lacks_objects}", *counts, basis)
     if fitness is Fitness.NOT_JUDGED:
         return (f"{fitness.value}: {explain_gap(package)}", *counts, basis)
     if find_unrun(package, checks):
         return (f"{fitness.value}, but not run", *counts, basis.removesuffix(f", {_NOT_RUN}"))
     return (" with ".join((fitness.value, *counts)), basis)
-
-
-def _explain_too_few(package: PackageResult) -> str:
-    """Return a text about too few object files in the package, or "" if it has enough."""
-    if not package.lacks_objects:
-        return ""
-    found = count(package.objects or 0, "object file")
-    return f": {found}, expected at least {package.expected_objects:,}"
-
-
-def _count_problems(package: PackageResult) -> tuple[str, ...]:
-    """Return the numbers of problems, warnings and accepted problems."""
-    levels = count_levels(package.entries)
-    found = {
-        "problem": levels[Level.ERROR],
-        "warning": levels[Level.WARNING],
-        "accepted problem": count_accepted(package.entries),
-    }
-    counts = ", ".join(count(number, word) for word, number in found.items() if number)
-    return (counts,) if counts else ()
 
 
 def count(number: int, word: str) -> str:
@@ -81,12 +70,12 @@ def explain_gap(package: PackageResult) -> str:
     """Return why the package could not be judged, in one line."""
     for outcome in (Outcome.BROKEN, Outcome.ERROR):
         if reasons := [entry.reason for entry in package.entries if entry.outcome is outcome]:
-            return _most_common(reasons)
+            return most_common(reasons)
     if package.stopped:
         return one_line(package.stopped)
     if reason := package.unjudged or package.unrun:
         return reason
-    return _most_common(entry.reason for entry in package.entries) or "no check was selected for it"
+    return most_common(entry.reason for entry in package.entries) or "no check was selected for it"
 
 
 def list_unjudged(run: RunResult) -> Iterator[tuple[PackageResult, str]]:
@@ -103,7 +92,7 @@ def find_unrun(package: PackageResult, checks: Iterable[CheckText]) -> str:
     running = {check.id for check in checks if check.runs_package}
     entries = [entry for entry in package.entries if entry.check in running]
     gaps = [entry.reason for entry in entries if entry.outcome is Outcome.NOT_INSPECTED]
-    return "" if package.ran_on else _most_common(gaps)
+    return "" if package.ran_on else most_common(gaps)
 
 
 def find_gaps(package: PackageResult, checks: Iterable[CheckText]) -> Iterator[Entry]:
@@ -117,7 +106,8 @@ def find_gaps(package: PackageResult, checks: Iterable[CheckText]) -> Iterator[E
             yield entry
 
 
-def _most_common(reasons: Iterable[str]) -> str:
+def most_common(reasons: Iterable[str]) -> str:
+    """Return the most common reason, or "" if there is none."""
     counted = Counter(one_line(reason) for reason in reasons if reason)
     return counted.most_common(1)[0][0] if counted else ""
 

@@ -144,15 +144,6 @@ class Box:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Curve:
-    """A curve for all needs between two boxes."""
-
-    path: str
-    tone: str
-    title: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Need:
     """A row of the table: one library that an object needs."""
 
@@ -170,7 +161,8 @@ class Graph:
     width: float
     height: float
     boxes: tuple[Box, ...]
-    curves: tuple[Curve, ...]
+    # for all needs between two boxes: tone, path and title of a curve
+    curves: tuple[tuple[str, str, str], ...]
     legend: tuple[tuple[str, str], ...]  # tone of a curve, and the tone's meaning
     needs: tuple[Need, ...]
     left_out: tuple[str, ...]  # sentences about what is omitted
@@ -217,21 +209,21 @@ def draw_graph(
         names = sorted(needed[key]) if key[0] in _PROVIDED else names
         boxes.append(_write_box(package, key, names, places.corners[numbers[key]]))
     curves = [
-        Curve(
-            path=path,
-            tone=_tone_of(drawn[link[1]], links[link]),
-            title=f"{boxes[link[0]].label} needs {boxes[link[1]].label} "
+        (
+            _tone_of(drawn[link[1]], links[link]),
+            path,
+            f"{boxes[link[0]].label} needs {boxes[link[1]].label} "
             f"({', '.join(sorted(links[link]))})",
         )
         for link, path in places.curves.items()
     ]
-    tones = {curve.tone for curve in curves}
+    tones = {tone for tone, _, _ in curves}
     return Graph(
         width=places.width,
         height=places.height,
         boxes=tuple(boxes),
         # red curves on top
-        curves=tuple(sorted(curves, key=lambda curve: curve.tone == "missing")),
+        curves=tuple(sorted(curves, key=lambda curve: curve[0] == "missing")),
         legend=tuple((tone, text) for tone, text in _LEGEND.items() if tone in tones),
         needs=tuple(_row(package, edge, target[0]) for target, edge in ranked[:MOST_ROWS]),
         left_out=tuple(_leave_out(len(edges), groups, drawn)),
