@@ -306,7 +306,6 @@ def _find_idle(package: Package, linkage: Linkage) -> frozenset[str]:
     An object may need such a DLL by name and not find it: then nothing loads it either.
     """
     unreached = {path for edge in linkage.edges if edge.resolved is None for path in edge.elsewhere}
-    unreached -= {*package.preloaded}
     dlls = (item for item in package.objects if not is_extension(item))
     return frozenset(
         i.path for i in dlls if i.path in unreached or linkage.find_dispensable(i.path)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from functools import cached_property, partial
 
 from binary_checks import loaders
@@ -41,20 +40,17 @@ from binary_checks.model import (
     is_extension,
     parse_extension_name,
 )
-from binary_checks.python_code.dll_directories import (
-    OPENING,
-    Openings,
-    SourceFile,
-    find_openings,
-    is_source,
-)
+from binary_checks.python_code.dll_directories import is_source
+from binary_checks.python_code.guarded_code import TriedImports, find_openings
 from binary_checks.python_code.named_files import (
     FileNames,
     LoadingWords,
     NameSearch,
-    TriedImports,
+    find_spelled,
+    opens_files,
     read_words,
 )
+from binary_checks.python_code.parsing import LeftAloneError
 
 
 @gathers(Simulation)
@@ -209,9 +205,9 @@ class OwnCode:
     def find_import_openings(self) -> ImportOpenings:
         """Return which objects the package's code opens by path, and when.
 
-        If an opened name is only known at run time, count all names that the source contains.
+        If a call does not name the file, count all files that the source names.
         """
-        opening: dict[str, SourceFile] = {}
+        sources: dict[str, bytes] = {}
         called: set[str] = set()
         candidates = {
             self.package.layout.shorten(item.path): (item.file_name,)
@@ -221,17 +217,32 @@ class OwnCode:
             # code that opens a name of the driver's means the user's driver
             and not is_driver_library(item.file_name)
         }
-        paths = tuple(self.package.layout.shorten(member.path) for member in self.package.members)
-        place = self.package.layout.place
+        names, place = FileNames(candidates), self.package.layout.place
+        demanded, tried, late, unfollowed = set[str](), set[str](), set[str](), set[str]()
         try:
             for path, content in self._read_sources():
                 called.update(name.decode() for name in _CALLED.findall(content))
-                if OPENING.is_in(content):
-                    opening[path] = SourceFile(path, len(content), partial(bytes, content))
-            found = find_openings(opening.values(), paths, called)
-            return _sort_openings(found, opening, FileNames(candidates), place)
+                if opens_files(content):
+                    sources[path] = content
+            for path, content in sources.items():
+                spelled = find_spelled(names, path, content)
+                try:
+                    openings = find_openings(content, called)
+                except LeftAloneError:
+                    unfollowed |= spelled
+                    continue
+                for each in openings:
+                    found = find_spelled(names, path, each.code.encode())
+                    chosen = late if each.late else tried if each.tried else demanded
+                    chosen |= found if found or each.literal else spelled
         except (BinaryChecksError, OSError):
-            return ImportOpenings(unfollowed=frozenset(map(place, candidates)))
+            unfollowed.update(candidates)
+        return ImportOpenings(
+            demanded=frozenset(map(place, demanded)),
+            tried=frozenset(map(place, tried - demanded)),
+            later=frozenset(map(place, late - demanded)),
+            unfollowed=frozenset(map(place, unfollowed - demanded)),
+        )
 
     def find_tried(self, linkage: Linkage) -> frozenset[str]:
         """Return extension modules that lack a library but are imported only under ``try``."""
@@ -245,7 +256,7 @@ class OwnCode:
         modules = {path: name.module for path, name in names.items() if name is not None}
         if not modules:
             return frozenset()
-        search = TriedImports(frozenset(modules.values()), self.package.size)
+        search = TriedImports(frozenset(modules.values()))
         try:
             for path, content in self._read_sources():
                 search.see(path, content)
@@ -329,41 +340,6 @@ def find_import_openings(package: Package, code: OwnCode, linkage: Linkage) -> I
     ):
         return ImportOpenings()
     return code.find_import_openings()
-
-
-def _sort_openings(
-    found: Openings,
-    sources: Mapping[str, SourceFile],
-    names: FileNames,
-    place: Callable[[str], str],
-) -> ImportOpenings:
-    """Sort the files by the time at which code opens them. Raises TooLarge."""
-    spelled = {
-        path: _find_spelled(sources[path], names)
-        for path in dict.fromkeys((*(each.source for each in found.calls), *found.left))
-    }
-    demanded, tried, late = set[str](), set[str](), set[str]()
-    for each in found.calls:
-        words = spelled[each.source]
-        names.pay(len(words) * len(each.patterns))
-        guessed = (path for path in words if any(fnmatchcase(path, p) for p in each.patterns))
-        chosen = late if each.late else tried if each.tried else demanded
-        chosen.update(each.paths, guessed)
-    unfollowed = frozenset().union(*(spelled[path] for path in found.left))
-    return ImportOpenings(
-        demanded=frozenset(map(place, demanded)),
-        tried=frozenset(map(place, tried - demanded)),
-        later=frozenset(map(place, late - demanded)),
-        unfollowed=frozenset(map(place, unfollowed - demanded)),
-    )
-
-
-def _find_spelled(source: SourceFile, names: FileNames) -> frozenset[str]:
-    """Return the files that one source names. Raises TooLarge."""
-    search = NameSearch(names)
-    search.see(source.path, source.read())
-    found = search.conclude()
-    return found.named | found.completed
 
 
 def _is_foreign(edge: Edge) -> bool:

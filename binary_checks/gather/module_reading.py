@@ -30,15 +30,11 @@ from binary_checks.python_code.parsing import (
     LONGEST,
     FaultyError,
     LeftAloneError,
-    ParsingBudget,
     read_names,
     tabulate,
 )
 
-_LEAST_COST, _COST = 32_000_000, 128
-"""The limit on the cost of parsing: a constant, plus a factor for each byte of the package."""
 _MOST_STARS = 300  # modules read only because other modules star-import their names
-_STAR, _NAME = 64, 64  # cost of finding a module, and of taking a name from it
 _TOP_LEVEL = "top_level.txt"
 _LONGEST_LIST = 1 << 20  # bytes of entry_points.txt
 _SHARED_FILES = tuple(f"{name.replace('.', '/')}/__init__.py" for name in sorted(SHARED_PACKAGES))
@@ -73,10 +69,7 @@ def read_modules(package: Distribution, contents: MemberContents) -> PythonModul
 
 
 class _ModuleReader:
-    """A reader of the few files whose names matter, and of the modules that they star-import.
-
-    The cost of parsing the files is limited.
-    """
+    """A reader of the few files whose names matter, and of the modules that they star-import."""
 
     def __init__(self, package: Distribution, contents: MemberContents) -> None:
         self._package = package
@@ -84,7 +77,6 @@ class _ModuleReader:
         self._files = package.derive(ModuleFiles)
         self._members = {member.path: member for member in package.members}
         self._unparsed: list[UnparsedSource] = []
-        self._budget = ParsingBudget(_LEAST_COST + _COST * package.size)
         self._asked: dict[str, set[str]] = {}
         for path, name in self._list_asked():
             self._asked.setdefault(path, set()).add(name)
@@ -110,7 +102,7 @@ class _ModuleReader:
                 continue  # users do not import tests
             member = self._members[path]
             try:
-                self._charge(member)
+                self._require_readable(member)
                 allowed.append(member)
             except (LeftAloneError, Unavailable) as error:
                 self._leave(path, str(error))
@@ -120,16 +112,15 @@ class _ModuleReader:
             else:
                 yield member.path, content
 
-    def _charge(self, member: Member) -> None:
-        """Charge parsing a file to the budget. Raises LeftAloneError, or Unavailable."""
+    def _require_readable(self, member: Member) -> None:
+        """Raise LeftAloneError for a file that is too long, Unavailable for a damaged one."""
         if member.faults:
             raise Unavailable("it cannot be read")
         if member.size > LONGEST:
             raise LeftAloneError(f"it has {member.size} bytes; more than {LONGEST} are not parsed")
-        self._budget.pay(member.size)
 
     def _read(self, member: Member) -> bytes:
-        self._charge(member)
+        self._require_readable(member)
         return self._contents.read(member)
 
     def _leave(self, path: str, reason: str) -> None:
@@ -137,7 +128,7 @@ class _ModuleReader:
 
     def _read_one(self, path: str, content: bytes) -> ModuleNames | None:
         try:
-            names = read_names(path, tabulate(content, self._budget), self._budget)
+            names = read_names(path, tabulate(content))
             # numpy binds the names of its entry points itself, but star-imports thirty modules.
             found = self._asked.get(path, set()) <= names.bound
             return names if found else self._follow_stars(names)
@@ -148,24 +139,20 @@ class _ModuleReader:
             return None
 
     def _follow_stars(self, names: ModuleNames) -> ModuleNames:
-        """Add the names that a module star-imports from other modules of the package.
-
-        Raises LeftAloneError.
-        """
+        """Add the asked names that a module star-imports from other modules of the package."""
+        asked = self._asked.get(names.path, set())
         bound, opaque, left = set(names.bound), names.opaque, list[str]()
         seen, waiting = {names.path}, deque([names])
         while waiting:
             current = waiting.popleft()
             for star in current.stars:
-                self._budget.pay(_STAR + len(star))
                 target = self._find_star(current.path, star)
                 taken = self._read_star(target) if target else None
                 if taken is None:
                     left.append(star)
                 elif taken.path not in seen and len(seen) < _MOST_STARS:
-                    self._budget.pay(_NAME * len(taken.bound))
                     seen.add(taken.path)
-                    bound |= taken.bound
+                    bound |= asked & taken.bound
                     opaque = opaque or taken.opaque
                     waiting.append(taken)
         return replace(names, bound=frozenset(bound), opaque=opaque, stars=tuple(left))
@@ -178,9 +165,9 @@ class _ModuleReader:
     def _read_star(self, path: str) -> ModuleNames | None:
         if path not in self._starred and len(self._starred) < _MOST_STARS:
             self._starred[path] = None
-            with suppress(FaultyError, LeftAloneError, Unavailable):
-                table = tabulate(self._read(self._members[path]), self._budget)
-                self._starred[path] = read_names(path, table, self._budget)
+            with suppress(LeftAloneError, Unavailable):
+                table = tabulate(self._read(self._members[path]))
+                self._starred[path] = read_names(path, table)
         return self._starred.get(path)
 
     def _list_asked(self) -> Iterator[tuple[str, str]]:

@@ -69,7 +69,6 @@ def relocate(package: Package, layout: Layout) -> Package:
         unread=tuple(replace(item, path=move(item.path)) for item in package.unread),
         dll_directories=tuple(map(move, package.dll_directories)),
         loading_code=tuple(map(move, package.loading_code)),
-        preloaded=tuple(map(move, package.preloaded)),
     )
 
 

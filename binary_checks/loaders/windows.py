@@ -40,14 +40,12 @@ class WindowsLoader(Loader[PeFile]):
         super().__init__(layout, target, limit_factor)
         packages = (package, *others)
         self._deciding = tuple(path for each in packages for path in each.loading_code)
-        self._opened = {
-            normalise_dll_name(path.rpartition("/")[2]): path
-            for each in packages
-            for path in each.preloaded
-        }
-        self._opened_paths = frozenset(self._opened.values())
         stated = map(package.layout.place, target.dll_directories)
-        added = (*stated, *(d for each in packages for d in each.dll_directories))
+        added = [*stated, *(d for each in packages for d in each.dll_directories)]
+        if self._deciding:
+            # Such code may also add folders of other packages: PySide6 adds those of shiboken6.
+            images = (item for each in others for item in each.objects_of(PeFile))
+            added += (i.directory for i in images if i.file_name.lower().endswith(".dll"))
         self._others = (
             Directory(directory=self.layout.prefix.python, rule=Rule.APPLICATION),
             *(
@@ -70,11 +68,9 @@ class WindowsLoader(Loader[PeFile]):
         return self._begun[key]
 
     def hand_down(self, library: PeFile, handed: SearchPath) -> SearchPath:
-        """Return the same directories for all needs below one root.
-
-        A DLL that code opens by path is a root, too, with directories of its own.
-        """
-        return self.begin(library) if library.path in self._opened_paths else handed
+        """Return the same directories for all needs below one root."""
+        del library
+        return handed
 
     def search(self, library: PeFile, handed: SearchPath) -> SearchPath:
         """Return the directories of the process."""
@@ -127,36 +123,28 @@ class WindowsLoader(Loader[PeFile]):
             if directory in pythons:
                 searched = handed.searched(place)
                 return SearchResult(resolved=f"python:{name}", rule=Rule.PYTHON, searched=searched)
-        return self._ask_system(library, name, handed)
+        return self._ask_system(name, handed)
 
     def _find_python(self, name: str, handed: SearchPath) -> tuple[str, ...]:
         """Return Python's own directory if it has a DLL with this name.
 
         Return () in a process of the package's own program, where that directory is not searched.
         """
-        is_searched = any(each.rule is Rule.APPLICATION for each in handed.own[:2])
-        return (self.layout.prefix.python,) if is_searched and self._is_pythons(name) else ()
+        known = _is_of_python(handed) and self._is_pythons(name)
+        return (self.layout.prefix.python,) if known else ()
 
     def _is_pythons(self, name: str) -> bool:
         python = self.target.interpreter
         known = python.libraries if python else ()
         return name in known or (not known and re.fullmatch(_ANY_PYTHONS, name) is not None)
 
-    def _ask_system(self, library: PeFile, name: str, handed: SearchPath) -> SearchResult[PeFile]:
+    def _ask_system(self, name: str, handed: SearchPath) -> SearchResult[PeFile]:
         own = handed.without(self.layout.prefix.python)
         if name in self.target.libraries:
             return SearchResult(resolved=f"system:{name}", rule=Rule.SYSTEM, searched=own)
-        directory, _, file_name = self._opened.get(name, "").rpartition("/")
-        opened = self._at(directory, file_name, library) if file_name else None
-        if opened is not None:
-            # The package's own code loads this DLL before any object needs it.
-            label = self.layout.label(opened.path)
-            return SearchResult(
-                resolved=label, rule=Rule.ADDED_DIRECTORY, searched=own, library=opened
-            )
         if name in self.target.partly:
             return SearchResult(searched=own, partly=self.target.partly[name])
-        if self._deciding and self.layout.has(name):
+        if self._deciding and _is_of_python(handed) and self.layout.has(name):
             decides = self.layout.prefix.shorten(self._deciding[0])
             code = f"{decides} decides at run time where DLLs are looked for"
             return SearchResult(searched=own, unknown=code)
@@ -174,6 +162,11 @@ class WindowsLoader(Loader[PeFile]):
     def _at(self, directory: str, name: str, library: PeFile) -> PeFile | None:
         files = self.layout.find(directory, name)
         return next((each for each in files if fits(each, library.architecture)), None)
+
+
+def _is_of_python(places: SearchPath) -> bool:
+    """Return whether a process of Python searches the directories, not a program of the package."""
+    return any(each.rule is Rule.APPLICATION for each in places.own[:2])
 
 
 def normalise_dll_name(name: str) -> str:

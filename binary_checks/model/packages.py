@@ -260,16 +260,12 @@ class Package(Deriving):
     ambiguities: tuple[str, ...] = ()
     """Reasons why other tools may find other members in the file: a second end of directory, ..."""
     dll_directories: tuple[str, ...] = ()
-    """Directories, relative to the prefix, that the package's Python code adds to Windows' search
-    for DLLs (os.add_dll_directory).
+    """Directories, relative to the prefix, that hold the package's DLLs, if its code mentions the
+    loading of DLLs (os.add_dll_directory, ctypes): Windows may search all of them.
     """
     loading_code: tuple[str, ...] = ()
-    """Python files of the package that add directories or open libraries whose names only running
-    the code would show.
-    """
-    preloaded: tuple[str, ...] = ()
-    """DLLs of the package that its Python code opens on Windows by path (ctypes, LoadLibrary): once
-    loaded, a DLL satisfies every later need of its base name.
+    """Python files of the package that add directories to Windows' search, or open DLLs whose names
+    only running the code would show; not those that delvewheel has repaired.
     """
 
     @property

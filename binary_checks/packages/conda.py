@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -21,7 +21,6 @@ from binary_checks.model import (
     ContentStore,
     ElfFile,
     Format,
-    Layout,
     MachOFile,
     Member,
     ObjectReader,
@@ -37,7 +36,7 @@ from binary_checks.model import (
 )
 from binary_checks.packages.conda_index import INDEX, Index, find_layout, parse_json, read_claims
 from binary_checks.packages.distributions import sort_objects
-from binary_checks.python_code import dll_directories as mentions
+from binary_checks.python_code.dll_directories import LoadingSearch, is_source
 
 _SUFFIXES = (".conda", ".tar.bz2")
 _PATHS = "info/paths.json"
@@ -68,7 +67,7 @@ def read(
     store: ContentStore | None = None,
 ) -> CondaPackage:
     """Read a conda package from start to end. Raises PackageError if it is not a conda package."""
-    search = mentions.MentionSearch(mentions.LOADING, _is_for_windows)
+    search = LoadingSearch(_is_for_windows)
     scan = BuildPathScan()
     wanted = VisitRequest(texts=_LONGEST, watches=(scan.watch, search.watch), store=store)
     visited = tree.visit(reader, wanted, progress)
@@ -79,8 +78,7 @@ def read(
     found = [_relocate(item, rows) for each in visited for item in each.objects]
     claims = read_claims(index)
     layout = find_layout(index, claims, members)
-    mentioning = [each for each in members if each.archive_name in search.found and each.sha256]
-    loading = _find_loading(tree, reader, store, mentioning, layout)
+    loading = search.conclude(members)
     return CondaPackage(
         path=tree.path,
         name=index.name,
@@ -98,11 +96,10 @@ def read(
         ),
         ambiguities=tree.ambiguities,
         dll_directories=(
-            *map(layout.place, loading.dll_directories),
+            *loading.dll_directories,
             *(_WINDOWS_DIRECTORIES if index.system == "windows" else ()),
         ),
-        loading_code=tuple(map(layout.place, loading.loading_code)),
-        preloaded=tuple(map(layout.place, loading.preloaded)),
+        loading_code=loading.loading_code,
         build=index.build,
         subdir=index.subdir,
         noarch=index.noarch,
@@ -133,47 +130,7 @@ def _find_odd(tree: Tree, reader: ObjectReader, rows: _Rows) -> Iterator[BuildPa
 
 def _is_for_windows(name: str) -> bool:
     """Return whether a file is Python code for Windows, where code may add folders for DLLs."""
-    return name.startswith("Lib/site-packages/") and mentions.is_source(name)
-
-
-def _find_loading(
-    tree: Tree,
-    reader: ObjectReader,
-    store: ContentStore | None,
-    members: Sequence[Member],
-    layout: Layout,
-) -> mentions.DllLoading:
-    """Return the DLLs that the package's code makes Windows load.
-
-    Texts that were not kept are read again. The package may be malicious, so only the code
-    that is followed is kept.
-    """
-    if not members:
-        return mentions.DllLoading()
-    shorten = replace(layout, climbs=True).shorten
-    contents: dict[str, bytes] = {}
-    names = {shorten(member.path): member.archive_name for member in members}
-    sources = [
-        mentions.SourceFile(
-            shorten(member.path), member.size, partial(contents.__getitem__, member.archive_name)
-        )
-        for member in members
-    ]
-    left: dict[str, int] = {}
-    for each, fits in mentions.choose_followed(sources):
-        known = store.find(names[each.path]) if store is not None else None
-        if fits and known is not None:
-            contents[names[each.path]] = known
-        elif fits:
-            left[names[each.path]] = each.size
-    if left:
-        only = [entry for entry in tree.entries() if entry.name in left]
-        for again in tree.visit(reader, VisitRequest(texts=left, only=only, hashed=False)):
-            contents[again.member.archive_name] = again.content or b""
-    if not any(entry.name.lower().endswith(".dll") for entry in tree.entries()):
-        idle = {name for name, code in contents.items() if not mentions.ADDING.is_in(code)}
-        sources = [each for each in sources if names[each.path] not in idle]
-    return mentions.find_loading(sources, [shorten(entry.name) for entry in tree.entries()])
+    return name.startswith("Lib/site-packages/") and is_source(name)
 
 
 class _Row(NamedTuple):

@@ -6,10 +6,9 @@ import codecs
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from email.parser import HeaderParser
-from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from packaging.tags import Tag
@@ -17,7 +16,6 @@ from packaging.tags import Tag
 from binary_checks.errors import PackageError
 from binary_checks.knowledge.tags import read_claims
 from binary_checks.model import (
-    ContentStore,
     Distribution,
     Layout,
     MalformedObject,
@@ -28,13 +26,12 @@ from binary_checks.model import (
     RecordRow,
     StaticArchive,
     Tree,
-    TreeEntry,
     UnreadObject,
     Visited,
     VisitRequest,
     format_of_name,
 )
-from binary_checks.python_code import dll_directories as mentions
+from binary_checks.python_code.dll_directories import DllLoading, LoadingSearch
 from binary_checks.trees.members import MAXIMUM_ENTRIES
 
 DIST_INFO = ".dist-info"
@@ -54,7 +51,7 @@ class ReadMembers(NamedTuple):
     """The result of one pass over the members of a package."""
 
     visited: list[Visited]
-    loading: mentions.DllLoading
+    loading: DllLoading
 
 
 def read_members(
@@ -64,50 +61,13 @@ def read_members(
     landing: InstallTarget,
     progress: Progress | None,
 ) -> ReadMembers:
-    """Read every member once, and find the DLLs that the package's code makes Windows load."""
-    entries = tree.entries() if wanted.only is None else wanted.only
-    search = _search_sources(entries, landing.tags)
-    if search is None:
-        return ReadMembers(tree.visit(reader, wanted, progress), mentions.DllLoading())
+    """Read every member once, and find out how code of a package for Windows loads its DLLs."""
+    if _WINDOWS.isdisjoint(tag.platform for tag in landing.tags):
+        return ReadMembers(tree.visit(reader, wanted, progress), DllLoading())
+    search = LoadingSearch()
     wanted = replace(wanted, watches=(*wanted.watches, search.watch))
     visited = tree.visit(reader, wanted, progress)
-    pairs = zip(entries, visited, strict=True)
-    found = [
-        (entry, each.member)
-        for entry, each in pairs
-        if entry.name in search.found and (each.member.sha256 or not wanted.hashed)
-    ]
-    if not found:
-        return ReadMembers(visited, mentions.DllLoading())
-    shorten, place = landing.layout.shorten, landing.layout.place
-    sources = (
-        mentions.SourceFile(
-            shorten(member.path), member.size, partial(_read, tree, wanted.store, entry)
-        )
-        for entry, member in found
-    )
-    paths = (shorten(each.member.path) for each in visited)
-    return ReadMembers(visited, mentions.find_loading(sources, paths).placed(place))
-
-
-def _search_sources(
-    entries: Sequence[TreeEntry], tags: Iterable[Tag]
-) -> mentions.MentionSearch | None:
-    """Return a search for code that loads DLLs, or None for packages that are not for Windows.
-
-    In a package without DLLs, search only for code that adds folders.
-    """
-    if _WINDOWS.isdisjoint(tag.platform for tag in tags):
-        return None
-    bundles = any(entry.name.lower().endswith(".dll") for entry in entries)
-    return mentions.MentionSearch(
-        mentions.LOADING if bundles else mentions.ADDING, mentions.is_source
-    )
-
-
-def _read(tree: Tree, store: ContentStore | None, entry: TreeEntry) -> bytes:
-    kept = None if store is None else store.find(entry.stored)
-    return b"".join(tree.pieces(entry)) if kept is None else kept
+    return ReadMembers(visited, search.conclude(each.member for each in visited))
 
 
 _Distribution = TypeVar("_Distribution", bound=Distribution)
@@ -132,7 +92,6 @@ def assemble(
         **sort_objects(found),
         dll_directories=reading.loading.dll_directories,
         loading_code=reading.loading.loading_code,
-        preloaded=reading.loading.preloaded,
         metadata=texts.metadata,
         wheel=texts.wheel,
         record=texts.record,

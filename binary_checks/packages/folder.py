@@ -103,7 +103,6 @@ def read(
         ambiguities=tree.ambiguities,
         dll_directories=reading.loading.dll_directories,
         loading_code=reading.loading.loading_code,
-        preloaded=reading.loading.preloaded,
     )
     if not (package.objects or package.malformed or package.unread):
         raise PackageError(f"{tree.label}: no object file in this folder")

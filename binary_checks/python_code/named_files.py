@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from binary_checks.errors import TooLarge
-from binary_checks.python_code.dll_directories import OPENING
-from binary_checks.python_code.parsing import LeftAloneError, ParsingBudget, parse
 
 _LONGEST_NAME = 128  # characters of a name
 # names that are searched one by one; if there are more, all words of a text are looked up
@@ -43,6 +40,15 @@ _COMPUTED = re.compile(rb"""["'/\\]([\w+.-]{4,128}(?:\{[^{}"'\n]{0,80}\}|%\w)[\w
 _HOLE = re.compile(r"\{.*\}|%\w")
 _TAGGED = re.compile(r"\.(?:cpython-\d|cp\d\d|abi3|pypy\d|graalpy\d)[\w-]*\.(?:so|pyd)$")
 _LIBRARY = re.compile(r"(?i)\.(?:so|dylib|dll|pyd|exe)(?:\.|$)")
+_OPENING = (
+    *(b"LoadLibrary", b"CDLL", b"WinDLL", b"OleDLL", b"PyDLL", b"dlopen", b"load_library"),
+    *(b"spec_from_file_location", b"ExtensionFileLoader"),
+)
+
+
+def opens_files(content: bytes) -> bool:
+    """Return whether code mentions a function that opens libraries or modules by path."""
+    return any(word in content for word in _OPENING)
 
 
 class NamedFiles(NamedTuple):
@@ -109,7 +115,7 @@ class NameSearch:
 
     def see(self, path: str, content: bytes) -> None:
         """Search one source, which has that path. Raises TooLarge."""
-        opens = OPENING.is_in(content)
+        opens = opens_files(content)
         if not opens and not self._names.may_be_in(content):
             return
         whole, stems = self._names.whole, self._names.stems
@@ -147,6 +153,14 @@ class NameSearch:
         )
 
 
+def find_spelled(names: FileNames, path: str, content: bytes) -> frozenset[str]:
+    """Return the files that one source names, or whose names it completes. Raises TooLarge."""
+    search = NameSearch(names)
+    search.see(path, content)
+    found = search.conclude()
+    return found.named | found.completed
+
+
 def _list_words(content: bytes) -> set[bytes]:
     words = set(_QUOTED.findall(content))
     # the word in "libdemo.%s"
@@ -170,106 +184,6 @@ def iter_stems(name: str) -> Iterator[str]:
         if each:
             yield each
             yield each.removeprefix("lib") or each
-
-
-# Extension modules that a package imports only under ``try``.
-
-_CAUGHT = frozenset({"ImportError", "Exception", "BaseException"})
-"""Exceptions that a failed load raises, and their base classes; not ModuleNotFoundError."""
-_LONGEST_SOURCE = 512 << 10  # bytes of a source that is parsed
-_LEAST_COST, _COST = 16_000_000, 16
-"""The cost that all sources may cause: a constant, and a factor for each byte of the package; cupy
-costs 80 million.
-"""
-_STEP = 16  # cost of visiting a node
-
-
-class TriedImports:
-    """Searches sources for import statements of certain modules."""
-
-    def __init__(self, modules: frozenset[str], size: int = 0) -> None:
-        """``modules`` are full names, ``demo.core._fast``.
-
-        ``size`` is the size of the package in bytes.
-        """
-        self._modules = modules
-        stems = sorted({module.rpartition(".")[2] for module in modules})
-        words = b"|".join(re.escape(stem.encode()) for stem in stems)
-        self._mentioned = re.compile(rb"\b(?:" + words + rb")\b")
-        self._tried: set[str] = set()
-        self._demanded: set[str] = set()
-        self._budget = ParsingBudget(_LEAST_COST + _COST * size)
-
-    def see(self, path: str, content: bytes) -> None:
-        """Search one source; the path is relative to site-packages."""
-        if b"import" not in content:
-            return
-        stems = {name.decode() for name in set(self._mentioned.findall(content))}
-        named = {each for each in self._modules if each.rpartition(".")[2] in stems}
-        if not named:
-            return
-        try:
-            self._budget.pay(len(content))
-            if len(content) > _LONGEST_SOURCE:
-                raise LeftAloneError
-            tree = parse(content, self._budget)
-            imports = list(_list_tried_imports(tree, path.split("/")[:-1], self._budget))
-            self._budget.pay(len(imports) * len(named))
-        except LeftAloneError:
-            self._demanded |= named
-            return
-        for name, guarded in imports:
-            found = {each for each in named if f"{name}.".startswith(f"{each}.")}
-            (self._tried if guarded else self._demanded).update(found)
-
-    def conclude(self) -> frozenset[str]:
-        """Return the modules for which every import statement catches a failure."""
-        return frozenset(self._tried - self._demanded)
-
-
-def _list_tried_imports(
-    tree: ast.AST, package: list[str], budget: ParsingBudget
-) -> Iterator[tuple[str, bool]]:
-    """Yield the full name of every import, and whether the code continues if the import fails.
-
-    ``importlib.import_module("demo._fast")`` imports the module that its argument names.
-    """
-    waiting: list[tuple[ast.AST, bool]] = [(tree, False)]
-    while waiting:
-        budget.pay(_STEP)
-        item, guarded = waiting.pop()
-        if isinstance(item, ast.Import):
-            yield from ((alias.name, guarded) for alias in item.names)
-        elif isinstance(item, ast.ImportFrom):
-            above = package[: len(package) - item.level + 1] if item.level else []
-            parts = [*above, *filter(None, [item.module])]
-            yield from ((".".join([*parts, alias.name]), guarded) for alias in item.names)
-            yield ".".join(parts), guarded
-        elif isinstance(item, ast.Call) and _is_import(item.func):
-            texts = (each.value for each in item.args if isinstance(each, ast.Constant))
-            for text in texts:
-                if isinstance(text, str):
-                    relative = text.startswith(".")
-                    yield ".".join([*package, text[1:]]) if relative else text, guarded
-        inner = isinstance(item, ast.Try) and any(map(_goes_on, item.handlers))
-        for field, part in ast.iter_fields(item):
-            within = guarded or (inner and field == "body")
-            nodes = part if isinstance(part, list) else [part]
-            waiting += [(each, within) for each in nodes if isinstance(each, ast.AST)]
-
-
-def _is_import(function: ast.expr) -> bool:
-    name = function.attr if isinstance(function, ast.Attribute) else ""
-    name = function.id if isinstance(function, ast.Name) else name
-    return name in {"import_module", "__import__"}
-
-
-def _goes_on(handler: ast.ExceptHandler) -> bool:
-    """Return whether a handler catches a failed import, and raises nothing."""
-    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
-    names = {kind.id for kind in kinds if isinstance(kind, ast.Name)}
-    caught = handler.type is None or not _CAUGHT.isdisjoint(names)
-    return caught and not any(isinstance(each, ast.Raise) for each in ast.walk(handler))
 
 
 # Words of Python code: the modules it imports, and whether it may load libraries.

@@ -120,7 +120,6 @@ class EnvironmentSource(OpenedSource):
             unread=package.unread,
             dll_directories=package.dll_directories,
             loading_code=package.loading_code,
-            preloaded=package.preloaded,
         )
 
     def neighbours(self, reader: ObjectReader) -> Neighbours:

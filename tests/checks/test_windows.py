@@ -266,7 +266,6 @@ def test_a_copy_of_the_runtime_where_nothing_searches_helps_no_import() -> None:
     [
         ("demo/msvcp140.dll", {}),
         ("tools/msvcp140.dll", {"dll_directories": ("tools",)}),
-        ("tools/msvcp140.dll", {"preloaded": ("tools/msvcp140.dll",)}),
         ("tools/msvcp140.dll", {"loading_code": ("demo/__init__.py",)}),
     ],
 )
@@ -286,7 +285,7 @@ def test_a_copy_that_only_unloaded_dlls_find_helps_no_import(other: str) -> None
     idle = (DispensableObject(path="tools/helper.dll", reason="nothing opens it"),)
     found = list(windows.unbundled_runtime(package, replace(linkage, dispensable=idle)))
     assert [each.path for each in found if "to tools/msvcp140.dll" in str(each)] == [core.path]
-    opened = replace(package, preloaded=(other,))
+    opened = replace(package, dll_directories=("tools",))
     again = windows.unbundled_runtime(opened, simulate(opened, on_windows()))
     assert not [each for each in again if "to tools/msvcp140.dll" in str(each)]
 

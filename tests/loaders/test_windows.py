@@ -76,19 +76,6 @@ def test_directories_come_from_the_packages_code_or_from_the_profile() -> None:
     }
 
 
-def test_a_dll_that_the_packages_code_opens_is_loaded_before_it_is_needed() -> None:
-    linkage = load(
-        module("A.dll"),
-        dll("demo/.libs/a.dll", "b.dll"),
-        dll("demo/.libs/b.dll"),
-        preloaded=("demo/.libs/a.dll",),
-    )
-    assert resolutions(linkage) == {
-        "A.dll": ("demo/.libs/a.dll", "added-directory"),
-        "b.dll": ("demo/.libs/b.dll", "sibling"),
-    }
-
-
 def test_a_dll_is_known_by_its_file_alone() -> None:
     linkage = load(module("a.dll"), dll("demo.libs/a-0123.dll", name="a.dll"))
     assert [edge.elsewhere for edge in linkage.edges] == [()]
@@ -102,6 +89,12 @@ def test_code_that_decides_at_run_time_leaves_it_unknown_where_a_bundled_dll_is_
         "a.dll": "demo/__init__.py decides at run time where DLLs are looked for",
         "gone.dll": "",
     }
+
+
+def test_code_in_python_decides_nothing_for_a_program() -> None:
+    tool = dll("demo/bin/tool.exe", "a.dll", kind=Kind.EXECUTABLE)
+    (edge,) = load(tool, dll("demo.libs/a.dll"), loading_code=("demo/__init__.py",)).edges
+    assert (edge.resolved, edge.unknown) == (None, "")
 
 
 def test_a_base_name_that_is_loaded_is_not_looked_for_again() -> None:
@@ -211,4 +204,11 @@ def test_a_wheel_beside_brings_its_directories_along() -> None:
         dll_directories=("other/bin",),
     )  # fmt: skip
     linkage = link(module("a.dll"), others=(other,), on=windows())
+    assert resolutions(linkage) == {"a.dll": ("wheel:other:other/bin/a.dll", "added-directory")}
+
+
+def test_code_that_decides_at_run_time_may_add_directories_of_a_wheel_beside() -> None:
+    other = wheel("other-1.0-py3-none-win_amd64.whl", objects=[dll("other/bin/a.dll")])
+    package = wheel(objects=[module("a.dll")], loading_code=("demo/__init__.py",))
+    linkage = simulate(package, windows(), (other,))
     assert resolutions(linkage) == {"a.dll": ("wheel:other:other/bin/a.dll", "added-directory")}

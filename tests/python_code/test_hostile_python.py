@@ -12,22 +12,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from binary_checks.python_code import dll_directories
-from binary_checks.python_code.dll_directories import DllLoading, SourceFile, find_loading
-from fixtures.slow import slow
+from binary_checks.python_code.guarded_code import Opening, find_openings
+from binary_checks.python_code.parsing import LeftAloneError
 
 MB = 1 << 20
-HERE = "demo/__init__.py"
-LEFT_ALONE = DllLoading(loading_code=(HERE,))
+KNOWN = [Opening("CDLL(__path__[0])", literal=False, tried=False, late=False)]
 
 
-def follow(code: bytes) -> DllLoading:
-    return find_loading([SourceFile(HERE, len(code), lambda: code)], [HERE, "demo/lib/a.dll"])
+def find(code: bytes) -> list[Opening]:
+    """The calls that open files; none for code that is left alone."""
+    try:
+        return find_openings(code)
+    except LeftAloneError:
+        return []
 
 
-def adding(argument: str, *before: str) -> bytes:
-    """Code that has a directory added after some other lines."""
-    return "\n".join((*before, f"import os\nos.add_dll_directory({argument})")).encode()
+def opening(argument: str, *before: str) -> bytes:
+    """Code that opens a library after some other lines."""
+    return "\n".join((*before, f"CDLL({argument})")).encode()
 
 
 def memory_of(function: Callable[[], object]) -> int:
@@ -87,43 +89,8 @@ def calls_of(function: Callable[[], object]) -> int:
     ],
     ids=lambda argument: argument[:24].encode("ascii", "replace").decode(),
 )
-def test_an_expression_that_is_not_worth_it_is_left_alone(argument: str) -> None:
-    found: list[DllLoading] = []
-    assert memory_of(lambda: found.append(follow(adding(argument)))) < 50 * MB
-    assert found == [LEFT_ALONE]
-
-
-@pytest.mark.parametrize(
-    "lines",
-    [
-        [f"a{n + 1} = a{n} + a{n}" for n in range(1000)],
-        [f"a{n + 1} = f'{{a{n}}}{{a{n}}}'" for n in range(1000)],
-        ["while a:"] + [" a = os.path.join(a, a)"] * 1000,
-        [f"def f{n}(): return f{n + 1}() + f{n + 1}()" for n in range(1000)],
-        ["def f(a): return f(a) + f(a)"] + ["f(f(a))"] * 2000 + ["a = f('x')"],
-        *slow(
-            [f"a{n + 1} = [a{n}, a{n}]" for n in range(1000)],
-            [f"a{n + 1} = os.path.join(a{n}, a{n})" for n in range(1000)],
-            ["a = [a, a]" for _ in range(1000)] + ["if a == a: str(a)"],
-            ["a.append(a)" for _ in range(1000)],
-            ["a = a.join([a] * 9)" for _ in range(1000)],
-            ["if a: a = 'x'" for _ in range(900)] + ["os.add_dll_directory(a)"] * 900,
-            ["def f(a):"] + [" os.add_dll_directory(a)"] * 2000 + ["f('x')"] * 2000,
-            [f"def f({','.join(f'b{n}' for n in range(2000))}): b1"] + ["f()"] * 2000,
-            ["if x: 0"] + ["elif x: 0"] * 9_000,
-            [" " * depth + "if x:" for depth in range(99)] + [" " * 99 + "a = 'x'"],
-            ["import glob", "h = __path__[0]"] + [f"glob.glob(h + '/{'*a' * 99}')"] * 100,
-            [f"import {'m' * 9_000} as m"] + ["a = m.__file__"] * 1000,
-            [f"from {'m' * 9_000} import {','.join(f'b{n}' for n in range(2000))}"],
-        ),
-    ],
-    ids=lambda lines: lines[-1][:24],
-)
-def test_texts_lists_and_names_cost_what_they_are_worth(lines: list[str]) -> None:
-    code = adding("a1000 or a", "a0 = a = 'x'", *lines)
-    found: list[DllLoading] = []
-    assert memory_of(lambda: found.append(follow(code))) < 50 * MB
-    assert found[0].dll_directories == ()
+def test_an_expression_is_not_computed(argument: str) -> None:
+    assert memory_of(lambda: find(opening(argument))) < 50 * MB
 
 
 @pytest.mark.parametrize(
@@ -143,35 +110,26 @@ def test_texts_lists_and_names_cost_what_they_are_worth(lines: list[str]) -> Non
     ids=lambda code: code[:24].decode("ascii", "replace"),
 )
 def test_what_is_no_plain_python_is_left_alone(code: bytes) -> None:
-    assert follow(code) == LEFT_ALONE
+    with pytest.raises(LeftAloneError):
+        find_openings(code)
 
 
 @pytest.mark.parametrize("head", [b"\xef\xbb\xbf", b"# coding: latin-1\nx = '\xe9'\n"])
 def test_encodings_that_spell_paths_as_they_are_are_known(head: bytes) -> None:
-    assert follow(head + adding("__path__[0]")) == DllLoading(dll_directories=("demo",))
+    assert find_openings(head + opening("__path__[0]")) == KNOWN
 
 
 def test_what_the_parser_warns_of_is_not_shown() -> None:
-    code = adding("__path__[0]", r"x = '\d'", "assert (x, 'y')", "x is 1")
+    code = opening("__path__[0]", r"x = '\d'", "assert (x, 'y')", "x is 1")
     with warnings.catch_warnings(record=True) as shown:
         warnings.simplefilter("error")
-        assert follow(code) == DllLoading(dll_directories=("demo",))
+        assert find_openings(code) == KNOWN
     assert shown == []
 
 
-def test_a_large_file_is_not_even_read() -> None:
-    source = SourceFile(HERE, 50 << 20, lambda: pytest.fail("it is read"))
-    assert find_loading([source], [HERE]) == LEFT_ALONE
-
-
-def test_many_files_share_one_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dll_directories, "_MOST_COST", 100_000)
-    code = adding("__path__[0]", *["x = 'x'"] * 20)
-    paths = [f"p{number}/__init__.py" for number in range(5000)]
-    sources = [SourceFile(path, len(code), lambda: code) for path in paths]
-    found = find_loading(sources, paths)
-    assert 10 < len(found.dll_directories) < 100
-    assert len(found.dll_directories) + len(found.loading_code) == 5000
+def test_a_large_file_is_left_alone() -> None:
+    with pytest.raises(LeftAloneError, match="more than 1048576 are not parsed"):
+        find_openings(b"#" * (1 << 20) + b"\n")
 
 
 NAMES = st.sampled_from(["a", "b", "f", "os", "Path", "__file__", "__path__", "x.y", "f.f"])
@@ -212,8 +170,6 @@ STATEMENTS = st.builds(
 @given(st.lists(STATEMENTS, max_size=12).map("\n".join) | st.text() | st.binary())
 def test_no_code_breaks_the_reader_or_takes_long(code: str | bytes) -> None:
     text = code if isinstance(code, bytes) else code.encode(errors="surrogatepass")
-    found: list[DllLoading] = []
-    assert calls_of(lambda: found.append(follow(text))) < 100_000
-    for path in (*found[0].dll_directories, *found[0].preloaded):
-        assert path.isprintable()
-        assert len(path) < 1024
+    assert calls_of(lambda: find(text)) < 100_000
+    for call in find(text):
+        assert len(call.code) < 2 * len(text)

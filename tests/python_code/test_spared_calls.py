@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 from textwrap import dedent
 
 import pytest
 
-from binary_checks.python_code.dll_directories import SparedCalls, find_spared_calls
-from binary_checks.python_code.parsing import LeftAloneError, ParsingBudget
+from binary_checks.python_code.guarded_code import Opening, find_openings
 
 LATE = """
     def find():
@@ -19,16 +17,16 @@ LATE = """
 """
 
 
-def find(code: str, budget: int = 10_000) -> SparedCalls:
-    return find_spared_calls(ast.parse(dedent(code)), ParsingBudget(budget))
+def find(code: str, *called: str) -> list[Opening]:
+    return find_openings(dedent(code).encode(), called)
 
 
 def tried(code: str) -> set[str]:
-    return {ast.unparse(call) for call in find(code).tried}
+    return {call.code for call in find(code) if call.tried}
 
 
 def late(code: str) -> set[str]:
-    return {ast.unparse(call) for call in find(code).late}
+    return {call.code for call in find(code) if call.late}
 
 
 @pytest.mark.parametrize(
@@ -82,7 +80,7 @@ def test_one_that_the_file_calls_itself_does_not() -> None:
     ],
 )
 def test_failures_are_suppressed_or_stand_for_others(code: str, guarded: bool) -> None:
-    assert tried(code) - {"contextlib.suppress(OSError)"} == ({"CDLL(path)"} if guarded else set())
+    assert tried(code) == ({"CDLL(path)"} if guarded else set())
 
 
 FIND = "def find(): CDLL(path)\n"
@@ -97,17 +95,4 @@ def test_what_a_function_opens_is_tried_where_all_its_callers_go_on() -> None:
 
 def test_a_function_that_another_module_calls_is_called_at_import() -> None:
     assert late(FIND) == {"CDLL(path)"}
-    found = find_spared_calls(ast.parse(FIND), ParsingBudget(10_000), {"find"})
-    assert found.late == set()
-
-
-def test_a_file_that_would_cost_too_much_is_left_alone() -> None:
-    with pytest.raises(LeftAloneError):
-        find(LATE, budget=20)
-
-
-def test_handlers_in_handlers_are_paid_for_each_time() -> None:
-    levels = [f"{' ' * n}try: a\n{' ' * n}except OSError:" for n in range(60)]
-    code = "\n".join([*levels, " " * 60 + "[" + "a," * 2_000 + "]"])
-    with pytest.raises(LeftAloneError):
-        find(code, budget=200_000)
+    assert [call.late for call in find(FIND, "find")] == [False]

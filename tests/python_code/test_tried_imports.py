@@ -6,7 +6,7 @@ from textwrap import dedent
 
 import pytest
 
-from binary_checks.python_code.named_files import TriedImports
+from binary_checks.python_code.guarded_code import TriedImports
 
 
 def tried(*codes: str) -> frozenset[str]:
