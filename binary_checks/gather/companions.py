@@ -75,8 +75,6 @@ class Companions:
         self._opened: dict[Path, Package] = {}
         self._required: dict[Path, tuple[Package, ...] | NoWheelError] = {}
         self._linked: dict[Path, tuple[Package, ...] | Unavailable | GatherError] = {}
-        # factor for the limits on how much of each package is read and followed
-        self.limit_factor = limit_factor
         self._reader = objects.LimitedReader(limit_factor)
 
     def others(self, than: Path) -> tuple[Package, ...]:

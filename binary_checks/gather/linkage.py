@@ -103,14 +103,7 @@ def _simulate(
     package = code.package
     alongside = companions.find_alongside(installed or source, package, target)
     others, requirements = alongside.packages, alongside.requirements
-    simulate = partial(
-        loaders.simulate,
-        package,
-        target,
-        others,
-        requirements,
-        limit_factor=companions.limit_factor,
-    )
+    simulate = partial(loaders.simulate, package, target, others, requirements)
     linkage = simulate()
     if not is_in_doubt(linkage):
         return linkage

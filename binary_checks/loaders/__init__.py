@@ -40,27 +40,23 @@ __all__ = ["simulate"]
 _First = Mapping[str, tuple[str, ...]]
 
 
-def simulate(  # noqa: PLR0913 - each is another part of what the prefix holds
+def simulate(
     package: Package,
     target: TargetSystem,
     others: tuple[Package, ...] = (),
     requirements: tuple[str, ...] = (),
     first_loads: _First | None = None,
-    *,
-    limit_factor: int = 1,
 ) -> Linkage:
     """Load each root of a package into a separate process, and look up all symbols.
 
     ``others`` are packages installed next to it; a version that the package's requirements exclude
     is left out. ``requirements`` are those stated by the package, in its own spelling.
-    ``first_loads`` maps the path of a root to the objects that Python has loaded before it. Raises
-    TooLarge if following search paths takes more steps than the limit, which ``limit_factor``
-    multiplies.
+    ``first_loads`` maps the path of a root to the objects that Python has loaded before it.
     """
     matched = match_requirements(requirements, others, target)
     installed = tuple(relocate(each, package.layout) for each in matched.packages)
     simulate_system = _simulate_elf if target.system in _ELF else _simulate_processes
-    simulation = simulate_system(package, installed, target, first_loads or {}, limit_factor)
+    simulation = simulate_system(package, installed, target, first_loads or {})
     missing = matched.missing
     layout, loadings = simulation.layout, simulation.loadings
     images = [image for each in loadings for image in (*each.roots, *each.orphans)]
@@ -116,13 +112,12 @@ def _simulate_elf(
     others: tuple[Package, ...],
     target: TargetSystem,
     first: _First,
-    factor: int,
 ) -> _Simulation:
     from binary_checks.loaders import bionic, glibc, musl
     from binary_checks.loaders.elf import ElfLoader, find_missing_versions, look_up, mark_other_abi
 
     rules = {"musl": musl, "bionic": bionic}.get(target.libc, glibc)
-    loader = ElfLoader(package, others, target, rules, factor)
+    loader = ElfLoader(package, others, target, rules)
     loadings = _load(loader, target, first)
     images = (*loadings[0].roots, *loadings[0].orphans)
     found = look_up(images, loader)
@@ -144,11 +139,10 @@ def _simulate_processes(
     others: tuple[Package, ...],
     target: TargetSystem,
     first: _First,
-    factor: int,
 ) -> _Simulation:
     """Load the roots, and look up the symbols of every process."""
     container, make, look_up = _choose_loader(target.system)
-    loader = make(package, others, target, factor)
+    loader = make(package, others, target)
     loadings = _load(loader, target, first)
     images = [image for each in loadings for image in (*each.roots, *each.orphans)]
     return _Simulation(

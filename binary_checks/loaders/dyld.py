@@ -63,11 +63,10 @@ class Dyld(Loader[MachOFile]):
         package: Package,
         others: tuple[Package, ...],
         target: TargetSystem,
-        limit_factor: int = 1,
     ) -> None:
         conventions: Conventions[MachOFile] = Conventions(name=leaf_name)
         layout = FileLayout(package, others, kind=MachOFile, conventions=conventions)
-        super().__init__(layout, target, limit_factor)
+        super().__init__(layout, target)
 
     def begin(self, root: MachOFile) -> SearchPath:
         """Return the program's directory (``@executable_path``); Python's is in no package."""

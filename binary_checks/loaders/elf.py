@@ -91,9 +91,8 @@ class ElfLoader(Loader[ElfFile]):
         others: tuple[Package, ...],
         target: TargetSystem,
         rules: LoaderRules,
-        limit_factor: int = 1,
     ) -> None:
-        super().__init__(FileLayout(package, others, kind=ElfFile), target, limit_factor)
+        super().__init__(FileLayout(package, others, kind=ElfFile), target)
         self.rules = rules
 
     def begin(self, root: ElfFile) -> SearchPath:
@@ -362,7 +361,6 @@ class Scope:
         """
         layer, seen = [library], {self.loader.layout.label(library.path)}
         while layer:
-            self.loader.steps.count(len(layer))
             yield from layer
             labels: list[str] = []
             for item in layer:
@@ -406,7 +404,6 @@ class Scope:
     def remaining(self, names: frozenset[str]) -> frozenset[str]:
         """Return the names that no object or library in the process defines."""
         left = set(self._not_of_python(names - self.system.names(frozenset(self.image.system))))
-        self.loader.steps.count(len(self.image.objects))
         for item in self.image.objects if left else ():
             left -= item.exports.among(left)
             if not left:
@@ -428,7 +425,6 @@ class Scope:
         glibc's elf/dl-lookup.c).
         """
         wanted = {version, ""}
-        self.loader.steps.count(len(self.image.objects))
         return any(self.system.has(soname, name, version) for soname in self.image.system) or any(
             symbol.version in wanted
             for item in self.image.objects

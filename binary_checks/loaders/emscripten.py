@@ -50,9 +50,8 @@ class EmscriptenLoader(Loader[WasmFile]):
         package: Package,
         others: tuple[Package, ...],
         target: TargetSystem,
-        limit_factor: int = 1,
     ) -> None:
-        super().__init__(FileLayout(package, others, kind=WasmFile), target, limit_factor)
+        super().__init__(FileLayout(package, others, kind=WasmFile), target)
         self._everywhere = tuple(self._list_directories())
 
     def _list_directories(self) -> Iterator[Directory]:

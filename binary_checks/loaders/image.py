@@ -26,6 +26,7 @@ from binary_checks.model import (
     UnresolvedSymbol,
     is_extension,
 )
+from binary_checks.watchdog import ask
 
 # The interpreter that imports an extension module.
 
@@ -52,8 +53,6 @@ def python_of(library: ObjectFile, target: TargetSystem) -> Interpreter | None:
 
 
 # One root in a fresh process, loaded as by the loader: breadth first, in order.
-
-_STEPS_OF_AN_OBJECT = 4  # steps for loading an object, and for looking up its symbols later
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,7 +113,7 @@ class _Process(Generic[ObjectT]):
             self.begin_as_python()
         self.add(self.root, "", self.loader.begin(self.root))
         while self.queue:
-            self.loader.steps.count(_STEPS_OF_AN_OBJECT)
+            ask()
             self.answers.append(self.satisfy(*self.queue.popleft()))
         indirect = (other for name in self.system for other in self.loader.system_needs(name))
         return Image(

@@ -9,16 +9,12 @@ from functools import cached_property
 from itertools import chain
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from binary_checks.errors import TooLarge
 from binary_checks.loaders.file_layout import FileLayout
 from binary_checks.model import Dependency, Edge, ElfFile, ObjectFile, Rule, TargetSystem, expand
 
-# The functions of a loader, and the limit on its work.
+# The functions of a loader.
 
 ObjectT = TypeVar("ObjectT", bound=ObjectFile)
-
-_MOST_STEPS = 4_000_000
-"""Limit on steps, about ten seconds of work; the largest packages take a hundredth of that."""
 
 
 class Directory(NamedTuple):
@@ -47,33 +43,14 @@ class SearchResult(Generic[ObjectT]):
     partly: str = ""  # the promised systems that have the library, if not all do
 
 
-class Steps:
-    """Counts the steps of loading objects; a small crafted file may cause hours of work."""
-
-    def __init__(self, factor: int = 1) -> None:
-        self._most, self._taken = factor * _MOST_STEPS, 0
-
-    def count(self, steps: int) -> None:
-        """Count some steps. Raises TooLarge if they exceed the limit."""
-        self._taken += steps
-        if self._taken > self._most:
-            raise TooLarge(
-                "loading its objects, each in a process of its own with everything it needs, takes "
-                f"more than {self._most} steps"
-            )
-
-
 class Loader(ABC, Generic[ObjectT]):
     """One system's loader for one layout: how it names and finds libraries."""
 
-    def __init__(
-        self, layout: FileLayout[ObjectT], target: TargetSystem, limit_factor: int = 1
-    ) -> None:
+    def __init__(self, layout: FileLayout[ObjectT], target: TargetSystem) -> None:
         self.layout = layout
         self.target = target
         self.searches = Searches(self)
-        self.steps = Steps(limit_factor)
-        self._paths = SearchPaths(layout, self.steps)
+        self._paths = SearchPaths(layout)
 
     @abstractmethod
     def begin(self, root: ObjectT) -> SearchPath:
@@ -125,9 +102,6 @@ class Loader(ABC, Generic[ObjectT]):
 # its directories down to all its needs. A search therefore does not visit the directories one by
 # one: the layout knows which folders contain a file with a given name, and only these are visited.
 
-_STEPS_OF_A_LOOK = 4  # steps for searching a directory; naming a directory takes one step
-_CHARACTERS = 16  # characters of a directory's name that count as one step
-
 
 class SearchPath:
     """The directories that a loader searches for the needs of one object, in order.
@@ -165,12 +139,10 @@ class SearchPath:
                 return
         for part in self._parts():
             if folders is None:
-                self._paths.count(_STEPS_OF_A_LOOK * len(part.own))
                 yield from (
                     each for each in part.own if each.directory is not None or each.absolute
                 )
             else:
-                self._paths.count(1)
                 found = (*_meet(part.places, folders), *_meet(part.absolute, absolute))
                 yield from (part.own[place] for place in sorted(found))
 
@@ -187,7 +159,6 @@ class SearchPath:
                 passed.append(part.named[: part.ordinals[last]])
                 break
             passed.append(part.named)
-        self._paths.count(sum(map(len, passed)))
         return tuple(dict.fromkeys(chain.from_iterable(passed))) if passed[1:] else passed[0]
 
     @cached_property
@@ -196,7 +167,6 @@ class SearchPath:
         if self.above is None:
             return self.named
         parts = [part.named for part in self._parts()]
-        self._paths.count(sum(map(len, parts)))
         return tuple(dict.fromkeys(chain.from_iterable(parts)))
 
     def without(self, directory: str) -> tuple[str, ...]:
@@ -257,10 +227,10 @@ def _meet(places: dict[str, int], wanted: Collection[str]) -> list[int]:
 
 
 class SearchPaths:
-    """Makes the search paths of a layout, each only once, within the limit on steps."""
+    """Makes the search paths of a layout, each only once."""
 
-    def __init__(self, layout: FileLayout[Any], steps: Steps) -> None:
-        self.layout, self.count = layout, steps.count
+    def __init__(self, layout: FileLayout[Any]) -> None:
+        self.layout = layout
         self._known: dict[tuple[tuple[Directory, ...], int, str | None], SearchPath] = {}
         self._handed: dict[tuple[int, int], SearchPath] = {}
         self.empty = self.make(())
@@ -271,13 +241,12 @@ class SearchPaths:
         above: SearchPath | None = None,
         program: str | None = None,
     ) -> SearchPath:
-        """Return the search path of these directories, followed by ``above``. Raises TooLarge."""
+        """Return the search path of these directories, followed by ``above``."""
         if above is not None and own == above.own:
             # Libraries in one folder name the same directories as the object that needs them.
             return above
         key = own, id(above), program
         if key not in self._known:
-            self.count(sum(1 + len(each.directory or "") // _CHARACTERS for each in own))
             self._known[key] = SearchPath(own, above, program, self)
         return self._known[key]
 

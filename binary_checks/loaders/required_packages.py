@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from binary_checks.errors import TooLarge
 from binary_checks.knowledge.library_names import (
     RequiredNames,
     fills_prefix,
@@ -256,8 +255,6 @@ which requires dash and flask, searches for libEGL.so.1 in site-packages/lib.
 """
 _NOT_HERE = "not given, and no system promises it: give the package or the folder that contains it"
 _HOSTS = "the program that loads the file may define them"
-# Limit on pairs of needs and requirements; the largest packages have some ten thousand.
-_MOST_PAIRS = 4_000_000
 # Beginnings of names that are looked up only as paths, not among loaded libraries.
 _BY_ITS_PLACE_ALONE = ("@loader_path/", "@executable_path/")
 
@@ -405,12 +402,6 @@ class _Providers:
         self._name = canonicalize_name(package.name)
         self._inside = package.layout.inside
         open_ones = [edge for edge in edges if edge.resolved is None]
-        if len(open_ones) * len(missing) > _MOST_PAIRS:
-            raise TooLarge(
-                f"{len(open_ones)} unsatisfied needs, and {len(missing)} requirements that "
-                f"were not given: at most {_MOST_PAIRS} pairs of a need and a requirement are "
-                "compared"
-            )
         self._named: dict[tuple[str, str], dict[str, None]] = {}
         for edge in open_ones:
             named = self._named.setdefault((edge.path, edge.architecture), {})

@@ -33,11 +33,10 @@ class WindowsLoader(Loader[PeFile]):
         package: Package,
         others: tuple[Package, ...],
         target: TargetSystem,
-        limit_factor: int = 1,
     ) -> None:
         conventions = Conventions(name=normalise_dll_name, by_file=True, path=str.lower, fits=fits)
         layout = FileLayout(package, others, kind=PeFile, conventions=conventions)
-        super().__init__(layout, target, limit_factor)
+        super().__init__(layout, target)
         packages = (package, *others)
         self._deciding = tuple(path for each in packages for path in each.loading_code)
         stated = map(package.layout.place, target.dll_directories)
