@@ -40,7 +40,6 @@ def test_each_check_is_called_for_a_row(tmp_path: Path) -> None:
         ("LC_LOAD_DYLIB x absolute LC_RPATH", 100),
         ("DLLs x directories", 60),
         ("diamonds of re-exports", 12),
-        ("one install name", 60),
         ("dependencies of conda", 100),
         ("ring of needs", 50),
         ("chain of forwarders", 40),

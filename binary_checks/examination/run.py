@@ -190,7 +190,7 @@ def examine(  # noqa: PLR0913 - each is an option of the command, too
         fetches=downloads or folder is not None,
         folder=folder,
         limit_factor=chosen.limit_factor,
-        channels=tuple(_read_channels(channels)),
+        channels=tuple(read_channels(channels, Path.cwd())),
     )
     interpreter = _choose_python(name, python)
     there = (_make_place(name, python, chosen, alongside),) if run else ()
@@ -214,12 +214,12 @@ def examine(  # noqa: PLR0913 - each is an option of the command, too
             yield opened.examinations[0]
 
 
-def _read_channels(names: Iterable[str]) -> Iterator[str]:
-    """Yield channels as the user names them, and folders as URLs."""
+def read_channels(names: Iterable[str], folder: Path) -> Iterator[str]:
+    """Yield channels as the user names them, and folders as URLs. Raises ProfileError."""
     for name in names:
         from binary_checks.places.channels import format_channel  # few runs need it
 
-        yield format_channel(name, Path.cwd())
+        yield format_channel(name, folder)
 
 
 def _choose_python(name: PlaceName, python: str | os.PathLike[str] | None) -> Path:

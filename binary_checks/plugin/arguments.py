@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -106,21 +106,14 @@ def _may_be_package(folder: Path, argument: str) -> bool:
 def read_arguments(config: pytest.Config) -> Named:
     """Separate packages from other arguments, which pytest collects and our command refuses.
 
-    Raises pytest.UsageError if the project's own kinds of packages cannot be used.
+    If only installed packages are named, pytest has nothing else to collect. Raises ProfileError if
+    the project's own kinds of packages cannot be used.
     """
-    try:
-        return _separate_arguments(config, _find_own_kinds(config))
-    except ProfileError as error:
-        raise usage_error(str(error)) from None
-
-
-def _separate_arguments(config: pytest.Config, kinds: tuple[OwnKind, ...]) -> Named:
-    """Separate the arguments, of which some may name packages of the project's own kinds.
-
-    If only installed packages are named, pytest has nothing else to collect.
-    """
-    folder = config.invocation_params.dir
-    installed = list(dict.fromkeys((*_options(config), *filter(_is_installed, config.args))))
+    folder, kinds = config.invocation_params.dir, _find_own_kinds(config)
+    options = (f"{LABEL}{name}" for name in config.option.binary_installed)
+    installed = list(
+        dict.fromkeys((*options, *(each for each in config.args if each.startswith(LABEL))))
+    )
     remote = _list_published(config, folder)
     apart, published = [*installed, *remote], set[Path]()
     named = config.args_source is pytest.Config.ArgsSource.ARGS
@@ -143,7 +136,9 @@ def _separate_arguments(config: pytest.Config, kinds: tuple[OwnKind, ...]) -> Na
             else:
                 found[source.path] = source
                 published |= {source.path} if argument in remote else set()
-                _request_check(asked, source.path, check)
+                # A request for the whole package takes precedence over those for checks.
+                known = asked.get(source.path, frozenset([check]))
+                asked[source.path] = known | {check} if check and known else frozenset()
     return Named(
         folder=folder,
         sources=tuple(found.values()),
@@ -166,10 +161,6 @@ def _explain(folder: Path, argument: str) -> str:
         return f"{name}: not a path"
 
 
-def _options(config: pytest.Config) -> Iterable[str]:
-    return (f"{LABEL}{name}" for name in config.option.binary_installed)
-
-
 def _list_published(config: pytest.Config, folder: Path) -> list[str]:
     """Return the packages to download; a value of the option never means a local file."""
     names = [
@@ -182,37 +173,19 @@ def _list_published(config: pytest.Config, folder: Path) -> list[str]:
     return list(dict.fromkeys((*names, *given)))
 
 
-def _is_installed(argument: str) -> bool:
-    return argument.startswith(LABEL)
-
-
-def _request_check(found: Asked, package: Path, check: str) -> None:
-    """Add a check to run on the package; a request for the whole package takes precedence."""
-    known = found.get(package, frozenset([check]))
-    found[package] = known | {check} if check and known else frozenset()
-
-
 def _require_usable_name(folder: Path, argument: str, source: sources.NamedSource | None) -> None:
     """Refuse a package whose file name pytest would misread or cannot pass to workers."""
     name = sources.cut_check(argument)[0]
     if "::" in argument and packages.recognises(Path(argument)) and (folder / argument).exists():
         raise usage_error(f"{argument}: pytest takes '::' in a file's name for a test: rename it")
-    labelled = _is_installed(argument) or sources.is_published(name, folder)
+    labelled = argument.startswith(LABEL) or sources.is_published(name, folder)
     if source is not None and not labelled:
         if "[" in name:
             raise usage_error(
                 f"{name}: pytest takes '[' in a file's name for a parameter: rename it"
             )
-        if not _is_text(name):
+        if "\0" in name or name.encode(errors="ignore").decode() != name:
             raise usage_error(f"{name}: the file's name is not valid UTF-8: rename it")
-
-
-def _is_text(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return "\0" not in name
 
 
 def find_sources(
@@ -220,7 +193,8 @@ def find_sources(
 ) -> tuple[list[Source], list[str]]:
     """Return every package with the facts given for it, and a line for each missing package.
 
-    Raises pytest.UsageError if all are missing, or if facts describe none of the packages.
+    Raises pytest.UsageError if all are missing, PackageError or ProfileError if facts cannot be
+    read or describe none of the packages.
     """
     surroundings = _make_surroundings(config, named, placing, sandbox)
     missing = list(named.misnamed)
@@ -228,8 +202,10 @@ def find_sources(
     for each in named.sources:
         try:
             found.append(each.resolve(surroundings))
-        except (ProfileError, PackageError, OSError) as error:
-            missing.append(_format_error(each, error))
+        except (ProfileError, PackageError) as error:
+            missing.append(str(error))
+        except OSError as error:  # the name is too long
+            missing.append(f"{each.path.name}: {error.strerror}")
         except BinaryChecksError as error:
             if surroundings.image is not None and isinstance(error, GatherError):
                 pytest.exit(cut(one_line(f"{_OPTION} {error}")), returncode=TRY_AGAIN)
@@ -238,13 +214,10 @@ def find_sources(
             found.append(UnresolvedSource(path=each.path, reason=str(error)))
     if missing and not found:
         raise usage_error(*missing)
-    try:
-        for name in dict.fromkeys(config.option.binary_facts):
-            from binary_checks.documents.facts import restore
+    for name in dict.fromkeys(config.option.binary_facts):
+        from binary_checks.documents.facts import restore
 
-            found = _attach_facts(restore(named.folder / name, named=name), found)
-    except (ProfileError, PackageError) as error:
-        raise usage_error(str(error)) from None
+        found = _attach_facts(restore(named.folder / name, named=name), found)
     return found, missing
 
 
@@ -282,18 +255,6 @@ def _find_image(placing: Placing, sandbox: Sandbox | None) -> PlaceSettings | No
 
             return PlaceSettings(name=name, python=python, timeout=_PATIENCE, sandbox=sandbox)
     return None
-
-
-def share_index_findings(config: pytest.Config) -> str:
-    """Return the controller's findings for a worker, since an index may change in the meantime."""
-    surroundings = config.stash.get(SURROUNDINGS, None)
-    return json.dumps(surroundings.shared_results if surroundings else {})
-
-
-def _format_error(named: sources.NamedSource, error: Exception) -> str:
-    if isinstance(error, OSError):  # the name is too long
-        return f"{named.path.name}: {error.strerror}"
-    return str(error)
 
 
 def _attach_facts(statement: Statement, found: list[Source]) -> list[Source]:
@@ -372,25 +333,27 @@ def _require_one_meaning(
     there = [name.label for name in names if name.is_there]
     kinds = {name.kind for name in names}
     if python is not None and names and kinds.isdisjoint({"venv", "image"}):
-        message = (
-            f"{_OPTION} {names[0].label} has its own interpreter; give only one of these options"
+        raise usage_error(
+            f"--binary-python {python}: {_OPTION} {names[0].label} has its own interpreter; "
+            "give only one of these options"
         )
-        raise usage_error(f"--binary-python {python}: {message}")
     if len(there) > 1:
         raise usage_error(
             f"{_OPTION} {there[1]}: {there[0]} is given already, "
             "and only one existing environment can be given"
         )
     if installed and "venv" in kinds:
-        message = (
-            "an installed package runs where it is installed: give existing:PYTHON or prefix:PATH"
+        raise usage_error(
+            f"{_OPTION} venv: an installed package runs where it is installed: "
+            "give existing:PYTHON or prefix:PATH"
         )
-        raise usage_error(f"{_OPTION} venv: {message}")
     images = [name for name in names if name.kind == "image"]
     if installed and images and (len(names) > 1 or is_relative(images[0].argument)):
         label = names[1].label if len(names) > 1 else images[0].label
-        message = "an installed package is in one place: name its image, and no other place"
-        raise usage_error(f"{_OPTION} {label}: {message}")
+        raise usage_error(
+            f"{_OPTION} {label}: an installed package is in one place: "
+            "name its image, and no other place"
+        )
     if static and not kinds.isdisjoint({"image", "pyodide"}):
         label = next(name.label for name in names if name.kind in {"image", "pyodide"})
         raise usage_error(f"{_OPTION} {label}: --binary-static runs nothing")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import platform
 from collections.abc import Generator
 from typing import Any
@@ -9,15 +10,16 @@ from typing import Any
 import pytest
 
 from binary_checks.declaring import FAMILIES
-from binary_checks.plugin.arguments import INDEX_FINDINGS, SURROUNDINGS, share_index_findings
+from binary_checks.errors import PackageError, ProfileError
+from binary_checks.plugin.arguments import INDEX_FINDINGS, SURROUNDINGS
 from binary_checks.plugin.failures import restore, usage_error
 from binary_checks.plugin.items import CheckItem, collect_package
+from binary_checks.plugin.kept_facts import KeptFacts
 from binary_checks.plugin.options import COMMAND_INI
 from binary_checks.plugin.reporting import (
     ITEM_RESULT,
     RESULT_COLLECTOR,
     ItemResult,
-    KeptFacts,
     ResultCollector,
 )
 from binary_checks.plugin.session import SESSION, open_session, share_known_lists
@@ -34,6 +36,8 @@ def pytest_configure(config: pytest.Config) -> None:
         vars(platform.uname()).setdefault("processor", "")
     try:
         config.stash[SESSION] = session = open_session(config)
+    except (ProfileError, PackageError) as error:
+        raise usage_error(str(error)) from None
     except OSError as error:  # a path that an option names is too long or not accessible
         raise usage_error(f"{error.filename}: {error.strerror}") from None
     config.pluginmanager.register(ResultCollector(config, session.ledger), RESULT_COLLECTOR)
@@ -92,7 +96,11 @@ def _runs_package(item: pytest.Item) -> bool:
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Pass servers' answers to an xdist worker, since all workers must judge the same files."""
-    node.workerinput[INDEX_FINDINGS] = share_index_findings(node.config)
+    surroundings = node.config.stash.get(SURROUNDINGS, None)
+    # An index may change in the meantime.
+    node.workerinput[INDEX_FINDINGS] = json.dumps(
+        surroundings.shared_results if surroundings else {}
+    )
     share_known_lists(node.config, node.workerinput)
 
 

@@ -9,7 +9,6 @@ import re
 import shlex
 import sys
 import time
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +72,11 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     """
     specs = config.getoption("tx", None)
     if specs and is_worth_sharing(config):
-        config.option.tx = [_add_safe_path(spec) for spec in specs]
+        start = f"{shlex.quote(sys.executable)} {processes.SAFE_PATH}"
+        config.option.tx = [  # a remote worker has an interpreter of its own
+            f"{spec}//python={start}" if re.fullmatch(r"(\d+\*)?popen", spec) else spec
+            for spec in specs
+        ]
     elif specs:
         config.option.tx, config.option.dist = [], "no"
         message = f"in one process: the packages are too small to share among {len(specs)} workers"
@@ -90,13 +93,6 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     """Print why requested workers did not start."""
     if message := config.stash.get(NOT_SHARED, ""):
         terminalreporter.write_line(message)
-
-
-def _add_safe_path(spec: str) -> str:
-    """Return the specification of an xdist worker, with a safe path if the worker is local."""
-    start = f"{shlex.quote(sys.executable)} {processes.SAFE_PATH}"
-    local = re.fullmatch(r"(\d+\*)?popen", spec)
-    return f"{spec}//python={start}" if local else spec
 
 
 # The command's output instead of pytest's report: each verdict when it is known, and a count.
@@ -235,10 +231,6 @@ def is_worth_sharing(config: pytest.Config) -> bool:
     words = map(str, config.invocation_params.args)
     if not config.option.binary_static or any(word.startswith(_ASKED) for word in words):
         return True
-    sizes = list(_sizes(config.args))
+    paths = {Path(argument.split("::", 1)[0]) for argument in config.args}
+    sizes = [path.stat().st_size for path in paths if recognises(path) and path.is_file()]
     return len(sizes) > 1 and sum(sizes) >= max(FEW, SMALL * len(sizes))
-
-
-def _sizes(arguments: Iterable[str]) -> Iterable[int]:
-    paths = {Path(argument.split("::", 1)[0]) for argument in arguments}
-    return (path.stat().st_size for path in paths if recognises(path) and path.is_file())

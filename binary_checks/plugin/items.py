@@ -59,29 +59,6 @@ class PackageFile(pytest.File):
             if not asked or not asked.isdisjoint({check.id, name}):
                 yield CheckItem.from_parent(self, name=name, check=check, place=label)
 
-    @property
-    def ran_on(self) -> str:
-        """Return the interpreters for which the package was installed and on which it ran."""
-        found = (facts.ran_on for facts in self.examination.facts.everywhere)
-        return " and ".join(dict.fromkeys(filter(None, found)))
-
-    @property
-    def operating_systems(self) -> tuple[str, ...]:
-        """Return the systems on which the package ran, each once."""
-        found = (facts.operating_system for facts in self.examination.facts.everywhere)
-        return tuple(dict.fromkeys(filter(None, found)))
-
-    @property
-    def install_seconds(self) -> float:
-        """Return the seconds of installing until now, in all places."""
-        return sum(facts.install_seconds for facts in self.examination.facts.everywhere)
-
-    @property
-    def roots(self) -> tuple[str, ...]:
-        """Return the images in which the package ran, each once, with their digests."""
-        found = (facts.root for facts in self.examination.facts.everywhere)
-        return tuple(dict.fromkeys(filter(None, found)))
-
 
 def collect_package(session: pytest.Session, node: str, examination: Examination) -> list[Any]:
     """Return the items of one package. Raises pytest.UsageError for an unknown ``x.whl::name``.

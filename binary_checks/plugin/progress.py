@@ -32,7 +32,10 @@ class Screen:
         self._shown = 0  # columns of the progress line that is shown
         self.error: OSError | None = None  # the reason if printing failed
         self.layout = PageLayout(
-            columns=_columns() if self.is_terminal else 0,
+            # COLUMNS takes precedence over the terminal's own width
+            columns=min(max(shutil.get_terminal_size().columns, _FEWEST), _MOST)
+            if self.is_terminal
+            else 0,
             colours=_has_colours(config.getoption("color", "auto"), terminal=self.is_terminal),
             ascii=not _can_print("\u2026\u00b7", self._out),
         )
@@ -88,11 +91,6 @@ def _open() -> tuple[TextIO, bool]:
         importlib.import_module("colorama").just_fix_windows_console()
     file = open(handle, "w", encoding=out.encoding, errors="backslashreplace")  # noqa: SIM115, PTH123
     return file, True
-
-
-def _columns() -> int:
-    """Return the width of the terminal; COLUMNS takes precedence."""
-    return min(max(shutil.get_terminal_size().columns, _FEWEST), _MOST)
 
 
 def _has_colours(asked: str, *, terminal: bool) -> bool:

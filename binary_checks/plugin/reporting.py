@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import json
 import platform
 import re
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from binary_checks import __version__
-from binary_checks.documents.facts import DERIVED, write_facts
 from binary_checks.documents.json_values import decoder, encode, read_json
 from binary_checks.errors import (
     EMPTY,
@@ -31,6 +26,7 @@ from binary_checks.errors import (
     BinaryChecksError,
     CheckError,
     GatherError,
+    ProfileError,
 )
 from binary_checks.examination.examination import Examination
 from binary_checks.examination.facts import Facts
@@ -38,7 +34,6 @@ from binary_checks.examination.judging import Verdict
 from binary_checks.model import (
     BinaryConfiguration,
     Entry,
-    Linkage,
     LinkedLibraries,
     Outcome,
     Package,
@@ -89,7 +84,10 @@ _ENDED = (FIT, PROBLEMS, EMPTY)
 def answer(config: pytest.Config) -> int:
     """Print the explanation of a check or family. Raises pytest.UsageError for an unknown name."""
     name, program = config.option.binary_explain, find_program(config)
-    checks = {check.id: check for check in profile_and_checks(config)[1]}
+    try:
+        checks = {check.id: check for check in profile_and_checks(config)[1]}
+    except ProfileError as error:
+        raise usage_error(str(error)) from None
     families = {check.family for check in checks.values()}
     if name not in {*checks, *families}:
         raise usage_error(no_such_check(name, {*checks, *families}))
@@ -108,15 +106,12 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     run = _describe_places(session.settings.places)
     run = session.settings.program.name_options(run)
     first = f"binary_checks: {__version__}, profile {session.profile.source}, {run}"
-    return [one_line(first), *_list_origins(session), *iter_remarks_before(config, session)]
-
-
-def _list_origins(session: Session) -> Iterator[str]:
-    """Yield the origin of each published package."""
-    for package in session.ledger.results():
-        if package.provenance is not None:
-            origin = describe_origin(package.provenance)
-            yield cut(one_line(f"{package.file_name}: {origin}"))
+    origins = (
+        cut(one_line(f"{package.file_name}: {describe_origin(package.provenance)}"))
+        for package in session.ledger.results()
+        if package.provenance is not None
+    )
+    return [one_line(first), *origins, *iter_remarks_before(config, session)]
 
 
 def _describe_places(places: Sequence[PlaceSettings]) -> str:
@@ -153,7 +148,11 @@ def pytest_runtest_makereport(
     report = yield
     if not isinstance(item, PackageItem):
         return report
-    item.seconds += call.duration - _take_installation(item)
+    # Installing since the last item is not part of the check.
+    package, everywhere = item.package, item.package.examination.facts.everywhere
+    installing = max(package.installing, sum(each.install_seconds for each in everywhere))
+    item.seconds += call.duration - (installing - package.installing)
+    package.installing = installing
     if call.excinfo and isinstance(call.excinfo.value, ProblemsAccepted):
         report.outcome = "skipped"
         report.wasxfail = str(call.excinfo.value)
@@ -174,25 +173,20 @@ def pytest_runtest_makereport(
     return report
 
 
-def _take_installation(item: PackageItem) -> float:
-    """Return the seconds of installing since the last call, which are not part of the check."""
-    package = item.package
-    news = max(0.0, package.install_seconds - package.installing)
-    package.installing += news
-    return news
-
-
 def _update_identity(item: PackageItem) -> PackageIdentity | None:
     """Return the package's identity if it has more facts than in the ledger, else None."""
     ledger, facts = item.state.ledger, item.package.examination.facts
-    ran_on = item.package.ran_on
     known = ledger.package(item.package_node)
-    roots = item.package.roots or known.roots
-    systems = item.package.operating_systems or known.operating_systems
-    news: dict[str, Any] = {"ran_on": ran_on or known.ran_on, "operating_systems": systems}
-    news["roots"] = roots
-    news["installing"] = max(known.installing, round(item.package.installing, 6))
-    news |= {"unjudged": item.explain_unjudged(known.unjudged), "unrun": facts.unrun}
+    news: dict[str, Any] = {
+        "ran_on": " and ".join(_each_once(each.ran_on for each in facts.everywhere))
+        or known.ran_on,
+        "operating_systems": _each_once(each.operating_system for each in facts.everywhere)
+        or known.operating_systems,
+        "roots": _each_once(each.root for each in facts.everywhere) or known.roots,
+        "installing": max(known.installing, round(item.package.installing, 6)),
+        "unjudged": item.explain_unjudged(known.unjudged),
+        "unrun": facts.unrun,
+    }
     found, expected = facts.object_counts()
     here = found is not None or item.package.examination.source.remote() is None
     if item.state.destinations and not known.is_hashed and here:
@@ -210,6 +204,10 @@ def _update_identity(item: PackageItem) -> PackageIdentity | None:
     identity = replace(known, **news)
     ledger.identify(identity)
     return identity if identity != known else None
+
+
+def _each_once(found: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(filter(None, found)))
 
 
 def _name_provenance(item: PackageItem) -> Provenance | None:
@@ -251,16 +249,12 @@ def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] 
 
 
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """Release a package's facts after its last check."""
-    if isinstance(item, PackageItem):
-        forget(item, nextitem)
-
-
-def forget(item: PackageItem, nextitem: pytest.Item | None) -> None:
     """Release an item's judged facts and, after a package's last item, the package's facts.
 
     Memory and disk then contain the facts of one package at a time.
     """
+    if not isinstance(item, PackageItem):
+        return
     item.forget()
     if nextitem is None or nextitem.parent is not item.parent:
         _keep(item.state, item.package.examination)
@@ -318,7 +312,9 @@ def _assemble(
         remarks=tuple(map(program.name_options, remarks)),
         checks=tuple(abridge(each, program) for each in state.settings.checks),
         packages=state.ledger.results(dict(_find_stopped(session, state, exitstatus))),
-        facts={} if state.keeper is None else state.keeper.find(_nodes(state)),
+        facts={}
+        if state.keeper is None
+        else state.keeper.find(e.node for e in state.run.examinations),
         program=program,
     )
 
@@ -338,27 +334,16 @@ def _name_selection(config: pytest.Config, state: Session) -> Iterable[str]:
     yield from (f"PACKAGE::{each}" for each in sorted(asked))
 
 
-def _name_families(config: pytest.Config, state: Session) -> Iterable[str]:
-    """Yield ``-m`` with its expression if it names a family of checks."""
-    named = set(re.findall(r"\w+", config.option.markexpr or ""))
-    if not named.isdisjoint(each.family for each in state.settings.checks):
-        yield f"-m {config.option.markexpr}"
-
-
 def _find_stopped(
     session: pytest.Session, state: Session, exitstatus: int
 ) -> Iterable[tuple[str, str]]:
     """Yield the packages whose checks did not all end, each with the reason."""
     collector = session.config.pluginmanager.get_plugin(RESULT_COLLECTOR)
     early = str(session.shouldfail or session.shouldstop or "the run was interrupted")
-    for node in _nodes(state):
+    for node in (each.node for each in state.run.examinations):
         begun = isinstance(collector, ResultCollector) and not collector.is_over(node)
         if begun or (exitstatus not in _ENDED and not state.ledger.result(node).entries):
             yield node, one_line(early)
-
-
-def _nodes(state: Session) -> Iterable[str]:
-    return (each.node for each in state.examinations.values())
 
 
 def _choose_exit_code(
@@ -407,8 +392,12 @@ def _remark(config: pytest.Config, state: Session, failures: tuple[str, ...]) ->
     yield from find_differences(state.ledger.results())
     if config.option.binary_static:
         yield "runtime checks were left out (--binary-static)"
-    if chosen := " ".join((*_name_families(config, state), *_name_selection(config, state))):
-        yield f"only {chosen} was judged"
+    chosen = [*_name_selection(config, state)]
+    named = set(re.findall(r"\w+", config.option.markexpr or ""))
+    if not named.isdisjoint(each.family for each in state.settings.checks):
+        chosen.insert(0, f"-m {config.option.markexpr}")
+    if chosen:
+        yield f"only {' '.join(chosen)} was judged"
     if state.profile.left_out:
         yield format_left_out(state.profile)
     if not _explain_doubt(state):
@@ -522,9 +511,15 @@ class ResultCollector:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, None, None]:
         """Store an item's result. JUnit's file shows every problem, a terminal only some."""
-        noted = vars(report).pop(ITEM_RESULT, None) if _is_at_its_end(self._config) else None
+        if hasattr(self._config, "workerinput"):  # the controller receives the report later
+            return (yield)
+        noted = vars(report).pop(ITEM_RESULT, None)
         found = None if noted is None else self._add_result(noted)
-        if found is not None and len(found.problems) > MOST and _writes_junit(self._config):
+        if (
+            found is not None
+            and len(found.problems) > MOST
+            and self._config.getoption("xmlpath", None)
+        ):
             report.longrepr = self._format(found, None)
         if noted is not None and noted.entry.outcome is Outcome.WARNED:
             setattr(report, WARNED, True)
@@ -573,7 +568,8 @@ class ResultCollector:
         if noted.package is not None:
             self.ledger.identify(noted.package)
         self.ledger.add(noted.node, noted.entry)
-        return _verdict(self.ledger.package(noted.node).file_name, noted.entry)
+        file_name = self.ledger.package(noted.node).file_name
+        return Verdict(package=file_name, **noted.entry.result())
 
     def _format(self, verdict: Verdict, most: int | None) -> Any:
         settings = self._config.stash[SESSION].settings
@@ -593,79 +589,7 @@ class ResultCollector:
             yield f"{self._hidden:,} problems are not shown here; {where}"
 
 
-def _verdict(package_file_name: str, entry: Entry) -> Verdict:
-    return Verdict(package=package_file_name, **entry.result())
-
-
 def _list_properties(found: Verdict) -> list[tuple[str, str]]:
     lines = problem_lines(found.check, found.package, found.warnings)
     accepted = accepted_lines(found.check, found.package, found.accepted)
     return [*(("warning", line) for line in lines), *(("accepted", line) for line in accepted)]
-
-
-def _is_at_its_end(config: pytest.Config) -> bool:
-    """Return whether this process is the last to receive reports, and not an xdist worker."""
-    return not hasattr(config, "workerinput")
-
-
-def _writes_junit(config: pytest.Config) -> bool:
-    return bool(config.getoption("xmlpath", None)) and _is_at_its_end(config)
-
-
-# Facts documents, kept for reports until the end of the run. The process that gathered the facts
-# writes them after the package's last check, into a folder that all workers share.
-
-_INPUT = "binary_checks_kept_facts"  # the key under which an xdist worker receives the folder
-
-
-class KeptFacts:
-    """The folder of facts documents, used by the controller and by every worker."""
-
-    def __init__(self, config: pytest.Config, *, symbols: bool) -> None:
-        # whether documents include symbols, their largest part, which only a facts report needs
-        self._symbols = symbols
-        given = getattr(config, "workerinput", {}).get(_INPUT)
-        self._own: tempfile.TemporaryDirectory[str] | None = None
-        if given is None:
-            self._own = tempfile.TemporaryDirectory(prefix="binary_checks-")
-            given = self._own.name
-        self._folder = Path(given)
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_configure_node(self, node: Any) -> None:
-        """Pass the folder's path to an xdist worker."""
-        node.workerinput[_INPUT] = str(self._folder)
-
-    def pytest_unconfigure(self) -> None:
-        """Remove the folder if this process made it."""
-        if self._own is not None:
-            self._own.cleanup()
-
-    def keep(self, node: str, facts: Facts, sha256: str) -> None:
-        """Write the document; if this fails, reports state that the document is missing."""
-        path = self._place(node)
-        try:
-            package = facts.get(Package)
-            derived: dict[str, object] = {
-                name: facts.linked_libraries if kind is LinkedLibraries else facts.get(kind)
-                for name, kind in DERIVED.items()
-            }
-            linkage = None
-            with contextlib.suppress(BinaryChecksError):
-                linkage = facts.get(Linkage) if facts.knows_linkage else None
-            with path.open("w", encoding="utf-8", newline="\n") as file:
-                symbols = self._symbols
-                file.writelines(write_facts(package, sha256, linkage, derived, symbols=symbols))
-        except (BinaryChecksError, OSError):
-            path.unlink(missing_ok=True)
-
-    def lacks(self, node: str) -> bool:
-        """Return whether the package has no document yet."""
-        return not self._place(node).exists()
-
-    def find(self, nodes: Iterable[str]) -> dict[str, Path]:
-        """Return the paths of existing documents by node."""
-        return {node: path for node in nodes if (path := self._place(node)).is_file()}
-
-    def _place(self, node: str) -> Path:
-        return self._folder / f"{hashlib.sha256(node.encode()).hexdigest()}.json"

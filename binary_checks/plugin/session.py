@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import date, datetime, timezone
 from fnmatch import fnmatchcase
@@ -21,14 +21,13 @@ from binary_checks.declaring import Check, Gatherer
 from binary_checks.errors import ProfileError
 from binary_checks.examination.declarations import Gatherers, find_declared, load_own_modules
 from binary_checks.examination.examination import Examination
-from binary_checks.examination.run import Run, label_rivals
+from binary_checks.examination.run import Run, label_rivals, read_channels
 from binary_checks.examination.settings import RunSettings
 from binary_checks.gather.companions import Companions
 from binary_checks.knowledge.ci_variables import RELEASE, VariableReading, read_variables
 from binary_checks.knowledge.configurations import read_given
 from binary_checks.model import (
     UNREADABLE,
-    Entry,
     InstallWay,
     KnownListIdentity,
     Outcome,
@@ -55,7 +54,6 @@ from binary_checks.plugin.progress import progress_line
 from binary_checks.profile import (
     ACCEPT,
     CellAxes,
-    KnownProblem,
     Profile,
     enable_thorough,
     find_profile,
@@ -80,7 +78,7 @@ from binary_checks.sources.release import (
 
 if TYPE_CHECKING:
     from binary_checks.places import PlaceSettings, Sandbox
-    from binary_checks.plugin.reporting import KeptFacts
+    from binary_checks.plugin.kept_facts import KeptFacts
 
 
 # The configuration that the user and the variables of CI systems state for the packages of a run.
@@ -112,9 +110,6 @@ class ReadConfiguration:
             yield f"configuration: not understood, and ignored: {names}"
 
 
-NOTHING_STATED = ReadConfiguration()
-
-
 def read_configuration(config: pytest.Config, file_names: Sequence[str]) -> ReadConfiguration:
     """Read the option and, unless the option forbids it, the environment.
 
@@ -129,13 +124,19 @@ def read_configuration(config: pytest.Config, file_names: Sequence[str]) -> Read
         raise usage_error(f"--binary-configuration {error}") from None
     for files in dict.fromkeys(each.files for each in given if each.files):
         if file_names and not any(fnmatchcase(name, files) for name in file_names):
-            lack = "no package of the run has such a file name"
-            raise usage_error(f"--binary-configuration {files}: {lack}")
+            raise usage_error(
+                f"--binary-configuration {files}: no package of the run has such a file name"
+            )
     mode = modes[-1] if modes else _AUTO
-    reads = bool(file_names) and (mode == _ALWAYS or (mode == _AUTO and _is_ci()))
+    is_ci = any(os.environ.get(name, "").lower() not in _DENIALS for name in _CI)
     found = VariableReading((), ())
-    if reads:
-        found = _read_environment(config.invocation_params.dir)
+    if file_names and (mode == _ALWAYS or (mode == _AUTO and is_ci)):
+        try:
+            folder = config.invocation_params.dir
+            matrix = read_release_matrix(folder) if RELEASE in os.environ else None
+        except ProfileError as error:
+            raise usage_error(f"{RELEASE}: {error}") from None
+        found = read_variables(os.environ, matrix)
     return ReadConfiguration(
         stated=StatedConfiguration(
             claims=(*given, *found.claims), file_names=tuple(dict.fromkeys(file_names))
@@ -143,18 +144,6 @@ def read_configuration(config: pytest.Config, file_names: Sequence[str]) -> Read
         variables=tuple(dict.fromkeys(each.claim.evidence for each in found.claims)),
         misunderstood=found.misunderstood,
     )
-
-
-def _read_environment(folder: Path) -> VariableReading:
-    try:
-        matrix = read_release_matrix(folder) if RELEASE in os.environ else None
-    except ProfileError as error:
-        raise usage_error(f"{RELEASE}: {error}") from None
-    return read_variables(os.environ, matrix)
-
-
-def _is_ci() -> bool:
-    return any(os.environ.get(name, "").lower() not in _DENIALS for name in _CI)
 
 
 # The lists of known problems of a run: each is fetched once, and is the same in every worker.
@@ -218,12 +207,9 @@ def read_now(config: pytest.Config) -> datetime:
 
 
 def find_cell(config: pytest.Config) -> CellAxes | None:
-    """Return the cell that the user states for this run, or None. Raises pytest.UsageError."""
+    """Return the cell that the user states for this run, or None. Raises ProfileError."""
     text = config.option.binary_cell
-    try:
-        return None if text is None else read_cell(text, "--binary-cell")
-    except ProfileError as error:
-        raise usage_error(str(error)) from None
+    return None if text is None else read_cell(text, "--binary-cell")
 
 
 def describe_known_lists(held: Iterable[LoadedList], profile: Profile) -> Iterator[str]:
@@ -234,14 +220,11 @@ def describe_known_lists(held: Iterable[LoadedList], profile: Profile) -> Iterat
     if profile.foreign:
         checks = format_few(profile.foreign)
         yield f"known problems of unknown checks are ignored: {checks}"
-    if profile.cell is None and (count := sum(map(_is_narrow, profile.known_problems))):
+    narrow = [entry for entry in profile.known_problems if entry.cells is not None]
+    if profile.cell is None and (count := len(narrow)):
         which = "1 known problem is" if count == 1 else f"{count:,} known problems are"
         option = "--binary-cell names the cell of this run"
         yield f"{which} ignored outside of certain cells: {option}"
-
-
-def _is_narrow(entry: KnownProblem) -> bool:
-    return entry.cells is not None
 
 
 def list_unavailable(held: Iterable[LoadedList]) -> Iterator[str]:
@@ -260,19 +243,19 @@ def list_unexplained(held: Iterable[LoadedList]) -> Iterator[str]:
 
 
 def are_in_doubt(packages: Iterable[PackageResult]) -> bool:
-    """Return whether, for every failed check, an unavailable list may accept all its problems."""
+    """Return whether, for every failed check, an unavailable list may accept all its problems.
+
+    No list accepts a problem that an entry of a list causes, or a package that cannot be read.
+    """
     failed = [
         entry
         for package in packages
         for entry in package.entries
         if entry.outcome is Outcome.FAILED
     ]
-    return bool(failed) and all(map(_may_be_known, failed))
-
-
-def _may_be_known(entry: Entry) -> bool:
-    """Return whether a list of known problems could accept all problems of a check."""
-    return not entry.reason and not any(map(is_follow_up, entry.problems))
+    return bool(failed) and not any(
+        entry.reason or any(map(is_follow_up, entry.problems)) for entry in failed
+    )
 
 
 @dataclass(kw_only=True)
@@ -288,7 +271,7 @@ class Session:
     result: RunResult | None = None  # set at the end of the run
     complaints: list[str] = field(default_factory=list)  # the complaints that are shown
     # configuration stated for the packages, with its origin
-    configuration: ReadConfiguration = NOTHING_STATED
+    configuration: ReadConfiguration = field(default_factory=ReadConfiguration)
     misnamed: tuple[str, ...] = ()  # a line for each argument that is not a package: exit code 4
     # the named lists, each with the reason if it is unavailable
     known_lists: tuple[LoadedList, ...] = ()
@@ -314,7 +297,7 @@ SESSION = pytest.StashKey[Session]()
 def open_session(config: pytest.Config) -> Session:
     """Find the named packages and, if there are any, read the profile and the checks.
 
-    Raises pytest.UsageError with one line.
+    Raises pytest.UsageError, ProfileError or PackageError with one line.
     """
     option, named = config.option, read_arguments(config)
     placing = read_placing(config, installed=bool(named.installed))
@@ -329,9 +312,13 @@ def open_session(config: pytest.Config) -> Session:
             if profile.selects(check)
             or (option.binary_crosscheck and SecondOpinion in check.subjects)
         )
-        _require_known_families(option.binary_require, every)
+        _require_families(
+            {each: f"--binary-require {each}" for each in option.binary_require}, every
+        )
         if config.getini(COMMAND_INI):  # under pytest, the project's tests may have other markers
-            _require_known_markers(option.markexpr, every)
+            words = {*re.findall(r"[^\W\d]\w*", option.markexpr)} - _WORDS
+            # Another word would select no check, or all checks.
+            _require_families({each: f"-m {option.markexpr}: {each}" for each in words}, every)
             _require_known_keyword(option.keyword, every, named)
         asked = frozenset(named.release or ()).union(*named.packages.values())
         _require_running_checks(asked, every, checks)
@@ -351,20 +338,17 @@ def open_session(config: pytest.Config) -> Session:
         today=read_now(config).date() if option.binary_known_at else date.today(),
     )
     found, misnamed = find_sources(config, named, placing, sandbox)
-    try:
-        run = Run.open(
-            found,
-            settings,
-            companions,
-            asked=named.packages,
-            release=named.release,
-            folder=named.folder,
-            watch=partial(progress_line, config),
-            # Each xdist worker collects all packages, but judges only some of them.
-            reads_ahead=not (hasattr(config, "workerinput") or option.collectonly),
-        )
-    except ProfileError as error:
-        raise usage_error(str(error)) from None
+    run = Run.open(
+        found,
+        settings,
+        companions,
+        asked=named.packages,
+        release=named.release,
+        folder=named.folder,
+        watch=partial(progress_line, config),
+        # Each xdist worker collects all packages, but judges only some of them.
+        reads_ahead=not (hasattr(config, "workerinput") or option.collectonly),
+    )
     names = [each.file_name for each in run.examinations if not each.source.parts()]
     return Session(
         run=run,
@@ -394,29 +378,21 @@ def _list_places(
         return
     from binary_checks.places import PlaceSettings  # static runs do not need it
 
-    for name, python in _add_installs(placing, profile).items():
-        yield PlaceSettings(
-            name=name,
-            python=python,
-            may_choose=config.option.binary_python is None,
-            timeout=profile.timeout,
-            sandbox=sandbox,
-            given=companions.given,
-            channels=companions.channels,
-            builds=config.option.binary_allow_builds,
-            way=_find_way(profile, name),
-        )
-
-
-def _add_installs(placing: Placing, profile: Profile) -> dict[PlaceName, Path]:
-    """Return the places, with one for each way of installing behind a fresh environment."""
-    found: dict[PlaceName, Path] = {}
     for name, python in placing.interpreters.items():
-        found[name] = python
-        if name == PlaceName():
-            ways = (PlaceName(argument=each.name) for each in profile.installs)
-            found.update(dict.fromkeys(ways, python))
-    return found
+        # Each way of installing is a place of its own, behind the fresh environment.
+        ways = profile.installs if name == PlaceName() else ()
+        for place in (name, *(PlaceName(argument=each.name) for each in ways)):
+            yield PlaceSettings(
+                name=place,
+                python=python,
+                may_choose=config.option.binary_python is None,
+                timeout=profile.timeout,
+                sandbox=sandbox,
+                given=companions.given,
+                channels=companions.channels,
+                builds=config.option.binary_allow_builds,
+                way=_find_way(profile, place),
+            )
 
 
 def _find_way(profile: Profile, name: PlaceName) -> InstallWay:
@@ -427,11 +403,9 @@ def _find_way(profile: Profile, name: PlaceName) -> InstallWay:
 
 
 def _read_expected(config: pytest.Config) -> ExpectedSet | None:
-    name = config.option.binary_expect_set
-    if name is None:
-        return None
+    name, folder = config.option.binary_expect_set, config.invocation_params.dir
     try:
-        return read_expected_set(config.invocation_params.dir / name, name)
+        return None if name is None else read_expected_set(folder / name, name)
     except ProfileError as error:
         raise usage_error(f"--binary-expect-set {error}") from None
 
@@ -451,9 +425,9 @@ def _read_destinations(config: pytest.Config, names: Sequence[str]) -> Iterator[
     """Yield the requested reports; the facts of each package need a separate file."""
     folder, option = config.invocation_params.dir, config.option
     if known := option.binary_write_known:
-        yield _to(add_to_known, "--binary-write-known", known, folder)
+        yield add_to_known("--binary-write-known", known, folder)
     for argument in option.binary_report:
-        found = _to(read_destination, "--binary-report", argument, folder)
+        found = read_destination("--binary-report", argument, folder)
         wanted = f"--binary-report {argument}"
         if found.report.of_facts and len(names) > 1 and not found.folder:
             raise usage_error(
@@ -467,45 +441,20 @@ def _read_destinations(config: pytest.Config, names: Sequence[str]) -> Iterator[
         yield found
 
 
-def _to(
-    read: Callable[[str, str, Path], Destination], option: str, argument: str, folder: Path
-) -> Destination:
-    try:
-        return read(option, argument, folder)
-    except ProfileError as error:
-        raise usage_error(str(error)) from None
-
-
 def _identify_all(examinations: Sequence[Examination]) -> Iterator[PackageIdentity]:
+    """Yield each package's identity before it is read; its URI can represent any file name."""
     labels = label_rivals(examinations)
     for each in examinations:
-        yield replace(_identify(each), label=labels.get(each.node, ""))
-
-
-def _identify(examination: Examination) -> PackageIdentity:
-    """Return a package's identity before it is read; its URI can represent any file name."""
-    path, uri = examination.source.path, quote(os.fsencode(examination.spelled))
-    is_file = path.is_file() and not examination.source.parts()
-    remote = examination.source.remote()
-    return PackageIdentity(
-        node=examination.node,
-        file_name=examination.file_name,
-        parts=len(examination.source.parts()),
-        uri=uri,
-        size=path.stat().st_size if is_file else 0,
-        provenance=remote.provenance if remote is not None else None,
-    )
-
-
-def _read_channels(config: pytest.Config) -> Iterator[str]:
-    """Yield channels as the user names them, and folders as URLs."""
-    for name in config.option.binary_channel:
-        from binary_checks.places.channels import format_channel  # few runs need it
-
-        try:
-            yield format_channel(name, config.invocation_params.dir)
-        except ProfileError as error:
-            raise usage_error(f"--binary-channel {error}") from None
+        path, parts, remote = each.source.path, each.source.parts(), each.source.remote()
+        yield PackageIdentity(
+            node=each.node,
+            file_name=each.file_name,
+            label=labels.get(each.node, ""),
+            parts=len(parts),
+            uri=quote(os.fsencode(each.spelled)),
+            size=path.stat().st_size if path.is_file() and not parts else 0,
+            provenance=remote.provenance if remote is not None else None,
+        )
 
 
 def _find_companions(config: pytest.Config, limit_factor: int) -> Companions:
@@ -514,42 +463,36 @@ def _find_companions(config: pytest.Config, limit_factor: int) -> Companions:
     place = None if kept is None else Path(os.path.normpath(folder / kept))
     if place is not None and place.exists() and not place.is_dir():
         raise usage_error(f"--binary-requirements-folder {kept}: not a folder")
+    try:
+        channels = tuple(read_channels(option.binary_channel, folder))
+    except ProfileError as error:
+        raise usage_error(f"--binary-channel {error}") from None
     return Companions(
         (_given(folder, name) for name in option.binary_with),
         fetches=option.binary_with_requirements or place is not None,
         folder=place,
         limit_factor=limit_factor,
-        channels=tuple(_read_channels(config)),
+        channels=channels,
     )
 
 
-def _existing(folder: Path, name: str) -> Path:
+def _given(folder: Path, name: str) -> Path:
     path = Path(os.path.normpath(folder / name))
     if not path.exists():
         raise usage_error(f"no such file or folder: {name}")
-    return path
-
-
-def _given(folder: Path, name: str) -> Path:
-    path = _existing(folder, name)
     if not path.is_dir() and not packages.recognises(path):
         raise usage_error(f"--binary-with {name}: neither a package file nor a folder")
     return path
 
 
-def _require_known_families(names: Iterable[str], checks: Iterable[Check[Any]]) -> None:
-    families = sorted({check.family for check in checks})
-    for name in names:
-        if name not in families:
-            raise usage_error(f"--binary-require {name}: {no_such_family(name, families)}")
+_WORDS = {"and", "or", "not", "True", "False", "None"}  # which ``-m`` understands itself
 
 
-def _require_known_markers(expression: str, checks: Iterable[Check[Any]]) -> None:
-    """Refuse a word in ``-m`` that is not a family: it would select no check, or all checks."""
+def _require_families(names: Mapping[str, str], checks: Iterable[Check[Any]]) -> None:
+    """Refuse a name that is not a family; each comes with the option in which it stands."""
     families = sorted({check.family for check in checks})
-    for name in re.findall(r"[^\W\d]\w*", expression):
-        if name not in (*families, "and", "or", "not", "True", "False", "None"):
-            raise usage_error(f"-m {expression}: {name}: {no_such_family(name, families)}")
+    for name in sorted(names.keys() - families):
+        raise usage_error(f"{names[name]}: {no_such_family(name, families)}")
 
 
 def _require_known_keyword(expression: str, checks: Iterable[Check[Any]], named: Named) -> None:
@@ -567,11 +510,8 @@ def no_such_family(name: str, families: Sequence[str]) -> str:
     from difflib import get_close_matches
 
     close = get_close_matches(name, families, n=1)
-    return f"no such family; {f'did you mean {close[0]}?' if close else _format_families(families)}"
-
-
-def _format_families(families: Sequence[str]) -> str:
-    return f"there are {', '.join(families)}"
+    every = f"there are {', '.join(families)}"
+    return f"no such family; {f'did you mean {close[0]}?' if close else every}"
 
 
 def _require_running_checks(
@@ -603,30 +543,24 @@ def profile_and_checks(
 ) -> tuple[Profile, tuple[Check[Any], ...], Gatherers]:
     """Return the profile, all checks (ours, the conftests' and the profile's) and their gatherers.
 
-    Raises pytest.UsageError with one line.
+    Raises ProfileError with one line.
     """
     name = config.option.binary_profile
-    try:
-        profile = find_profile(config.invocation_params.dir) if name is None else load_profile(name)
-        deaf = name is None and config.getini(COMMAND_INI)
-        modules = [plugin for plugin in config.pluginmanager.get_plugins() if _is_conftest(plugin)]
-        modules += [] if deaf else load_own_modules(profile.checks, hold_own_kinds(config, profile))
-        every, gatherers = find_declared(modules)
-        declared: tuple[Check[Any] | Gatherer[..., Any], ...] = (*every, *gatherers.values())
-        profile = leave_out_code(profile, declared) if deaf else profile
-        profile = enable_thorough(profile) if config.option.binary_thorough else profile
-        held = () if config.option.binary_explain else find_known_lists(config)
-        listed = (entry for each in held for entry in each.entries)
-        profile = replace(
-            profile,
-            strict=config.option.binary_strict,
-            known_problems=(*profile.known_problems, *listed),
-            cell=find_cell(config),
-        )
-        return validate(profile, every, gatherers.values()), every, gatherers
-    except ProfileError as error:
-        raise usage_error(str(error)) from None
-
-
-def _is_conftest(plugin: object) -> bool:
-    return Path(getattr(plugin, "__file__", None) or "").name == "conftest.py"
+    profile = find_profile(config.invocation_params.dir) if name is None else load_profile(name)
+    deaf = name is None and config.getini(COMMAND_INI)
+    files = ((each, getattr(each, "__file__", None)) for each in config.pluginmanager.get_plugins())
+    modules = [each for each, file in files if Path(file or "").name == "conftest.py"]
+    modules += [] if deaf else load_own_modules(profile.checks, hold_own_kinds(config, profile))
+    every, gatherers = find_declared(modules)
+    declared: tuple[Check[Any] | Gatherer[..., Any], ...] = (*every, *gatherers.values())
+    profile = leave_out_code(profile, declared) if deaf else profile
+    profile = enable_thorough(profile) if config.option.binary_thorough else profile
+    held = () if config.option.binary_explain else find_known_lists(config)
+    listed = (entry for each in held for entry in each.entries)
+    profile = replace(
+        profile,
+        strict=config.option.binary_strict,
+        known_problems=(*profile.known_problems, *listed),
+        cell=find_cell(config),
+    )
+    return validate(profile, every, gatherers.values()), every, gatherers

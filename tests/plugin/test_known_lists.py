@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from binary_checks.errors import ProfileError
 from binary_checks.model import UNREADABLE, Entry, Outcome, Problem
 from binary_checks.plugin.session import are_in_doubt, find_cell, read_now
 from binary_checks.profile import FOLLOW_UP
@@ -157,7 +158,7 @@ def test_a_list_holds_at_the_time_that_is_given(run: Run, tmp_path: Path) -> Non
 def test_a_cell_that_is_none_is_one_line() -> None:
     config: Any = SimpleNamespace(option=SimpleNamespace(binary_cell="pythn=3.13"))
     said = "^--binary-cell: unknown axis 'pythn'; did you mean 'python'[?]"
-    with pytest.raises(pytest.UsageError, match=said):
+    with pytest.raises(ProfileError, match=said):
         find_cell(config)
 
 
