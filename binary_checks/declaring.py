@@ -30,6 +30,7 @@ from binary_checks.model import (
 
 _P = ParamSpec("_P")
 _Fact = typing.TypeVar("_Fact")
+_Answer = typing.TypeVar("_Answer")
 Pattern = typing.NewType("Pattern", str)
 """The type of options that are regular expressions; an invalid expression is the profile's
 fault.
@@ -92,10 +93,25 @@ class Option:
     default: Any
 
 
-class _Declared:
+class _Declared(Generic[_P, _Answer]):
     """A declared function; the types of its parameters name the facts that it needs."""
 
-    function: Any
+    def __init__(self, function: Callable[_P, _Answer]) -> None:
+        update_wrapper(self, function)
+        self.function: Callable[_P, _Answer] = function
+        self.id = function.__name__.replace("_", "-")
+
+    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _Answer:
+        """Call the function.
+
+        A check yields a sentence, a Problem, a NotInspected or a Note for each thing found, and a
+        difference a Change. A gatherer returns a fact, or raises NotApplicable, Unavailable,
+        PackageError or GatherError.
+        """
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__.lower()} {self.id}>"
 
     @cached_property
     def _plain(self) -> Any:
@@ -123,7 +139,22 @@ class _Declared:
     @cached_property
     def facts(self) -> tuple[tuple[type, ...], ...]:
         """The classes that each positional parameter accepts."""
-        return tuple(_alternatives(self._hint(name)) for name in self._parameters[0])
+        hints = map(self._hint, self._parameters[0])
+        unions = (typing.Union, types.UnionType)
+        return tuple(
+            tuple(typing.get_args(hint)) if typing.get_origin(hint) in unions else (hint,)
+            for hint in hints
+        )
+
+    @property
+    def subjects(self) -> tuple[type, ...]:
+        """The classes of the first parameter: what a check judges, or a difference compares."""
+        return self.facts[0]
+
+    @cached_property
+    def documentation(self) -> Documentation:
+        """The docstring's title, details and sections; a missing part is ""."""
+        return _take_apart(inspect.getdoc(self.function) or _read_docstring(self._plain))
 
     def _hint(self, name: str) -> Any:
         """Return a parameter's type. Raises ProfileError if it has none."""
@@ -132,20 +163,15 @@ class _Declared:
         return self._hints[name]
 
 
-class Gatherer(_Declared, Generic[_P, _Fact]):
-    """A declared gatherer; calling it calls the function."""
+class Gatherer(_Declared[_P, _Fact]):
+    """A declared gatherer."""
 
     def __init__(
         self, fact: type, function: Callable[_P, _Fact], wants: Sequence[ContentRequest] = ()
     ) -> None:
-        update_wrapper(self, function)
-        self.function: Callable[_P, _Fact] = function
+        super().__init__(function)
         self.fact = fact  # the class of the gathered fact
         self.wants = tuple(wants)  # the members whose contents the function needs
-
-    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _Fact:
-        """Gather the fact. Raises NotApplicable, Unavailable, PackageError or GatherError."""
-        return self.function(*args, **kwargs)
 
     @property
     def is_ours(self) -> bool:
@@ -171,26 +197,20 @@ def gathers(
     return lambda function: Gatherer(fact, function, wants)
 
 
-class Check(_Declared, Generic[_P]):
-    """A declared check; calling it judges one subject by calling the function."""
+class Check(_Declared[_P, Iterator[Finding]]):
+    """A declared check, which is called for each subject."""
 
     def __init__(
         self, function: Callable[_P, Iterator[Finding]], *, enabled: bool, level: Level
     ) -> None:
-        update_wrapper(self, function)
-        self.function: Callable[_P, Iterator[Finding]] = function
+        super().__init__(function)
         self.enabled = enabled  # whether the check runs by default
         # level of the check's problems, unless a problem or the profile sets another
         self.level = level
-        self.id = function.__name__.replace("_", "-")
-        self.family = _family_of(function.__module__)
-
-    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> Iterator[Finding]:
-        """Judge: yield a sentence, a Problem, a NotInspected or a Note for each thing found."""
-        return self.function(*args, **kwargs)
-
-    def __repr__(self) -> str:
-        return f"<check {self.id}>"
+        # the module's name, or the name of our file or folder of checks
+        module = function.__module__
+        own = module.removeprefix(f"{_OWN}.").partition(".")[0]
+        self.family = own if is_own(module) else module.rpartition(".")[2]
 
     @cached_property
     def options(self) -> Mapping[str, Option]:
@@ -204,11 +224,6 @@ class Check(_Declared, Generic[_P]):
             )
             for name in self._parameters[1]
         }
-
-    @property
-    def subjects(self) -> tuple[type, ...]:
-        """The classes of the subjects that the check judges, taken from its first parameter."""
-        return self.facts[0]
 
     @property
     def judges_objects(self) -> bool:
@@ -227,36 +242,9 @@ class Check(_Declared, Generic[_P]):
         kinds = (kind for kinds in self.facts for kind in kinds)
         return self.runs_package or any(issubclass(kind, ProbeReport) for kind in kinds)
 
-    @cached_property
-    def documentation(self) -> Documentation:
-        """The docstring's title, details and sections; a missing part is ""."""
-        return _take_apart(inspect.getdoc(self.function) or _read_docstring(self._plain))
 
-
-class Difference(_Declared, Generic[_P]):
-    """A declared difference; calling it compares two builds by calling the function."""
-
-    def __init__(self, function: Callable[_P, Iterator[Change]]) -> None:
-        update_wrapper(self, function)
-        self.function: Callable[_P, Iterator[Change]] = function
-        self.id = function.__name__.replace("_", "-")
-
-    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> Iterator[Change]:
-        """Compare two builds: yield a Change for each difference."""
-        return self.function(*args, **kwargs)
-
-    def __repr__(self) -> str:
-        return f"<difference {self.id}>"
-
-    @property
-    def subjects(self) -> tuple[type, ...]:
-        """The classes of both parameters: objects, a fact of the builds, or whole builds."""
-        return self.facts[0]
-
-    @cached_property
-    def documentation(self) -> Documentation:
-        """The docstring's title and details."""
-        return _take_apart(inspect.getdoc(self.function) or _read_docstring(self._plain))
+class Difference(_Declared[_P, Iterator[Change]]):
+    """A declared difference between the old and the new build: objects, a fact, or all of it."""
 
 
 def difference(function: Callable[_P, Iterator[Change]], /) -> Difference[_P]:
@@ -273,12 +261,6 @@ def _read_docstring(function: Any) -> str:
     except (OSError, SyntaxError, ValueError):  # there is only bytecode
         return ""
     return ast.get_docstring(definition) or "" if isinstance(definition, ast.FunctionDef) else ""
-
-
-def _alternatives(hint: Any) -> tuple[type, ...]:
-    if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        return tuple(typing.get_args(hint))
-    return (hint,)
 
 
 _SECTIONS = ("Why", "Fix", "Level")
@@ -363,13 +345,6 @@ def find_gatherers(modules: Iterable[types.ModuleType]) -> dict[type, Gatherer[.
                     f"{module.__name__}: a second function gathers the same fact: {value!r}"
                 )
     return found
-
-
-def _family_of(module: str) -> str:
-    """Return a module's family: its own name, or the name of our file or folder of checks."""
-    if is_own(module):
-        return module.removeprefix(f"{_OWN}.").partition(".")[0]
-    return module.rpartition(".")[2]
 
 
 def is_own(module: str) -> bool:

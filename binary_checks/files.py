@@ -9,7 +9,7 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
@@ -187,9 +187,17 @@ def take_lock(file: IO[bytes]) -> bool:
 
     Raises OSError if the file system does not support locks, because waiting would never end.
     """
-    lock: Callable[[IO[bytes]], None] = _lock_windows if os.name == "nt" else _lock_posix
     try:
-        lock(file)
+        if os.name == "nt":
+            import msvcrt
+
+            file.seek(0)
+            locking, exclusive = vars(msvcrt)["locking"], vars(msvcrt)["LK_NBLCK"]
+            locking(file.fileno(), exclusive, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
     except (BlockingIOError, PermissionError):
         return False
     return True
@@ -204,17 +212,3 @@ def try_lock(file: IO[bytes]) -> bool:
         return take_lock(file)
     except OSError:
         return False
-
-
-def _lock_posix(file: IO[bytes]) -> None:
-    import fcntl
-
-    fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
-def _lock_windows(file: IO[bytes]) -> None:
-    import msvcrt
-
-    file.seek(0)
-    locking, exclusive = vars(msvcrt)["locking"], vars(msvcrt)["LK_NBLCK"]
-    locking(file.fileno(), exclusive, 1)

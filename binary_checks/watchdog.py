@@ -92,19 +92,19 @@ class Watchdog:
             self._left = self._find_left()
             if data:
                 resource.setrlimit(resource.RLIMIT_DATA, _find_usual_limit())
-                self._memory -= _read_data_size() - data
         if exceeded or self._left < 0:
             raise TooLarge(_describe(step, exceeded or "CPU time"))
+        if data:  # a fact takes memory until the package is judged
+            self._memory -= _read_data_size() - data
         return answer
 
-    def count(self, size: int, objects: int) -> None:
-        """Extend the bound by the time for bytes and objects. Raises OutOfTime if it is over.
+    def go_on(self, more: float = 0.0) -> None:
+        """Extend the bound by so many seconds, and raise OutOfTime if it is over.
 
         Several threads may call this; if two do at the same moment, one extension may be lost.
         """
-        more = self._factor * (size * SECONDS_PER_BYTE + objects * SECONDS_PER_OBJECT)
-        self._bound += more
-        self._left += more
+        self._bound += self._factor * more
+        self._left += self._factor * more
         if self._watching and self._find_left() < 0:
             raise OutOfTime
 
@@ -120,24 +120,21 @@ class Watchdog:
             and hasattr(signal, "setitimer")
             and signal.getsignal(signal.SIGPROF) is not None
         ):
-            return self._set_alarm()
+            handler = signal.signal(signal.SIGPROF, self._interrupt)
+            seconds = max(self._left, 0) + 0.01  # 0 would switch the timer off
+            timer = signal.setitimer(signal.ITIMER_PROF, seconds, _AGAIN)
+
+            def restore() -> None:
+                signal.setitimer(signal.ITIMER_PROF, 0)
+                signal.signal(signal.SIGPROF, handler)
+                signal.setitimer(signal.ITIMER_PROF, *timer)
+
+            return restore
         ended = threading.Event()
         if self._owns_process:
             arguments = (step, ended)
             threading.Thread(target=self._end_process, args=arguments, daemon=True).start()
         return ended.set
-
-    def _set_alarm(self) -> Callable[[], None]:
-        handler = signal.signal(signal.SIGPROF, self._interrupt)
-        seconds = max(self._left, 0) + 0.01  # 0 would switch the timer off
-        timer = signal.setitimer(signal.ITIMER_PROF, seconds, _AGAIN)
-
-        def restore() -> None:
-            signal.setitimer(signal.ITIMER_PROF, 0)
-            signal.signal(signal.SIGPROF, handler)
-            signal.setitimer(signal.ITIMER_PROF, *timer)
-
-        return restore
 
     def _interrupt(self, _: int, frame: FrameType | None) -> None:
         """Handle the signal. A step that imports a module is interrupted later."""
@@ -145,8 +142,7 @@ class Watchdog:
             if frame.f_globals.get("__name__") == "importlib._bootstrap":
                 return
             frame = frame.f_back
-        if self._watching and self._find_left() < 0:
-            raise OutOfTime
+        self.go_on()
 
     def _end_process(self, step: str, ended: threading.Event) -> None:
         while not ended.wait(1.0):
@@ -178,7 +174,7 @@ def ask(size: int = 0, objects: int = 0) -> None:
     """
     watchdog = _current.get()
     if watchdog is not None:
-        watchdog.count(size, objects)
+        watchdog.go_on(size * SECONDS_PER_BYTE + objects * SECONDS_PER_OBJECT)
 
 
 def _describe(step: str, exceeded: str) -> str:

@@ -93,11 +93,6 @@ def _read_kinds(declared: Check[Any] | Gatherer[..., Any], where: str) -> list[A
         raise ProfileError(f"{where}: parameter without a known type: {error}") from None
 
 
-def load_own_checks(path: Path) -> ModuleType:
-    """Import a profile's file of checks. Raises a ProfileError of one line for any exception."""
-    return _load(path, "checks")
-
-
 def load_own_kinds(paths: Iterable[Path]) -> tuple[OwnKind, ...]:
     """Import a profile's files of kinds; each may also have checks that judge its kind.
 
@@ -109,10 +104,10 @@ def load_own_kinds(paths: Iterable[Path]) -> tuple[OwnKind, ...]:
 def load_own_modules(paths: Iterable[Path], kinds: Iterable[OwnKind] = ()) -> list[ModuleType]:
     """Return the modules of a profile that may have checks: its files of checks, and its kinds.
 
-    A file that is both is imported once. Raises ProfileError.
+    A file that is both is imported once. Raises a ProfileError of one line for any exception.
     """
     loaded = {kind.path: kind.module for kind in kinds}
-    return [*loaded.values(), *(load_own_checks(path) for path in paths if path not in loaded)]
+    return [*loaded.values(), *(_load(path, "checks") for path in paths if path not in loaded)]
 
 
 def _load(path: Path, key: str) -> ModuleType:

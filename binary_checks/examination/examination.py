@@ -16,14 +16,13 @@ from binary_checks.examination.judging import (
     Case,
     Verdict,
     applicable_formats,
-    fail_unreadable,
     judge_case,
     prepare,
     surveys,
     unreachable,
     unreadable,
 )
-from binary_checks.model import UNREADABLE, Package, Preview, Reading, Release, Source
+from binary_checks.model import UNREADABLE, Outcome, Package, Preview, Reading, Release, Source
 from binary_checks.safe_text import one_line
 
 _Fact = TypeVar("_Fact")
@@ -158,7 +157,8 @@ class Examination:
         verdict = judge_case(case, self.facts.settings)
         if isinstance(verdict.error, PackageError) and not self._reported_unreadable:
             self._reported_unreadable = True
-            verdict = fail_unreadable(verdict, verdict.error)
+            problems = unreadable(verdict.package, verdict.error).problems
+            verdict = replace(verdict, outcome=Outcome.FAILED, reason=UNREADABLE, problems=problems)
         return replace(verdict, system=self._facts_in(case.place).system)
 
     def _facts_in(self, place: str) -> Facts:

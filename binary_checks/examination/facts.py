@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from functools import cache, partial
 from importlib import import_module
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from binary_checks.places import PlaceSettings
 
 _Fact = TypeVar("_Fact")
+_Answer = TypeVar("_Answer")
 _Gatherers = Mapping[type, Gatherer[..., Any]]
 
 _NOT_INSTALLED = "nothing is installed in a static run"
@@ -159,7 +160,11 @@ class Facts:
         if isinstance(fact, BinaryChecksError):
             raise fact.with_traceback(None)
         if kind is not gatherer.fact and not isinstance(fact, kind):
-            raise NotApplicable(f"it is {_format_kind(type(fact))}, not {_format_kind(kind)}")
+            found, wanted = (
+                each.noun if issubclass(each, Package) else each.__name__
+                for each in (type(fact), kind)
+            )
+            raise NotApplicable(f"it is {found}, not {wanted}")
         return cast("_Fact", fact)
 
     def _gather(self, gatherer: Gatherer[..., Any], *, depends: bool) -> Any:
@@ -172,11 +177,11 @@ class Facts:
             needed = [first_of(kinds, self) for kinds in gatherer.facts]
         finally:
             self._underway.pop()
-        if depends:  # installers and probes have their own limits, and watching them takes time
-            gather = gatherer.function
-        else:
-            step = f"gathering {gatherer.fact.__name__}"
-            gather = partial(self.watchdog.call, step, gatherer.function)
+        # Installers and probes have limits of their own; watching their processes takes CPU time.
+        watched = partial(
+            self.watchdog.call, f"gathering {gatherer.fact.__name__}", gatherer.function
+        )
+        gather = gatherer.function if depends else watched
         if gatherer.is_ours:
             return gather(*needed)
         try:
@@ -286,27 +291,12 @@ class Facts:
     @property
     def system(self) -> str:
         """Return the name of this place's system, if there are several places; "" if unknown."""
-        place = self._remembered.get(Place) if self.place else None
-        if place is None or isinstance(place, BinaryChecksError):
-            return ""
-        try:
-            image = place.system
-            name = image.title if image else place.target.system
-            return name or f"this host, {place.target.libc}"
-        except BinaryChecksError:
-            return ""
+        return self._ask_place(_name_system, "") if self.place else ""
 
     @property
     def root(self) -> str:
         """Return the image in which the package runs, with its digest, or "" for this host."""
-        place = self._remembered.get(Place)
-        if place is None or isinstance(place, BinaryChecksError):
-            return ""
-        try:
-            image = place.system
-        except BinaryChecksError:
-            return ""
-        return image.pinned if image else ""
+        return self._ask_place(lambda place: place.system.pinned if place.system else "", "")
 
     @property
     def ran_on(self) -> str:
@@ -318,21 +308,23 @@ class Facts:
     @property
     def operating_system(self) -> str:
         """Return the name of the system on which the package ran, or "" if unknown."""
-        place = self._remembered.get(Place)
-        if not self.ran_on or place is None or isinstance(place, BinaryChecksError):
-            return ""
-        try:
-            return str(place.target.operating_system)
-        except BinaryChecksError:
-            return ""
+        found = self._ask_place(lambda place: str(place.target.operating_system), "")
+        return found if self.ran_on else ""
 
     @property
     def install_seconds(self) -> float:
         """Return the seconds that the installation took; the first check that needs it waits."""
+        return self._ask_place(lambda place: float(place.install_seconds), 0.0)
+
+    def _ask_place(self, ask: Callable[[Any], _Answer], unknown: _Answer) -> _Answer:
+        """Return the place's answer, or ``unknown`` if there is no place or it has no answer."""
         place = self._remembered.get(Place)
         if place is None or isinstance(place, BinaryChecksError):
-            return 0.0
-        return float(place.install_seconds)
+            return unknown
+        try:
+            return ask(place)
+        except BinaryChecksError:
+            return unknown
 
     def close(self) -> None:
         """Remove the place, if one was made, and forget all facts."""
@@ -344,9 +336,9 @@ class Facts:
         self._remembered.clear()
 
 
-def _format_kind(kind: type) -> str:
-    """Return a kind of package in words, and any other fact as the name of its class."""
-    return kind.noun if issubclass(kind, Package) else kind.__name__
+def _name_system(place: Any) -> str:
+    name = place.system.title if place.system else place.target.system
+    return name or f"this host, {place.target.libc}"
 
 
 def _list_wants(own: _Gatherers) -> Iterator[ContentRequest]:

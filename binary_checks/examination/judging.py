@@ -278,12 +278,6 @@ def unreadable(package_file_name: str, error: PackageError) -> Verdict:
     )
 
 
-def fail_unreadable(verdict: Verdict, error: PackageError) -> Verdict:
-    """Return the check's verdict as a failure, because the package cannot be read."""
-    problems = unreadable(verdict.package, error).problems
-    return replace(verdict, outcome=Outcome.FAILED, reason=UNREADABLE, problems=problems)
-
-
 def unreachable(package_file_name: str, error: CheckError | GatherError) -> Verdict:
     """Return the verdict on a package that the network, an index or the disk did not provide.
 
@@ -347,7 +341,12 @@ def _judge_findings(case: Case, profile: Profile, settings: RunSettings) -> Verd
     outcome = _sum_up(verdict)
     if outcome is not Outcome.NOT_INSPECTED:
         return replace(verdict, outcome=outcome)
-    return replace(verdict, outcome=outcome, reason=_describe_gap(verdict, len(case.unread)))
+    own = tuple(each for each in not_inspected if not each.by_host)
+    total = verdict.inspected + len(case.unread)
+    counted = f" ({verdict.inspected} of {total} objects read)" if case.unread else ""
+    return replace(
+        verdict, outcome=outcome, reason=summarise_gap(own or verdict.not_inspected) + counted
+    )
 
 
 def _number_equal_facts(problems: Set[Problem]) -> set[Problem]:
@@ -365,13 +364,6 @@ def _number_equal_facts(problems: Set[Problem]) -> set[Problem]:
         number = (f"#{len(sentences)}",) if len(sentences) > 1 else ()
         distinct.add(replace(each, facts=(*each.facts, *number)))
     return distinct
-
-
-def _describe_gap(verdict: Verdict, unread: int) -> str:
-    own = tuple(each for each in verdict.not_inspected if not each.by_host)
-    total = verdict.inspected + unread
-    counted = f" ({verdict.inspected} of {total} objects read)" if unread else ""
-    return summarise_gap(own or verdict.not_inspected) + counted
 
 
 def _sum_up(verdict: Verdict) -> Outcome:

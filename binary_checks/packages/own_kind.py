@@ -69,7 +69,7 @@ class OwnKind:
         """Call a function of the module. Raises ``blame``, in one line, if the module fails."""
         try:
             return getattr(self.module, name)(*arguments)
-        except BinaryChecksError:
+        except (BinaryChecksError, MemoryError):
             raise
         except Exception as error:
             first = [*str(error).splitlines(), ""][0]
