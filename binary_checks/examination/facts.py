@@ -60,8 +60,6 @@ BEFORE_READING = (
     "stated_toolkits",
     "description_rendering",
     "module_reading",
-    "path_files",
-    "pointer_files",
     "small_files",
     "device_reading",
 )

@@ -13,8 +13,6 @@ from binary_checks.model import Format, Linkage, Package, TargetSystem, path_ele
 
 _USUAL = ("/lib", "/usr/lib", "/lib64", "/usr/lib64", "/usr/local/lib")
 _CONFIGURATION = Path("/etc/ld.so.conf")
-_MOST = 256  # names that are looked up
-_MOST_FOLDERS = 64  # directories in which they are looked up
 _LARGEST = 1 << 16  # bytes of a file with search directories
 _DEEPEST = 4  # nested includes
 _MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
@@ -23,11 +21,10 @@ _MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 def find_on_host(linkage: Linkage, package: Package, target: TargetSystem) -> frozenset[str]:
     """Return the names of missing libraries that a repair tool would find on this host."""
     missing = {e.needed for e in linkage.edges if e.resolved is None and not e.elsewhere}
-    names = sorted(missing)[:_MOST]
-    if not names or not _is_of_host(target):
+    if not missing or not _is_of_host(target):
         return frozenset()
     folders = dict.fromkeys(filter(None, _list_folders(linkage.format, package)))
-    return frozenset(_find(names, [*folders][:_MOST_FOLDERS]))
+    return frozenset(_find(sorted(missing), folders))
 
 
 def _is_of_host(target: TargetSystem) -> bool:

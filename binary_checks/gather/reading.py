@@ -12,7 +12,6 @@ from packaging.tags import Tag
 from binary_checks import objects, systems
 from binary_checks.declaring import gathers
 from binary_checks.errors import (
-    BinaryChecksError,
     GatherError,
     NotApplicable,
     PackageError,
@@ -218,11 +217,8 @@ def _read_part(
         except RemoteChanged:
             return _open_part(source, patterns, reader)
     except (PackageError, GatherError, Unavailable) as error:
-        return ReleasePart(file_name=source.label, gap=_format_gap(source, error))
-
-
-def _format_gap(source: Source, error: BinaryChecksError) -> str:
-    return str(error).removeprefix(f"{source.label}: ")
+        gap = str(error).removeprefix(f"{source.label}: ")
+        return ReleasePart(file_name=source.label, gap=gap)
 
 
 def _open_part(

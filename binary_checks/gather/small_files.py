@@ -1,8 +1,9 @@
-"""Small files that the shell or a library reads: scripts, and stubs that are read at run time."""
+"""Small files that another program reads: scripts, stubs, path files, and pointers of git-lfs."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from packaging.utils import canonicalize_name
 
@@ -13,12 +14,18 @@ from binary_checks.model import (
     ContentRequest,
     Distribution,
     Member,
+    Package,
+    PathFile,
+    PathFiles,
+    PointerFiles,
     ScriptHead,
     SmallFiles,
     TreeEntry,
     UnparsedSource,
     read_requirement,
 )
+
+# Scripts that the shell reads, and stubs that a library reads at run time.
 
 _LONGEST = 1 << 20  # bytes of a script; the longest real ones have 100 KB
 _LONGEST_HEAD = 512  # bytes of a first line; Linux reads 256 (BINPRM_BUF_SIZE)
@@ -90,3 +97,101 @@ def _requires_stub_reader(package: Distribution) -> bool:
 def _read_interpreter(content: bytes) -> str:
     first = content[:_LONGEST_HEAD].partition(b"\n")[0]
     return first[2:].decode("utf-8", "replace") if first.startswith(b"#!") else ""
+
+
+# Files for Python's module ``site``: ``*.pth`` at the top level of site-packages.
+
+_PATH_FILE = ".pth"
+_LONGEST_PATH_FILE = 1 << 16  # bytes; a path file of a package has one line
+_CODE = re.compile(r"import[ \t]")  # how ``site`` recognises a line of code
+_STATEMENT = re.compile(
+    r"import\s+(?P<modules>[\w.]+(?:\s+as\s+\w+)?(?:\s*,\s*[\w.]+(?:\s+as\s+\w+)?)*)"
+    r"|from\s+(?P<module>[\w.]+)\s+import\b.*"
+)
+
+
+def _is_path_file(entry: TreeEntry) -> bool:
+    return entry.name.endswith(_PATH_FILE)
+
+
+PATH_FILES = ContentRequest(chooses=_is_path_file, longest=_LONGEST_PATH_FILE)
+
+
+@gathers(PathFiles, wants=(PATH_FILES,))
+def read_path_files(package: Distribution, contents: MemberContents) -> PathFiles:
+    """Read the path files as ``site`` does, but execute no line. Raises PackageError."""
+    chosen = [
+        member
+        for member in package.members
+        if (inside := package.layout.inside(member.path)) is not None
+        and "/" not in inside
+        and inside.endswith(_PATH_FILE)
+    ]
+    texts = dict(contents.each(each for each in chosen if each.size <= _LONGEST_PATH_FILE))
+    files, unread = [], []
+    for member in chosen:
+        reason = f"it has {member.size} bytes; more than {_LONGEST_PATH_FILE} are not read"
+        content = texts.get(member, Unavailable(reason))
+        if isinstance(content, Unavailable):
+            unread.append(UnparsedSource(path=member.path, reason=str(content)))
+        else:
+            files.append(_read_path_file(member.path, content))
+    return PathFiles(files=tuple(files), unread=tuple(unread))
+
+
+def _read_path_file(path: str, content: bytes) -> PathFile:
+    folders, modules = list[str](), list[str]()
+    for line in content.decode("utf-8-sig", "replace").splitlines():
+        if _CODE.match(line):
+            modules += _list_imports(line)
+        elif line.strip() and not line.startswith("#"):
+            folders.append(line.rstrip())
+    return PathFile(path=path, folders=tuple(folders), modules=tuple(modules))
+
+
+def _list_imports(line: str) -> Iterator[str]:
+    """Yield the modules that a line of code imports before it has any string or call.
+
+    What follows a quote or a parenthesis may be inside of a string, or depend on a condition.
+    """
+    plain = re.split(r"['\"()\[\]#]", line, maxsplit=1)
+    statements = plain[0].split(";")
+    # The last statement continues behind the quote.
+    for statement in statements[: -1 if plain[1:] else None]:
+        match = _STATEMENT.fullmatch(statement.strip())
+        if match and match["module"]:
+            yield match["module"]
+        elif match:
+            yield from (each.split()[0] for each in match["modules"].split(","))
+
+
+# Files that are pointers of git-lfs instead of the content that they stand for.
+
+# The first line of every pointer, up to the version (git-lfs docs/spec.md), and of pointers from
+# before git-lfs had its name.
+_BEGINNINGS = (
+    b"version https://git-lfs.github.com/spec/",
+    b"version https://hawser.github.com/spec/",
+)
+_SHORTEST_POINTER = 115  # bytes: the first line, an oid in SHA-256, and a size of one digit
+_LONGEST_POINTER = 200  # bytes: room for a size of any length, and for the line of an extension
+
+
+def _may_be_pointer(entry: TreeEntry) -> bool:
+    return _SHORTEST_POINTER <= entry.size <= _LONGEST_POINTER
+
+
+SMALL_FILES = ContentRequest(chooses=_may_be_pointer, longest=_LONGEST_POINTER)
+
+
+@gathers(PointerFiles, wants=(SMALL_FILES,))
+def find_pointers(package: Package, contents: MemberContents) -> PointerFiles:
+    """Find the pointers among the package's small files. Raises PackageError."""
+    small = [each for each in package.members if _SHORTEST_POINTER <= each.size <= _LONGEST_POINTER]
+    paths, unread = list[str](), list[tuple[str, str]]()
+    for member, content in contents.each(small):
+        if isinstance(content, Unavailable):
+            unread.append((member.path, str(content)))
+        elif content.startswith(_BEGINNINGS):
+            paths.append(member.path)
+    return PointerFiles(paths=tuple(sorted(paths)), unread=tuple(sorted(unread)))

@@ -94,7 +94,6 @@ def _matches(name: str, glob: str) -> bool:
 
 # Build files: files that state the toolkits of the build.
 
-_MOST = 16  # build files of one package
 _SHOWN = 60  # characters of the text that states a toolkit
 _LABELS = "labels"
 _Patterns: TypeAlias = Mapping[str, Mapping[str, re.Pattern[str]]]
@@ -153,17 +152,11 @@ def _read(
 ) -> StatedToolkits:
     claims: list[ToolkitClaim] = []
     unread: list[UnreadStatement] = []
-    fitting = [member for member in wanted if member.size <= LONGEST]
-    texts = dict(contents.each(fitting[:_MOST]))
-    for index, member in enumerate(wanted):
-        content = texts.get(member)
-        if member.size > LONGEST:
-            reason = f"it has {member.size} bytes, and no more than {LONGEST} are read"
-            unread.append(UnreadStatement(path=member.path, reason=reason))
-        elif content is None or index >= _MOST:
-            reason = f"only the first {_MOST} such files are read"
-            unread.append(UnreadStatement(path=member.path, reason=reason))
-        elif isinstance(content, Unavailable):
+    texts = dict(contents.each(member for member in wanted if member.size <= LONGEST))
+    for member in wanted:
+        reason = f"it has {member.size} bytes, and no more than {LONGEST} are read"
+        content = texts.get(member, Unavailable(reason))
+        if isinstance(content, Unavailable):
             unread.append(UnreadStatement(path=member.path, reason=str(content)))
         else:
             shown = package.layout.shorten(member.path)
