@@ -189,7 +189,7 @@ def test_a_step_that_crashes_is_named(environment: FilledPlace) -> None:
 @pytest.fixture
 def lack(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Say why torch.compile cannot be tried, on a host with these programs and modules."""
-    path = Path(str(files("binary_checks.probes"))) / "gpu_torch/steps/generated_kernels.py"
+    path = Path(str(files("binary_checks.probes"))) / "gpu_torch/steps.py"
     names: dict[str, Any] = {"__name__": "steps"}
     exec(compile(path.read_text(encoding="utf-8"), path, "exec"), names)
 

@@ -22,7 +22,7 @@ FOLDER = Path(str(resources.files("binary_checks.probes")))
 STARTERS = Path(str(resources.files("binary_checks.places.scripts")))
 SCRIPTS = sorted(
     [*FOLDER.glob("*/script.py"), FOLDER / "process.py"]
-    + [path for path in FOLDER.glob("*/steps/*.py") if path.name != "__init__.py"]
+    + [FOLDER / "gpu_torch" / "steps.py"]
     + [path for path in STARTERS.glob("*.py") if path.name != "__init__.py"]
 )
 SCRIPTS.remove(STARTERS / "pip_without_urls.py")  # it runs pip, in an interpreter that has one

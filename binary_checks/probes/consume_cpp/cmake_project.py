@@ -6,7 +6,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -213,28 +213,15 @@ def _split(fragment: object) -> list[str]:
         return []
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AbiFlag:
-    """The macro that selects one of the two ABIs of libstdc++."""
-
-    value: str  # "0", "1"
-    name: str = field(default="_GLIBCXX_USE_CXX11_ABI")
-
-    @property
-    def other(self) -> AbiFlag:
-        """The flag for the other ABI."""
-        return AbiFlag(value="0" if self.value == "1" else "1")
-
-    def spell(self) -> str:
-        """Return the compiler's option."""
-        return f"-D{self.name}={self.value}"
+ABI_MACRO = "_GLIBCXX_USE_CXX11_ABI"
+"""The macro that selects one of the two ABIs of libstdc++: 0 or 1."""
+_ABI_FLAG = re.compile(rf"-D{ABI_MACRO}=([01])$")
 
 
-def find_abi(flags: Sequence[str], default: str) -> AbiFlag | None:
+def find_abi(flags: Sequence[str], default: str) -> str:
     """Return the ABI that the last of these flags selects, or else the compiler's default.
 
-    Return None for a compiler without libstdc++.
+    Return "" for a compiler without libstdc++, whose default is "".
     """
-    found = [m[1] for m in map(re.compile(r"-D_GLIBCXX_USE_CXX11_ABI=([01])$").match, flags) if m]
-    value = found[-1] if found and default else default
-    return AbiFlag(value=value) if value else None
+    found = [match[1] for match in map(_ABI_FLAG.match, flags) if match]
+    return found[-1] if found and default else default

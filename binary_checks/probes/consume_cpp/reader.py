@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -34,6 +34,7 @@ from binary_checks.model import (
 )
 from binary_checks.places.unpacked import UnpackedPlace, find_programs, require_builds
 from binary_checks.probes.consume_cpp.cmake_project import (
+    ABI_MACRO,
     BUILD,
     NAME,
     PROGRAM,
@@ -84,28 +85,14 @@ def build_consumers(
     tools = choose_tools(own, os.environ, objects, programs)  # before anything is unpacked
     own.require_installed(package)
     bench = _Bench(place=own, tools=tools, request=request, reader=objects)
-    units = [*bench.build_all(wanted), *start_modules(own, tools, modules, bench.finish)]
+    units = [*bench.build_all(wanted), *bench.build_modules(modules)]
     return ConsumerReport(
         python=place.target.name, tools=tools.shown, units=tuple(units), elsewhere=elsewhere
     )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Wanted:
-    """A unit to build."""
-
-    name: str
-    package: str
-    unit: TranslationUnit | None  # None for the neutral example
-
-    def begin(self) -> ConsumerUnit:
-        """Return the unit's facts before it is built."""
-        return ConsumerUnit(
-            name=self.name,
-            package=self.package,
-            expected=self.unit.prints if self.unit else None,
-            refuses=self.unit.refuses if self.unit else (),
-        )
+_Wanted = tuple[ConsumerUnit, TranslationUnit | None]
+"""A unit to build: its facts before it is built, and its source; None for the neutral example."""
 
 
 def _choose(
@@ -119,7 +106,9 @@ def _choose(
     names = [each.name for each in package.cmake_packages if NAME.fullmatch(each.name)]
     first = request.package or next(iter(names), "")
     shown = [request.package] if request.package else names
-    wanted = [_Wanted(name=f"{EXAMPLE} {each}", package=each, unit=None) for each in shown]
+    wanted: list[_Wanted] = [
+        (ConsumerUnit(name=f"{EXAMPLE} {each}", package=each), None) for each in shown
+    ]
     elsewhere = []
     variant = package.claims.variant
     for name, unit in request.units.items():
@@ -130,7 +119,13 @@ def _choose(
         elif variant and not any(fnmatchcase(variant, glob) for glob in unit.variants):
             elsewhere.append((name, f"builds for {' and '.join(unit.variants)}"))
         else:
-            wanted.append(_Wanted(name=name, package=unit.package or first, unit=unit))
+            begun = ConsumerUnit(
+                name=name,
+                package=unit.package or first,
+                expected=unit.prints,
+                refuses=unit.refuses,
+            )
+            wanted.append((begun, unit))
     return wanted, tuple(elsewhere)
 
 
@@ -197,32 +192,33 @@ class _Bench:
         """Build all units; stop if the package makes CMake hang, or after several hangs."""
         hung: dict[str, str] = {}
         hangs = 0
-        for number, each in enumerate(wanted):
-            reason = f"find_package({each.package}) hung for {hung.get(each.package)} before"
+        for number, (begun, asked) in enumerate(wanted):
+            reason = f"find_package({begun.package}) hung for {hung.get(begun.package)} before"
             if hangs >= _MOST_HANGS or number >= _MOST_UNITS:
                 reason = (
                     "not tried, as too many other programs hung"
                     if not hangs
                     else "others hung before"
                 )
-            elif each.package not in hung:
-                unit = self._build(each, self.place.make_folder(f"unit{number}"))
+            elif begun.package not in hung:
+                unit = self._build(begun, asked, self.place.make_folder(f"unit{number}"))
                 steps = (unit.configured, *(build.last for build in unit.builds))
                 hangs += any(step and step.outcome is Ending.HUNG for step in steps)
                 if unit.configured is not None and unit.configured.outcome is Ending.HUNG:
-                    hung[each.package] = unit.configured.detail
+                    hung[begun.package] = unit.configured.detail
                 yield unit
                 continue
-            yield replace(each.begin(), untried=reason)
+            yield replace(begun, untried=reason)
 
-    def _build(self, wanted: _Wanted, folder: Path) -> ConsumerUnit:
-        asked = wanted.unit
-        unit = wanted.begin()
-        if not wanted.package:
+    def _build(
+        self, unit: ConsumerUnit, asked: TranslationUnit | None, folder: Path
+    ) -> ConsumerUnit:
+        """Configure a unit with CMake, then build it."""
+        if not unit.package:
             return replace(
                 unit, untried="the archive has no CMake package, and the profile names none"
             )
-        _make_project(wanted, self.request).write(folder)
+        _make_project(unit.package, asked, self.request).write(folder)
         command = self.tools.configure(folder, BUILD, self.place.prefix)
         ((end,),) = run_jobs(self.place, [[command]], self.tools.conditions)
         configured = self.finish(Stage.CONFIGURE, end)
@@ -233,10 +229,11 @@ class _Bench:
         except PackageError as error:
             broken = replace(configured, outcome=Ending.EXITED, message=str(error))
             return replace(unit, configured=broken)
-        unit = replace(
-            unit, configured=configured, targets=known.targets, reads=tuple(self._own(known.reads))
-        )
-        if known.directory and not self._is_own(known.directory):
+        below = f"{self.place.prefix}{os.sep}"
+        own = [path.removeprefix(below) for path in known.reads if path.startswith(below)]
+        unit = replace(unit, configured=configured, targets=known.targets, reads=tuple(own))
+        directory = Path(os.path.realpath(known.directory))
+        if known.directory and not directory.is_relative_to(self.place.prefix.resolve()):
             found = (
                 f"find_package finds it in {self.place.scrub(known.directory)}, not in this archive"
             )
@@ -244,33 +241,58 @@ class _Bench:
             return replace(unit, configured=strayed)
         return self._build_configured(unit, asked, folder, known)
 
-    def _is_own(self, path: str) -> bool:
-        return Path(os.path.realpath(path)).is_relative_to(self.place.prefix.resolve())
-
-    def _own(self, paths: Sequence[str]) -> Iterator[str]:
-        """Yield the paths below the prefix, relative to the prefix."""
-        beginning = f"{self.place.prefix}{os.sep}"
-        return (path.removeprefix(beginning) for path in paths if path.startswith(beginning))
-
     def _build_configured(
         self, unit: ConsumerUnit, asked: TranslationUnit | None, folder: Path, known: Configured
     ) -> ConsumerUnit:
-        """Build with CMake and, at the same time, with only the flags that CMake reported."""
+        """Build with CMake and, at the same time, with only the flags that CMake reported.
+
+        Build for the compiler's other ABI, too, if the unit expects the archive to refuse it.
+        """
         conditions, not_run = self._find_conditions(asked)
-        jobs = _Jobs(tools=self.tools, folder=folder, known=known, runs=not not_run)
-        other = jobs.compile_other_abi() if unit.refuses else None
-        commands = [jobs.build_with_cmake(), jobs.build_alone(), *([other] if other else [])]
-        with_cmake, alone, *rest = run_jobs(self.place, commands, conditions)
-        builds = (
-            self._read_cmake(with_cmake, folder),
-            self._read_build(_WAYS[1], alone, folder / _ALONE / PROGRAM),
-        )
+        running = [] if not_run else self._run(folder / BUILD)
+        jobs = [[self.tools.build(folder, BUILD), *running]]
+        alone = self._make_folder(folder, _ALONE)
+        source = str(folder / SOURCE)
+        commands = self._compile(alone, source, known.compile_flags, known.link_flags)
+        jobs.append([*commands, *([] if not_run else self._run(alone))])
+        abi = find_abi(known.compile_flags, self.tools.abi) if unit.refuses else ""
+        other = f"-D{ABI_MACRO}={'10'[int(abi)]}" if abi else ""
+        if other:
+            compiled = (*known.compile_flags, other)
+            linked = (*known.link_flags, "-Wl,--no-demangle")
+            separate = self._make_folder(folder, _OTHER)
+            jobs.append(self._compile(separate, source, compiled, linked))
+        with_cmake, by_itself, *rest = run_jobs(self.place, jobs, conditions)
+        # CMake compiles and links in one command; an object file shows that it compiled.
+        linking = (folder / BUILD / _OBJECT).is_file()
+        stages = (Stage.LINK if linking else Stage.COMPILE, Stage.RUN)
         return replace(
             unit,
-            builds=builds,
+            builds=(
+                self._describe(_WAYS[0], with_cmake, stages, folder / BUILD / PROGRAM),
+                self._describe(_WAYS[1], by_itself, _STAGES, alone / PROGRAM),
+            ),
             not_run=not_run,
-            other_abi=self._read_other(jobs, rest) if unit.refuses else None,
+            other_abi=self._read_other(other, rest) if unit.refuses else None,
         )
+
+    def _make_folder(self, folder: Path, name: str) -> Path:
+        if folder.is_symlink() or os.path.lexists(folder / name):
+            raise PackageError("code from the package replaced a build folder while CMake ran it")
+        (folder / name).mkdir()
+        return folder / name
+
+    def _compile(
+        self, folder: Path, source: str, flags: Sequence[str], links: Sequence[str]
+    ) -> list[Command]:
+        """Return the commands that compile and link a program."""
+        compiler = str(self.tools.compiler)
+        compiling = (compiler, *flags, "-c", source, "-o", "main.o")
+        linking = (compiler, "main.o", "-o", PROGRAM, *links)
+        return [Command(argv=argv, folder=folder) for argv in (compiling, linking)]
+
+    def _run(self, folder: Path) -> list[Command]:
+        return [Command(argv=(str(folder / PROGRAM),), folder=folder)]
 
     def _find_conditions(self, asked: TranslationUnit | None) -> tuple[Conditions, str]:
         """Return the conditions for running the program, or why it is only linked."""
@@ -286,20 +308,6 @@ class _Bench:
     @cached_property
     def _gpu(self) -> tuple[Conditions, object]:
         return require_gpu(self.place)
-
-    def _read_cmake(self, ends: Sequence[CommandEnd], folder: Path) -> ProgramBuild:
-        """Read the result of CMake's single command.
-
-        If there is an object file, the compilation succeeded.
-        """
-        build = folder / BUILD
-        compiled = (build / _OBJECT).is_file()
-        first = Stage.LINK if compiled else Stage.COMPILE
-        stages = (first, Stage.RUN)
-        return self._describe(_WAYS[0], ends, stages, build / PROGRAM)
-
-    def _read_build(self, way: str, ends: Sequence[CommandEnd], program: Path) -> ProgramBuild:
-        return self._describe(way, ends, (Stage.COMPILE, Stage.LINK, Stage.RUN), program)
 
     def _describe(
         self, way: str, ends: Sequence[CommandEnd], stages: Sequence[Stage], program: Path
@@ -330,15 +338,13 @@ class _Bench:
         named = next((f for f in folders if entry == f or entry.startswith(f"{f}/")), "")
         return f"{folders[named]}{entry.removeprefix(named)}" if named else entry
 
-    def _read_other(self, jobs: _Jobs, rest: Sequence[Sequence[CommandEnd]]) -> OtherAbi:
+    def _read_other(self, flag: str, rest: Sequence[Sequence[CommandEnd]]) -> OtherAbi:
         if not rest:
             lack = f"{self.tools.shown.compiler} does not build with libstdc++"
             last = BuildStep(stage=Stage.COMPILE)
             return OtherAbi(flag="", last=last, untried=lack)
         (ends,) = rest
-        stages = (Stage.COMPILE, Stage.LINK)
-        last = self.finish(stages[len(ends) - 1], ends[-1])
-        return OtherAbi(flag=jobs.other_abi, last=last)
+        return OtherAbi(flag=flag, last=self.finish(_STAGES[len(ends) - 1], ends[-1]))
 
     def finish(self, stage: Stage, end: CommandEnd) -> BuildStep:
         """Describe how a command ended, without temporary paths."""
@@ -353,10 +359,44 @@ class _Bench:
             undefined=find_undefined(output) if stage is not Stage.RUN else (),
         )
 
+    def build_modules(self, modules: Mapping[str, str]) -> Iterator[ConsumerUnit]:
+        """Build a neutral program with each of the archive's pkg-config modules."""
+        found = find_programs(_PROGRAMS, os.environ)
+        self.place.show(found[:1])
+        folders = ":".join(
+            str(self.place.prefix / each) for each in dict.fromkeys(modules.values())
+        )
+        for number, name in enumerate(modules):
+            unit = ConsumerUnit(name=f"pkg-config {name}", package="")
+            if not found:
+                lack = f"on PATH there is neither {' nor '.join(_PROGRAMS)}; install pkgconf"
+                yield replace(unit, untried=lack)
+                continue
+            asked = ("/usr/bin/env", f"PKG_CONFIG_PATH={folders}", str(found[0]))
+            folder = self.place.make_folder(f"module{number}")
+            command = Command(argv=(*asked, "--cflags", "--libs", name), folder=folder)
+            ((end,),) = run_jobs(self.place, [[command]], self.tools.conditions)
+            unit = replace(unit, configured=self.finish(Stage.CONFIGURE, end))
+            yield self._build_module(unit, folder, end.stdout) if end.outcome is Ending.OK else unit
 
-def _make_project(wanted: _Wanted, request: ConsumerRequest) -> Project:
-    unit = wanted.unit
-    project = Project(package=wanted.package, standard=request.standard)
+    def _build_module(self, unit: ConsumerUnit, folder: Path, stated: str) -> ConsumerUnit:
+        """Build and run the program with the flags that pkg-config stated."""
+        try:
+            flags = shlex.split(stated)
+        except ValueError:
+            raise Unavailable("pkg-config prints flags that no shell can parse") from None
+        (folder / SOURCE).write_text(_EXAMPLE, encoding="ascii")
+        # the search path of users
+        rpath = [f"-Wl,-rpath,{self.place.prefix / each}" for each in ("lib", "lib64")]
+        links = ("-Wl,--no-as-needed", *flags, *rpath)
+        commands = [*self._compile(folder, SOURCE, flags, links), *self._run(folder)]
+        (ends,) = run_jobs(self.place, [commands], self.tools.conditions)
+        last = self.finish(_STAGES[len(ends) - 1], ends[-1])
+        return replace(unit, builds=(ProgramBuild(way=unit.name, last=last),))
+
+
+def _make_project(package: str, unit: TranslationUnit | None, request: ConsumerRequest) -> Project:
+    project = Project(package=package, standard=request.standard)
     if unit is None:
         return replace(project, components=request.components)
     return replace(
@@ -368,63 +408,6 @@ def _make_project(wanted: _Wanted, request: ConsumerRequest) -> Project:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Jobs:
-    """The commands that build a configured unit: with and without CMake, and for the other ABI."""
-
-    tools: Tools
-    folder: Path
-    known: Configured
-    runs: bool  # whether the programs are run, too
-
-    def build_with_cmake(self) -> list[Command]:
-        """Return the commands that compile and link the unit with CMake."""
-        return [
-            self.tools.build(self.folder, BUILD),
-            *self._run(self.folder / BUILD / PROGRAM),
-        ]
-
-    def build_alone(self) -> list[Command]:
-        """Return the commands that compile and link with only the flags that CMake reported."""
-        return [*self._compile(_ALONE), *self._run(self.folder / _ALONE / PROGRAM)]
-
-    @property
-    def other_abi(self) -> str:
-        """Return the flag for the other ABI; "" if the compiler has only one."""
-        abi = find_abi(self.known.compile_flags, self.tools.abi)
-        return abi.other.spell() if abi else ""
-
-    def compile_other_abi(self) -> list[Command] | None:
-        """Return the commands that build the unit for the other ABI; None if there is only one."""
-        if not (flag := self.other_abi):
-            return None
-        return self._compile(_OTHER, (flag,), ("-Wl,--no-demangle",))
-
-    def _compile(
-        self, name: str, flags: tuple[str, ...] = (), links: tuple[str, ...] = ()
-    ) -> list[Command]:
-        folder = self.folder / name
-        if self.folder.is_symlink() or os.path.lexists(folder):
-            raise PackageError("code from the package replaced a build folder while CMake ran it")
-        folder.mkdir()
-        compiler, source = str(self.tools.compiler), str(self.folder / SOURCE)
-        known = self.known
-        return [
-            Command(
-                argv=(compiler, *known.compile_flags, *flags, "-c", source, "-o", "main.o"),
-                folder=folder,
-            ),
-            Command(
-                argv=(compiler, "main.o", "-o", PROGRAM, *known.link_flags, *links), folder=folder
-            ),
-        ]
-
-    def _run(self, program: Path) -> list[Command]:
-        return [Command(argv=(str(program),), folder=program.parent)] if self.runs else []
-
-
-# The neutral example, built with the archive's pkg-config modules.
-
 _MODULE = re.compile(
     r"(?P<folder>(?:lib(?:64)?|share)(?:/[^/]+)?/pkgconfig)/(?P<name>[\w.+-]+)\.pc"
 )
@@ -432,88 +415,10 @@ _MOST = 50  # modules of one archive; Qt has 40
 _PROGRAMS = ("pkg-config", "pkgconf")
 _EXAMPLE = "int main() { return 0; }\n"
 _STAGES = (Stage.COMPILE, Stage.LINK, Stage.RUN)
-Finish = Callable[[Stage, CommandEnd], BuildStep]
 
 
 def list_modules(package: CppArchive) -> dict[str, str]:
-    """Return the names of the archive's modules, with the folder of each."""
+    """Return the names of the archive's pkg-config modules, with the folder of each."""
     found = (_MODULE.fullmatch(member.path) for member in package.members)
     rows = sorted((m["name"], m["folder"]) for m in found if m)
     return dict(rows[:_MOST])
-
-
-def start_modules(
-    place: UnpackedPlace, tools: Tools, modules: dict[str, str], finish: Finish
-) -> Iterator[ConsumerUnit]:
-    """Build a program with each module; yield the results."""
-    if not modules:
-        return
-    found = find_programs(_PROGRAMS, os.environ)
-    folders = ":".join(str(place.prefix / each) for each in dict.fromkeys(modules.values()))
-    for number, name in enumerate(modules):
-        unit = ConsumerUnit(name=f"pkg-config {name}", package="")
-        if not found:
-            yield ConsumerUnit(
-                name=unit.name,
-                package="",
-                untried=f"on PATH there is neither {' nor '.join(_PROGRAMS)}; install pkgconf",
-            )
-            continue
-        place.show(found[:1])
-        folder = place.make_folder(f"module{number}")
-        yield _build(place, tools, (name, found[0], folders), folder, finish)
-
-
-def _build(
-    place: UnpackedPlace,
-    tools: Tools,
-    module: tuple[str, Path, str],
-    folder: Path,
-    finish: Finish,
-) -> ConsumerUnit:
-    name, program, folders = module
-    (folder / SOURCE).write_text(_EXAMPLE, encoding="ascii")
-    asked = Command(
-        argv=(
-            "/usr/bin/env",
-            f"PKG_CONFIG_PATH={folders}",
-            str(program),
-            "--cflags",
-            "--libs",
-            name,
-        ),
-        folder=folder,
-    )
-    ((end,),) = run_jobs(place, [[asked]], tools.conditions)
-    step = finish(Stage.CONFIGURE, end)
-    unit = ConsumerUnit(name=f"pkg-config {name}", package="", configured=step)
-    if end.outcome is not Ending.OK:
-        return unit
-    flags = _split(end.stdout)
-    (ends,) = run_jobs(place, [_list_commands(place, tools, folder, flags)], tools.conditions)
-    last = finish(_STAGES[len(ends) - 1], ends[-1])
-    build = ProgramBuild(way=f"pkg-config {name}", last=last)
-    return ConsumerUnit(name=unit.name, package="", configured=step, builds=(build,))
-
-
-def _split(text: str) -> list[str]:
-    try:
-        return shlex.split(text)
-    except ValueError:
-        raise Unavailable("pkg-config prints flags that no shell can parse") from None
-
-
-def _list_commands(
-    place: UnpackedPlace, tools: Tools, folder: Path, flags: Sequence[str]
-) -> list[Command]:
-    """Return the commands that compile, link and run a program, with the search path of users."""
-    compiler = str(tools.compiler)
-    rpath = [f"-Wl,-rpath,{place.prefix / each}" for each in ("lib", "lib64")]
-    return [
-        Command(argv=(compiler, *flags, "-c", SOURCE, "-o", "main.o"), folder=folder),
-        Command(
-            argv=(compiler, "main.o", "-o", PROGRAM, "-Wl,--no-as-needed", *flags, *rpath),
-            folder=folder,
-        ),
-        Command(argv=(str(folder / PROGRAM),), folder=folder),
-    ]

@@ -1,10 +1,10 @@
 """Perform named steps of work on a GPU with torch, and report the figures of each.
 
-The steps are in files of the folder ``steps``. Their results are compared with the same work on the
-CPU in float64; the figure for a dtype is the norm of the difference divided by the norm of the
-CPU's result. ``platform`` is "cuda", "rocm" or "xpu"; ``device`` may be "cpu", to try out the
-steps. A step that raises ends its process, so
-that a state which it broke, on the device or in torch, does not make the next step fail.
+The steps are in ``steps.py``. Their results are compared with the same work on the CPU in float64;
+the figure for a dtype is the norm of the difference divided by the norm of the CPU's result.
+``platform`` is "cuda", "rocm" or "xpu"; ``device`` may be "cpu", to try out the steps. A step that
+raises ends its process, so that a state which it broke, on the device or in torch, does not make
+the next step fail.
 """
 
 from __future__ import annotations
@@ -18,27 +18,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-FILES = (
-    "devices",
-    "element_kernels",
-    "linear_algebra",
-    "layers",
-    "nccl_and_cufile",
-    "generated_kernels",
-    "companion_libraries",
-)
-
 
 def list_steps(process: dict[str, Any]) -> list[dict[str, Any]]:
     """Return all steps in order: function, time limit, and kind."""
     rows = []
-    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "steps")
-    for name in FILES:
-        file = process["execute"](os.path.join(folder, name + ".py"), name)
-        for step, expected, bound, *marks in file["STEPS"]:
-            row = {"name": step.__name__, "step": step, "expected": expected, "bound": bound}
-            row.update(alone="alone" in marks, thorough="thorough" in marks)
-            rows.append(row)
+    folder = os.path.dirname(os.path.abspath(__file__))
+    steps = process["execute"](os.path.join(folder, "steps.py"), "steps")["STEPS"]
+    for step, expected, bound, *marks in steps:
+        row = {"name": step.__name__, "step": step, "expected": expected, "bound": bound}
+        rows.append(dict(row, alone="alone" in marks, thorough="thorough" in marks))
     return rows
 
 
