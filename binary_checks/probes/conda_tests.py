@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -12,13 +13,12 @@ from binary_checks.declaring import gathers
 from binary_checks.errors import NotApplicable, Unavailable
 from binary_checks.model import (
     CondaPackage,
-    Conditions,
     EmbeddedTestReport,
     Place,
     SnippetRun,
     Source,
 )
-from binary_checks.probes.run_snippet.reader import read_run
+from binary_checks.probes.run_snippet.reader import run_code
 from binary_checks.probes.shared_time import SharedTime
 
 _LONGEST = 1 << 20  # bytes of one file of tests
@@ -43,25 +43,17 @@ def run_embedded_tests(place: Place, package: CondaPackage, source: Source) -> E
             untried.append((test.name, left.spent))
         elif not test.untried:
             try:
-                runs.append(_run_apart(place, package, test))
+                with ExitStack() as separate:
+                    own = place
+                    if test.requires:
+                        own = separate.enter_context(place.with_requirements(test.requires))
+                        own.require_installed(package)
+                    runs.append(run_code(own, test.name, test.code))
             except Unavailable as error:
                 untried.append((test.name, str(error)))
     return EmbeddedTestReport(
         python=place.target.name, runs=tuple(runs), untried=tuple(sorted(untried))
     )
-
-
-def _run_apart(place: Place, package: CondaPackage, test: EmbeddedTest) -> SnippetRun:
-    if not test.requires:
-        return _run(place, test)
-    with place.with_requirements(test.requires) as own:
-        own.require_installed(package)
-        return _run(own, test)
-
-
-def _run(place: Place, test: EmbeddedTest) -> SnippetRun:
-    result = place.run("run_snippet", {"code": test.code}, conditions=Conditions(bytecode=True))
-    return read_run(test.name, result, place)
 
 
 def _read(source: Source) -> dict[str, bytes]:

@@ -35,7 +35,11 @@ def find_import_names(wheel: Package, suffixes: Collection[str]) -> tuple[str, .
     (``google.protobuf``): importing a namespace itself runs nothing. ``suffixes`` are the
     interpreter's suffixes of extension modules. Raises NotApplicable if nothing can be imported.
     """
-    libraries = set(_find_libraries(wheel))
+    # files that look like extension modules but are libraries: ``.so`` without PyInit
+    modules = {item.path for item in wheel.objects if is_extension(item)}
+    parsed = ((member.path, parse_extension_name(member.path)) for member in wheel.members)
+    bare = {path for path, name in parsed if name is not None and name.suffix == ".so"}
+    libraries = bare - modules
     paths = [
         PurePosixPath(path).parts
         for member in wheel.members
@@ -47,15 +51,6 @@ def find_import_names(wheel: Package, suffixes: Collection[str]) -> tuple[str, .
     if not names:
         raise NotApplicable("the wheel contains no Python module")
     return tuple(sorted(names))
-
-
-def _find_libraries(wheel: Package) -> Iterator[str]:
-    """Yield files that look like extension modules but are libraries: ``.so`` without PyInit."""
-    modules = {item.path for item in wheel.objects if is_extension(item)}
-    for member in wheel.members:
-        name = parse_extension_name(member.path)
-        if name is not None and name.suffix == ".so" and member.path not in modules:
-            yield member.path
 
 
 def _find_names(paths: Iterable[tuple[str, ...]], suffixes: tuple[str, ...]) -> Iterator[str]:
@@ -75,14 +70,11 @@ def _find_names(paths: Iterable[tuple[str, ...]], suffixes: tuple[str, ...]) -> 
         for folder, inner in folders.items():
             if not _is_plain(folder) or (prefix and folder in _ASIDE):
                 continue
-            if any(_initialises(parts, depth + 1, suffixes) for parts in inner):
+            files = (parts[-1] for parts in inner if len(parts) == depth + 2)
+            if any(_module_name(file, suffixes) == "__init__" for file in files):
                 yield prefix + folder
             else:
                 pending.append((f"{prefix}{folder}.", depth + 1, inner))
-
-
-def _initialises(parts: tuple[str, ...], depth: int, suffixes: tuple[str, ...]) -> bool:
-    return len(parts) == depth + 1 and _module_name(parts[depth], suffixes) == "__init__"
 
 
 def _module_name(file_name: str, suffixes: tuple[str, ...]) -> str:

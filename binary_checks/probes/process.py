@@ -286,19 +286,15 @@ def find_loader_error(error: BaseException) -> BaseException | None:
     from importlib.machinery import EXTENSION_SUFFIXES
 
     for each in follow_causes(error):
-        if lacks_name(each):
+        if not isinstance(each, ImportError):
             continue
-        path = str(each.path or "") if isinstance(each, ImportError) else ""
-        if path.endswith(tuple(EXTENSION_SUFFIXES)):
+        # The module was loaded, but has no attribute for ``from … import`` (Python 3.12 and later
+        # store the name of the attribute).
+        stored = getattr(each, "name_from", None) is not None
+        lacks_name = stored or str(each.msg).startswith("cannot import name")
+        if not lacks_name and str(each.path or "").endswith(tuple(EXTENSION_SUFFIXES)):
             return each
     return None
-
-
-def lacks_name(error: BaseException) -> bool:
-    """Return whether a module was loaded, but has no attribute for ``from … import``."""
-    if getattr(error, "name_from", None) is not None:  # since Python 3.12
-        return True
-    return isinstance(error, ImportError) and str(error.msg).startswith("cannot import name")
 
 
 def find_missing_module(error: BaseException) -> str:

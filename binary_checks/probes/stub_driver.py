@@ -7,8 +7,9 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from binary_checks.declaring import gathers
@@ -59,7 +60,8 @@ def ask_with_refusing_driver(
         require_trace_of_gpu(package)  # with a stub, the package itself is asked
         raise
     place.require_installed(package)
-    needed = frozenset(_list_imports(package))
+    imports = (item.imports.each_name() for item in package.objects_of(ElfFile))
+    needed = frozenset(chain.from_iterable(imports))
     refused: list[RefusedAnswers] = []
     for refusal in REFUSALS:
         hung = [each.state for each in refused if each.step.outcome is Ending.HUNG]
@@ -82,12 +84,6 @@ def _find_compiler(platform: str, environ: Mapping[str, str]) -> Path:
     if not found:
         raise Unavailable("no C compiler (cc, gcc, clang) to compile a stub of NVIDIA's driver")
     return found[0]
-
-
-def _list_imports(package: Package) -> Iterator[str]:
-    for item in package.objects:
-        if isinstance(item, ElfFile):
-            yield from item.imports.each_name()
 
 
 def _compile(compiler: Path, source: str) -> bytes:

@@ -157,14 +157,11 @@ def _attribute(faults: Iterable[LoadFault], objects: dict[str, ElfFile]) -> Iter
     for fault in faults:
         named = fault
         if not fault.path:
-            needy = [path for path, item in objects.items() if _needs(item, fault.name)]
+            needed = ((path, {each.name for each in item.needed}) for path, item in objects.items())
+            needy = [path for path, names in needed if fault.name in names]
             own = fault.root in needy or not needy
             named = replace(fault, path=fault.root if own else min(needy))
         key = (named.kind, named.path, named.name, named.version, named.detail)
         if key not in seen:
             seen.add(key)
             yield named
-
-
-def _needs(library: ElfFile, name: str) -> bool:
-    return any(each.name == name for each in library.needed)

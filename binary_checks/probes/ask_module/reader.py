@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,15 +15,16 @@ from binary_checks.model import (
     CudaRequest,
     Ending,
     GpuHost,
+    LibraryVersions,
     Package,
     Place,
     ProbeAnswer,
 )
 from binary_checks.probes.answers import list_rows, read_step, read_text
 from binary_checks.probes.gpu_host.reader import HIDDEN, describe_host
-from binary_checks.probes.nvidia_libraries.reader import ask_versions
 from binary_checks.probes.run_snippet.reader import name_system
 
+_SOURCES = ("compiled", "loaded", "installed", "pinned")
 _DRIVERS = ("libcuda.so.1", "libcuda.so", "libnvidia-ml.so.1", "libnvidia-ml.so")
 
 
@@ -114,3 +115,25 @@ def _read_answer(row: Mapping[str, Any], place: Place) -> Answer:
         value=value,
         error=place.scrub(str(row.get("error", ""))),
     )
+
+
+def ask_versions(
+    place: Place, module: str, compiled: Mapping[str, str], conditions: Conditions
+) -> tuple[tuple[LibraryVersions, ...], ProbeAnswer]:
+    """Ask for the versions of NVIDIA's libraries in a process that imports the module.
+
+    ``compiled`` maps libraries to expressions for the versions that they were compiled against.
+    Also return how the process ended, with its answer.
+    """
+    request = {"module": module, "compiled": compiled}
+    result = place.run("nvidia_libraries", request, conditions=conditions)
+    return tuple(read_versions(result.answer)), result
+
+
+def read_versions(answer: Mapping[str, Any]) -> Iterator[LibraryVersions]:
+    """Read the versions of each library, sorted by name."""
+    versions = answer.get("versions")
+    for name, row in sorted(versions.items()) if isinstance(versions, dict) else ():
+        values = row if isinstance(row, dict) else {}
+        known = {source: str(values.get(source) or "") for source in _SOURCES}
+        yield LibraryVersions(name=name, **known)

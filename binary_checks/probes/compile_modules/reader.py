@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from binary_checks.declaring import gathers
 from binary_checks.errors import GatherError, NotApplicable
@@ -107,19 +106,17 @@ class _Compilation:
             path = paths[int(row["number"])]
             if "lack" in row:
                 self._leave([path], str(row["lack"]))
-            else:
-                self.broken.append(self._read_broken(path, row))
+                continue
+            broken = BrokenSource(
+                path=path,
+                line=int(row["line"]),
+                reason=str(row["reason"]),
+                text=str(row["text"]),
+                newer_than=self._lowest if row["newer"] else None,
+            )
+            self.broken.append(broken)
         self.more += int(result.answer.get("more", 0))
         return True
-
-    def _read_broken(self, path: str, row: Mapping[str, Any]) -> BrokenSource:
-        return BrokenSource(
-            path=path,
-            line=int(row["line"]),
-            reason=str(row["reason"]),
-            text=str(row["text"]),
-            newer_than=self._lowest if row["newer"] else None,
-        )
 
     def _leave(self, paths: Sequence[str], reason: str) -> None:
         self.uncompiled += [UnparsedSource(path=path, reason=reason) for path in paths]
@@ -140,12 +137,14 @@ def _follow(
     """
     files = package.derive(ModuleFiles)
     modules = {name: package.layout.inside(path) for name, path in files.sources.items()}
+    points = read_entry_points(package)
+    referred = {point.module for point in points if isinstance(point, EntryPoint)}
     wanted = {package.layout.inside(each.path): each.path for each in broken}
     asked = {
         "step": "follow",
         "modules": modules,
         "wanted": list(wanted),
-        "roots": [*sorted(files.roots), *sorted(_list_referred(package))],
+        "roots": [*sorted(files.roots), *sorted(referred)],
     }
     result = place.run("compile_modules", asked, conditions=_ALONE)
     reached = result.answer.get("reached")
@@ -154,12 +153,6 @@ def _follow(
     known = {wanted[path]: str(root) for path, root in reached.items() if path in wanted}
     complete = result.answer.get("complete") is True
     return known, "" if complete else "some files with imports are too large, or cannot be parsed"
-
-
-def _list_referred(package: Distribution) -> Iterator[str]:
-    for point in read_entry_points(package):
-        if isinstance(point, EntryPoint):
-            yield point.module
 
 
 def _find_lowest(package: Distribution) -> Minor | None:

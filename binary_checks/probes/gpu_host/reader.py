@@ -42,6 +42,7 @@ _DOUBT = (
 )
 _MOST_DEAD = 16  # devices that may end the process
 _MOST_HUNG = 2  # devices that may hang; each takes the complete time limit
+_CAPABILITY = re.compile(r"\d+\.\d+|gfx[0-9a-f]{3,5}")
 _CONTEXT = re.compile(r"the context of device (\d{1,4})")
 
 
@@ -114,7 +115,7 @@ def read_host(
     devices = tuple(
         GpuDevice(
             name=read_text(row, "name"),
-            capability=_capability(read_text(row, "capability")),
+            capability=_read_capability(row),
             memory=memory if isinstance(memory := row.get("memory"), int) else 0,
             problem=dead.get(index) or _describe_context(row),
         )
@@ -262,5 +263,6 @@ def find_old_driver(host: GpuHost, runtime: str) -> str:
     )
 
 
-def _capability(text: str) -> str:
-    return text if re.fullmatch(r"\d+\.\d+|gfx[0-9a-f]{3,5}", text) else ""
+def _read_capability(row: Mapping[str, Any]) -> str:
+    text = read_text(row, "capability")
+    return text if _CAPABILITY.fullmatch(text) else ""

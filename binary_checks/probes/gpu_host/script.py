@@ -88,7 +88,10 @@ def ask_nvidia(record: Any, process: dict[str, Any]) -> dict[str, Any]:
     cuda = load_library("nvcuda.dll" if windows else "libcuda.so.1", answer)
     if cuda is None:
         return answer
-    answer["library"] = find_mapped(process, "nvcuda" if windows else "libcuda.so")
+    part = "nvcuda" if windows else "libcuda.so"  # the library was loaded by its file name only
+    paths = process["list_mapped"]() or ()
+    loaded = (path for path in paths if part in os.path.basename(path).lower())
+    answer["library"] = next(loaded, part)
     record.enter("cuInit", answer)
     ask_cuda(cuda, answer)
     for index, device in enumerate(answer.get("devices", ())):
@@ -110,12 +113,6 @@ def list_nvidia_nodes() -> list[str]:
     found = [folder + "/" + name for name in names if name[:6] == "nvidia" and name[6:].isdigit()]
     module = "/proc/driver/nvidia/version"
     return found + ([module] if os.path.exists(module) else [])
-
-
-def find_mapped(process: dict[str, Any], part: str) -> str:
-    """Return the path of a library that was loaded by its file name only."""
-    paths = process["list_mapped"]() or ()
-    return next((path for path in paths if part in os.path.basename(path).lower()), part)
 
 
 def ask_cuda(cuda: Any, answer: dict[str, Any]) -> None:

@@ -32,6 +32,7 @@ from binary_checks.model import (
     ProbeAnswer,
 )
 from binary_checks.probes.answers import list_rows, read_step
+from binary_checks.probes.ask_module.reader import ask_versions
 from binary_checks.probes.gpu_host.reader import (
     choose_devices,
     choose_variables,
@@ -40,11 +41,8 @@ from binary_checks.probes.gpu_host.reader import (
     find_old_driver,
     find_services,
 )
-from binary_checks.probes.nvidia_libraries.reader import ask_versions
 
 _SCRIPTS = {"torch": "gpu_torch"}
-_NOTHING = ProbeAnswer()
-"""The answer for a process that was not started."""
 
 
 def require_gpu(place: Place, platform: str = "cuda") -> tuple[Conditions, GpuHost]:
@@ -138,7 +136,8 @@ def _use(
     if asked.outcome is not Ending.HUNG and host.platform == "cuda":
         versions, libraries = ask_versions(place, work.module, build.compiled, bench.conditions)
         begun = (VERSIONS, libraries)
-    runtime = str(answers.get(version) or _find_runtime(versions))
+    loaded = (each.loaded for each in versions if each.name == "cudart")
+    runtime = str(answers.get(version) or next(loaded, ""))
     if host.platform == "cuda":
         require_driver(host, runtime, list_promised(package))
     hangs = begun[1].outcome is Ending.HUNG
@@ -177,9 +176,9 @@ class _Bench:
         return self.place.run(script, request, conditions=self.conditions)
 
     def ask(self, module: str, questions: tuple[str, ...]) -> ProbeAnswer:
-        """Evaluate the expressions, if there are any."""
-        asked = tuple(filter(None, questions))
-        return self.run("ask_module", {"module": module, "questions": asked}) if asked else _NOTHING
+        """Evaluate the expressions in a process, which is not started if there are none."""
+        asked = {"module": module, "questions": tuple(filter(None, questions))}
+        return self.run("ask_module", asked) if asked["questions"] else ProbeAnswer()
 
     def require_healthy(self, before: GpuHost, failed: Sequence[str]) -> None:
         """Ask the driver again.
@@ -256,10 +255,6 @@ def _read_figure(value: object) -> float:
         return math.nan
 
 
-def _find_runtime(versions: tuple[LibraryVersions, ...]) -> str:
-    return next((each.loaded for each in versions if each.name == "cudart"), "")
-
-
 def _read_architectures(value: object) -> tuple[str, ...]:
     names = value.split() if isinstance(value, str) else value
     return tuple(map(str, names)) if isinstance(names, list) else ()
@@ -273,6 +268,7 @@ def _read_architectures(value: object) -> tuple[str, ...]:
 
 FIRST = "first_kernel"
 IMPORT = "import torch"
+_NO_IMPORT = "it was not tried: torch cannot be imported on this host"
 END = "end"  # the stage of a process after its last step
 _LEAVING = 30.0  # seconds for the interpreter to shut down and free its device memory
 _LONGEST = 3600  # largest number of seconds that a step may request
@@ -340,14 +336,15 @@ def take_steps(
     hung: list[str] = []
     left = list(steps)
     while left:
-        group = _choose_group(left)
-        names = [each.name for each in group]
+        # the steps for the next process: all others, or one that needs a separate process
+        names = [each.name for each in left if not each.alone] or [left[0].name]
         result = run({"steps": names, "bounds": bounds}, stages)
         taken = dict(_split(result, names))
         left = [each for each in left if each.name not in taken]
         yield from taken.items()
         hung += [name for name, each in taken.items() if each.outcome is Ending.HUNG]
-        if reason := find_stop(hung) or _find_no_import(result):
+        at_import = result.answer.get("stage") == IMPORT
+        if reason := find_stop(hung) or (_NO_IMPORT if at_import else ""):
             yield from ((each.name, reason) for each in left)
             return
 
@@ -359,16 +356,6 @@ def find_stop(hung: Sequence[str]) -> str:
     if len(hung) >= _HANGS:
         return f"it was not tried: {' and '.join(hung)} hang"
     return ""
-
-
-def _find_no_import(result: ProbeAnswer) -> str:
-    at_import = result.answer.get("stage") == IMPORT
-    return "it was not tried: torch cannot be imported on this host" if at_import else ""
-
-
-def _choose_group(left: Sequence[GpuStep]) -> Sequence[GpuStep]:
-    """Return the steps for the next process: one that needs a separate process, or all others."""
-    return [each for each in left if not each.alone] or left[:1]
 
 
 def _split(result: ProbeAnswer, names: Sequence[str]) -> Iterator[tuple[str, ProbeAnswer]]:
@@ -384,19 +371,7 @@ def _split(result: ProbeAnswer, names: Sequence[str]) -> Iterator[tuple[str, Pro
     if stage in rest or (not done and rest):  # the process ended in a step, or before the first one
         name = stage if stage in rest else rest[0]
         row = {key: value for key, value in answer.items() if key != "results"}
-        yield name, _end_at(result, row)
+        yield name, replace(result, answer=row)
     elif result.outcome is not Ending.OK and rows[done[-1]].get("state") == "finished":
         label = f"{done[0]} to {done[-1]}" if len(done) > 1 else done[0]
-        yield f"the process of {label}", _end_at(result, {"state": "finished"})
-
-
-def _end_at(result: ProbeAnswer, answer: Mapping[str, Any]) -> ProbeAnswer:
-    """Return a copy of the result with another answer."""
-    return ProbeAnswer(
-        answer=answer,
-        outcome=result.outcome,
-        detail=result.detail,
-        places=result.places,
-        calls=result.calls,
-        stderr=result.stderr,
-    )
+        yield f"the process of {label}", replace(result, answer={"state": "finished"})

@@ -84,19 +84,15 @@ def load_each(
             untried += group
         else:
             loaded.update((each.point, each) for each in loader.load_alone(tuple(group)))
+    numbers = (*read_numbers(place.target.version), 0, 0)
     return LoadedEntryPoints(
         python=place.target.name,
-        version=_read_version(place.target.version),
+        version=(numbers[0], numbers[1]),
         points=tuple(loaded.values()),
         lacking=loader.lacking,
         untried=tuple(untried),
         limit=limit,
     )
-
-
-def _read_version(text: str) -> tuple[int, int]:
-    numbers = (*read_numbers(text), 0, 0)
-    return numbers[0], numbers[1]
 
 
 class _Loader:

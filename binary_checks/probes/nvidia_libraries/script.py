@@ -35,7 +35,8 @@ PIN = re.compile(LIBRARY + r"\s*\(?==(?P<version>\d[\d.]*?)(?:\.\*)?\)?\s*(?:;|$
 
 def probe(request: dict[str, Any], record: Any, process: dict[str, Any]) -> None:
     """Import the module, then record the versions of each library."""
-    answer: dict[str, Any] = {"versions": {}}
+    versions: dict[str, dict[str, str]] = {}
+    answer: dict[str, Any] = {"versions": versions}
     record.enter("import " + request["module"], answer)
     importlib.import_module(request["module"])
     top = request["module"].partition(".")[0]
@@ -43,22 +44,16 @@ def probe(request: dict[str, Any], record: Any, process: dict[str, Any]) -> None
     for library, expression in request.get("compiled", {}).items():
         record.enter(expression, answer)
         value = eval(compile("(%s\n)" % expression, "expression", "eval"), names)
-        record_version(answer, library, "compiled", spell(value))
+        versions.setdefault(library, {})["compiled"] = spell(value)
     for path in process["list_mapped"]() or ():
         match = FILE_NAME.match(GRAFT.sub("", os.path.basename(path).lower()))
         if match and match.group("stem") in (*PROPERTIES, "nccl", "cudart"):
             record.enter(os.path.basename(path), answer)
             stem = match.group("stem")
-            record_version(answer, stem, "loaded", ask_version(path, stem))
+            versions.setdefault(stem, {})["loaded"] = ask_version(path, stem)
     for library, row in sorted(list_installed().items()):
-        for where, version in row.items():
-            record_version(answer, library, where, version)
+        versions.setdefault(library, {}).update(row)
     record.finish(dict(answer, stage="", state="finished"))
-
-
-def record_version(answer: dict[str, Any], library: str, where: str, version: str) -> None:
-    """Record one version of one library."""
-    answer["versions"].setdefault(library, {})[where] = version
 
 
 def spell(value: Any) -> str:

@@ -82,7 +82,7 @@ def _run_with(
 def _run_all(place: Place, request: SnippetRequest, names: Sequence[str]) -> SnippetReport:
     return SnippetReport(
         python=place.target.name,
-        runs=tuple(_run(place, name, request.code[name]) for name in names),
+        runs=tuple(run_code(place, name, request.code[name]) for name in names),
         preinstalled=place.preinstalled,
     )
 
@@ -93,7 +93,8 @@ def name_system(target: TargetPython) -> str:
     return f"{_SYSTEMS.get(system, system)}-{target.architecture}"
 
 
-def _run(place: Place, name: str, code: str) -> SnippetRun:
+def run_code(place: Place, name: str, code: str) -> SnippetRun:
+    """Run a snippet in a separate process."""
     result = place.run("run_snippet", {"code": code}, conditions=Conditions(bytecode=True))
     return read_run(name, result, place)
 
