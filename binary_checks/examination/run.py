@@ -217,7 +217,7 @@ def examine(  # noqa: PLR0913 - each is an option of the command, too
 def read_channels(names: Iterable[str], folder: Path) -> Iterator[str]:
     """Yield channels as the user names them, and folders as URLs. Raises ProfileError."""
     for name in names:
-        from binary_checks.places.channels import format_channel  # few runs need it
+        from binary_checks.places.conda_places import format_channel  # few runs need it
 
         yield format_channel(name, folder)
 

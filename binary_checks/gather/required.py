@@ -30,7 +30,7 @@ from binary_checks.model import (
     require_names,
 )
 from binary_checks.places import Sandbox
-from binary_checks.places.channels import ask_channels
+from binary_checks.places.conda_places import ask_channels
 from binary_checks.places.foreign_tags import ForeignPython, describe_python
 from binary_checks.places.installers import download
 

@@ -1,11 +1,10 @@
 """Places where packages run, with their installers, sandboxes and processes."""
 
 from binary_checks.model import Package, Place
-from binary_checks.places.conda_prefix import CondaPlace, LinkedPlace
+from binary_checks.places.conda_places import CondaPlace, LinkedPlace
 from binary_checks.places.existing import InstalledPlace, PrefixPlace, find_python, list_folders
 from binary_checks.places.host_place import HostPlace, NoPlace, NoWay, PlaceSettings
-from binary_checks.places.image_place import ImagePlace
-from binary_checks.places.inside_place import InsidePlace, copy_from_image
+from binary_checks.places.image_place import ImagePlace, InsidePlace, copy_from_image
 from binary_checks.places.limits import Limits
 from binary_checks.places.pyodide_place import PyodidePlace
 from binary_checks.places.sandbox import Sandbox, choose_sandbox

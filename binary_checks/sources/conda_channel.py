@@ -89,7 +89,7 @@ class NamedRecord:
 
 
 def _choose(named: NamedRecord, surroundings: Surroundings) -> Found:
-    from binary_checks.places.channels import format_channel
+    from binary_checks.places.conda_places import format_channel
     from binary_checks.web.addresses import show
 
     channel = format_channel(named.channel, named.folder)
@@ -143,7 +143,7 @@ def find_records(
     One process answers all requests, and so reads the channel's index only once. Raises
     ProfileError or GatherError if the channel cannot be queried.
     """
-    from binary_checks.places.channels import format_channel
+    from binary_checks.places.conda_places import format_channel
 
     shown = NamedRecord(channel=channel, spec="", folder=folder).shown
     return _ask(format_channel(channel, folder), requests, f"{LABEL}{shown}", surroundings)
@@ -155,7 +155,7 @@ def _ask(
     import tempfile
 
     from binary_checks.places import Sandbox
-    from binary_checks.places.channels import ask_channels
+    from binary_checks.places.conda_places import ask_channels
 
     task = {
         "task": "find",

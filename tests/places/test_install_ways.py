@@ -9,9 +9,9 @@ import pytest
 
 from binary_checks.errors import GatherError, NotApplicable, NothingNamed, Unavailable
 from binary_checks.model import CondaPackage, Ending, InstallWay
-from binary_checks.places import PlaceSettings, choose_place, install_ways, installers
-from binary_checks.places.install_ways import add_options, name_requirements
+from binary_checks.places import PlaceSettings, choose_place, installers, venv
 from binary_checks.places.installers import Installer
+from binary_checks.places.venv import add_options, name_requirements
 from binary_checks.probes.import_name.reader import import_each
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE, PYTHON, FilledPlace, install_fresh, read_wheel
@@ -145,7 +145,7 @@ def poetry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         pytest.skip("the program is a shell script")
     program = tmp_path / "bin" / "poetry"
     program.parent.mkdir()
-    monkeypatch.setattr(install_ways, "find_poetry", lambda: (str(program),))
+    monkeypatch.setattr(venv, "find_poetry", lambda: (str(program),))
     return program
 
 
@@ -191,14 +191,14 @@ def test_poetry_fails_for_another_reason(tmp_path: Path, poetry: Path) -> None:
 def test_without_poetry_nothing_is_inspected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(install_ways, "find_poetry", lambda: None)
+    monkeypatch.setattr(venv, "find_poetry", lambda: None)
     with pytest.raises(Unavailable, match="there is no poetry here"):
         install(build_demo(tmp_path, 1), POETRY)
 
 
 @pytest.mark.slow
 def test_poetry_itself(tmp_path: Path) -> None:
-    if install_ways.find_poetry() is None:
+    if venv.find_poetry() is None:
         pytest.skip("there is no poetry here")
     demo = build(tmp_path, "demo", "")
     way = InstallWay(name="poetry", tool="poetry")

@@ -11,7 +11,7 @@ import pytest
 
 from binary_checks.errors import Unavailable
 from binary_checks.places import PlaceSettings
-from binary_checks.places.wheel_toolkits import assemble_toolkit, install_toolkit
+from binary_checks.places.unpacked import assemble_toolkit, install_toolkit
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE, PYTHON
 
