@@ -3,8 +3,8 @@
 from binary_checks.model import Package, Place
 from binary_checks.places.conda_places import CondaPlace, LinkedPlace
 from binary_checks.places.existing import InstalledPlace, PrefixPlace, find_python, list_folders
-from binary_checks.places.host_place import HostPlace, NoPlace, NoWay, PlaceSettings
-from binary_checks.places.image_place import ImagePlace, InsidePlace, copy_from_image
+from binary_checks.places.host_place import HostPlace, NoPlace, PlaceSettings
+from binary_checks.places.image_place import ImagePlace, InsidePlace
 from binary_checks.places.limits import Limits
 from binary_checks.places.pyodide_place import PyodidePlace
 from binary_checks.places.sandbox import Sandbox, choose_sandbox
@@ -36,19 +36,19 @@ def choose_place(package: Package, settings: PlaceSettings) -> Place:
     serving = (place for place in named if isinstance(package, place.serves))
     place = next(serving, NoPlace)
     if settings.way.name and place is not FreshPlace:
-        place = NoWay
+        place = NoPlace
     return place(settings)
 
 
 __all__ = [
     "PLACES",
+    "InsidePlace",
     "Limits",
     "Place",
     "PlaceSettings",
     "Sandbox",
     "choose_place",
     "choose_sandbox",
-    "copy_from_image",
     "find_python",
     "list_folders",
 ]

@@ -7,7 +7,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -53,7 +53,10 @@ class CondaPlace(HostPlace):
     def _install(self, package: Package) -> InstallReport:
         """Choose and link the packages, and identify the prefix's Python if it has one."""
         assert isinstance(package, CondaPackage)
-        require_undamaged(package)
+        faults = (fault for member in package.members for fault in member.faults)
+        damage = next(iter((*package.ambiguities, *package.archive_faults, *faults)), None)
+        if damage is not None:  # installers handle damaged packages differently
+            raise Unavailable(f"a damaged package is not installed: {damage}")
         answer = self._ask(package)
         if answer.unsolved:
             return self._explain(package, answer)
@@ -166,14 +169,6 @@ class LinkedPlace(InstalledPlace):
         """Identify the prefix's Python, which the user has named; install nothing."""
         target = self._identify(self.settings.python)
         self._settle(target, target.site_packages)
-
-
-def require_undamaged(package: CondaPackage) -> None:
-    """Raise Unavailable for a damaged package: installers handle damaged packages differently."""
-    faults = (fault for member in package.members for fault in member.faults)
-    first = next(iter((*package.ambiguities, *package.archive_faults, *faults)), None)
-    if first is not None:
-        raise Unavailable(f"a damaged package is not installed: {first}")
 
 
 def find_changed(package: CondaPackage, prefix: Path) -> Iterator[tuple[str, bool]]:
@@ -306,25 +301,12 @@ def ask_channels(
         how = name_crash(ended.status) or f"exit status {ended.status}"
         last = find_last_line(ended.stderr, ended.status)
         raise GatherError(f"py-rattler broke ({how}): {last}") from None
-    try:
-        return _read(answer)
-    except GatherError as error:
-        raise GatherError(_name_channels(str(error), task.get("channels", ()))) from None
-
-
-def _name_channels(message: str, channels: Sequence[str]) -> str:
-    """Prefix a message with the names of the queried channels, unless it already contains one."""
-    shown = [show(each) if "://" in each else each for each in channels]
-    if not shown or any(each.rstrip("/") in message for each in shown):
-        return message
-    return f"{' or '.join(shown)}: {message}"
-
-
-def _read(answer: Mapping[str, Any]) -> ChannelAnswer:
     if lacking := answer.get("lacking"):
         raise Unavailable(f"it needs py-rattler: install binary-checks[conda] ({lacking})")
-    if broke := answer.get("broke"):
-        raise GatherError(str(broke))
+    if broke := str(answer.get("broke", "")):
+        shown = [show(each) if "://" in each else each for each in task.get("channels", ())]
+        named = not shown or any(each.rstrip("/") in broke for each in shown)
+        raise GatherError(broke if named else f"{' or '.join(shown)}: {broke}")
     return ChannelAnswer(
         version=str(answer.get("version", "")),
         records=tuple(answer.get("records", ())),

@@ -20,7 +20,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 
 from binary_checks.errors import GatherError
@@ -139,11 +139,6 @@ class PulledImage:
     pinned: str = ""  # reference with a digest: "docker.io/library/debian@sha256:f313…"
     variables: Mapping[str, str] = field(default_factory=dict)  # that the image sets
 
-    @property
-    def path(self) -> str:
-        """The folders in which the image's users find programs."""
-        return self.variables.get("PATH", "") or _PATH
-
 
 def find_image(engine: ContainerEngine, reference: str) -> PulledImage:
     """Find an image, and pull it if the engine does not have it yet. Raises GatherError."""
@@ -178,7 +173,8 @@ class Container:
     ) -> None:
         """Start a container with read-only mounts. Raises GatherError with the engine's message."""
         self._engine, self._name = engine, f"binary_checks-{uuid.uuid4().hex}"
-        self._path = image.path
+        # the folders in which the image's users find programs
+        self._path = image.variables.get("PATH", "") or _PATH
         # If memory runs out, podman leaves a file in the folder where podman was started.
         self._folder = tempfile.TemporaryDirectory(
             prefix="binary_checks-", ignore_cleanup_errors=True
@@ -198,7 +194,9 @@ class Container:
                 )
             except OSError as error:
                 raise GatherError(f"{engine.program}: cannot be run: {error.strerror}") from error
-            if not self._has_started():
+            assert self._process.stdout is not None
+            ready, _, _ = select.select([self._process.stdout], [], [], _START)
+            if not ready or self._process.stdout.readline() != b"started\n":
                 self.close()
                 errors.seek(0)
                 text = errors.read().decode("utf-8", "replace")
@@ -218,11 +216,6 @@ class Container:
             self.close()
             name = self._engine.name
             raise GatherError(f"{name} shows no GPU in the container; {_GPU_RECIPES[name]}")
-
-    def _has_started(self) -> bool:
-        assert self._process.stdout is not None
-        ready, _, _ = select.select([self._process.stdout], [], [], _START)
-        return bool(ready) and self._process.stdout.readline() == b"started\n"
 
     @property
     def runs(self) -> bool:
@@ -408,52 +401,53 @@ def identify_system(container: Container, known: CleanSystem, timeout: float) ->
     )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SystemLoader:
-    """The dynamic loader of a container's system."""
+def load_objects(
+    container: Container,
+    system: CleanSystem,
+    timeout: float,
+    places: Sequence[str],
+    *,
+    python: bool,
+) -> Mapping[str, LoaderAnswer]:
+    """Load each object in a separate process; return answers by path in the container.
 
-    container: Container
-    system: CleanSystem
-    timeout: float  # seconds for one object
+    ``timeout`` is the number of seconds for one object. With ``python``, preload the libraries that
+    every Python process has loaded.
+    """
+    listing = "" if system.libc.startswith("glibc") else "--list"
+    preload = _PYTHONS_OWN if python else ""
 
-    def load(self, places: Sequence[str], *, python: bool) -> Mapping[str, LoaderAnswer]:
-        """Load each object in a separate process; return answers by path in the container.
-
-        With ``python``, preload the libraries that every Python process has loaded.
-        """
-        groups = [places[start : start + _TOGETHER] for start in range(0, len(places), _TOGETHER)]
-        with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
-            answers = pool.map(partial(self._load_together, python=python), groups)
-            return {answer.path: answer for group in answers for answer in group}
-
-    def _load_together(self, places: Sequence[str], *, python: bool) -> list[LoaderAnswer]:
+    def load_together(places: Sequence[str]) -> list[LoaderAnswer]:
         """Load objects with one command, and split its output by object."""
         mark = uuid.uuid4().hex
-        listing = "" if self.system.libc.startswith("glibc") else "--list"
-        preload = _PYTHONS_OWN if python else ""
-        words = (mark, f"{self.timeout:.0f}", str(_KEPT), listing, preload, self.system.loader)
-        ended = self.container.run(
+        words = (mark, f"{timeout:.0f}", str(_KEPT), listing, preload, system.loader)
+        ended = container.run(
             ("sh", "-c", _TRACE, "sh", *words, *places),
-            timeout=self.timeout * len(places),
+            timeout=timeout * len(places),
             alone=False,
             kept=4 * _KEPT * len(places),
         )
         outputs = ended.stdout.split(mark)[1:]
         outputs += [""] * (2 * len(places) - len(outputs))
         return [
-            self._read(place, printed, complaints)
+            _read_output(place, printed, complaints, timeout)
             for place, printed, complaints in zip(places, outputs[::2], outputs[1::2], strict=True)
         ]
 
-    def _read(self, place: str, printed: str, complaints: str) -> LoaderAnswer:
-        status, _, text = printed.partition("\n")
-        lack = ""
-        if status in ("", _KILLED):
-            lack = f"hung {self.timeout:g} s"
-        elif len(printed) + len(complaints) >= _KEPT:
-            lack = "its loader prints too much output"
-        elif int(status) > 128:
-            lack = f"its loader crashes (signal {int(status) - 128})"
-        return LoaderAnswer(
-            path=place, printed=text, complaints=complaints.removeprefix("\n"), lack=lack
-        )
+    groups = [places[start : start + _TOGETHER] for start in range(0, len(places), _TOGETHER)]
+    with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
+        return {each.path: each for group in pool.map(load_together, groups) for each in group}
+
+
+def _read_output(place: str, printed: str, complaints: str, timeout: float) -> LoaderAnswer:
+    status, _, text = printed.partition("\n")
+    lack = ""
+    if status in ("", _KILLED):
+        lack = f"hung {timeout:g} s"
+    elif len(printed) + len(complaints) >= _KEPT:
+        lack = "its loader prints too much output"
+    elif int(status) > 128:
+        lack = f"its loader crashes (signal {int(status) - 128})"
+    return LoaderAnswer(
+        path=place, printed=text, complaints=complaints.removeprefix("\n"), lack=lack
+    )

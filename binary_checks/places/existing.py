@@ -28,6 +28,7 @@ from binary_checks.model import (
     read_requirement,
 )
 from binary_checks.places.host_place import HostPlace, PlaceSettings, compare
+from binary_checks.places.processes import read_or_empty
 from binary_checks.places.running import explain_silence, require_fit, run_probe
 from binary_checks.places.sandbox import Sandbox, is_below
 
@@ -117,12 +118,12 @@ class InstalledPlace(HostPlace):
 def find_sources(site: Path) -> Iterator[Path]:
     """Yield the folders outside of site-packages from which editable installs are imported."""
     for path in sorted(site.glob("*.pth")):
-        for line in _read(path).splitlines():
+        for line in read_or_empty(path).splitlines():
             if line.strip() and not line.startswith(("#", "import ", "import\t")):
                 yield site / line.strip()
     for path in sorted(site.glob("*.dist-info/direct_url.json")):
-        url = re.search(r'"file://([^"]+)"', _read(path))
-        if url and '"editable"' in _read(path):
+        url = re.search(r'"file://([^"]+)"', read_or_empty(path))
+        if url and '"editable"' in read_or_empty(path):
             yield Path(unquote(url[1]))
 
 
@@ -136,13 +137,6 @@ def _is_apart(path: Path) -> bool:
         return False
     holds_more = any(each.is_relative_to(real) for each in (home, *_LIVE))
     return (real.is_dir() or real.is_file()) and not holds_more and not is_below(real, _LIVE)
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
 
 
 def name_projects(requires: Iterable[str]) -> tuple[str, ...]:
@@ -209,7 +203,11 @@ class PrefixPlace(InstalledPlace):
                 raise NothingNamed(f"{self.label}: {error}") from error
             self._wheel_site = site = self._find_wheel(package, target)
         else:
-            site = self._find_conda(package, target)
+            # conda and mamba write a record for each installed package
+            wanted, site = f"{package.name}-{package.version}-*.json", target.site_packages
+            if not any(Path(target.prefix, "conda-meta").glob(wanted)):
+                about = f"{package.name} {package.version}"
+                raise NothingNamed(f"{self.label}: its conda-meta does not list {about}")
         self._settle(target, site)
 
     @property
@@ -229,16 +227,18 @@ class PrefixPlace(InstalledPlace):
             raise NothingNamed(
                 f"{self.label}: {wheel.name} {version} is installed there, not {wheel.version}"
             )
-        require_same(wheel, target, found.parent, self.label)
+        site = str(found.parent)
+        there = replace(target, paths={**target.paths, "platlib": site, "purelib": site})
+        differences = compare(wheel, there)
+        names = [f"{path} differs" for path in differences.altered]
+        names += [f"{path} is missing" for path in differences.missing]
+        if names:
+            more = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
+            raise NothingNamed(
+                f"{self.label}: the installed {wheel.name} {wheel.version} is not from this wheel: "
+                f"{names[0]}{more}"
+            )
         return found.parent
-
-    def _find_conda(self, package: Package, target: TargetPython) -> Path:
-        """Find the record in conda-meta, which conda and mamba write for each installed package."""
-        notes = Path(target.prefix, "conda-meta").glob(f"{package.name}-{package.version}-*.json")
-        if not any(notes):
-            wanted = f"{package.name} {package.version}"
-            raise NothingNamed(f"{self.label}: its conda-meta does not list {wanted}")
-        return target.site_packages
 
 
 def find_metadata(name: str, folders: Iterable[Path]) -> Path | None:
@@ -250,17 +250,3 @@ def find_metadata(name: str, folders: Iterable[Path]) -> Path | None:
         if canonicalize_name(path.name.partition("-")[0]) == canonicalize_name(name)
     )
     return next(found, None)
-
-
-def require_same(wheel: Wheel, target: TargetPython, site: Path, label: str) -> None:
-    """Raise NothingNamed if installed files of the wheel are missing or have other contents."""
-    paths = {**target.paths, "platlib": str(site), "purelib": str(site)}
-    differences = compare(wheel, replace(target, paths=paths))
-    names = [f"{path} differs" for path in differences.altered]
-    names += [f"{path} is missing" for path in differences.missing]
-    if names:
-        more = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
-        raise NothingNamed(
-            f"{label}: the installed {wheel.name} {wheel.version} is not from this wheel: "
-            f"{names[0]}{more}"
-        )

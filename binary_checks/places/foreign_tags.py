@@ -119,21 +119,17 @@ def describe_python(wheel: WheelLike, target: TargetSystem) -> ForeignPython:
     systems accept: a user may have a newer system, and a package's requirements often need one.
     Raises Unavailable if no CPython accepts the wheel.
     """
-    version, free_threaded = _find_python(wheel)
+    version, free_threaded = find_oldest_python(wheel)
     return ForeignPython(
         version=version, free_threaded=free_threaded, platforms=tuple(_list_platforms(target))
     )
 
 
-def find_python_version(wheel: WheelLike) -> tuple[int, int]:
-    """Return the oldest CPython version that the wheel's tags and Requires-Python allow.
+def find_oldest_python(wheel: WheelLike) -> tuple[tuple[int, int], bool]:
+    """Return the oldest CPython that the tags and Requires-Python allow: (3, 13), free-threaded.
 
-    Raises Unavailable.
+    Raises Unavailable if no CPython accepts the wheel.
     """
-    return _find_python(wheel)[0]
-
-
-def _find_python(wheel: WheelLike) -> tuple[tuple[int, int], bool]:
     exact: list[tuple[tuple[int, int], bool, bool]] = []
     for tag in wheel.tags:
         if match := _CPYTHON.fullmatch(tag.interpreter):

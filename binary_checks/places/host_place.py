@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import os
 import re
 import tempfile
@@ -213,7 +212,11 @@ class HostPlace:
         """Write the decoy libraries to a folder, and put this folder first in LD_LIBRARY_PATH."""
         if not conditions.decoys:
             return conditions
-        folder = find_decoys(self.folder, conditions.decoys)
+        digest = sha256()
+        for name, each in sorted(conditions.decoys.items()):
+            digest.update(f"{name}/{len(each)}/".encode() + each)
+        # sets of decoys with equal contents share a folder
+        folder = self.folder / "decoys" / digest.hexdigest()[:16]
         if not folder.exists():
             folder.mkdir(parents=True)
             for name, content in conditions.decoys.items():
@@ -238,8 +241,9 @@ class HostPlace:
         On some hosts the driver is in a folder that only ``LD_LIBRARY_PATH`` names; other folders
         in this variable are left out.
         """
-        folders = find_drivers(environ) if os.name == "posix" else ()
-        return {"LD_LIBRARY_PATH": ":".join(map(str, folders))} if folders else {}
+        folders = filter(None, environ.get("LD_LIBRARY_PATH", "").split(":"))
+        found = [folder for folder in folders if Path(folder, _DRIVER).exists()]
+        return {"LD_LIBRARY_PATH": ":".join(found)} if found and os.name == "posix" else {}
 
     def digest(self, path: str) -> str:
         """Return the SHA-256 of a file of the place, in hexadecimal."""
@@ -286,62 +290,41 @@ def shorten_paths(text: str, *folders: Path) -> str:
     return text
 
 
-def find_decoys(folder: Path, decoys: Mapping[str, bytes]) -> Path:
-    """Return the folder for these decoys; sets of decoys with equal contents share a folder."""
-    content = hashlib.sha256()
-    for name, each in sorted(decoys.items()):
-        content.update(f"{name}/{len(each)}/".encode() + each)
-    return folder / "decoys" / content.hexdigest()[:16]
-
-
-def find_drivers(environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """Find the folders of ``LD_LIBRARY_PATH`` that contain NVIDIA's driver."""
-    folders = map(Path, filter(None, environ.get("LD_LIBRARY_PATH", "").split(":")))
-    return tuple(folder for folder in folders if (folder / _DRIVER).exists())
-
-
 class NoPlace(HostPlace):
-    """A place for packages that no other place can hold.
+    """A place for packages that no other place can hold, or not in the way that a profile lists.
 
-    Every method that needs a real place raises Unavailable.
+    Every method that needs a real place raises Unavailable or NotApplicable.
     """
 
     def _install(self, package: Package) -> InstallReport:
+        if self.settings.way.name:
+            raise NotApplicable(f"{package.noun} is not installed as {self.label}")
         raise Unavailable(f"{package.noun} is only inspected: nothing installs or runs it")
-
-
-class NoWay(HostPlace):
-    """A place for packages that are not installed in the ways that a profile lists."""
-
-    def _install(self, package: Package) -> InstallReport:
-        raise NotApplicable(f"{package.noun} is not installed as {self.settings.name.label}")
 
 
 # Comparison of an installation with the wheel and its RECORD.
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Differences:
-    """Sorted paths, relative to site-packages, that differ between a wheel and its installation."""
+def compare(wheel: Wheel, target: TargetPython) -> InstallReport:
+    """Compare site-packages with the wheel; hash every file of the wheel.
 
-    unrecorded: tuple[str, ...] = ()
-    altered: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()
-
-
-def compare(wheel: Wheel, target: TargetPython) -> Differences:
-    """Compare site-packages with the wheel; hash every file of the wheel."""
+    The report has the sorted paths, relative to site-packages, that differ.
+    """
     landings = map_installed_paths(wheel, target)
     site = target.site_packages
     missing = {name for name, path in landings.items() if not path.is_file()}
+    recorded = {row.path: decode_hash(row.hash) for row in wheel.record or ()}
+    # the computed SHA-256 of each file in hexadecimal, or else RECORD's
+    digests = {m.archive_name: m.sha256 or recorded.get(m.archive_name, "") for m in wheel.members}
     expected = {
         landings[name]: digest
-        for name, digest in _list_digests(wheel).items()
-        if name in landings and name not in missing and not _is_rewritten(name)
+        for name, digest in digests.items()
+        if digest and name in landings and name not in missing and not _is_rewritten(name)
     }
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
         actual = dict(zip(expected, pool.map(hash_file, expected), strict=True))
-    return Differences(
+    return InstallReport(
+        python=target.name,
         unrecorded=_place(_find_unrecorded(wheel, site, landings), site),
         altered=_place((path for path in expected if actual[path] != expected[path]), site),
         missing=_place((landings[name] for name in missing), site),
@@ -373,13 +356,6 @@ def _is_rewritten(archive_name: str) -> bool:
     parts = archive_name.split("/")
     own = len(parts) == 2 and parts[0].endswith(".dist-info") and parts[1] in WRITTEN_BY_INSTALLERS
     return own or (parts[0].endswith(".data") and parts[1] == "scripts")
-
-
-def _list_digests(wheel: Wheel) -> dict[str, str]:
-    """Return the SHA-256 of each file in hexadecimal: the computed one, or else RECORD's."""
-    recorded = {row.path: decode_hash(row.hash) for row in wheel.record or ()}
-    digests = {m.archive_name: m.sha256 or recorded.get(m.archive_name, "") for m in wheel.members}
-    return {name: digest for name, digest in digests.items() if digest}
 
 
 def hash_file(path: Path) -> str:

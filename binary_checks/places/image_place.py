@@ -47,10 +47,10 @@ from binary_checks.places.containers import (
     ContainerEngine,
     Mounts,
     PulledImage,
-    SystemLoader,
     find_engine,
     find_image,
     identify_system,
+    load_objects,
 )
 from binary_checks.places.existing import (
     Folders,
@@ -59,7 +59,7 @@ from binary_checks.places.existing import (
     read_folders,
     select_versions,
 )
-from binary_checks.places.foreign_tags import find_python_version, list_linux_tags
+from binary_checks.places.foreign_tags import find_oldest_python, list_linux_tags
 from binary_checks.places.host_place import HostPlace, PlaceSettings, hash_file
 from binary_checks.places.image_table import choose_image
 from binary_checks.places.installers import (
@@ -328,7 +328,11 @@ class ImagePlace(HostPlace):
             make_readable(self.folder / posixpath.basename(PROBE))
             path = f"{PROBE}/{script.name}"
         if self._base in self._image.mounted:
-            conditions = _lead(conditions, self._image.mounted[self._base].variables)
+            # the interpreter's libraries are found after those of the probe
+            own, variables = self._image.mounted[self._base].variables, conditions.variables
+            led = [each.get("LD_LIBRARY_PATH", "") for each in (variables, own)]
+            paths = {"LD_LIBRARY_PATH": ":".join(filter(None, led))} if any(led) else {}
+            conditions = replace(conditions, variables={**variables, **paths})
         alone = () if conditions.site else ("-S",)
         limits = limit(conditions, self.limits, timeout)
         # The supervisor ends the processes that the probe leaves behind.
@@ -362,7 +366,7 @@ class ImagePlace(HostPlace):
         require_system(package.claims, self.system)
         prefix = self._lay_out(package)
         programs = {item.path for item in package.objects if item.kind is Kind.EXECUTABLE}
-        loader = SystemLoader(container=self._open(), system=self.system, timeout=self.timeout)
+        container = self._open()
         found: dict[str, LoaderAnswer] = {}
         for python in (True, False):
             places = {
@@ -370,7 +374,10 @@ class ImagePlace(HostPlace):
                 for path in paths
                 if (path not in programs) is python
             }
-            for place, answer in loader.load(tuple(places), python=python).items():
+            answers = load_objects(
+                container, self.system, self.timeout, tuple(places), python=python
+            )
+            for place, answer in answers.items():
                 found[places[place]] = replace(
                     answer,
                     path=places[place],
@@ -394,7 +401,7 @@ class ImagePlace(HostPlace):
                 raise
         if self._prefix is None:
             self._prefix = Prefix(folder=folder, site=package.layout.site_packages)
-            target = describe_absent_python(find_python_version(package), self.system)
+            target = describe_absent_python(find_oldest_python(package)[0], self.system)
             report = self._fill(package, target)
             if report is not None:
                 raise Unavailable(f"its requirements cannot be installed: {report.error}")
@@ -422,13 +429,6 @@ class ImagePlace(HostPlace):
         self._containers.clear()
         self._files.close()
         super().close()
-
-
-def _lead(conditions: Conditions, variables: Mapping[str, str]) -> Conditions:
-    """Append the folders of the interpreter's libraries to LD_LIBRARY_PATH."""
-    led = [each.get("LD_LIBRARY_PATH", "") for each in (conditions.variables, variables)]
-    paths = {"LD_LIBRARY_PATH": ":".join(filter(None, led))} if any(led) else {}
-    return replace(conditions, variables={**conditions.variables, **paths})
 
 
 def _has_nvidia() -> bool:
@@ -768,9 +768,13 @@ class InsidePlace(ImagePlace):
         )
 
     def _copy_outside(self, metadata: Path, folder: Path, prefix: str) -> None:
-        site = metadata.parent
+        site, record = metadata.parent, metadata / "RECORD"
         container = self._open()
-        for row in list(_list_outside(metadata / "RECORD"))[:_MOST_OUTSIDE]:
+        if not record.is_file() or record.stat().st_size > _LARGEST_RECORD:
+            return
+        with record.open(encoding="utf-8", errors="replace", newline="") as file:
+            rows = [row[0] for row in csv.reader(file) if row and row[0].startswith("../")]
+        for row in rows[:_MOST_OUTSIDE]:
             path = Path(os.path.normpath(site / row))
             if not path.is_relative_to(folder):
                 continue
@@ -781,22 +785,3 @@ class InsidePlace(ImagePlace):
                     container.copy_out(inside, path)
                 except GatherError:
                     continue  # a check reports a file that RECORD lists and the image lacks
-
-
-def _list_outside(record: Path) -> Iterator[str]:
-    """Yield the rows of RECORD that lead out of site-packages."""
-    if not record.is_file() or record.stat().st_size > _LARGEST_RECORD:
-        return
-    with record.open(encoding="utf-8", errors="replace", newline="") as file:
-        for row in csv.reader(file):
-            if row and row[0].startswith("../"):
-                yield row[0]
-
-
-def copy_from_image(settings: PlaceSettings, names: Iterable[str], folder: Path) -> Folders:
-    """Copy the packages of an image into a folder of this host.
-
-    Raises NothingNamed or GatherError.
-    """
-    with InsidePlace(settings) as place:
-        return place.copy(tuple(names), folder)

@@ -15,7 +15,8 @@ from binary_checks.errors import NothingNamed
 from binary_checks.model import OLDEST, Claims, SystemClaim, is_relative, read_family
 from binary_checks.profile import parse_toml
 
-_ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}
+ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}
+"""Architectures as the model names them, by their names on macOS and Windows."""
 TABLE = "images.toml"
 
 
@@ -137,4 +138,4 @@ def _fits(entry: ImageEntry, claim: SystemClaim, machine: str) -> bool:
 def find_host_architecture() -> str:
     """Return the architecture of this host as the model names it."""
     machine = platform.machine().lower()
-    return _ARCHITECTURES.get(machine, machine)
+    return ARCHITECTURES.get(machine, machine)

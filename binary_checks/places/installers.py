@@ -31,6 +31,7 @@ from packaging.utils import (
 from packaging.version import Version
 
 from binary_checks.errors import GatherError, NoWheelError, Unavailable
+from binary_checks.model import applies, read_requirement
 from binary_checks.places.foreign_tags import ForeignPython
 from binary_checks.places.index_settings import (
     PIP,
@@ -43,7 +44,7 @@ from binary_checks.places.index_settings import (
     translate_for_uv,
     translate_variables_for_uv,
 )
-from binary_checks.places.processes import ProcessResult, name_crash, run_process
+from binary_checks.places.processes import name_crash, read_or_empty, run_process
 from binary_checks.places.scripts.pip_without_urls import REFUSED
 from binary_checks.processes import SAFE_PATH, user_environment
 
@@ -101,16 +102,13 @@ def _find_pips(
     held = (*start, PIP_WITHOUT_URLS)
     spec = importlib.util.find_spec("pip")
     if spec is not None and spec.origin is not None:
-        yield (*PIP, "--python", str(python)) if builds else (*held, _folder_of(spec.origin))
+        folder = str(Path(spec.origin).parents[1])
+        yield (*PIP, "--python", str(python)) if builds else (*held, folder)
     done = run_process(
         (*start, "-m", "ensurepip"), cwd=cwd, env=make_installer_environment(), timeout=timeout
     )
     if done.status == 0:
         yield (*start, "-m", "pip") if builds else (*held, "")
-
-
-def _folder_of(pip: str) -> str:
-    return str(Path(pip).parents[1])
 
 
 def _make_pip(pip: tuple[str, ...], version: str, *, builds: bool) -> Installer:
@@ -191,7 +189,7 @@ def install(
             raise GatherError(f"installation took longer than {timeout:g} s")
         if crash := name_crash(ended.status):
             raise GatherError(f"installation broke: {installer.name} was ended by {crash}")
-        log_text = read_log(log)
+        log_text = read_or_empty(log)  # on a full disk there is none
     return attribute_failure(
         ended.stderr or ended.stdout, index=index and installer.has_index, log=log_text
     )
@@ -233,21 +231,25 @@ def list_requirements(paths: Iterable[Path]) -> Iterator[str]:
     skipped, since the installer refuses them.
     """
     for path in paths:
-        if path.suffix == ".whl" and path.is_file():
-            with contextlib.suppress(OSError, ValueError, zipfile.BadZipFile, RuntimeError):
-                yield from _read_requirements(path)
+        if path.suffix != ".whl" or not path.is_file():
+            continue
+        with (
+            contextlib.suppress(OSError, ValueError, LookupError, zipfile.BadZipFile, RuntimeError),
+            zipfile.ZipFile(path) as archive,
+        ):
+            named = re.compile(r"[^/]+\.dist-info/METADATA")
+            with archive.open(next(filter(named.fullmatch, archive.namelist()), "")) as file:
+                message = message_from_bytes(file.read(_LONGEST_METADATA))
+            yield from map(str, message.get_all("Requires-Dist") or ())
 
 
-def _read_requirements(path: Path) -> list[str]:
-    with zipfile.ZipFile(path) as archive:
-        for name in archive.namelist():
-            if re.fullmatch(r"[^/]+\.dist-info/METADATA", name):
-                with archive.open(name) as file:
-                    headers = message_from_bytes(file.read(_LONGEST_METADATA)).get_all(
-                        "Requires-Dist"
-                    )
-                return [str(each) for each in headers or ()]
-    return []
+def read_applicable(
+    texts: Iterable[str], markers: Mapping[str, str], extras: Iterable[str] = ()
+) -> Iterator[Requirement]:
+    """Yield the valid requirements that apply without an extra, or with one of these extras."""
+    for item in filter(None, map(read_requirement, texts)):
+        if any(applies(item, {**markers, "extra": extra}) for extra in ("", *extras)):
+            yield item
 
 
 def pin_versions(file_names: Iterable[str], tags: frozenset[Tag]) -> Iterator[str]:
@@ -416,17 +418,13 @@ def _has_source(output: str, log: str) -> bool:
         wanted = Requirement(find_missing_requirement(output))
     except InvalidRequirement:  # this is not a requirement, or the text is empty
         return False
-    return any(_is_source_of(wanted, url) for url in _SKIPPED.findall(log))
-
-
-def _is_source_of(wanted: Requirement, url: str) -> bool:
-    file_name = url.partition("#")[0].rpartition("/")[2]
-    try:
-        name, version = parse_sdist_filename(file_name)
-    except InvalidSdistFilename:
-        return False
-    fits = wanted.specifier.contains(version, prereleases=True)
-    return fits and name == canonicalize_name(wanted.name)
+    for url in _SKIPPED.findall(log):
+        with contextlib.suppress(InvalidSdistFilename):
+            name, version = parse_sdist_filename(url.partition("#")[0].rpartition("/")[2])
+            fits = wanted.specifier.contains(version, prereleases=True)
+            if fits and name == canonicalize_name(wanted.name):
+                return True
+    return False
 
 
 def summarise_output(output: str) -> str:
@@ -466,14 +464,6 @@ def find_fault(output: str, log: str = "") -> str:
     return next((f"{cause}: {faults[cause]}" for cause in _ORDER if cause in faults), "")[
         :_LONGEST_FAULT
     ]
-
-
-def read_log(path: Path) -> str:
-    """Return the content of pip's log, or "" if there is no log, for example on a full disk."""
-    try:
-        return path.read_text("utf-8", "replace")
-    except OSError:
-        return ""
 
 
 def _read_log(log: str) -> Iterator[tuple[str, str]]:
@@ -603,16 +593,12 @@ def download(requirements: Iterable[str], python: ForeignPython, folder: Path) -
             raise GatherError(
                 f"requirements: the download took longer than {_LONGEST_DOWNLOAD:g} s"
             )
-        if fault := find_fault(ended.stderr, read_log(log)):
+        if fault := find_fault(ended.stderr, read_or_empty(log)):
             raise GatherError(fault)
     if broken := read_last_line(ended.stderr):
         return broken
-    raise _explain(ended, python)
-
-
-def _explain(ended: ProcessResult, python: ForeignPython) -> GatherError:
     if asked := find_missing_requirement(ended.stderr):
         lacking = f"wheel of {asked} for {python.abi} on {python.platforms[0]} or newer"
         advice = "give one with --binary-with"
-        return NoWheelError(f"requirements: the index has no {lacking}; {advice}", lacking)
-    return GatherError(f"requirements: {summarise_output(ended.stderr)}")
+        raise NoWheelError(f"requirements: the index has no {lacking}; {advice}", lacking)
+    raise GatherError(f"requirements: {summarise_output(ended.stderr)}")

@@ -112,7 +112,9 @@ class Watcher:
         pids = list_descendants(self._pid)
         if len(pids) > self._limits.processes:
             return f"it runs more than {self._limits.processes} processes at once"
-        if takes_more_memory(pids, self._memory):
+        # the exact number takes longer to read than the upper bound
+        counters = (_count_resident, _count_proportional)
+        if all(sum(map(count, pids)) > self._memory for count in counters):
             return f"its processes take more than {format_bytes(self._memory)} of memory"
         if self._takes_more_disk(pids):
             return f"it writes more than {format_bytes(self._limits.shared or self._limits.disk)}"
@@ -173,17 +175,13 @@ def _read_free() -> Iterator[int]:
             yield max(limit - int(Path(folder, used).read_text(encoding="ascii")), 64 << 20)
 
 
-def takes_more_memory(pids: tuple[int, ...], most: int) -> bool:
-    """Return whether anonymous and shared memory exceed ``most`` bytes; shared pages count once."""
-    return sum(map(_count_resident, pids)) > most and sum(map(_count_proportional, pids)) > most
-
-
 def _count_resident(pid: int) -> int:
     """Return resident bytes, a cheap upper bound: pages shared with a parent count twice."""
     return _sum_lines(Path(f"/proc/{pid}/status"), _RESIDENT) or 0
 
 
 def _count_proportional(pid: int) -> int:
+    """Return bytes of anonymous and shared memory; shared pages count once."""
     found = _sum_lines(Path(f"/proc/{pid}/smaps_rollup"), _PROPORTIONAL)
     # None: the process has just ended, Linux is too old, or the process is another user's.
     return _count_resident(pid) if found is None else found

@@ -273,7 +273,10 @@ def run_process(  # noqa: PLR0913 - what the process is given, and under what
         if watcher:
             watcher.stop()
         _kill_tree(process, runner)
-        _kill_session(process.pid)
+        if sys.platform != "win32":
+            # the session's first process group, even if its leader has already ended
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
         close_job(job)
         _kill_escaped(cookie)
         process.kill()
@@ -371,13 +374,6 @@ def _abort(process: subprocess.Popen[bytes], *, calls: bool, depth: int) -> tupl
 def _wait_for_end(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(_GRACE)
-
-
-def _kill_session(leader: int) -> None:
-    """Kill the session's first process group, even if its leader has already ended."""
-    if sys.platform != "win32":
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(leader, signal.SIGKILL)
 
 
 def _kill_escaped(cookie: str) -> None:
@@ -478,18 +474,19 @@ def open_group(tasks: int) -> ControlGroup | None:
 
 def _find_parents() -> Iterator[Path]:
     """Yield the groups, of cgroups version 1 or 2, below which a group can limit processes."""
-    for line in _read(Path("/proc/self/cgroup")).splitlines():
+    for line in read_or_empty(Path("/proc/self/cgroup")).splitlines():
         _, controllers, own = line.split(":", 2)
         if controllers == "pids":
             yield _ROOT / "pids" / own.lstrip("/")
         elif not controllers:
             # cgroup v2: a group that contains processes does not pass controllers to its children.
             parent = _ROOT / own.lstrip("/").rpartition("/")[0]
-            if "pids" in _read(parent / "cgroup.subtree_control").split():
+            if "pids" in read_or_empty(parent / "cgroup.subtree_control").split():
                 yield parent
 
 
-def _read(path: Path) -> str:
+def read_or_empty(path: Path) -> str:
+    """Return the text of a file, or "" if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -497,9 +494,6 @@ def _read(path: Path) -> str:
 
 
 # Native stacks, read by a debugger if the host has one that may attach.
-
-KERNEL = "kernel:"
-"""Prefix of the name of a function of the Linux kernel."""
 
 # The output of both debuggers was examined as packaged by Debian; neither is required.
 _COMMANDS = {
@@ -509,30 +503,23 @@ _COMMANDS = {
 _FRAME = re.compile(r"^#\d+ +(?:0x[0-9a-f]+)? *(?:in )?(?P<what>.*)$", re.MULTILINE)
 _NAMELESS = "(anonymous namespace)"
 _LONGEST = 80  # characters of a function's name; C++ names have no limit
-_KERNEL_FRAME = re.compile(r"^\[<[0-9a-fx]+>\] (?P<name>\w+)", re.MULTILINE)
 _TIMEOUT = 30.0  # seconds for a debugger; gdb reads the symbols of all loaded libraries
 
 
 def read_native_stack(pid: int) -> tuple[str, ...]:
     """Return the functions on the stack of the process's first thread, innermost first.
 
-    If no debugger can attach, return the kernel functions in which the process waits, each with a
-    prefix ("kernel:hrtimer_nanosleep"), or nothing if these cannot be read either.
+    Return nothing if no debugger can attach.
     """
     for name, options in _COMMANDS.items():
         program = shutil.which(name)
         if program and (found := read_stack(_run((program, *options, str(pid))))):
             return found
-    return tuple(f"{KERNEL}{name}" for name in _read_kernel_stack(Path(f"/proc/{pid}")))
+    return ()
 
 
-def explain_missing_stack(calls: tuple[str, ...]) -> str:
-    """Explain why a stack contains no function of the process itself, and what to do.
-
-    Return "" if the stack contains one.
-    """
-    if any(not name.startswith(KERNEL) for name in calls):
-        return ""
+def explain_missing_stack() -> str:
+    """Explain why there is no native stack, and what to do."""
     if os.name != "posix":
         return "native stacks are not available on Windows"
     if not any(map(shutil.which, _COMMANDS)):
@@ -556,19 +543,6 @@ def _read_frame(what: str) -> str:
         return f"?? of {library}" if library else ""
     end = what.find("(", len(_NAMELESS) if what.startswith(_NAMELESS) else 0)
     return what[: end if end >= 0 else None].partition(" - ")[0].strip()
-
-
-def _read_kernel_stack(process: Path) -> tuple[str, ...]:
-    """Return the kernel functions in which a process waits.
-
-    Root may read all of these functions, other users only the innermost.
-    """
-    for name, pattern in (("stack", _KERNEL_FRAME), ("wchan", re.compile(r"(?P<name>[a-z_]\w*)"))):
-        with contextlib.suppress(OSError):
-            text = (process / name).read_text(encoding="ascii", errors="replace")
-            if found := tuple(match["name"] for match in pattern.finditer(text)):
-                return found
-    return ()
 
 
 def _run(command: tuple[str, ...]) -> str:

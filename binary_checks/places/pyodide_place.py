@@ -10,7 +10,7 @@ import json
 import posixpath
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from importlib import resources
@@ -31,13 +31,11 @@ from binary_checks.model import (
     ProbeAnswer,
     TargetPython,
     Wheel,
-    applies,
-    read_requirement,
 )
 from binary_checks.places.foreign_tags import ForeignPython
 from binary_checks.places.host_place import HostPlace, PlaceSettings, hash_file
 from binary_checks.places.image_place import Prefix, unpack_archive, unpack_wheel
-from binary_checks.places.installers import download, list_requirements
+from binary_checks.places.installers import download, list_requirements, read_applicable
 from binary_checks.places.running import explain_silence, read_target, require_fit, run_command
 from binary_checks.places.unpacked import find_files_of
 from binary_checks.places.venv import require_wheels
@@ -83,7 +81,16 @@ def find_runtime(argument: str, start: Path) -> Runtime:
     node = shutil.which("node")
     if node is None:
         raise GatherError("node is not on PATH: install Node.js 20 or later")
-    folder = (start / argument).resolve() if argument else _find_nearest(start)
+    folder = (start / argument).resolve()
+    if not argument:
+        near = (each / "node_modules" / "pyodide" for each in (start, *start.parents))
+        found = next(filter(Path.is_dir, near), None)
+        if found is None:
+            raise GatherError(
+                "there is no node_modules/pyodide in this folder or above: run `npm install "
+                "pyodide`, or name the unpacked npm package: pyodide:FOLDER"
+            )
+        folder = found.resolve()
     try:
         info = json.loads((folder / "pyodide-lock.json").read_bytes())["info"]
         version = str(json.loads((folder / "package.json").read_bytes())["version"])
@@ -96,17 +103,6 @@ def find_runtime(argument: str, start: Path) -> Runtime:
             "ABI in pyodide-lock.json"
         ) from None
     return Runtime(node=Path(node), folder=folder, version=version, abi=abi, emscripten=platform)
-
-
-def _find_nearest(start: Path) -> Path:
-    for folder in (start, *start.parents):
-        found = folder / "node_modules" / "pyodide"
-        if found.is_dir():
-            return found.resolve()
-    raise GatherError(
-        "there is no node_modules/pyodide in this folder or above: run `npm install pyodide`, or "
-        "name the unpacked npm package: pyodide:FOLDER"
-    )
 
 
 class PyodidePlace(HostPlace):
@@ -151,7 +147,13 @@ class PyodidePlace(HostPlace):
         """Unpack the wheel and its requirements, if the runtime has the ABI of the wheel."""
         if not isinstance(package, Wheel):
             raise NothingNamed(f"{self.label}: {package.noun} is not installed in Pyodide")
-        self._require_abi(package)
+        wasm = sorted({tag.platform for tag in package.tags if tag.platform.endswith("wasm32")})
+        if wasm and set(wasm).isdisjoint(self.runtime.platforms):
+            runtime = self.runtime
+            raise GatherError(
+                f"{self.label}: the wheel is for {', '.join(wasm)}, {runtime.title} has the ABI "
+                f"{runtime.abi}: name the folder of an npm package that has the wheel's"
+            )
         target = self.target
         try:
             require_fit(package, target)
@@ -166,16 +168,6 @@ class PyodidePlace(HostPlace):
         unpack_wheel(package, prefix)
         self._prefix = prefix
 
-    def _require_abi(self, wheel: Wheel) -> None:
-        """Raise GatherError if the wheel is for Pyodide of another ABI."""
-        wanted = sorted({each.platform for each in wheel.tags if each.platform.endswith("wasm32")})
-        if wanted and set(wanted).isdisjoint(self.runtime.platforms):
-            runtime = self.runtime
-            raise GatherError(
-                f"{self.label}: the wheel is for {', '.join(wanted)}, {runtime.title} has the ABI "
-                f"{runtime.abi}: name the folder of an npm package that has the wheel's"
-            )
-
     def _find_required(self, wheel: Wheel, target: TargetPython) -> Iterator[Path]:
         """Yield a wheel for each project that the package requires, directly or indirectly."""
         folder, runtime = self.folder / "required", self.runtime
@@ -186,7 +178,7 @@ class PyodidePlace(HostPlace):
             platforms=runtime.platforms,
         )
         texts = [*wheel.requires_dist, *self.requires]
-        pending = list(_read_applicable(texts, target, {""}))
+        pending = list(read_applicable(texts, target.markers))
         known = {canonicalize_name(wheel.name)}
         while pending:
             item = pending.pop(0)
@@ -197,7 +189,7 @@ class PyodidePlace(HostPlace):
             path = _find_given(item, self.settings.given, target) or self._fetch(
                 item, python, folder
             )
-            pending += _read_applicable(list_requirements([path]), target, {"", *item.extras})
+            pending += read_applicable(list_requirements([path]), target.markers, item.extras)
             yield path
 
     def _fetch(self, item: Requirement, python: ForeignPython, folder: Path) -> Path:
@@ -281,11 +273,6 @@ class PyodidePlace(HostPlace):
             return replace(answer, detail=said[-1])
         return answer
 
-    def driver_variables(self, environ: Mapping[str, str]) -> Mapping[str, str]:
-        """Return no variables: the runtime has no drivers."""
-        del environ
-        return {}
-
     def digest(self, path: str) -> str:
         """Return the SHA-256 of a file that was unpacked; "" for a file of the runtime."""
         place = posixpath.normpath(posixpath.join(str(self.site_packages), path)).lstrip("/")
@@ -304,14 +291,6 @@ def _add_tags(ranked: tuple[Tag, ...], runtime: Runtime) -> Iterator[Tag]:
         if tag.platform == runtime.platforms[-1]:
             yield Tag(tag.interpreter, tag.abi, platform)
     yield from (tag for tag in ranked if tag.platform not in runtime.platforms)
-
-
-def _read_applicable(
-    texts: Iterable[str], target: TargetPython, extras: set[str]
-) -> Iterator[Requirement]:
-    for item in filter(None, map(read_requirement, texts)):
-        if any(applies(item, {**target.markers, "extra": extra}) for extra in extras):
-            yield item
 
 
 def _find_given(wanted: Requirement, given: tuple[Path, ...], target: TargetPython) -> Path | None:

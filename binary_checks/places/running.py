@@ -16,6 +16,7 @@ from packaging.tags import Tag, compatible_tags, cpython_tags, parse_tag, platfo
 
 from binary_checks.errors import GatherError, Unavailable
 from binary_checks.model import Conditions, Ending, ProbeAnswer, TargetPython, Wheel
+from binary_checks.places.image_table import ARCHITECTURES
 from binary_checks.places.limits import Limits, limit_forks
 from binary_checks.places.processes import (
     DISCONNECTED,
@@ -182,9 +183,6 @@ def find_places(stderr: str) -> tuple[str, ...]:
 
 # The interpreter in which probes run.
 
-# Architectures of Linux by their names on macOS and Windows.
-_ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}
-
 
 def identify(
     python: Path, *, timeout: float, sandbox: Sandbox | None = None, site: bool = True
@@ -240,7 +238,7 @@ def read_target(python: Path, answer: Mapping[str, object]) -> TargetPython:
             version=version,
             free_threaded=bool(answer["free_threaded"]),
             platform=str(answer["platform"]),
-            architecture=_ARCHITECTURES.get(machine, machine),
+            architecture=ARCHITECTURES.get(machine, machine),
             libc=str(answer["libc"]),
             operating_system=cut(one_line(str(answer.get("operating_system", ""))), 100),
             extension_suffixes=tuple(map(str, _list(answer["extension_suffixes"]))),
@@ -261,9 +259,8 @@ def _guess_tags(version: str) -> Iterator[Tag]:
     """Yield tags, for this host's platform, of a CPython that is too old for ``packaging``."""
     python = tuple(int(part) for part in version.split(".")[:2])
     platforms = list(platform_tags())
-    flags = "m" if python < (3, 8) else ""
     nodot = "".join(map(str, python))
-    yield from cpython_tags(python, [f"cp{nodot}{flags}"], platforms)
+    yield from cpython_tags(python, [f"cp{nodot}"], platforms)
     yield from compatible_tags(python, f"cp{nodot}", platforms)
 
 
@@ -272,7 +269,12 @@ def require_fit(wheel: Wheel, target: TargetPython) -> None:
     if wheel.tags and target.tags.isdisjoint(wheel.tags):
         if advice := _explain_system(wheel.tags, target):
             raise Unavailable(advice)
-        place = _describe_place(target, wheel.tags)
+        place = target.platform.replace("-", " ")
+        # the libc matters only if the wheel is for this architecture
+        ending = place.rpartition(" ")[2]
+        platforms = {tag.platform for tag in wheel.tags}
+        close = any("linux" in each and each.endswith(ending) for each in platforms)
+        place = f"{place} with {target.libc}" if close and target.libc else place
         label = format_tags(wheel.tags)
         raise Unavailable(f"the wheel is for {label}, the interpreter is {target.name} on {place}")
     wanted = wheel.header("Requires-Python")
@@ -303,11 +305,3 @@ def format_tags(tags: Iterable[Tag]) -> str:
     """Format the first tags, and the number of the remaining tags."""
     first, *more = sorted(map(str, tags))
     return f"{first} (and {len(more)} more)" if more else first
-
-
-def _describe_place(target: TargetPython, tags: Iterable[Tag]) -> str:
-    """Describe the system: "linux x86_64", and its libc if the wheel is for this architecture."""
-    place = target.platform.replace("-", " ")
-    architecture = place.rpartition(" ")[2]
-    close = any("linux" in tag.platform and tag.platform.endswith(architecture) for tag in tags)
-    return f"{place} with {target.libc}" if close and target.libc else place

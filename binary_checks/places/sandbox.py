@@ -215,16 +215,14 @@ def _find_settings(folder: Path) -> tuple[Path, ...]:
 @lru_cache
 def _find_secret(folder: Path) -> tuple[Path, ...]:
     """Return the files that only root may read: root in the sandbox could read them, too."""
-    return tuple(_walk_secret(folder))
-
-
-def _walk_secret(folder: Path) -> Iterator[Path]:
+    found: list[Path] = []
     for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
         mode = entry.stat(follow_symlinks=False).st_mode
         if stat.S_ISDIR(mode) and mode & stat.S_IROTH and mode & stat.S_IXOTH:
-            yield from _walk_secret(Path(entry.path))
+            found += _find_secret(Path(entry.path))
         elif not stat.S_ISLNK(mode) and not mode & stat.S_IROTH:
-            yield Path(entry.path)
+            found.append(Path(entry.path))
+    return tuple(found)
 
 
 # The files of the host that a confined interpreter sees: the system's, and the interpreter's.

@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -139,18 +139,6 @@ class RefusedMember(Exception):
     """The package has a member that no valid archive needs; nothing of it is unpacked."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Target:
-    """The folder to which files are written, and the links to make once all files exist.
-
-    No file is ever written through a link, because links are made last.
-    """
-
-    root: Path
-    soft: dict[str, str]  # path to which each link leads, by the link's name; both below the root
-    hard: dict[str, str]
-
-
 def unpack(tree: Tree, package: Package, folder: Path, *, seconds: float) -> None:
     """Write all members of the package below the folder, which is empty.
 
@@ -161,9 +149,15 @@ def unpack(tree: Tree, package: Package, folder: Path, *, seconds: float) -> Non
     top = package.top if isinstance(package, CppArchive) else ""
     members = {member.archive_name: member for member in package.members}
     entries = tree.entries()
-    _require_room(folder, sum(entry.size for entry in entries))
+    size, free = sum(entry.size for entry in entries), shutil.disk_usage(folder).free
+    if size + _MARGIN > free:
+        mib = 1 << 20
+        needs = f"it takes {size // mib:,} MiB when unpacked, but only {free // mib:,} MiB are free"
+        raise GatherError(f"{needs} for temporary files (set TMPDIR)")
     deadline = time.monotonic() + seconds
-    target = _Target(root=folder, soft={}, hard={})
+    # The path to which each link leads, by the link's name; both are below the folder. No file is
+    # ever written through a link, because links are made last.
+    soft, hard = dict[str, str](), dict[str, str]()
     _require_all_apart(entries)  # before any file is written
     try:
         for entry, content in tree.contents(entries):
@@ -173,9 +167,19 @@ def unpack(tree: Tree, package: Package, folder: Path, *, seconds: float) -> Non
             member = members.get(entry.stored)
             if member is None:
                 raise GatherError(f"{name} was added after the archive was read")
+            kind = stat.S_IFMT(member.mode) or stat.S_IFREG
             leads = posixpath.join(top, member.target) if member.target else ""
-            _write(target, name, replace(member, target=leads), content)
-        _link(target)
+            if member.is_directory:
+                (folder / name).mkdir(parents=True, exist_ok=True)
+            elif kind == stat.S_IFLNK:
+                soft[name] = leads
+            elif kind != stat.S_IFREG:
+                raise RefusedMember(f"{name} is neither a file, a folder nor a link")
+            elif leads:
+                hard[name] = leads
+            else:
+                _write_file(folder / name, name, member, content)
+        _link(folder.resolve(), soft, hard)
     except BrokenDataError as error:
         raise RefusedMember(str(error)) from None
     except OSError as error:
@@ -183,14 +187,6 @@ def unpack(tree: Tree, package: Package, folder: Path, *, seconds: float) -> Non
         if error.errno in _FULL:
             raise GatherError(f"the disk is full: {reason}") from None
         raise GatherError(f"it cannot be unpacked here: {reason}") from None
-
-
-def _require_room(folder: Path, size: int) -> None:
-    free = shutil.disk_usage(folder).free
-    if size + _MARGIN > free:
-        mib = 1 << 20
-        needs = f"it takes {size // mib:,} MiB when unpacked, but only {free // mib:,} MiB are free"
-        raise GatherError(f"{needs} for temporary files (set TMPDIR)")
 
 
 def _require_safe(entry: TreeEntry) -> str:
@@ -219,23 +215,8 @@ def _require_all_apart(entries: Iterable[TreeEntry]) -> None:
         folders[name] = is_folder
 
 
-def _write(target: _Target, name: str, member: Member, content: Iterator[bytes]) -> None:
-    kind = stat.S_IFMT(member.mode) or stat.S_IFREG
-    path = target.root / name
-    if member.is_directory:
-        path.mkdir(parents=True, exist_ok=True)
-    elif kind == stat.S_IFLNK:
-        target.soft[name] = member.target
-    elif kind != stat.S_IFREG:
-        raise RefusedMember(f"{name} is neither a file, a folder nor a link")
-    elif member.target:
-        target.hard[name] = member.target
-    else:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _write_file(path, name, member, content)
-
-
 def _write_file(path: Path, name: str, member: Member, content: Iterator[bytes]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
     digest, size = sha256(), 0
     runs = stat.S_IMODE(member.mode) & 0o111
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
@@ -252,22 +233,21 @@ def _write_file(path: Path, name: str, member: Member, content: Iterator[bytes])
         raise GatherError(f"{name} has changed since it was read")
 
 
-def _link(target: _Target) -> None:
+def _link(root: Path, soft: Mapping[str, str], hard: Mapping[str, str]) -> None:
     """Make the links. Raises RefusedMember if a link leads out of the folder."""
-    root = target.root.resolve()
-    for name, leads in target.hard.items():
+    for name, leads in hard.items():
         source = (root / leads).resolve()
         if not source.is_relative_to(root) or not source.is_file():
             raise RefusedMember(f"{name} is a link to {leads}, which is not a file of the package")
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         os.link(source, root / name)
-    for name, leads in target.soft.items():
+    for name, leads in soft.items():
         inside = posixpath.normpath(leads) if leads else ".."
         if inside.startswith(("/", "../")) or inside == ".." or "\0" in inside:
             raise RefusedMember(f"{name} links to {leads or 'nothing'}, outside of the package")
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).symlink_to(posixpath.relpath(inside, posixpath.dirname(name) or "."))
-    for name in target.soft:
+    for name in soft:
         # A link may lead out of the folder through other links, although its own target does not.
         if not Path(os.path.realpath(root / name)).is_relative_to(root):
             raise RefusedMember(f"{name} leads out of the package through other links")
@@ -318,14 +298,11 @@ def find_files_of(program: Path) -> Iterator[Path]:
     for path in dict.fromkeys((program, program.resolve())):
         if not is_below(path, SYSTEM):
             yield path
-            if path.parent.name in _PROGRAMS:
-                yield from _list_parts(path.parent.parent)
+            prefix = path.parent.parent
+            if path.parent.name in _PROGRAMS and prefix != Path(prefix.anchor):
+                parts = (each for part in _PARTS for each in sorted(prefix.glob(part)))
+                yield from filter(Path.is_dir, parts)
             yield from _find_python(path)
-
-
-def _list_parts(prefix: Path) -> Iterator[Path]:
-    if prefix != Path(prefix.anchor):
-        yield from (path for part in _PARTS for path in sorted(prefix.glob(part)) if path.is_dir())
 
 
 def _find_python(program: Path) -> tuple[Path, ...]:

@@ -25,12 +25,10 @@ from binary_checks.model import (
     Package,
     TargetPython,
     Wheel,
-    applies,
     read_requirement,
     require_names,
 )
 from binary_checks.places.host_place import (
-    Differences,
     HostPlace,
     PlaceSettings,
     compare,
@@ -47,6 +45,7 @@ from binary_checks.places.installers import (
     find_installer,
     install,
     list_requirements,
+    read_applicable,
 )
 from binary_checks.places.processes import find_last_line, name_crash, run_process
 from binary_checks.places.running import format_tags, require_fit
@@ -84,15 +83,8 @@ class FreshPlace(HostPlace):
             installer, error = put(package, target, root, settings, self.requires)
         except (GatherError, Unavailable) as broken:
             raise type(broken)(shorten_paths(str(broken), *hidden)) from broken
-        found = Differences() if error else compare(package, target)
-        return InstallReport(
-            python=target.name,
-            installer=installer,
-            error=shorten_paths(error, *hidden),
-            unrecorded=found.unrecorded,
-            altered=found.altered,
-            missing=found.missing,
-        )
+        found = InstallReport(python=target.name) if error else compare(package, target)
+        return replace(found, installer=installer, error=shorten_paths(error, *hidden))
 
     @property
     def installed(self) -> InstalledFolders | None:
@@ -176,20 +168,12 @@ def require_wheels(wheel: Wheel, given: tuple[Path, ...], target: TargetPython) 
     Installers follow the URLs in requirements of given files: uv only in direct requirements, pip
     in all. Requirements of the profile may have URLs: the user has chosen them.
     """
-    own = _read_all(wheel.requires_dist)
-    others = _read_all(list_requirements(given))
-    extras = {"", *(extra for item in (*own, *others) for extra in item.extras)}
-    held = [item for item in own if applies(item, target.markers)]
-    held += [
-        item
-        for item in others
-        if any(applies(item, {**target.markers, "extra": extra}) for extra in extras)
-    ]
+    others = list(list_requirements(given))
+    items = filter(None, map(read_requirement, (*wheel.requires_dist, *others)))
+    extras = {extra for item in items for extra in item.extras}
+    held = list(read_applicable(wheel.requires_dist, target.markers))
+    held += read_applicable(others, target.markers, extras)
     require_names(held, "only --binary-allow-builds follows the URL, and builds the package there")
-
-
-def _read_all(texts: Iterable[str]) -> list[Requirement]:
-    return [item for item in map(read_requirement, texts) if item is not None]
 
 
 def _install_file(
@@ -239,21 +223,12 @@ def add_options(installer: Installer, way: InstallWay, *, again: bool = False) -
     for name, value in way.options:
         if name == AGAIN and not again:
             continue
-        if is_uv and name == "--index-url":
-            sources = [*_without(sources, "--default-index")]
-        place = make_absolute(value) if name == "--find-links" else value
-        options += [*(_OF_UV.get(name, (name,)) if is_uv else (name,)), *filter(None, [place])]
+        if is_uv and name == "--index-url" and "--default-index" in sources:
+            place = sources.index("--default-index")
+            del sources[place : place + 2]
+        spelled = make_absolute(value) if name == "--find-links" else value
+        options += [*(_OF_UV.get(name, (name,)) if is_uv else (name,)), *filter(None, [spelled])]
     return replace(installer, command=(*installer.command, *options), sources=tuple(sources))
-
-
-def _without(words: Sequence[str], option: str) -> Iterator[str]:
-    """Yield words without an option and its value."""
-    rest = iter(words)
-    for word in rest:
-        if word == option:
-            next(rest, None)
-        else:
-            yield word
 
 
 def name_requirements(way: InstallWay, wheel: Wheel) -> tuple[str, ...]:
@@ -297,6 +272,12 @@ def write_poetry_project(
     folder: Path, wheel: Wheel, target: TargetPython, way: InstallWay, given: Sequence[Path]
 ) -> None:
     """Write a project that depends on the wheel and what the way requires."""
+    *others, chosen = name_requirements(way, wheel)
+    if " @ " not in chosen:
+        chosen = f"{wheel.name} @ {wheel.path.resolve().as_uri()}"
+    if any(map(Path.is_dir, given)):
+        raise Unavailable("poetry does not install from a folder of wheels: give the files")
+    files = [f"{path.name.partition('-')[0]} @ {path.resolve().as_uri()}" for path in given]
     major_minor = ".".join(target.version.split(".")[:2])
     following = f"{target.version.split('.')[0]}.{int(target.version.split('.')[1]) + 1}"
     lines = [
@@ -304,7 +285,7 @@ def write_poetry_project(
         'name = "binary-checks-environment"',
         'version = "0"',
         f'requires-python = ">={major_minor},<{following}"',
-        f"dependencies = {json.dumps([*_state(wheel, way, given)])}",
+        f"dependencies = {json.dumps([chosen, *others, *files])}",
         "[tool.poetry]",
         "package-mode = false",
     ]
@@ -314,17 +295,6 @@ def write_poetry_project(
             *(f"url = {json.dumps(url)}", f'priority = "{priority}"'),
         ]
     (folder / "pyproject.toml").write_text("\n".join([*lines, ""]), encoding="utf-8")
-
-
-def _state(wheel: Wheel, way: InstallWay, given: Sequence[Path]) -> Iterator[str]:
-    """Yield the requirements of the project; files are named by URLs."""
-    *others, chosen = name_requirements(way, wheel)
-    yield chosen if " @ " in chosen else f"{wheel.name} @ {wheel.path.resolve().as_uri()}"
-    yield from others
-    for path in given:
-        if path.is_dir():
-            raise Unavailable("poetry does not install from a folder of wheels: give the files")
-        yield f"{path.name.partition('-')[0]} @ {path.resolve().as_uri()}"
 
 
 def _list_sources(way: InstallWay) -> Iterator[tuple[str, str, str]]:

@@ -112,7 +112,7 @@ def describe_stack(result: ProbeAnswer, place: Place) -> str:
     own = (line for line in map(place.shown, result.places) if not _OURS.search(line))
     places = " < ".join(islice(own, _FRAMES))
     calls = " < ".join(result.calls[:_FRAMES])
-    lack = explain_missing_stack(result.calls)
+    lack = "" if calls else explain_missing_stack()
     return "".join(
         (
             result.detail,

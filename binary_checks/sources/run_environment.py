@@ -93,7 +93,8 @@ class Surroundings:
         def copy() -> dict[str, Any]:
             folder = Path(tempfile.mkdtemp(prefix="binary_checks-image-"))
             try:
-                found = places.copy_from_image(settings, (name,), folder)
+                with places.InsidePlace(settings) as place:
+                    found = place.copy((name,), folder)
             except BinaryChecksError as error:
                 shutil.rmtree(folder, ignore_errors=True)
                 absent = isinstance(error, Unavailable)

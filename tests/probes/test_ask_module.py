@@ -168,15 +168,13 @@ def test_without_a_debugger_a_hang_is_told_with_what_to_install(
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     detail = ask(environment, "hangs_below", timeout=4).step.detail
-    python, _, rest = detail.partition(", in native code at ")
+    python, _, rest = detail.partition(" (")
     assert python == "4 s at hangs_below.py:3 in wait < hangs_below.py:4 in <module>"
-    assert rest.startswith("kernel:")
-    assert detail.endswith("(for the native stack install gdb, or eu-stack of elfutils)")
+    assert rest == "for the native stack install gdb, or eu-stack of elfutils)"
 
 
 def test_what_no_debugger_was_let_see_is_told() -> None:
-    assert explain_missing_stack(("pause", "kernel:do_pause")) == ""
-    assert "native stack" in explain_missing_stack(())
+    assert "native stack" in explain_missing_stack()
 
 
 def test_a_bad_end_after_the_last_answer_is_told_apart(environment: FilledPlace) -> None:

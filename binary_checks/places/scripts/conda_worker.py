@@ -74,7 +74,10 @@ async def install(request: dict[str, Any]) -> dict[str, Any]:
     own_name = own.name.normalized
     if own.subdir not in (request["platform"], "noarch"):
         raise Unsolved("it is for %s, but this host is %s" % (own.subdir, request["platform"]))
-    records = await solve(request, own, others, request["requires"], detect_host())
+    # environment variables override the virtual packages of this host
+    overrides = rattler.VirtualPackageOverrides.from_env()
+    virtual = [each.into_generic() for each in rattler.VirtualPackage.detect(overrides)]
+    records = await solve(request, own, others, request["requires"], virtual)
     folder = Path(request["cache"], "fetched")
     described = [describe(record) for record in records]
     for record in records:
@@ -98,9 +101,15 @@ async def install(request: dict[str, Any]) -> dict[str, Any]:
 
 async def collect(request: dict[str, Any]) -> dict[str, Any]:
     """Download the package's requirements for its own platform; link nothing."""
+    from rattler import BuildString, GenericVirtualPackage, PackageName, Version
+
     own, others = await read_given(request)
     request["platform"] = request["platform"] if own.subdir == "noarch" else own.subdir
-    records = await solve(request, own, others, [], name_virtual(request["virtual"]))
+    virtual = [
+        GenericVirtualPackage(PackageName(name), Version(version), BuildString("0"))
+        for name, version in request["virtual"].items()
+    ]
+    records = await solve(request, own, others, [], virtual)
     folder = Path(request["folder"])
     found = [each for each in records if each.name.normalized != own.name.normalized]
     return {"records": [{**describe(r), "path": str(await fetch(r, folder))} for r in found]}
@@ -112,24 +121,6 @@ async def read_given(request: dict[str, Any]) -> tuple[Any, list[Any]]:
     paths = [path for given in request["given"] for path in list_packages(Path(given))]
     others = [await read_record(path, Broke) for path in paths]
     return own, [each for each in others if each.name.normalized != own.name.normalized]
-
-
-def detect_host() -> list[Any]:
-    """Return the virtual packages of this host; environment variables override them."""
-    import rattler
-
-    overrides = rattler.VirtualPackageOverrides.from_env()
-    return [each.into_generic() for each in rattler.VirtualPackage.detect(overrides)]
-
-
-def name_virtual(stated: dict[str, str]) -> list[Any]:
-    """Return the stated virtual packages of another host."""
-    from rattler import BuildString, GenericVirtualPackage, PackageName, Version
-
-    return [
-        GenericVirtualPackage(PackageName(name), Version(version), BuildString("0"))
-        for name, version in stated.items()
-    ]
 
 
 async def find(request: dict[str, Any]) -> dict[str, Any]:
@@ -145,7 +136,14 @@ async def find(request: dict[str, Any]) -> dict[str, Any]:
             fitting = [each for each in found if fits_python(each, wanted["python"])]
             if not fitting and wanted["strict"]:
                 raise Unsolved(explain_builds(found, wanted, platform))
-            answers.append(spell_found(max(fitting or found, key=age)))
+            newest = max(fitting or found, key=age)
+            stated = {
+                "file_name": newest.file_name,
+                "md5": (newest.md5 or b"").hex(),
+                "size": newest.size,
+                "timestamp": newest.timestamp.isoformat() if newest.timestamp else "",
+            }
+            answers.append({**describe(newest), **stated})
         except Unsolved as error:
             answers.append({"unsolved": str(error)})
     return {"records": answers}
@@ -178,17 +176,6 @@ async def query(gateway: Any, request: dict[str, Any], text: str, platform: str)
     if not found:
         raise Unsolved("no package in the channels matches %s for %s" % (text, platform))
     return found
-
-
-def spell_found(newest: Any) -> dict[str, Any]:
-    """Return a record with the channel's data about its file."""
-    return {
-        **describe(newest),
-        "file_name": newest.file_name,
-        "md5": (newest.md5 or b"").hex(),
-        "size": newest.size,
-        "timestamp": newest.timestamp.isoformat() if newest.timestamp else "",
-    }
 
 
 def fits_python(record: Any, python: str) -> bool:
@@ -280,8 +267,12 @@ async def fetch(record: Any, folder: Path) -> Path:
 
     Raises Broke if the file's hash is not the one that the channel states.
     """
-    path = local_path(record.url)
-    if path is None:
+    if record.url.startswith("file:"):
+        from urllib.parse import urlsplit
+        from urllib.request import url2pathname
+
+        path = Path(url2pathname(urlsplit(record.url).path))
+    else:
         path = await download(record, folder)
     compare(record, path)
     return path
@@ -346,16 +337,6 @@ def refuse_escapes(record: Any, path: Path, blame: type[Exception]) -> None:
         text = str(name).replace("\\", "/")
         if text.startswith("/") or ".." in PurePosixPath(text).parts or re.match("[A-Za-z]:", text):
             raise blame("%s: %s leaves the prefix" % (record.file_name, text[:200]))
-
-
-def local_path(url: str) -> Path | None:
-    """Return the path in a ``file:`` URL, or None for another URL."""
-    if not url.startswith("file:"):
-        return None
-    from urllib.parse import urlsplit
-    from urllib.request import url2pathname
-
-    return Path(url2pathname(urlsplit(url).path))
 
 
 def describe(record: Any) -> dict[str, Any]:
