@@ -51,13 +51,6 @@ def read_installs(tables: Sequence[Any], where: str) -> tuple[InstallWay, ...]:
     return tuple(found.values())
 
 
-def merge_installs(
-    base: tuple[InstallWay, ...], own: tuple[InstallWay, ...]
-) -> tuple[InstallWay, ...]:
-    """Return both; an entry of ``own`` replaces that with the same name."""
-    return tuple({each.name: each for each in (*base, *own)}.values())
-
-
 def _read(table: Mapping[str, Any], where: str) -> InstallWay:
     values = convert_table(table, _KEYS, where)
     name = values.get("name", "")

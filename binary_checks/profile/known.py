@@ -223,19 +223,17 @@ def accept(
             yield Accepted(problem=problem, reason=waiver.reason, expires=expires)
 
 
-class _Likely:
-    """The problems of one check, indexed by identity."""
-
-    def __init__(self, problems: Collection[Problem]) -> None:
-        self._all = problems
-        self._by_identity: dict[Identity, list[Problem]] = {}
-        for each in problems:
-            self._by_identity.setdefault((each.path, each.facts), []).append(each)
-
-    def find(self, waiver: KnownProblem) -> Collection[Problem]:
-        """Return all problems that the entry may match, and perhaps some that it does not match."""
+def _match(
+    waivers: Iterable[KnownProblem], problems: Collection[Problem]
+) -> Iterator[tuple[KnownProblem, list[Problem]]]:
+    """Yield each entry with the problems of its check that it matches, expired or not."""
+    by_identity: dict[Identity, list[Problem]] = {}
+    for each in problems:
+        by_identity.setdefault((each.path, each.facts), []).append(each)
+    for waiver in waivers:
         identity = find_identity(waiver)
-        return self._all if identity is None else self._by_identity.get(identity, ())
+        likely = problems if identity is None else by_identity.get(identity, ())
+        yield waiver, [*filter(waiver.covers, likely)]
 
 
 def is_follow_up(problem: Problem) -> bool:
@@ -248,9 +246,9 @@ def find_stale(waivers: Iterable[KnownProblem], found: Collection[Problem]) -> I
 
     Shared entries are left out, because they may match in another cell.
     """
-    likely = _Likely(found)
-    for waiver in waivers:
-        if not waiver.is_shared and not any(map(waiver.covers, likely.find(waiver))):
+    own = [waiver for waiver in waivers if not waiver.is_shared]
+    for waiver, matched in _match(own, found):
+        if not matched:
             yield _follow_up(waiver, "matched nothing; remove it")
 
 
@@ -262,11 +260,9 @@ def find_expired(
     The new problem has the level of the gravest of them. Problems that another entry accepts do not
     count.
     """
-    likely = _Likely(remaining)
-    for waiver in waivers:
-        if not waiver.has_expired(today):
-            continue
-        if left := [*filter(waiver.covers, likely.find(waiver))]:
+    expired = [waiver for waiver in waivers if waiver.has_expired(today)]
+    for waiver, left in _match(expired, remaining):
+        if left:
             left_over = (
                 "1 problem that it accepted remains"
                 if len(left) == 1

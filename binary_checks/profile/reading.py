@@ -30,7 +30,7 @@ from binary_checks.model import (
     Request,
     SnippetRequest,
 )
-from binary_checks.profile.installs import merge_installs, read_installs
+from binary_checks.profile.installs import read_installs
 from binary_checks.profile.known import CellAxes, KnownProblem, read_known_problems
 from binary_checks.profile.toml_values import (
     convert,
@@ -53,18 +53,18 @@ def read_levels(table: Mapping[str, Any], where: str) -> dict[str, ByPath]:
 
     Raises ProfileError.
     """
-    return {
-        check: _read_one(value, f"{locate(where, check)}.{check}") for check, value in table.items()
-    }
+    found: dict[str, ByPath] = {}
+    for check, value in table.items():
+        levels = value if isinstance(value, dict) else {EVERYWHERE: value}
+        place = f"{locate(where, check)}.{check}"
+        found[check] = {
+            glob: _read_level(level, f"{locate(place, glob)}.{glob}" if levels is value else place)
+            for glob, level in levels.items()
+        }
+    return found
 
 
-def _read_one(value: object, where: str) -> ByPath:
-    if isinstance(value, dict):
-        return {glob: _level(each, f"{locate(where, glob)}.{glob}") for glob, each in value.items()}
-    return {EVERYWHERE: _level(value, where)}
-
-
-def _level(value: object, where: str) -> Level:
+def _read_level(value: object, where: str) -> Level:
     if not isinstance(value, str):
         raise ProfileError(f"{where}: neither a level nor a table of levels by paths")
     reject_unknown([value], {level.value: level for level in Level}, where, "level")
@@ -73,26 +73,16 @@ def _level(value: object, where: str) -> Level:
 
 def merge_levels(base: Mapping[str, ByPath], own: Mapping[str, ByPath]) -> dict[str, ByPath]:
     """Merge two tables; if globs of both match a path, the level in ``own`` counts."""
-    return {**base, **{check: _above(levels, base.get(check, {})) for check, levels in own.items()}}
-
-
-def _above(own: ByPath, base: ByPath) -> ByPath:
-    return {**own, **{glob: level for glob, level in base.items() if glob not in own}}
-
-
-def choose(levels: ByPath, path: str) -> Level | None:
-    """Return the level of a problem with that path; None if no glob matches."""
-    return next((level for glob, level in levels.items() if fnmatchcase(path, glob)), None)
+    merged = dict(base)
+    for check, levels in own.items():
+        # Globs of ``own`` come first, with their levels.
+        merged[check] = {**levels, **base.get(check, {}), **levels}
+    return merged
 
 
 def asks(levels: ByPath) -> bool:
     """Return whether these levels make the check run."""
     return any(level is not Level.OFF for level in levels.values())
-
-
-def switches_off(levels: ByPath) -> bool:
-    """Return whether these levels suppress all problems of the check."""
-    return EVERYWHERE in levels and not asks(levels)
 
 
 # Tables ``[probes.NAME]`` of a profile, read as requests for probes and checks.
@@ -144,17 +134,22 @@ def read_requests(
 ) -> dict[type[Request], Request]:
     """Convert each table to its request. Raises ProfileError for unknown tables and keys."""
     reject_unknown(tables, known, f"{where}: probes", "probe")
-    return {known[name]: _read(known[name], table, where) for name, table in tables.items()}
+    return {
+        known[name]: _read(known[name], table, f"{where}: probes.{name}")
+        for name, table in tables.items()
+    }
 
 
-def _read(kind: type[Request], table: Mapping[str, Any], where: str) -> Request:
-    where = f"{where}: probes.{kind.table}"
+def _read(kind: type[Any], table: Mapping[str, Any], where: str) -> Any:
     keys = _keys(kind)
     reject_unknown(table, keys, where, "key")
     values = {
         name: _convert(value, keys[name], f"{locate(where, name)}.{name}")
         for name, value in table.items()
     }
+    for each in fields(kind):
+        if each.default is MISSING and each.default_factory is MISSING and each.name not in table:
+            raise ProfileError(f"{where}: it has no {each.name!r}")
     return kind(**values)
 
 
@@ -165,17 +160,8 @@ def _convert(value: Any, hint: Any, where: str) -> Any:
         return convert(value, hint, where)
     tables: Mapping[str, Any] = convert(value, Mapping[str, dict[str, Any]], where)
     return {
-        name: _read_row(row, table, f"{locate(where, name)}.{name}")
-        for name, table in tables.items()
+        name: _read(row, table, f"{locate(where, name)}.{name}") for name, table in tables.items()
     }
-
-
-def _read_row(row: type[Any], table: Mapping[str, Any], where: str) -> Any:
-    values = convert_table(table, _keys(row), where, ".")
-    for each in fields(row):
-        if each.default is MISSING and each.default_factory is MISSING and each.name not in table:
-            raise ProfileError(f"{where}: it has no {each.name!r}")
-    return row(**values)
 
 
 def list_code(table: str, known: Mapping[str, type[Request]]) -> frozenset[str] | None:
@@ -243,19 +229,19 @@ class Profile:
         """Return whether the check runs: it is on by default or requested, and not disabled."""
         levels = self.levels.get(check.id, {})
         named = check.enabled or check.id in self.enable or check.id in self.options
-        asked = named or asks(levels) or self._requests(check)
-        return asked and check.id not in self.disable and not switches_off(levels)
-
-    def _requests(self, check: Check[Any]) -> bool:
-        """Return whether the profile has a request to a probe whose answer the check judges."""
-        return any(kind in self.requests for kinds in check.facts for kind in kinds)
+        # The profile has a request to a probe whose answer the check judges:
+        requested = any(kind in self.requests for kinds in check.facts for kind in kinds)
+        asked = named or asks(levels) or requested
+        is_off = EVERYWHERE in levels and not asks(levels)
+        return asked and check.id not in self.disable and not is_off
 
     def level_of(self, check_id: str, path: str, own: Level) -> Level:
         """Return the level of a problem with that path.
 
         ``own`` is the level set by the problem's check.
         """
-        level = choose(self.levels.get(check_id, {}), path) or own
+        levels = self.levels.get(check_id, {})
+        level = next((level for glob, level in levels.items() if fnmatchcase(path, glob)), own)
         return Level.ERROR if self.strict and level is Level.WARNING else level
 
     def find_way(self, place: PlaceName) -> InstallWay:
@@ -391,6 +377,7 @@ def _profile(
             f"{place_of('unjudged')}: {unjudged!r:.80} is neither {' nor '.join(UNJUDGED)}"
         )
     base = _load(values["extends"], folder, above) if "extends" in values else Profile()
+    installs = read_installs(values.get("installs", []), f"profile {source}")
     return Profile(
         source=source,
         checks=base.checks + tuple(folder / path for path in values.get("checks", ())),
@@ -416,9 +403,7 @@ def _profile(
         shipped=base.shipped,
         known_problems=base.known_problems
         + read_known_problems(values.get("known_problems", []), f"profile {source}"),
-        installs=merge_installs(
-            base.installs, read_installs(values.get("installs", []), f"profile {source}")
-        ),
+        installs=tuple({each.name: each for each in (*base.installs, *installs)}.values()),
     )
 
 
@@ -484,14 +469,14 @@ def leave_out_code(
     removed, too.
     """
     declared = tuple(declared)
-    ids = {each.id for each in declared if isinstance(each, Check)}
-    known = ids if profile.checks or profile.kinds else _Everything()
+    known = {each.id for each in declared if isinstance(each, Check)}
+    if not (profile.checks or profile.kinds):  # then an unknown check is an error, reported later
+        known.update(profile.enable, profile.disable, profile.options, profile.levels)
+        known.update(each.check for each in profile.known_problems)
     kinds = find_requests(declared)
     probes = dict(_keep_harmless(profile, kinds))
-    left = [path.name for path in (*profile.checks, *profile.kinds)]
-    left += ["network"] * profile.network
-    left += ["installs"] * bool(profile.installs)
-    left += _list_left_out(profile, probes)
+    files = [path.name for path in (*profile.checks, *profile.kinds)]
+    settings = [name for name in ("network", "installs") if getattr(profile, name)]
     return replace(
         profile,
         checks=(),
@@ -504,7 +489,7 @@ def leave_out_code(
         network=False,
         installs=(),
         known_problems=tuple(each for each in profile.known_problems if each.check in known),
-        left_out=tuple(left),
+        left_out=(*files, *settings, *_list_left_out(profile, probes)),
     )
 
 
@@ -529,13 +514,6 @@ def _list_left_out(profile: Profile, kept: Mapping[str, Mapping[str, Any]]) -> I
         for name, value in sorted(values.items()):
             if table not in kept or kept[table].get(name) != value:
                 yield f"probes.{table}.{name}"
-
-
-class _Everything:
-    """A set that contains every name: unknown checks are accepted here and reported elsewhere."""
-
-    def __contains__(self, name: object) -> bool:
-        return True
 
 
 def announce(profile: Profile) -> Iterator[str]:

@@ -43,22 +43,6 @@ class Located(str):
         return str, (str(self),)
 
 
-class _Lines:
-    """The lines of a valid text, which is scanned when a message needs the first of them."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    @cached_property
-    def _lines(self) -> dict[Path, int]:
-        return dict(_Scan(self._text).list_lines())
-
-    def find(self, path: Path) -> int:
-        """Return the line of a value, else of the nearest table or array around it."""
-        ends = range(len(path), 0, -1)
-        return next((self._lines[path[:end]] for end in ends if path[:end] in self._lines), 1)
-
-
 def locate_strings(tables: dict[str, Any], text: str, source: str) -> dict[str, Any]:
     """Return the tables of a valid text with a ``Located`` for each key and string."""
     lines = _Lines(text)
@@ -77,8 +61,8 @@ def locate_strings(tables: dict[str, Any], text: str, source: str) -> dict[str, 
     return located
 
 
-class _Scan:
-    """One pass over the tokens of a valid text."""
+class _Lines:
+    """The lines of a valid text. One pass over its tokens finds them when a message needs one."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -91,15 +75,21 @@ class _Scan:
         self._value: Path = ()  # where the value belongs that is being read
         self._first = 1  # line of the key
 
-    def list_lines(self) -> Iterator[tuple[Path, int]]:
-        """Yield the line of each key and of each value in an array; the first counts."""
-        seen: set[Path] = set()
+    def find(self, path: Path) -> int:
+        """Return the line of a value, else of the nearest table or array around it."""
+        ends = range(len(path), 0, -1)
+        return next((self._lines[path[:end]] for end in ends if path[:end] in self._lines), 1)
+
+    @cached_property
+    def _lines(self) -> dict[Path, int]:
+        """The line of each key and of each value in an array; the first counts."""
+        lines: dict[Path, int] = {}
         for path, line in self._scan():
             for end in range(len(path), 0, -1):
-                if path[:end] in seen:
+                if path[:end] in lines:
                     break
-                seen.add(path[:end])
-                yield path[:end], line
+                lines[path[:end]] = line
+        return lines
 
     def _scan(self) -> Iterator[tuple[Path, int]]:
         header = ""

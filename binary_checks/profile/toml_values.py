@@ -123,10 +123,11 @@ def convert(value: Any, annotation: Any, where: str) -> Any:
         }
     if annotation is float and type(value) is int:
         return float(value)
-    if origin is typing.Literal:
-        _require_choice(value, arguments, where)
-    else:
+    if origin is not typing.Literal:
         _require_type(value, origin or annotation, where)
+    elif not isinstance(value, str) or value not in arguments:
+        known = ", ".join(filter(None, arguments))
+        raise ProfileError(f"{where}: {_show(value)} is not one of: {known}")
     return value
 
 
@@ -137,13 +138,6 @@ def _require_type(value: Any, expected: Any, where: str) -> None:
         )
         article = "an" if noun[0] in "aeiou" else "a"
         raise ProfileError(f"{where}: {_show(value)} is not {article} {noun}")
-
-
-def _require_choice(value: Any, known: tuple[Any, ...], where: str) -> None:
-    if not isinstance(value, str) or value not in known:
-        raise ProfileError(
-            f"{where}: {_show(value)} is not one of: {', '.join(filter(None, known))}"
-        )
 
 
 def _pattern(value: Any, where: str) -> Pattern:
