@@ -410,11 +410,10 @@ Found = tuple[str, str, str]
 def claim_by_name(package: Package) -> Iterator[StatedClaim]:
     """Yield claims from the package's name, tags, version and build string, not from its bytes."""
     label = package.claims.variant or package.version.partition("+")[2]
-    yield from _state(_read_label(label))
     build = package.build if isinstance(package, CondaLike) else ""
-    yield from _state(_read_package(package.name, package.version, build), package.version)
-    yield from _state(_read_extras(package))
-    yield from _state(_read_claims(package.claims))
+    named = _read_package(package.name, package.version, build)
+    stated = (*_read_label(label), *named, *_read_extras(package), *_read_claims(package.claims))
+    yield from _state(stated, package.version)
     yield from _state(_read_libtorch(package.file_name))
 
 
@@ -426,13 +425,13 @@ def claim_by_file_name(file_name: str) -> Iterator[StatedClaim]:
     except (InvalidWheelFilename, InvalidSdistFilename, InvalidVersion, ValueError):
         return
     claims = read_claims(tags, version=str(version))
-    yield from _state((("kind", "wheel", f"the name {file_name}"),))
-    yield from _state(_read_label(claims.variant))
-    yield from _state(_read_package(name, str(version)), str(version))
-    yield from _state(_read_claims(claims))
+    kind = ("kind", "wheel", f"the name {file_name}")
+    named = _read_package(name, str(version))
+    stated = (kind, *_read_label(claims.variant), *named, *_read_claims(claims))
+    yield from _state(stated, str(version))
 
 
-def _state(found: Iterator[Found] | tuple[Found, ...], version: str = "") -> Iterator[StatedClaim]:
+def _state(found: Iterable[Found], version: str = "") -> Iterator[StatedClaim]:
     """Yield the claims of a name; ``version`` is the whole version in it, with its label."""
     for aspect, value, evidence in dict.fromkeys(found):
         full = version if aspect == "version" else ""

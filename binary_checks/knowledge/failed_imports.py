@@ -311,11 +311,15 @@ def judge_loaded(
             groups.setdefault(alike, []).append(each)
     failure = _Failure(package, path, loaded)
     for group in groups.values():
-        rated = failure.judge(group)
-        sources = {each.point: read_source(each.point) for each in group}
-        graver = {p: f for p, f in sources.items() if f is not None and _outweighs(f, rated)}
-        if _is_absent(group[0]):
-            graver = {}
+        rated, first = failure.judge(group), group[0]
+        tops = [each.partition(".")[0] for each in (first.step.missing_module, first.point.module)]
+        graver: dict[EntryPoint, Problem] = {}
+        # if the package lacks the module, reading its source is of no use
+        for point in (each.point for each in group if tops[0] != tops[1]):
+            found = read_source(point)
+            mild = isinstance(rated, Problem) and rated.level is not Level.ERROR
+            if found and ((mild and found.level is Level.ERROR) or not isinstance(rated, Problem)):
+                graver[point] = found
         yield from graver.values()
         if left := [each for each in group if each.point not in graver]:
             yield failure.judge(left)
@@ -323,18 +327,6 @@ def judge_loaded(
     yield from filter(None, untried.values())
     if names := [point.name for point, problem in untried.items() if problem is None]:
         yield NotInspected(path=path, sentence=f"{name_first(names)} not loaded: {loaded.limit}")
-
-
-def _outweighs(found: Problem, rated: Finding) -> bool:
-    if isinstance(rated, Problem):
-        return found.level is Level.ERROR and rated.level is not Level.ERROR
-    return True
-
-
-def _is_absent(each: LoadedEntryPoint) -> bool:
-    """Return whether the package lacks the module; reading its source is then of no use."""
-    tops = [name.partition(".")[0] for name in (each.step.missing_module, each.point.module)]
-    return tops[0] == tops[1]
 
 
 class _Failure:
@@ -377,65 +369,42 @@ class _Failure:
         point, step = each.point, each.step
         if step.outcome in _ELSEWHERE:
             return _ELSEWHERE[step.outcome]
-        if self._needs_display(each):
+        lacking = _OF_MODULE.search(step.detail)
+        if _needs_display(each, named=lacking is not None):
             return "it may need a display"
         if step.missing_module:
             return self._find_provider(point, step.missing_module)
-        if lacking := self._find_foreign_name(each):
-            return f"another system may have {lacking}"
+        if lacking and self._for_any and not each.imported:
+            module = lacking["module"] or lacking["from_module"]
+            if varies(module):
+                return f"another system may have {module}.{lacking['name'] or lacking['from_name']}"
         certain = point.is_script or each.imported or each.exception in _OF_SYNTAX
         if certain or (point.group in HOST_OF and each.exception in _FAULTS):
             return ""
         return f"the program that loads entry points of {point.group} may have to run first"
 
-    def _needs_display(self, each: LoadedEntryPoint) -> bool:
-        if each.exception == "ImportError":
-            named = _OF_MODULE.search(each.step.detail)
-            return not named and bool(_LIBRARY_OF_DISPLAY.search(each.step.detail))
-        if each.exception in _FAULTS:
-            return False
-        shown = each.point.group == "gui_scripts" and each.step.outcome is Ending.RAISED
-        return shown or bool(_DISPLAY.search(each.step.detail))
-
-    def _find_foreign_name(self, each: LoadedEntryPoint) -> str:
-        """Return a missing standard-library name that another system may have, or ""."""
-        match = _OF_MODULE.search(each.step.detail)
-        if match is None or each.imported or not self._for_any:
-            return ""
-        module = match["module"] or match["from_module"]
-        return f"{module}.{match['name'] or match['from_name']}" if varies(module) else ""
-
     def _find_provider(self, point: EntryPoint, module: str) -> str:
         """Return the project that may provide a missing module, with a reason; "" if none may."""
-        top = module.partition(".")[0]
-        if top in sys.stdlib_module_names:
-            return explain_absence(module)
-        if canonicalize_name(top) in self._required.in_extras:
-            return f"only an extra requires {top}"
+        top, required = module.partition(".")[0], self._required
         wanted = frozenset(canonicalize_name(each.strip()) for each in point.extras.split(","))
-        if wanted & self._required.extras:
-            return f"only an extra requires {top}"
-        if top in self._own:
-            return ""
-        return self._find_absent_requirement() or self._find_host(point, top)
-
-    def _find_absent_requirement(self) -> str:
-        if self._loaded.lacking:
+        host, why = HOST_OF.get(point.group, ""), ""
+        if top in sys.stdlib_module_names:
+            why = explain_absence(module)
+        elif canonicalize_name(top) in required.in_extras or wanted & required.extras:
+            why = f"only an extra requires {top}"
+        elif top in self._own:
+            why = ""
+        elif self._loaded.lacking:
             names = name_first(self._loaded.lacking)
-            return f"the environment lacks {names}, which the package requires"
-        if self._for_any and self._required.elsewhere:
-            return "a requirement for another system may provide it"
-        return ""
-
-    def _find_host(self, point: EntryPoint, top: str) -> str:
-        if point.is_script:
-            return ""
-        host = HOST_OF.get(point.group, "")
-        if host in self._required.always:
-            return ""
-        if host:
-            return f"{host} is not required, so it was not installed"
-        return f"the program that loads entry points of {point.group} may provide the module {top}"
+            why = f"the environment lacks {names}, which the package requires"
+        elif self._for_any and required.elsewhere:
+            why = "a requirement for another system may provide it"
+        elif host and not point.is_script and host not in required.always:
+            why = f"{host} is not required, so it was not installed"
+        elif not host and not point.is_script:
+            loads = f"the program that loads entry points of {point.group}"
+            why = f"{loads} may provide the module {top}"
+        return why
 
     def _rate(self, each: LoadedEntryPoint, why: str, lacks: bool) -> Level:
         if not each.point.is_always_loaded:
@@ -448,3 +417,13 @@ class _Failure:
                 Level.WARNING
             )  # an extra may provide it under another name, as PyYAML provides yaml
         return Level.ERROR if why or each.exception in _FAULTS else Level.WARNING
+
+
+def _needs_display(each: LoadedEntryPoint, *, named: bool) -> bool:
+    """Return whether the failure may be due to the lack of a display; ``named`` names are not."""
+    if each.exception == "ImportError":
+        return not named and bool(_LIBRARY_OF_DISPLAY.search(each.step.detail))
+    if each.exception in _FAULTS:
+        return False
+    shown = each.point.group == "gui_scripts" and each.step.outcome is Ending.RAISED
+    return shown or bool(_DISPLAY.search(each.step.detail))

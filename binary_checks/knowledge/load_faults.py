@@ -6,7 +6,7 @@ have loaded before are missing; a fault that follows only from this is not a fau
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -23,7 +23,6 @@ from binary_checks.model import (
     LoadReport,
     Note,
     NotInspected,
-    ObjectFile,
     Package,
     Problem,
     Rule,
@@ -48,12 +47,9 @@ class _Tried:
     """The loaded objects, and the facts about the package."""
 
     report: LoadReport
-    linkage: Linkage | Package
+    linkage: Linkage | None  # None if the loader is not simulated
     package: Package
-
-    def object(self, path: str) -> ObjectFile | None:
-        """Return the package's object at that path, or None."""
-        return next((item for item in self.package.objects if item.path == path), None)
+    own_code: str  # how the package's own code may load a missing library before; "" if it cannot
 
 
 def judge_faults(
@@ -63,7 +59,10 @@ def judge_faults(
 
     Also yields the objects that were not tried.
     """
-    tried = _Tried(report=report, linkage=linkage, package=package)
+    simulated = linkage if isinstance(linkage, Linkage) else None
+    code = simulated.loading_code if simulated else ""
+    own_code = f"the package's own code may load it first ({code})" if code else ""
+    tried = _Tried(report=report, linkage=simulated, package=package, own_code=own_code)
     for fault in report.faults:
         if fault.kind is LoadFaultKind.LIBRARY:
             yield from _judge_library(fault, tried)
@@ -93,14 +92,12 @@ def _fail(
         cause=cause,
         consequence=bool(cause),
     )
-    return downgrade(problem, tried.linkage, edge)
+    return downgrade(problem, tried.linkage or tried.package, edge)
 
 
 def _judge_library(fault: LoadFault, tried: _Tried) -> Iterator[Finding]:
     name, linkage = fault.name, tried.linkage
-    edges: tuple[Edge, ...] = ()
-    if isinstance(linkage, Linkage):
-        edges = linkage.edges_of(fault.path, tried.report.architecture)
+    edges = linkage.edges_of(fault.path, tried.report.architecture) if linkage else ()
     edge = next((each for each in edges if each.needed.rpartition("/")[2] == name), None)
     resolved = edge.resolved if edge else None
     before = edge and (edge.rule in _BEFORE or edge.weak or edge.proven)
@@ -118,21 +115,15 @@ def _judge_library(fault: LoadFault, tried: _Tried) -> Iterator[Finding]:
         yield NotInspected(path=fault.path, sentence=f"not loaded on {tried.report.system}: {why}")
         return
     cause = of_library(name)
-    if edge and isinstance(linkage, Linkage):
+    if edge and linkage:
         cause = of_need(edge, partial(directories, tried.package), linkage.layout)
     finding = _fail(fault, f"{name} is not found there", cause, tried, edge)
     if edge and edge.elsewhere:
-        finding = soften(finding, _name_own_code(linkage))
+        finding = soften(finding, tried.own_code)
     needed = any(each.name == name for item in tried.package.objects for each in item.needed)
-    if isinstance(linkage, Linkage) and edge is None and not needed:
+    if linkage and edge is None and not needed:
         finding = soften(finding, "libraries of its requirements need it")
     yield finding
-
-
-def _name_own_code(linkage: Linkage | Package) -> str:
-    """Return how the package's own code may load a missing library before; "" if it cannot."""
-    code = linkage.loading_code if isinstance(linkage, Linkage) else ""
-    return f"the package's own code may load it first ({code})" if code else ""
 
 
 def _judge_symbols(tried: _Tried) -> Iterator[Finding]:
@@ -155,54 +146,34 @@ def _judge_symbols(tried: _Tried) -> Iterator[Finding]:
 
 def _judge_group(faults: list[LoadFault], tried: _Tried) -> Iterator[Finding]:
     """Judge missing symbols of one object, loaded through another object or on its own."""
-    path, root = faults[0].path, faults[0].root
-    library = tried.object(path)
+    path, root, linkage = faults[0].path, faults[0].root, tried.linkage
+    objects = {item.path: item for item in reversed(tried.package.objects)}
     names = frozenset(fault.name for fault in faults)
-    if library is not None:
-        names -= find_python_symbols(library, names).anywhere
-    loaded = tried.object(root)
-    if loaded is None or not is_extension(loaded):
-        yield from _doubt(faults[0], names - _find_unresolved(path, tried.linkage), tried)
-        names &= _find_unresolved(path, tried.linkage)
+    if path in objects:
+        names -= find_python_symbols(objects[path], names).anywhere
+    # symbols that the simulation does not find either
+    lacking = [each for each in linkage.unresolved if each.path == path] if linkage else []
+    unresolved = frozenset(each.name for each in lacking if not each.elsewhere)
+    if root not in objects or not is_extension(objects[root]):
+        if doubtful := names - unresolved:  # its importer may have loaded a library before
+            shown = name_first(sorted(doubtful), _SHOWN)
+            why = f"only libraries loaded before it may define {shown}"
+            sentence = f"not loaded on {tried.report.system}: {why}"
+            yield NotInspected(path=path, sentence=sentence)
+        names &= unresolved
     if not names:
         return
     count = f"{len(names):,} symbols" if len(names) > 1 else "a symbol"
     shown = name_first(sorted(names), _SHOWN)
     why = f"no library that it loads there defines {count} ({shown})"
     first = replace(faults[0], name=min(names))
-    finding = _fail(first, why, _find_cause(path, names, tried), tried)
-    if isinstance(tried.linkage, Linkage) and _may_be_defined_globally(path, names, tried.linkage):
-        finding = soften(finding, _name_own_code(tried.linkage))
+    items = [each for each in lacking if each.name in names]
+    cause = of_symbols(items, linkage) if items and linkage else ""
+    finding = _fail(first, why, cause, tried)
+    # libraries of requirements, loaded with RTLD_GLOBAL, may define the symbols
+    if linkage and linkage.loads_everywhere and (linkage.requirements or not names & unresolved):
+        finding = soften(finding, tried.own_code)
     yield finding
-
-
-def _may_be_defined_globally(path: str, names: frozenset[str], linkage: Linkage) -> bool:
-    """Return whether libraries of requirements, loaded with RTLD_GLOBAL, may define the symbols."""
-    lacking = names & _find_unresolved(path, linkage)
-    return linkage.loads_everywhere and (bool(linkage.requirements) or not lacking)
-
-
-def _doubt(fault: LoadFault, names: frozenset[str], tried: _Tried) -> Iterator[Finding]:
-    """Yield symbols that an object's importer may have loaded before."""
-    if names:
-        shown = name_first(sorted(names), _SHOWN)
-        why = f"only libraries loaded before it may define {shown}"
-        sentence = f"not loaded on {tried.report.system}: {why}"
-        yield NotInspected(path=fault.path, sentence=sentence)
-
-
-def _find_unresolved(path: str, linkage: Linkage | Package) -> frozenset[str]:
-    """Return a library's symbols that the simulation does not find either."""
-    unresolved = linkage.unresolved if isinstance(linkage, Linkage) else ()
-    return frozenset(each.name for each in unresolved if each.path == path and not each.elsewhere)
-
-
-def _find_cause(path: str, names: Iterable[str], tried: _Tried) -> str:
-    if not isinstance(tried.linkage, Linkage):
-        return ""
-    wanted = frozenset(names)
-    items = [i for i in tried.linkage.unresolved if i.path == path and i.name in wanted]
-    return of_symbols(items, tried.linkage) if items else ""
 
 
 def find_newer(claims: Claims, report: LoadReport) -> Iterator[Finding]:

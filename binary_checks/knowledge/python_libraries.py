@@ -230,31 +230,22 @@ def find_init_fault(library: ObjectFile, package: Package, code: CodeNames) -> s
     if library.exports.among((function,)) or library.path in named:
         return ""
     if library.exports.among((hook,)):
-        return _find_older_pythons(package, hook)
+        # the hook of PEP 793 alone, without PyInit
+        versions = (claim.version for claim in package.claims.pythons if claim.version)
+        older = min((each for each in versions if each < _FIRST_WITH_HOOK), default=None)
+        lack = "exports {}, which Python {}.{} does not call, and no PyInit"
+        return lack.format(hook, *older) if older else ""
     others = sorted(
         item for item in library.exports.names if item.startswith(("PyInit_", "PyInitU_"))
     )
-    imported = bool(others) and not _list_functions(code.modules).isdisjoint(others)
+    imported = others and any(
+        init_function(module.rpartition(".")[2]) in others for module in code.modules
+    )
     if imported or library.file_name in package.derive(_find_used):
         return ""
     if others:
         return f"exports {others[0]} instead of {function}"
     return f"does not export {function}" if find_python_symbols(library).names else ""
-
-
-def _find_older_pythons(package: Package, hook: str) -> str:
-    """Return the fault of a module with the hook of PEP 793 alone, for Pythons before 3.15."""
-    versions = [claim.version for claim in package.claims.pythons if claim.version]
-    older = sorted(each for each in versions if each < _FIRST_WITH_HOOK)
-    if not older:
-        return ""
-    return f"exports {hook}, which Python {'{}.{}'.format(*older[0])} does not call, and no PyInit"
-
-
-@functools.lru_cache(maxsize=1)
-def _list_functions(modules: frozenset[str]) -> frozenset[str]:
-    """Return the init functions of modules that code imports by their paths."""
-    return frozenset(init_function(module.rpartition(".")[2]) for module in modules)
 
 
 def _find_used(package: Package) -> frozenset[str]:

@@ -98,11 +98,13 @@ def read_system(platform: str) -> SystemClaim:
     if platform == "any":
         return SystemClaim(name=platform, system=ANY_SYSTEM)
     if match := _LINUX.fullmatch(platform):
+        by_year = _BY_YEAR.get(match["year"]) if match["libc"] == "many" else None
+        numbers = (int(match["major"]), int(match["minor"])) if match["major"] else None
         return SystemClaim(
             name=platform,
             system="linux",
             libc=_LIBCS[match["libc"]],
-            minimum=_read_libc(match),
+            minimum=numbers or by_year,
             architectures=(match["architecture"],),
         )
     if platform.startswith("macosx_"):
@@ -130,12 +132,6 @@ def read_system(platform: str) -> SystemClaim:
         system=_OTHERS.get(platform.partition("_")[0], ""),
         architectures=(_ENDINGS[ending],) if ending else (),
     )
-
-
-def _read_libc(match: re.Match[str]) -> tuple[int, int] | None:
-    if match["year"]:
-        return _BY_YEAR.get(match["year"]) if match["libc"] == "many" else None
-    return (int(match["major"]), int(match["minor"])) if match["major"] else None
 
 
 def read_python(tag: Tag) -> PythonClaim:
@@ -340,13 +336,14 @@ def _find_misfits(
     claims: Mapping[str, frozenset[str]], judged: Sequence[ObjectFile], fitting: Collection[str]
 ) -> Iterator[Misfit]:
     claimed = frozenset[str]().union(*claims.values())
+    present = {item.architecture for item in judged}
     for item in judged:
         # One fitting slice of a universal binary is enough: the other slices are never loaded.
         if item.path not in fitting and not may_be_foreign(item, claimed):
             sentence = f"is for {item.architecture}, but the tags claim {', '.join(claims)}"
             yield Misfit(item=item, sentence=sentence)
     for platform, architectures in claims.items():
-        if judged and not _any_for(architectures, judged) and _any_for(claimed, judged):
+        if architectures.isdisjoint(present) and not claimed.isdisjoint(present):
             sentence = f"claims {platform}, but has no object for that architecture"
             yield Misfit(sentence=sentence, claim=platform)
 
@@ -376,10 +373,6 @@ def _is_of_other_format(item: ObjectFile, formats: Collection[Format]) -> bool:
     if name.platform:
         return _FORMATS_OF_SUFFIXES.get(name.platform, Format.ELF) in formats
     return Format.PE not in formats
-
-
-def _any_for(architectures: Collection[str], objects: Collection[ObjectFile]) -> bool:
-    return any(item.architecture in architectures for item in objects)
 
 
 def architectures_of(claim: SystemClaim) -> frozenset[str]:

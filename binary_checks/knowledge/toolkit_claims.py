@@ -181,19 +181,19 @@ def claim_by_runtimes(report: CudaReport) -> Iterator[ToolkitClaim]:
     built, loaded = ToolkitSource.ANSWER, ToolkitSource.LOADED
     for each in report.versions:
         name = _COUNTED_AS_CUDA.get(each.name)
-        if name is None:
-            continue
-        if each.compiled and each.name == "cudart":
-            yield _of_runtime(each.compiled, 2, built, f"{name} that it was compiled with")
-        if each.loaded:
-            yield _of_runtime(each.loaded, 1, loaded, f"{name} {each.loaded} that it loads")
-        if each.installed:
-            yield _of_runtime(each.installed, 1, loaded, f"{name} {each.installed} installed here")
-
-
-def _of_runtime(version: str, parts: int, source: ToolkitSource, evidence: str) -> ToolkitClaim:
-    stated = ".".join(version.split(".")[:parts])
-    return ToolkitClaim(platform=Platform.CUDA, version=stated, source=source, evidence=evidence)
+        compiled = each.compiled if each.name == "cudart" else ""
+        for version, parts, source, end in (
+            (compiled, 2, built, "that it was compiled with"),
+            (each.loaded, 1, loaded, f"{each.loaded} that it loads"),
+            (each.installed, 1, loaded, f"{each.installed} installed here"),
+        ):
+            if name and version:
+                yield ToolkitClaim(
+                    platform=Platform.CUDA,
+                    version=".".join(version.split(".")[:parts]),
+                    source=source,
+                    evidence=f"{name} {end}",
+                )
 
 
 def read_stated(text: str, platform: Platform) -> str | None:
