@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
-from binary_checks.knowledge.gaps import make_gap
+from binary_checks.knowledge.gaps import list_unread, make_gap
 from binary_checks.knowledge.library_names import (
     cuda_of_label,
     cuda_of_library,
@@ -31,14 +31,12 @@ from binary_checks.model import (
     Level,
     Linkage,
     MachOFile,
-    MalformedObject,
     Note,
     NotInspected,
     ObjectFile,
     PeFile,
     Problem,
     ReadObject,
-    UnreadObject,
 )
 from binary_checks.wording.problem_lines import name_end
 from binary_checks.wording.sentences import describe_end
@@ -223,23 +221,17 @@ def missing_virtual_package(package: CondaLike) -> Iterator[Finding]:
     dyld loads the file, and fails only at a missing symbol.
     """
     named = {name_of(each) for each in (*package.depends, *package.constrains)}
-    if package.subdir.startswith("linux-"):
-        if "__glibc" in named:
-            raise NotApplicable("its metadata states a __glibc")
-        yield from map(make_gap, _list_unread(package, Format.ELF))
-        yield from _find_newest_glibc(package)
-    elif oldest := _OLDEST_MACOS.get(package.subdir):
-        if "__osx" in named:
-            raise NotApplicable("its metadata states an __osx")
-        yield from map(make_gap, _list_unread(package, Format.MACHO))
-        yield from _find_newest_macos(package, oldest)
-    else:
+    for_linux, oldest = package.subdir.startswith("linux-"), _OLDEST_MACOS.get(package.subdir)
+    if not for_linux and oldest is None:
         raise NotApplicable("it is for neither Linux nor macOS")
-
-
-def _list_unread(package: CondaLike, wanted: Format) -> Iterator[MalformedObject | UnreadObject]:
-    found: tuple[MalformedObject | UnreadObject, ...] = (*package.malformed, *package.unread)
-    yield from (item for item in found if item.format == wanted)
+    wanted, virtual = (Format.ELF, "__glibc") if for_linux else (Format.MACHO, "__osx")
+    if virtual in named:
+        raise NotApplicable(f"its metadata states {'a' if for_linux else 'an'} {virtual}")
+    yield from (make_gap(each) for each in list_unread(package) if each.format == wanted)
+    if oldest is None:
+        yield from _find_newest_glibc(package)
+    else:
+        yield from _find_newest_macos(package, oldest)
 
 
 def _find_newest_glibc(package: CondaLike) -> Iterator[Problem]:

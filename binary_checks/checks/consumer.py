@@ -162,15 +162,15 @@ def consumer_search_path(report: ConsumerReport) -> Iterator[Finding]:
         yield NotInspected(sentence="no program was built")
     rows: dict[tuple[str, ...], dict[str, None]] = {}
     for unit, build in programs:
-        strange = tuple(each for each in build.search_path if _is_strange(each, report))
+        strange = tuple(
+            each
+            for each in build.search_path
+            if each not in report.tools.search_path and each.partition("/")[0] not in _OWN
+        )
         if strange:
             rows.setdefault(strange, {})[unit.name] = None
     for strange, names in rows.items():
         yield _accuse(strange, tuple(names))
-
-
-def _is_strange(entry: str, report: ConsumerReport) -> bool:
-    return not (entry in report.tools.search_path or entry.partition("/")[0] in _OWN)
 
 
 def _accuse(entries: tuple[str, ...], names: tuple[str, ...]) -> Problem:

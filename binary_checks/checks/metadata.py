@@ -15,7 +15,7 @@ from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.configurations import same_version
 from binary_checks.knowledge.dead_tags import explain_dead_tag
-from binary_checks.knowledge.gaps import make_gap
+from binary_checks.knowledge.gaps import list_unread, make_gap
 from binary_checks.knowledge.tags import (
     LONGEST_SPECIFIER,
     allows_any,
@@ -231,7 +231,7 @@ def native_code_in_any_wheel(package: WheelLike, code: CodeNames) -> Iterator[Fi
             yield Problem(
                 path=item.path, sentence=sentence, facts=(item.architecture,), level=Level.WARNING
             )
-    yield from map(_not_inspected, _unread(package))
+    yield from map(_not_inspected, list_unread(package))
 
 
 def _list_needs(item: ObjectFile) -> set[str]:
@@ -292,7 +292,7 @@ def extension_in_purelib(package: WheelLike) -> Iterator[Finding]:
     for item in package.objects:
         if is_extension(item) and _is_pure(package, places.get(item.path, item.path)):
             yield Problem(path=item.path, sentence="an extension module that lands in purelib")
-    for unread in _unread(package):
+    for unread in list_unread(package):
         named = parse_extension_name(unread.path) is not None
         if named and _is_pure(package, places.get(unread.path, unread.path)):
             yield _not_inspected(unread)
@@ -330,7 +330,7 @@ def foreign_extension_suffix(package: WheelLike) -> Iterator[Finding]:
         # In torchaudio files named .abi3.so export no PyInit and are mere libraries.
         if item.kind is Kind.SHARED and name and (is_extension(item) or name.version):
             yield from _judge_suffix(package, item.path, name, stems)
-    for unread in _unread(package):
+    for unread in list_unread(package):
         name = parse_extension_name(unread.path)
         if name is not None and name.version:
             yield from _judge_suffix(package, unread.path, name, stems)
@@ -366,11 +366,6 @@ def _format_tags(tags: Iterable[Tag]) -> str:
     tags = tuple(tags)
     interpreters = {f"{tag.interpreter}-{tag.abi}" for tag in tags}
     return f"{_join(interpreters)} on {_join({tag.platform for tag in tags})}"
-
-
-def _unread(package: WheelLike) -> Iterator[MalformedObject | UnreadObject]:
-    yield from package.malformed
-    yield from package.unread
 
 
 def _not_inspected(item: MalformedObject | UnreadObject) -> NotInspected:
@@ -450,8 +445,7 @@ def version_bound_extension(package: WheelLike) -> Iterator[Finding]:
         level = Level.ERROR if is_grave and not versions[1:] else Level.WARNING
         sentence = f"is imported by Python {alone} alone, but {spelled} promises others"
         yield from (Problem(path=each.path, sentence=sentence, level=level) for each in files)
-    unread: tuple[MalformedObject | UnreadObject, ...] = (*package.malformed, *package.unread)
-    for item in unread:
+    for item in list_unread(package):
         name = parse_extension_name(item.path)
         if name is not None and name.version:
             yield make_gap(item)

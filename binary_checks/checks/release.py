@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from fnmatch import fnmatchcase
 from itertools import groupby
 
@@ -87,7 +87,8 @@ def requirements_differ_in_release(
     """
     yield from _report_gaps(release, "what it requires is not known")
     for one, other in _list_pairs(release):
-        yield from _compare(one, other, allowed)
+        own, others = (_normalise(part.requires, allowed) for part in (one, other))
+        yield from _compare(one, other, own, others, ("requires", "does not require"))
 
 
 @check(level=Level.WARNING)
@@ -128,12 +129,7 @@ def classifiers_differ_in_release(release: Release) -> Iterator[Finding]:
     yield from _report_gaps(release, "its classifiers are not known")
     for one, other in _list_pairs(release):
         own, others = set(one.classifiers), set(other.classifiers)
-        more, fewer = sorted(others - own), sorted(own - others)
-        changes = [f"has the classifier {_join(more)}"] if more else []
-        changes += [f"lacks {_join(fewer)}"] if fewer else []
-        if changes:
-            sentence = f"{' and '.join(changes)}, unlike {one.file_name}"
-            yield Problem(path=other.file_name, sentence=sentence)
+        yield from _compare(one, other, own, others, ("has the classifier", "lacks"))
 
 
 def _list_pairs(release: Release) -> Iterator[tuple[ReleasePart, ReleasePart]]:
@@ -167,15 +163,19 @@ def _group(parts: Iterable[ReleasePart]) -> list[list[ReleasePart]]:
     return [sorted(group, key=lambda part: part.file_name) for group in groups if len(group) > 1]
 
 
-def _compare(one: ReleasePart, other: ReleasePart, allowed: tuple[str, ...]) -> Iterator[Problem]:
-    own, others = (_normalise(part.requires, allowed) for part in (one, other))
-    if own == others:
-        return
-    more, fewer = sorted(others - own), sorted(own - others)
-    changes = [f"requires {_join(more)}"] if more else []
-    changes += [f"does not require {_join(fewer)}"] if fewer else []
-    sentence = f"{' and '.join(changes)}, unlike {one.file_name}"
-    yield Problem(path=other.file_name, sentence=sentence)
+def _compare(
+    one: ReleasePart,
+    other: ReleasePart,
+    own: Set[str],
+    others: Set[str],
+    verbs: tuple[str, str],
+) -> Iterator[Problem]:
+    """Compare what two wheels state; the verbs are for what one has more and has fewer."""
+    differences = zip(verbs, (others - own, own - others), strict=True)
+    changes = [f"{verb} {_join(sorted(texts))}" for verb, texts in differences if texts]
+    if changes:
+        sentence = f"{' and '.join(changes)}, unlike {one.file_name}"
+        yield Problem(path=other.file_name, sentence=sentence)
 
 
 def _normalise(requires: Iterable[str], allowed: tuple[str, ...]) -> frozenset[str]:

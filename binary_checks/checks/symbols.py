@@ -31,7 +31,6 @@ from binary_checks.model import (
     NotInspected,
     Package,
     PeFile,
-    Policy,
     Problem,
     TargetSystem,
     UnexploredSymbols,
@@ -85,7 +84,7 @@ def version_newer_than_tag(
         return
     tag = target.name.partition(",")[0]
     own = lowest_policy(needs, target.policies)
-    name = _name_policy(lowest.policy)
+    name = f"{lowest.policy.name}_{lowest.policy.architecture}" if lowest.policy else ""
     advice = "no tag allows that"
     if own is not None:
         advice = f"the lowest correct tag is {name}" if name else "no tag allows other objects"
@@ -99,10 +98,6 @@ def version_newer_than_tag(
         command=retag(name) if name else "",
     )
     yield downgrade(problem, linkage)
-
-
-def _name_policy(policy: Policy | None) -> str:
-    return f"{policy.name}_{policy.architecture}" if policy else ""
 
 
 def _find_unpromised(target: TargetSystem) -> Iterator[NotInspected]:
@@ -364,7 +359,9 @@ def _compare_compatibility(linkage: Linkage, package: Package) -> Iterator[Findi
             if library is None or edge.weak or edge.needed not in required:
                 continue
             version, own = required[edge.needed], library.compatibility_version or "0.0"
-            first = _find_first_loading(library)
+            # the first macOS that loads the library in spite of its compatibility version
+            comparing = read_version(library.minimum_os or "0.0") < _UNCOMPARED
+            first = _NOT_COMPARING if comparing else _UNCOMPARED
             if read_numbers(own) < read_numbers(version) and promised < first:
                 sentence = (
                     f"needs version {version} of {edge.needed}, but {linkage.show(library.path)} "
@@ -378,12 +375,6 @@ def _compare_compatibility(linkage: Linkage, package: Package) -> Iterator[Findi
                     cause=of_other_version(library.path),
                 )
                 yield downgrade(problem, linkage)
-
-
-def _find_first_loading(library: MachOFile) -> tuple[int, int]:
-    """Return the first macOS that loads the library in spite of its compatibility version."""
-    comparing = read_version(library.minimum_os or "0.0") < _UNCOMPARED
-    return _NOT_COMPARING if comparing else _UNCOMPARED
 
 
 @check

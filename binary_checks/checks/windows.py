@@ -131,7 +131,7 @@ def wrong_interpreter_library(library: PeFile, package: Package) -> Iterator[Fin
     wrong = [name for name in needed if name.lower() not in wanted]
     if not wrong or not wanted:
         return
-    bundled = package.derive(_find_bundled)
+    bundled = package.derive(_find_folders)
     if are_for_any_python(package.claims.pythons) and package.derive(_is_for_several):
         return
     for name in wrong:
@@ -144,11 +144,6 @@ def wrong_interpreter_library(library: PeFile, package: Package) -> Iterator[Fin
                 ),
                 facts=(name,),
             )
-
-
-def _find_bundled(package: Package) -> frozenset[str]:
-    """Return the names of the package's object files, in lower case."""
-    return frozenset(item.file_name.lower() for item in package.objects)
 
 
 def _is_for_several(package: Package) -> bool:
@@ -211,7 +206,13 @@ def unbundled_runtime(package: Package, linkage: Linkage) -> Iterator[Finding]:
         else:
             starts = started.issuperset(paths)
             effect = "it does not start" if starts else _format_effect(paths[0], linkage)
-            sentence = f"{need}, {_format_lack(name, effect)}"
+            lack = (
+                f"which neither CPython nor the wheel ships: {effect} if the Visual C++ "
+                "redistributable is not installed; bundle it (delvewheel repair)"
+            )
+            if name.startswith("libomp140"):
+                lack = "which no Visual C++ redistributable installs: bundle it"
+            sentence = f"{need}, {lack}"
             opener = next(iter(find_known_shippers(name, linkage.requirements)), "")
             if opener:
                 sentence += f"; {opener}, which the package requires, opens a copy when imported"
@@ -378,23 +379,14 @@ def _find_foreign(linkage: Linkage, present: Collection[str]) -> str:
     judged here.
     """
     edges = (edge for edge in linkage.edges if edge.resolved is None and not edge.delayed)
-    missing = (edge.needed for edge in edges if any(map(_may_have_runtime, edge.may_come_with)))
+    # torch's and NVIDIA's wheels do not ship the runtime
+    missing = (
+        edge.needed
+        for edge in edges
+        if any(may_have(each, "msvcp140.dll") for each in edge.may_come_with)
+    )
     names = (name for name in missing if name.lower() not in present and may_be_third_party(name))
     return next((name for name in names if not is_python_dll(name)), "")
-
-
-def _may_have_runtime(requirement: str) -> bool:
-    """Whether the required wheel may ship Microsoft's runtime; torch's and NVIDIA's do not."""
-    return may_have(requirement, "msvcp140.dll")
-
-
-def _format_lack(name: str, effect: str) -> str:
-    if name.startswith("libomp140"):
-        return "which no Visual C++ redistributable installs: bundle it"
-    return (
-        f"which neither CPython nor the wheel ships: {effect} if the Visual C++ "
-        "redistributable is not installed; bundle it (delvewheel repair)"
-    )
 
 
 @check

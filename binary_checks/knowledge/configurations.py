@@ -110,17 +110,12 @@ def accelerator_of_distribution(name: str) -> str:
 
 def _format_accelerator(match: re.Match[str]) -> str:
     if version := match["cuda"]:
-        return f"cuda {_put_dot(version)}"
+        # of versions of digits only, 126 is 12.6 and 92 is 9.2; 11 and 12 have no dot
+        whole = "." in version or (len(version) == 2 and version.startswith("1"))
+        return f"cuda {version}" if whole else f"cuda {version[:-1]}.{version[-1]}"
     if version := match["rocm"]:
         return f"rocm {version}"
     return "cpu" if match["cpu"] else "xpu"
-
-
-def _put_dot(digits: str) -> str:
-    """Insert the dot into a version of digits only: 126 is 12.6, 92 is 9.2; 11 and 12 have none."""
-    if "." in digits or (len(digits) == 2 and digits.startswith("1")):
-        return digits
-    return f"{digits[:-1]}.{digits[-1]}"
 
 
 DEVICE_CODE = "contains device code"

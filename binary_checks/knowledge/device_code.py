@@ -45,7 +45,10 @@ _GENERIC = {
 def runs_on(code: DeviceTarget, gpu: str) -> bool:
     """Return whether a driver runs code for the target on a GPU of that architecture."""
     if code.kind is DeviceKind.AMDGPU:
-        return _runs_on_amd(code.architecture, gpu)
+        # for that GPU, with the GPU's features or with any, or for its family
+        name, plain = code.architecture.partition(":")[0], gpu.partition(":")[0]
+        family = re.fullmatch(_GENERIC.get(name, "(?!)"), plain)
+        return code.architecture in (gpu, plain) or family is not None
     one, other = _NAME.fullmatch(code.architecture), _NAME.fullmatch(gpu)
     return one is not None and other is not None and _runs(code.kind, one, other)
 
@@ -89,15 +92,6 @@ def _runs(kind: DeviceKind, code: re.Match[str], gpu: re.Match[str]) -> bool:
 
 def _read_version(name: re.Match[str]) -> tuple[int, int]:
     return int(name[1]), int(name[2])
-
-
-def _runs_on_amd(code: str, gpu: str) -> bool:
-    """Return whether code runs on a GPU of AMD.
-
-    The code must be for that GPU, with the GPU's features or with any, or for its family.
-    """
-    name, plain = code.partition(":")[0], gpu.partition(":")[0]
-    return code in (gpu, plain) or re.fullmatch(_GENERIC.get(name, "(?!)"), plain) is not None
 
 
 # Containers of GPU code that a check can judge, and why other containers cannot be judged.

@@ -15,7 +15,7 @@ from packaging.markers import default_environment
 from packaging.utils import canonicalize_name
 
 from binary_checks.knowledge.python_libraries import ModuleFiles
-from binary_checks.knowledge.standard_library import explain_absence, find_removed, varies
+from binary_checks.knowledge.standard_library import VARY, explain_absence, find_removed
 from binary_checks.model import (
     HOST_OF,
     Distribution,
@@ -63,7 +63,8 @@ def find_own_part(step: Step, package: Package) -> str:
         if not own or files.has(name):
             return ""
         return f"{name[:_LONGEST]} is not in {noun}{_name_misplaced_module(name, package)}"
-    if path := step.missing_file or _find_named_file(step):
+    named = _ABSENT.search(step.detail) if step.outcome is Ending.RAISED else None
+    if path := step.missing_file or (named["path"] if named else ""):
         folders = _list_parents(path.replace("/", "."))
         own = any(files.has(each) and not files.shares(each) for each in folders)
         lacks = path not in package.derive(_find_installed)
@@ -137,11 +138,6 @@ _ABSENT = re.compile(
     re.IGNORECASE,
 )
 """Words on a file that is not there: "Cannot load imports from non-existent stub 'demo/a.pyi'"."""
-
-
-def _find_named_file(step: Step) -> str:
-    match = _ABSENT.search(step.detail) if step.outcome is Ending.RAISED else None
-    return match["path"] if match else ""
 
 
 def name_broken_source(step: Step, package: Package) -> str:
@@ -376,7 +372,7 @@ class _Failure:
             return self._find_provider(point, step.missing_module)
         if lacking and self._for_any and not each.imported:
             module = lacking["module"] or lacking["from_module"]
-            if varies(module):
+            if module in VARY:
                 return f"another system may have {module}.{lacking['name'] or lacking['from_name']}"
         certain = point.is_script or each.imported or each.exception in _OF_SYNTAX
         if certain or (point.group in HOST_OF and each.exception in _FAULTS):

@@ -29,16 +29,20 @@ def find_unread(
     Raises NotApplicable with the reason ``absent`` if there are none, and the check has not
     ``found`` anything to judge either.
     """
-    every: tuple[MalformedObject | UnreadObject, ...] = (*package.malformed, *package.unread)
     unread = [
         item
-        for item in every
+        for item in list_unread(package)
         if (formats is None or item.format in formats) and concerns(item.path)
     ]
     if not (unread or found):
         raise NotApplicable(absent)
     for item in unread:
         yield make_gap(item)
+
+
+def list_unread(package: Package) -> tuple[MalformedObject | UnreadObject, ...]:
+    """Return the objects that could not be read, malformed or too large."""
+    return *package.malformed, *package.unread
 
 
 def make_gap(item: MalformedObject | UnreadObject) -> NotInspected:

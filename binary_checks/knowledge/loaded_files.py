@@ -220,11 +220,15 @@ def _compare_edge(edge: Edge, process: _Process, given: Set[str]) -> Iterator[Pr
         return  # load-order-dependent notes it
     other = process.find_namesake(edge.resolved or edge.needed)
     foreign = process.normalise(process.place(other)) not in given
+    of_system = re.match(_ABSOLUTE, other) is not None
     if edge.resolved is None:
+        # This system may have a library that not every promised system has. Another check judges
+        # whether a package relies on the redistributable of Visual C++.
+        uncertain = edge.unknown or edge.partly or is_redistributable(edge.needed)
         # A library of a requirement is not missing if the simulation was not given the requirement.
-        if foreign or _may_be_found(edge, other):
+        if foreign or (uncertain and of_system):
             return
-        if re.match(_ABSOLUTE, other):
+        if of_system:
             sentence = f"finds {edge.needed} on this system, which not all users have"
             yield Note(path=edge.path, sentence=sentence)
         else:
@@ -238,19 +242,10 @@ def _compare_edge(edge: Edge, process: _Process, given: Set[str]) -> Iterator[Pr
         instead = f"; it has {other}" if other else ""
         library = process.layout.shorten_label(edge.resolved)
         sentence = f"should load {library}, but the process did not{instead}"
-        if re.match(_ABSOLUTE, other):
+        if of_system:
             yield Problem(path=edge.path, sentence=sentence, facts=(edge.needed,))
         else:
             yield _deviate(edge.path, sentence)
-
-
-def _may_be_found(edge: Edge, other: str) -> bool:
-    """Return whether this system may have a library that not every promised system has.
-
-    Another check judges whether a package relies on the redistributable of Visual C++.
-    """
-    uncertain = edge.unknown or edge.partly or is_redistributable(edge.needed)
-    return bool(uncertain) and re.match(_ABSOLUTE, other) is not None
 
 
 def _is_loaded(edge: Edge, resolved: str, process: _Process) -> bool:

@@ -293,8 +293,9 @@ def name_shared_cause(edge: Edge, linkage: Linkage, package: Package) -> str:
     They share one if they belong to a framework, to CUDA, to software that users install, or to an
     odd build.
     """
-    foreign = "" if edge.resolved or edge.elsewhere else _find_foreign_name(edge, package)
-    if foreign:
+    # an object has that name, but no loader accepts it
+    foreign = package.derive(_find_foreign).get(edge.needed.rpartition("/")[2], "")
+    if foreign not in ("", edge.architecture) and not (edge.resolved or edge.elsewhere):
         return of_other_architecture(foreign)
     if edge.resolved is None and is_for_cpu(package) and is_cuda_library(edge.needed):
         return OF_CPU_LABEL
@@ -400,12 +401,6 @@ def _find_unloadable(step: Step, package: Package, path: str) -> str:
     foreign = package.derive(_find_foreign)
     names = (path.rpartition("/")[2], read_refusal(step.detail))
     return next((of_other_architecture(foreign[name]) for name in names if name in foreign), "")
-
-
-def _find_foreign_name(edge: Edge, package: Package) -> str:
-    """Return the architecture of an object that has a needed name, and no loader accepts; or ""."""
-    found = package.derive(_find_foreign).get(edge.needed.rpartition("/")[2], "")
-    return "" if found == edge.architecture else found
 
 
 def _find_foreign(package: Package) -> Mapping[str, str]:

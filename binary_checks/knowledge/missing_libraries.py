@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from packaging.utils import canonicalize_name
 
@@ -106,11 +105,6 @@ def _find_likely(edge: Edge, linkage: Linkage, own: str) -> Iterator[str]:
 # What to do about a missing library.
 
 
-class _Remedy(NamedTuple):
-    command: str = ""
-    fix: str = ""
-
-
 def _add_remedy(
     problem: Problem, edges: Sequence[Edge], linkage: Linkage, package: Package
 ) -> Problem:
@@ -122,24 +116,25 @@ def _add_remedy(
             fix=f"build it for the {framework} that users get, or give the build of {framework} "
             "that it is made for (``--binary-with``)",
         )
-    remedy = _suggest_repair(edges, linkage) if isinstance(package, Wheel) else _Remedy()
-    return replace(problem, command=remedy.command, fix=remedy.fix)
+    command, fix = _suggest_repair(edges, linkage) if isinstance(package, Wheel) else ("", "")
+    return replace(problem, command=command, fix=fix)
 
 
-def _suggest_repair(edges: Sequence[Edge], linkage: Linkage) -> _Remedy:
+def _suggest_repair(edges: Sequence[Edge], linkage: Linkage) -> tuple[str, str]:
     """Return the command that bundles libraries, if it finds them on this host; else what to do."""
     command = bundle(linkage.format)
     names = {edge.needed.rpartition("/")[2] for edge in edges}
     if not command or names <= linkage.on_host:
-        return _Remedy(command=command)
+        return command, ""
     tool = command.partition(" {")[0]
-    if any(map(is_grafted_name, names)):
-        return _Remedy(
-            fix=f"``{tool}`` had put the library into the wheel, and something removed it since: "
-            "repair the wheel again, as it came from the build"
-        )
-    return _Remedy(
-        fix=f"no file of that name is in the wheel or on this host, so ``{tool}`` would fail here: "
+    fix = (
+        f"no file of that name is in the wheel or on this host, so ``{tool}`` would fail here: "
         "repair the wheel where the library is installed, link it statically, or require the "
         "distribution that provides it"
     )
+    if any(map(is_grafted_name, names)):
+        fix = (
+            f"``{tool}`` had put the library into the wheel, and something removed it since: "
+            "repair the wheel again, as it came from the build"
+        )
+    return "", fix

@@ -58,7 +58,7 @@ _OF_BUILDS = frozenset(
     ]
 )
 """Modules missing from a Python built without a library, or packaged separately by some systems."""
-_VARY = frozenset(
+VARY = frozenset(
     ["ctypes", "errno", "locale", "mmap", "os", "select", "signal", "socket", "subprocess", "sys"]
 )
 """Modules whose contents differ between systems."""
@@ -83,8 +83,3 @@ def find_removed(name: str, version: tuple[int, int]) -> str:
     if top in _REMOVED and version >= _REMOVED[top]:
         return f"Python {version[0]}.{version[1]} has no {top}"
     return ""
-
-
-def varies(module: str) -> bool:
-    """Return whether a module may have names on another system that are missing on this one."""
-    return module in _VARY

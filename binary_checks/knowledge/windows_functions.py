@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 from binary_checks.model import PeFile
 from binary_checks.profile import read_toml
@@ -13,16 +12,8 @@ from binary_checks.profile import read_toml
 _TABLE = Path(__file__).with_name("windows_functions.toml")
 
 
-class NewerFunction(NamedTuple):
-    """A function that an object imports, and the first Windows that has it."""
-
-    name: str
-    library: str
-    since: str
-
-
-def find_newer_functions(library: PeFile) -> Iterator[NewerFunction]:
-    """Yield the functions that an object imports, and that Windows 10 lacks.
+def find_newer_functions(library: PeFile) -> Iterator[tuple[str, str, str]]:
+    """Yield (function, library, first Windows with it) for imports that Windows 10 lacks.
 
     Functions of libraries that are loaded at the first call are left out: code may ask first which
     Windows it runs on.
@@ -34,7 +25,7 @@ def find_newer_functions(library: PeFile) -> Iterator[NewerFunction]:
         for symbol in library.imports.find(name):
             since = known.get((symbol.library.lower(), name))
             if since is not None and symbol.library.lower() not in delayed:
-                yield NewerFunction(name, symbol.library, since)
+                yield name, symbol.library, since
 
 
 @cache

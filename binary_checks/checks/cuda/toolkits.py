@@ -375,7 +375,12 @@ def device_code_of_other_cuda(
     if not toolkits.samples:
         raise NotApplicable("no code for NVIDIA's GPUs in the package")
     by_path = {item.path: item for item in package.objects}
-    samples = [each for each in toolkits.samples if _is_judged(by_path[each.path])]
+    samples = [
+        each
+        for each in toolkits.samples
+        if by_path[each.path].architecture != "cuda"
+        and not is_nvidia_library(each.path.rpartition("/")[2])
+    ]
     if not samples:
         raise NotApplicable("no object of its own has code for NVIDIA's GPUs")
     yield from find_unread_samples(samples)
@@ -389,11 +394,6 @@ def device_code_of_other_cuda(
             yield from _judge_sample(sample, claims)
     if not judged:
         raise NotApplicable("nothing states a CUDA version")
-
-
-def _is_judged(item: ObjectFile) -> bool:
-    name = item.path.rpartition("/")[2]
-    return item.architecture != "cuda" and not is_nvidia_library(name)
 
 
 def find_unread_samples(samples: Iterable[ToolkitSample]) -> Iterator[NotInspected]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cache, partial
+from operator import attrgetter
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
@@ -176,7 +177,9 @@ def _share_causes(
 
 def _lacks(edge: Edge, linkage: Linkage) -> bool:
     """Whether nothing was found for a need that these checks report."""
-    if edge.resolved is not None or edge.proven or edge.weak or _is_of_driver(edge.needed):
+    # a renamed library can only be the package's own, not the driver's
+    of_driver = is_driver_library(edge.needed) and not is_grafted_name(edge.needed)
+    if edge.resolved is not None or edge.proven or edge.weak or of_driver:
         return False
     if linkage.format == Format.MACHO:
         return not edge.needed.startswith("/") or bool(edge.unknown or edge.partly)
@@ -189,11 +192,6 @@ def _lacks(edge: Edge, linkage: Linkage) -> bool:
         )
         return not any(recognises(edge.needed) for recognises in reported_elsewhere)
     return "/" not in edge.needed
-
-
-def _is_of_driver(name: str) -> bool:
-    """Whether the driver provides the library; a renamed library can only be the package's own."""
-    return is_driver_library(name) and not is_grafted_name(name)
 
 
 def _is_anothers(edge: Edge) -> bool:
@@ -288,7 +286,8 @@ def load_order_dependent(linkage: Linkage, package: Package) -> Iterator[Finding
     lucky = [e for e in stranded if not _is_out_of_reach(e, linkage, package, found)]
     lucky += filter(_is_by_order, linkage.edges)
     yield from _note_proven(linkage)
-    for cause, edges in _share_causes(sorted(lucky, key=_place_of), linkage, package):
+    lucky.sort(key=attrgetter("path", "architecture", "needed"))
+    for cause, edges in _share_causes(lucky, linkage, package):
         edge = edges[0]
         sentence = format_found_by_load_order(
             edges, linkage, format_searched(edge, found, linkage.layout)
@@ -322,10 +321,6 @@ def _note_proven(linkage: Linkage) -> Iterator[Note]:
                 f"{linkage.show(edge.proven)} before it"
             )
             yield Note(path=edge.path, sentence=sentence)
-
-
-def _place_of(edge: Edge) -> tuple[str, str, str]:
-    return edge.path, edge.architecture, edge.needed
 
 
 def _level_of(edge: Edge, linkage: Linkage) -> Level:

@@ -111,9 +111,7 @@ def shared_namespace_taken(package: Distribution, modules: PythonModules) -> Ite
                 path=path,
                 sentence=f"takes the package {shared} from all other distributions that have parts "
                 "of it",
-                level=Level.ERROR if found.has_code else _rate_empty_file(shared),
+                level=Level.ERROR
+                if found.has_code or shared not in WITH_EMPTY_FILE
+                else Level.WARNING,
             )
-
-
-def _rate_empty_file(shared: str) -> Level:
-    return Level.WARNING if shared in WITH_EMPTY_FILE else Level.ERROR
