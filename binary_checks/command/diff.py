@@ -14,8 +14,7 @@ from pathlib import Path
 from packaging.version import InvalidVersion, Version
 
 from binary_checks.command import SubcommandParser, complain, guard, suggest
-from binary_checks.differences import compare, load_differences
-from binary_checks.differences.accepting import GAP
+from binary_checks.differences import GAP, compare, load_differences
 from binary_checks.documents.builds import read_build, read_result_build
 from binary_checks.errors import NotApplicable, ProfileError, Unavailable
 from binary_checks.model import (

@@ -1,4 +1,4 @@
-"""Compares two builds: calls every difference, and folds changes into lines."""
+"""Compares two builds: calls every difference, folds changes into lines, and accepts known ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import Any
 from packaging.utils import canonicalize_name
 
 from binary_checks.declaring import Difference, find_differences
-from binary_checks.differences.accepting import Waivers
 from binary_checks.errors import BinaryChecksError, NotApplicable, ProfileError, Unavailable
 from binary_checks.knowledge.linked_libraries import PairedObjects, pair_objects, plain_path
 from binary_checks.model import (
@@ -27,11 +26,14 @@ from binary_checks.model import (
     ObjectFile,
     Package,
     PackageResult,
+    Problem,
     Severity,
 )
-from binary_checks.profile import KnownProblem
+from binary_checks.profile import KnownProblem, accept, find_expired, find_stale
 from binary_checks.wording.sentences import name_first
 
+GAP = "not-compared"
+"""The id by which entries accept a difference that could not be looked for."""
 _WIDTH = 180
 """The most characters of a line that name subjects."""
 _Found = Change | NotCompared
@@ -59,16 +61,48 @@ def compare(
                 gaps.append(found)
             else:
                 changes.append((each.id, found))
-    waivers = Waivers(known, new.package.file_name, today)
+    folded = list(_fold_gaps(gaps))
+    entries = [each for each in known if each.selects(new.package.file_name)]
+    problems = [
+        *((name, Problem(path=each.subject, sentence=each.sentence)) for name, each in changes),
+        *((GAP, Problem(path=gap.subject, sentence=gap.reason)) for gap in folded),
+    ]
+    reasons = [_find_reason(name, problem, entries, today) for name, problem in problems]
+    of_changes, of_gaps = reasons[: len(changes)], reasons[len(changes) :]
+    left = [each for each, reason in zip(problems, reasons, strict=True) if not reason]
     return BuildComparison(
         old=old.label,
         new=new.label,
         old_sha256=old.sha256,
         new_sha256=new.sha256,
-        lines=tuple(_fold((*each, waivers.accept(*each)) for each in changes)),
-        not_compared=tuple(map(waivers.accept_gap, _fold_gaps(gaps))),
-        complaints=tuple(waivers.complaints()),
+        lines=tuple(
+            _fold((*each, reason) for each, reason in zip(changes, of_changes, strict=True))
+        ),
+        not_compared=tuple(
+            replace(gap, accepted=reason) for gap, reason in zip(folded, of_gaps, strict=True)
+        ),
+        complaints=tuple(_list_complaints(entries, problems, left, today)),
     )
+
+
+def _find_reason(name: str, problem: Problem, entries: Sequence[KnownProblem], today: date) -> str:
+    """Return the reason of the entry that accepts a difference; "" if none does."""
+    ours = [each for each in entries if each.check == name]
+    return next((each.reason for each in accept([problem], ours, today)), "")
+
+
+def _list_complaints(
+    entries: Sequence[KnownProblem],
+    problems: Sequence[tuple[str, Problem]],
+    left: Sequence[tuple[str, Problem]],
+    today: date,
+) -> Iterator[str]:
+    """Yield a sentence for each entry that matched nothing or whose date has passed."""
+    for name in sorted({each.check for each in entries}):
+        ours = [each for each in entries if each.check == name]
+        met, remaining = ([p for each, p in found if each == name] for found in (problems, left))
+        for problem in (*find_stale(ours, met), *find_expired(ours, remaining, today)):
+            yield problem.sentence
 
 
 def load_differences() -> tuple[Difference[Any], ...]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from binary_checks.declaring import difference
+from binary_checks.differences.changes import describe, format_version
 from binary_checks.errors import Unavailable
 from binary_checks.knowledge.cuda import (
     cudas_of,
@@ -127,8 +128,8 @@ def lowest_macos(old: Build, new: Build) -> Iterator[Change]:
         on = f" on {architecture}" if len(after) > 1 else ""
         yield Change(
             severity=Severity.BREAK if beyond else Severity.INFO,
-            sentence=f"runs{on} on macOS {_dotted(now)} and later, "
-            f"previously {_dotted(was)}{because}",
+            sentence=f"runs{on} on macOS {format_version(now)} and later, "
+            f"previously {format_version(was)}{because}",
         )
 
 
@@ -138,10 +139,6 @@ def _macos(build: Build) -> Iterator[LowestTag]:
         yield from (tag for tag in found if tag.family == "macosx")
 
 
-def _dotted(version: tuple[int, ...]) -> str:
-    return ".".join(map(str, version))
-
-
 @difference
 def visual_cpp_runtime(old: Package, new: Package) -> Iterator[Change]:
     """Microsoft's toolset, if users must have a runtime of at least that version."""
@@ -149,8 +146,8 @@ def visual_cpp_runtime(old: Package, new: Package) -> Iterator[Change]:
     if was and now and was < now and _needs_runtime(new):
         yield Change(
             severity=Severity.CHANGE if was < _CONSTANT_MUTEX <= now else Severity.INFO,
-            sentence=f"needs the Visual C++ runtime {_dotted(now)} or later, "
-            f"previously {_dotted(was)}",
+            sentence=f"needs the Visual C++ runtime {format_version(now)} or later, "
+            f"previously {format_version(was)}",
         )
 
 
@@ -178,8 +175,8 @@ def stable_abi(old: Package, new: Package) -> Iterator[Change]:
         beyond = now[0] > was[0] and not (floors and now[0] <= min(floors))
         yield Change(
             severity=Severity.BREAK if beyond else Severity.INFO,
-            sentence=f"imports {now[1]}, of Python {_dotted(now[0])} and later; "
-            f"previously nothing newer than {_dotted(was[0])}",
+            sentence=f"imports {now[1]}, of Python {format_version(now[0])} and later; "
+            f"previously nothing newer than {format_version(was[0])}",
         )
 
 
@@ -230,11 +227,7 @@ def cpu_level(old: ElfFile, new: ElfFile) -> Iterator[Change]:
     ranks = {name: rank for rank, name in enumerate(_LEVELS)}
     raised = ranks.get(new.isa_level, 9) > ranks.get(old.isa_level, 9)
     text = f"a CPU of level {new.isa_level or 'x86-64'}, previously {old.isa_level or 'x86-64'}"
-    yield Change(
-        severity=Severity.BREAK if raised else Severity.INFO,
-        sentence=f"needs {text}",
-        together=f"need {text}",
-    )
+    yield describe(Severity.BREAK if raised else Severity.INFO, "need", text)
 
 
 @difference

@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterable, Iterator
 
 from binary_checks.declaring import difference
+from binary_checks.differences.changes import compare_names
 from binary_checks.errors import Unavailable
+from binary_checks.knowledge.inventory import PARTS, measure_parts
 from binary_checks.knowledge.linked_libraries import (
     is_grafted,
     is_module_name,
@@ -42,15 +44,8 @@ def import_names(old: Package, new: Package) -> Iterator[Change]:
     before, after = _find_modules(old), _find_modules(new)
     # A folder without __init__.py is a namespace package, which can be imported, too.
     before_too, after_too = before | _find_folders(old), after | _find_folders(new)
-    yield from _list(
-        _leave_out_below(before - after_too),
-        Severity.BREAK,
-        "cannot be imported any more",
-        "modules",
-    )
-    yield from _list(
-        _leave_out_below(after - before_too), Severity.INFO, "can be imported now", "modules"
-    )
+    gone, added = _leave_out_below(before - after_too), _leave_out_below(after - before_too)
+    yield from compare_names("modules", gone, added)
 
 
 @difference
@@ -61,13 +56,16 @@ def extension_modules(old: Package, new: Package) -> Iterator[Change]:
     """
     before, after = _find_extensions(old), _find_extensions(new)
     there, was_there = _find_modules(new, private=True), _find_modules(old, private=True)
-    gone = [name for name in sorted(before.keys() - there) if not _is_public(name.split("."))]
-    added = [name for name in sorted(after.keys() - was_there) if not _is_public(name.split("."))]
-    yield from _list(gone, Severity.CHANGE, "is gone", "extension modules", "are gone")
-    yield from _list(added, Severity.INFO, "is new", "extension modules", "are new")
+    gone = [name for name in before.keys() - there if not _is_public(name.split("."))]
+    added = [name for name in after.keys() - was_there if not _is_public(name.split("."))]
+    yield from compare_names("extension modules", gone, added)
     for name in sorted(before.keys() & after.keys()):
         function = init_function(name.rpartition(".")[2])
-        if _export(before[name], function) and not _export(after[name], function):
+        was, now = (
+            any(item.exports.among((function,)) for item in found[name])
+            for found in (before, after)
+        )
+        if was and not now:
             yield Change(
                 severity=Severity.BREAK,
                 subject=name,
@@ -89,10 +87,6 @@ def _find_extensions(package: Package) -> dict[str, list[ObjectFile]]:
         if name and is_module_name(item) and not name.stem.endswith(_OF_MYPYC):
             found.setdefault(name.module, []).append(item)
     return found
-
-
-def _export(files: Iterable[ObjectFile], function: str) -> bool:
-    return any(item.exports.among((function,)) for item in files)
 
 
 def _find_folders(package: Package) -> set[str]:
@@ -143,25 +137,11 @@ def _leave_out_below(names: set[str]) -> list[str]:
     )
 
 
-def _list(
-    names: Iterable[str], severity: Severity, sentence: str, noun: str, together: str = ""
-) -> Iterator[Change]:
-    for name in names:
-        yield Change(
-            severity=severity,
-            subject=name,
-            sentence=sentence,
-            together=together or sentence,
-            noun=noun,
-        )
-
-
 @difference
 def entry_points(old: Distribution, new: Distribution) -> Iterator[Change]:
     """The entry points of a build, without `commands`."""
     before, after = _plug_ins(old), _plug_ins(new)
-    yield from _list(sorted(before - after), Severity.BREAK, "is gone", "entry points", "are gone")
-    yield from _list(sorted(after - before), Severity.INFO, "is new", "entry points", "are new")
+    yield from compare_names("entry points", before - after, after - before)
 
 
 def _plug_ins(package: Distribution) -> set[str]:
@@ -172,12 +152,7 @@ def _plug_ins(package: Distribution) -> set[str]:
 def commands(old: Package, new: Package) -> Iterator[Change]:
     """The commands that a build installs, by entry points or as files."""
     before, after = _find_commands(old), _find_commands(new)
-    yield from _list(
-        sorted(before - after), Severity.BREAK, "the command is gone", "commands", "are gone"
-    )
-    yield from _list(
-        sorted(after - before), Severity.INFO, "is a new command", "commands", "are new"
-    )
+    yield from compare_names("commands", before - after, after - before)
 
 
 def _find_commands(package: Package) -> set[str]:
@@ -201,20 +176,8 @@ def libraries(old: Package, new: Package) -> Iterator[Change]:
     `bundled-libraries`.
     """
     pairs = pair_objects(old, new)
-    yield from _list(
-        _own(old, pairs.removed) - _unknown(new),
-        Severity.BREAK,
-        "the library is gone",
-        "libraries",
-        "are gone",
-    )
-    yield from _list(
-        _own(new, pairs.added) - _unknown(old),
-        Severity.INFO,
-        "is a new library",
-        "libraries",
-        "are new",
-    )
+    lost, found = _own(old, pairs.removed), _own(new, pairs.added)
+    yield from compare_names("libraries", lost - _unknown(new), found - _unknown(old))
     before, after = ({item.architecture for item in each.objects} for each in (old, new))
     gone = sorted(before - after if after else ())
     if gone and _unknown(new):
@@ -244,8 +207,7 @@ def headers(old: Package, new: Package) -> Iterator[Change]:
     """The header files that C and C++ code includes, without those in folders of details."""
     before, after = _find_headers(old), _find_headers(new)
     severity = Severity.BREAK if isinstance(old, CppArchive) else Severity.CHANGE
-    yield from _list(sorted(before - after), severity, "the header is gone", "headers", "are gone")
-    yield from _list(sorted(after - before), Severity.INFO, "is a new header", "headers", "are new")
+    yield from compare_names("headers", before - after, after - before, severity)
 
 
 def _find_headers(package: Package) -> set[str]:
@@ -261,10 +223,47 @@ def _find_headers(package: Package) -> set[str]:
 def cmake_packages(old: CppArchive, new: CppArchive) -> Iterator[Change]:
     """The packages that CMake's ``find_package`` finds in a build."""
     before, after = ({each.name for each in build.cmake_packages} for build in (old, new))
-    yield from _list(
-        sorted(before - after), Severity.BREAK, "find_package no longer finds it", "CMake packages",
-        "are gone",
-    )  # fmt: skip
-    yield from _list(
-        sorted(after - before), Severity.INFO, "is new to find_package", "CMake packages", "are new"
+    yield from compare_names("CMake packages", before - after, after - before)
+
+
+_SHARE, _LEAST = 0.05, 64 << 10
+"""A change of a part below this share, or below so many bytes, is not reported."""
+_OF_ALL = 0.01
+"""A change below this share of the whole size is not reported either."""
+_JUMP = 0.25
+
+
+@difference
+def sizes(old: Package, new: Package) -> Iterator[Change]:
+    """Bytes of the file and of its parts, if they change by at least 5 % and 64 kB."""
+    if old.size and new.size and _is_folder(old) is _is_folder(new):
+        yield from _compare_size("package file", old.size, new.size, jump=_JUMP)
+    before, after = measure_parts(old), measure_parts(new)
+    least = max(_LEAST, _OF_ALL * sum(each.size for each in after.values()))
+    for part in PARTS:
+        was, now = (found[part].size if part in found else 0 for found in (before, after))
+        if abs(now - was) >= least:
+            yield from _compare_size(part, was, now)
+
+
+def _is_folder(package: Package) -> bool:
+    """Whether a package is unpacked or installed: its size is then the sum of its files."""
+    return package.size == sum(item.size for item in package.members)
+
+
+def _compare_size(what: str, was: int, now: int, jump: float = 0.0) -> Iterator[Change]:
+    by = abs(now - was)
+    if by < _LEAST or by < _SHARE * was:
+        return
+    grown = f"{'+' if now > was else '-'}{by / was:.0%}" if was else "new"
+    large = jump and now > was and by >= jump * was
+    digits = 1 if f"{now / 1e6:.1f}" != f"{was / 1e6:.1f}" else 2
+    before, after = (f"{size / 1e6:,.{digits}f}" for size in (was, now))
+    yield Change(
+        severity=Severity.CHANGE if large else Severity.INFO,
+        subject=what,
+        sentence=f"{after} MB, previously {before} MB, {grown}",
+        together="are larger or smaller",
+        detail=f"{before} -> {after} MB {grown}",
+        noun="parts",
     )

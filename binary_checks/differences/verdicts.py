@@ -22,17 +22,14 @@ def check_outcomes(old: PackageResult, new: PackageResult) -> Iterator[Change]:
             continue
         earlier = "which the old run did not have" if was is None else f"previously {was.value}"
         text = f"{entry.outcome.value}, {earlier}"
+        severity = Severity.CHANGE if entry.outcome in GAPS else Severity.INFO
+        if entry.outcome is Outcome.FAILED:
+            known = was is not None and was not in GAPS
+            severity = Severity.BREAK if known else Severity.CHANGE
         first = next((each.sentence for each in entry.problems), entry.reason)
         yield Change(
-            severity=_choose_severity(was, entry.outcome),
+            severity=severity,
             subject=entry.item,
             sentence=f"{text}: {first}" if first else text,
             noun="checks",
         )
-
-
-def _choose_severity(was: Outcome | None, now: Outcome) -> Severity:
-    if now is Outcome.FAILED:
-        seen = was is not None and was not in GAPS
-        return Severity.BREAK if seen else Severity.CHANGE
-    return Severity.CHANGE if now in GAPS else Severity.INFO
