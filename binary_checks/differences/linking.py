@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from binary_checks.declaring import difference
+from binary_checks.differences.changes import describe, list_names
 from binary_checks.knowledge.inventory import find_strings
 from binary_checks.knowledge.library_names import strip_graft
 from binary_checks.knowledge.linked_libraries import (
@@ -64,13 +65,8 @@ def needed_libraries(old: Build, new: Build) -> Iterator[Change]:
         key = Severity.INFO if of_system else Severity.CHANGE, tuple(after[name])
         new_needs.setdefault(key, []).append(f"{name} in place of {former}" if former else name)
     for (severity, paths), names in new_needs.items():
-        for path in paths:
-            yield Change(
-                severity=severity,
-                subject=path,
-                sentence=f"now needs {', '.join(names)}",
-                together=f"now need {', '.join(names)}",
-            )
+        what = ", ".join(names)
+        yield from list_names("objects", paths, severity, f"now needs {what}", f"now need {what}")
     for name in sorted(replaced.values()):
         usual = _ALWAYS_THERE.fullmatch(name) or is_python_dll(name) or _is_systems(old, name)
         if not usual:
@@ -156,22 +152,18 @@ def search_paths(old: ElfFile | MachOFile, new: ElfFile | MachOFile) -> Iterator
     longer found.
     """
     before, after = _paths_of(old), _paths_of(new)
-    if before == after:
-        return
     known = {path for _, paths in before for path in paths}
     there = {path for _, paths in after for path in paths}
     absolute = sorted(path for path in there - known if path.startswith("/"))
-    if there <= known and not any(path.startswith("/") for path in known - there):
-        return
-    severity = Severity.CHANGE if absolute else Severity.INFO
-    kind = "absolute search paths" if absolute else "search paths"
-    text = f"{_format_paths(after)}, previously {_format_paths(before)}"
-    yield Change(
-        severity=severity,
-        sentence=f"has {'an absolute search path' if absolute else 'other search paths'}: {text}",
-        together=f"have {'new ' if absolute else 'other '}{kind}",
-        detail=text,
-    )
+    if there - known or any(path.startswith("/") for path in known - there):
+        text = f"{_format_paths(after)}, previously {_format_paths(before)}"
+        yield Change(
+            severity=Severity.CHANGE if absolute else Severity.INFO,
+            sentence=f"has {'an absolute search path' if absolute else 'other search paths'}"
+            f": {text}",
+            together=f"have {'new absolute' if absolute else 'other'} search paths",
+            detail=text,
+        )
 
 
 def _format_paths(paths: list[tuple[str, tuple[str, ...]]]) -> str:
@@ -181,10 +173,11 @@ def _format_paths(paths: list[tuple[str, tuple[str, ...]]]) -> str:
 
 
 def _paths_of(item: ElfFile | MachOFile) -> list[tuple[str, tuple[str, ...]]]:
-    if isinstance(item, MachOFile):
-        found = [("LC_RPATH", item.rpaths)]
-    else:
-        found = [("RPATH", item.rpath), ("RUNPATH", item.runpath)]
+    found = (
+        [("LC_RPATH", item.rpaths)]
+        if isinstance(item, MachOFile)
+        else [("RPATH", item.rpath), ("RUNPATH", item.runpath)]
+    )
     return [(key, value) for key, value in found if value]
 
 
@@ -234,8 +227,17 @@ def exports(old: ObjectFile, new: ObjectFile) -> Iterator[Change]:
         )
         return
     strong, weak = _find_gone(old, new)
-    if strong or weak:
-        yield _describe(strong, weak)
+    names = list(dict.fromkeys(map(readable_name, sorted(strong) or sorted(weak))))
+    if names:
+        count = len(strong) or len(weak)
+        shown = [*names[:_NAMED], *names[:1] * (count - len(names[:_NAMED]))]  # overloads count
+        what = f"{'' if strong else 'weak '}export{'' if count == 1 else 's'}"
+        further = f", and {len(weak):,} weak" if strong and weak else ""
+        listed = format_symbols(shown, min(_NAMED, len(names)))
+        yield Change(
+            severity=Severity.BREAK if strong else Severity.INFO,
+            sentence=f"lost {count:,} {what}{further} ({listed})",
+        )
     if isinstance(old, ElfFile) and isinstance(new, ElfFile):
         for version in sorted({*old.defined_versions} - {*new.defined_versions}):
             yield Change(
@@ -252,9 +254,8 @@ def imported_exports(old: Package, new: Package) -> Iterator[Change]:
     instantiation, which users' code imports, too.
     """
     for pair in pair_objects(old, new).pairs:
-        if not (isinstance(pair.old, ElfFile) and _is_library(pair.old)):
-            continue
-        if _is_renamed(pair.old, pair.new):
+        library = isinstance(pair.old, ElfFile) and _is_library(pair.old)
+        if not library or _is_renamed(pair.old, pair.new):
             continue
         weak = _find_gone(pair.old, pair.new)[1]
         others = (item for item in old.objects_of(ElfFile) if item.path != pair.old.path)
@@ -291,25 +292,11 @@ def _is_renamed(old: ObjectFile, new: ObjectFile) -> bool:
 
 def _counts(name: str) -> bool:
     """Whether somebody may have linked with a symbol of that name."""
-    if name.startswith("?") and "@std@@" in f"{name.partition('@@')[0]}@@":
-        return False  # Microsoft's mangling: ?what@std@@...
-    if _STANDARD.match(name) or _TEMPLATES.match(name):
+    # Microsoft's mangling: ?what@std@@...
+    standard = name.startswith("?") and "@std@@" in f"{name.partition('@@')[0]}@@"
+    if standard or _STANDARD.match(name) or _TEMPLATES.match(name):
         return False
     return not (_LINKERS.fullmatch(name) or _NOBODYS.search(name))
-
-
-def _describe(strong: frozenset[str], weak: frozenset[str]) -> Change:
-    names = list(dict.fromkeys(map(readable_name, sorted(strong) or sorted(weak))))
-    count = len(strong) or len(weak)
-    shown = [*names[:_NAMED], *names[:1] * (count - len(names[:_NAMED]))]  # overloads count
-    what = f"export{'' if count == 1 else 's'}"
-    further = f", and {len(weak):,} weak" if strong and weak else ""
-    kind = "" if strong else "weak "
-    listed = format_symbols(shown, min(_NAMED, len(names)))
-    return Change(
-        severity=Severity.BREAK if strong else Severity.INFO,
-        sentence=f"lost {count:,} {kind}{what}{further} ({listed})",
-    )
 
 
 @difference
@@ -333,14 +320,8 @@ def bundled_libraries(old: Build, new: Build) -> Iterator[Change]:
             detail=f"in place of {former}" if former else "",
             noun="libraries",
         )
-    for name in sorted(replaced.values()):
-        yield Change(
-            severity=Severity.CHANGE,
-            subject=name,
-            sentence="is no longer bundled",
-            together="are no longer bundled",
-            noun="libraries",
-        )
+    lost = ("is no longer bundled", "are no longer bundled")
+    yield from list_names("libraries", replaced.values(), Severity.CHANGE, *lost)
 
 
 def _find_grafted(package: Package) -> set[str]:
@@ -377,24 +358,13 @@ def linked_versions(old: LinkedLibraries, new: LinkedLibraries) -> Iterator[Chan
                 detail=f"{was.version} -> {now.version}",
                 noun="libraries",
             )
-    for name in sorted(after.keys() - before.keys()):
-        if after[name].linking is Linking.STATIC:
-            yield Change(
-                severity=Severity.CHANGE,
-                subject=f"{name} {after[name].version}".strip(),
-                sentence="is linked statically now",
-                together="are linked statically now",
-                noun="libraries",
-            )
-    for name in sorted(before.keys() - after.keys()):
-        if before[name].linking is Linking.STATIC:
-            yield Change(
-                severity=Severity.INFO,
-                subject=name,
-                sentence="is no longer found linked statically",
-                together="are no longer found linked statically",
-                noun="libraries",
-            )
+    static = {name for name, each in after.items() if each.linking is Linking.STATIC}
+    added = (f"{name} {after[name].version}".strip() for name in static - before.keys())
+    found = ("is linked statically now", "are linked statically now")
+    yield from list_names("libraries", added, Severity.CHANGE, *found)
+    static = {name for name, each in before.items() if each.linking is Linking.STATIC}
+    lost = ("is no longer found linked statically", "are no longer found linked statically")
+    yield from list_names("libraries", static - after.keys(), Severity.INFO, *lost)
 
 
 def _by_name(found: LinkedLibraries) -> dict[str, LinkedLibrary]:
@@ -418,17 +388,11 @@ def cxx_abi(old: ElfFile | StaticArchive, new: ElfFile | StaticArchive) -> Itera
     """
     was, now = _find_abi(old), _find_abi(new)
     if was and now and was != now:
-        strings = f"libstdc++'s {now} std::string, previously the {was} one"
-        severity = Severity.INFO if _has_init_function(old) else Severity.BREAK
-        yield Change(severity=severity, sentence=f"uses {strings}", together=f"use {strings}")
-
-
-def _has_init_function(item: ElfFile | StaticArchive) -> bool:
-    """Return whether the object exports a PyInit_ function, so that Python imports it.
-
-    The file name of a module is not enough: a changed std::string breaks users of any library.
-    """
-    return any(name.startswith("PyInit_") for name in item.exports.names)
+        # The file name of a module is not enough: a changed std::string breaks users of libraries.
+        is_imported = any(name.startswith("PyInit_") for name in old.exports.names)
+        severity = Severity.INFO if is_imported else Severity.BREAK
+        phrase = f"libstdc++'s {now} std::string, previously the {was} one"
+        yield describe(severity, "use", phrase)
 
 
 def _find_abi(item: ElfFile | StaticArchive) -> str:

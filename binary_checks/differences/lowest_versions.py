@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from binary_checks.declaring import difference
-from binary_checks.differences.changes import describe, format_version
+from binary_checks.differences.changes import describe, format_version, list_names
 from binary_checks.errors import Unavailable
 from binary_checks.knowledge.cuda import (
     cudas_of,
@@ -21,7 +21,7 @@ from binary_checks.knowledge.library_names import (
     toolset_of,
 )
 from binary_checks.knowledge.linked_libraries import pair_objects, plain_path
-from binary_checks.knowledge.tags import LowestTag, find_lowest_tags, is_loaded
+from binary_checks.knowledge.tags import find_lowest_tags, is_loaded
 from binary_checks.model import (
     BinaryConfiguration,
     Build,
@@ -44,6 +44,7 @@ _NODE = re.compile(
 )
 _CONSTANT_MUTEX = (14, 40)
 """The toolset since which std::mutex crashes older runtimes (Visual Studio 2022 17.10)."""
+_Version = tuple[int, ...]
 _ONE_DRIVER = 11
 """The CUDA major version since which all its releases run on the same drivers."""
 _LEVELS = ("", "x86-64-baseline", "x86-64-v2", "x86-64-v3", "x86-64-v4")
@@ -69,13 +70,9 @@ def system_versions(old: Package, new: Package) -> Iterator[Change]:
             continue
         allowed = None if promised is None else promised.allows(node)
         severity = {None: Severity.CHANGE, True: Severity.INFO, False: Severity.BREAK}[allowed]
-        for path in paths:
-            yield Change(
-                severity=severity,
-                subject=path,
-                sentence=f"needs {node}, previously no object needed more than {former}",
-                together=f"need {node}, previously none needed more than {former}",
-            )
+        one = f"needs {node}, previously no object needed more than {former}"
+        several = f"need {node}, previously none needed more than {former}"
+        yield from list_names("objects", paths, severity, one, several)
 
 
 def _newest_nodes(package: Package) -> dict[str, tuple[tuple[int, ...], list[str]]]:
@@ -115,28 +112,37 @@ def _promised_policy(package: Package) -> Policy | None:
 @difference
 def lowest_macos(old: Build, new: Build) -> Iterator[Change]:
     """The oldest macOS that a build's objects run on, by headers and imported symbols."""
-    before, after = ({tag.architecture: tag for tag in _macos(each)} for each in (old, new))
+    if not all(
+        any(claim.system == "macos" for claim in each.package.claims.systems) for each in (old, new)
+    ):
+        return
+    before, after = (
+        {
+            tag.architecture: tag
+            for tag in find_lowest_tags(each.package, each.linkage)
+            if tag.family == "macosx"
+        }
+        for each in (old, new)
+    )
     promised = [c.minimum for c in old.package.claims.systems if c.system == "macos" and c.minimum]
     for architecture in sorted(before.keys() & after.keys()):
         was, now = before[architecture].version, after[architecture].version
         if was is None or now is None or was == now:
             continue
-        raised = now > was
-        beyond = raised and not (promised and now <= min(promised))
         needs = dict.fromkeys(reason.need for reason in after[architecture].reasons)
-        because = f" ({name_first(needs)})" if raised and needs else ""
+        because = f" ({name_first(needs)})" if now > was and needs else ""
         on = f" on {architecture}" if len(after) > 1 else ""
         yield Change(
-            severity=Severity.BREAK if beyond else Severity.INFO,
+            severity=_judge(was, now, promised),
             sentence=f"runs{on} on macOS {format_version(now)} and later, "
             f"previously {format_version(was)}{because}",
         )
 
 
-def _macos(build: Build) -> Iterator[LowestTag]:
-    if any(claim.system == "macos" for claim in build.package.claims.systems):
-        found = find_lowest_tags(build.package, build.linkage)
-        yield from (tag for tag in found if tag.family == "macosx")
+def _judge(was: _Version, now: _Version, promised: Collection[_Version]) -> Severity:
+    """Return how severe another oldest version is: a break if it exceeds what was promised."""
+    beyond = now > was and not (promised and now <= min(promised))
+    return Severity.BREAK if beyond else Severity.INFO
 
 
 @difference
@@ -172,9 +178,8 @@ def stable_abi(old: Package, new: Package) -> Iterator[Change]:
     was, now = newest_stable_symbol(old.objects), newest_stable_symbol(new.objects)
     if was and now and was[0] != now[0]:
         floors = [c.version for c in old.claims.pythons if c.version and c.abi.startswith("abi3")]
-        beyond = now[0] > was[0] and not (floors and now[0] <= min(floors))
         yield Change(
-            severity=Severity.BREAK if beyond else Severity.INFO,
+            severity=_judge(was[0], now[0], floors),
             sentence=f"imports {now[1]}, of Python {format_version(now[0])} and later; "
             f"previously nothing newer than {format_version(was[0])}",
         )
@@ -222,12 +227,11 @@ def _numpy_required(package: Distribution, version: tuple[int, ...]) -> bool:
 @difference
 def cpu_level(old: ElfFile, new: ElfFile) -> Iterator[Change]:
     """The x86-64 level that an object requires of the CPU."""
-    if old.isa_level == new.isa_level:
-        return
     ranks = {name: rank for rank, name in enumerate(_LEVELS)}
-    raised = ranks.get(new.isa_level, 9) > ranks.get(old.isa_level, 9)
-    text = f"a CPU of level {new.isa_level or 'x86-64'}, previously {old.isa_level or 'x86-64'}"
-    yield describe(Severity.BREAK if raised else Severity.INFO, "need", text)
+    was, now = (ranks.get(each.isa_level, 9) for each in (old, new))
+    if old.isa_level != new.isa_level:
+        text = f"a CPU of level {new.isa_level or 'x86-64'}, previously {old.isa_level or 'x86-64'}"
+        yield describe(Severity.BREAK if now > was else Severity.INFO, "need", text)
 
 
 @difference
@@ -249,7 +253,8 @@ def nvidia_driver(old: Build, new: Build) -> Iterator[Change]:
     A build for several versions of CUDA runs with the driver of the oldest. PTX needs the driver of
     the toolkit that made it, which no file records: drivers for PTX are not compared.
     """
-    if not (_is_for_cuda(old) and _is_for_cuda(new)):
+    configurations = [each.configuration for each in (old, new)]
+    if not all(each and each.accelerator.value.startswith("cuda") for each in configurations):
         return
     was, now = _oldest_cuda(old), _oldest_cuda(new)
     if was.split(".")[0] == now.split(".")[0] and int(now.split(".")[0]) >= _ONE_DRIVER:
@@ -262,11 +267,6 @@ def nvidia_driver(old: Build, new: Build) -> Iterator[Change]:
             sentence=f"needs NVIDIA driver {after} or later, for CUDA {now}; "
             f"previously {before}, for CUDA {was}",
         )
-
-
-def _is_for_cuda(build: Build) -> bool:
-    found = build.configuration
-    return found is not None and found.accelerator.value.startswith("cuda")
 
 
 def _oldest_cuda(build: Build) -> str:

@@ -151,23 +151,19 @@ def requires_python(old: Distribution, new: Distribution) -> Iterator[Change]:
     if before == after:
         return
     earlier = f"previously {was!r}" if was else "which it did not state previously"
-    text = (
-        f"Requires-Python is {now!r}, {earlier}" if now else f"states no Requires-Python, {earlier}"
-    )
-    gone = before - after
-    less_severe = Severity.CHANGE if gone else Severity.INFO
-    hurts = any(_is_for(old.claims.pythons, version) for version in gone)
-    yield Change(severity=Severity.BREAK if hurts else less_severe, sentence=text)
-
-
-def _is_for(claims: Sequence[PythonClaim], version: _Version) -> bool:
-    """Whether a build with these tags is for that Python; users of other Pythons lose nothing."""
-    return not claims or any(
+    now = f"Requires-Python is {now!r}" if now else "states no Requires-Python"
+    # Users of Pythons for which the old build is not made lose nothing.
+    claims, gone = old.claims.pythons, before - after
+    hurts = bool(gone and not claims) or any(
         claim.version == version
         if claim.is_for_one_version
         else (claim.version or (3, 0)) <= version
         for claim in claims
+        for version in gone
     )
+    less_severe = Severity.CHANGE if gone else Severity.INFO
+    severity = Severity.BREAK if hurts else less_severe
+    yield Change(severity=severity, sentence=f"{now}, {earlier}")
 
 
 def _allowed(text: str) -> frozenset[_Version]:
@@ -240,7 +236,10 @@ def _group(package: Distribution) -> dict[str, dict[str, str]]:
     environments, extras = list(_environments(package)), _extras(package)
     found: dict[str, dict[str, set[str]]] = {}
     for item in filter(None, map(read_requirement, package.requires_dist)):
-        for extra in ("", *sorted(extras & _named_in(item))):
+        # Only extras that the marker names can select the requirement: a package may have hundreds
+        # of extras, each with dozens of environments.
+        named = {canonicalize_name(text) for text in _TEXTS.findall(str(item.marker or ""))}
+        for extra in ("", *sorted(extras & named)):
             asked = [applies(item, {**each, "extra": extra}) for each in environments]
             if any(asked):
                 spelled = _format_requirement(item, package.version)
@@ -254,14 +253,6 @@ def _group(package: Distribution) -> dict[str, dict[str, str]]:
         extra: {name: ", ".join(sorted(each)) for name, each in names.items()}
         for extra, names in found.items()
     }
-
-
-def _named_in(item: Requirement) -> set[str]:
-    """Return the strings in the marker; only extras with these names can select the requirement.
-
-    A package may have hundreds of extras, each with dozens of environments.
-    """
-    return {canonicalize_name(text) for text in _TEXTS.findall(str(item.marker or ""))}
 
 
 def _format_requirement(item: Requirement, own: str) -> str:
@@ -357,8 +348,8 @@ def _compare(
             together = _OTHER
         else:
             continue
-        changed = was is not None and now is not None
-        detail = f"{was or 'any'} -> {now or 'any'}" if changed else now or was or ""
+        both = was is not None and now is not None
+        detail = f"{was or 'any'} -> {now or 'any'}" if both else now or was or ""
         yield Change(
             severity=severity,
             subject=f"{of}{name}",

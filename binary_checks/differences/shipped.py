@@ -236,7 +236,9 @@ _JUMP = 0.25
 @difference
 def sizes(old: Package, new: Package) -> Iterator[Change]:
     """Bytes of the file and of its parts, if they change by at least 5 % and 64 kB."""
-    if old.size and new.size and _is_folder(old) is _is_folder(new):
+    # The size of an unpacked or installed package is the sum of its files.
+    unpacked = [each.size == sum(item.size for item in each.members) for each in (old, new)]
+    if old.size and new.size and unpacked[0] is unpacked[1]:
         yield from _compare_size("package file", old.size, new.size, jump=_JUMP)
     before, after = measure_parts(old), measure_parts(new)
     least = max(_LEAST, _OF_ALL * sum(each.size for each in after.values()))
@@ -244,11 +246,6 @@ def sizes(old: Package, new: Package) -> Iterator[Change]:
         was, now = (found[part].size if part in found else 0 for found in (before, after))
         if abs(now - was) >= least:
             yield from _compare_size(part, was, now)
-
-
-def _is_folder(package: Package) -> bool:
-    """Whether a package is unpacked or installed: its size is then the sum of its files."""
-    return package.size == sum(item.size for item in package.members)
 
 
 def _compare_size(what: str, was: int, now: int, jump: float = 0.0) -> Iterator[Change]:
