@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import date
 from importlib import import_module
+from itertools import accumulate
 from typing import Any
 
 from packaging.utils import canonicalize_name
@@ -15,17 +16,13 @@ from binary_checks.errors import BinaryChecksError, NotApplicable, ProfileError,
 from binary_checks.knowledge.linked_libraries import PairedObjects, pair_objects, plain_path
 from binary_checks.model import (
     ANY_SYSTEM,
-    BinaryConfiguration,
     Build,
     BuildComparison,
     Change,
     DifferenceLine,
-    Linkage,
-    LinkedLibraries,
     NotCompared,
     ObjectFile,
     Package,
-    PackageResult,
     Problem,
     Severity,
 )
@@ -34,8 +31,7 @@ from binary_checks.wording.sentences import name_first
 
 GAP = "not-compared"
 """The id by which entries accept a difference that could not be looked for."""
-_WIDTH = 180
-"""The most characters of a line that name subjects."""
+_WIDTH = 180  # characters of a line that name subjects
 _Found = Change | NotCompared
 
 
@@ -120,21 +116,19 @@ def _require_comparable(old: Package, new: Package) -> None:
             f"{old.file_name} is of {one}, {new.file_name} of {other}: these are not two "
             "builds of one project"
         )
-    for what in ("system", "architectures"):
-        before, after = _claimed(old, what), _claimed(new, what)
+    for before, after in zip(_claimed(old), _claimed(new), strict=True):
         if before and after and not before & after:
             spelled = f"{', '.join(sorted(before))}, {new.file_name} for {', '.join(sorted(after))}"
             raise ProfileError(f"{old.file_name} is for {spelled}: they cannot be compared")
 
 
-def _claimed(package: Package, what: str) -> set[str]:
-    """Return the systems or architectures that a package claims; empty for all or none."""
-    systems = package.claims.systems
-    if any(claim.system in (ANY_SYSTEM, "") for claim in systems):
-        return set()
-    if what == "system":
-        return {claim.system for claim in systems}
-    return {each for claim in systems for each in claim.architectures}
+def _claimed(package: Package) -> tuple[set[str], set[str]]:
+    """Return the systems and the architectures that a package claims; empty for all or none."""
+    claims = package.claims.systems
+    if any(claim.system in (ANY_SYSTEM, "") for claim in claims):
+        return set(), set()
+    architectures = {each for claim in claims for each in claim.architectures}
+    return {claim.system for claim in claims}, architectures
 
 
 def _list_gaps(build: Build) -> Iterator[NotCompared]:
@@ -142,59 +136,42 @@ def _list_gaps(build: Build) -> Iterator[NotCompared]:
     for gap in build.gaps:
         yield NotCompared(subject=build.label, reason=gap)
     package = build.package
-    for unread in package.unread:
-        path = plain_path(package.layout, unread.path)
-        yield NotCompared(subject=path, reason=f"not read in {build.label}: {unread.reason}")
-    for broken in package.malformed:
-        path = plain_path(package.layout, broken.path)
-        yield NotCompared(subject=path, reason=f"malformed in {build.label}: {broken.reason}")
+    for word, faults in (("not read", package.unread), ("malformed", package.malformed)):
+        for fault in faults:
+            path = plain_path(package.layout, fault.path)
+            yield NotCompared(subject=path, reason=f"{word} in {build.label}: {fault.reason}")
 
 
 def _apply(each: Difference[Any], old: Build, new: Build, pairs: PairedObjects) -> Iterator[_Found]:
     kinds = each.subjects
+    facts = _find_fact(kinds, old, pairs), _find_fact(kinds, new, pairs)
+    sides: list[tuple[object, object, str]] = [] if None in facts else [(*facts, "")]
     if all(issubclass(kind, ObjectFile) for kind in kinds):
-        for pair in pairs.pairs:
-            if isinstance(pair.old, kinds) and isinstance(pair.new, kinds):
-                yield from _ask(each, pair.old, pair.new, pair.subject)
-        return
-    before, after = _find_fact(kinds, old, pairs), _find_fact(kinds, new, pairs)
-    if before is not None and after is not None:
-        yield from _ask(each, before, after, "")
+        found = (pair for pair in pairs.pairs if isinstance(pair.old, kinds))
+        sides = [
+            (pair.old, pair.new, pair.subject) for pair in found if isinstance(pair.new, kinds)
+        ]
+    for before, after, subject in sides:
+        try:
+            for change in each(before, after):
+                yield replace(change, subject=change.subject or subject)
+        except NotApplicable:
+            continue
+        except Unavailable as error:
+            yield NotCompared(difference=each.id, subject=subject, reason=str(error))
+        except BinaryChecksError:
+            raise
+        # documents come from anywhere: one that breaks a difference must not stop the others
+        except Exception as error:
+            reason = f"this difference broke: {type(error).__name__}: {error}"
+            yield NotCompared(difference=each.id, subject=subject, reason=reason)
 
 
 def _find_fact(kinds: tuple[type, ...], build: Build, pairs: PairedObjects) -> object:
     """Return the build's fact of one of these classes; None if it does not exist or is unknown."""
-    known: dict[type, object] = {
-        Linkage: build.linkage,
-        BinaryConfiguration: build.configuration,
-        LinkedLibraries: build.linked,
-        PackageResult: build.results,
-    }
-    if build.is_known:
-        known.update({Build: build, PairedObjects: pairs})
-    for kind in kinds:
-        if issubclass(kind, Package):
-            if build.is_known and isinstance(build.package, kind):
-                return build.package
-        elif known.get(kind) is not None:
-            return known[kind]
-    return None
-
-
-def _ask(each: Difference[Any], old: object, new: object, subject: str) -> Iterator[_Found]:
-    try:
-        for change in each(old, new):
-            yield replace(change, subject=change.subject or subject)
-    except NotApplicable:
-        return
-    except Unavailable as error:
-        yield NotCompared(difference=each.id, subject=subject, reason=str(error))
-    except BinaryChecksError:
-        raise
-    # documents come from anywhere: one that breaks a difference must not stop the others
-    except Exception as error:
-        reason = f"this difference broke: {type(error).__name__}: {error}"
-        yield NotCompared(difference=each.id, subject=subject, reason=reason)
+    facts = [build.linkage, build.configuration, build.linked, build.results]
+    known = (*facts, build, pairs, build.package) if build.is_known else facts
+    return next((fact for fact in known if isinstance(fact, kinds)), None)
 
 
 def _fold(changes: Iterable[tuple[str, Change, str]]) -> list[DifferenceLine]:
@@ -234,11 +211,8 @@ def _write_line(name: str, sentence: str, reason: str, found: list[Change]) -> D
 
 def _name_some(shown: list[str]) -> str:
     """Return as many subjects as fit into a line, and how many more there are."""
-    fitting, length = 0, 0
-    while fitting < len(shown) and (fitting < 1 or length + len(shown[fitting]) <= _WIDTH):
-        length += len(shown[fitting]) + 2
-        fitting += 1
-    return name_first(shown, fitting)
+    lengths = accumulate(len(each) + 2 for each in shown)
+    return name_first(shown, max(sum(length - 2 <= _WIDTH for length in lengths), 1))
 
 
 def _fold_gaps(gaps: Iterable[NotCompared]) -> Iterator[NotCompared]:

@@ -37,12 +37,11 @@ from binary_checks.model import (
 )
 from binary_checks.wording.sentences import format_symbols
 
+# parts of the C library and of Windows, which every process has
 _ALWAYS_THERE = re.compile(
     r"(?i)lib(?:c|m|pthread|dl|rt|util)\.so\.\d+|ld-linux.*|libc\.musl-.*|ld-musl-.*|linux-vdso.*|"
     r"(?:api|ext)-ms-.*|kernel32\.dll|ntdll\.dll|ucrtbase\.dll|/usr/lib/libSystem\.B\.dylib"
 )
-"""Parts of the C library and of Windows, which every process has."""
-_NOT_FOUND = "which is not found"
 
 
 @difference
@@ -122,9 +121,8 @@ def unresolved_libraries(old: Build, new: Build) -> Iterator[Change]:
     idle = {each.path for each in new.package.objects if is_grafted(each)} - loaded
     own = {name for each in new.package.objects for name in (each.file_name, each.name)}
     for name in sorted(after.keys() - before.keys()):
-        why = (
-            "which is in the package, but no search path leads there" if name in own else _NOT_FOUND
-        )
+        inside = "which is in the package, but no search path leads there"
+        why = inside if name in own else "which is not found"
         for edge in after[name]:
             yield Change(
                 severity=Severity.CHANGE if edge.path in idle else Severity.BREAK,
@@ -182,28 +180,36 @@ def _paths_of(item: ElfFile | MachOFile) -> list[tuple[str, tuple[str, ...]]]:
 
 
 _NAMED = 3
-_LINKERS = re.compile(
-    r"_init|_fini|_edata|edata|_end|end|_etext|etext|__bss_start(?:__)?|__bss_end__|_bss_end__|"
-    r"__end__|__data_start|_DYNAMIC|_GLOBAL_OFFSET_TABLE_|_PROCEDURE_LINKAGE_TABLE_|"
-    r"__(?:init|fini|preinit)_array_(?:start|end)|__dso_handle|_IO_stdin_used|"
-    r"__x86\.get_pc_thunk\.\w+|__cudaRegisterLinkedBinary_.*|__fatbinwrap_.*|__device_stub__.*|__gmon_start__|_mh_\w+|dyld_stub_binder|__odr_asan.*"
+_NOBODY_LINKS = (
+    # symbols that linkers add by themselves (GNU ld's scripts, LLD, ld64, nvcc's device linker)
+    re.compile(
+        r"^(?:_init|_fini|_edata|edata|_end|end|_etext|etext|__bss_start(?:__)?|__bss_end__|"
+        r"_bss_end__|__end__|__data_start|_DYNAMIC|_GLOBAL_OFFSET_TABLE_|"
+        r"_PROCEDURE_LINKAGE_TABLE_|__(?:init|fini|preinit)_array_(?:start|end)|__dso_handle|"
+        r"_IO_stdin_used|__x86\.get_pc_thunk\.\w+|__cudaRegisterLinkedBinary_.*|__fatbinwrap_.*|"
+        r"__device_stub__.*|__gmon_start__|_mh_\w+|dyld_stub_binder|__odr_asan.*)\Z"
+    ),
+    # names of the C++ standard library in the Itanium mangling (section 5.1 of the C++ ABI)
+    re.compile(
+        r"^_Z(?:GV|GR|GTt|T[VTIScvh])?(?:\d+_)*"
+        r"(?:N[rVK]*[RO]?)?(?:S[tabsiod]|10__cxxabiv1|9__gnu_cxx|6__pstl)"
+    ),
+    # the same in Microsoft's mangling: ?what@std@@...
+    re.compile(r"^\?(?:(?!@@).)*@std@@"),
+    # templates of CUDA's header-only libraries: each library has its own copies
+    re.compile(
+        r"^_ZN[rVK]*[RO]?"
+        r"(?:6thrust|3cub|4cuda3std|4cuda3__4|14at_cuda_detail|5nvtx3|7cutlass|4cute)"
+    ),
+    # anonymous namespaces, variables of functions and their guards, lambdas, names of types,
+    # operators new and delete, and pieces that compilers split off: no other library's code can
+    # refer to them
+    re.compile(
+        r"_ZGV|_ZZ|_ZTS|^_Z(?:nw|na|dl|da)|\?\$TSS\d|@\?\d+\?\?|^\?\?_C@|_GLOBAL__(?:N_|sub_I_)|"
+        r"\?A0x[0-9a-f]{8}@|Ul\w*E\d*_|\.(?:part|cold|constprop|isra|llvm)\b"
+    ),
 )
-"""Symbols that linkers add by themselves (GNU ld's scripts, LLD, ld64, nvcc's device linker)."""
-_STANDARD = re.compile(
-    r"_Z(?:GV|GR|GTt|T[VTIScvh])?(?:\d+_)*"
-    r"(?:N[rVK]*[RO]?)?(?:S[tabsiod]|10__cxxabiv1|9__gnu_cxx|6__pstl)"
-)
-"""Names of the C++ standard library in the Itanium mangling (section 5.1 of the C++ ABI)."""
-_TEMPLATES = re.compile(
-    r"_ZN[rVK]*[RO]?(?:6thrust|3cub|4cuda3std|4cuda3__4|14at_cuda_detail|5nvtx3|7cutlass|4cute)"
-)
-"""Templates of CUDA's header-only libraries: each library has its own copies."""
-_NOBODYS = re.compile(
-    r"_ZGV|_ZZ|_ZTS|^_Z(?:nw|na|dl|da)|\?\$TSS\d|@\?\d+\?\?|^\?\?_C@|_GLOBAL__(?:N_|sub_I_)|\?A0x[0-9a-f]{8}@|Ul\w*E\d*_|\.(?:part|cold|constprop|isra|llvm)\b"
-)
-"""Anonymous namespaces, variables of functions and their guards, lambdas, names of types, operators
-new and delete, and pieces that compilers split off: no other library's code can refer to them.
-"""
+"""The names of symbols with which nobody links."""
 
 
 @difference
@@ -274,7 +280,11 @@ def imported_exports(old: Package, new: Package) -> Iterator[Change]:
 
 def _find_gone(old: ObjectFile, new: ObjectFile) -> tuple[frozenset[str], frozenset[str]]:
     """Return the exports that are gone: the strong ones, and the weak ones."""
-    gone = frozenset(filter(_counts, old.exports.names - new.exports.names))
+    gone = frozenset(
+        name
+        for name in old.exports.names - new.exports.names
+        if not any(pattern.search(name) for pattern in _NOBODY_LINKS)
+    )
     weak = frozenset(name for name in gone if all(e.weak for e in old.exports.find(name)))
     return gone - weak, weak
 
@@ -290,23 +300,25 @@ def _is_renamed(old: ObjectFile, new: ObjectFile) -> bool:
     return bool(one and other) and one.lower() != other.lower()
 
 
-def _counts(name: str) -> bool:
-    """Whether somebody may have linked with a symbol of that name."""
-    # Microsoft's mangling: ?what@std@@...
-    standard = name.startswith("?") and "@std@@" in f"{name.partition('@@')[0]}@@"
-    if standard or _STANDARD.match(name) or _TEMPLATES.match(name):
-        return False
-    return not (_LINKERS.fullmatch(name) or _NOBODYS.search(name))
-
-
 @difference
 def bundled_libraries(old: Build, new: Build) -> Iterator[Change]:
     """The libraries of other projects that a build contains, by their file names.
 
     Libraries whose own texts state their version are compared by `linked-versions`.
     """
-    before, after = _find_grafted(old.package), _find_grafted(new.package)
-    versioned = _versions_of(old).keys() & _versions_of(new).keys()
+    before, after = (
+        {
+            strip_graft(item.file_name)
+            for item in build.package.objects
+            if item.kind is Kind.SHARED and is_grafted(item)
+        }
+        for build in (old, new)
+    )
+    one, other = (
+        {each.name for each in _by_name(build.linked).values() if each.version}
+        for build in (old, new)
+    )
+    versioned = one & other
     replaced = {loose_name(name): name for name in sorted(before - after)}
     for name in sorted(after - before):
         former = replaced.pop(loose_name(name), "")
@@ -322,19 +334,6 @@ def bundled_libraries(old: Build, new: Build) -> Iterator[Change]:
         )
     lost = ("is no longer bundled", "are no longer bundled")
     yield from list_names("libraries", replaced.values(), Severity.CHANGE, *lost)
-
-
-def _find_grafted(package: Package) -> set[str]:
-    return {
-        strip_graft(item.file_name)
-        for item in package.objects
-        if item.kind is Kind.SHARED and is_grafted(item)
-    }
-
-
-def _versions_of(build: Build) -> dict[str, str]:
-    known = _by_name(build.linked) if build.linked else {}
-    return {name: each.version for name, each in known.items() if each.version}
 
 
 @difference
@@ -367,10 +366,10 @@ def linked_versions(old: LinkedLibraries, new: LinkedLibraries) -> Iterator[Chan
     yield from list_names("libraries", static - after.keys(), Severity.INFO, *lost)
 
 
-def _by_name(found: LinkedLibraries) -> dict[str, LinkedLibrary]:
+def _by_name(found: LinkedLibraries | None) -> dict[str, LinkedLibrary]:
     """Return the linked libraries by name; leave out libraries that are linked in two ways."""
     grouped: dict[str, list[LinkedLibrary]] = {}
-    for each in found.libraries:
+    for each in found.libraries if found else ():
         if each.linking is not Linking.UNKNOWN:
             grouped.setdefault(each.name, []).append(each)
     return {name: each[0] for name, each in grouped.items() if len(each) == 1}
@@ -397,8 +396,8 @@ def cxx_abi(old: ElfFile | StaticArchive, new: ElfFile | StaticArchive) -> Itera
 
 def _find_abi(item: ElfFile | StaticArchive) -> str:
     """Return which of the two std::string types an object uses; "" for neither or both."""
-    if isinstance(item, StaticArchive):
-        new, old = bool(item.strings.new), bool(item.strings.old)
-    else:
+    if isinstance(item, ElfFile):
         new, old = map(bool, find_strings(item))
+    else:
+        new, old = bool(item.strings.new), bool(item.strings.old)
     return "" if new is old else "new (cxx11)" if new else "old (pre-cxx11)"

@@ -42,11 +42,10 @@ from binary_checks.wording.sentences import name_first
 _NODE = re.compile(
     r"(GLIBC|GLIBCXX|CXXABI|GCC|GFORTRAN|GOMP|OMP|CXXABI_FLOAT128)_(\d{1,6}(?:\.\d{1,6})*)"
 )
+# the toolset since which std::mutex crashes older runtimes (Visual Studio 2022 17.10)
 _CONSTANT_MUTEX = (14, 40)
-"""The toolset since which std::mutex crashes older runtimes (Visual Studio 2022 17.10)."""
 _Version = tuple[int, ...]
-_ONE_DRIVER = 11
-"""The CUDA major version since which all its releases run on the same drivers."""
+_ONE_DRIVER = 11  # the CUDA major version since which all its releases run on the same drivers
 _LEVELS = ("", "x86-64-baseline", "x86-64-v2", "x86-64-v3", "x86-64-v4")
 
 
@@ -75,23 +74,20 @@ def system_versions(old: Package, new: Package) -> Iterator[Change]:
         yield from list_names("objects", paths, severity, one, several)
 
 
-def _newest_nodes(package: Package) -> dict[str, tuple[tuple[int, ...], list[str]]]:
+def _newest_nodes(package: Package) -> dict[str, tuple[_Version, list[str]]]:
     """Map each prefix to the newest version needed from the system and the objects that need it."""
     own = {name for item in package.objects for name in (item.file_name, item.name)}
-    found: dict[str, tuple[tuple[int, ...], list[str]]] = {}
-    for item in package.objects_of(ElfFile):
+    found: dict[str, dict[_Version, dict[str, None]]] = {}
+    for item in filter(is_loaded, package.objects_of(ElfFile)):
+        path = plain_path(package.layout, item.path)
         for need in item.symbol_versions:
             match = _NODE.fullmatch(need.version)
-            if match is None or need.weak or need.library in own or not is_loaded(item):
-                continue
-            version = tuple(map(int, match[2].split(".")))
-            known = found.get(match[1])
-            path = plain_path(package.layout, item.path)
-            if known is None or version > known[0]:
-                found[match[1]] = version, [path]
-            elif version == known[0] and path not in known[1]:
-                known[1].append(path)
-    return found
+            if match is not None and not need.weak and need.library not in own:
+                version = tuple(map(int, match[2].split(".")))
+                found.setdefault(match[1], {}).setdefault(version, {})[path] = None
+    return {
+        prefix: (max(versions), [*versions[max(versions)]]) for prefix, versions in found.items()
+    }
 
 
 def _promised_policy(package: Package) -> Policy | None:
@@ -101,10 +97,8 @@ def _promised_policy(package: Package) -> Policy | None:
         for claim in package.claims.systems
         if claim.libc == "glibc" and claim.minimum and claim.architectures
     ]
-    if not claims:
-        return None
-    minimum, architectures = min(claims)
-    known = policies("glibc", architectures[0])
+    minimum, architectures = min(claims, default=(None, ()))
+    known = policies("glibc", architectures[0]) if architectures else ()
     fitting = [each for each in known if minimum is not None and each.minimum <= minimum]
     return fitting[-1] if fitting else None
 
@@ -148,18 +142,25 @@ def _judge(was: _Version, now: _Version, promised: Collection[_Version]) -> Seve
 @difference
 def visual_cpp_runtime(old: Package, new: Package) -> Iterator[Change]:
     """Microsoft's toolset, if users must have a runtime of at least that version."""
-    was, now = _newest_toolset(old), _newest_toolset(new)
+    was, now = (
+        max(
+            filter(
+                None,
+                map(
+                    toolset_of,
+                    (e for e in build.objects_of(PeFile) if not is_redistributable(e.file_name)),
+                ),
+            ),
+            default=None,
+        )
+        for build in (old, new)
+    )
     if was and now and was < now and _needs_runtime(new):
         yield Change(
             severity=Severity.CHANGE if was < _CONSTANT_MUTEX <= now else Severity.INFO,
             sentence=f"needs the Visual C++ runtime {format_version(now)} or later, "
             f"previously {format_version(was)}",
         )
-
-
-def _newest_toolset(package: Package) -> tuple[int, int] | None:
-    own = (each for each in package.objects_of(PeFile) if not is_redistributable(each.file_name))
-    return max(filter(None, map(toolset_of, own)), default=None)
 
 
 def _needs_runtime(package: Package) -> bool:

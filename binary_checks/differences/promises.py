@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 _Version = tuple[int, int]
 _Group = tuple[str, str, str]  # system, libc, architecture
 _MINORS = range(60)
-_FIRST_MACOS = {"aarch64": (11, 0), "arm64": (11, 0)}
-"""The first macOS for each architecture."""
+_FIRST_MACOS = {"aarch64": (11, 0), "arm64": (11, 0)}  # for each architecture
 _FIRST_FREE_THREADED = (3, 13)
 
 
@@ -41,14 +40,12 @@ def promised_systems(old: Package, new: Package) -> Iterator[Change]:
     """The systems that a build promises to run on: kind, architecture and oldest version."""
     before, after = _lowest_promised(old.claims.systems), _lowest_promised(new.claims.systems)
     anywhere = (ANY_SYSTEM, "", "")
-    if anywhere in before and anywhere not in after:
+    if anywhere in before or anywhere in after:
         names = ", ".join(claim.name for claim in new.claims.systems)
-        yield Change(
-            severity=Severity.BREAK, sentence=f"is for {names}, previously for every system"
-        )
-        return
-    if anywhere in after:
-        if anywhere not in before:
+        if anywhere not in after:
+            sentence = f"is for {names}, previously for every system"
+            yield Change(severity=Severity.BREAK, sentence=sentence)
+        elif anywhere not in before:
             yield Change(severity=Severity.INFO, sentence="is for every system now")
         return
     for group in sorted(before.keys() - after.keys()):
@@ -113,9 +110,9 @@ def _covers(claim: PythonClaim, other: PythonClaim) -> bool:
     if claim.is_for_one_version:
         same = (claim.version, claim.free_threaded) == (other.version, other.free_threaded)
         return same and (claim.abi in ("", other.abi) or not (other.abi or _is_for_any_gil(other)))
-    if claim.abi.startswith("abi3") and not other.abi:
-        return False
-    if claim.abi == "abi3" and other.free_threaded:
+    if (claim.abi.startswith("abi3") and not other.abi) or (
+        claim.abi == "abi3" and other.free_threaded
+    ):
         return False
     return _major_of(claim) == _major_of(other) and (claim.version or (0, 0)) <= (
         other.version or (0, 0)
@@ -129,9 +126,8 @@ def _is_for_any_gil(claim: PythonClaim) -> bool:
 
 
 def _major_of(claim: PythonClaim) -> str:
-    if claim.version is not None:
-        return str(claim.version[0])
-    return next(filter(str.isdecimal, claim.name), "3")
+    named = next(filter(str.isdecimal, claim.name), "3")
+    return named if claim.version is None else str(claim.version[0])
 
 
 def _name(claim: PythonClaim) -> str:
@@ -180,16 +176,15 @@ def _allowed(text: str) -> frozenset[_Version]:
 
 
 _OWN = "its own version"
+# the oldest Python, and the minor versions, for which markers of requirements are evaluated
 _OLDEST_PYTHON, _MARKER_MINORS = (3, 8), range(8, 16)
-"""The oldest Python, and the minor versions, for which markers of requirements are evaluated."""
 _TEXTS = re.compile(r"[\"']([^\"']*)[\"']")
+# phrases about several packages, by whether the old and the new build constrain them
 _TOGETHER = {
     (True, True): "are constrained to other versions",
     (True, False): "are no longer constrained",
     (False, True): "are constrained now",
 }
-"""Phrases about several packages, by whether the old and the new build constrain them."""
-_OTHER = "are required in other versions"
 _OF_DEVELOPERS = re.compile(
     r"test|doc|dev|lint|bench|typ(?:e|ing)|nox|mypy|sdist|^ci$|cover|style|quality"
 )
@@ -201,8 +196,8 @@ _SYSTEMS: dict[str, tuple[str, str, str, dict[str, str]]] = {
     "android": ("posix", "Android", "android", {}),
     "emscripten": ("posix", "Emscripten", "emscripten", {}),
 }
+# virtual packages, from which claims of systems are made: `promised-systems` compares them
 _PROMISED = ("__glibc", "__osx", "__win", "__linux", "__unix")
-"""Virtual packages, from which claims of systems are made: `promised-systems` compares them."""
 
 
 @difference
@@ -317,9 +312,8 @@ def _format_constraint_change(was: str | None, now: str | None) -> str:
     if now is None:
         return f"is no longer constrained to {was!r}" if was else "is no longer named"
     text = f"is constrained to {now!r}" if now else "is not constrained to a version"
-    if was is None:
-        return f"{text} now"
-    return f"{text}, previously to {was!r}" if was else f"{text}, previously to any version"
+    earlier = f"previously to {was!r}" if was else "previously to any version"
+    return f"{text} now" if was is None else f"{text}, {earlier}"
 
 
 def _specs(texts: Iterable[str]) -> dict[str, str]:
@@ -345,7 +339,7 @@ def _compare(
             sentence = (
                 f"is required{_as(now) or ' in any version'}, previously{_as(was) or ' in any'}"
             )
-            together = _OTHER
+            together = "are required in other versions"
         else:
             continue
         both = was is not None and now is not None

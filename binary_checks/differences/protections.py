@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from binary_checks.declaring import difference
 from binary_checks.differences.changes import describe
@@ -32,12 +32,14 @@ _PE_FLAGS = {
 _LARGE_PAGES = {"aarch64": 0x10000, "ppc64le": 0x10000, "ppc64": 0x10000, "loongarch64": 0x4000}
 
 
-_RELRO = "RELRO"
-_NOW = "immediate binding (full RELRO)"
-_NO_TEXTREL = "code without relocations (DT_TEXTREL)"
-_NO_RWX = "segments that are either writable or executable"
-_PIE = "position independence (PIE)"
-_PROTECTIONS = (_RELRO, _NOW, _NO_TEXTREL, _NO_RWX, _PIE, "IBT", "SHSTK", "BTI", "PAC", "GCS")
+_PROTECTIONS: dict[str, Callable[[ElfFile], bool]] = {
+    "RELRO": lambda item: item.relro,
+    "immediate binding (full RELRO)": lambda item: item.bind_now,
+    "code without relocations (DT_TEXTREL)": lambda item: not item.text_relocations,
+    "segments that are either writable or executable": lambda item: not item.writable_executable,
+    "position independence (PIE)": lambda item: not item.fixed_address,
+}
+_GUARDS = ("IBT", "SHSTK", "BTI", "PAC", "GCS")
 
 
 @difference
@@ -55,7 +57,11 @@ def elf_hardening(old: ElfFile, new: ElfFile) -> Iterator[Change]:
     if 0 < new.alignment < largest <= old.alignment:
         phrase = f"segments aligned to {new.alignment:#x}, previously {old.alignment:#x}"
         yield describe(Severity.BREAK, "have", f"{phrase}: kernels with larger pages refuse it")
-    yield from _compare(_protections(old), _protections(new), _PROTECTIONS)
+    before, after = (
+        {name for name, has in _PROTECTIONS.items() if has(item)}.union(item.guards)
+        for item in (old, new)
+    )
+    yield from _compare(before, after, (*_PROTECTIONS, *_GUARDS))
 
 
 def _compare(before: set[str], after: set[str], known: Iterable[str]) -> Iterator[Change]:
@@ -64,17 +70,6 @@ def _compare(before: set[str], after: set[str], known: Iterable[str]) -> Iterato
         yield Change(severity=Severity.CHANGE, sentence=f"lost {', '.join(lost)}")
     if gained := [name for name in known if name in after - before]:
         yield Change(severity=Severity.INFO, sentence=f"gained {', '.join(gained)}")
-
-
-def _protections(item: ElfFile) -> set[str]:
-    found = {
-        _RELRO: item.relro,
-        _NOW: item.bind_now,
-        _NO_TEXTREL: not item.text_relocations,
-        _NO_RWX: not item.writable_executable,
-        _PIE: not item.fixed_address,
-    }
-    return {name for name, has in found.items() if has}.union(item.guards)
 
 
 @difference

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from pathlib import PurePosixPath
 
 from binary_checks.declaring import difference
 from binary_checks.differences.changes import compare_names
@@ -91,13 +92,10 @@ def _find_extensions(package: Package) -> dict[str, list[ObjectFile]]:
 
 def _find_folders(package: Package) -> set[str]:
     """Return the folders in site-packages that contain files, spelled as modules."""
-    found: set[str] = set()
-    for member in package.members:
-        folder = (package.layout.inside(member.path) or "").rpartition("/")[0]
-        while folder and (name := folder.replace("/", ".")) not in found:
-            found.add(name)
-            folder = folder.rpartition("/")[0]
-    return found
+    inside = ((package.layout.inside(member.path) or "") for member in package.members)
+    folders = {PurePosixPath(path).parent for path in inside}
+    every = {each for folder in folders for each in (folder, *folder.parents)}
+    return {".".join(folder.parts) for folder in every if folder.parts}
 
 
 def _find_modules(package: Package, *, private: bool = False) -> set[str]:
@@ -140,12 +138,11 @@ def _leave_out_below(names: set[str]) -> list[str]:
 @difference
 def entry_points(old: Distribution, new: Distribution) -> Iterator[Change]:
     """The entry points of a build, without `commands`."""
-    before, after = _plug_ins(old), _plug_ins(new)
+    before, after = (
+        {f"{group}: {name}" for group, name, _ in each.entry_points if group not in _COMMANDS}
+        for each in (old, new)
+    )
     yield from compare_names("entry points", before - after, after - before)
-
-
-def _plug_ins(package: Distribution) -> set[str]:
-    return {f"{group}: {name}" for group, name, _ in package.entry_points if group not in _COMMANDS}
 
 
 @difference
@@ -160,12 +157,13 @@ def _find_commands(package: Package) -> set[str]:
     if isinstance(package, Distribution):
         found.update(name for group, name, _ in package.entry_points if group in _COMMANDS)
     folder = f"{package.layout.scripts}/"
-    for member in package.members:
-        if member.path.startswith(folder) and not member.is_directory:
-            name = member.path.removeprefix(folder)
-            if "/" not in name and not name.lower().endswith((".dll", ".pdb")):
-                found.add(re.sub(r"(?:-script\.pyw?|\.exe)$", "", name))
-    return found
+    files = (m.path for m in package.members if m.path.startswith(folder) and not m.is_directory)
+    names = (path.removeprefix(folder) for path in files)
+    return found.union(
+        re.sub(r"(?:-script\.pyw?|\.exe)$", "", name)
+        for name in names
+        if "/" not in name and not name.lower().endswith((".dll", ".pdb"))
+    )
 
 
 @difference
@@ -205,18 +203,16 @@ def _unknown(package: Package) -> set[str]:
 @difference
 def headers(old: Package, new: Package) -> Iterator[Change]:
     """The header files that C and C++ code includes, without those in folders of details."""
-    before, after = _find_headers(old), _find_headers(new)
+    before, after = (  # by their paths below ``include/``, wherever that folder is
+        {
+            build.layout.shorten(member.path).rpartition("include/")[2]
+            for member in build.members
+            if _HEADER.fullmatch(member.path) and not _PRIVATE_HEADERS.search(member.path)
+        }
+        for build in (old, new)
+    )
     severity = Severity.BREAK if isinstance(old, CppArchive) else Severity.CHANGE
     yield from compare_names("headers", before - after, after - before, severity)
-
-
-def _find_headers(package: Package) -> set[str]:
-    """Return the headers by their paths below ``include/``, wherever that folder is."""
-    return {
-        package.layout.shorten(member.path).rpartition("include/")[2]
-        for member in package.members
-        if _HEADER.fullmatch(member.path) and not _PRIVATE_HEADERS.search(member.path)
-    }
 
 
 @difference
@@ -226,10 +222,8 @@ def cmake_packages(old: CppArchive, new: CppArchive) -> Iterator[Change]:
     yield from compare_names("CMake packages", before - after, after - before)
 
 
-_SHARE, _LEAST = 0.05, 64 << 10
-"""A change of a part below this share, or below so many bytes, is not reported."""
-_OF_ALL = 0.01
-"""A change below this share of the whole size is not reported either."""
+_SHARE, _LEAST = 0.05, 64 << 10  # a part's smallest change that is reported: share and bytes
+_OF_ALL = 0.01  # the smallest change that is reported, as a share of the whole size
 _JUMP = 0.25
 
 
