@@ -217,8 +217,7 @@ def extras(old: Distribution, new: Distribution) -> Iterator[Change]:
     yield from compare_names("extras", before - after, after - before)
     was, now = _group(old), _group(new)
     for extra in sorted(before & after):
-        before_it, after_it = was.get(extra, {}), now.get(extra, {})
-        yield from _compare(before_it, after_it, Severity.INFO, f"[{extra}] ")
+        yield from _compare(was.get(extra, {}), now.get(extra, {}), Severity.INFO, f"[{extra}] ")
 
 
 def _extras(package: Distribution) -> set[str]:
