@@ -88,22 +88,16 @@ def choose(files: Iterable[ListedFile], request: WheelRequest, where: str) -> Li
 
 def choose_listed(listing: Listing, request: WheelRequest, where: str) -> Candidate:
     """Return the wheel of a parsed listing that pip would install. Raises ProfileError."""
-    files, wheels = listing.files, listing.wheels
-    fitting = [each for each in wheels if _fits(each, request)]
-    wanted = _filter(fitting, request)
-    ranked = sorted(wanted, key=lambda each: _rank(each, request))
+    fitting = [each for each in listing.wheels if _fits(each, request)]
+    ranked = sorted(_filter(fitting, request), key=lambda each: _rank(each, request))
     taken_back = all(each.file.yanked is not None for each in ranked)
     for each in reversed(ranked):
         if each.file.yanked is None or (taken_back and request.is_pinned):
             return each
-    raise ProfileError(
-        f"{request.asked}: {_explain(files, wheels, ranked, request)} (asked: {where})"
-    )
+    raise ProfileError(f"{request.asked}: {_explain(listing, ranked, request)} (asked: {where})")
 
 
 def _read(file: ListedFile, project: str) -> Candidate | None:
-    if not file.file_name.endswith(".whl"):
-        return None
     try:
         name, version, build, tags = parse_wheel_filename(file.file_name)
     except (InvalidWheelFilename, InvalidVersion, ValueError):
@@ -114,8 +108,7 @@ def _read(file: ListedFile, project: str) -> Candidate | None:
 
 
 def _fits(candidate: Candidate, request: WheelRequest) -> bool:
-    ranks = request.ranks
-    fits = any(tag in ranks for tag in candidate.tags)
+    fits = any(tag in request.ranks for tag in candidate.tags)
     return fits and request.allows_python(candidate.file.requires_python)
 
 
@@ -133,18 +126,13 @@ def _rank(
     return candidate.file.yanked is None, candidate.version, -best, candidate.build
 
 
-def _explain(
-    files: Sequence[ListedFile],
-    wheels: Sequence[Candidate],
-    ranked: Sequence[Candidate],
-    request: WheelRequest,
-) -> str:
+def _explain(listing: Listing, ranked: Sequence[Candidate], request: WheelRequest) -> str:
     if ranked:
         reasons = {each.file.yanked or "" for each in ranked} - {""}
         why = f" ({sorted(reasons)[0]:.200})" if reasons else ""
         return f"the matching version was yanked{why}; name it with == to judge it anyway"
-    versions = _filter(wheels, request)
-    sources = [*_list_sources(files, request)]
+    versions = _filter(listing.wheels, request)
+    sources = [*_list_sources(listing.files, request)]
     if versions:
         best = max(each.version for each in versions)
         others = _describe_available(versions, best, request)
@@ -155,7 +143,7 @@ def _explain(
             f"there is only a source distribution ({sources[-1]}): build a wheel from it, "
             f"pip wheel --no-deps '{request.asked}'"
         )
-    known = sorted({each.version for each in wheels}, reverse=True)
+    known = sorted({each.version for each in listing.wheels}, reverse=True)
     if not known:
         return "no such project"
     shown = ", ".join(map(str, known[:_FEW])) + ", …" * (len(known) > _FEW)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -124,12 +124,11 @@ def _look_into(client: Client, link: str) -> tuple[list[ListedFile], list[Listed
     except OSError as error:
         raise GatherError(f"{show(link)}: cannot be read: {error.strerror}") from None
     pages = [each for each in found if each.suffix in (".html", ".htm")]
-    files = [each for each in found if each not in pages and each.is_file()]
-    listed = [file for page in pages for file in _ask(client, page.as_uri(), link)]
-    return list(_list_loose(files, link)), listed
-
-
-def _list_loose(files: list[Path], link: str) -> Iterator[ListedFile]:
-    for each in files:
-        size = each.stat().st_size
-        yield ListedFile(file_name=each.name, url=each.as_uri(), index=show(link), size=size)
+    loose = [
+        ListedFile(
+            file_name=each.name, url=each.as_uri(), index=show(link), size=each.stat().st_size
+        )
+        for each in found
+        if each not in pages and each.is_file()
+    ]
+    return loose, [file for page in pages for file in _ask(client, page.as_uri(), link)]

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
-from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
+from urllib.parse import urljoin, urlsplit
 
 from binary_checks.errors import BinaryChecksError, GatherError
 from binary_checks.web.addresses import file_name, show, split
@@ -225,9 +225,4 @@ def _make(**fields: Any) -> ListedFile | None:
 def metadata_url(url: str) -> str:
     """Return the URL of a file's METADATA (PEP 658)."""
     parts = urlsplit(url)
-    return urlunsplit(parts._replace(path=f"{parts.path}.metadata"))
-
-
-def stem(url: str) -> str:
-    """Return the last part of a URL's path, without secrets."""
-    return unquote(urlsplit(url).path.rstrip("/").rpartition("/")[2])
+    return parts._replace(path=f"{parts.path}.metadata").geturl()

@@ -7,13 +7,12 @@ from posixpath import basename
 from typing import NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
-from binary_checks.errors import GatherError, ProfileError
+from binary_checks.errors import ProfileError
 from binary_checks.safe_text import one_line
 
-_PORTS = {"http": 80, "https": 443}
-_LONGEST = 8192  # characters of a URL; web servers accept no more
+PORTS = {"http": 80, "https": 443}
+LONGEST = 8192  # characters of a URL; web servers accept no more
 _TOKEN = re.compile(r"(?<=/t/)[^/]+(?=/)")
-_STRANGE = re.compile(r"[\x00-\x20\x7f<>\"\\^`{|}]")
 
 
 class Credentials(NamedTuple):
@@ -41,9 +40,9 @@ def split(url: str) -> SplitResult:
         port = parts.port
     except ValueError as error:
         raise ProfileError(f"{shorten(url)}: not a URL: {error}") from None
-    if len(url) > _LONGEST or not parts.scheme:
+    if len(url) > LONGEST or not parts.scheme:
         raise ProfileError(f"{shorten(url)}: not a URL")
-    if parts.scheme in _PORTS and (not parts.hostname or port == 0):
+    if parts.scheme in PORTS and (not parts.hostname or port == 0):
         raise ProfileError(f"{shorten(url)}: not a URL: it names no host")
     return parts
 
@@ -62,7 +61,7 @@ def take_credentials(url: str) -> tuple[str, Credentials | None]:
 def origin_of(url: str) -> WebOrigin:
     """Return the server of a URL."""
     parts = split(url)
-    port = parts.port or _PORTS.get(parts.scheme, 0)
+    port = parts.port or PORTS.get(parts.scheme, 0)
     return WebOrigin(parts.scheme, (parts.hostname or "").rstrip("."), port)
 
 
@@ -77,13 +76,12 @@ def show(url: str) -> str:
     except ValueError:
         return "a URL that cannot be read"
     host = parts.netloc.rpartition("@")[2]
-    path = _TOKEN.sub("***", parts.path)
-    return one_line(urlunsplit((parts.scheme, host, path, "", "")))
+    return one_line(urlunsplit((parts.scheme, host, _TOKEN.sub("***", parts.path), "", "")))
 
 
 def shorten(url: str) -> str:
     """Return the URL without secrets, shortened."""
-    shown = show(url[:_LONGEST])
+    shown = show(url[:LONGEST])
     return shown if len(shown) <= 200 else f"{shown[:200]}…"
 
 
@@ -96,23 +94,3 @@ def file_name(url: str) -> str:
 def is_plain(name: str) -> bool:
     """Return whether a name from a server is only a file name, also on Windows (not ``C:x``)."""
     return not ({"/", "\\", ":", "\0"} & set(name) or name in ("", ".", "..") or len(name) > 255)
-
-
-def quote_strange(url: str) -> str:
-    """Return the URL with invalid characters escaped; some servers redirect to invalid URLs."""
-    return _STRANGE.sub(lambda found: f"%{ord(found[0]):02X}", url)
-
-
-def require_web(url: str, whence: str) -> str:
-    """Return the URL of a redirect to a web server. Raises GatherError for another scheme."""
-    if len(url) > _LONGEST:
-        raise GatherError(
-            f"{whence}: redirects to a URL that is too long ({len(url):,} characters)"
-        )
-    try:
-        parts = split(url)
-    except ProfileError as error:
-        raise GatherError(f"{whence}: redirects to an invalid URL: {error}") from None
-    if parts.scheme not in _PORTS:
-        raise GatherError(f"{whence}: redirects to a {one_line(parts.scheme)[:20]}: URL")
-    return url

@@ -15,6 +15,7 @@ from binary_checks.errors import (
 )
 from binary_checks.web import transport
 from binary_checks.web import transport as answers
+from binary_checks.web.addresses import origin_of
 from binary_checks.web.client import Client
 from binary_checks.web.web_settings import WebSettings, read_web_settings
 from fixtures.package_index import Conduct, PackageIndex
@@ -297,3 +298,54 @@ def test_without_urllib3_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(sys.modules, "urllib3", None)
     with pytest.raises(ProfileError, match="pip install urllib3"):
         Client().get("http://127.0.0.1:9/")
+
+
+@pytest.mark.parametrize(
+    ("spared", "through"),
+    [
+        ("example.org 127.0.0.1", False),
+        ("example.org,127.0.0.1", False),
+        ("*.0.0.1", False),
+        (".0.0.1", False),
+        ("*", False),
+        ("example.org, *", False),
+        ("*.example.org", True),
+        ("", True),
+    ],
+)
+def test_hosts_that_need_no_proxy_are_separated_by_commas_or_blanks(
+    spared: str, through: bool
+) -> None:
+    settings = read_web_settings({}, {"http_proxy": "proxy:3128", "no_proxy": spared})
+    proxy = settings.find_proxy(origin_of("http://127.0.0.1:80/"))
+    assert proxy == ("http://proxy:3128" if through else "")
+
+
+def test_a_header_of_a_request_to_a_cgi_program_is_no_proxy() -> None:
+    def find(**environ: str) -> str:
+        return read_web_settings({}, environ).find_proxy(origin_of("http://h/"))
+
+    assert find(HTTP_PROXY="a:1") == "http://a:1"
+    assert find(HTTP_PROXY="a:1", http_proxy="b:1") == "http://b:1"
+    assert find(HTTP_PROXY="a:1", REQUEST_METHOD="GET") == ""
+    assert find(HTTP_PROXY="a:1", REQUEST_METHOD="GET", ALL_PROXY="b:1") == "http://b:1"
+
+
+def test_redirects_and_errors_keep_their_connection(index: PackageIndex, client: Client) -> None:
+    index.conduct["/a"].redirect = "/dl/x.whl"
+    for _ in range(3):
+        client.get(f"{index.url}/a")
+        with pytest.raises(NotThere):
+            client.get(f"{index.url}/dl/gone.whl")
+    assert index.connections == 1
+
+
+@pytest.mark.parametrize("text", ["9" * 4000, "-5", "soon", "Sat, 99 Nov 2026 00:00:00 GMT"])
+def test_nonsense_of_a_server_about_waiting_breaks_nothing(
+    index: PackageIndex, client: Client, text: str
+) -> None:
+    index.conduct["/dl/x.whl"] = Conduct(failures=[429], retry_after=text)
+    try:
+        client.get(f"{index.url}/dl/x.whl")
+    except GatherError as error:
+        assert len(str(error)) < 300
