@@ -45,7 +45,6 @@ from binary_checks.places.containers import (
     WORK,
     Container,
     ContainerEngine,
-    Mounts,
     PulledImage,
     find_engine,
     find_image,
@@ -103,7 +102,6 @@ class StartedImage:
     engine: ContainerEngine
     image: PulledImage
     system: CleanSystem
-    mounts: Mounts
     mounted: Mapping[str, MountedPython]
     """The interpreters of this host that are mounted, by their paths in the container. The first is
     the one that the user named, unless it cannot be mounted.
@@ -149,7 +147,6 @@ class ImagePlace(HostPlace):
             engine=engine,
             image=image,
             system=identify_system(container, known, self.timeout),
-            mounts=mounts,
             mounted=mounted,
         )
 
@@ -181,8 +178,10 @@ class ImagePlace(HostPlace):
         there, own = self._image, self._containers.get(gpu)
         if own is None or not own.runs:
             limits = replace(self.limits, gpu=gpu)
+            # made anew, as an installation that fails removes the folder of this place
+            mounts = tuple(self._list_mounts(there.mounted.values()))
             try:
-                own = Container(there.engine, there.image, limits, there.mounts)
+                own = Container(there.engine, there.image, limits, mounts)
             except GatherError as error:
                 with_gpus = " with the GPUs of this host" if gpu else ""
                 raise GatherError(f"{self.label}{with_gpus}: {error}") from None
@@ -388,9 +387,8 @@ class ImagePlace(HostPlace):
 
     def _lay_out(self, package: Package) -> Prefix:
         """Install a wheel if there is a Python for it; otherwise only unpack the package."""
-        folder = self.folder / posixpath.basename(PACKAGE)
         if not isinstance(package, Wheel):
-            laid = unpack_files(package, folder, self.timeout)
+            laid = unpack_files(package, self.folder / posixpath.basename(PACKAGE), self.timeout)
             make_readable(laid.folder)
             return laid
         try:
@@ -400,6 +398,8 @@ class ImagePlace(HostPlace):
             if self._prefix is not None:
                 raise
         if self._prefix is None:
+            # the folder of this place is a new one after an installation that failed
+            folder = self.folder / posixpath.basename(PACKAGE)
             self._prefix = Prefix(folder=folder, site=package.layout.site_packages)
             target = describe_absent_python(find_oldest_python(package)[0], self.system)
             report = self._fill(package, target)

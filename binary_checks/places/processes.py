@@ -450,17 +450,12 @@ class ControlGroup:
             with contextlib.suppress(OSError):
                 self._folder.rmdir()
                 return
-            for pid in self._list():
+            listed = read_or_empty(self._folder / "cgroup.procs").split()
+            # 0 stands for a process of another namespace, and for os.kill means our own group
+            for pid in filter(None, map(int, listed)):
                 with contextlib.suppress(OSError):
                     os.kill(pid, 9)
             time.sleep(0.01)
-
-    def _list(self) -> tuple[int, ...]:
-        try:
-            text = (self._folder / "cgroup.procs").read_text(encoding="ascii")
-        except OSError:
-            return ()
-        return tuple(int(line) for line in text.split() if line != "0")
 
 
 def open_group(tasks: int) -> ControlGroup | None:
