@@ -289,13 +289,15 @@ def _find_own(python: Path) -> Iterator[Path]:
 def ask_python(python: Path, code: str) -> str:
     """Return the output of code in an interpreter without site-packages (``-S``).
 
-    Raises GatherError if the interpreter does not run or the code fails.
+    Raises GatherError if the interpreter does not run, or the code fails or prints nothing.
     """
+    reason = "it prints nothing"
     try:
-        return ask_program((python, "-I", "-S", "-c", code), timeout=_PATIENCE)
+        if printed := ask_program((python, "-I", "-S", "-c", code), timeout=_PATIENCE):
+            return printed
     except GatherError as error:
-        reason = f"not a Python 3.8 or later that runs here: {error}"
-        raise GatherError(f"{python}: {reason}") from error
+        reason = str(error)
+    raise GatherError(f"{python}: not a Python 3.8 or later that runs here: {reason}")
 
 
 def _follow_links(program: Path) -> Iterator[Path]:
