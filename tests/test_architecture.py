@@ -24,11 +24,9 @@ FILES = [*OURS, *sorted((ROOT / "fixtures").rglob("*.py")), *sorted((ROOT / "tes
 PARSERS = ("elftools", "lief", "macholib", "pefile", "isal")
 TWINS = {"elf", "macho", "pe", "wasm", "device", "glibc", "musl", "dyld"} | {"macos", "windows"}
 READERS = ("elf", "macho", "pe", "wasm")
-MAPPING = READERS[:3]
-"""The readers of files that a loader maps into memory."""
 SHARED_BY_READERS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("header", READERS, ("read_header", "architecture_of")),
-    ("header", ("elf", "macho"), ("Segment", "read_segments")),
+    ("header", READERS, ("read_header", "read_sections")),
     (
         "header",
         ("elf", "pe"),
@@ -36,24 +34,17 @@ SHARED_BY_READERS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
             "Section",
             "read_sections",
             "is_debug_companion",
-            "has_debug_information",
-            "measure_debug_information",
             "find_extents",
             "find_read_only",
             "MappedImage",
         ),
     ),
     ("symbols", READERS, ()),
-    ("symbols", ("elf", "macho", "wasm"), ("read_symbols",)),
-    ("refusals", READERS, ("verify_extent", "find_layout_faults", "Parsed", "find_refusals")),
+    ("symbols", ("elf", "macho"), ("read_symbols",)),
     ("signature", ("macho", "pe"), ()),
-    (
-        "reader",
-        MAPPING,
-        ("find_name_scanner", "opens_libraries", "read_texts", "read_opened", "plan", "read"),
-    ),
-    ("reader", ("wasm",), ("opens_libraries", "read_texts", "read_opened", "plan", "read")),
-    ("reader", ("elf", "pe"), ("find_name_scanner", "find_wrappers", "plan")),
+    ("reader", READERS, ("read",)),
+    ("reader", ("elf", "pe"), ("find_wrappers", "read")),
+    ("reader", ("elf", "wasm"), ("find_refusals", "read")),
 )
 """File, the readers that share its thought, and what stands in it in this order."""
 MEANINGLESS = {"utils", "util", "helpers", "helper", "manager", "common", "misc", "data", "info"}

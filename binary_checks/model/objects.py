@@ -125,7 +125,7 @@ class Symbols(SymbolTable):
         return len(self._symbols)
 
     def __repr__(self) -> str:
-        return f"Symbols({self._symbols!r})"
+        return f"<{len(self)} symbols>"
 
 
 class UnknownSymbols(SymbolTable):

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import NamedTuple, Protocol, TypeAlias
 
 from binary_checks.model.objects import Format, MalformedObject, ObjectFile, UnreadObject
 from binary_checks.model.packages import Member, Package
 from binary_checks.model.published import Provenance
 
 ReadObject: TypeAlias = ObjectFile | MalformedObject | UnreadObject
-
-_ScannerT = TypeVar("_ScannerT")
 
 
 class Progress(Protocol):
@@ -34,39 +32,6 @@ class ByteSource(Protocol):
         """Return exactly length bytes from offset. Raises MalformedError if the file is shorter."""
 
 
-class Scanner(Protocol):
-    """A search of a file while it is streamed, for facts that its first bytes do not show."""
-
-    def see(self, piece: bytes) -> Iterable[tuple[int, bytes]]:
-        """Take the next piece; yield offsets and bytes to keep, in rising order."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Plan:
-    """How to stream a file that is too large to be kept, decided by its first bytes.
-
-    A reader rarely needs bytes outside of the ranges, but may ask for them.
-    """
-
-    ranges: tuple[tuple[int, int], ...] = ()  # (start, end) of the bytes to keep
-    scanners: tuple[Scanner, ...] = ()  # scanners to which every piece is passed, in order
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Observations:
-    """The scanners of a plan, after the complete file was streamed."""
-
-    scanners: tuple[Scanner, ...] = ()
-
-    def of(self, kind: type[_ScannerT]) -> _ScannerT | None:
-        """Return the scanner of that class, or None; without one the reader scans by itself."""
-        return next((each for each in self.scanners if isinstance(each, kind)), None)
-
-
-NOTHING_SEEN: Final = Observations()
-"""Observations for a file that can be read at any offset, and was not scanned before."""
-
-
 class ObjectReader(Protocol):
     """A reader of object files from byte sources (implemented by ``binary_checks.objects``)."""
 
@@ -76,14 +41,8 @@ class ObjectReader(Protocol):
     def announce(self, path: str, head: bytes) -> Format | None:
         """Return the format shown by the first bytes, else by the file name, or None."""
 
-    def plan(self, head: bytes, size: int) -> Plan:
-        """Return which bytes of a large file to keep, and the scanners to use while streaming.
-
-        The more bytes ``head`` has, the fewer bytes must be kept.
-        """
-
     def read_objects(
-        self, path: str, source: ByteSource, observations: Observations = NOTHING_SEEN
+        self, path: str, source: ByteSource
     ) -> tuple[ObjectFile | MalformedObject | UnreadObject, ...]:
         """Return every object of the file, and each slice of a fat one.
 

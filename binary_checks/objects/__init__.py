@@ -1,22 +1,17 @@
 """Read object files: bytes in, facts of `binary_checks.model` out.
 
-This package is an ObjectReader. It has one reader for each format, a module with two functions:
-``plan`` takes the first bytes of a file, and returns the byte ranges to keep while the file is
-streamed and the scanners for all other bytes; ``read`` makes the objects from the kept bytes and
-the scanners' results. ``READERS`` maps formats to modules, and a module is imported when the first
-file of its format appears.
+This package is an ObjectReader. It has one reader for each format, a module with a function
+``read``, which takes a file's bytes, readable at any offset, and returns its objects. ``READERS``
+maps formats to modules, and a module is imported when the first file of its format appears.
 
 ``elf``, ``macho``, ``pe`` and ``wasm`` are twins. A subject that they share is in a file of the
 same name, with its functions in the same order (tests/test_architecture.py checks this)::
 
-    reader      plan, read                          byte ranges to keep, and scanners;
-                                                    objects of the model
+    reader      read                                the objects of the model
     header      read_header, architecture_of        headers, segments and sections; bytes by
                                                     their addresses (ELF and PE)
     symbols     read_symbols                        imports and exports
-    refusals    verify_extent, find_refusals        truncation; why no loader takes the file, from
-                                                    the outermost header inwards
-    signature   signature_matches                   Mach-O and PE
+    signature                                       Mach-O and PE
 
 Each other file is for one format only and uses that format's terms. ``device`` also has a
 ``reader``, for files that contain only code for GPUs.
@@ -26,26 +21,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from importlib import import_module
 from typing import NamedTuple, Protocol, cast
 
 from binary_checks.errors import MalformedError, TooLarge, Unavailable
 from binary_checks.model import (
-    NOTHING_SEEN,
     ByteSource,
     Format,
     MalformedObject,
     ObjectFile,
-    Observations,
-    Plan,
     StaticArchive,
     UnreadObject,
     format_of_name,
 )
 from binary_checks.objects.byte_source import DeviceAllowance, LimitedSource
-from binary_checks.objects.compiler_options import NativeScanner
-from binary_checks.objects.strings import NumpyScanner, add_build, is_loadable, is_searched
+from binary_checks.objects.strings import add_build, is_loadable
 from binary_checks.watchdog import ask
 
 __all__ = [
@@ -54,7 +44,6 @@ __all__ = [
     "LimitedReader",
     "announce",
     "expect",
-    "plan",
     "read_objects",
     "recognise",
     "refuse",
@@ -67,10 +56,7 @@ _OLDEST_JAVA = 45
 class _Reader(Protocol):
     """The functions that the module of a format must have."""
 
-    def plan(self, head: bytes, size: int, factor: int, /) -> Plan: ...
-    def read(
-        self, path: str, source: LimitedSource, observations: Observations, /
-    ) -> Sequence[ObjectFile | UnreadObject]: ...
+    def read(self, path: str, source: LimitedSource, /) -> Sequence[ObjectFile | UnreadObject]: ...
 
 
 class Readable(NamedTuple):
@@ -149,22 +135,8 @@ def announce(path: str, head: bytes) -> Format | None:
     return recognise(head) or expect(path, head)
 
 
-def plan(head: bytes, size: int, factor: int = 1) -> Plan:
-    """Return the byte ranges of a file to keep, and the scanners that see all of the file.
-
-    ``head`` is the beginning of the file: the longer the head, the less must be kept. ``size`` is
-    in bytes. ``factor`` multiplies all limits on reading.
-    """
-    found = _find(head)
-    planned = _load(found).plan(head, size, factor) if found else Plan()
-    # A file that is kept completely is searched later.
-    if not planned.scanners or not is_searched(size, factor):
-        return planned
-    return replace(planned, scanners=(*planned.scanners, NumpyScanner(), NativeScanner()))
-
-
 def read_objects(
-    path: str, source: ByteSource, observations: Observations = NOTHING_SEEN, factor: int = 1
+    path: str, source: ByteSource, factor: int = 1
 ) -> tuple[ObjectFile | MalformedObject | UnreadObject, ...]:
     """Return every object in the file (one for each slice of a fat Mach-O file).
 
@@ -176,19 +148,19 @@ def read_objects(
     head = source.read(0, min(_HEAD, source.size))
     found = _find(head)
     limited = LimitedSource(source, factor)
-    objects = _read(found, path, limited, observations) if found else ()
+    objects = _read(found, path, limited) if found else ()
     if any(map(is_loadable, objects)):
-        objects = add_build(objects, limited, observations)
+        objects = add_build(objects, limited)
     plain = all(isinstance(item, StaticArchive) and item.is_plain for item in objects)
     expected = expect(path, head) if plain else None
     return (refuse(path, expected, head, source.size),) if expected else objects
 
 
 def _read(
-    found: Readable, path: str, source: LimitedSource, observations: Observations
+    found: Readable, path: str, source: LimitedSource
 ) -> tuple[ObjectFile | MalformedObject | UnreadObject, ...]:
     try:
-        return tuple(_load(found).read(path, source, observations))
+        return tuple(_load(found).read(path, source))
     except MalformedError as error:
         return (
             MalformedObject(
@@ -214,15 +186,11 @@ class LimitedReader:
         self._allowance = DeviceAllowance(factor) if samples else None
         self.recognise, self.announce = recognise, announce
 
-    def plan(self, head: bytes, size: int) -> Plan:
-        """Return the byte ranges of a file to keep, and the scanners that see all of the file."""
-        return plan(head, size, self._factor)
-
     def read_objects(
-        self, path: str, source: ByteSource, observations: Observations = NOTHING_SEEN
+        self, path: str, source: ByteSource
     ) -> tuple[ObjectFile | MalformedObject | UnreadObject, ...]:
         """Return every object in the file, with a sample of its device code if requested."""
-        found = read_objects(path, source, observations, self._factor)
+        found = read_objects(path, source, self._factor)
         if self._allowance is None or not any(getattr(each, "device_code", ()) for each in found):
             return found
         from binary_checks.objects.device.details import add_samples  # only GPU packages need it

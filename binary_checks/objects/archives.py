@@ -24,8 +24,6 @@ from binary_checks.model import (
     DeviceFault,
     Format,
     Kind,
-    Observations,
-    Plan,
     StaticArchive,
     UnreadObject,
     names_old_abi,
@@ -197,7 +195,6 @@ THIN_MAGIC: Final = b"!<thin>\n"
 _HEAD = 60  # member header: name, time, owner, group, mode, the size in 10 digits, "`\n"
 _SIZE = slice(48, 58)  # bytes of the member header that hold the size
 _MOST_MEMBERS = 1 << 17  # real archives have some thousands
-_BLOCK = 1 << 18  # bytes
 _IMPORT = b"\0\0\xff\xff\0\0"  # first bytes of a member that only names a function of a DLL
 _LONGEST_NAME = 256  # bytes
 _LONG_NAMES = 1 << 20  # bytes of the table for names of more than 15 characters
@@ -209,25 +206,6 @@ _LONGEST_INDEX = 256 << 20  # bytes; the indexes of torch's static libraries hav
 # Members of import libraries that are not objects: long names, ARM64EC's symbols, hashes of XFG.
 _OTHERS = (_NAMES_OF_MEMBERS, b"/<ECSYMBOLS>/", b"/<XFGHASHMAP>/")
 _MOST_THIN = 10_000  # names reported
-
-
-class _Window(LimitedSource):
-    """The archive, read ahead in blocks."""
-
-    def __init__(self, source: LimitedSource) -> None:
-        super().__init__(source, source.factor)
-        self._start = 0
-        self._block = b""
-
-    def read(self, offset: int, length: int) -> bytes:
-        """Return exactly ``length`` bytes from ``offset``. Raises MalformedError."""
-        place = offset - self._start
-        if place < 0 or place + length > len(self._block):
-            if length > _BLOCK or offset + length > self.size:
-                return self._source.read(offset, length)
-            self._block = self._source.read(offset, min(_BLOCK, self.size - offset))
-            self._start, place = offset, 0
-        return self._block[place : place + length]
 
 
 class _Member(LimitedSource):
@@ -249,14 +227,7 @@ class _Member(LimitedSource):
         return self._source.read(self.start + offset, length)
 
 
-def plan(_head: bytes, size: int, _factor: int) -> Plan:
-    """Plan to keep everything, because each member has its section headers at its end."""
-    return Plan(ranges=((0, size),))
-
-
-def read(
-    path: str, source: LimitedSource, _observations: Observations
-) -> tuple[StaticArchive | UnreadObject, ...]:
+def read(path: str, source: LimitedSource) -> tuple[StaticArchive | UnreadObject, ...]:
     """Return the archive; an UnreadObject if none of its members could be searched for device code.
 
     Raises MalformedError.
@@ -267,7 +238,7 @@ def read(
     unread: list[tuple[_Member, str]] = []  # unread members, each with the reason
     contents = _Contents()
     thin = source.read(0, min(8, source.size)) == THIN_MAGIC
-    for number, member in enumerate(_find_members(_Window(source), thin=thin)):
+    for number, member in enumerate(_find_members(source, thin=thin)):
         if number >= (most := source.limit(_MOST_MEMBERS)):
             raise TooLarge(f"no more than {most} members of a static archive are read")
         if member.is_index:
@@ -330,7 +301,7 @@ def read(
 def find_device_code(source: LimitedSource) -> Iterator[tuple[str, tuple[Extent, ...]]]:
     """Yield members with device code, and its ranges in the archive; skip broken members."""
     try:
-        for member in _find_members(_Window(source)):
+        for member in _find_members(source):
             with suppress(MalformedError, Unavailable):
                 if not member.is_index and (found := tuple(_find_extents(member))):
                     yield member.name, tuple(extent for extent, _ in found)

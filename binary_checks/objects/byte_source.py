@@ -6,18 +6,19 @@ raised.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from operator import itemgetter
 from threading import Lock
 from typing import Final
 
-from binary_checks.errors import MalformedError, TooLarge
+from binary_checks.errors import TooLarge
 from binary_checks.model import ByteSource
 
 _MOST_UNPACKED: Final = 32 << 30  # bytes per package; cuDNN's engines unpack to 6 billion
 # Bytes of section names, notes and attributes of cubins per package; torch's have 47 MB.
 _MOST_READ: Final = 1 << 30
+_SMALL: Final = 1 << 20  # bytes of symbols that any file may have
+BLOCK: Final = 1 << 18
+"""Bytes searched at a time, which stay in the processor's cache."""
 
 
 class LimitedSource:
@@ -27,10 +28,27 @@ class LimitedSource:
         self._source = source
         self.size = source.size
         self.factor = factor
+        self._symbols_left = source.size + _SMALL
+
+    def charge_symbol(self, length: int) -> None:
+        """Charge the bytes of a symbol. Raises TooLarge if thousands of symbols share bytes."""
+        self._symbols_left -= length
+        if self._symbols_left < 0:
+            raise TooLarge("its symbols overlap: together they are longer than the file")
 
     def read(self, offset: int, length: int) -> bytes:
         """Return exactly ``length`` bytes from ``offset``. Raises MalformedError."""
         return self._source.read(offset, length)
+
+    def blocks(self, start: int, end: int, reach: int) -> Iterator[tuple[int, bytes]]:
+        """Yield the blocks of a range with up to ``reach`` bytes before and after each.
+
+        The number before each is the place of the block in these bytes. A text of up to ``reach``
+        bytes that begins or ends among the BLOCK bytes from there on is whole.
+        """
+        for offset in range(start, end, BLOCK):
+            first = max(offset - reach, start)
+            yield offset - first, self.read(first, min(offset + BLOCK + reach, end) - first)
 
     def limit(self, most: int) -> int:
         """Return the limit to apply to this file instead of the default limit ``most``."""
@@ -75,38 +93,7 @@ class DeviceAllowance:
             raise TooLarge(f"the package's cubins have more than {most} bytes of {what}")
 
 
-# Plans: the first bytes of a file, and arithmetic of byte ranges. A range is (start, end), in bytes
-# from the start of the file, without the byte at ``end``.
-
-
-class Head:
-    """The first bytes of a file, as a ByteSource with the size of the complete file."""
-
-    def __init__(self, head: bytes, size: int) -> None:
-        self._head = head
-        self.size = size
-
-    def read(self, offset: int, length: int) -> bytes:
-        """Return bytes that are among the first ones. Raises MalformedError for other bytes."""
-        if offset + length > len(self._head):
-            raise MalformedError("not among the first bytes", offset)
-        return self._head[offset : offset + length]
-
-
-def complement(
-    skipped: Iterable[tuple[int, int]], kept: Iterable[tuple[int, int]], size: int
-) -> tuple[tuple[int, int], ...]:
-    """Return all ranges from 0 to ``size`` without the skipped ranges, plus the kept ranges.
-
-    The result is sorted; its ranges are not empty and do not touch.
-    """
-    wanted = [(max(start, 0), min(end, size)) for start, end in kept]
-    position = 0
-    for start, end in sorted(skipped):
-        wanted.append((position, min(start, size)))
-        position = max(position, min(end, size))
-    wanted.append((position, size))
-    return merge(wanted)
+# Byte ranges: (start, end), in bytes from the start of the file, without the byte at ``end``.
 
 
 def merge(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
@@ -120,31 +107,3 @@ def merge(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
         else:
             merged.append((start, end))
     return tuple(merged)
-
-
-def find_within(places: Iterable[int], ranges: Iterable[tuple[int, int]]) -> Iterator[int]:
-    """Yield the places that lie in one of the ranges."""
-    merged = merge(ranges)
-    for place in places:
-        index = bisect_right(merged, place, key=itemgetter(0)) - 1
-        if index >= 0 and place < merged[index][1]:
-            yield place
-
-
-def intersect(
-    ranges: Iterable[tuple[int, int]], others: Iterable[tuple[int, int]]
-) -> tuple[tuple[int, int], ...]:
-    """Return the parts of the ranges that also lie in ``others``.
-
-    The ranges of one argument must not overlap each other.
-    """
-    found, rest = [], sorted(others, reverse=True)
-    for start, end in sorted(ranges):
-        while rest and rest[-1][0] < end:
-            first, last = rest[-1]
-            if max(start, first) < min(end, last):
-                found.append((max(start, first), min(end, last)))
-            if last > end:
-                break
-            rest.pop()
-    return tuple(found)

@@ -7,6 +7,7 @@ file.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from binary_checks.errors import MalformedError, Unavailable
 from binary_checks.model import (
@@ -22,22 +23,24 @@ from binary_checks.model import (
     WasmFile,
 )
 from binary_checks.objects import expect, recognise, refuse
-from binary_checks.objects.byte_source import Head, LimitedSource
+from binary_checks.objects.byte_source import LimitedSource
 
 # IMAGE_DIRECTORY_ENTRY_COM_DESCRIPTOR, which only .NET code has (PE format, "Optional Header Data
 # Directories")
 _CLR = 14
 
 
-class _Beginning(Head):
+class _Beginning(NamedTuple):
     """The first bytes of a file; reading beyond them is not a fault of the file."""
+
+    head: bytes
+    size: int  # of the whole file
 
     def read(self, offset: int, length: int) -> bytes:
         """Return bytes that are among the first ones. Raises Unavailable for other bytes."""
-        try:
-            return super().read(offset, length)
-        except MalformedError:
-            raise Unavailable("its headers are not all among its first bytes") from None
+        if offset + length > len(self.head):
+            raise Unavailable("its headers are not all among its first bytes")
+        return self.head[offset : offset + length]
 
 
 def read_first_bytes(path: str, head: bytes, size: int) -> tuple[ReadObject, ...]:
@@ -60,11 +63,14 @@ def read_first_bytes(path: str, head: bytes, size: int) -> tuple[ReadObject, ...
 
 def _read_elf(path: str, source: LimitedSource) -> Iterator[ObjectFile]:
     from binary_checks.objects.elf import header as elf
-    from binary_checks.objects.elf.dynamic import kind_of_unloaded
 
     header = elf.read_header(source)
     loaded = Kind.EXECUTABLE if header.type == elf.ET_EXEC else Kind.SHARED
-    kind = kind_of_unloaded(header) or loaded
+    kind = loaded
+    if not elf.runs_on_a_host(header):
+        kind = Kind.DEVICE if elf.is_device_code(header) else Kind.OTHER
+    elif header.type == elf.ET_REL:
+        kind = Kind.RELOCATABLE
     yield ElfFile(path=path, size=source.size, kind=kind, architecture=elf.architecture_of(header))
 
 

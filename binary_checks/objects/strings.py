@@ -2,32 +2,21 @@
 
 The search is for three kinds of strings: names of libraries that may be passed to dlopen or
 LoadLibrary, texts left by statically linked libraries, and NumPy's message that states the C API.
-
-Files are searched while they are streamed; only the found names and their offsets are kept. Which
-offsets count is known only at the end: the section headers at the end of an ELF file show which
-parts are read-only data.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final, NamedTuple
 
 from binary_checks.knowledge.linked_libraries import ANCHORS, is_mark
-from binary_checks.model import (
-    ByteSource,
-    Kind,
-    NumpyBuild,
-    ObjectFile,
-    Observations,
-    OpenedNames,
-    ReadObject,
-)
-from binary_checks.objects.byte_source import LimitedSource, find_within, intersect, merge
-from binary_checks.objects.compiler_options import NativeScanner
-from binary_checks.objects.device.scanner import DeviceScanner
+from binary_checks.model import Kind, NumpyBuild, ObjectFile, OpenedNames, ReadObject
+from binary_checks.objects.byte_source import BLOCK, LimitedSource, merge
+from binary_checks.objects.compiler_options import LONGEST_RECORD, find_native_cpus
+
+Extent = tuple[int, int]
 
 # Names of shared libraries, and whether a string at some offset is one.
 #
@@ -111,302 +100,58 @@ def _measure_end(text: bytes, letters: bytes) -> int:
 # is faster than one regular expression for all texts.
 
 _BEFORE, _BEHIND = 64, 128  # bytes before and behind an anchor that may belong to its text
-_MOST_PLACES_OF_TEXTS = 1 << 14  # limit on anchors; libtorch_cpu.so has some hundreds
-_MOST_TEXTS = 64
-_BLOCK = 1 << 18  # bytes per read if the file was not streamed; a block stays in the CPU's cache
-_GRAIN = 1 << 14  # bytes of a block; a block counts as code completely or not at all
-_SAMPLE = 1 << 9  # bytes of a block's sample, taken at its end
-_VECTORS = b"\xc4\xc5\x62"  # first bytes of VEX and EVEX prefixes (Intel SDM, volume 2, chapter 2)
-_CFA_OFFSET = b"\x0e"  # DW_CFA_def_cfa_offset (DWARF 5, section 7.24), frequent in .eh_frame
 _START = re.compile(rb"[\t\x20-\x7e]*\Z")
 _REST = re.compile(rb"[\t\x20-\x7e]*")
 
-Extent = tuple[int, int]
-IsCode = Callable[[bytes, int, int, int], bool]
-"""Called with a piece, start and end in the piece, and the piece's offset in the file. Returns
-whether all bytes from start to end are machine code.
-"""
+# One pass for both: the names are searched for only if the object may open libraries.
 
-
-def _is_dense(sample: bytes) -> bool:
-    """Return whether a sample looks like vector code of x86 or like unwind tables (.eh_frame).
-
-    In libtorch_cpu.so, 0.3 % of the samples of constants look like this, and 80 % of the samples of
-    .eh_frame. A sample counts if 10 % of its bytes are VEX or EVEX bytes, or 1 in 43 is
-    DW_CFA_def_cfa_offset.
-    """
-    vectors = len(sample) - len(sample.translate(None, _VECTORS))
-    return vectors * 10 >= len(sample) or sample.count(_CFA_OFFSET) * 43 >= len(sample)
-
-
-class LibraryTexts:
-    """Collects the texts of one file, with their offsets, while the file is streamed."""
-
-    def __init__(self) -> None:
-        self._found: dict[str, list[int]] = {}
-        self._places = 0
-        self.follows_code = False  # whether any code was seen
-
-    def look(
-        self, window: bytes, offset: int, begin: int, end: int, is_code: IsCode | None = None
-    ) -> None:
-        """Search for texts that begin between ``begin`` and ``end`` of a window.
-
-        ``offset`` is the file offset of the window's first byte. If one segment contains both code
-        and strings, ``is_code`` distinguishes them by samples, and blocks within code are skipped.
-        Everything before the first code is skipped, too: in such a segment only tables precede the
-        code.
-        """
-        if end <= begin:  # a negative end would count from the end of the window
-            return
-        if is_code is None:
-            self._search(window, offset, begin, end)
-            return
-        blocks = [(start, min(start + _GRAIN, end)) for start in range(begin, end, _GRAIN)]
-        samples = [(max(stop - _SAMPLE, begin), stop) for _, stop in blocks]
-        dense = [
-            is_code(window, start, stop, offset) or _is_dense(window[start:stop])
-            for start, stop in samples
-        ]
-        for index, (start, stop) in enumerate(blocks):
-            # A tenth of the samples is misjudged, so a neighbour must agree.
-            amid_code = sum(dense[max(index - 1, 0) : index + 2]) >= 2
-            if self.follows_code and not amid_code:
-                self._search(window, offset, start, stop)
-            self.follows_code = self.follows_code or dense[index]
-
-    def _search(self, window: bytes, offset: int, begin: int, end: int) -> None:
-        for anchor in ANCHORS:
-            place = window.find(anchor, begin, end + len(anchor) - 1)
-            while place >= 0 and self._places < _MOST_PLACES_OF_TEXTS:
-                self._places += 1
-                self._take(window, place, place + offset)
-                place = window.find(anchor, place + 1, end + len(anchor) - 1)
-
-    def _take(self, window: bytes, place: int, offset: int) -> None:
-        before = _START.search(window[max(place - _BEFORE, 0) : place])
-        rest = _REST.match(window, place, place + _BEHIND)
-        if before is None or rest is None:
-            return
-        text = (before[0] + rest[0]).decode("ascii").strip()
-        if text in self._found:
-            self._found[text].append(offset)
-        elif len(self._found) < _MOST_TEXTS and is_mark(text):
-            self._found[text] = [offset]
-
-    def read(self, source: ByteSource, extents: Iterable[Extent]) -> None:
-        """Search these parts of a file that was not streamed."""
-        for start, end in intersect(merge(extents), [(0, source.size)]):
-            tail = b""
-            for offset in range(start, end, _BLOCK):
-                window = tail + source.read(offset, min(_BLOCK, end - offset))
-                first = offset - len(tail)
-                last = len(window) if offset + _BLOCK >= end else len(window) - _BEHIND
-                begin = len(tail) and min(len(tail), _BEFORE)
-                self.look(window, first, begin, max(last, begin))
-                tail = window[max(last - _BEFORE, 0) :]
-
-    def conclude(self, wanted: Iterable[Extent]) -> tuple[str, ...]:
-        """Return the texts that begin in the wanted parts of the file, sorted."""
-        return _list_in(self._found, wanted)
-
-
-# Names of libraries that an object may open, searched for while the file is streamed.
-
-_REACH = 4 * LONGEST  # most bytes searched before and after a place
+_REACH = 2 * LONGEST + 2  # bytes before and after an ending or an anchor that may belong to it
 _LONGEST_ENDING = 16  # bytes
-_MOST_PLACES = 1 << 16  # places that look like the end of a name; real objects have some hundreds
-_MOST_NAMES = 1 << 12
+_MOST_NAMES = 1 << 12  # real objects have some hundreds
+_MOST_TEXTS = 64  # libtorch_cpu.so has some dozens
 
 
-def find_opened(
+def search_strings(
     source: LimitedSource,
-    seen: NameScanner | None,
-    pattern: NamePattern,
-    known: Iterable[str],
     wanted: Iterable[Extent],
-) -> OpenedNames:
-    """Return the names of libraries in the wanted parts of a file.
+    pattern: NamePattern | None,
+    known: Iterable[str] = (),
+) -> tuple[OpenedNames | None, tuple[str, ...]]:
+    """Return the names and the texts of libraries in the wanted parts of a file, sorted.
 
-    Names in ``known`` are left out, regardless of case. If the scanner ``seen`` has searched the
-    file while it was streamed, the file is not read again.
+    Without a pattern the first result is None. Names in ``known`` are left out, regardless of case.
     """
-    extents = merge(wanted)
-    scanner = seen
-    if scanner is None:
-        scanner = NameScanner(intersect(extents, [(0, source.size)]), pattern, factor=source.factor)
-        scanner.read(source)
-    return scanner.conclude(frozenset(name.lower() for name in known), extents)
+    most, names, texts = source.limit(_MOST_NAMES), set[str](), set[str]()
+    ending = re.compile(pattern.ending) if pattern else None
+    for start, end in merge((start, min(end, source.size)) for start, end in wanted):
+        for begin, block in source.blocks(start, end, _REACH):
+            if pattern and ending and len(names) <= most:
+                window = b"\0\0" + block  # a name may begin at the first byte
+                for match in ending.finditer(window, begin + 2, begin + BLOCK + _LONGEST_ENDING):
+                    names.add(read_name(window, match.start(), pattern))
+            for anchor in ANCHORS:
+                place = block.find(anchor, begin)
+                while 0 <= place < begin + BLOCK:
+                    text = _read_text(block, place)
+                    if len(texts) < _MOST_TEXTS and is_mark(text):
+                        texts.add(text)
+                    place = block.find(anchor, place + 1)
+    if pattern is None:
+        return None, tuple(sorted(texts))
+    stopped = f"it has more than {most} names" if len(names) > most else ""
+    left_out = {"", *(name.lower() for name in known)}
+    found = sorted(name for name in names if name.lower() not in left_out)[:most]
+    opened = OpenedNames(names=tuple(found), unread=stopped, too_large=bool(stopped))
+    return opened, tuple(sorted(texts))
 
 
-class NameScanner:
-    """Searches a file for names of libraries while the file is streamed."""
-
-    def __init__(
-        self,
-        extents: Iterable[Extent],
-        pattern: NamePattern,
-        *,
-        device: DeviceScanner | None = None,
-        is_code: IsCode | None = None,
-        factor: int = 1,
-    ) -> None:
-        """Search the byte ranges ``extents``.
-
-        Code for GPUs found by ``device`` is skipped; that scanner must get each piece of the file
-        first. Bytes that ``is_code`` identifies as code are skipped, too.
-        """
-        self._extents = merge(extents)
-        self._left = list(reversed(self._extents))  # in reverse order: the next extent is last
-        self._pattern = pattern
-        self._device = device
-        self._is_code = is_code
-        self._ending = re.compile(pattern.ending)
-        self._seen = 0  # bytes of the file seen so far
-        self._searched: list[Extent] = []
-        self._device_code: list[Extent] = []
-        self._tail = b""  # last bytes searched, in which a name at the next place may begin
-        self._looked = 0  # file offset up to which all places were examined
-        self._passed = 0, b""  # file offset at which the last skipped code ends, and its last bytes
-        self._found: dict[str, list[int]] = {}  # offsets by name
-        self._places = 0
-        self._stopped = ""  # why the search ended early
-        self._factor = factor
-        self.texts = LibraryTexts()  # searched for in the same pass
-
-    def see(self, piece: bytes) -> Iterable[tuple[int, bytes]]:
-        """Search the next piece of the file; the caller need not keep any of its bytes."""
-        offset = self._seen
-        self._seen += len(piece)
-        if self._left and not self._stopped:
-            start = offset
-            for jump in self._device.jumps if self._device is not None else ():
-                self._take(piece, offset, start, jump[0])
-                self._device_code.append(jump)
-                start = max(start, jump[1])
-            self._take(piece, offset, start, self._seen)
-        return ()
-
-    def read(self, source: LimitedSource) -> None:
-        """Search all extents of a file that was not streamed."""
-        for start, end in self._extents:
-            for offset in range(start, end, _BLOCK):
-                if self._stopped:
-                    return
-                self._take(source.read(offset, min(_BLOCK, end - offset)), offset, offset, end)
-
-    def conclude(self, known: frozenset[str], wanted: tuple[Extent, ...]) -> OpenedNames:
-        """Return the names in the wanted parts of the file, and why some part was not searched."""
-        self._finish()
-        found = _list_in(self._found, wanted)
-        names = tuple(name for name in found if name.lower() not in known)
-        done = merge([*self._searched, *self._device_code])
-        left = _measure(wanted) - _measure(intersect(wanted, done))
-        unread = f"{left} bytes of its read-only data were not searched" if left else ""
-        return OpenedNames(
-            names=names, unread=self._stopped or unread, too_large=bool(self._stopped)
-        )
-
-    def _take(self, piece: bytes, offset: int, begin: int, end: int) -> None:
-        """Search a piece, from file offset ``begin`` to ``end``, in the extents only."""
-        end = min(end, offset + len(piece))
-        while self._left:
-            start, stop = self._left[-1]
-            first, last = max(start, begin), min(stop, end)
-            if first < last:
-                self._search(piece, offset, first, last)
-            if stop > end:
-                return
-            self._finish()
-            self._left.pop()
-
-    def _search(self, piece: bytes, offset: int, first: int, last: int) -> None:
-        """Search a piece at file offset ``offset`` from file offset ``first`` to ``last``."""
-        start, end = first - offset, last - offset
-        large = last - first > 8 * _REACH
-        if large and self._is_code is not None and self._is_code(piece, start, end, offset):
-            self.texts.follows_code = True
-            self._passed = last, piece[end - 2 * _REACH : end]
-            return
-        self._go_on(first, last)
-        if large:
-            joined = self._tail + piece[start : start + 2 * _REACH]
-            self._look(joined, first - len(self._tail), first + _REACH)
-            self._look(piece, offset, last - _REACH)
-            self._tail = piece[end - 2 * _REACH : end]
-        else:
-            joined = self._tail + piece[start:end]
-            self._look(joined, first - len(self._tail), last - _REACH)
-            self._tail = joined[-2 * _REACH :]
-
-    def _go_on(self, first: int, last: int) -> None:
-        """Extend the searched range to ``last``, or begin a new range at ``first``."""
-        if self._searched and self._searched[-1][1] == first:
-            self._searched[-1] = (self._searched[-1][0], last)
-            return
-        self._finish()
-        end, passed = self._passed
-        if end == first and passed:  # the first string may begin in the last sample of the code
-            self._tail = passed
-            self._looked = first - len(passed)
-        else:
-            self._tail = b"\0\0"  # a name may begin at the first byte of an extent
-            self._looked = first
-        self._searched.append((self._looked, last))
-
-    def _finish(self) -> None:
-        """Examine the last places in the bytes searched so far."""
-        if self._searched:
-            end = self._searched[-1][1]
-            self._look(self._tail, end - len(self._tail), end)
-
-    def _look(self, window: bytes, offset: int, stop: int) -> None:
-        """Examine the places up to file offset ``stop`` in a window at ``offset``."""
-        begin, self._looked = self._looked - offset, max(self._looked, stop)
-        self.texts.look(window, offset, begin, stop - offset, self._is_code)
-        for match in self._ending.finditer(window, begin, stop - offset + _LONGEST_ENDING):
-            place = match.start()
-            if place >= stop - offset or self._stopped:
-                return
-            self._places += 1
-            if self._places > _MOST_PLACES * self._factor:
-                most = _MOST_PLACES * self._factor
-                self._stopped = f"it has more than {most} places that look like names"
-                return
-            name = read_name(window, place, self._pattern)
-            if name:
-                self._add(name, place + offset)
-
-    def _add(self, name: str, place: int) -> None:
-        if name not in self._found and len(self._found) >= _MOST_NAMES * self._factor:
-            self._stopped = f"it has more than {_MOST_NAMES * self._factor} names"
-            return
-        self._found.setdefault(name, []).append(place)
-
-
-def _list_in(found: Mapping[str, Sequence[int]], wanted: Iterable[Extent]) -> tuple[str, ...]:
-    """Return, sorted, the keys with a place in a wanted part of the file."""
-    places = {place for each in found.values() for place in each}
-    inside = frozenset(find_within(places, wanted))
-    return tuple(sorted(text for text, each in found.items() if not inside.isdisjoint(each)))
-
-
-def find_texts(
-    source: LimitedSource, seen: NameScanner | None, wanted: Iterable[Extent]
-) -> tuple[str, ...]:
-    """Return the texts of libraries in the wanted parts of a file.
-
-    If the scanner ``seen`` has searched the file while it was streamed, the file is not read again.
-    """
-    extents = tuple(wanted)
-    texts = LibraryTexts() if seen is None else seen.texts
-    if seen is None:
-        texts.read(source, extents)
-    return texts.conclude(extents)
-
-
-def _measure(extents: Iterable[Extent]) -> int:
-    return sum(end - start for start, end in extents)
+def _read_text(block: bytes, place: int) -> str:
+    """Return the line of printable characters around a place."""
+    before = _START.search(block[max(place - _BEFORE, 0) : place])
+    rest = _REST.match(block, place, place + _BEHIND)
+    assert before is not None
+    assert rest is not None
+    return (before[0] + rest[0]).decode("ascii").strip()
 
 
 # The NumPy version that an extension module was compiled for.
@@ -421,62 +166,29 @@ _NUMPY_1 = re.compile(rb"module compiled against API version 0x%x")
 _NUMPY_2 = re.compile(
     rb"module was compiled against NumPy C-API version 0x%x \(NumPy (\d{1,3}\.\d{1,3})"
 )
-_SENTENCE = 128  # most bytes of one message
 # Bytes; larger objects are not searched, and no extension module is that large.
 _LARGEST_SEARCHED = 256 << 20
 
 
-class NumpyScanner:
-    """Searches for NumPy's messages while a file is streamed."""
-
-    def __init__(self) -> None:
-        self._tail = b""
-        self.first = False
-        self.second: set[bytes] = set()
-
-    def see(self, piece: bytes) -> Iterable[tuple[int, bytes]]:
-        """Search the next piece of the file; the caller need not keep any of its bytes."""
-        self._look(self._tail + piece[:_SENTENCE])
-        self._look(piece)
-        self._tail = (self._tail + piece[-_SENTENCE:])[-_SENTENCE:]
-        return ()
-
-    def _look(self, text: bytes) -> None:
-        if _COMPILED_AGAINST in text:
-            self.first = self.first or _NUMPY_1.search(text) is not None
-            self.second.update(_NUMPY_2.findall(text))
-
-    def conclude(self) -> NumpyBuild | None:
-        """Return the newest API that the file was compiled for, or None."""
-        if self.second:
-            oldest = max(self.second, key=lambda text: tuple(map(int, text.split(b"."))))
-            return NumpyBuild(api=2, oldest=oldest.decode())
-        return NumpyBuild(api=1) if self.first else None
-
-
-def is_searched(size: int, factor: int) -> bool:
-    """Return whether a file of ``size`` bytes is searched."""
-    return size <= _LARGEST_SEARCHED * factor
-
-
-def add_build(
-    found: tuple[ReadObject, ...], source: LimitedSource, observations: Observations
-) -> tuple[ReadObject, ...]:
+def add_build(found: tuple[ReadObject, ...], source: LimitedSource) -> tuple[ReadObject, ...]:
     """Return the objects of a file with the NumPy API and the CPU that it was compiled for."""
-    numpy, native = observations.of(NumpyScanner), observations.of(NativeScanner)
-    if numpy is None or native is None:
-        numpy, native = NumpyScanner(), NativeScanner()
-        for offset in range(
-            0, source.size if is_searched(source.size, source.factor) else 0, _BLOCK
-        ):
-            piece = source.read(offset, min(_BLOCK, source.size - offset))
-            numpy.see(piece)
-            native.see(piece)
-    build, cpu = numpy.conclude(), native.conclude()
-    if build is None and not cpu:
+    first, second, cpus = False, set[bytes](), set[str]()
+    size = source.size if source.size <= source.limit(_LARGEST_SEARCHED) else 0
+    for begin, block in source.blocks(0, size, LONGEST_RECORD):
+        if _COMPILED_AGAINST in block:
+            first = first or _NUMPY_1.search(block) is not None
+            second.update(_NUMPY_2.findall(block))
+        cpus.update(find_native_cpus(block, begin))
+    build = NumpyBuild(api=1) if first else None
+    if second:  # the newest API of NumPy
+        oldest = max(second, key=lambda text: tuple(map(int, text.split(b"."))))
+        build = NumpyBuild(api=2, oldest=oldest.decode())
+    if build is None and not cpus:
         return found
     return tuple(
-        replace(each, numpy=build, native_cpu=cpu) if isinstance(each, ObjectFile) else each
+        replace(each, numpy=build, native_cpu=min(cpus, default=""))
+        if isinstance(each, ObjectFile)
+        else each
         for each in found
     )
 

@@ -117,7 +117,7 @@ class _WatchedReader:
     def __init__(self, reader: ObjectReader) -> None:
         self.formats: set[Format] = set()
         self._reader = reader
-        self.recognise, self.plan = reader.recognise, reader.plan
+        self.recognise = reader.recognise
         self.read_objects = reader.read_objects
 
     def announce(self, path: str, head: bytes) -> Format | None:

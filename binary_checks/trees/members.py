@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from typing import NamedTuple, TypeAlias
 
 from binary_checks.errors import GatherError
@@ -18,7 +19,7 @@ from binary_checks.model import (
     Visited,
     VisitRequest,
 )
-from binary_checks.trees.kept_bytes import MemorySource, StreamedObject
+from binary_checks.trees.kept_bytes import ByteStore
 
 # ansible has 40,000; an entry takes two kilobytes if each entry has a fault
 MAXIMUM_ENTRIES = 150_000
@@ -29,8 +30,6 @@ SOURCE_CODE = (".py", ".pyi", ".h", ".hpp", ".cuh")
 """Suffixes of most members. The first look does not search these for objects; the full reading
 reports an object with such a name as a fault of the member.
 """
-# first bytes of a member, from which a reader plans what to read; the more, the less is kept
-_BEGINNING = 64 << 10
 
 Consume: TypeAlias = Callable[[bytes], object]
 
@@ -74,7 +73,8 @@ class MemberReader:
 
     def take_whole(self, entry: TreeEntry, content: bytes, outcome: Streamed) -> Visited:
         """Read a small member; if it is broken, ``content`` may be only its beginning."""
-        objects = self._read_small(entry, content, outcome)
+        with closing(ByteStore(content)) as source:
+            objects = self._read(entry, content, outcome, source)
         store = self._wanted.store
         if store is not None and outcome.sha256 and store.wants(entry):
             store.keep(entry, content)
@@ -83,13 +83,11 @@ class MemberReader:
         self._watch(entry)(content)
         return self._describe(entry, outcome, objects, wanted)
 
-    def take_stream(
-        self, entry: TreeEntry, stream: Stream, again: Callable[[], Iterator[bytes]]
-    ) -> Visited:
-        """Read a large member while it is streamed; ``again`` streams the member from its start."""
+    def take_stream(self, entry: TreeEntry, stream: Stream) -> Visited:
+        """Read a large member while it is streamed."""
         if entry.name in self._wanted.texts:
             return self._keep(entry, stream, self._wanted.texts[entry.name])
-        return self._read_large(entry, stream, again)
+        return self._read_large(entry, stream)
 
     def take_source(self, entry: TreeEntry, source: ByteSource, stream: Stream) -> Visited:
         """Read a member that allows random access; stream the member only to hash or watch it."""
@@ -154,20 +152,17 @@ class MemberReader:
         )
         return Visited(member, objects, content)
 
-    def _read_small(
-        self, entry: TreeEntry, content: bytes, outcome: Streamed
+    def _read(
+        self, entry: TreeEntry, head: bytes, outcome: Streamed, content: ByteSource
     ) -> tuple[ReadObject, ...]:
-        found = self._reader.announce(entry.name, content[:HEAD])
+        """Read the objects in a member that begins with ``head`` and is whole if it has a hash."""
+        found, path = self._reader.announce(entry.name, head[:HEAD]), self._wanted.place(entry.name)
         if found is None:
             return ()
-        if not outcome.sha256:
-            return (self._leave_unread(entry, found, outcome),)
-        return self._reader.read_objects(self._wanted.place(entry.name), MemorySource(content))
-
-    def _leave_unread(self, entry: TreeEntry, found: Format, outcome: Streamed) -> UnreadObject:
-        """Report an object that was not read because its archive is broken."""
-        reason = f"it cannot be extracted: {outcome.faults[-1]}"
-        return UnreadObject(path=self._wanted.place(entry.name), format=found, reason=reason)
+        if not outcome.sha256:  # the archive is broken
+            reason = f"it cannot be extracted: {outcome.faults[-1]}"
+            return (UnreadObject(path=path, format=found, reason=reason),)
+        return self._reader.read_objects(path, content)
 
     def _keep(self, entry: TreeEntry, stream: Stream, most: int) -> Visited:
         pieces: list[bytes] = []
@@ -183,61 +178,28 @@ class MemberReader:
         condense = self._wanted.condense
         return content if condense is None else condense(entry.name, content)
 
-    def _read_large(
-        self, entry: TreeEntry, stream: Stream, again: Callable[[], Iterator[bytes]]
-    ) -> Visited:
-        """Read a large member; its first piece shows whether it is an object and what to keep."""
-        watch = _Watch(self._reader, entry, again)
-        show = self._watch(entry)
+    def _read_large(self, entry: TreeEntry, stream: Stream) -> Visited:
+        """Read a large member; an object, which its first piece shows, is kept until it is read."""
+        show, head, is_object = self._watch(entry), b"", False
+        with closing(ByteStore()) as kept:
 
-        def consume(piece: bytes) -> None:
-            watch.see(piece)
-            show(piece)
+            def consume(piece: bytes) -> None:
+                nonlocal head, is_object
+                if not head:
+                    head = piece[:HEAD]
+                    is_object = self._reader.announce(entry.name, head) is not None
+                if is_object:
+                    kept.append(piece)
+                show(piece)
 
-        path = self._wanted.place(entry.name)
-        try:
-            outcome = self._pass_on(entry, stream, consume)
-            if watch.source is None or watch.found is None:
-                return self._describe(entry, outcome)
-            if not outcome.sha256:
-                return self._describe(
-                    entry, outcome, (self._leave_unread(entry, watch.found, outcome),)
-                )
-            return self._describe(entry, outcome, watch.source.read(path))
-        # The error is the temporary file's; errors of the package itself are PackageErrors.
-        except OSError as error:
-            reason = (
-                f"the needed parts of {path} cannot be kept in a temporary file: {error.strerror}"
-            )
-            raise GatherError(f"{self._label}: {reason}") from None
-        finally:
-            if watch.source is not None:
-                watch.source.close()
-
-
-class _Watch:
-    """Keeps the ranges that an object's reader plans to read, and no bytes of other members."""
-
-    def __init__(
-        self, reader: ObjectReader, entry: TreeEntry, again: Callable[[], Iterator[bytes]]
-    ) -> None:
-        self._reader = reader
-        self._entry = entry
-        self._again = again
-        self._first = True
-        self.found: Format | None = None
-        self.source: StreamedObject | None = None
-
-    def see(self, piece: bytes) -> None:
-        """Take the next piece of the member."""
-        if self._first:
-            self._first = False
-            self.found = self._reader.announce(self._entry.name, piece[:HEAD])
-            if self.found is not None:
-                head, size = piece[:_BEGINNING], self._entry.size
-                self.source = StreamedObject(self._reader, head, size, self._again)
-        if self.source is not None:
-            self.source.append(piece)
+            try:
+                outcome = self._pass_on(entry, stream, consume)
+                return self._describe(entry, outcome, self._read(entry, head, outcome, kept))
+            # The error is the temporary file's; errors of the package itself are PackageErrors.
+            except OSError as error:
+                path = self._wanted.place(entry.name)
+                reason = f"{path} cannot be kept in a temporary file: {error.strerror}"
+                raise GatherError(f"{self._label}: {reason}") from None
 
 
 def _drop(_: bytes) -> None:

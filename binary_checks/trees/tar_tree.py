@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
@@ -25,7 +26,6 @@ from binary_checks.trees.decompression import (
     find_zstandard,
 )
 from binary_checks.trees.file_bytes import PackageBytes, open_bytes
-from binary_checks.trees.kept_bytes import ByteStore
 from binary_checks.trees.members import HEAD, WHOLE, MemberReader, Streamed
 from binary_checks.trees.tar import TarEntry, TarStream
 
@@ -44,7 +44,6 @@ _SUFFIXES = {
 }  # by suffix, used if the file's first bytes are unknown
 _LONGEST_MAGIC = max(map(len, _COMPRESSIONS))
 _BLOCK = 64 << 10  # bytes of the file at a time
-_BEGINNING = 64 << 10  # bytes of the first piece of a member, from which its reader plans
 _FIRST = 64  # bytes that show a file's format
 
 
@@ -152,7 +151,7 @@ class TarTree:
         self, reader: ObjectReader, wanted: VisitRequest, progress: Progress | None = None
     ) -> list[Visited]:
         """Read every member once, while the file is streamed."""
-        members = _StreamReader(MemberReader(self.label, reader, wanted), reader)
+        members = _StreamReader(MemberReader(self.label, reader, wanted))
         only = None if wanted.only is None else {id(entry) for entry in wanted.only}
         known = self.entries() if only is not None else ()
         visited = [
@@ -220,9 +219,8 @@ class TarTree:
 class _StreamReader:
     """Reads the requested facts of each member, although the stream cannot be rewound."""
 
-    def __init__(self, members: MemberReader, reader: ObjectReader) -> None:
+    def __init__(self, members: MemberReader) -> None:
         self._members = members
-        self._reader = reader
         self._files: dict[str, Member] = {}  # by name, for hard links
 
     def visit(self, entry: TarEntry, pieces: Iterator[bytes]) -> Visited:
@@ -236,7 +234,7 @@ class _StreamReader:
             outcome = Streamed(sha256(content).hexdigest())
             visited = self._members.take_whole(entry, content, outcome)
         else:
-            visited = self._read_large(entry, pieces)
+            visited = self._members.take_stream(entry, partial(_pass_on, pieces))
         self._files[entry.name] = visited.member
         return visited
 
@@ -255,37 +253,22 @@ class _StreamReader:
         member = replace(visited.member, target=other.path, size=other.size, sha256=other.sha256)
         return visited._replace(member=member)
 
-    def _read_large(self, entry: TarEntry, pieces: Iterator[bytes]) -> Visited:
-        """Read a large member. Keep all bytes of an object, as the stream cannot be read again."""
-        kept, digest = ByteStore(), sha256()
 
-        def pass_on(consume: Callable[[bytes], object]) -> Streamed:
-            keeps: bool | None = None
-            for piece in _fill(pieces):
-                if keeps is None:
-                    keeps = self._reader.announce(entry.name, piece[:HEAD]) is not None
-                if keeps:
-                    kept.append(piece)
-                digest.update(piece)
-                consume(piece)
-            return Streamed(digest.hexdigest())
-
-        def again() -> Iterator[bytes]:
-            for offset in range(0, entry.size, _BLOCK):
-                yield kept.read(offset, min(_BLOCK, entry.size - offset))
-
-        try:
-            return self._members.take_stream(entry, pass_on, again)
-        finally:
-            kept.close()
+def _pass_on(pieces: Iterator[bytes], consume: Callable[[bytes], object]) -> Streamed:
+    """Stream the current member to a callback."""
+    digest = sha256()
+    for piece in _fill(pieces):
+        digest.update(piece)
+        consume(piece)
+    return Streamed(digest.hexdigest())
 
 
 def _fill(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Join the first pieces of a member up to _BEGINNING bytes; blocks may end anywhere."""
+    """Join the first pieces of a member up to HEAD bytes; blocks may end anywhere."""
     beginning = b""
     for piece in pieces:
         beginning += piece
-        if len(beginning) >= _BEGINNING:
+        if len(beginning) >= HEAD:
             break
     if beginning:
         yield beginning

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from binary_checks.model import Dependency, Format, Kind, ObjectFile, Observations, Plan
+from binary_checks.model import Dependency, Format, Kind, ObjectFile
 from binary_checks.objects import LimitedSource
 
 
@@ -16,11 +16,7 @@ class RuneFile(ObjectFile):
     format: ClassVar[Format] = Format("rune")
 
 
-def plan(_head: bytes, size: int, _factor: int) -> Plan:
-    return Plan(ranges=((0, size),))
-
-
-def read(path: str, source: LimitedSource, _observations: Observations) -> tuple[RuneFile, ...]:
+def read(path: str, source: LimitedSource) -> tuple[RuneFile, ...]:
     words = source.read(0, source.size).decode().split()
     return (
         RuneFile(

@@ -10,7 +10,8 @@ import pytest
 
 from binary_checks import objects
 from binary_checks.model import ElfFile
-from binary_checks.objects import NativeScanner
+from binary_checks.objects import LimitedSource, byte_source
+from binary_checks.objects.strings import add_build
 from fixtures.build_elf import build_elf
 from tests.objects.byte_sources import Bytes
 
@@ -19,11 +20,10 @@ CACHES = "--param=l1-cache-size=32 --param=l1-cache-line-size=64 --param=l2-cach
 NATIVE = f"GNU C17 12.2.0 -march=znver3 {OPTIONS} {CACHES} -mtune=znver3 -g -O3 -fPIC"
 
 
-def scan(*pieces: bytes) -> str:
-    scanner = NativeScanner()
-    for piece in pieces:
-        assert list(scanner.see(piece)) == []
-    return scanner.conclude()
+def search(content: bytes) -> str:
+    (found,) = add_build((ElfFile(path="a.so"),), LimitedSource(Bytes(content)))
+    assert isinstance(found, ElfFile)
+    return found.native_cpu
 
 
 @pytest.mark.parametrize(
@@ -42,21 +42,19 @@ def scan(*pieces: bytes) -> str:
     ],
 )
 def test_the_record_names_the_cpu_of_a_native_build(producer: str, cpu: str) -> None:
-    assert scan(b"\0" + producer.encode() + b"\0") == cpu
+    assert search(b"\0" + producer.encode() + b"\0") == cpu
 
 
 @pytest.mark.parametrize("size", [1, 7, 300, 8191, 8192, 8193])
-def test_the_record_is_found_however_the_file_streams_by(size: int) -> None:
-    content = b"\1" * 9000 + NATIVE.encode() + b"\1" * 9000
-    pieces = (content[start : start + size] for start in range(0, len(content), size))
-    assert scan(*pieces) == "znver3 with AVX-512"
+def test_the_record_is_found_wherever_a_block_ends(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(byte_source, "BLOCK", size)
+    assert search(b"\1" * 9000 + NATIVE.encode() + b"\1" * 9000) == "znver3 with AVX-512"
 
 
 def test_places_without_a_record_hide_none() -> None:
-    size = 5
-    content = b"l1-cache-size=32\0" * 60 + NATIVE.encode()
-    pieces = (content[start : start + size] for start in range(0, len(content), size))
-    assert scan(*pieces) == "znver3 with AVX-512"
+    assert search(b"l1-cache-size=32\0" * 60 + NATIVE.encode()) == "znver3 with AVX-512"
 
 
 def test_an_object_without_the_record_is_for_no_cpu() -> None:

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from binary_checks.model import DeviceFile
 from binary_checks.objects import read_objects
-from binary_checks.objects.device import sections as device_sections
 from fixtures.build_elf import build_elf
 from fixtures.build_fatbin import bundle, compressed_bundle, container, entry
 from fixtures.samples import read_fatbin_sample
@@ -113,16 +112,6 @@ def test_entries_in_one_with_an_impossible_table_are_one_unknown(options: int) -
 def test_many_faults_are_not_all_kept() -> None:
     content = GOOD + (container(bytes(64)) + bytes(8)) * 500
     assert len(faults(content)) == 64
-
-
-def test_many_entries_are_not_all_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device_sections, "_MOST_ASKED", 10)
-    found = read_device(GOOD + container(*[entry()] * 20))
-    assert [(group.count, group.offset, group.reason) for group in found.device_containers] == [
-        (1, 0, ""),
-        (0, len(GOOD) + 16 + 5 * 72, "no more than 10 heads of device code are read from a file"),
-    ]
-    assert found.device_faults == ()  # not the file's fault
 
 
 def test_many_sets_of_targets_are_not_all_told_apart() -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import struct
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from binary_checks.errors import Unavailable
 from binary_checks.model import MalformedObject, ObjectFile, PeFile, UnreadObject
-from binary_checks.objects import plan, read_objects
+from binary_checks.objects import read_objects
 from fixtures.samples import read_pe_sample
 from tests.objects.byte_sources import Bytes
 
@@ -19,7 +17,6 @@ NAMES = (
     "delayed.dll", "ordinal.dll", "forwarder.dll", "i686.dll", "arm64x.dll", "dwarf.dll", "pdb.dll"
 )  # fmt: skip
 WHOLE = {name: read_pe_sample(name) for name in NAMES}
-_MOST = 1 << 20
 
 
 def _read(content: bytes) -> ObjectFile | MalformedObject | UnreadObject | None:
@@ -132,7 +129,6 @@ def test_any_bytes_may_be_wrong(name: str, stomps: list[tuple[int, bytes]]) -> N
         assert isinstance(found, (PeFile, MalformedObject, UnreadObject))
         _all_of(found)
     assert sum(end - start for start, end in source.asked) <= 60 * len(content) + 1000
-    assert plan(bytes(content[:1024]), len(content)).ranges
 
 
 @settings(max_examples=200, deadline=None)
@@ -166,7 +162,7 @@ def test_absurd_counts_are_malformed_before_anything_is_read() -> None:
     assert "claims 4294967295 exports" in _malformed(content)
     content = bytearray(WHOLE["forwarder.dll"])
     struct.pack_into("<I", content, _table(content, 0) + 24, 0x30000)
-    assert "the names of exports has 0xc0000 bytes" in _malformed(content)
+    assert "a table of exports has 0xc0000 bytes" in _malformed(content)
 
 
 def test_a_name_for_an_export_that_is_not_there_is_malformed() -> None:
@@ -187,14 +183,7 @@ def _with_large_section(content: bytes, filling: bytes) -> tuple[bytearray, int]
     return changed + filling, address + len(changed) - start
 
 
-def test_a_million_imports_are_too_many_for_us() -> None:
-    thunks = struct.pack("<Q", 1 << 63 | 5) * (_MOST + 600)
-    content, address = _with_large_section(WHOLE["ordinal.dll"], thunks + bytes(16))
-    struct.pack_into("<I", content, _table(content, 1), address)
-    assert _unread(content) == f"it imports more than {_MOST} symbols; no more are read"
-
-
-def test_a_thousand_libraries_that_share_a_table_are_too_many_for_us() -> None:
+def test_a_thousand_libraries_that_share_a_table_are_too_many() -> None:
     thunks = struct.pack("<Q", 1 << 63 | 5) * 2000 + bytes(8)
     content, address = _with_large_section(WHOLE["ordinal.dll"], thunks + bytes(1 << 17))
     (name,) = struct.unpack_from("<I", content, _table(content, 1) + 12)
@@ -203,10 +192,7 @@ def test_a_thousand_libraries_that_share_a_table_are_too_many_for_us() -> None:
     start = _offset(content, table)
     content[start : start + 20 * 1000] = descriptor * 1000
     struct.pack_into("<I", content, _directory(content, 1), table)
-    assert _unread(content) == f"it imports more than {_MOST} symbols; no more are read"
-    content[start : start + 20 * 5000] = descriptor * 5000
-    struct.pack_into("<Q", content, _offset(content, address), 0)
-    assert _unread(content) == "it needs more than 4096 libraries; no more are read"
+    assert _unread(content) == "its symbols overlap: together they are longer than the file"
 
 
 def test_a_table_of_imports_without_an_end_is_malformed() -> None:
@@ -225,21 +211,4 @@ def test_names_that_overlap_do_not_explode() -> None:
     for number in range(20_000):
         struct.pack_into("<Q", content, start + 8 * number, address + number)
     struct.pack_into("<I", content, _table(content, 1), address + len(name))
-    reason = (
-        r"the name of an import in a\.dll and others like it have more than 1\d{6} bytes together"
-    )
-    assert re.match(reason, _unread(content))
-
-
-def test_a_forwarder_of_absurd_length_is_not_read() -> None:
-    whole = WHOLE["forwarder.dll"]
-    directory = whole[_table(whole, 0) : _table(whole, 0) + 40]
-    filling = directory + b"n" * 5000 + bytes(8)
-    content, address = _with_large_section(whole, filling)
-    struct.pack_into("<II", content, _directory(content, 0), address, len(filling))
-    (functions,) = struct.unpack_from("<I", directory, 28)
-    struct.pack_into("<I", content, _offset(content, functions) + 4, address + 40)
-    found = _read(bytes(content))
-    assert isinstance(found, PeFile)
-    with pytest.raises(Unavailable, match=r"forwarder in a\.dll has more than 1024 bytes"):
-        found.exports.find("allocate")
+    assert _unread(content) == "its symbols overlap: together they are longer than the file"

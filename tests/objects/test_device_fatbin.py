@@ -8,8 +8,7 @@ import pytest
 
 from binary_checks.model import DeviceFile, ElfFile, Format, Kind
 from binary_checks.objects import LimitedSource
-from binary_checks.objects.device import sections
-from binary_checks.objects.device.containers import Container, Rest, Stored
+from binary_checks.objects.device.containers import Container, Stored
 from binary_checks.objects.device.sections import follow_all
 from fixtures.build_elf import build_elf
 from fixtures.build_fatbin import CUBIN, FAMILY, LTO, PTX, VARIANT, ZSTD, container, entry
@@ -221,16 +220,6 @@ def test_sections_that_claim_the_same_bytes_are_gone_through_once() -> None:
         follow_all(LimitedSource(Bytes(bytes(start) + BOTH)), [(start, start + len(BOTH))] * 3)
     )
     assert [type(step) for step in steps] == [Stored, Stored, Container]
-
-
-def test_parts_of_a_group_count_as_heads(monkeypatch: pytest.MonkeyPatch) -> None:
-    sample = read_fatbin_sample("concatenated.fatbin")
-    heads = sum(len(step.parts) for step in follow(sample) if isinstance(step, Stored))
-    assert heads > 1
-    monkeypatch.setattr(sections, "_MOST_ASKED", 2 * heads)
-    *_, last = follow(sample * 4)
-    assert isinstance(last, Rest)
-    assert last.offset < 3 * len(sample)
 
 
 def follow(content: bytes) -> list[object]:

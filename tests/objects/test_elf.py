@@ -12,7 +12,7 @@ import pytest
 from binary_checks.crosscheck.opinion import TABLES
 from binary_checks.model import ElfFile, Format, Kind, NeededVersion, Symbol
 from binary_checks.objects import read_objects
-from binary_checks.objects.elf.dynamic import RELOCATION_TYPES
+from binary_checks.objects.elf.symbols import THREAD_RELOCATIONS
 from fixtures.build_elf import INTERPRETERS, MACHINES, ElfSymbol, build_elf
 from fixtures.oracles.elf_facts import FACTS, facts_of
 from fixtures.oracles.libraries import compare_libraries
@@ -40,7 +40,7 @@ def test_a_sample_reads_as_readelf_prints_it(name: str) -> None:
         assert (fact, ours[fact] or None) == (fact, expected.get(fact) or None)
 
 
-@pytest.mark.parametrize("machine", RELOCATION_TYPES)
+@pytest.mark.parametrize("machine", THREAD_RELOCATIONS)
 def test_thread_local_data_in_fixed_places_is_read(machine: str) -> None:
     theirs = ElfSymbol("counter", kind="tls")
     assert _build(machine=machine, static_tls=True, tls_size=8).initial_exec == ("",)
@@ -377,7 +377,7 @@ def test_tables_of_equal_symbols_are_equal() -> None:
     assert one.exports == two.exports
     assert hash(one.exports) == hash(two.exports)
     assert one.exports != one.imports
-    assert repr(one.exports) == "<1 exports>"
+    assert repr(one.exports) == "<1 symbols>"
 
 
 def _cut_first_load(content: bytes, at: int) -> bytes:

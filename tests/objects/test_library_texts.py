@@ -1,4 +1,4 @@
-"""Texts that libraries compile into themselves are found however a file is cut into pieces."""
+"""Texts that libraries compile into themselves are found in a file of any size."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from binary_checks.knowledge.linked_libraries import find_compilers, find_proof, find_version
-from binary_checks.objects import strings
-from binary_checks.objects.elf.reader import CODE_DETECTORS
-from binary_checks.objects.strings import ELF_NAMES, NameScanner, find_texts
+from binary_checks.objects import LimitedSource, byte_source, strings
+from binary_checks.objects.strings import search_strings
 from tests.objects.byte_sources import Bytes
 
 ZLIB = b"deflate 1.3.1 Copyright 1995-2024 Jean-loup Gailly and Mark Adler"
@@ -17,17 +16,7 @@ TLS = b'OpenSSL 3.0.13 30 Jan 2024\0OPENSSLDIR: "/usr/lib/ssl"'
 
 
 def search(content: bytes) -> tuple[str, ...]:
-    return find_texts(Bytes(content), None, [(0, len(content))])
-
-
-def stream(content: bytes, cuts: list[int]) -> tuple[str, ...]:
-    scanner = NameScanner([(0, len(content))], ELF_NAMES)
-    start = 0
-    for length in (*cuts, len(content)):
-        assert list(scanner.see(content[start : start + length])) == []
-        start += length
-    scanner.conclude(frozenset(), ((0, len(content)),))
-    return find_texts(Bytes(b""), scanner, [(0, len(content))])
+    return search_strings(LimitedSource(Bytes(content)), [(0, len(content))], None)[1]
 
 
 @pytest.mark.parametrize(
@@ -88,41 +77,25 @@ def test_a_version_alone_proves_nothing() -> None:
     assert find_proof("OpenSSL", search(b"\0" + TLS + b"\0")) == 'OPENSSLDIR: "/usr/lib/ssl"'
 
 
-@given(st.lists(st.integers(0, 400), max_size=8), st.integers(0, 9000))
-def test_what_streams_by_is_found_wherever_it_is_cut(cuts: list[int], padding: int) -> None:
+@given(st.integers(1, 400), st.integers(0, 9000))
+def test_texts_are_found_wherever_a_block_ends(block: int, padding: int) -> None:
     content = b"\x01" * padding + ZLIB + b"\0" + TLS + b"\0" * (padding // 2)
-    assert (
-        stream(content, cuts)
-        == search(content)
-        == tuple(
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(byte_source, "BLOCK", block)
+        patch.setattr(strings, "BLOCK", block)
+        assert search(content) == tuple(
             sorted((ZLIB.decode(), 'OPENSSLDIR: "/usr/lib/ssl"', "OpenSSL 3.0.13 30 Jan 2024"))
         )
-    )
-
-
-def test_what_is_too_near_the_end_of_a_short_window_is_left_to_the_next() -> None:
-    content = b"\x01" * 904 + ZLIB + b"\0"
-    assert stream(content, [168, 400, 400]) == (ZLIB.decode(),)
 
 
 def test_a_text_across_two_blocks_is_found_once() -> None:
-    for offset in range(strings._BLOCK - 70, strings._BLOCK + 2, 7):
+    for offset in range(strings.BLOCK - 70, strings.BLOCK + 2, 7):
         assert search(b"\x01" * offset + ZLIB + b"\0" * 100) == (ZLIB.decode(),)
 
 
 def test_only_the_wanted_parts_count() -> None:
     content = b"\0" + ZLIB + b"\0"
-    assert find_texts(Bytes(content), None, [(0, 4)]) == ()
-
-
-def test_strings_behind_code_are_found_and_amid_code_is_not_searched() -> None:
-    code = b"\x48\x8b\x89\x0f\x90\x90\xe8\x01" * (1 << 15)
-    content = code + b"\0" * 3000 + ZLIB + b"\0"
-    scanner = NameScanner([(0, len(content))], ELF_NAMES, is_code=CODE_DETECTORS["x86_64"])
-    for start in range(0, len(content), 1 << 16):
-        list(scanner.see(content[start : start + (1 << 16)]))
-    scanner.conclude(frozenset(), ((0, len(content)),))
-    assert find_texts(Bytes(b""), scanner, [(0, len(content))]) == (ZLIB.decode(),)
+    assert search_strings(LimitedSource(Bytes(content)), [(0, 4)], None) == (None, ())
 
 
 def test_a_file_of_nothing_but_such_texts_stays_within_bounds(

@@ -106,7 +106,7 @@ def test_a_symbol_table_is_asked_by_name_and_by_library() -> None:
     assert imports.by_version == {(SYSTEM, ""): imports.names}
     assert imports == Symbols(imports)
     assert hash(imports) == hash(Symbols(imports))
-    assert repr(imports) == f"<{len(imports)} imports>"
+    assert repr(imports) == f"<{len(imports)} symbols>"
 
 
 def test_a_weak_definition_of_its_own_is_no_import() -> None:

@@ -6,15 +6,7 @@ import pytest
 
 from binary_checks.errors import MalformedError, Unavailable
 from binary_checks.model import NO_SYMBOLS, Symbol, Symbols
-from binary_checks.objects.macho.bindings import group_binds
-from binary_checks.objects.macho.export_trie import (
-    Export,
-    MachOExports,
-    find_in_trie,
-    read_export,
-    walk_trie,
-)
-from binary_checks.objects.macho.symbols import MachOImports
+from binary_checks.objects.macho.symbols import MachOExports, make_imports
 
 LIBRARIES = {1: "/usr/lib/libSystem.B.dylib", -2: "", -3: ""}
 _NODE = 16  # bytes of each node of the trie below
@@ -53,15 +45,11 @@ def test_names_are_looked_up_in_the_trie_alone() -> None:
 
 
 def test_what_is_found_in_the_trie_is_what_walks_by() -> None:
-    every = sorted(walk_trie(TRIE))
-    assert _find(TRIE, [name for name, _, _ in every]) == every
-    for export in every:
-        assert _find(TRIE, [export[0]]) == [export]
-    assert _find(TRIE, []) == _find(b"", [b"_a"]) == []
-
-
-def _find(trie: bytes, names: list[bytes]) -> list[Export]:
-    return [read_export(trie, *each) for each in sorted(find_in_trie(trie, names))]
+    every = list(_exports())
+    assert [each.name for each in every] == ["start", "a", "ab", "add"]
+    for symbol in every:
+        assert _exports().find(symbol.name) == (symbol,)
+    assert _exports().find("b") == ()
 
 
 def test_the_edges_of_a_trie_need_not_be_in_order() -> None:
@@ -87,7 +75,7 @@ def test_what_was_asked_before_is_remembered() -> None:
 def test_a_name_may_end_with_an_edge_that_has_no_label() -> None:
     leaf = _node(terminal=b"\0\0")
     trie = _node(_init=1) + b"\0\2\0\x20_x\0\x30".ljust(_NODE, b"\0") + leaf + leaf
-    assert sorted(walk_trie(trie)) == [(b"_init", 0, 0), (b"_init_x", 0, 0)]
+    assert _exports(trie).names == {"init", "init_x"}
     assert _exports(trie + bytes(4096)).among(("init", "init_x", "init_")) == {"init", "init_x"}
 
 
@@ -131,7 +119,7 @@ def test_imports_are_grouped_by_whom_they_are_asked_of() -> None:
         (b"_PyList_New", -2, False), (b"_mine", 0, False),
         (b"_add", -3, False), (b"__Znwm", -3, True),
     ]  # fmt: skip
-    imports = MachOImports([group_binds(binds)], LIBRARIES, _exports())
+    imports = make_imports(binds, LIBRARIES, _exports())
     assert imports.names == {"malloc", "later", "PyList_New", "_Znwm"}
     assert imports.strong == {LIBRARIES[1]: {"malloc"}, "": {"later", "PyList_New"}}
     assert imports.by_version == {
@@ -146,4 +134,4 @@ def test_imports_are_grouped_by_whom_they_are_asked_of() -> None:
 
 def test_an_import_of_a_dylib_that_is_not_there_is_malformed() -> None:
     with pytest.raises(MalformedError, match="_far is bound to dylib 4, which does not exist"):
-        MachOImports([{(4, False): [b"_far"]}], LIBRARIES, NO_SYMBOLS)
+        make_imports([(b"_far", 4, False)], LIBRARIES, NO_SYMBOLS)

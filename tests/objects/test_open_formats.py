@@ -20,8 +20,6 @@ from binary_checks.model import (
     Kind,
     MalformedObject,
     ObjectFile,
-    Observations,
-    Plan,
     UnreadObject,
     object_kinds,
 )
@@ -39,12 +37,7 @@ class Xcoff(ObjectFile):
     version: int = 0
 
 
-def plan(_head: bytes, size: int, _factor: int) -> Plan:
-    """Keep only the version."""
-    return Plan(ranges=((0, min(size, 8)),))
-
-
-def read(path: str, source: LimitedSource, _observations: Observations) -> tuple[Xcoff, ...]:
+def read(path: str, source: LimitedSource) -> tuple[Xcoff, ...]:
     """Return the one object of a file. Raises MalformedError."""
     version = int.from_bytes(source.read(4, 4), "little")
     return (Xcoff(path=path, kind=Kind.OTHER, architecture="ppc64", version=version),)
@@ -78,10 +71,9 @@ def elf_object(_library: ElfFile) -> Iterator[Finding]:
     yield "is an ELF file"
 
 
-def test_its_files_are_recognised_planned_and_read() -> None:
+def test_its_files_are_recognised_and_read() -> None:
     assert objects.recognise(CONTENT) == "XCOFF"
     assert objects.announce("demo/a.bin", CONTENT) == "XCOFF"
-    assert objects.plan(CONTENT, 100).ranges == ((0, 8),)
     assert objects.read_objects("demo/a.bin", Bytes(CONTENT)) == (
         Xcoff(path="demo/a.bin", kind=Kind.OTHER, architecture="ppc64", version=1),
     )

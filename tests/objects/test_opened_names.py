@@ -10,16 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from binary_checks.model import OpenedNames
-from binary_checks.objects import LimitedSource, strings
-from binary_checks.objects.device.scanner import DeviceScanner
+from binary_checks.objects import LimitedSource, byte_source, strings
 from binary_checks.objects.strings import (
     ELF_NAMES,
     PE_NAMES,
     NamePattern,
-    NameScanner,
-    find_opened,
+    search_strings,
 )
-from fixtures.build_fatbin import container, entry
 from tests.objects.byte_sources import Bytes
 
 
@@ -27,15 +24,9 @@ def search(
     content: bytes, pattern: NamePattern = ELF_NAMES, known: tuple[str, ...] = ()
 ) -> OpenedNames:
     source = LimitedSource(Bytes(content))
-    return find_opened(source, None, pattern, known, [(0, len(content))])
-
-
-def stream(content: bytes, cuts: list[int], scanner: NameScanner) -> NameScanner:
-    start = 0
-    for length in (*cuts, len(content)):
-        assert list(scanner.see(content[start : start + length])) == []
-        start += length
-    return scanner
+    opened, _ = search_strings(source, [(0, len(content))], pattern, known)
+    assert opened is not None
+    return opened
 
 
 @pytest.mark.parametrize(
@@ -141,7 +132,8 @@ def names_by_expression(content: bytes) -> Iterator[str]:
 def test_blocks_cut_no_name(pieces: list[bytes], block: int) -> None:
     content = b"".join(pieces)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(strings, "_BLOCK", block)
+        patch.setattr(byte_source, "BLOCK", block)
+        patch.setattr(strings, "BLOCK", block)
         assert search(content).names == tuple(sorted(set(names_by_expression(content))))
 
 
@@ -152,65 +144,13 @@ def test_more_names_than_any_library_has_are_not_all_kept_and_that_is_said() -> 
     assert found.unread == "it has more than 4096 names"
 
 
-def test_more_places_than_any_library_has_are_not_all_inspected_and_that_is_said() -> None:
-    found = search(b"libx.so\0" * 100_000)
-    assert found.names == ("libx.so",)
-    assert found.unread == "it has more than 65536 places that look like names"
-
-
 def test_places_that_are_dear_to_look_at_are_done_with_soon() -> None:
     for text in (b"x" * 300 + b".so", b"x\0" * 300 + b".\0d\0l\0l\0\0\0"):
         for pattern in (ELF_NAMES, PE_NAMES):
             assert not search(text * 20_000, pattern).names
 
 
-@given(
-    st.lists(PIECES, max_size=60),
-    st.integers(0, 12_000),
-    st.lists(st.integers(0, 12_000), max_size=8),
-)
-def test_what_streams_by_is_searched_whatever_the_pieces(
-    pieces: list[bytes], gap: int, cuts: list[int]
-) -> None:
-    half = b"".join(pieces)
-    content = half + b"\xff" * gap + half
-    scanner = stream(content, cuts, NameScanner([(0, len(content))], ELF_NAMES))
-    found = scanner.conclude(frozenset(), ((0, len(content)),))
-    assert found == OpenedNames(names=tuple(sorted(set(names_by_expression(content)))))
-
-
-def test_what_lies_outside_of_what_was_wanted_or_searched_is_not_told() -> None:
+def test_what_lies_outside_of_what_was_wanted_is_not_told() -> None:
     content = b"\0liba.so\0" + b"\0libb.so\0" + b"\0libc.so\0"
-    scanner = stream(content, [5, 9], NameScanner([(0, 18)], ELF_NAMES))
-    assert scanner.conclude(frozenset(), ((9, 27),)) == OpenedNames(
-        names=("libb.so",), unread="9 bytes of its read-only data were not searched"
-    )
-
-
-def test_what_is_told_to_be_code_is_not_searched_and_names_right_behind_it_are() -> None:
-    def is_code(piece: bytes, start: int, end: int, _offset: int) -> bool:
-        return piece[start:end].count(b"\x48") > (end - start) // 2
-
-    code = b"\x48" * 20_000 + b"\0libcode.so\0" + b"\x48" * 19_000 + b"\0liba."
-    content = code + b"so\0libb.so\0".ljust(20_000, b"\0")
-    extents = ((0, len(content)),)
-    scanner = stream(content, [len(code)], NameScanner(extents, ELF_NAMES, is_code=is_code))
-    found = scanner.conclude(frozenset(), extents)
-    assert found.names == ("liba.so", "libb.so")
-    assert found.unread.endswith("bytes of its read-only data were not searched")
-
-
-def test_code_for_a_gpu_is_passed_over_wherever_it_lies() -> None:
-    payload = b"\0libgpu.so\0".ljust(50_000, b"\x48")
-    device = container(entry(payload=payload))
-    content = b"\0liba.so\0".ljust(64, b"\0") + device + b"\0libb.so\0".ljust(9000, b"\0")
-    extents = ((0, len(content)),)
-    for piece in (1000, 7000, len(content)):
-        walker = DeviceScanner(extents, len(content))
-        scanner = NameScanner(extents, ELF_NAMES, device=walker)
-        for start in range(0, len(content), piece):
-            part = content[start : start + piece]
-            assert all(kept for _, kept in walker.see(part))
-            assert scanner.see(part) == ()
-        expected = OpenedNames(names=("liba.so", "libb.so"))
-        assert scanner.conclude(frozenset(), extents) == expected
+    found, _ = search_strings(LimitedSource(Bytes(content)), [(9, 18)], ELF_NAMES)
+    assert found == OpenedNames(names=("libb.so",))

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from binary_checks.model import Dependency, Kind, PeFile, Symbol
-from binary_checks.objects import plan, read_objects
+from binary_checks.objects import read_objects
 from fixtures.oracles.pe_facts import FACTS, facts_of
 from fixtures.samples import FOLDER, expected_pe_facts, read_pe_sample
 from fixtures.samples.pe_recipes import PE_RECIPES
@@ -174,26 +174,3 @@ def _address(content: bytes, offset: int) -> int:
         if start <= offset < start + size:
             return int(address + offset - start)
     raise AssertionError("in no section")
-
-
-def test_what_is_read_was_promised_to_be_read() -> None:
-    for name in NAMES:
-        content = read_pe_sample(name)
-        source = Bytes(content)
-        read_objects("a.dll", source)
-        kept = plan(content[:1024], len(content)).ranges
-        for start, end in source.asked[1:]:
-            assert any(first <= start and end <= last for first, last in kept)
-
-
-def test_code_of_a_large_image_is_not_kept() -> None:
-    content = bytearray(read_pe_sample("plain.dll"))
-    table = _header(content) + 20 + 240
-    size = 64 << 20
-    for number in range(content[_header(content) + 2]):  # a gap behind every section
-        (offset,) = struct.unpack_from("<I", content, table + 40 * number + 20)
-        struct.pack_into("<I", content, table + 40 * number + 20, offset + size * (number + 1))
-    struct.pack_into("<I", content, table + 16, size)  # and .text fills all of its gap
-    kept = plan(bytes(content), 8 * size).ranges
-    assert sum(end - start for start, end in kept) < size // 4
-    assert plan(bytes(content[:100]), 8 * size).ranges == ((0, 8 * size),)

@@ -8,7 +8,7 @@ import pytest
 
 from binary_checks import objects
 from binary_checks.model import ElfFile, Format, Kind, MalformedObject, ObjectReader
-from binary_checks.objects.byte_source import complement
+from binary_checks.objects.byte_source import merge
 from fixtures.build_elf import build_elf
 from tests.objects.byte_sources import Bytes
 
@@ -71,7 +71,6 @@ def test_a_dos_program_a_text_or_what_only_linkers_read_is_no_object(content: by
 
 def test_what_is_no_object_yields_none() -> None:
     assert objects.read_objects("a.txt", Bytes(b"text")) == ()
-    assert objects.plan(b"text", 4).ranges == ()
 
 
 def test_a_core_dump_is_of_a_kind_that_is_not_loaded() -> None:
@@ -92,34 +91,5 @@ def test_a_malformed_object_names_its_path_and_place() -> None:
     )
 
 
-def test_what_is_read_was_promised_to_be_read() -> None:
-    for content in (build_elf(exports=(), needed=("libc.so.6",)), _pe()):
-        source = Bytes(content)
-        objects.read_objects("a.so", source)
-        kept = objects.plan(content[:4096], len(content)).ranges
-        inside = [any(a <= start and end <= b for a, b in kept) for start, end in source.asked[1:]]
-        assert inside
-        assert all(inside)
-
-
-def test_a_large_segment_of_code_is_not_kept() -> None:
-    head = bytearray(build_elf()[:4096])
-    count = struct.unpack_from("<H", head, 56)[0]
-    for place in range(64, 64 + 56 * count, 56):
-        kind, flags, offset = struct.unpack_from("<IIQ", head, place)
-        if kind == 1 and flags & 1:
-            struct.pack_into("<QQ", head, place + 32, 1 << 30, 1 << 30)
-            code = offset
-    kept = objects.plan(bytes(head), 1 << 31).ranges
-    assert not any(start <= code + (1 << 29) < end for start, end in kept)
-
-
-def test_without_all_program_headers_everything_is_kept() -> None:
-    content = build_elf()
-    assert objects.plan(content[:70], len(content)).ranges == ((0, len(content)),)
-
-
 def test_ranges_are_sorted_and_merged() -> None:
-    assert complement([(10, 20), (15, 30)], [(18, 19)], 40) == ((0, 10), (18, 19), (30, 40))
-    assert complement([(0, 100)], [], 40) == ()
-    assert complement([(5, 5)], [], 10) == ((0, 10),)
+    assert merge([(15, 30), (10, 20), (5, 5), (30, 31), (40, 41)]) == ((10, 31), (40, 41))

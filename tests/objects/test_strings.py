@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from binary_checks import objects
 from binary_checks.model import ElfFile, MachOFile, MalformedObject, OpenedNames, PeFile
 from binary_checks.objects import read_objects
 from binary_checks.objects.macho.header import LC_SEGMENT_64
-from binary_checks.trees.kept_bytes import StreamedObject
 from fixtures.build_elf import ElfSymbol, build_elf
 from fixtures.samples import read_macho_sample
 from tests.objects.byte_sources import Bytes
@@ -64,24 +60,9 @@ def test_without_section_headers_it_is_said_that_nothing_was_searched() -> None:
     assert "no section headers" in found.unread
 
 
-def streamed(content: bytes) -> ElfFile:
-    """Read as from an archive: only planned ranges are available."""
-
-    def again() -> Iterator[bytes]:
-        raise AssertionError("the file is read again")
-
-    source = StreamedObject(objects, content[:4096], len(content), again)
-    for start in range(0, len(content), 1 << 16):
-        source.append(content[start : start + (1 << 16)])
-    (found,) = source.read("demo/a.so")
-    source.close()
-    assert isinstance(found, ElfFile), found
-    return found
-
-
-def test_a_large_file_is_searched_whole_and_not_read_again() -> None:
+def test_a_large_file_is_searched_whole() -> None:
     large = opener(b"libx.so\0".ljust(2 << 20, b"\1") + b"\0liby.so\0")
-    assert streamed(large).opened == OpenedNames(names=("libx.so", "liby.so"))
+    assert read_elf(large).opened == OpenedNames(names=("libx.so", "liby.so"))
 
 
 def test_a_file_cut_anywhere_is_malformed_or_reads_the_same() -> None:

@@ -85,7 +85,7 @@ def test_the_kind_shows_in_sections_and_exports() -> None:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (build_wasm()[:-5], "its code section ends at byte"),
+        (build_wasm()[:-5], "section 10 ends at byte"),
         (HEADER[:6], "ends within the header"),
         (b"\0asm\x0d\0\1\0", "version 0x1000d instead of 1"),
         (HEADER + section(1, number(1 << 20)), "a vector of 1048576 items"),
@@ -93,6 +93,7 @@ def test_the_kind_shows_in_sections_and_exports() -> None:
         (HEADER + section(2, vector([name("a") + name("x") + b"\x09"])), "of unknown kind 9"),
         (HEADER + section(1, b"\xff" * 12), "more than 64 bits"),
         (HEADER + section(2, vector([name("a") + name("x") + b"\0\5"])), "type 5 of 0"),
+        (HEADER + section(7, vector([name("x") + b"\0\7"])), "function 7 of 0 is exported"),
     ],
 )
 def test_a_damaged_module_is_malformed(content: bytes, reason: str) -> None:
@@ -108,12 +109,9 @@ def test_a_damaged_module_is_malformed(content: bytes, reason: str) -> None:
             build_wasm(side=False) + custom("dylink.0", b""),
             "does not begin with its section dylink",
         ),
-        (build_wasm() + section(1, b"\0"), "has its type section after its code section"),
-        (HEADER + section(7, b"\0") * 2, "has two export sections"),
-        (HEADER + section(99, b""), "has a section of unknown id 99"),
-        (HEADER + section(1, b"\1\x60\0\0") + section(3, b"\1\0"), "has no code section"),
-        (HEADER + section(7, vector([name("x") + b"\0\7"])), "exports x as function 7"),
-        (HEADER + section(7, vector([name("x") + b"\3\0"] * 2)), "exports x twice"),
+        (build_wasm() + section(1, b"\0"), "has sections twice, out of order or of unknown ids"),
+        (HEADER + section(7, b"\0") * 2, "has sections twice, out of order or of unknown ids: 7 7"),
+        (HEADER + section(99, b""), "has sections twice, out of order or of unknown ids: 99"),
     ],
 )
 def test_engines_refuse_contradictory_modules(content: bytes, reason: str) -> None:

@@ -9,20 +9,9 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from binary_checks.model import DeviceFault, DeviceKind
+from binary_checks.objects.byte_source import LimitedSource
 
-# The steps of a walk: requests for bytes, and results.
-#
-# Heads lie far apart in sections of hundreds of megabytes, and each head states where the next one
-# is. A walk is a generator: it requests bytes, and continues when they are sent. The same walk
-# therefore serves files with random access and files that are streamed.
-
-
-class Ask(NamedTuple):
-    """A request for further bytes; it never begins before the previous request."""
-
-    offset: int  # bytes from the start of the file
-    length: int
-
+# The results of a walk.
 
 Target = tuple[str, str]
 """Kind and architecture of a DeviceTarget; a plain tuple, since large libraries have thousands."""
@@ -76,17 +65,12 @@ class Rest(NamedTuple):
 
 
 NEAR: Final = 64
-"""Bytes requested at the start of a container, and searched after one. Containers at the start of a
-section and containers found by searching are requested in the same way, so that the same bytes are
-kept.
-"""
+"""Bytes read at the start of a container, and searched after one."""
 
-Step = Ask | Stored | Container | Rest | DeviceFault
-Walk = Generator[Step, bytes, int]
-"""Receives the requested bytes; returns the offset at which the following data begin."""
-ContainerWalk = Generator[Step, bytes, tuple[int, bool]]
-"""A walk through one container, which also returns whether the offset is certain. After a container
-of an unknown format, or with a fault, it is not.
+Step = Stored | Container | Rest | DeviceFault
+ContainerWalk = Generator[Step, None, tuple[int, bool]]
+"""A walk through one container. It returns the offset of the following data, and whether
+that offset is certain. After a container of an unknown format, or with a fault, it is not.
 """
 
 
@@ -178,9 +162,9 @@ def _name_target(kind: int, version: int, architecture: int, variant: int) -> Ta
     return _KINDS.get(kind, DeviceKind.UNKNOWN).value, f"sm_{architecture}{suffix}"
 
 
-def walk_fatbin(start: int, end: int) -> ContainerWalk:
+def walk_fatbin(source: LimitedSource, start: int, end: int) -> ContainerWalk:
     """Walk through the container at ``start`` in a section that ends at ``end``."""
-    head = yield Ask(start, min(NEAR, end - start))
+    head = source.read(start, min(NEAR, end - start))
     magic, version, head_size, size_of_all = _CONTAINER.unpack_from(head)
     which = _name_unknown(magic, version, head_size)
     if which:
@@ -201,7 +185,7 @@ def walk_fatbin(start: int, end: int) -> ContainerWalk:
             reason = f"a container ends {stop - at} bytes after the start of an entry"
             yield DeviceFault(offset=at, reason=reason)
             break
-        entry = _Entry._make(_ENTRY.unpack((yield Ask(at, _ENTRY.size))))
+        entry = _Entry._make(_ENTRY.unpack(source.read(at, _ENTRY.size)))
         size = entry.head_size + entry.size
         if entry.head_size < _ENTRY.size or size > stop - at:
             reason = (
@@ -212,7 +196,7 @@ def walk_fatbin(start: int, end: int) -> ContainerWalk:
             break
         if entry.kind == _GROUP_KIND and entry.version == _ENTRY_VERSION:
             length = min(entry.head_size, _LONGEST_HEAD)
-            head = yield Ask(at, length)
+            head = source.read(at, length)
             found = _count_group(head, entry, size, tally)
             # In the table of a group, head_size is the offset of a part.
             parts = [Part(_target_of(each), each.head_size, each.size) for each in found]
@@ -337,13 +321,13 @@ class _Row(NamedTuple):
         return kind.value, architecture
 
 
-def walk_bundle(start: int, end: int) -> ContainerWalk:
+def walk_bundle(source: LimitedSource, start: int, end: int) -> ContainerWalk:
     """Walk through the bundle at ``start`` in a section that ends at ``end``."""
     at = start + _COUNT.size
     if at > end:
         yield DeviceFault(offset=start, reason="a bundle's head is cut off")
         return end, False
-    magic, count = _COUNT.unpack_from((yield Ask(start, min(NEAR, end - start))))
+    magic, count = _COUNT.unpack_from(source.read(start, min(NEAR, end - start)))
     if magic != BUNDLE_MAGIC:
         yield DeviceFault(offset=start, reason="bytes that begin like a bundle are not a bundle")
         return start + len(BUNDLE_MAGIC), False
@@ -360,7 +344,7 @@ def walk_bundle(start: int, end: int) -> ContainerWalk:
     for _ in range(count):
         if at + _ROW.size > end:
             break
-        offset, size, length = _ROW.unpack((yield Ask(at, _ROW.size)))
+        offset, size, length = _ROW.unpack(source.read(at, _ROW.size))
         at += _ROW.size
         if at + length > end or start + offset + size > end:
             break
@@ -368,7 +352,7 @@ def walk_bundle(start: int, end: int) -> ContainerWalk:
             reason = f"a target of {length} characters; at most {_LONGEST_TRIPLE} are read"
             triple = b""
         else:
-            triple = (yield Ask(at, length)) if length else b""
+            triple = source.read(at, length) if length else b""
         at += length
         rows.append(_Row(offset, size, triple.decode("ascii", "replace")))
     if len(rows) < count:
@@ -379,13 +363,13 @@ def walk_bundle(start: int, end: int) -> ContainerWalk:
     return max([at, *(start + row.offset + row.size for row in rows)]), len(rows) == count
 
 
-def walk_compressed(start: int, end: int) -> ContainerWalk:
+def walk_compressed(source: LimitedSource, start: int, end: int) -> ContainerWalk:
     """Walk through the compressed bundle at ``start`` up to the end of its table."""
     at = start + _COMPRESSED_HEAD.size
     if at > end:
         yield DeviceFault(offset=start, reason="a compressed bundle's head is cut off")
         return end, False
-    head = yield Ask(start, min(NEAR, end - start))
+    head = source.read(start, min(NEAR, end - start))
     _, version, method = _COMPRESSED_HEAD.unpack_from(head)
     if version not in _SIZES:
         yield unknown(start, f"not read: a compressed bundle of version {version}")
@@ -404,13 +388,13 @@ def walk_compressed(start: int, end: int) -> ContainerWalk:
         stop = end
     rows: list[_Row] = []
     if method == _ZLIB and stop > at:
-        unpacked = _unpack((yield Ask(at, min(stop - at, _FETCHED))))
+        unpacked = _unpack(source.read(at, min(stop - at, _FETCHED)))
         if not unpacked.startswith(BUNDLE_MAGIC):
             reason = "a bundle marked as compressed by zlib does not unpack to a bundle"
             yield DeviceFault(offset=start, reason=reason)
         rows = _read_table(unpacked)
     if not sized:
-        stop = yield from _find_page(at, end)
+        stop = _find_page(source, at, end)
     if rows:
         sizes = share(stop - start, (row.size for row in rows))
         yield Container(start, _add_up(rows, sizes, 1))
@@ -421,11 +405,11 @@ def walk_compressed(start: int, end: int) -> ContainerWalk:
     return stop, True
 
 
-def _find_page(at: int, end: int) -> Generator[Step, bytes, int]:
+def _find_page(source: LimitedSource, at: int, end: int) -> int:
     """Find the next bundle after one that does not state its size; return ``end`` without one."""
     magics = (COMPRESSED_BUNDLE_MAGIC, BUNDLE_MAGIC[:4])
     for page in range(-(-at // _PAGE) * _PAGE, end - _COMPRESSED_HEAD.size, _PAGE):
-        if (yield Ask(page, len(COMPRESSED_BUNDLE_MAGIC))) in magics:
+        if source.read(page, len(COMPRESSED_BUNDLE_MAGIC)) in magics:
             return page
     return end
 

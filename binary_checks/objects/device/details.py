@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from struct import Struct
 from typing import Final, NamedTuple
@@ -31,7 +31,6 @@ from binary_checks.objects.byte_source import DeviceAllowance, LimitedSource
 from binary_checks.objects.device.containers import Rest
 from binary_checks.objects.device.entries import DeviceEntry, list_entries
 from binary_checks.objects.device.reader import read_cubin_target
-from binary_checks.objects.device.scanner import Sample
 from binary_checks.objects.elf.header import (
     SHT_NOBITS,
     SHT_NOTE,
@@ -40,7 +39,7 @@ from binary_checks.objects.elf.header import (
     Section,
     read_header,
 )
-from binary_checks.trees.kept_bytes import MemorySource
+from binary_checks.trees.kept_bytes import ByteStore
 
 # A cubin's architecture, and the toolkit that made it.
 #
@@ -99,7 +98,7 @@ def read_cubin(
     Raises MalformedError if the content is not a cubin, or if a section lies outside of it;
     TooLarge; and Unavailable for a 32-bit cubin.
     """
-    source = LimitedSource(MemorySource(content), factor)
+    source = LimitedSource(ByteStore(content), factor)
     header = _read_head(content, source)
     table = _Table(content, header, count, source.limit(_MOST_OF_CUBIN))
     target = read_cubin_target(source, header, tuple(table.notes()))
@@ -263,11 +262,25 @@ def read_ptx(content: bytes, count: Callable[[int], None] | None = None) -> Ptx:
     return Ptx(version[1].decode(), target[1].decode())
 
 
+# The entries of an object that are decompressed: a few, spread over all entries. A build uses one
+# toolkit, or two with a vendor's archive, and damage is seldom limited to one entry.
+
+_SIZE: Final = 16  # entries of each kind in one object
+_READ: Final = (DeviceKind.SASS, DeviceKind.PTX)
+
+
+def choose_sample(entries: Sequence[DeviceEntry]) -> Iterator[DeviceEntry]:
+    """Yield up to 16 entries of each kind that is read, evenly spread."""
+    for kind in _READ:
+        own = [entry for entry in entries if entry.kind is kind]
+        chosen = min(len(own), _SIZE)
+        yield from (own[index * len(own) // chosen] for index in range(chosen))
+
+
 # The facts stated by all device code of an object, or by a sample of it.
 
 _MOST_GROUPS: Final = 1024  # groups per object: a target with a toolkit or a version of PTX
 _MOST_REASONS: Final = 64  # different reasons per object
-_READ: Final = (DeviceKind.SASS, DeviceKind.PTX)
 
 
 def add_samples(
@@ -287,7 +300,7 @@ def read_details(
 ) -> ObjectDetails:
     """Decompress and read a sample of the device code in a file, or all of it."""
     reading = _Reading(path, allowance)
-    sample = Sample[DeviceEntry]()
+    entries: list[DeviceEntry] = []
     for entry in list_entries(source, allowance.factor):
         if isinstance(entry, Rest):
             reading.refuse_rest(entry)
@@ -296,9 +309,9 @@ def read_details(
             if everything:
                 reading.inspect(entry)
             else:
-                sample.add(entry.kind.value, entry)
-    chosen = sorted(sample.choose(), key=lambda entry: entry.offset)[::-1]
-    del sample
+                entries.append(entry)
+    chosen = sorted(choose_sample(entries), key=lambda entry: entry.offset)[::-1]
+    del entries
     while chosen:  # parts of an entry share its unpacked bytes as long as one of the parts exists
         reading.inspect(chosen.pop())
     return reading.conclude()

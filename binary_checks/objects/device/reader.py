@@ -19,8 +19,6 @@ from binary_checks.model import (
     DeviceKind,
     DeviceTarget,
     Kind,
-    Observations,
-    Plan,
 )
 from binary_checks.objects.byte_source import LimitedSource
 from binary_checks.objects.device.containers import (
@@ -29,7 +27,6 @@ from binary_checks.objects.device.containers import (
     FATBIN_MAGIC,
     NEAR,
 )
-from binary_checks.objects.device.scanner import DeviceScanner
 from binary_checks.objects.device.sections import DeviceFacts, read_device_code
 from binary_checks.objects.elf.header import ElfHeader, Section
 
@@ -54,12 +51,7 @@ _LONGEST_NOTE = 1 << 16  # bytes of a section with notes or attributes
 _ASKED = re.compile(rb"-arch[ =]sm_(\d+[af]?)(?![0-9a-z])")
 
 
-def plan(_head: bytes, size: int, _factor: int) -> Plan:
-    """Plan to keep the first bytes; the scanner keeps further heads when it finds them."""
-    return Plan(ranges=((0, min(size, NEAR)),), scanners=(DeviceScanner([(0, size)], size),))
-
-
-def read(path: str, source: LimitedSource, _observations: Observations) -> tuple[DeviceFile, ...]:
+def read(path: str, source: LimitedSource) -> tuple[DeviceFile, ...]:
     """Return the only object of a file of device code."""
     head = source.read(0, min(NEAR, source.size))
     name = next((n for magic, n in _ARCHITECTURES.items() if head.startswith(magic)), "")

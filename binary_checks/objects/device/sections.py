@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from struct import Struct
@@ -19,21 +19,19 @@ from binary_checks.model import (
     DeviceLinking,
     DeviceTarget,
 )
-from binary_checks.objects.byte_source import LimitedSource, find_within, merge
+from binary_checks.objects.byte_source import LimitedSource, merge
 from binary_checks.objects.device.containers import (
     BUNDLE_MAGIC,
     COMPRESSED_BUNDLE_MAGIC,
     FATBIN_MAGIC,
     NEAR,
     OLD_FATBIN_MAGIC,
-    Ask,
     Container,
     Rest,
     Step,
     Stored,
     Tally,
     Target,
-    Walk,
     walk_bundle,
     walk_compressed,
     walk_fatbin,
@@ -257,8 +255,8 @@ _WALKS = {
 _STEP = 8  # bytes to which containers are aligned
 _SMALLEST = 16
 FAR: Final = 4096
-"""Bytes searched after a container if no other container follows at once."""
-_MOST_ASKED = 1 << 18  # heads read of one object; the largest libraries have some 10,000
+"""Bytes searched at a time if no other container follows at once."""
+_MOST_STEPS = 1 << 18  # heads read of one object; the largest libraries have some 10,000
 _MOST_FAULTS = 64
 _MOST_SETS = 1024  # sets of targets that are counted separately
 
@@ -271,45 +269,44 @@ class DeviceFacts(NamedTuple):
     faults: tuple[DeviceFault, ...] = ()
 
 
-def walk_device_code(start: int, end: int, patience: int = 0) -> Walk:
+def walk_device_code(source: LimitedSource, start: int, end: int) -> Iterator[Step]:
     """Walk through all containers from ``start`` to ``end``.
 
-    Other bytes are skipped in steps of 8; with ``patience``, the walk ends after that many of them.
-    Only zeros are padding: other bytes between containers are a fault.
+    Other bytes are skipped in steps of 8. Only zeros are padding: other bytes between containers
+    are a fault.
     """
-    at, certain = start, True
+    at, certain = start, True  # whether a container, or the section, certainly begins here
     while end - at >= _SMALLEST:
-        limit = min(at + patience, end) if patience else end
-        found, magic = yield from _find_next(at, limit, certain)
-        if not magic:
-            return limit
-        if end - found < _SMALLEST:
-            yield DeviceFault(offset=found, reason="a container's head is cut off")
-            return end
-        at, certain = yield from _WALKS[magic](found, end)
-        at += (start - at) % _STEP
-    if end > at and (yield Ask(at, end - at)).strip(b"\0") and certain:
-        yield _make_unknown_fault(at)
-    return end
-
-
-def _find_next(at: int, limit: int, certain: bool) -> Generator[Step, bytes, tuple[int, bytes]]:
-    """Return the offset and the magic of the next container; b"" if there is none.
-
-    If it is ``certain`` that a container ends at ``at``, bytes other than padding are a fault.
-    """
-    length = NEAR
-    while at < limit:
-        block = yield Ask(at, min(length, limit - at))
-        place, magic = _find_magic(block)
-        if certain and block[:place].strip(b"\0"):
-            certain = False
+        place, magic = _find_next(source, at, end)
+        if certain and _has_bytes(source, at, place):
             yield _make_unknown_fault(at)
+        if not magic:
+            return
+        if end - place < _SMALLEST:
+            yield DeviceFault(offset=place, reason="a container's head is cut off")
+            return
+        at, certain = yield from _WALKS[magic](source, place, end)
+        at += (start - at) % _STEP
+    if at < end and certain and _has_bytes(source, at, end):
+        yield _make_unknown_fault(at)
+
+
+def _find_next(source: LimitedSource, at: int, end: int) -> tuple[int, bytes]:
+    """Return the offset and the magic of the next container; ``end`` and b"" without one."""
+    length = NEAR
+    while at < end:
+        block = source.read(at, min(length, end - at))
+        place, magic = _find_magic(block)
         if magic:
             return at + place, magic
         at += len(block)
         length = FAR
-    return limit, b""
+    return end, b""
+
+
+def _has_bytes(source: LimitedSource, start: int, end: int) -> bool:
+    """Return whether a range has bytes other than padding."""
+    return any(block.strip(b"\0") for _, block in source.blocks(start, end, 0))
 
 
 def _find_magic(block: bytes) -> tuple[int, bytes]:
@@ -355,7 +352,11 @@ class _Reading:
         self._count = 0
         self._linked = 0
         # Registered containers that have not been found yet.
-        self._not_found = set(find_within(wrappers.versions, extents))
+        self._not_found = {
+            place
+            for place in wrappers.versions
+            if any(start <= place < end for start, end in extents)
+        }
 
     def add(self, found: Container | Rest | DeviceFault) -> None:
         """Count a container, or record a fault or a part that was not read."""
@@ -466,28 +467,17 @@ def _make_target(target: Target) -> DeviceTarget:
 def follow_all(
     source: LimitedSource, extents: Iterable[Extent]
 ) -> Iterator[Stored | Container | Rest | DeviceFault]:
-    """Walk through these parts; yield the results, and send the walks the bytes that they request.
+    """Walk through these parts, and yield the results.
 
     Bytes that belong to several parts are visited only once.
     """
-    left = most = source.limit(_MOST_ASKED)
-    seen = 0
+    count, most, seen = 0, source.limit(_MOST_STEPS), 0
     for start, end in sorted(extents):
-        walk = walk_device_code(max(start, seen), end)
+        for step in walk_device_code(source, max(start, seen), end):
+            count += len(step.parts) if isinstance(step, Stored) else 1
+            if count > most:
+                reason = f"no more than {most} heads of device code are read from a file"
+                yield Rest(step.offset, reason, too_large=True)
+                return
+            yield step
         seen = max(seen, end)
-        try:
-            step = next(walk)
-            while True:
-                if not isinstance(step, Ask):
-                    left -= len(step.parts) - 1 if isinstance(step, Stored) else 0
-                    yield step
-                    step = next(walk)
-                    continue
-                if left <= 0:
-                    reason = f"no more than {most} heads of device code are read from a file"
-                    yield Rest(step.offset, reason, too_large=True)
-                    return
-                left -= 1
-                step = walk.send(source.read(*step))
-        except StopIteration:
-            continue

@@ -1,569 +1,272 @@
-"""Read the dynamic symbols of an ELF file; names are decoded only on demand."""
+"""Read the dynamic segment of an ELF file, and what its entries refer to.
+
+These are strings, versions, symbols and relocations (gABI chapter 5, "Dynamic Section").
+"""
 
 from __future__ import annotations
 
-import sys
-import threading
-import weakref
-from array import array
-from bisect import bisect_left
-from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
-from itertools import chain, compress, starmap
-from typing import Final, Literal
+from collections.abc import Iterable, Iterator
+from struct import Struct
+from typing import Any, Final, NamedTuple
 
-from binary_checks.errors import MalformedError, TooLarge
-from binary_checks.model import NO_SYMBOLS, Symbol, SymbolTable
-from binary_checks.objects.elf.dynamic import (
-    DT_GNU_HASH,
-    DT_HASH,
-    DT_JMPREL,
-    DT_PLTREL,
-    DT_PLTRELSZ,
-    DT_REL,
-    DT_RELA,
-    DT_RELASZ,
-    DT_RELSZ,
-    DT_SYMENT,
-    DT_SYMTAB,
-    DT_VERSYM,
-    WIDE_SYSV,
-    Dynamic,
-    Versions,
-    column,
-    decode,
+from binary_checks.errors import MalformedError
+from binary_checks.model import NeededVersion, Symbol, Symbols
+from binary_checks.objects.elf.header import (
+    PF_W,
+    PT_DYNAMIC,
+    PT_LOAD,
+    SHT_DYNSYM,
+    MappedImage,
+    Section,
+    Segment,
+    architecture_of,
 )
-from binary_checks.objects.elf.header import SHT_DYNSYM, MappedImage, Section
 
-# The columns of DT_SYMTAB (gABI chapter 4, "Symbol Table"): a large library has a million symbols.
-
-ENTRY_SIZE: Final = {32: 16, 64: 24}  # bytes of Elf32_Sym and Elf64_Sym
-_ZERO: Final = bytes(number == 0 for number in range(256))
-_BINDING_OF: Final = bytes(info >> 4 for info in range(256))  # ELF64_ST_BIND of st_info
-_TYPE_OF: Final = bytes(info & 15 for info in range(256))  # ELF64_ST_TYPE of st_info
-# High byte of SHN_LORESERVE (0xFF00) and of all higher section indices, which are reserved.
-_RESERVED: Final = 0xFF
-_IS_ORDINARY: Final = bytes(high != _RESERVED for high in range(256))
-_HIGH: Final = int(sys.byteorder == "little")  # index of the high byte in an st_shndx of two bytes
-
-
-class SymbolColumns:
-    """DT_SYMTAB by columns, so that the table itself, which takes the most memory, can be freed."""
-
-    def __init__(self, table: bytes, bits: int, byte_order: str) -> None:
-        wide, size = bits == 64, ENTRY_SIZE[bits]
-        whole = memoryview(table)
-
-        def take(kind: Literal["H", "I", "Q"], first: int) -> array[int]:
-            numbers = whole.cast(kind)
-            each = numbers[first // numbers.itemsize :: size // numbers.itemsize]
-            return column(kind, each.tobytes(), byte_order)
-
-        self.names = take("I", 0)
-        self.information = table[4 if wide else 12 :: size]  # st_info: binding and type
-        self.views = table[5 if wide else 13 :: size]  # st_other: visibility
-        self.sections = take("H", 6 if wide else 14)
-        self.values = take("Q", 8) if wide else take("I", 4)
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    @cached_property
-    def bindings(self) -> bytes:
-        """The binding of each symbol: STB_LOCAL is 0."""
-        return self.information.translate(_BINDING_OF)
-
-    @cached_property
-    def types(self) -> bytes:
-        """The type of each symbol (STT_FUNC …)."""
-        return self.information.translate(_TYPE_OF)
-
-    @cached_property
-    def undefined(self) -> bytes:
-        """One byte for each symbol: 1 if it is undefined, else 0."""
-        return find_zeros(self.sections)
-
-    @cached_property
-    def defined(self) -> bytes:
-        """One byte for each symbol: 1 if the object defines it, else 0."""
-        return self.undefined.translate(_ZERO)
-
-    def in_sections(self) -> bytes:
-        """Return 1 for each symbol defined in a section, 0 for all others (absolute, common …)."""
-        high = self.sections.tobytes()[_HIGH::2]
-        return (
-            join(self.defined, high.translate(_IS_ORDINARY)) if _RESERVED in high else self.defined
-        )
-
-
-def find_zeros(numbers: array[int]) -> bytes:
-    """Return one byte for each number: 1 if the number is 0, else 0; without a loop in Python."""
-    content, step = numbers.tobytes(), numbers.itemsize
-    return join(*(content[place::step].translate(_ZERO) for place in range(step)))
-
-
-def join(*masks: bytes) -> bytes:
-    """Return the bitwise AND of masks of 0 and 1 bytes; without a loop in Python."""
-    first, *others = masks
-    joined = int.from_bytes(first, "little")
-    for mask in others:
-        joined &= int.from_bytes(mask, "little")
-    return joined.to_bytes(len(first), "little")
-
-
-# The number of dynamic symbols of an ELF file, which PT_DYNAMIC does not state.
-
-_CHAIN_BLOCK = 4096  # bytes of a hash chain read at a time
-_MOST_BUCKETS: Final = 1 << 22  # the largest libraries have some hundred thousand symbols
-
-
-def count_symbols(
-    image: MappedImage, dynamic: Dynamic, sections: Iterable[Section], entry_size: int
-) -> int:
-    """Return the number of entries of DT_SYMTAB.
-
-    Raises MalformedError, or TooLarge if the hash table has more buckets than the limit.
-    """
-    count = _from_gnu_hash(image, dynamic) or _from_sysv_hash(image, dynamic)
-    if count:
-        return count
-    return max(_from_sections(dynamic, sections, entry_size), _from_relocations(image, dynamic))
-
-
-def _from_gnu_hash(image: MappedImage, dynamic: Dynamic) -> int:
-    """Return the end of the last chain of DT_GNU_HASH; 0 if there is no table or chain.
-
-    Hashed symbols come last in DT_SYMTAB, so the last chain ends where DT_SYMTAB ends. A hash table
-    without chains does not show the number of symbols: GNU ld then writes a symbol offset of 1,
-    regardless of the number of imports.
-    """
-    if DT_GNU_HASH not in dynamic:
-        return 0
-    address, word = dynamic.value(DT_GNU_HASH), image.header.struct("I").size
-    # nbuckets, symoffset (index of the first hashed symbol), bloom_size (in words), bloom_shift
-    head = image.header.struct("IIII")
-    bucket_count, first, bloom_size, _ = image.unpack(head, address, "DT_GNU_HASH")
-    # The words of the Bloom filter have the size of the file's class; words of buckets and chains
-    # have 32 bits.
-    buckets = address + head.size + bloom_size * image.header.bits // 8
-    chains = buckets + bucket_count * word
-    table = image.read(buckets, bucket_count * word, "DT_GNU_HASH", _MOST_BUCKETS * word)
-    last = max(column("I", table, image.header.byte_order), default=0)
-    if last == 0:
-        return 0
-    if last < first:
-        raise MalformedError(
-            f"DT_GNU_HASH has a bucket at symbol {last}, but its first symbol is {first}"
-        )
-    return last + 1 + _find_chain_end(image, chains + (last - first) * word)
-
-
-def _find_chain_end(image: MappedImage, address: int) -> int:
-    """Count the words before the first odd one: bit 0 marks the end of a chain."""
-    low = 0 if image.header.byte_order == "<" else 3
-    passed = 0
-    while True:
-        _, available = image.locate(address, "a chain of DT_GNU_HASH")
-        block = image.read(
-            address, min(available - available % 4, _CHAIN_BLOCK), "a chain of DT_GNU_HASH"
-        )
-        if not block:
-            raise MalformedError("a chain of DT_GNU_HASH has no end")
-        ends = (index for index, byte in enumerate(block[low::4]) if byte & 1)
-        found = next(ends, -1)
-        if found >= 0:
-            return passed + found
-        passed += len(block) // 4
-        address += len(block)
-
-
-def _from_sysv_hash(image: MappedImage, dynamic: Dynamic) -> int:
-    """Return nchain of DT_HASH, the number of symbols; 0 if there is no DT_HASH.
-
-    Some objects have no DT_GNU_HASH (python_bidi 0.6.12 for aarch64).
-    """
-    if DT_HASH not in dynamic:
-        return 0
-    wide = image.header.bits == 64 and image.header.machine in WIDE_SYSV
-    layout = image.header.struct("QQ" if wide else "II")  # nbucket, nchain
-    buckets, chains = image.unpack(layout, dynamic.value(DT_HASH), "DT_HASH")
-    _, available = image.locate(dynamic.value(DT_HASH), "DT_HASH")
-    length = layout.size + (buckets + chains) * layout.size // 2
-    if length > available:
-        raise MalformedError(
-            f"DT_HASH has {length:#x} bytes, but its segment has only {available:#x} more"
-        )
-    return int(chains)
-
-
-def _from_sections(dynamic: Dynamic, sections: Iterable[Section], entry_size: int) -> int:
-    """Return the number of symbols from the section header of DT_SYMTAB; 0 if there is none."""
-    address = dynamic.value(DT_SYMTAB)
-    sizes = (s.size for s in sections if s.type == SHT_DYNSYM and s.address == address)
-    return next(sizes, 0) // entry_size
-
-
-def _from_relocations(image: MappedImage, dynamic: Dynamic) -> int:
-    """Return 1 + the highest symbol index in relocations: a loader sees no further symbols."""
-    rela, rel = (24, 16) if image.header.bits == 64 else (12, 8)
-    plt = rela if dynamic.value(DT_PLTREL) == DT_RELA else rel
-    tables = (
-        (dynamic.value(DT_RELA), dynamic.value(DT_RELASZ), rela),
-        (dynamic.value(DT_REL), dynamic.value(DT_RELSZ), rel),
-        (dynamic.value(DT_JMPREL), dynamic.value(DT_PLTRELSZ), plt),
-    )
-    highest = (_highest_symbol(image, *table) for table in tables if table[1])
-    return max(highest, default=-1) + 1
-
-
-def _highest_symbol(image: MappedImage, address: int, size: int, entry_size: int) -> int:
-    """Return the highest symbol index in a relocation table; -1 if the table is empty.
-
-    The index is the upper part of r_info: above 32 bits in a 64-bit file, above 8 bits in a 32-bit
-    file (gABI chapter 4, "Relocation").
-    """
-    word, shift = ("Q", 32) if image.header.bits == 64 else ("I", 8)
-    padding = entry_size - 2 * image.header.bits // 8
-    layout = image.header.struct(f"{word}{word}{padding}x")
-    table = image.read(address, size - size % entry_size, "a relocation table")
-    return max((info >> shift for _, info in layout.iter_unpack(table)), default=-1)
-
-
-# The named dynamic symbols of an ELF file, kept as bytes and integers.
-
-HIDDEN = 0x8000
-"""Bit 15 of a version index: name@VERSION, to which imports without a version are not bound."""
-_SHN_ABS = 0xFFF1  # section index of absolute symbols
-_GLOBAL = bytes(info > 15 for info in range(256))  # st_info with any binding but STB_LOCAL
-# st_other with STV_DEFAULT or STV_PROTECTED
-_VISIBLE = bytes(other & 3 in (0, 3) for other in range(256))
-
-_AT_ONCE = 32  # names decoded between two checks of their total length
-
-
-class DynamicSymbols:
-    """The needed columns of DT_SYMTAB, with the tables of their names and versions."""
-
-    __slots__ = (
-        "bindings",
-        "by_index",
-        "names",
-        "path",
-        "sections",
-        "strings",
-        "versions",
-        "visibilities",
-    )
-
-    def __init__(
-        self,
-        columns: SymbolColumns,
-        image: MappedImage,
-        strings: bytes,
-        versions: bytes,
-        by_index: Mapping[int, tuple[str, str]],
-    ) -> None:
-        self.path = image.path
-        self.names, self.sections = columns.names, columns.sections
-        self.bindings, self.visibilities = columns.information, columns.views
-        # Empty if the object has no versions.
-        self.versions = column("H", versions, image.header.byte_order)
-        self.strings = strings
-        self.by_index = by_index
-
-    def verify(self) -> None:
-        """Raise MalformedError if a name or a version lies outside its table."""
-        if max(self.names) >= len(self.strings):
-            raise MalformedError("a dynamic symbol's name lies beyond DT_STRTAB")
-        unknown = {index & ~HIDDEN for index in set(self.versions)} - {0, 1, *self.by_index}
-        if unknown:
-            raise MalformedError(f"DT_VERSYM names version {min(unknown)}, which nothing defines")
-
-    def version(self, index: int) -> tuple[str, str]:
-        """Return library and version node of a symbol, each "" if the symbol has none."""
-        if not self.versions:
-            return "", ""
-        return self.by_index.get(self.versions[index] & ~HIDDEN, ("", ""))
-
-    def name(self, index: int) -> str:
-        """Return the name of one symbol."""
-        start = self.names[index]
-        return decode(self.strings[start : self.strings.index(b"\0", start)])
-
-    def mentions(self, name: str) -> bool:
-        """Return whether DT_STRTAB contains ``name``, as a name or within a longer one."""
-        # Decoded names that are not UTF-8 contain escapes, so their bytes differ.
-        if not name.isascii() or "\\" in name:
-            return True
-        return name.encode() in self.strings
-
-    def imports(self) -> array[int]:
-        """Return the indices of undefined symbols that are not local."""
-        names, bindings = self.names, self.bindings
-        undefined = (index for index, section in enumerate(self.sections) if not section)
-        return array("I", (index for index in undefined if bindings[index] > 15 and names[index]))
-
-    def exports(self) -> array[int]:
-        """Return the indices of defined symbols that other objects can see, in any version.
-
-        Absolute symbols that GNU ld adds for version nodes are left out; such a symbol has its
-        node's name (libcrypto has 15).
-        """
-        names, seen = self.names, self.bindings.translate(_GLOBAL)
-        visible = self.visibilities.translate(_VISIBLE)
-        defined = compress(range(len(names)), self.sections)
-        found = (i for i in defined if seen[i] and visible[i] and names[i])
-        if _SHN_ABS in self.sections:
-            found = (i for i in found if self.sections[i] != _SHN_ABS or not self._is_node(i))
-        return array("I", found)
-
-    def _is_node(self, index: int) -> bool:
-        """Return whether an absolute symbol is named like its version node."""
-        start, node = self.names[index], self.version(index)[1].encode()
-        return bool(node) and self.strings[start : start + len(node) + 1] == node + b"\0"
-
-    def decode_names(self, indices: array[int]) -> Iterator[list[str]]:
-        """Yield the names of symbols in blocks.
-
-        Linkers merge common suffixes, so a name may begin inside another name. In real files the
-        names together are about as long as DT_STRTAB; in a crafted file they could be far longer.
-        Raises TooLarge in that case.
-        """
-        strings, most = self.strings, 2 * len(self.strings) + (1 << 20)
-        length = 0  # total length of the names so far
-        slice_all = _slice_text if strings.isascii() else _slice_bytes
-        place = self.names.__getitem__
-        blocks = (indices[at : at + _AT_ONCE] for at in range(0, len(indices), _AT_ONCE))
-        for pieces in slice_all(strings, (map(place, block) for block in blocks)):
-            length += sum(map(len, pieces))
-            if length > most:
-                reason = f"have more than {most} bytes together; no more are read"
-                raise TooLarge(f"the names of the symbols of {self.path} {reason}")
-            yield pieces
-
-
-def _slice_text(strings: bytes, blocks: Iterable[Iterable[int]]) -> Iterator[list[str]]:
-    """Yield the strings at these offsets, in blocks; for tables that are all ASCII."""
-    text = strings.decode("ascii")
-    find = text.index
-    for starts in blocks:
-        yield [text[start : find("\0", start)] for start in starts]
-
-
-def _slice_bytes(strings: bytes, blocks: Iterable[Iterable[int]]) -> Iterator[list[str]]:
-    """Yield the strings at these offsets, in blocks; for tables that are not all ASCII."""
-    find = strings.index
-    for starts in blocks:
-        yield [decode(strings[start : find(b"\0", start)]) for start in starts]
-
-
-# Imports and exports as symbol tables of the model.
-
-_STB_WEAK = 2
-_MOST_SYMBOLS = 1 << 22  # the largest libraries have some hundred thousand
-
-
-_KEPT = 400_000  # limit on decoded names of all tables together; 3 million names take 350 MB
-
-
-class _Memory:
-    """Limits the decoded names of all tables; the oldest tables drop their names first."""
-
-    def __init__(self) -> None:
-        self._tables: deque[tuple[weakref.ref[ElfSymbolTable], int]] = deque()
-        self._names = 0
-        self._one_at_a_time = threading.Lock()
-
-    def add(self, table: ElfSymbolTable, names: int) -> None:
-        """Register a table that has just decoded ``names`` names."""
-        with self._one_at_a_time:
-            self._tables.append((weakref.ref(table), names))
-            self._names += names
-            while self._names > _KEPT and len(self._tables) > 1:
-                oldest, count = self._tables.popleft()
-                self._names -= count
-                if (known := oldest()) is not None:
-                    known.forget()
-
-
-_MEMORY = _Memory()
-
-
-class ElfSymbolTable(SymbolTable):
-    """The imports or the exports among an object's dynamic symbols.
-
-    Names are decoded on demand, and may be dropped again. A table that has dropped its names, or
-    has too many to keep, finds single names by a hash table with 8 bytes a symbol. Names are
-    therefore decoded at most twice, regardless of the number of lookups.
-    """
-
-    __slots__ = (
-        "__weakref__", "_are_imports", "_by_version", "_hashes", "_indices", "_is_forgotten",
-        "_names", "_raw", "_set",
-    )  # fmt: skip
-
-    def __init__(self, raw: DynamicSymbols, *, are_imports: bool) -> None:
-        self._raw = raw
-        self._are_imports = are_imports
-        self._indices: array[int] | None = None
-        self._hashes: array[int] | None = None
-        self.forget()
-        self._is_forgotten = False
-
-    def forget(self) -> None:
-        """Drop all decoded names, which can be decoded again; any thread may call this."""
-        self._names: list[str] | None = None
-        self._set: frozenset[str] | None = None
-        self._by_version: dict[tuple[str, str], frozenset[str]] | None = None
-        self._is_forgotten = True
-
-    @property
-    def names(self) -> frozenset[str]:
-        """Every name, without versions and duplicates."""
-        known = self._set
-        if known is None:
-            known = self._set = frozenset(self._all_names())
-        return known
-
-    @property
-    def by_version(self) -> Mapping[tuple[str, str], frozenset[str]]:
-        """The names under each (library, version); the library of an export is ""."""
-        known = self._by_version
-        if known is None:
-            known = self._by_version = self._group()
-        return known
-
-    def find(self, name: str) -> tuple[Symbol, ...]:
-        """Return the symbols with this name, one for each version."""
-        return tuple(self._make(position, name) for position in self._find_positions(name))
-
-    def _find_positions(self, name: str) -> Iterator[int]:
-        """Yield the positions of symbols with this name, counted among the chosen symbols."""
-        chosen, bits = self._chosen(), self._position_bits
-        hashes = self._hashes
-        if hashes is None:
-            hashes = self._hashes = self._hash_names()
-        wanted = _high_bits(name, bits)
-        for place in range(bisect_left(hashes, wanted), len(hashes)):
-            if hashes[place] >> bits != wanted >> bits:
+DT_PLTRELSZ: Final = 2
+DT_HASH: Final = 4
+DT_STRTAB: Final = 5
+DT_SYMTAB: Final = 6
+DT_RELA: Final = 7
+DT_RELASZ: Final = 8
+DT_STRSZ: Final = 10
+DT_RPATH: Final = 15
+DT_REL: Final = 17
+DT_RELSZ: Final = 18
+DT_JMPREL: Final = 23
+DT_RUNPATH: Final = 29
+DT_RELRSZ: Final = 35
+DT_RELR: Final = 36
+DT_GNU_HASH: Final = 0x6FFFFEF5
+DT_VERSYM: Final = 0x6FFFFFF0
+DT_VERDEF: Final = 0x6FFFFFFC
+DT_VERDEFNUM: Final = 0x6FFFFFFD
+DT_VERNEED: Final = 0x6FFFFFFE
+DT_VERNEEDNUM: Final = 0x6FFFFFFF
+_HIDDEN = 0x8000
+_SHN_ABS = 0xFFF1
+
+
+class Dynamic:
+    """The entries of PT_DYNAMIC with their strings; empty for a file without PT_DYNAMIC."""
+
+    def __init__(self, image: MappedImage, segments: Iterable[Segment]) -> None:
+        self.entries: list[tuple[int, int]] = []
+        self.strings = b""
+        segment = next((each for each in segments if each.type == PT_DYNAMIC), None)
+        if segment is None:
+            return
+        layout = image.header.struct("PP")
+        length = segment.file_size - segment.file_size % layout.size
+        for tag, value in layout.iter_unpack(image.read(segment.address, length, "PT_DYNAMIC")):
+            if not tag:
                 break
-            position = hashes[place] & ((1 << bits) - 1)
-            if self._raw.name(chosen[position]) == name:  # two names may have the same hash
-                yield position
+            self.entries.append((tag, value))
+        else:
+            raise MalformedError("PT_DYNAMIC has no DT_NULL", segment.offset)
+        self._last = dict(self.entries)  # the last of a tag counts, as in glibc
+        address, size = self.value(DT_STRTAB), self.value(DT_STRSZ)
+        self.strings = image.read(address, size, "DT_STRTAB")
+        if self.strings[-1:] not in (b"", b"\0"):  # an editing tool stated it too short
+            _, left = image.locate(address + size - 1, "the end of DT_STRTAB")
+            rest = image.read(address + size, min(left - 1, 1 << 16), "DT_STRTAB")
+            self.strings += rest.partition(b"\0")[0] + b"\0"
 
-    @property
-    def _position_bits(self) -> int:
-        return len(self).bit_length()
+    def __bool__(self) -> bool:
+        return bool(self.entries)
 
-    def _hash_names(self) -> array[int]:
-        """Return sorted hashes of all names, each with its name's position in the lowest bits."""
-        bits, names = self._position_bits, self._names or self._stream_names()
-        return array("Q", sorted(_high_bits(name, bits) | at for at, name in enumerate(names)))
+    def __contains__(self, tag: int) -> bool:
+        return bool(self.entries) and tag in self._last
 
-    def __contains__(self, name: object) -> bool:
-        if (known := self._set) is not None:
-            return name in known
-        return isinstance(name, str) and self._raw.mentions(name) and bool(self.among((name,)))
+    def value(self, tag: int) -> int:
+        """Return the value or address of the last entry with this tag; 0 if there is none."""
+        return self._last.get(tag, 0) if self.entries else 0
 
-    def __iter__(self) -> Iterator[Symbol]:
-        return starmap(self._make, enumerate(self._all_names()))
+    def texts(self, tag: int) -> tuple[str, ...]:
+        """Return the strings of all entries with this tag, in order."""
+        return tuple(self.text(value) for kind, value in self.entries if kind == tag)
 
-    def __len__(self) -> int:
-        return len(self._chosen())
+    def text(self, offset: int) -> str:
+        """Return the string at an offset of DT_STRTAB. Raises MalformedError beyond its end."""
+        if offset >= len(self.strings):
+            raise MalformedError(f"a string at {offset:#x}, beyond the end of DT_STRTAB")
+        end = self.strings.index(b"\0", offset)
+        return self.strings[offset:end].decode("utf-8", "backslashreplace")
 
-    def __repr__(self) -> str:
-        return f"<{len(self)} {'imports' if self._are_imports else 'exports'}>"
+    def search_path(self, tag: int) -> tuple[str, ...]:
+        """Return the elements of DT_RPATH or DT_RUNPATH; () if there is no such entry."""
+        return tuple(self.texts(tag)[-1].split(":")) if tag in self else ()
 
-    def _chosen(self) -> array[int]:
-        if self._indices is None:
-            self._indices = self._raw.imports() if self._are_imports else self._raw.exports()
-        return self._indices
 
-    def _all_names(self) -> list[str]:
-        names = self._names
-        if names is None:
-            names = self._names = list(self._stream_names())
-            _MEMORY.add(self, len(names))
-        return names
+class Versions(NamedTuple):
+    """The version nodes that one object needs and defines."""
 
-    def each_name(self) -> Iterator[str]:
-        """Return an iterator over all names; a table with too many names does not keep them."""
-        if self._names is not None or len(self) <= _KEPT:
-            return iter(self._all_names())
-        return self._stream_names()
+    needed: list[NeededVersion]
+    defined: list[str]
+    by_index: dict[int, tuple[str, str]]  # version index -> library and node
 
-    def may_mention(self, piece: str) -> bool:
-        """Return whether DT_STRTAB contains ``piece``."""
-        return self._raw.mentions(piece)
 
-    def among(self, names: Iterable[str]) -> frozenset[str]:
-        """Return the given names that the table contains."""
-        if self._set is None and (self._is_forgotten or len(self) > _KEPT):
-            return frozenset(
-                name for name in names if any(True for _ in self._find_positions(name))
+def read_versions(image: MappedImage, dynamic: Dynamic) -> Versions:
+    """Read DT_VERNEED and DT_VERDEF (LSB Core, "Symbol Versioning"). Raises MalformedError."""
+    found = Versions([], [], {})
+    need, aux = image.header.struct("HHIII"), image.header.struct("IHHII")
+    files = dynamic.value(DT_VERNEEDNUM) if DT_VERNEED in dynamic else 0
+    for at, (_, count, file, first, _) in _follow(image, need, dynamic.value(DT_VERNEED), files):
+        for _, (_, flags, index, name, _) in _follow(image, aux, at + first, count):
+            library, version = dynamic.text(file), dynamic.text(name)
+            found.needed.append(
+                NeededVersion(library=library, version=version, weak=bool(flags & 2))
             )
-        return self.names.intersection(names)
-
-    def _stream_names(self) -> Iterator[str]:
-        return chain.from_iterable(self._raw.decode_names(self._chosen()))
-
-    def _group(self) -> dict[tuple[str, str], frozenset[str]]:
-        raw, grouped = self._raw, defaultdict[int, list[str]](list)
-        if not raw.versions:
-            return {("", ""): self.names}
-        for name, index in zip(self._all_names(), self._chosen(), strict=True):
-            grouped[raw.versions[index] & ~HIDDEN].append(name)
-        found: dict[tuple[str, str], frozenset[str]] = {}
-        for number, names in grouped.items():
-            library, version = raw.by_index.get(number, ("", ""))
-            key = (library if self._are_imports else "", version)
-            found[key] = found.get(key, frozenset()).union(names)
-        return found
-
-    def _make(self, position: int, name: str) -> Symbol:
-        raw, index, are_imports = self._raw, self._chosen()[position], self._are_imports
-        library, version = raw.version(index)
-        return Symbol(
-            name=name,
-            library=library if are_imports else "",
-            version=version,
-            weak=raw.bindings[index] >> 4 == _STB_WEAK,
-            hidden=not are_imports and bool(raw.versions) and raw.versions[index] >= HIDDEN,
-        )
+            found.by_index[index & ~_HIDDEN] = library, version
+    node, aux = image.header.struct("HHHHIII"), image.header.struct("II")
+    nodes = dynamic.value(DT_VERDEFNUM) if DT_VERDEF in dynamic else 0
+    for at, (_, flags, index, _, _, first, _) in _follow(
+        image, node, dynamic.value(DT_VERDEF), nodes
+    ):
+        name = dynamic.text(image.unpack(aux, at + first, "a Verdaux")[0])
+        base = flags & 1  # VER_FLG_BASE, the library itself
+        found.by_index[index & ~_HIDDEN] = "", "" if base else name
+        if not base:
+            found.defined.append(name)
+    return found
 
 
-def _high_bits(name: str, bits: int) -> int:
-    """Return a 64-bit hash of a name with the lowest ``bits`` bits cleared."""
-    return hash(name) % (1 << 64) >> bits << bits
+def _follow(
+    image: MappedImage, layout: Struct, address: int, count: int
+) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    """Yield address and fields of each record; the last field is the offset to the next record."""
+    for left in range(min(count, _HIDDEN), 0, -1):
+        fields = image.unpack(layout, address, "a version record")
+        yield address, fields
+        if bool(fields[-1]) != (left > 1):  # glibc's loader follows the chain, not the count
+            raise MalformedError("a chain of version records does not end at its count")
+        address += fields[-1]
 
 
-def read_columns(
-    image: MappedImage, dynamic: Dynamic, sections: Iterable[Section]
-) -> SymbolColumns:
-    """Read DT_SYMTAB; the result is empty without the table. Raises MalformedError, or TooLarge."""
-    table = _read_table(image, dynamic, sections) if DT_SYMTAB in dynamic else b""
-    return SymbolColumns(table, image.header.bits, image.header.byte_order)
-
-
-def _read_table(image: MappedImage, dynamic: Dynamic, sections: Iterable[Section]) -> bytes:
-    size = ENTRY_SIZE[image.header.bits]
-    if dynamic.value(DT_SYMENT) != size:
-        raise MalformedError(f"dynamic symbols of {dynamic.value(DT_SYMENT)} bytes each")
-    count = count_symbols(image, dynamic, sections, size)
-    return image.read(dynamic.value(DT_SYMTAB), count * size, "DT_SYMTAB", _MOST_SYMBOLS * size)
+def count_symbols(image: MappedImage, dynamic: Dynamic, sections: Iterable[Section]) -> int:
+    """Return the number of entries of DT_SYMTAB, which PT_DYNAMIC does not state."""
+    word = image.header.struct("I")
+    if DT_GNU_HASH in dynamic:
+        address = dynamic.value(DT_GNU_HASH)
+        buckets, first, bloom, _ = image.unpack(image.header.struct("IIII"), address, "DT_GNU_HASH")
+        start = address + 16 + bloom * image.header.bits // 8
+        table = image.read(start, 4 * buckets, "DT_GNU_HASH")
+        last = max((each for (each,) in word.iter_unpack(table)), default=0)
+        if last:  # the last chain ends where DT_SYMTAB ends
+            at = start + 4 * (buckets + last - first)
+            _, left = image.locate(at, "a chain of DT_GNU_HASH")
+            for (each,) in word.iter_unpack(image.read(at, left & ~3, "a chain of DT_GNU_HASH")):
+                last += 1
+                if each & 1:
+                    return last
+            raise MalformedError("a chain of DT_GNU_HASH has no end")
+    if DT_HASH in dynamic:
+        wide = image.header.bits == 64 and image.header.machine in (22, 0x9026)
+        layout = image.header.struct("QQ" if wide else "II")
+        return int(image.unpack(layout, dynamic.value(DT_HASH), "DT_HASH")[1])
+    size = 24 if image.header.bits == 64 else 16
+    counts = [
+        each.size // size
+        for each in sections
+        if each.type == SHT_DYNSYM and each.address == dynamic.value(DT_SYMTAB)
+    ]
+    shift = 32 if image.header.bits == 64 else 8
+    used = (info >> shift for _, info, _ in read_relocations(image, dynamic))
+    return max(*counts, 1 + max(used, default=-1), 0, 0)
 
 
 def read_symbols(
-    image: MappedImage, dynamic: Dynamic, versions: Versions, columns: SymbolColumns
-) -> tuple[SymbolTable, SymbolTable]:
-    """Return imports and exports. Raises MalformedError."""
-    count = len(columns)
-    if count < 2:  # entry 0 is reserved (STN_UNDEF)
-        return NO_SYMBOLS, NO_SYMBOLS
-    indices = b""
-    if DT_VERSYM in dynamic:
-        indices = image.read(dynamic.value(DT_VERSYM), count * 2, "DT_VERSYM")
-    raw = DynamicSymbols(columns, image, dynamic.strings, indices, versions.by_index)
-    raw.verify()
-    return ElfSymbolTable(raw, are_imports=True), ElfSymbolTable(raw, are_imports=False)
+    image: MappedImage, dynamic: Dynamic, versions: Versions, sections: Iterable[Section]
+) -> tuple[Symbols, Symbols, list[int]]:
+    """Return imports, exports, and the place of each symbol's name. Raises MalformedError."""
+    wide = image.header.bits == 64
+    layout = image.header.struct("IBBHQQ" if wide else "IIIBBH")
+    count = count_symbols(image, dynamic, sections) if DT_SYMTAB in dynamic else 0
+    table = image.read(dynamic.value(DT_SYMTAB), count * layout.size, "DT_SYMTAB")
+    indices: Iterable[tuple[int]] = ((1,) for _ in range(count))
+    if versioned := DT_VERSYM in dynamic:
+        raw = image.read(dynamic.value(DT_VERSYM), count * 2, "DT_VERSYM")
+        indices = image.header.struct("H").iter_unpack(raw)
+    imports, exports, names = [], [], []
+    for row, (index,) in zip(layout.iter_unpack(table), indices, strict=True):
+        place, info, other, section = row[:4] if wide else (row[0], *row[3:])
+        names.append(place)
+        if info < 16 or not place or (section and other & 3 not in (0, 3)):
+            continue  # local, without a name, or hidden
+        name, weak = dynamic.text(place), info >> 4 == 2
+        image.source.charge_symbol(len(name))
+        library, version = versions.by_index.get(index & ~_HIDDEN, ("", ""))
+        if index & ~_HIDDEN not in versions.by_index and index & ~_HIDDEN > 1:
+            raise MalformedError(f"DT_VERSYM names version {index}, which nothing defines")
+        if not section:
+            imports.append(Symbol(name=name, library=library, version=version, weak=weak))
+        elif section != _SHN_ABS or name != version:  # GNU ld adds a symbol for each node
+            hidden = versioned and index >= _HIDDEN
+            exports.append(Symbol(name=name, version=version, weak=weak, hidden=hidden))
+    return Symbols(imports), Symbols(exports), names
+
+
+# Relocation types R_*_TPOFF and R_*_TPREL, and whether records have addends, by architecture.
+THREAD_RELOCATIONS = {
+    "x86_64": ((18,), True),
+    "i686": ((14, 37), False),
+    "aarch64": ((1030,), True),
+    "armv7l": ((19,), False),
+    "ppc64le": ((73,), True),
+    "s390x": ((56,), True),
+    "riscv64": ((11,), True),
+    "loongarch64": ((11,), True),
+}
+
+
+def read_relocations(image: MappedImage, dynamic: Dynamic) -> Iterator[tuple[int, int, int]]:
+    """Yield address, r_info and addend of each relocation of DT_RELA or DT_REL, and DT_JMPREL."""
+    addends = THREAD_RELOCATIONS.get(architecture_of(image.header), ((), True))[1]
+    layout = image.header.struct("PPP" if addends else "PP")
+    own = (DT_RELA, DT_RELASZ) if addends else (DT_REL, DT_RELSZ)
+    for table, size in (own, (DT_JMPREL, DT_PLTRELSZ)):
+        if table in dynamic:
+            length = dynamic.value(size) // layout.size * layout.size
+            content = image.read(dynamic.value(table), length, "a relocation table")
+            yield from ((*row, 0)[:3] for row in layout.iter_unpack(content))
+
+
+def _read_packed(image: MappedImage, dynamic: Dynamic) -> Iterator[int]:
+    """Yield the addresses of DT_RELR: an even word is one, an odd word a bitmap of the next."""
+    layout = image.header.struct("P")
+    word, place = layout.size, 0
+    length = dynamic.value(DT_RELRSZ) // word * word if DT_RELR in dynamic else 0
+    for (entry,) in layout.iter_unpack(image.read(dynamic.value(DT_RELR), length, "DT_RELR")):
+        if entry & 1:
+            yield from (place + word * bit for bit in range(8 * word - 1) if entry >> bit + 1 & 1)
+            place += (8 * word - 1) * word
+        else:
+            yield entry
+            place = entry + word
+
+
+def count_code_relocations(
+    image: MappedImage, segments: Iterable[Segment], dynamic: Dynamic
+) -> int | None:
+    """Return the number of relocations in segments that are not writable; None if unknown."""
+    if architecture_of(image.header) not in THREAD_RELOCATIONS:
+        return None
+    kinds = 0xFFFFFFFF if image.header.bits == 64 else 0xFF
+    places = [at for at, info, _ in read_relocations(image, dynamic) if info & kinds]
+    places += _read_packed(image, dynamic)
+    fixed = [each for each in segments if each.type == PT_LOAD and not each.flags & PF_W]
+    return sum(
+        each.address <= at < each.address + each.memory_size for each in fixed for at in places
+    )
+
+
+def find_initial_exec(
+    image: MappedImage, dynamic: Dynamic, names: list[int]
+) -> tuple[str, ...] | None:
+    """Return the names of thread-local variables with a fixed place; None if they are unknown."""
+    types = THREAD_RELOCATIONS.get(architecture_of(image.header))
+    if types is None:
+        return None
+    shift = 32 if image.header.bits == 64 else 8
+    rows = (info for _, info, _ in read_relocations(image, dynamic))
+    found = {info >> shift for info in rows if info & ((1 << shift) - 1) in types[0]}
+    return tuple(sorted({dynamic.text(names[each]) if each else "" for each in found}))

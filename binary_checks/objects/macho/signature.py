@@ -8,63 +8,13 @@ without signing it again leaves such pages.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
-from hashlib import sha256
 from struct import Struct
 from typing import Any, NamedTuple
 
 from binary_checks.errors import MalformedError
 from binary_checks.objects.macho.header import Slice
-
-# The pages of a signed file are hashed while the file is streamed, so that they need not be kept.
-# The signature at the end of the file states their size. Earlier only the signature's length is
-# known, which permits a single page size.
-
-_SMALL_PAGE, _LARGE_PAGE = 4096, 16384  # bytes
-_DIGEST = 32  # bytes of a SHA-256
-
-
-def guess_page_size(limit: int, signature: int) -> int:
-    """Return the page size for which hashes of ``limit`` bytes fit into ``signature`` bytes."""
-    return _SMALL_PAGE if -(-limit // _SMALL_PAGE) * _DIGEST <= signature else _LARGE_PAGE
-
-
-class PageScanner:
-    """Hashes (SHA-256) each page from the start of a file up to a limit in bytes."""
-
-    def __init__(self, limit: int, page_size: int) -> None:
-        self.limit = limit
-        self.page_size = page_size
-        self._seen = 0
-        self._begun = sha256()  # hash of the page that is not complete yet
-        self._digests = bytearray()
-
-    def see(self, piece: bytes) -> Iterable[tuple[int, bytes]]:
-        """Hash the next piece of the file; the caller need not keep any of its bytes."""
-        view = memoryview(piece)[: self.limit - self._seen]
-        step = self.page_size
-        place = -self._seen % step  # where the next page begins in the piece
-        self._seen += len(view)
-        if place:
-            self._begun.update(view[:place])
-            if place > len(view):
-                return ()
-            self._digests += self._begun.digest()
-        last = place + (len(view) - place) // step * step
-        for start in range(place, last, step):
-            self._digests += sha256(view[start : start + step]).digest()
-        self._begun = sha256(view[last:])
-        return ()
-
-    @property
-    def digests(self) -> bytes | None:
-        """The joined digests of all pages; None if the file was not streamed up to the limit."""
-        if self._seen < self.limit:
-            return None
-        rest = self._begun.digest() if self.limit % self.page_size else b""
-        return bytes(self._digests) + rest
-
 
 # The signature.
 
@@ -113,17 +63,14 @@ class CodeDirectory(NamedTuple):
         return self.page_size or max(self.limit, 1)
 
 
-def find_signature_faults(
-    source: Slice, seen: PageScanner | None, start: int, size: int
-) -> tuple[str, ...]:
+def find_signature_faults(source: Slice, start: int, size: int) -> tuple[str, ...]:
     """Return faults of the code signature at an offset of the slice; () if there are none.
 
-    If the scanner ``seen`` has hashed the pages while the file was streamed, they are not hashed
-    again. Raises TooLarge if the signature has more parts than the limit.
+    Raises TooLarge if the signature has more parts than the limit.
     """
     try:
         directory = _choose(_read_directories(source, source.read(start, size)))
-        return tuple(_verify(source, seen, directory, start))
+        return tuple(_verify(source, directory, start))
     except MalformedError as error:
         return (error.reason,)
 
@@ -169,9 +116,7 @@ def _choose(directories: Iterator[CodeDirectory]) -> CodeDirectory:
     return max(known, key=lambda item: _RANK.index(item.hash_type))
 
 
-def _verify(
-    source: Slice, seen: PageScanner | None, directory: CodeDirectory, signature_start: int
-) -> Iterator[str]:
+def _verify(source: Slice, directory: CodeDirectory, signature_start: int) -> Iterator[str]:
     """Yield faults of the hashes in a code directory."""
     name, _, length = _HASHES[directory.hash_type]
     limit, page_size = directory.limit, directory.step
@@ -184,7 +129,7 @@ def _verify(
     if pages * length != len(directory.hashes):
         yield f"the code signature has {len(directory.hashes) // length} hashes, not {pages}"
         return
-    digests = _find_seen_hashes(seen, directory) or _hash_all_pages(source, directory)
+    digests = _hash_all_pages(source, directory)
     if digests == directory.hashes:
         return
     starts = range(0, len(digests), length)
@@ -193,14 +138,6 @@ def _verify(
         f"the code signature's {name} of {len(wrong)} of {pages} pages is wrong, "
         f"first at byte {wrong[0] // length * page_size:#x}"
     )
-
-
-def _find_seen_hashes(seen: PageScanner | None, directory: CodeDirectory) -> bytes | None:
-    """Return the hashes of streamed pages if they are for the code directory's pages, else None."""
-    if seen is None or directory.hash_type != _SHA_256:
-        return None
-    same = (seen.limit, seen.page_size) == (directory.limit, directory.page_size)
-    return seen.digests if same else None
 
 
 def _hash_all_pages(source: Slice, directory: CodeDirectory) -> bytes:

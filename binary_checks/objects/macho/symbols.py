@@ -1,24 +1,20 @@
-"""Read the imports and exports of a Mach-O file; names are decoded only on demand.
+"""Read the imports and exports of a Mach-O file.
 
-Imports are in bind opcodes or chained fixups, exports in a trie; files without them have only the
-symbol table of <mach-o/nlist.h>.
+Imports are in bind opcodes or chained fixups, exports in a trie (<mach-o/loader.h>,
+<mach-o/fixup-chains.h>); files without them have only the symbol table of <mach-o/nlist.h>.
+Compilers put an underscore before each name of C.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
-from typing import NamedTuple
+from struct import Struct
+from typing import Final
 
-from binary_checks.errors import MalformedError, TooLarge
+from binary_checks.errors import MalformedError, TooLarge, Unavailable
 from binary_checks.model import NO_SYMBOLS, Dependency, Symbol, Symbols, SymbolTable
-from binary_checks.objects.macho.bindings import (
-    Binds,
-    group_binds,
-    read_chained_imports,
-    read_opcodes,
-)
-from binary_checks.objects.macho.export_trie import WEAK_DEFINITION, Export, MachOExports
 from binary_checks.objects.macho.header import (
     LC_DYLD_CHAINED_FIXUPS,
     LC_DYLD_EXPORTS_TRIE,
@@ -30,189 +26,19 @@ from binary_checks.objects.macho.header import (
     Commands,
     MachHeader,
     Slice,
-)
-from binary_checks.objects.macho.symbol_names import (
-    LONGEST_NAME,
-    decode_names,
-    holds,
-    join_names,
-    library_of,
+    decode,
 )
 
-# The symbol table (<mach-o/nlist.h>), for files that have neither chained fixups nor bind opcodes.
-
-_MOST_SYMBOLS = 1 << 22  # entries of the symbol table
-# N_STAB, N_PEXT, N_TYPE, N_EXT in n_type
-_STAB, _PRIVATE, _TYPE, _EXTERNAL = 0xE0, 0x10, 0x0E, 0x01
-_WEAK_REFERENCE, _WEAK_DEFINITION = 0x40, 0x80  # N_WEAK_REF and N_WEAK_DEF in n_desc
-_EVERYWHERE = -2
-
-
-class _Entry(NamedTuple):
-    name: bytes
-    defined: bool
-    description: int  # n_desc
-
-
-def read_nlist(source: Slice, header: MachHeader, command: Command) -> tuple[Binds, list[Export]]:
-    """Read imports and exports from LC_SYMTAB, for files that lack dyld's tables.
-
-    One such file is NULL.so of pyobjc_core 13.0.
-    Raises MalformedError, or TooLarge if there are more symbols than the limit.
-    """
-    entries = list(_read_entries(source, header, command))
-    two_level = header.flags & MH_TWOLEVEL
-    binds = group_binds(
-        (
-            entry.name,
-            _ordinal(entry.description) if two_level else _EVERYWHERE,
-            bool(entry.description & _WEAK_REFERENCE),
-        )
-        for entry in entries
-        if not entry.defined
-    )
-    exports = [
-        (entry.name, WEAK_DEFINITION * bool(entry.description & _WEAK_DEFINITION), 0)
-        for entry in entries
-        if entry.defined
-    ]
-    return binds, exports
-
-
-def _ordinal(description: int) -> int:
-    """Return the ordinal in the high byte of n_desc; 0xFE and 0xFF are -2 and -1."""
-    ordinal = description >> 8 & 0xFF
-    return ordinal - 0x100 if ordinal >= 0xFE else ordinal
-
-
-def _read_entries(source: Slice, header: MachHeader, command: Command) -> Iterator[_Entry]:
-    """Yield the external symbols."""
-    # symtab_command: symoff, nsyms, stroff, strsize
-    start, count, names_start, names_size = command.unpack("4I")
-    source.require_at_most(count, _MOST_SYMBOLS, "symbols")
-    # nlist_64 or nlist: n_strx, n_type, n_sect, n_desc, n_value
-    layout = header.struct("IBBHQ" if header.bits == 64 else "IBBHI")
-    names = source.read(names_start, names_size)
-    most, length = 4 * names_size + (1 << 20), 0  # names may overlap
-    for place, kind, _, description, _ in layout.iter_unpack(
-        source.read(start, count * layout.size)
-    ):
-        if kind & (_STAB | _PRIVATE) or not kind & _EXTERNAL:
-            continue
-        end = names.find(b"\0", place, place + LONGEST_NAME)
-        if end < 0 and place + LONGEST_NAME < names_size:
-            raise TooLarge(
-                f"a symbol's name has more than {LONGEST_NAME} bytes; longer ones are not read"
-            )
-        if end < 0:
-            raise MalformedError("a symbol's name runs beyond the string table", names_start)
-        length += end - place
-        if length > most:
-            reason = f"have more than {most} bytes together; no more are read"
-            raise TooLarge(f"the names of its symbols {reason}")
-        yield _Entry(names[place:end], bool(kind & _TYPE), description)
-
-
-# Imports as a symbol table of the model: one bytes object of names for each library.
-
-SELF = 0
-EVERYWHERE = -2  # flat lookup, which ``-undefined dynamic_lookup`` makes for symbols of Python
-WEAK_LOOKUP = -3  # one definition for the whole process, such as ``operator new``
-
-_Group = tuple[str, bool]  # the library, and whether its symbols may be missing
-
-_FEW = 4
-"""For more names than these, all names are decoded."""
-
-
-class MachOImports(SymbolTable):
-    """The imports of one object.
-
-    A symbol of weak lookup that the object defines itself does not count as an import.
-    """
-
-    def __init__(
-        self, binds: Iterable[Binds], libraries: Mapping[int, str], exports: SymbolTable
-    ) -> None:
-        names: dict[tuple[int, bool], list[bytes]] = {}
-        for (ordinal, weak), group in (item for table in binds for item in table.items()):
-            if ordinal != SELF:
-                library_of(group[0], ordinal, libraries)
-                names.setdefault((ordinal, weak), []).extend(group)
-        self._libraries = libraries  # by ordinal
-        self._texts = {key: join_names(dict.fromkeys(group)) for key, group in names.items()}
-        self._exports = exports
-
-    @cached_property
-    def _groups(self) -> Mapping[_Group, frozenset[str]]:
-        """The names in each group; a symbol in two tables may be missing only if both allow it."""
-        groups: dict[_Group, frozenset[str]] = {}
-        for (ordinal, weak), text in self._texts.items():
-            names = frozenset(decode_names(text))
-            if ordinal == WEAK_LOOKUP:
-                names -= self._exports.among(names)
-            group = (self._libraries[ordinal], weak)
-            groups[group] = groups[group] | names if group in groups else names
-        for library, weak in groups:
-            if weak:
-                groups[library, weak] -= groups.get((library, False), frozenset())
-        return {group: names for group, names in groups.items() if names}
-
-    @cached_property
-    def names(self) -> frozenset[str]:
-        """Every name once."""
-        return frozenset().union(*self._groups.values())
-
-    @cached_property
-    def by_version(self) -> Mapping[tuple[str, str], frozenset[str]]:
-        """The names under each (library, ""): Mach-O symbols have no versions."""
-        found: dict[tuple[str, str], frozenset[str]] = {}
-        for (library, _), names in self._groups.items():
-            found[library, ""] = found.get((library, ""), frozenset()) | names
-        return found
-
-    @cached_property
-    def strong(self) -> Mapping[str, frozenset[str]]:
-        """The names that must not be missing, by the library that must define them."""
-        return {library: names for (library, weak), names in self._groups.items() if not weak}
-
-    def find(self, name: str) -> tuple[Symbol, ...]:
-        """Return the symbols with this name, one for each library."""
-        return tuple(
-            Symbol(name=name, library=library, weak=weak)
-            for (library, weak), names in self._groups.items()
-            if name in names
-        )
-
-    def among(self, names: Iterable[str]) -> frozenset[str]:
-        """Return the given names that are imported; if they are few, do not decode all imports."""
-        wanted = frozenset(names)
-        return wanted & self.names if len(wanted) > _FEW else frozenset(filter(self._has, wanted))
-
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and self._has(name)
-
-    def _has(self, name: str) -> bool:
-        asked = {ordinal for (ordinal, _), text in self._texts.items() if holds(text, name)}
-        return bool(asked - {WEAK_LOOKUP}) or (bool(asked) and not self._exports.among((name,)))
-
-    def __iter__(self) -> Iterator[Symbol]:
-        for (library, weak), names in self._groups.items():
-            for name in sorted(names):
-                yield Symbol(name=name, library=library, weak=weak)
-
-    def __len__(self) -> int:
-        return sum(map(len, self._groups.values()))
-
-    def __repr__(self) -> str:
-        return f"<{sum(text.count(0) - 1 for text in self._texts.values())} imports>"
-
-
-# Imports and exports of a whole slice.
-
-_MAIN_EXECUTABLE = -1
-MAIN_EXECUTABLE = "@executable"
+MAIN_EXECUTABLE: Final = "@executable"
 """The library of an import that the main executable must define."""
+# BIND_SPECIAL_DYLIB_*: the file itself, the main executable, flat lookup (which ``-undefined
+# dynamic_lookup`` makes for symbols of Python), and one definition for the whole process, such as
+# ``operator new``. Ordinals of dylibs begin with 1.
+_SELF, _MAIN, _FLAT, _WEAK = 0, -1, -2, -3
+
+Bind = tuple[bytes, int, bool]
+"""Symbol, ordinal of the library that must define it, and whether it may be missing."""
+_MOST_SYMBOLS = 1 << 22  # entries of the symbol table
 
 
 def read_symbols(
@@ -224,59 +50,330 @@ def read_symbols(
 ) -> tuple[SymbolTable, SymbolTable]:
     """Return imports and exports; the export trie is not read yet. Raises MalformedError."""
     libraries = {number: item.name for number, item in enumerate(needed, 1)}
-    libraries |= {_MAIN_EXECUTABLE: MAIN_EXECUTABLE, EVERYWHERE: "", WEAK_LOOKUP: ""}
+    libraries |= {_MAIN: MAIN_EXECUTABLE, _FLAT: "", _WEAK: ""}
     opcodes = commands.first(LC_DYLD_INFO, LC_DYLD_INFO_ONLY)
     fixups = commands.first(LC_DYLD_CHAINED_FIXUPS)
     trie = commands.first(LC_DYLD_EXPORTS_TRIE)
-    if fixups is None and trie is None and opcodes is None:
-        return _read_symbol_table(source, header, commands, libraries)
-    exports = _read_exports(path, source, opcodes, trie, libraries)
-    binds = _read_binds(source, header, opcodes, fixups)
-    return MachOImports(binds, libraries, exports), exports
+    if not (opcodes or fixups or trie):
+        table = commands.first(LC_SYMTAB)
+        binds, exports = read_nlist(source, header, table) if table else ([], NO_SYMBOLS)
+        return make_imports(binds, libraries, exports), exports
+    # dyld_info_command: offset and size of rebase, bind, weak bind, lazy bind and export tables.
+    # The weak table is not read: its symbols are also in other tables, or may be missing.
+    fields = opcodes.unpack("10I") if opcodes else (0,) * 10
+    binds = [
+        *read_opcodes(source.read(*fields[2:4]), lazy=False),
+        *read_opcodes(source.read(*fields[6:8]), lazy=True),
+    ]
+    if fixups:
+        binds += read_chained_imports(source, fixups)
+    place = trie.unpack("II") if trie else fields[8:]
+    found = MachOExports(path, source.read(*place), libraries) if place[1] else NO_SYMBOLS
+    return make_imports(binds, libraries, found), found
 
 
-def _read_exports(
-    path: str,
-    source: Slice,
-    opcodes: Command | None,
-    trie: Command | None,
-    libraries: Mapping[int, str],
-) -> SymbolTable:
-    """Read the trie, which has a load command of its own or is part of LC_DYLD_INFO."""
-    # dyld_info_command: offset and size of rebase, bind, weak bind, lazy bind and export tables
-    start, size = opcodes.unpack("10I")[8:] if opcodes else (0, 0)
-    if trie is not None:
-        start, size = trie.unpack("II")
-    if not size:
-        return NO_SYMBOLS
-    return MachOExports(path, source.read(start, size), libraries, source.factor)
+def make_imports(
+    binds: Iterable[Bind], libraries: Mapping[int, str], exports: SymbolTable
+) -> Symbols:
+    """Return the imports. Raises MalformedError for an ordinal without a library.
+
+    A symbol of weak lookup that the object defines itself is no import. A symbol in two tables may
+    be missing only if both allow it.
+    """
+    found: dict[tuple[bytes, int], bool] = {}
+    for name, ordinal, weak in binds:
+        found[name, ordinal] = weak and found.get((name, ordinal), True)
+    own = exports.among(_spell(name) for name, ordinal in found if ordinal == _WEAK)
+    merged: dict[tuple[str, str], bool] = {}
+    for (name, ordinal), weak in found.items():
+        text = _spell(name)
+        if ordinal != _SELF and not (ordinal == _WEAK and text in own):
+            key = text, _library_of(name, ordinal, libraries)
+            merged[key] = weak and merged.get(key, True)
+    return Symbols(Symbol(name=n, library=place, weak=weak) for (n, place), weak in merged.items())
 
 
-def _read_binds(
-    source: Slice, header: MachHeader, opcodes: Command | None, fixups: Command | None
-) -> list[Binds]:
-    """Return the symbols that a loader binds, from LC_DYLD_INFO and chained fixups."""
-    found = []
-    if opcodes is not None:
-        # The weak table is not read: its symbols are also in other tables, or may be missing.
-        _, _, eager, eager_size, _, _, lazy, lazy_size, *_ = opcodes.unpack("10I")
-        found.append(read_opcodes(source.read(eager, eager_size), lazy=False))
-        found.append(read_opcodes(source.read(lazy, lazy_size), lazy=True))
-    if fixups is not None:
-        table = source.read(*fixups.unpack("II"))
-        found.append(read_chained_imports(table, header.byte_order))
-    return found
+def _spell(name: bytes) -> str:
+    """Return a name without the underscore of C."""
+    return decode(name.removeprefix(b"_"))
 
 
-def _read_symbol_table(
-    source: Slice, header: MachHeader, commands: Commands, libraries: Mapping[int, str]
-) -> tuple[SymbolTable, SymbolTable]:
-    """Return imports and exports of a file that has LC_SYMTAB, but none of dyld's tables."""
-    command = commands.first(LC_SYMTAB)
-    if command is None:
-        return NO_SYMBOLS, NO_SYMBOLS
-    binds, found = read_nlist(source, header, command)
-    names = decode_names(join_names(name for name, _, _ in found))
-    weak = (bool(flags & WEAK_DEFINITION) for _, flags, _ in found)
-    exports = Symbols(Symbol(name=n, weak=w) for n, w in zip(names, weak, strict=True))
-    return MachOImports([binds], libraries, exports), exports
+def _library_of(name: bytes, ordinal: int, libraries: Mapping[int, str]) -> str:
+    if ordinal not in libraries:
+        reason = f"{decode(name)} is bound to dylib {ordinal}, which does not exist"
+        raise MalformedError(reason)
+    return libraries[ordinal]
+
+
+def _read_uleb(data: bytes, place: int) -> tuple[int, int]:
+    """Return the unsigned LEB128 number at an offset, and the offset after it."""
+    byte, place = data[place], place + 1
+    value, shift = byte & 0x7F, 7
+    while byte >= 0x80:
+        if shift > 63:
+            raise MalformedError("a number of more than 64 bits", place)
+        byte, place = data[place], place + 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+    return value, place
+
+
+# The bind opcodes (BIND_OPCODE_*), whose low four bits are an operand.
+
+_DONE, _ORDINAL, _ORDINAL_ULEB, _SPECIAL, _SYMBOL = 0x00, 0x10, 0x20, 0x30, 0x40
+_WITHOUT_NUMBER = frozenset({0x50, 0x90, 0xB0})  # type; bind; bind and add a small address
+_WITH_NUMBER = frozenset({0x60, 0x70, 0x80, 0xA0})  # addend, place; add; bind and add an address
+_REPEAT = 0xC0  # bind several times: two numbers follow
+_THREADED_TABLE, _THREADED_APPLY = 0xD0, 0xD1  # of arm64e; the first has a number
+_BINDS = frozenset({0x90, 0xA0, 0xB0, 0xC0})
+
+
+def read_opcodes(opcodes: bytes, *, lazy: bool) -> Iterator[Bind]:
+    """Yield what a table of LC_DYLD_INFO binds. Raises MalformedError.
+
+    In a lazy table BIND_OPCODE_DONE follows each symbol, in other tables it ends the table. Ordinal
+    and symbol stay valid until they are set again; further binds of a symbol are not repeated.
+    """
+    name, ordinal, weak, fresh, place = b"", 0, False, False, 0
+    try:
+        while place < len(opcodes):
+            byte = opcodes[place]
+            opcode, operand, place = byte & 0xF0, byte & 0xF, place + 1
+            if opcode in _BINDS and fresh:
+                yield name, ordinal, weak
+            fresh = fresh and opcode not in _BINDS
+            if opcode in _WITHOUT_NUMBER or byte == _THREADED_APPLY:
+                continue
+            if opcode in _WITH_NUMBER or byte == _THREADED_TABLE:
+                _, place = _read_uleb(opcodes, place)
+            elif opcode == _REPEAT:
+                _, place = _read_uleb(opcodes, place)
+                _, place = _read_uleb(opcodes, place)
+            elif opcode == _SYMBOL:
+                end = opcodes.index(0, place)
+                name, weak, fresh, place = opcodes[place:end], bool(operand & 1), True, end + 1
+            elif opcode in (_ORDINAL, _SPECIAL):  # special ordinals are negative
+                ordinal = operand - 16 if opcode == _SPECIAL and operand else operand
+                fresh = True
+            elif opcode == _ORDINAL_ULEB:
+                ordinal, place = _read_uleb(opcodes, place)
+                fresh = True
+            elif opcode != _DONE:
+                raise MalformedError(f"bind opcode {byte:#04x}", place - 1)
+            elif not lazy:
+                return
+    except (IndexError, ValueError):
+        raise MalformedError("the bind opcodes run beyond their end") from None
+
+
+# imports_format (DYLD_CHAINED_IMPORT, _ADDEND, _ADDEND64): layout of an import, bits of
+# lib_ordinal, bits before name_offset; weak_import follows lib_ordinal.
+_IMPORTS = {1: ("I", 8, 9), 2: ("I4x", 8, 9), 3: ("Q8x", 16, 32)}
+
+
+def read_chained_imports(source: Slice, command: Command) -> Iterator[Bind]:
+    """Yield all imports of LC_DYLD_CHAINED_FIXUPS, because a loader looks up all of them."""
+    table, byte_order = source.read(*command.unpack("II")), command.header.byte_order
+    # dyld_chained_fixups_header: fixups_version, starts_offset, imports_offset, symbols_offset,
+    # imports_count, imports_format, symbols_format (0: names are not compressed)
+    head = Struct(f"{byte_order}7I")
+    if len(table) < head.size:
+        raise MalformedError("the chained fixups end within their header")
+    version, starts, imports, names, count, form, packing = head.unpack_from(table)
+    if version or form not in _IMPORTS or packing:
+        claim = f"version {version}, imports of format {form}, names of format {packing}"
+        raise MalformedError(f"chained fixups of {claim}")
+    layout, bits, before = _IMPORTS[form]
+    row = Struct(byte_order + layout)
+    end = imports + count * row.size
+    if max(starts + 4, names, end) > len(table):
+        raise MalformedError(f"the chained fixups have {len(table):#x} bytes, too few")
+    ordinals = (1 << bits) - 1
+    for (packed,) in row.iter_unpack(table[imports:end]):
+        start, ordinal = names + (packed >> before), packed & ordinals
+        stop = table.find(0, start)
+        if stop < 0:
+            raise MalformedError("a name of the chained fixups runs beyond their end")
+        source.charge_symbol(stop - start)
+        # As in dyld, the highest 15 values are negative numbers: the special ordinals.
+        ordinal -= ordinals + 1 if ordinal > ordinals - 15 else 0
+        yield table[start:stop], ordinal, bool(packed >> bits & 1)
+
+
+# The export trie. Names with a common prefix share the nodes of the prefix. A node has a ULEB size
+# of its export (0: none), the export, a byte with the number of edges, and for each edge a
+# NUL-terminated label and the ULEB offset of a child from the start of the trie.
+
+_WEAK_DEFINITION = 0x4  # EXPORT_SYMBOL_FLAGS_WEAK_DEFINITION
+_REEXPORT = 0x8  # EXPORT_SYMBOL_FLAGS_REEXPORT: an ordinal and a name follow
+_WORD, _SIGN = 0xFFFFFFFF, 0x80000000  # dyld reads ordinals as signed integers of 32 bits
+_REPETITION = 256  # most bytes of all names, as a multiple of the trie's size; real: below 40
+_MOST_OF_NAMES = 1 << 28  # bytes of all names; the largest libraries have some ten million
+_BEYOND = "the exports trie runs beyond its end"
+_BYTES_PER_LOOKUP = 64  # if more names are looked up, reading the whole trie is faster
+
+
+class MachOExports(SymbolTable):
+    """The exports of one object; few names are looked up in its trie as by dyld.
+
+    A malformed part of the trie is noticed only when it is visited; a check that asked for it then
+    reports "not inspected". Call `verify` to visit all of it beforehand.
+    """
+
+    def __init__(self, path: str, trie: bytes, libraries: Mapping[int, str]) -> None:
+        self._path = path
+        self._trie = trie
+        self._libraries = libraries  # by ordinal
+
+    def verify(self) -> None:
+        """Visit every export. Raises MalformedError, or TooLarge if names exceed the limits."""
+        for name, place in self._each_export():
+            self._make_symbol(name, place)
+
+    @contextmanager
+    def _on_demand(self) -> Iterator[None]:
+        """Let faults of the trie name the file, which the check that asks does not."""
+        try:
+            yield
+        except (MalformedError, TooLarge) as error:
+            reason = error.reason if isinstance(error, MalformedError) else error
+            kind = TooLarge if isinstance(error, TooLarge) else Unavailable
+            raise kind(f"the exports of {self._path} are unknown: {reason}") from None
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """Every name once."""
+        with self._on_demand():
+            return frozenset(_spell(name) for name, _ in self._each_export())
+
+    def among(self, names: Iterable[str]) -> frozenset[str]:
+        """Return the given names that the trie contains."""
+        wanted = frozenset(names)
+        if "names" in self.__dict__ or len(wanted) * _BYTES_PER_LOOKUP > len(self._trie):
+            return wanted & self.names
+        with self._on_demand():
+            return frozenset(name for name in wanted if self._look_up(name))
+
+    def find(self, name: str) -> tuple[Symbol, ...]:
+        """Return the symbols with this name."""
+        with self._on_demand():
+            return tuple(self._make_symbol(*each) for each in self._look_up(name))
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and bool(self.among((name,)))
+
+    def __iter__(self) -> Iterator[Symbol]:
+        with self._on_demand():
+            for each in self._each_export():
+                yield self._make_symbol(*each)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __repr__(self) -> str:
+        return f"<exports trie of {len(self._trie)} bytes>"
+
+    def _make_symbol(self, name: bytes, place: int) -> Symbol:
+        ordinal = 0
+        try:
+            flags, place = _read_uleb(self._trie, place)
+            if flags & _REEXPORT:
+                # BIND_SPECIAL_DYLIB_FLAT_LOOKUP (-2) may be written in ten bytes (open3d 0.19.0).
+                ordinal = _read_uleb(self._trie, place)[0] & _WORD
+                ordinal -= _WORD + 1 if ordinal & _SIGN else 0
+        except IndexError:
+            raise MalformedError(_BEYOND) from None
+        library = _library_of(name, ordinal, self._libraries) if ordinal else ""
+        return Symbol(name=_spell(name), library=library, weak=bool(flags & _WEAK_DEFINITION))
+
+    def _look_up(self, name: str) -> list[tuple[bytes, int]]:
+        """Return the symbols of a name, with the offsets of their exports."""
+        plain = name.encode("utf-8", "backslashreplace")
+        found = []
+        for symbol in (b"_" + plain, *([] if plain.startswith(b"_") else [plain])):
+            if place := self._descend(symbol):
+                found.append((symbol, place))
+        return found
+
+    def _descend(self, symbol: bytes) -> int:
+        """Return the offset of a symbol's export; 0 if the trie does not contain the symbol."""
+        trie, node, begin, seen = self._trie, 0, 0, set[int]()
+        try:
+            while node not in seen:
+                seen.add(node)
+                size, place = _read_uleb(trie, node)
+                count, at, longest = trie[place + size], place + size + 1, -1
+                if begin == len(symbol) and size:
+                    return place
+                for _ in range(count):
+                    end = trie.index(0, at)
+                    child, after = _read_uleb(trie, end + 1)
+                    # An edge may have no label (_oggpackB_write of libogg).
+                    if end - at > longest and symbol.startswith(trie[at:end], begin):
+                        node, longest = child, end - at
+                    at = after
+                if longest < 0:
+                    return 0
+                begin += longest
+        except (IndexError, ValueError):
+            raise MalformedError(_BEYOND) from None
+        raise MalformedError("the exports trie has a cycle")
+
+    def _each_export(self) -> Iterator[tuple[bytes, int]]:
+        """Yield all symbols, with the offsets of their exports."""
+        trie, waiting, visited = self._trie, [(0, b"")], bytearray(len(self._trie))
+        left = min(_REPETITION * len(trie), _MOST_OF_NAMES)
+        try:
+            while waiting:
+                node, name = waiting.pop()
+                if visited[node]:
+                    raise MalformedError(
+                        f"two edges of the exports trie lead to its byte {node:#x}"
+                    )
+                visited[node] = 1
+                size, place = _read_uleb(trie, node)
+                if size:
+                    yield name, place
+                place += size
+                count, place = trie[place], place + 1
+                left -= (count + 1) * len(name)  # the name of a node is copied for each edge
+                if left < 0:
+                    raise TooLarge("the names of the exports trie are too long together")
+                for _ in range(count):
+                    end = trie.index(0, place)
+                    child, after = _read_uleb(trie, end + 1)
+                    waiting.append((child, name + trie[place:end]))
+                    place = after
+        except (IndexError, ValueError):
+            raise MalformedError(_BEYOND) from None
+
+
+# N_STAB, N_PEXT, N_TYPE, N_EXT in n_type; N_WEAK_REF and N_WEAK_DEF in n_desc
+_STAB, _PRIVATE, _TYPE, _EXTERNAL = 0xE0, 0x10, 0x0E, 0x01
+_WEAK_REFERENCE, _WEAK_DEFINED = 0x40, 0x80
+
+
+def read_nlist(source: Slice, header: MachHeader, command: Command) -> tuple[list[Bind], Symbols]:
+    """Read imports and exports from LC_SYMTAB (NULL.so of pyobjc_core 13.0 has nothing else)."""
+    # symtab_command: symoff, nsyms, stroff, strsize
+    start, count, names_at, names_size = command.unpack("4I")
+    source.require_at_most(count, _MOST_SYMBOLS, "symbols")
+    layout = header.struct("IBBHP")  # nlist: n_strx, n_type, n_sect, n_desc, n_value
+    names = source.read(names_at, names_size)
+    binds, exports = list[Bind](), list[Symbol]()
+    table = source.read(start, count * layout.size)
+    for place, kind, _, description, _ in layout.iter_unpack(table):
+        if kind & (_STAB | _PRIVATE) or not kind & _EXTERNAL:
+            continue
+        end = names.find(0, place)
+        if end < 0:
+            raise MalformedError("a symbol's name runs beyond the string table", names_at)
+        source.charge_symbol(end - place)
+        if kind & _TYPE:
+            weak = bool(description & _WEAK_DEFINED)
+            exports.append(Symbol(name=_spell(names[place:end]), weak=weak))
+        else:  # the ordinal is the high byte of n_desc; 0xFE and 0xFF are -2 and -1
+            ordinal = description >> 8 if header.flags & MH_TWOLEVEL else _FLAT
+            ordinal -= 0x100 if ordinal >= 0xFE else 0
+            binds.append((names[place:end], ordinal, bool(description & _WEAK_REFERENCE)))
+    return binds, Symbols(exports)

@@ -6,11 +6,11 @@ base (RVA) unless a comment states otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
-from binary_checks.errors import MalformedError, TooLarge
+from binary_checks.errors import MalformedError
 from binary_checks.objects.byte_source import LimitedSource, merge
 
 # The headers: machine, versions, flags and directories. Architectures have the same names as in
@@ -39,12 +39,6 @@ LOAD_CONFIG: Final = 10
 ADDRESSES: Final = 12
 DELAY_IMPORT: Final = 13
 CLR: Final = 14
-DIRECTORY_NAMES: Final = (
-    "exports", "imports", "resources", "exceptions", "signatures", "base relocations",
-    "debug information", "architecture", "the global pointer", "thread-local storage",
-    "the load configuration", "bound imports", "import addresses", "delay imports", ".NET",
-    "reserved use",
-)  # fmt: skip
 
 _DOS_HEADER = 64  # bytes
 # PE, "COFF File Header": machine, sections, time stamp, offset and number of symbols, size of the
@@ -102,8 +96,6 @@ class PeHeader(NamedTuple):
     # (address, size) of all 16 directories; (0, 0) if absent
     directories: tuple[tuple[int, int], ...]
     directory_count: int
-    # Numbers of directories after the stated count that are nevertheless in the header.
-    uncounted_directories: tuple[int, ...]
     optional_offset: int  # file offset of the optional header
     sections_offset: int
     section_count: int
@@ -152,7 +144,6 @@ def read_header(source: LimitedSource, signature: int) -> PeHeader:
         signature, bits, machine, characteristics, (linker, linker_minor), entry, base, alignment,
         file_alignment, (subsystem_version, minor), image_size, headers_size, subsystem,
         dll_characteristics, _read_directories(optional[layout.size :], count), count,
-        tuple(_find_uncounted(optional[layout.size :], count)),
         start, start + optional_size, section_count,
         symbols_offset + symbol_count * _SYMBOL_SIZE if symbols_offset else 0,
     )  # fmt: skip
@@ -175,13 +166,6 @@ def _read_directories(table: bytes, count: int) -> tuple[tuple[int, int], ...]:
     rows = Struct("<II").iter_unpack(table[: count * 8])
     found = [(address, size) if address else (0, 0) for address, size in rows]
     return (*found, *[(0, 0)] * (_MOST_DIRECTORIES - count))
-
-
-def _find_uncounted(table: bytes, count: int) -> Iterator[int]:
-    """Yield the numbers of directories after the stated count, which loaders ignore."""
-    for number in range(count, min(_MOST_DIRECTORIES, len(table) // 8)):
-        if any(table[number * 8 : number * 8 + 8]):
-            yield number
 
 
 def architecture_of(header: PeHeader, *, hybrid: bool) -> str:
@@ -297,14 +281,6 @@ def find_writable_executable(sections: Iterable[Section]) -> tuple[str, ...]:
     return tuple(section.name for section in sections if section.flags & both == both)
 
 
-def find_inaccessible(sections: Sequence[Section]) -> tuple[Section, ...]:
-    """Return the sections that the process may neither read nor write nor execute.
-
-    Visual C++ writes such a section, .voltbl (instructionset.pyd of proxsuite 0.7.2).
-    """
-    return tuple(item for item in sections if not item.flags & IMAGE_SCN_MEM_ACCESS)
-
-
 def find_end(header: PeHeader, sections: Iterable[Section], source: LimitedSource) -> int:
     """Return the end of all parts that the headers refer to, except the signature."""
     ends = [section.offset + section.size for section in sections if section.size]
@@ -321,17 +297,12 @@ def find_end(header: PeHeader, sections: Iterable[Section], source: LimitedSourc
 
 _SECTOR = 0x200  # bytes; the loader reads sections from whole sectors
 _PAGE = 0x1000  # bytes
-_BLOCK = 16 * 1024
-"""Bytes read at once from a table whose length only becomes known while reading."""
-_LONGEST_NAME = 4096  # bytes; longer strings are not read
+_USUAL_NAME = 1 << 7  # bytes that are read first
+_LONGEST_NAME = 1 << 16  # bytes; longer strings are not read
 
 
 class MappedImage:
     """The file's bytes by address, relative to the image base."""
-
-    __slots__ = (
-        "_block", "_block_start", "_maps", "_texts", "_texts_start", "header", "path", "source",
-    )  # fmt: skip
 
     def __init__(
         self, path: str, source: LimitedSource, header: PeHeader, sections: Iterable[Section]
@@ -340,10 +311,6 @@ class MappedImage:
         self.header = header
         self.source = source
         self._maps = tuple(_map(header, sections, source.size))
-        self._block = b""
-        self._block_start = 0
-        self._texts = b""
-        self._texts_start = 0
 
     def locate(self, address: int, what: str) -> tuple[int, int, int]:
         """Return an address's file offset, and the number of bytes after it in file and memory."""
@@ -353,10 +320,10 @@ class MappedImage:
                 return offset + distance, max(size - distance, 0), memory - distance
         raise MalformedError(f"{what} at address {address:#x} lies in no section")
 
-    def read(self, address: int, length: int, what: str, most: int = 0) -> bytes:
+    def read(self, address: int, length: int, what: str) -> bytes:
         """Return exactly ``length`` bytes from an address, all in one section.
 
-        Raises MalformedError, or TooLarge for more than ``most`` bytes (0: no limit).
+        Raises MalformedError.
         """
         if not length:
             return b""
@@ -367,48 +334,25 @@ class MappedImage:
             )
         if length > available + _PAGE:  # zeros that are in no file; no table consists of them
             raise MalformedError(f"{what} lies in memory that the file does not fill", offset)
-        if 0 < (most := self.source.limit(most)) < length:
-            raise TooLarge(f"{what} has {length} bytes; at most {most} are read")
         content = self.source.read(offset, min(length, available)) if available else b""
         return content.ljust(length, b"\0")
 
-    def read_some(self, address: int, length: int, what: str) -> bytes:
-        """Return up to ``length`` bytes from an address; fewer if the file's contents end."""
-        offset, available, _ = self.locate(address, what)
-        return self.source.read(offset, min(length, available)) if available else b""
-
     def unpack(self, layout: Struct, address: int, what: str) -> tuple[Any, ...]:
-        """Unpack one structure; following bytes are read ahead, to make walking a table cheap."""
-        start = address - self._block_start
-        if start < 0 or start + layout.size > len(self._block):
-            self._block = self.read_some(address, _BLOCK, what)
-            self._block_start, start = address, 0
-            # the structure ends in zeros that are in memory only
-            if len(self._block) < layout.size:
-                return layout.unpack(self.read(address, layout.size, what))
-        return layout.unpack_from(self._block, start)
+        """Unpack one structure at an address."""
+        return layout.unpack(self.read(address, layout.size, what))
 
     def text(self, address: int, what: str) -> str:
-        """Return the NUL-terminated string at an address; following bytes are read ahead.
-
-        Raises MalformedError, or TooLarge if the string is longer than the limit.
-        """
-        start = address - self._texts_start
-        end = self._texts.find(b"\0", start) if start >= 0 else -1
-        if end < 0:
-            self._texts = self.read_some(address, _LONGEST_NAME, what)
-            self._texts_start, start = address, 0
-            end = self._texts.find(b"\0")
-        if end >= 0:
-            return decode(self._texts[start:end])
-        _, available, memory = self.locate(address, what)
-        if len(self._texts) < available:
-            reason = f"has more than {_LONGEST_NAME} bytes; longer ones are not read"
-            raise TooLarge(f"{what} at address {address:#x} {reason}")
-        # no zeros in memory follow the file's bytes, so nothing ends the string
-        if available == memory:
+        """Return the NUL-terminated string at an address. Raises MalformedError without a NUL."""
+        offset, available, memory = self.locate(address, what)
+        for most in (_USUAL_NAME, _LONGEST_NAME):
+            content = self.source.read(offset, min(available, most)) if available else b""
+            text, end, _ = content.partition(b"\0")
+            if end:
+                self.source.charge_symbol(len(text))
+                return decode(text)
+        if available == memory or len(content) == _LONGEST_NAME:
             raise MalformedError(f"{what} at address {address:#x} has no end")
-        return decode(self._texts)
+        return decode(text)
 
 
 def decode(name: bytes) -> str:
@@ -452,12 +396,6 @@ _FLAGS = Struct("<H")
 _POINTER = {32: Struct("<I"), 64: Struct("<Q")}
 # Offsets of DependentLoadFlags in IMAGE_LOAD_CONFIG_DIRECTORY32 and 64.
 _DEPENDENT_LOAD_FLAGS = {32: 54, 64: 78}
-# Offsets of SecurityCookie, SEHandlerTable, GuardCFCheckFunctionPointer and GuardCFFunctionTable,
-# which hold absolute addresses.
-_ADDRESSES = {
-    32: {"cookie": 60, "exception handlers": 64, "guard check": 72, "guard table": 80},
-    64: {"cookie": 88, "exception handlers": 96, "guard check": 112, "guard table": 128},
-}
 _CHPE_METADATA = {32: 124, 64: 200}  # offsets of CHPEMetadataPointer
 _COMIMAGE_FLAGS_ILONLY = 1  # flags at byte 16 of the CLI header (ECMA-335, II.25.3.3)
 _COMIMAGE_FLAGS_IL_LIBRARY = 4  # IL that is also compiled ahead of time (ReadyToRun)
@@ -514,22 +452,6 @@ def read_load_configuration(image: MappedImage) -> LoadConfiguration:
         address = start + _CHPE_METADATA[bits]
         (pointer,) = image.unpack(_POINTER[bits], address, "the load configuration")
     return LoadConfiguration(flags, bool(pointer))
-
-
-def find_configuration_faults(image: MappedImage) -> Iterator[str]:
-    """Yield addresses in the load configuration that lie outside the image."""
-    start, _ = image.header.directories[LOAD_CONFIG]
-    if not start:
-        return
-    header = image.header
-    length = int.from_bytes(image.read(start, 4, "the load configuration"), "little")
-    pointer = _POINTER[header.bits]
-    for name, place in _ADDRESSES[header.bits].items():
-        if place + pointer.size > length:
-            return
-        (address,) = image.unpack(pointer, start + place, "the load configuration")
-        if address and not 0 <= address - header.image_base < header.image_size:
-            yield f"has the {name} of its load configuration at {address:#x}, beyond the image"
 
 
 def is_managed(image: MappedImage) -> bool:

@@ -47,7 +47,7 @@ def read_assemblies(image: MappedImage) -> tuple[str, ...] | None:
         if entry is None:
             return ()
         address, length = image.unpack(_DATA, start + entry, "a manifest")
-        content = image.read(address, length, "a manifest", _LONGEST)
+        content = image.read(address, length, "a manifest")
     except (MalformedError, TooLarge):
         return None
     return tuple(dict.fromkeys(_find_names(content.decode("utf-8", "replace"))))

@@ -10,29 +10,16 @@ from typing import Final, NamedTuple
 
 from binary_checks.errors import MalformedError, Unavailable
 from binary_checks.model import Symbol, Symbols
-from binary_checks.objects.byte_source import LimitedSource
-from binary_checks.objects.wasm.header import (
-    EXPORT,
-    FUNCTION,
-    IMPORT,
-    TYPE,
-    Cursor,
-    Memory,
-    Section,
-    find_section,
-    open_section,
-    read_limits,
-)
+from binary_checks.objects.wasm.header import Cursor, Memory, read_limits
 
-# Types (Core 5.3). A value type is one byte, or a reference type with a heap type after its byte.
-
+# Core 5.5.5: kinds of imports and exports
 FUNCTION_KIND: Final = 0
 TABLE_KIND: Final = 1
 MEMORY_KIND: Final = 2
 GLOBAL_KIND: Final = 3
 TAG_KIND: Final = 4
-KINDS: Final = ("function", "table", "memory", "global", "tag")
 
+# Core 5.3: a value type is one byte, or a reference type with a heap type after its byte
 _VALUES = {
     0x7F: "i32",
     0x7E: "i64",
@@ -56,26 +43,17 @@ def _read_value_type(cursor: Cursor) -> str:
     return _VALUES[byte]
 
 
-def read_types(source: LimitedSource, sections: Sequence[Section]) -> tuple[str, ...]:
-    """Return the function types as text: "(i32 i32) -> i32".
+def read_type(cursor: Cursor) -> str:
+    """Return a function type as text: "(i32 i32) -> i32".
 
     Raises Unavailable for types of garbage-collected languages, which C and C++ do not use.
     """
-    section = find_section(sections, TYPE)
-    if section is None:
-        return ()
-    cursor, found = open_section(source, section), []
-    for _ in range(cursor.count()):
-        form = cursor.byte()
-        if form != _FUNCTION_TYPE:
-            raise Unavailable(f"it has types of form {form:#x}, which this reader does not know")
-        parameters = " ".join(_read_value_type(cursor) for _ in range(cursor.count()))
-        results = " ".join(_read_value_type(cursor) for _ in range(cursor.count()))
-        found.append(f"({parameters}) -> {results or 'nothing'}")
-    return tuple(found)
-
-
-# Imports (Core 5.5.5) and exports (Core 5.5.10).
+    form = cursor.byte()
+    if form != _FUNCTION_TYPE:
+        raise Unavailable(f"it has types of form {form:#x}, which this reader does not know")
+    parameters = " ".join(cursor.vector(_read_value_type))
+    results = " ".join(cursor.vector(_read_value_type))
+    return f"({parameters}) -> {results or 'nothing'}"
 
 
 class WasmSymbols(Symbols):
@@ -86,55 +64,35 @@ class WasmSymbols(Symbols):
         self.signatures = signatures
 
 
-class Imports(NamedTuple):
-    """The imports of a module."""
+class Import(NamedTuple):
+    """One import."""
 
-    symbols: WasmSymbols
-    functions: tuple[int, ...]  # the type of each imported function
-    memories: tuple[Memory, ...]
-    tags: tuple[str, ...]  # names of imported exception tags
-
-
-def read_imports(
-    source: LimitedSource,
-    sections: Sequence[Section],
-    types: Sequence[str],
-    weak: frozenset[tuple[str, str]],
-) -> Imports:
-    """Read the imports; ``weak`` has the module and name of those that may be missing."""
-    section = find_section(sections, IMPORT)
-    symbols: list[Symbol] = []
-    signatures: dict[str, str] = {}
-    functions, memories, tags = [], [], []
-    cursor = open_section(source, section) if section else Cursor(b"\0", 0)
-    for _ in range(cursor.count()):
-        module, name, kind = cursor.name(), cursor.name(), cursor.byte()
-        if kind == FUNCTION_KIND:
-            functions.append(cursor.number())
-            signatures[name] = _type_of(types, functions[-1], cursor)
-        elif kind == TABLE_KIND:
-            _read_value_type(cursor)
-            read_limits(cursor)
-        elif kind == MEMORY_KIND:
-            memories.append(read_limits(cursor))
-        elif kind == GLOBAL_KIND:
-            _read_value_type(cursor)
-            cursor.byte()  # whether it is mutable
-        elif kind == TAG_KIND:
-            cursor.byte()  # the attribute, always 0
-            cursor.number()
-            tags.append(name)
-        else:
-            raise MalformedError(f"an import of unknown kind {kind}", cursor.place)
-        symbols.append(Symbol(name=name, library=module, weak=(module, name) in weak))
-    found = WasmSymbols(symbols, signatures)
-    return Imports(found, tuple(functions), tuple(memories), tuple(tags))
+    module: str
+    name: str
+    kind: int
+    type: int = -1  # number of a function's type
+    memory: Memory | None = None
 
 
-def _type_of(types: Sequence[str], index: int, cursor: Cursor) -> str:
-    if index >= len(types):
-        raise MalformedError(f"type {index} of {len(types)} is referred to", cursor.place)
-    return types[index]
+def read_import(cursor: Cursor) -> Import:
+    """Read an import (Core 5.5.5). Raises MalformedError."""
+    found = Import(cursor.name(), cursor.name(), cursor.byte())
+    if found.kind == FUNCTION_KIND:
+        return found._replace(type=cursor.number())
+    if found.kind == MEMORY_KIND:
+        return found._replace(memory=read_limits(cursor))
+    if found.kind == TABLE_KIND:
+        _read_value_type(cursor)
+        read_limits(cursor)
+    elif found.kind == GLOBAL_KIND:
+        _read_value_type(cursor)
+        cursor.byte()  # whether it is mutable
+    elif found.kind == TAG_KIND:
+        cursor.byte()  # the attribute, always 0
+        cursor.number()
+    else:
+        raise MalformedError(f"an import of unknown kind {found.kind}", cursor.place)
+    return found
 
 
 class Export(NamedTuple):
@@ -145,38 +103,43 @@ class Export(NamedTuple):
     number: int
 
 
-def read_exports(source: LimitedSource, sections: Sequence[Section]) -> tuple[Export, ...]:
-    """Return the exports in the order of the file. Raises MalformedError."""
-    section = find_section(sections, EXPORT)
-    if section is None:
-        return ()
-    cursor, found = open_section(source, section), []
-    for _ in range(cursor.count()):
-        name, kind, index = cursor.name(), cursor.byte(), cursor.number()
-        if kind >= len(KINDS):
-            raise MalformedError(f"an export of unknown kind {kind}", cursor.place)
-        found.append(Export(name, kind, index))
-    return tuple(found)
+def read_export(cursor: Cursor) -> Export:
+    """Read an export (Core 5.5.10). Raises MalformedError."""
+    found = Export(cursor.name(), cursor.byte(), cursor.number())
+    if found.kind > TAG_KIND:
+        raise MalformedError(f"an export of unknown kind {found.kind}", cursor.place)
+    return found
 
 
-def read_functions(source: LimitedSource, sections: Sequence[Section]) -> tuple[int, ...]:
-    """Return the type of each function that the module defines (Core 5.5.6)."""
-    section = find_section(sections, FUNCTION)
-    if section is None:
-        return ()
-    cursor = open_section(source, section)
-    return tuple(cursor.number() for _ in range(cursor.count()))
+def make_symbols(
+    imports: Sequence[Import],
+    exports: Sequence[Export],
+    functions: Sequence[int],
+    types: Sequence[str],
+    weak: frozenset[tuple[str, str]],
+) -> tuple[WasmSymbols, WasmSymbols]:
+    """Return imports and exports as symbols. Raises MalformedError for a type that is missing.
 
-
-def read_symbols(
-    exports: Sequence[Export], types: Sequence[str], functions: Sequence[int]
-) -> WasmSymbols:
-    """Return the exports as symbols; ``functions`` has the type of every function by its index."""
-    signatures = {
-        each.name: types[functions[each.number]]
-        for each in exports
-        if each.kind == FUNCTION_KIND
-        and each.number < len(functions)
-        and functions[each.number] < len(types)
-    }
-    return WasmSymbols((Symbol(name=each.name) for each in exports), signatures)
+    ``functions`` has the type of each function that the module defines; the numbers of functions
+    count imported ones first. ``weak`` are the imports that may be missing.
+    """
+    imported = {each.name: each.type for each in imports if each.kind == FUNCTION_KIND}
+    numbers = [*(each.type for each in imports if each.kind == FUNCTION_KIND), *functions]
+    if any(number >= len(types) for number in numbers):
+        raise MalformedError(f"type {max(numbers)} of {len(types)} is referred to")
+    own = {each.name: each.number for each in exports if each.kind == FUNCTION_KIND}
+    if any(number >= len(numbers) for number in own.values()):
+        raise MalformedError(f"function {max(own.values())} of {len(numbers)} is exported")
+    return (
+        WasmSymbols(
+            (
+                Symbol(name=each.name, library=each.module, weak=(each.module, each.name) in weak)
+                for each in imports
+            ),
+            {name: types[number] for name, number in imported.items()},
+        ),
+        WasmSymbols(
+            (Symbol(name=each.name) for each in exports),
+            {name: types[numbers[number]] for name, number in own.items()},
+        ),
+    )

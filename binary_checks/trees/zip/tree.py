@@ -132,7 +132,7 @@ class ZipTree:
         if max(entry.size, entry.compressed_size) <= WHOLE:
             return members.take_whole(entry, *read_small(self._file, entry, limit))
         stream = partial(read_stream, self._file, entry, limit=limit)
-        return members.take_stream(entry, stream, partial(expand_again, self._file, entry))
+        return members.take_stream(entry, stream)
 
     def pieces(self, entry: TreeEntry) -> Iterator[bytes]:
         """Decompress one member again. Raises BrokenDataError."""
