@@ -99,10 +99,9 @@ def _choose(named: NamedRecord, surroundings: Surroundings) -> Found:
         python=".".join(surroundings.tagged_python.version.split(".")[:2]),
         strict=False,
     )
-    what = f"{LABEL}{named.shown}::{named.spec}"
-    (record,) = _ask(channel, [request], what, surroundings)
+    (record,) = find_records(named.channel, named.folder, [request], surroundings, spec=named.spec)
     if unsolved := record.get("unsolved"):
-        raise ProfileError(f"{what}: {unsolved}")
+        raise ProfileError(f"{LABEL}{named.shown}::{named.spec}: {unsolved}")
     url, sha256, md5 = (str(record[key]) for key in ("url", "sha256", "md5"))
     hashes = {name: value for name, value in (("sha256", sha256), ("md5", md5)) if value}
     provenance = Provenance(
@@ -136,30 +135,28 @@ class RecordRequest:
 
 
 def find_records(
-    channel: str, folder: Path, requests: Sequence[RecordRequest], surroundings: Surroundings
+    channel: str,
+    folder: Path,
+    requests: Sequence[RecordRequest],
+    surroundings: Surroundings,
+    *,
+    spec: str = "",
 ) -> list[dict[str, Any]]:
     """Return the channel's newest record for each request, or the reason under ``unsolved``.
 
     One process answers all requests, and so reads the channel's index only once. Raises
-    ProfileError or GatherError if the channel cannot be queried.
+    ProfileError or GatherError, which also names ``spec``, if the channel cannot be queried.
     """
-    from binary_checks.places.conda_places import format_channel
-
-    shown = NamedRecord(channel=channel, spec="", folder=folder).shown
-    return _ask(format_channel(channel, folder), requests, f"{LABEL}{shown}", surroundings)
-
-
-def _ask(
-    channel: str, requests: Sequence[RecordRequest], what: str, surroundings: Surroundings
-) -> list[dict[str, Any]]:
     import tempfile
 
     from binary_checks.places import Sandbox
-    from binary_checks.places.conda_places import ask_channels
+    from binary_checks.places.conda_places import ask_channels, format_channel
 
+    shown = NamedRecord(channel=channel, spec=spec, folder=folder).shown
+    what = f"{LABEL}{shown}::{spec}".removesuffix("::")
     task = {
         "task": "find",
-        "channels": [channel],
+        "channels": [format_channel(channel, folder)],
         "wanted": [asdict(each) for each in requests],
     }
     sandbox = surroundings.sandbox or Sandbox()
