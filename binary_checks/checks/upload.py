@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
 from fnmatch import fnmatchcase
 
 from packaging.version import InvalidVersion, Version
@@ -26,6 +27,7 @@ from binary_checks.wording.sentences import bundle
 
 _LONGEST = 80  # characters of a value in a sentence
 _PRIVATE = "Private :: "
+_VERSION = re.compile(r"\d+(?:\.\d+)*")
 _PLAIN_LINUX = "linux_"
 
 
@@ -146,7 +148,7 @@ def classifier_refused(
         if name in known.deprecated or name.startswith(_PRIVATE):
             if not everything:
                 continue
-        elif name not in known.accepted and not everything and known.may_be_newer(name):
+        elif name not in known.accepted and not everything and _may_be_newer(name, known.accepted):
             newer = f"the classifier {shown} may be newer than the list of {known.source}"
             yield NotInspected(path=path, sentence=newer)
             continue
@@ -225,6 +227,15 @@ def upload_too_large(
             "as many as the file, which PyPI takes for a zip bomb",
             facts=("compression",),
         )
+
+
+def _may_be_newer(name: str, accepted: Collection[str]) -> bool:
+    """Return whether a classifier is a version of something of which versions are known."""
+    parent, _, last = name.rpartition(" :: ")
+    if not _VERSION.fullmatch(last):
+        return False
+    siblings = (each.rpartition(" :: ") for each in accepted)
+    return any(each[0] == parent and _VERSION.fullmatch(each[2]) for each in siblings)
 
 
 def _shorten(text: str) -> str:

@@ -32,7 +32,6 @@ from binary_checks.model import (
     ToolkitClaim,
     ToolkitSource,
     TreeEntry,
-    UnreadStatement,
 )
 
 # Files of a package selected by globs and searched with patterns.
@@ -136,8 +135,7 @@ def read_build_files(
     try:
         return _read(package, contents, wanted, patterns)
     except (BinaryChecksError, OSError) as error:
-        unread = UnreadStatement(path=wanted[0].path, reason=str(error))
-        return StatedToolkits(unread=(unread,))
+        return StatedToolkits(unread=((wanted[0].path, str(error)),))
 
 
 def _find_wanted(package: Package, patterns: _Patterns) -> Iterator[Member]:
@@ -151,13 +149,13 @@ def _read(
     package: Package, contents: MemberContents, wanted: Sequence[Member], patterns: _Patterns
 ) -> StatedToolkits:
     claims: list[ToolkitClaim] = []
-    unread: list[UnreadStatement] = []
+    unread: list[tuple[str, str]] = []
     texts = dict(contents.each(member for member in wanted if member.size <= LONGEST))
     for member in wanted:
         reason = f"it has {member.size} bytes, and no more than {LONGEST} are read"
         content = texts.get(member, Unavailable(reason))
         if isinstance(content, Unavailable):
-            unread.append(UnreadStatement(path=member.path, reason=str(content)))
+            unread.append((member.path, str(content)))
         else:
             shown = package.layout.shorten(member.path)
             text = content.decode(errors="replace")

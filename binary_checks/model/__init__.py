@@ -18,7 +18,6 @@ from binary_checks.model.binary_configuration import (
     StatedToolkits,
     ToolkitClaim,
     ToolkitSource,
-    UnreadStatement,
     Whence,
     agree,
     claims_agree,
@@ -128,7 +127,6 @@ from binary_checks.model.outcomes import (
     Words,
     choose_cell_state,
     choose_exit_code,
-    conclude,
     sum_up,
 )
 from binary_checks.model.packages import (
@@ -329,6 +327,7 @@ from binary_checks.model.run_results import (
     ProfileIdentity,
     RunResult,
     Severity,
+    conclude,
 )
 from binary_checks.model.system import (
     SPECIAL_BUILDS,
@@ -586,7 +585,6 @@ __all__ = [
     "UnreadCode",
     "UnreadDeviceCode",
     "UnreadObject",
-    "UnreadStatement",
     "UnresolvedSymbol",
     "VERDICTS",
     "VisitRequest",

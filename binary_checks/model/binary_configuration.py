@@ -253,14 +253,6 @@ class ToolkitClaim:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class UnreadStatement:
-    """A file that may state a version but could not be read."""
-
-    path: str
-    reason: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class StatedToolkits:
     """The toolkits stated by a package's label, name, requirements and generated files.
 
@@ -268,4 +260,4 @@ class StatedToolkits:
     """
 
     claims: tuple[ToolkitClaim, ...] = ()
-    unread: tuple[UnreadStatement, ...] = ()
+    unread: tuple[tuple[str, str], ...] = ()  # (file that may state a version, why it is not read)

@@ -59,8 +59,10 @@ def readable_name(mangled: str) -> str:
     Names may be mangled by the Itanium C++ ABI or by Microsoft's; everything after template
     arguments is left out.
     """
-    if mangled.startswith("?"):
-        return _read_microsofts(mangled)
+    if special := _MICROSOFTS.match(mangled):
+        names = special["names"].split("@")
+        own = {"?0": names[0], "?1": f"~{names[0]}"}.get(special["own"] or "")
+        return "::".join([*reversed(names), own] if own else [*reversed(names)])
     start = _PLAIN.match(mangled)
     if start is None:
         return mangled
@@ -70,18 +72,9 @@ def readable_name(mangled: str) -> str:
         parts.append(mangled[number.end() : position])
         if not start["nested"]:
             break
-    if start["nested"] and parts and (special := _OWN_NAME.match(mangled, position)):
-        parts.append(f"{'~' if special[0][0] == 'D' else ''}{parts[-1]}")
+    if start["nested"] and parts and (own_name := _OWN_NAME.match(mangled, position)):
+        parts.append(f"{'~' if own_name[0][0] == 'D' else ''}{parts[-1]}")
     return "::".join(parts) if position <= len(mangled) and parts else mangled
-
-
-def _read_microsofts(mangled: str) -> str:
-    special = _MICROSOFTS.match(mangled)
-    if special is None:
-        return mangled
-    names = special["names"].split("@")
-    own = {"?0": names[0], "?1": f"~{names[0]}"}.get(special["own"] or "")
-    return "::".join([*reversed(names), own] if own else [*reversed(names)])
 
 
 def _step(mangled: str, position: int, open_: list[str]) -> int:
@@ -91,7 +84,11 @@ def _step(mangled: str, position: int, open_: list[str]) -> int:
     """
     letter, top = mangled[position], open_[-1] if open_ else ""
     if letter == "E":
-        return _close(mangled, position, open_)
+        closed = open_.pop() if open_ else ""
+        if closed in ("N", "F"):
+            _pass_type(open_)
+        counter = _AFTER_LAMBDA.match(mangled, position + 1) if closed == "Ul" else None
+        return counter.end() if counter else position + 1
     number = _NUMBER.match(mangled, position)
     if number:
         if top == "value":
@@ -110,14 +107,6 @@ def _step(mangled: str, position: int, open_: list[str]) -> int:
     if skipped or letter.islower():
         _pass_type(open_)
     return skipped.end() if skipped else position + 1
-
-
-def _close(mangled: str, position: int, open_: list[str]) -> int:
-    closed = open_.pop() if open_ else ""
-    if closed in ("N", "F"):
-        _pass_type(open_)
-    counter = _AFTER_LAMBDA.match(mangled, position + 1) if closed == "Ul" else None
-    return counter.end() if counter else position + 1
 
 
 def _pass_type(open_: list[str]) -> None:

@@ -9,13 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from binary_checks.errors import FIT, INTERRUPTED, OUR_BUG, PROBLEMS, TRY_AGAIN
-
-if TYPE_CHECKING:  # these modules import this one
-    from binary_checks.model.run_results import PackageIdentity
-
 
 # Findings of a check: a problem, a gap, or a note.
 
@@ -179,20 +175,6 @@ def sum_up(outcomes: Iterable[Outcome]) -> Outcome:
     if found <= {Outcome.NOT_APPLICABLE, Outcome.NOT_INSPECTED}:
         return Outcome.NOT_INSPECTED
     return next(outcome for outcome in Outcome if outcome in found)
-
-
-def conclude(package: PackageIdentity, outcomes: Iterable[Outcome], stopped: str = "") -> Outcome:
-    """Return the verdict on a package, the same for every document, exit code and night.
-
-    Without a problem the verdict is `NOT_JUDGED` in four cases: no check inspected anything, none
-    of the native code could be judged, the package was not run as requested, or its checks were
-    ``stopped``.
-    """
-    found = sum_up(outcomes)
-    if found is Outcome.FAILED or package.lacks_objects:
-        return Outcome.FAILED
-    gap = found is Outcome.NOT_INSPECTED or package.unjudged or package.unrun or stopped
-    return Outcome.NOT_JUDGED if gap and found not in BROKE else found
 
 
 def choose_exit_code(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from base64 import urlsafe_b64decode
 from binascii import Error as Base64Error
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -486,9 +485,6 @@ class RenderedDescription:
     faults: tuple[str, ...] = ()  # messages of the renderer
 
 
-_VERSION = re.compile(r"\d+(?:\.\d+)*")
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PointerFiles:
     """Files that only name the content which git-lfs keeps elsewhere."""
@@ -505,14 +501,6 @@ class KnownClassifiers:
     accepted: frozenset[str] = frozenset()
     # classifiers that PyPI no longer accepts, with those that replace them
     deprecated: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-
-    def may_be_newer(self, name: str) -> bool:
-        """Return whether a classifier is a version of something of which versions are known."""
-        parent, _, last = name.rpartition(" :: ")
-        if not _VERSION.fullmatch(last):
-            return False
-        siblings = (each.rpartition(" :: ") for each in self.accepted)
-        return any(each[0] == parent and _VERSION.fullmatch(each[2]) for each in siblings)
 
 
 # Object files without metadata: a folder of them, or a single one.
@@ -587,11 +575,6 @@ class CondaPackage(CondaLike):
     rows: tuple[CondaPath, ...] = ()  # only rows with a placeholder
     # at most one for each prefix in a file; bytecode is not searched
     build_paths: tuple[BuildPath, ...] = ()
-
-    @property
-    def noarch_python(self) -> bool:
-        """Whether its modules go to the site-packages of any Python (``noarch: python``)."""
-        return self.noarch == "python"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -185,16 +185,11 @@ class Answer:
 class GpuDevice:
     """One GPU as the driver describes it."""
 
-    name: str = ""
+    name: str = ""  # "NVIDIA H200"; of a part of a GPU "NVIDIA H100 MIG 1g.10gb"
     capability: str = ""  # compute capability, "9.0"
     memory: int = 0  # bytes
     # why the device cannot be used, as the end of a sentence; "" if it can be used
     problem: str = ""
-
-    @property
-    def is_slice(self) -> bool:
-        """Whether the device is a part of a GPU (MIG), by its name: "NVIDIA H100 MIG 1g.10gb"."""
-        return " MIG " in self.name
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

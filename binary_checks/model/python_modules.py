@@ -92,7 +92,7 @@ def parse_extension_name(path: str) -> ExtensionName | None:
     if stem == "__init__" and folders:
         # apsw/__init__.cpython-313-....so is the package itself, and exports PyInit_apsw
         stem = folders.pop()
-    implementation, digits, flags, platform = _bound(match)
+    implementation, digits, flags, platform, abi = _bound(match)
     return ExtensionName(
         module=".".join([*folders, stem]) if all(map(str.isidentifier, folders)) else stem,
         stem=stem,
@@ -102,26 +102,23 @@ def parse_extension_name(path: str) -> ExtensionName | None:
         free_threaded="t" in flags,
         stable=match["stable"] or "",
         platform=platform,
-        abi=_read_abi(match),
+        abi=abi,
     )
 
 
-def _read_abi(match: re.Match[str]) -> str:
-    if match["pypy"]:
-        return f"pypy{match['pypy']}_{match['pp']}"
-    return f"graalpy{match['release']}_{match['graalpy']}_native" if match["graalpy"] else ""
-
-
-def _bound(match: re.Match[str]) -> tuple[str, str, str, str]:
-    """Return implementation, version digits, ABI flags and platform of a suffix."""
+def _bound(match: re.Match[str]) -> tuple[str, str, str, str, str]:
+    """Return implementation, version digits, ABI flags, platform and foreign ABI of a suffix."""
     if match["cpython"]:
-        return "cpython", match["cpython"], match["flags"], match["triplet"]
+        return "cpython", match["cpython"], match["flags"], match["triplet"], ""
     if match["windows"]:
-        return "cpython", match["windows"], match["windows_flags"], match["windows_platform"]
-    for name in ("pypy", "graalpy"):
-        if match[name]:
-            return name, match[name], "", match[f"{name}_platform"]
-    return "cpython" if match["stable"] else "", "", "", match["stable_platform"] or ""
+        return "cpython", match["windows"], match["windows_flags"], match["windows_platform"], ""
+    if match["pypy"]:
+        abi = f"pypy{match['pypy']}_{match['pp']}"
+        return "pypy", match["pypy"], "", match["pypy_platform"], abi
+    if match["graalpy"]:
+        abi = f"graalpy{match['release']}_{match['graalpy']}_native"
+        return "graalpy", match["graalpy"], "", match["graalpy_platform"], abi
+    return "cpython" if match["stable"] else "", "", "", match["stable_platform"] or "", ""
 
 
 def init_function(stem: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any
 from binary_checks.model.binary_configuration import BinaryConfiguration, LinkedLibraries
 from binary_checks.model.linkage import Linkage
 from binary_checks.model.outcomes import (
+    BROKE,
     VERDICTS,
     Fitness,
     Level,
@@ -18,6 +19,7 @@ from binary_checks.model.outcomes import (
     NotInspected,
     Outcome,
     Problem,
+    sum_up,
 )
 from binary_checks.model.packages import Package
 from binary_checks.model.published import Provenance
@@ -132,14 +134,23 @@ class PackageIdentity:
         return self.label or self.file_name
 
     @property
-    def is_hashed(self) -> bool:
-        """Whether a hash identifies the package's bytes."""
-        return bool(self.sha256 or self.record_sha256)
-
-    @property
     def lacks_objects(self) -> bool:
         """Whether the package has fewer object files than the profile requires."""
         return self.objects is not None and self.objects < self.expected_objects
+
+
+def conclude(package: PackageIdentity, outcomes: Iterable[Outcome], stopped: str = "") -> Outcome:
+    """Return the verdict on a package, the same for every document, exit code and night.
+
+    Without a problem the verdict is `NOT_JUDGED` in four cases: no check inspected anything, none
+    of the native code could be judged, the package was not run as requested, or its checks were
+    ``stopped``.
+    """
+    found = sum_up(outcomes)
+    if found is Outcome.FAILED or package.lacks_objects:
+        return Outcome.FAILED
+    gap = found is Outcome.NOT_INSPECTED or package.unjudged or package.unrun or stopped
+    return Outcome.NOT_JUDGED if gap and found not in BROKE else found
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

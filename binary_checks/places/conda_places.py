@@ -213,7 +213,7 @@ def find_linked_path(package: CondaPackage, name: str, prefix: Path) -> str:
     Files of a ``noarch: python`` package go into the folders of the prefix's Python.
     """
     folder, _, rest = name.partition("/")
-    if not package.noarch_python or folder not in {"site-packages", "python-scripts"}:
+    if package.noarch != "python" or folder not in {"site-packages", "python-scripts"}:
         return name
     if folder == "python-scripts":
         scripts = (name for name in ("bin", "Scripts") if (prefix / name).is_dir())

@@ -189,7 +189,7 @@ def _update_identity(item: PackageItem) -> PackageIdentity | None:
     }
     found, expected = facts.object_counts()
     here = found is not None or item.package.examination.source.remote() is None
-    if item.state.destinations and not known.is_hashed and here:
+    if item.state.destinations and not (known.sha256 or known.record_sha256) and here:
         news |= _hash(item)
     if found is None:
         news |= facts.published

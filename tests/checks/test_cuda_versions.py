@@ -25,7 +25,6 @@ from binary_checks.model import (
     StatedToolkits,
     ToolkitClaim,
     ToolkitSource,
-    UnreadStatement,
 )
 from binary_checks.wording.problem_lines import OF_CPU_LABEL, group_problems
 from fixtures.linking import EXTENSION, extension, library, link, target
@@ -270,7 +269,7 @@ def test_a_generated_file_that_says_cuda_of_a_build_for_the_cpu() -> None:
 
 
 def test_a_file_that_could_not_be_read_is_reported_of_a_cuda_build_alone() -> None:
-    unread = (UnreadStatement(path="demo/version.py", reason="it cannot be read"),)
+    unread = (("demo/version.py", "it cannot be read"),)
     stated = StatedToolkits(unread=unread)
     subject, needs = wheel(), (extension("libcudart.so.13"),)
     with pytest.raises(NotApplicable):

@@ -162,9 +162,9 @@ def _judge_platform(
         absent=f"nothing in it names a {platform.value} version",
         formats=(linkage.format,),
     )
-    for each in stated.unread if related else ():
-        sentence = f"it may state a {platform.value} version that was not read: {each.reason}"
-        yield NotInspected(path=each.path, sentence=sentence)
+    for path, reason in stated.unread if related else ():
+        sentence = f"it may state a {platform.value} version that was not read: {reason}"
+        yield NotInspected(path=path, sentence=sentence)
     if not positive:
         raise NotApplicable(f"nothing in it names a {platform.value} version")
     if is_for_cpu(package):  # cuda-in-cpu-build reports everything else
