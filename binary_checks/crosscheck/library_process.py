@@ -87,9 +87,9 @@ class Libraries:
             line = b""
         finally:
             timer.cancel()
-        if line.endswith(b"\n"):
-            return LibraryAnswer(**json.loads(line))
         late, too_long = time.monotonic() >= end, len(line) >= _LONGEST_ANSWER
+        if line.endswith(b"\n") and not late:  # else the timer may have killed the process
+            return LibraryAnswer(**json.loads(line))
         status = 0 if too_long else process.wait(self.patience)
         self.close()
         if late:
