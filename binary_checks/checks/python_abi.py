@@ -11,7 +11,6 @@ from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.gaps import find_unjudged, find_unread
 from binary_checks.knowledge.python_libraries import (
-    PythonSymbolOwners,
     find_init_fault,
     find_old_init_fault,
     find_python_symbols,
@@ -73,7 +72,7 @@ def unstable_symbol(package: Package, linkage: Linkage, target: TargetSystem) ->
         concerns=lambda path: _promises_abi3(path, package),
     )
     yield from find_unjudged(target)
-    owners, oldest = PythonSymbolOwners(linkage), _baseline(package)
+    owners, oldest = _PythonSymbolOwners(linkage), _baseline(package)
     # The slices of a universal binary mostly have the same problems.
     yield from dict.fromkeys(
         finding
@@ -85,7 +84,7 @@ def unstable_symbol(package: Package, linkage: Linkage, target: TargetSystem) ->
 def _judge_promise(
     library: ObjectFile,
     oldest: tuple[int, int] | None,
-    owners: PythonSymbolOwners,
+    owners: _PythonSymbolOwners,
     python: Interpreter | None,
 ) -> Iterator[Problem | NotInspected]:
     used = find_python_symbols(library)
@@ -361,3 +360,38 @@ def _allow(required: Iterable[SpecifierSet], versions: Iterable[tuple[int, int]]
         for major, minor in versions
         for micro in _MICROS
     )
+
+
+class _PythonSymbolOwners:
+    """The simulated loader's results for symbols that are looked up everywhere."""
+
+    def __init__(self, linkage: Linkage) -> None:
+        self._linkage = linkage
+        self._elsewhere = dict(linkage.own_python_symbols)
+        self._incomplete = dict(_find_incomplete(linkage))
+
+    def exclude_defined(self, library: ObjectFile, names: frozenset[str]) -> frozenset[str]:
+        """Return the names without those defined by a library that is loaded with the object."""
+        return names.difference(self._elsewhere.get(library.path, ()))
+
+    def explain_doubt(self, library: ObjectFile) -> str:
+        """Return why a library that could not be read may define the symbols; "" if none may."""
+        if library.format != self._linkage.format:
+            platform = self._linkage.target.partition(",")[0]
+            return f"{platform} does not load {library.format}"
+        missing = self._incomplete.get(library.path)
+        return f"{missing} is missing" if missing else ""
+
+
+def _find_incomplete(linkage: Linkage) -> Iterator[tuple[str, str]]:
+    """Yield each object whose process lacks a library, with that library."""
+    missing = {
+        edge.path: edge.needed
+        for edge in reversed(linkage.edges)
+        # No release of a system library defines symbols of Python.
+        if edge.resolved is None and not edge.unknown and not edge.partly
+    }
+    for _, loaded in reversed(linkage.closures):
+        absent = next((missing[path] for path in loaded if path in missing), "")
+        for path in loaded if absent else ():
+            yield path, absent

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 
 from packaging.utils import canonicalize_name
@@ -17,16 +19,21 @@ from binary_checks.knowledge.failed_imports import (
     find_own_part,
     name_lack,
 )
-from binary_checks.knowledge.load_faults import find_newer, judge_faults
 from binary_checks.knowledge.loaded_files import compare_report
-from binary_checks.knowledge.loading import judge_refusal
-from binary_checks.knowledge.python_libraries import find_init_fault
+from binary_checks.knowledge.loading import (
+    downgrade,
+    is_promised,
+    judge_refusal,
+    soften,
+)
+from binary_checks.knowledge.python_libraries import find_init_fault, find_python_symbols
 from binary_checks.knowledge.tags import find_promised
 from binary_checks.model import (
     BrokenSource,
     CodeNames,
     CompiledModules,
     Distribution,
+    Edge,
     Ending,
     ExtensionReport,
     Finding,
@@ -35,15 +42,28 @@ from binary_checks.model import (
     JudgedProjects,
     Level,
     Linkage,
+    LoadFault,
+    LoadFaultKind,
     LoadReport,
     Note,
     NotInspected,
     Package,
     Problem,
+    Rule,
     Step,
+    directories,
     find_names_in_extras,
+    is_extension,
+    read_numbers,
 )
-from binary_checks.wording.problem_lines import name_end, of_broken_source
+from binary_checks.wording.problem_lines import (
+    name_end,
+    of_broken_source,
+    of_library,
+    of_need,
+    of_other_version,
+    of_symbols,
+)
 from binary_checks.wording.sentences import (
     describe_end,
     find_gil_modules,
@@ -51,6 +71,7 @@ from binary_checks.wording.sentences import (
     find_unfinished,
     find_untried,
     format_module_name,
+    name_first,
     read_stderr,
 )
 
@@ -489,6 +510,15 @@ def _is_for_others(step: Step, package: Package, code: CodeNames) -> bool:
     return library is not None and not find_init_fault(library, package, code)
 
 
+# Messages of a clean system's loader that report a fault of the package itself.
+#
+# The loader loads each object separately. Libraries that Python or the package's own code would
+# have loaded before are missing; a fault that follows only from this is not a fault of the package.
+
+_BEFORE = frozenset({Rule.LOADED, Rule.LOADED_FIRST})
+_SHOWN = 3  # names of symbols in a message
+
+
 @check
 def object_does_not_load(
     report: LoadReport, linkage: Linkage | Package, package: Package
@@ -507,7 +537,131 @@ def object_does_not_load(
     Level: users of such systems cannot use the package. It is a warning if no import reaches the
     object (see missing-library).
     """
-    yield from judge_faults(report, linkage, package)
+    simulated = linkage if isinstance(linkage, Linkage) else None
+    code = simulated.loading_code if simulated else ""
+    own_code = f"the package's own code may load it first ({code})" if code else ""
+    tried = _Tried(report=report, linkage=simulated, package=package, own_code=own_code)
+    for fault in report.faults:
+        if fault.kind is LoadFaultKind.LIBRARY:
+            yield from _judge_library(fault, tried)
+        elif fault.kind is LoadFaultKind.VERSION:
+            lacks = f"{fault.provider} of that system does not define {fault.version}"
+            cause = of_other_version(fault.provider)
+            yield _fail(fault, f"{lacks}, which it needs", cause, tried)
+        elif fault.kind is LoadFaultKind.REFUSED:
+            yield _fail(fault, fault.detail, "", tried)
+    yield from _judge_symbols(tried)
+    if report.loaded:
+        counted = f"{len(report.loaded):,} objects were" if report.loaded[1:] else "1 object was"
+        yield Note(sentence=f"{counted} loaded on {report.system}, each with everything it needs")
+    if report.reservation:
+        yield Note(sentence=report.reservation)
+    for path, why in report.untried:
+        yield NotInspected(path=path, sentence=f"not loaded on {report.system}: {why}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Tried:
+    """The loaded objects, and the facts about the package."""
+
+    report: LoadReport
+    linkage: Linkage | None  # None if the loader is not simulated
+    package: Package
+    own_code: str  # how the package's own code may load a missing library before; "" if it cannot
+
+
+def _fail(
+    fault: LoadFault, why: str, cause: str, tried: _Tried, edge: Edge | None = None
+) -> Finding:
+    problem = Problem(
+        path=fault.path,
+        sentence=f"does not load on {tried.report.system}: {why}",
+        facts=tuple(filter(None, (fault.name, fault.provider, fault.version))),
+        cause=cause,
+        consequence=bool(cause),
+    )
+    return downgrade(problem, tried.linkage or tried.package, edge)
+
+
+def _judge_library(fault: LoadFault, tried: _Tried) -> Iterator[Finding]:
+    name, linkage = fault.name, tried.linkage
+    edges = linkage.edges_of(fault.path, tried.report.architecture) if linkage else ()
+    edge = next((each for each in edges if each.needed.rpartition("/")[2] == name), None)
+    resolved = edge.resolved if edge else None
+    before = edge and (edge.rule in _BEFORE or edge.weak or edge.proven)
+    if before or (resolved or "").startswith("python:"):
+        return
+    why = ""
+    promised = edge is None and is_promised(name, tried.package.claims)
+    if promised or (resolved or "").startswith("system:"):
+        why = f"it lacks {name}, which the platform tag promises"
+    elif edge and resolved is None and (edge.may_come_with or edge.unknown):
+        # The object's own search does not find the library there, but importing that package first
+        # loads it.
+        why = f"{name} may come with {name_first(edge.may_come_with) or edge.unknown}"
+    if why:
+        yield NotInspected(path=fault.path, sentence=f"not loaded on {tried.report.system}: {why}")
+        return
+    cause = of_library(name)
+    if edge and linkage:
+        cause = of_need(edge, partial(directories, tried.package), linkage.layout)
+    finding = _fail(fault, f"{name} is not found there", cause, tried, edge)
+    if edge and edge.elsewhere:
+        finding = soften(finding, tried.own_code)
+    needed = any(each.name == name for item in tried.package.objects for each in item.needed)
+    if linkage and edge is None and not needed:
+        finding = soften(finding, "libraries of its requirements need it")
+    yield finding
+
+
+def _judge_symbols(tried: _Tried) -> Iterator[Finding]:
+    versions = {
+        (fault.path, fault.version)
+        for fault in tried.report.faults
+        if fault.kind is LoadFaultKind.VERSION
+    }
+    incomplete = {
+        fault.root for fault in tried.report.faults if fault.kind is LoadFaultKind.LIBRARY
+    }
+    groups: dict[tuple[str, str], list[LoadFault]] = {}
+    for fault in tried.report.faults:
+        explained = (fault.path, fault.version) in versions or fault.root in incomplete
+        if fault.kind is LoadFaultKind.SYMBOL and not explained:
+            groups.setdefault((fault.path, fault.root), []).append(fault)
+    for faults in groups.values():
+        yield from _judge_group(faults, tried)
+
+
+def _judge_group(faults: list[LoadFault], tried: _Tried) -> Iterator[Finding]:
+    """Judge missing symbols of one object, loaded through another object or on its own."""
+    path, root, linkage = faults[0].path, faults[0].root, tried.linkage
+    objects = {item.path: item for item in reversed(tried.package.objects)}
+    names = frozenset(fault.name for fault in faults)
+    if path in objects:
+        names -= find_python_symbols(objects[path], names).anywhere
+    # symbols that the simulation does not find either
+    lacking = [each for each in linkage.unresolved if each.path == path] if linkage else []
+    unresolved = frozenset(each.name for each in lacking if not each.elsewhere)
+    if root not in objects or not is_extension(objects[root]):
+        if doubtful := names - unresolved:  # its importer may have loaded a library before
+            shown = name_first(sorted(doubtful), _SHOWN)
+            why = f"only libraries loaded before it may define {shown}"
+            sentence = f"not loaded on {tried.report.system}: {why}"
+            yield NotInspected(path=path, sentence=sentence)
+        names &= unresolved
+    if not names:
+        return
+    count = f"{len(names):,} symbols" if len(names) > 1 else "a symbol"
+    shown = name_first(sorted(names), _SHOWN)
+    why = f"no library that it loads there defines {count} ({shown})"
+    first = replace(faults[0], name=min(names))
+    items = [each for each in lacking if each.name in names]
+    cause = of_symbols(items, linkage) if items and linkage else ""
+    finding = _fail(first, why, cause, tried)
+    # libraries of requirements, loaded with RTLD_GLOBAL, may define the symbols
+    if linkage and linkage.loads_everywhere and (linkage.requirements or not names & unresolved):
+        finding = soften(finding, tried.own_code)
+    yield finding
 
 
 @check
@@ -523,7 +677,19 @@ def image_newer_than_tag(report: LoadReport, package: Package) -> Iterator[Findi
 
     Level: the package has no known fault; older systems were not tried.
     """
-    yield from find_newer(package.claims, report)
+    libc, _, text = report.libc.partition(" ")
+    version = read_numbers(text)
+    promised = [
+        claim
+        for claim in package.claims.systems
+        if claim.libc == libc and claim.minimum and report.architecture in claim.architectures
+    ]
+    if not promised:
+        raise NotApplicable(f"the package promises no version of {libc or 'a C library'}")
+    oldest = min(promised, key=lambda claim: claim.minimum or ())
+    if (oldest.minimum or ()) < version:
+        name = oldest.name.removesuffix(f"_{report.architecture}")
+        yield NotInspected(sentence=f"{name} on {report.libc}: not inspected below {text}")
 
 
 @check(level=Level.WARNING)

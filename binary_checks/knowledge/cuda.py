@@ -316,23 +316,6 @@ def find_reported(report: CudaReport, asked: CudaRequest) -> tuple[str, ...]:
     return tuple(dict.fromkeys(f"sm_{match[1]}" for match in found if match))
 
 
-def find_unhidden(report: CudaReport) -> Iterator[NotInspected]:
-    """Yield parts of the driver that could not be hidden, which invalidates the run."""
-    if report.host.library:
-        yield NotInspected(
-            sentence=f"the driver's {report.host.library} cannot be hidden here: run the "
-            "check on a host without a driver"
-        )
-    if report.host.devices:
-        count = len(report.host.devices)
-        yield NotInspected(sentence=f"CUDA_VISIBLE_DEVICES='' hides none of {count} GPUs")
-    for path in report.step.libraries or ():
-        if re.match("/|[A-Za-z]:", path) and is_cuda_library(path.rpartition("/")[2]):
-            yield NotInspected(
-                sentence=f"{path} belongs to this host: the package was not tested without it"
-            )
-
-
 def disagree(reported: str, expected: str) -> bool:
     """Return whether two versions differ in a common part; "12.6" agrees with "12" and "12.6.3"."""
     parts = list(zip(reported.split("."), expected.split("."), strict=False))
@@ -348,27 +331,6 @@ def find_architectures(package: Package) -> frozenset[tuple[bool, str]]:
         for code in item.device_code
         if code.architecture.startswith("sm_") and code.linking is not DeviceLinking.UNUSABLE
     )
-
-
-def find_common_architectures(package: Package) -> tuple[tuple[str, int, int], ...]:
-    """Return architectures in more than half of the containers: (name, containers, all containers).
-
-    The names are nvcc's without a suffix: "sm_90", or "compute_90" for PTX.
-    """
-    counts: dict[str, int] = {}
-    total = 0
-    for item in package.objects:
-        for group in item.device_containers if isinstance(item, (ElfFile, PeFile)) else ():
-            names = {
-                ("compute_" if each.kind is DeviceKind.PTX else "sm_")
-                + generation(each.architecture)[1]
-                for each in group.usable
-                if each.architecture.startswith("sm_")
-            }
-            total += group.count if names else 0
-            for name in names:
-                counts[name] = counts.get(name, 0) + group.count
-    return tuple((name, n, total) for name, n in sorted(counts.items()) if 2 * n > total)
 
 
 def generation(architecture: str) -> tuple[bool, str]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 from binary_checks.model import (
     CodeNames,
     Format,
-    Linkage,
     MachOFile,
     ObjectFile,
     Package,
@@ -156,41 +155,6 @@ def _is_python(provider: str, library: ObjectFile) -> bool:
             return True
         return "ython" in provider and re.fullmatch(_DYLIB, provider) is not None
     return False
-
-
-class PythonSymbolOwners:
-    """The simulated loader's results for symbols that are looked up everywhere."""
-
-    def __init__(self, linkage: Linkage) -> None:
-        self._linkage = linkage
-        self._elsewhere = dict(linkage.own_python_symbols)
-        self._incomplete = dict(_find_incomplete(linkage))
-
-    def exclude_defined(self, library: ObjectFile, names: frozenset[str]) -> frozenset[str]:
-        """Return the names without those defined by a library that is loaded with the object."""
-        return names.difference(self._elsewhere.get(library.path, ()))
-
-    def explain_doubt(self, library: ObjectFile) -> str:
-        """Return why a library that could not be read may define the symbols; "" if none may."""
-        if library.format != self._linkage.format:
-            platform = self._linkage.target.partition(",")[0]
-            return f"{platform} does not load {library.format}"
-        missing = self._incomplete.get(library.path)
-        return f"{missing} is missing" if missing else ""
-
-
-def _find_incomplete(linkage: Linkage) -> Iterator[tuple[str, str]]:
-    """Yield each object whose process lacks a library, with that library."""
-    missing: Mapping[str, str] = {
-        edge.path: edge.needed
-        for edge in reversed(linkage.edges)
-        # No release of a system library defines symbols of Python.
-        if edge.resolved is None and not edge.unknown and not edge.partly
-    }
-    for _, loaded in reversed(linkage.closures):
-        absent = next((missing[path] for path in loaded if path in missing), "")
-        for path in loaded if absent else ():
-            yield path, absent
 
 
 # Whether a file that is named like an extension module is one.

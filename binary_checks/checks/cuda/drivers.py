@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -13,11 +14,9 @@ from binary_checks.knowledge.cuda import (
     disagree,
     find_answer,
     find_architectures,
-    find_common_architectures,
     find_copies,
     find_gap,
     find_searched,
-    find_unhidden,
     generation,
     require_cuda,
     require_question,
@@ -26,6 +25,7 @@ from binary_checks.knowledge.gaps import find_unloaded
 from binary_checks.knowledge.library_names import (
     DRIVER_LIBRARIES,
     find_driver_symbols,
+    is_cuda_library,
     is_debug_runtime,
     is_driver_library,
     is_driver_soname,
@@ -44,6 +44,7 @@ from binary_checks.knowledge.toolkit_claims import (
 from binary_checks.model import (
     CudaReport,
     CudaRequest,
+    DeviceKind,
     Distribution,
     Edge,
     ElfFile,
@@ -56,6 +57,7 @@ from binary_checks.model import (
     NotInspected,
     ObjectFile,
     Package,
+    PeFile,
     Platform,
     Problem,
     RefusedAnswers,
@@ -514,7 +516,24 @@ def unusable_without_gpu(report: CudaReport) -> Iterator[Finding]:
     Level: users without a GPU cannot import or use the package.
     """
     yield from _judge_step(report.step, "without a GPU", report.stage)
-    yield from find_unhidden(report)
+    yield from _find_unhidden(report)
+
+
+def _find_unhidden(report: CudaReport) -> Iterator[NotInspected]:
+    """Yield parts of the driver that could not be hidden, which invalidates the run."""
+    if report.host.library:
+        yield NotInspected(
+            sentence=f"the driver's {report.host.library} cannot be hidden here: run the "
+            "check on a host without a driver"
+        )
+    if report.host.devices:
+        count = len(report.host.devices)
+        yield NotInspected(sentence=f"CUDA_VISIBLE_DEVICES='' hides none of {count} GPUs")
+    for path in report.step.libraries or ():
+        if re.match("/|[A-Za-z]:", path) and is_cuda_library(path.rpartition("/")[2]):
+            yield NotInspected(
+                sentence=f"{path} belongs to this host: the package was not tested without it"
+            )
 
 
 @check
@@ -689,10 +708,31 @@ def cuda_architectures_misreported(
             facts=(name,),
         )
     reported = {generation(name) for name in found}
-    for name, count, total in find_common_architectures(package):
+    for name, count, total in _find_common_architectures(package):
         if generation(name) not in reported:
             yield Problem(
                 sentence=f"{architectures} lacks {name}, "
                 f"which {count} of {total} containers have code for",
                 facts=(name,),
             )
+
+
+def _find_common_architectures(package: Package) -> tuple[tuple[str, int, int], ...]:
+    """Return architectures in more than half of the containers: (name, containers, all containers).
+
+    The names are nvcc's without a suffix: "sm_90", or "compute_90" for PTX.
+    """
+    counts: dict[str, int] = {}
+    total = 0
+    for item in package.objects:
+        for group in item.device_containers if isinstance(item, (ElfFile, PeFile)) else ():
+            names = {
+                ("compute_" if each.kind is DeviceKind.PTX else "sm_")
+                + generation(each.architecture)[1]
+                for each in group.usable
+                if each.architecture.startswith("sm_")
+            }
+            total += group.count if names else 0
+            for name in names:
+                counts[name] = counts.get(name, 0) + group.count
+    return tuple((name, n, total) for name, n in sorted(counts.items()) if 2 * n > total)
