@@ -72,25 +72,29 @@ def unstable_symbol(package: Package, linkage: Linkage, target: TargetSystem) ->
         concerns=lambda path: _promises_abi3(path, package),
     )
     yield from find_unjudged(target)
-    owners, oldest = _PythonSymbolOwners(linkage), _baseline(package)
+    oldest = _baseline(package)
     # The slices of a universal binary mostly have the same problems.
     yield from dict.fromkeys(
         finding
         for library in promising
-        for finding in _judge_promise(library, oldest, owners, target.interpreter)
+        for finding in _judge_promise(library, oldest, linkage, target.interpreter)
     )
 
 
 def _judge_promise(
     library: ObjectFile,
     oldest: tuple[int, int] | None,
-    owners: _PythonSymbolOwners,
+    linkage: Linkage,
     python: Interpreter | None,
 ) -> Iterator[Problem | NotInspected]:
     used = find_python_symbols(library)
-    looked_up = owners.exclude_defined(library, used.anywhere)
+    looked_up = used.anywhere.difference(linkage.derive(_list_own_symbols).get(library.path, ()))
     unstable, perhaps = used.asked - stable_abi().keys(), looked_up - stable_abi().keys()
-    doubt = owners.explain_doubt(library)
+    # why a library that could not be read may define the symbols
+    missing = linkage.derive(_find_incomplete).get(library.path)
+    doubt = f"{missing} is missing" if missing else ""
+    if library.format != linkage.format:
+        doubt = f"{linkage.target.partition(',')[0]} does not load {library.format}"
     if python is not None:
         # A symbol that no Python has is another library's, or undefined: undefined-symbol reports
         # it.
@@ -362,36 +366,21 @@ def _allow(required: Iterable[SpecifierSet], versions: Iterable[tuple[int, int]]
     )
 
 
-class _PythonSymbolOwners:
-    """The simulated loader's results for symbols that are looked up everywhere."""
-
-    def __init__(self, linkage: Linkage) -> None:
-        self._linkage = linkage
-        self._elsewhere = dict(linkage.own_python_symbols)
-        self._incomplete = dict(_find_incomplete(linkage))
-
-    def exclude_defined(self, library: ObjectFile, names: frozenset[str]) -> frozenset[str]:
-        """Return the names without those defined by a library that is loaded with the object."""
-        return names.difference(self._elsewhere.get(library.path, ()))
-
-    def explain_doubt(self, library: ObjectFile) -> str:
-        """Return why a library that could not be read may define the symbols; "" if none may."""
-        if library.format != self._linkage.format:
-            platform = self._linkage.target.partition(",")[0]
-            return f"{platform} does not load {library.format}"
-        missing = self._incomplete.get(library.path)
-        return f"{missing} is missing" if missing else ""
+def _list_own_symbols(linkage: Linkage) -> dict[str, Collection[str]]:
+    """Map each object to the symbols that a library defines which is loaded with it."""
+    return dict(linkage.own_python_symbols)
 
 
-def _find_incomplete(linkage: Linkage) -> Iterator[tuple[str, str]]:
-    """Yield each object whose process lacks a library, with that library."""
+def _find_incomplete(linkage: Linkage) -> dict[str, str]:
+    """Map each object whose process lacks a library to that library."""
     missing = {
         edge.path: edge.needed
         for edge in reversed(linkage.edges)
         # No release of a system library defines symbols of Python.
         if edge.resolved is None and not edge.unknown and not edge.partly
     }
+    found: dict[str, str] = {}
     for _, loaded in reversed(linkage.closures):
-        absent = next((missing[path] for path in loaded if path in missing), "")
-        for path in loaded if absent else ():
-            yield path, absent
+        if absent := next((missing[path] for path in loaded if path in missing), ""):
+            found.update(dict.fromkeys(loaded, absent))
+    return found

@@ -223,7 +223,9 @@ def unbundled_runtime(package: Package, linkage: Linkage) -> Iterator[Finding]:
                 cause=of_library(name),
                 level=Level.WARNING if starts or opener else Level.ERROR,
             )
-            yield downgrade(problem, linkage, _find_edge(paths[0], name, linkage))
+            needs = (edge for edge in linkage.edges if edge.path == paths[0])
+            edge = next((edge for edge in needs if edge.needed.lower() == name), None)
+            yield downgrade(problem, linkage, edge)
     yield from _judge_programs(linkage)
     yield from _judge_assemblies(libraries, package, linkage)
 
@@ -311,11 +313,6 @@ def _find_idle(package: Package, linkage: Linkage) -> frozenset[str]:
     return frozenset(
         i.path for i in dlls if i.path in unreached or linkage.find_dispensable(i.path)
     )
-
-
-def _find_edge(path: str, name: str, linkage: Linkage) -> Edge | None:
-    needs = (edge for edge in linkage.edges if edge.path == path)
-    return next((edge for edge in needs if edge.needed.lower() == name), None)
 
 
 def _format_need(name: str, paths: Collection[str]) -> str:
