@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -147,72 +148,23 @@ def _claims(package: Package) -> Iterator[bool]:
 
 
 # The lowest NVIDIA driver for a CUDA build, from NVIDIA's compatibility tables.
-#
-# From CUDA 11 on, a build runs on every driver for its major version; earlier builds need the
-# driver of their own release. PTX is the exception: a driver does not compile PTX of a toolkit
-# newer than the driver's own ("CUDA Compatibility", minor version compatibility, limitations).
-#
-# Sources are the release notes of the toolkits up to 13.3 (table "CUDA Toolkit and Corresponding
-# Driver Versions"), and the release history of PTX in its manual.
 
-# CUDA Compatibility, table 1, and table 2 of the toolkit's release notes. The drivers of CUDA 13
-# have the same number for all systems.
-_OF_MAJORS = {
-    11: ("450.80.02", "452.39"),
-    12: ("525.60.13", "528.33"),
-    13: ("580", "580"),
-}
-"""CUDA major version -> lowest drivers of Linux and of Windows."""
-_OF_RELEASES = {
-    "9.0": ("384.81", "385.54"),
-    "9.1": ("390.46", "391.29"),
-    "9.2": ("396.26", "397.44"),
-    "10.0": ("410.48", "411.31"),
-    "10.1": ("418.39", "418.96"),
-    "10.2": ("440.33", "441.22"),
-}
-_OF_TOOLKITS = {
-    **_OF_RELEASES,
-    "11.0": ("450.36.06", "451.22"),
-    "11.1": ("455.23", "456.38"),
-    "11.2": ("460.27.03", "460.82"),
-    "11.3": ("465.19.01", "465.89"),
-    "11.4": ("470.42.01", "471.11"),
-    "11.5": ("495.29.05", "496.04"),
-    "11.6": ("510.39.01", "511.23"),
-    "11.7": ("515.43.04", "516.01"),
-    "11.8": ("520.61.05", "520.06"),
-    "12.0": ("525.60.13", "527.41"),
-    "12.1": ("530.30.02", "531.14"),
-    "12.2": ("535.54.03", "536.25"),
-    "12.3": ("545.23.06", "545.84"),
-    "12.4": ("550.54.14", "551.61"),
-    "12.5": ("555.42.02", "555.85"),
-    "12.6": ("560.28.03", "560.76"),
-    "12.7": ("565", "565"),  # a driver without a toolkit; from the manual of PTX
-    "12.8": ("570.26", "570.65"),
-    "12.9": ("575.51.03", "576.02"),
-    # From this version on, the notes state no driver for Windows, where the toolkit no longer
-    # contains one.
-    "13.0": ("580.65.06", "580"),
-    "13.1": ("590.44.01", "590"),
-    "13.2": ("595.45.04", "595"),
-    "13.3": ("610.43.02", "610"),
-}
-"""Drivers of the first release of each toolkit, which support the complete toolkit."""
-_CUDA_OF_PTX = {
-    "6.0": "9.0",
-    "6.1": "9.1",
-    "6.2": "9.2",
-    "6.3": "10.0",
-    "6.4": "10.1",
-    "6.5": "10.2",
-    **{f"7.{minor}": f"11.{minor}" for minor in range(9)},
-    **{f"8.{minor}": f"12.{minor}" for minor in range(6)},  # CUDA 12.6 also has 8.5
-    **{f"8.{minor}": f"12.{minor + 1}" for minor in range(6, 9)},
-    **{f"9.{minor}": f"13.{minor}" for minor in range(6)},
-}
-"""PTX version -> the first toolkit that has it."""
+_DRIVERS = Path(__file__).with_name("cuda_drivers.toml")
+
+
+_Drivers = Mapping[str, tuple[str, str]]
+"""CUDA version -> drivers of Linux and of Windows."""
+
+
+@lru_cache(maxsize=1)
+def _read_drivers() -> tuple[_Drivers, _Drivers, Mapping[str, str]]:
+    """Return drivers by major version and by toolkit, and the toolkit of each version of PTX."""
+    tables = read_toml(_DRIVERS, _DRIVERS.name)
+    majors, toolkits = (
+        {row["cuda"]: (row["linux"], row["windows"]) for row in tables[kind]}
+        for kind in ("major", "toolkit")
+    )
+    return majors, toolkits, tables["ptx"]
 
 
 def cudas_of(accelerator: str) -> tuple[str, ...]:
@@ -233,7 +185,8 @@ def cudas_of_files(paths: Iterable[str]) -> tuple[str, ...]:
 
 def lowest_driver(cuda: str, system: str) -> str:
     """Return the lowest driver that runs a build for that CUDA, "525.60.13", or "" if unknown."""
-    return _choose(_OF_MAJORS.get(read_numbers(cuda)[0]) or _OF_RELEASES.get(cuda), system)
+    majors, toolkits, _ = _read_drivers()
+    return _choose(majors.get(cuda.partition(".")[0]) or toolkits.get(cuda), system)
 
 
 def _choose(drivers: tuple[str, str] | None, system: str) -> str:
@@ -244,12 +197,12 @@ def _choose(drivers: tuple[str, str] | None, system: str) -> str:
 
 def driver_of_toolkit(cuda: str, system: str) -> str:
     """Return the driver released with a toolkit, which supports all its features; "" if unknown."""
-    return _choose(_OF_TOOLKITS.get(cuda), system)
+    return _choose(_read_drivers()[1].get(cuda), system)
 
 
 def cuda_of_ptx(version: str) -> str:
     """Return the first toolkit that writes a version of PTX, "12.8" for "8.7"; "" if unknown."""
-    return _CUDA_OF_PTX.get(version, "")
+    return _read_drivers()[2].get(version, "")
 
 
 def oldest_driver_of_ptx(version: str, system: str) -> str:
@@ -259,7 +212,7 @@ def oldest_driver_of_ptx(version: str, system: str) -> str:
 
 def newest_driver(system: str) -> str:
     """Return the newest driver in our tables."""
-    return list(_OF_TOOLKITS.values())[-1][system == "windows"]
+    return list(_read_drivers()[1].values())[-1][system == "windows"]
 
 
 def is_driver(text: str) -> bool:
