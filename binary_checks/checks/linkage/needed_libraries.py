@@ -481,14 +481,14 @@ _FOR_DEBUGGERS = re.compile(r"(?:\A|/)(?:\.debug|debug|[^/]*\.dSYM)/")
 
 @check
 def unloadable_object(library: ObjectFile) -> Iterator[Finding]:
-    """A loader refuses an object because of its headers or tables, or crashes on them.
+    """An engine or a loader refuses an object because of the order of its sections.
 
-    Before they run any of its code, loaders require consistent sizes, alignments and addresses, and
-    tables that lie within the file and its segments or sections.
+    A WebAssembly module has each section once at most, in one order, and begins with the section
+    that dynamic loaders read. Headers of other formats that contradict the file are reported by
+    malformed-object; whatever else their loaders refuse is seen when the package is imported.
 
-    Why: the import fails, or the process dies, on every system.
-    Fix: look for a tool that damaged the file while rewriting it (strip, patchelf,
-    install_name_tool, a packer, a signing step), and build it again.
+    Why: the import fails on every system.
+    Fix: look for a tool that damaged the file while rewriting it, and build it again.
     Level: no user can load the file.
     """
     if library.kind in _LOADED:
