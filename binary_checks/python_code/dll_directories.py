@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from binary_checks.model import Member
 
-_ADDING = re.compile(rb"add_dll_directory|AddDllDirectory")
+_ADDING = re.compile(rb"(?:add_dll_directory|AddDllDirectory)(?!\(os\.(?:environ|getenv)\b)")
+"""A call that adds a folder; a folder that the user's environment names is not the package's."""
 _OPENING = re.compile(rb"(?:LoadLibrary|(?:C|Win|Ole|Py)DLL|dlopen|load_library)")
 _COMPUTED = re.compile(_OPENING.pattern + rb"\w{0,3}\(\s{0,8}[^\s\"')]")
 """A call that opens a file whose name the code computes: not ``WinDLL("kernel32")``."""

@@ -79,6 +79,8 @@ def test_code_that_says_which_ones_it_loads_reaches_no_others(code: str) -> None
         "DLL = find()",
         "import ctypes; load(library)",
         "dll_directory(here)",
+        "os.add_dll_directory(os.environ['GEOS_LIBDIR'])",
+        "os.add_dll_directory(os.getenv('GEOS_LIBDIR'))",
         "dd_dll_directory dlope dload_librar AddDllDirectorLoadLibrar",
     ],
 )
