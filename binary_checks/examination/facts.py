@@ -66,7 +66,7 @@ BEFORE_READING = (
 """The modules of ``gather`` that every run imports. Their functions with ``@gathers`` state which
 contents of members the pass over a package must keep.
 """
-ON_DEMAND = ("installing", "known_classifiers", "ptx_sampling", "rereading")
+ON_DEMAND = ("installing", "known_classifiers", "rereading")
 """The modules that are imported when one of their facts is requested; they cannot request contents
 beforehand. A static run does not load the modules that run packages.
 """

@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 
-from binary_checks.errors import BrokenDataError, Unavailable
-from binary_checks.model import ContentStore, Layout, Member, Package, Tree, TreeEntry
+from binary_checks.errors import BrokenDataError, GatherError, PackageError, Unavailable
+from binary_checks.model import (
+    ByteSource,
+    ContentStore,
+    Layout,
+    Member,
+    Package,
+    Tree,
+    TreeEntry,
+)
+from binary_checks.trees.kept_bytes import ByteStore
 
 
 class MemberContents:
@@ -45,39 +55,72 @@ class MemberContents:
 
         Raises PackageError if the package has to be opened again, and that fails.
         """
+        for member, source in self.sources(members):
+            if isinstance(source, Unavailable):
+                yield member, source
+            else:
+                yield member, source.read(0, source.size)
+
+    def sources(
+        self, members: Iterable[Member]
+    ) -> Iterator[tuple[Member, ByteSource | Unavailable]]:
+        """Yield each member with its bytes, or why they cannot be read, in any order.
+
+        A large member is in a temporary file, which is closed when the next one is requested.
+        Raises the same errors as `each`, and GatherError if the disk is full.
+        """
         left: list[Member] = []
         for member in members:
             kept = self._kept.find(member.archive_name)
             if kept is not None:
-                yield member, kept
+                yield member, ByteStore(kept)
             elif member.faults and not member.sha256:
                 yield member, Unavailable(f"it cannot be read: {member.faults[-1]}")
             else:
                 left.append(member)
-        if left:
-            if self._tree is None:
-                self._tree = self._open_tree()
-            yield from self._read_again(self._tree, left)
+        if not left:
+            return
+        if self._tree is None:
+            self._tree = self._open_tree()
+        for found, pieces in read_again(self._tree, self._package.layout, left):
+            with closing(ByteStore()) as store:
+                source = pieces if isinstance(pieces, Unavailable) else self._keep(pieces, store)
+                yield from ((member, source) for member in found)
 
-    def _read_again(
-        self, tree: Tree, members: Sequence[Member]
-    ) -> Iterator[tuple[Member, bytes | Unavailable]]:
-        """Read members from the tree, in the order in which this tree is read fastest."""
-        found: dict[int, tuple[TreeEntry, list[Member]]] = {}
-        for member in members:
-            entry = find_entry(tree, member, self._package.layout)
-            if entry is None:
-                yield member, Unavailable("it cannot be read")
-            else:
-                found.setdefault(id(entry), (entry, []))[1].append(member)
-        for entry, pieces in tree.contents([entry for entry, _ in found.values()]):
-            content: bytes | Unavailable
-            try:
-                content = b"".join(pieces)
-            except BrokenDataError as error:
-                content = Unavailable(f"it cannot be read: {error}")
-            for member in found[id(entry)][1]:
-                yield member, content
+    def _keep(self, pieces: Iterator[bytes], store: ByteStore) -> ByteSource | Unavailable:
+        try:
+            for piece in pieces:
+                store.append(piece)
+        except (BrokenDataError, PackageError) as error:
+            return Unavailable(f"it cannot be read: {error}")
+        except OSError as error:
+            reason = f"a member cannot be kept in a temporary file: {error.strerror}"
+            raise GatherError(f"{self._package.file_name}: {reason}") from None
+        return store
+
+
+def read_again(
+    tree: Tree, layout: Layout, members: Iterable[Member]
+) -> Iterator[tuple[Sequence[Member], Iterator[bytes] | Unavailable]]:
+    """Yield the bytes of members in pieces, in the order in which this tree is read fastest.
+
+    Members that the tree has once are yielded together; of others, why they cannot be read. The
+    pieces must be read before the next members are requested.
+    """
+    missing = Unavailable("it no longer exists")
+    waiting: dict[int, tuple[TreeEntry, list[Member]]] = {}
+    for member in members:
+        entry = find_entry(tree, member, layout)
+        if entry is None:
+            yield [member], missing
+        else:
+            waiting.setdefault(id(entry), (entry, []))[1].append(member)
+    try:
+        for entry, pieces in tree.contents([entry for entry, _ in waiting.values()]):
+            yield waiting.pop(id(entry))[1], pieces
+    except PackageError as error:
+        missing = Unavailable(f"it cannot be read again: {error}")
+    yield from ((found, missing) for _, found in waiting.values())
 
 
 def find_entry(tree: Tree, member: Member, layout: Layout) -> TreeEntry | None:

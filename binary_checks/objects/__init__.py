@@ -34,7 +34,7 @@ from binary_checks.model import (
     UnreadObject,
     format_of_name,
 )
-from binary_checks.objects.byte_source import DeviceAllowance, LimitedSource
+from binary_checks.objects.byte_source import LimitedSource
 from binary_checks.objects.strings import add_build, is_loadable
 from binary_checks.watchdog import ask
 
@@ -177,13 +177,12 @@ def _read(
 class LimitedReader:
     """An ObjectReader with a factor on all limits on reading.
 
-    With ``samples``, the reader also samples the device code in each object. All objects read by
-    one LimitedReader share an allowance for this, so create one LimitedReader for each package.
+    With ``samples``, the reader also samples the device code in each object.
     """
 
     def __init__(self, factor: int, *, samples: bool = False) -> None:
         self._factor = factor
-        self._allowance = DeviceAllowance(factor) if samples else None
+        self._samples = samples
         self.recognise, self.announce = recognise, announce
 
     def read_objects(
@@ -191,11 +190,11 @@ class LimitedReader:
     ) -> tuple[ObjectFile | MalformedObject | UnreadObject, ...]:
         """Return every object in the file, with a sample of its device code if requested."""
         found = read_objects(path, source, self._factor)
-        if self._allowance is None or not any(getattr(each, "device_code", ()) for each in found):
+        if not self._samples or not any(getattr(each, "device_code", ()) for each in found):
             return found
         from binary_checks.objects.device.details import add_samples  # only GPU packages need it
 
-        return add_samples(found, source, self._allowance)
+        return add_samples(found, source, self._factor)
 
 
 # Files with the name of a library that are not object files.

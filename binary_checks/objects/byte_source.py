@@ -7,15 +7,11 @@ raised.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from threading import Lock
 from typing import Final
 
 from binary_checks.errors import TooLarge
 from binary_checks.model import ByteSource
 
-_MOST_UNPACKED: Final = 32 << 30  # bytes per package; cuDNN's engines unpack to 6 billion
-# Bytes of section names, notes and attributes of cubins per package; torch's have 47 MB.
-_MOST_READ: Final = 1 << 30
 _SMALL: Final = 1 << 20  # bytes of symbols that any file may have
 BLOCK: Final = 1 << 18
 """Bytes searched at a time, which stay in the processor's cache."""
@@ -58,39 +54,6 @@ class LimitedSource:
         """Raise TooLarge if ``count`` exceeds the default limit ``most`` times the factor."""
         if count > (most := self.limit(most)):
             raise TooLarge(f"it has {count} {what}; at most {most} are read")
-
-
-class DeviceAllowance:
-    """The remaining amount of a package's device code that may be decompressed and read.
-
-    Several threads share an allowance. Bytes are charged before the work is done, because thousands
-    of entries that turn out to be broken at their end take as long as intact ones.
-    """
-
-    def __init__(self, factor: int = 1) -> None:
-        self.factor = factor  # multiplies both limits
-        self._most = self._left = _MOST_UNPACKED * factor
-        self._most_read = self._read_left = _MOST_READ * factor
-        self._lock = Lock()
-
-    def charge_unpacking(self, size: int) -> None:
-        """Charge the bytes that an entry claims to unpack to. Raises TooLarge."""
-        with self._lock:
-            self._left -= size
-            left = self._left
-        if left < 0:
-            raise TooLarge(f"the package's device code unpacks to more than {self._most} bytes")
-        self.charge_reading(0)
-
-    def charge_reading(self, size: int) -> None:
-        """Charge bytes of tables and texts that are about to be read. Raises TooLarge."""
-        with self._lock:
-            self._read_left -= size
-            left = self._read_left
-        if left < 0:
-            most = self._most_read
-            what = "section names, notes and attributes"
-            raise TooLarge(f"the package's cubins have more than {most} bytes of {what}")
 
 
 # Byte ranges: (start, end), in bytes from the start of the file, without the byte at ``end``.

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks import examine
+from binary_checks import examine, watchdog
+from binary_checks.errors import TooLarge
 from binary_checks.gather.device_reading import read_device_details
+from binary_checks.gather.member_contents import MemberContents
 from binary_checks.knowledge.device_code import Carrier
 from binary_checks.model import (
     CubinGroup,
@@ -23,8 +25,7 @@ from binary_checks.model import (
     PtxGroup,
     UnreadDeviceCode,
 )
-from binary_checks.objects import byte_source
-from binary_checks.objects.device import details, entries
+from binary_checks.objects.device import entries
 from binary_checks.profile import Profile, enable_thorough
 from fixtures.build_elf import build_elf
 from fixtures.build_fatbin import CUBIN, PTX, ZSTD, archive, compressed_entry, container, entry
@@ -153,53 +154,23 @@ def test_where_no_library_is_installed_the_extra_is_named(
     assert unread == UnreadDeviceCode(offset=offset, count=1, reason=reason, lacking="device")
 
 
-@pytest.mark.parametrize(
-    ("limit", "most", "reason"),
-    [
-        ("_MOST_UNPACKED", 1000, "the package's device code unpacks to more than 1000 bytes"),
-        (
-            "_MOST_READ",
-            1000,
-            "the package's cubins have more than 1000 bytes of section names, notes and attributes",
-        ),
-        ("_MOST_GROUPS", 0, "cubins of more than 0 toolkits and targets"),
-    ],
-)
-def test_more_than_is_read_is_too_large(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, most: int, reason: str
+def test_an_entry_that_is_larger_than_the_limit_is_too_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    holder = details if hasattr(details, limit) else byte_source
-    monkeypatch.setattr(holder, limit, most)
+    monkeypatch.setattr(entries, "LARGEST", 1000)
     found = read_library(tmp_path, NEW)
-    assert (reason, True, False) in {
+    assert ("an entry of 1292 bytes; at most 1000 are read", True, False) in {
         (each.reason, each.too_large, each.broken) for each in found.unread
     }
     assert all(each.too_large for each in found.unread)
 
 
-def test_entries_count_by_their_claims_before_they_turn_out_to_be_broken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_package_of_bombs_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A wheel of 20 kB has thousands, each of which unpacks to 256 MB and then to one byte more."""
-    monkeypatch.setattr(byte_source, "_MOST_UNPACKED", 2500)
-    bomb = compressed_entry(zstandard.compress(bytes(1001)), 1000, ZSTD)
-    found = read_library(tmp_path, container(*[bomb] * 5))
-    assert [(each.count, each.broken, each.too_large) for each in found.unread] == [
-        (2, True, False),
-        (3, False, True),
-    ]
-
-
-def test_tables_count_before_the_cubin_turns_out_to_be_broken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(byte_source, "_MOST_READ", 2500)
-    text = b"\n" * 1000  # has neither directive
-    found = read_library(tmp_path, container(*[entry(PTX, 90, text)] * 5))
-    assert [(each.count, each.broken, each.too_large) for each in found.unread] == [
-        (2, True, False),
-        (3, False, True),
-    ]
+    monkeypatch.setattr(watchdog, "SECONDS", 0.3)
+    bomb = compressed_entry(zstandard.compress(bytes((64 << 20) + 1)), 64 << 20, ZSTD)
+    with pytest.raises(TooLarge, match="takes more CPU time than the package's size allows"):
+        read_library(tmp_path, container(*[bomb] * 100))
 
 
 def test_the_first_entry_of_a_group_is_placed_in_the_file(tmp_path: Path) -> None:
@@ -290,7 +261,8 @@ def test_the_same_sample_is_taken_where_none_came_with_the_objects(tmp_path: Pat
         bare = replace(
             package, objects=tuple(replace(each, device_sample=None) for each in carriers)
         )
-        again = read_device_details(bare, facts.source, Profile(), DeviceCodeRequest())
+        contents = facts.get(MemberContents)
+        again = read_device_details(bare, contents, Profile(), DeviceCodeRequest())
     assert again == sampled
     assert len(again.objects) == 2
 

@@ -8,8 +8,9 @@ import pytest
 
 from binary_checks import examine
 from binary_checks.errors import NotApplicable
-from binary_checks.gather.ptx_sampling import read_sample
-from binary_checks.model import Package, PtxTexts
+from binary_checks.gather.device_reading import sample_ptx
+from binary_checks.gather.member_contents import MemberContents
+from binary_checks.model import Package, PtxRequest, PtxTexts
 from fixtures.build_elf import build_elf
 from fixtures.build_fatbin import LZ4, PTX, archive, compressed_entry, container, entry
 from fixtures.build_wheel import build_wheel
@@ -34,7 +35,8 @@ def library(*entries: bytes) -> bytes:
 
 def read(folder: Path, members: dict[str, bytes], most: int = 1_000_000) -> PtxTexts:
     with examine(build_wheel(folder, members=dict(members))) as facts:
-        return read_sample(facts.get(Package), facts.source.open, most)
+        contents = facts.get(MemberContents)
+        return sample_ptx(facts.get(Package), contents, PtxRequest(bytes=most))
 
 
 def test_equal_texts_of_several_objects_are_one(tmp_path: Path) -> None:

@@ -9,14 +9,12 @@ import pytest
 from binary_checks import examine
 from binary_checks.errors import NotInstalled
 from binary_checks.model import DeviceToolkits, ToolkitSample
-from binary_checks.objects import byte_source
 from binary_checks.objects.device import entries
 from fixtures.build_elf import build_elf
-from fixtures.build_fatbin import ZSTD, compressed_entry, container
 from fixtures.build_wheel import build_wheel
 from fixtures.samples import read_fatbin_sample
 
-zstandard = pytest.importorskip("zstandard")
+pytest.importorskip("zstandard")
 pytest.importorskip("lz4.block")
 
 LIBRARY = "lib/python3.11/site-packages/demo/libdemo.so"
@@ -55,7 +53,7 @@ def test_what_would_decompress_it_is_named_where_it_is_not_installed(
     def lack(*_: object) -> None:
         raise NotInstalled("zstandard is not installed", "device")
 
-    monkeypatch.setattr(entries, "_choose", lack)
+    monkeypatch.setattr(entries, "_find_zstandard", lack)
     found = look(tmp_path, read_fatbin_sample("compressed_default.fatbin"))
     assert found.unread == "zstandard is not installed: pip install binary-checks[device]"
     assert found.seen < found.total
@@ -68,16 +66,3 @@ def test_code_that_is_damaged_is_said_to_be_unread(tmp_path: Path) -> None:
     found = look(tmp_path, bytes(content))
     assert found.unread
     assert found.seen < found.total
-
-
-def test_no_more_of_a_package_is_decompressed_than_a_bound(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """However many objects it has, each with entries that turn out to be broken at their end."""
-    monkeypatch.setattr(byte_source, "_MOST_UNPACKED", 2500)
-    bomb = container(compressed_entry(zstandard.compress(bytes(1001)), 1000, ZSTD))
-    library = build_elf(sections={".nv_fatbin": bomb})
-    members = {f"demo/lib{number}.so": library for number in range(4)}
-    with examine(build_wheel(tmp_path, members=dict(members))) as facts:
-        samples = facts.get(DeviceToolkits).samples
-    assert ["more than 2500 bytes" in each.unread for each in samples] == [False] * 2 + [True] * 2

@@ -114,14 +114,6 @@ def test_many_faults_are_not_all_kept() -> None:
     assert len(faults(content)) == 64
 
 
-def test_many_sets_of_targets_are_not_all_told_apart() -> None:
-    content = b"".join(container(entry(architecture=number)) for number in range(1, 2000))
-    groups = read_device(content).device_containers
-    assert len(groups) == 1025
-    assert groups[-1].reason == "no more than 1024 sets of targets are distinguished"
-    assert sum(group.count for group in groups) == 1999
-
-
 @pytest.mark.parametrize(
     "content",
     [bundle(["gfx90a"]), compressed_bundle(bundle(["gfx90a"])), compressed_bundle(b"", method=1)],

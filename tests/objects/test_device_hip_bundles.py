@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from binary_checks.model import DeviceFile
-from binary_checks.objects.device import containers
 from fixtures.build_elf import build_elf
 from fixtures.build_fatbin import bundle, compressed_bundle
 from tests.objects.device_codes import entries, faults, groups, read_device
@@ -114,15 +113,6 @@ def test_a_table_of_impossible_length_is_a_fault() -> None:
         fault.reason
         == f"a bundle claims {(1 << 64) - 1} code objects, but only {size} bytes are left"
     )
-
-
-def test_a_table_that_is_too_long_for_us_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(containers, "_MOST_ROWS", 2)
-    found = read_device(PLAIN)
-    assert [(group.count, group.reason) for group in found.device_containers] == [
-        (0, "a bundle has 3 code objects; at most 2 are read")
-    ]
-    assert found.device_faults == ()
 
 
 def test_what_only_begins_as_a_bundle_is_a_fault() -> None:

@@ -9,8 +9,6 @@ import pytest
 from binary_checks.errors import Unavailable
 from binary_checks.model import DeviceContainers, MachOFile, PeFile, StaticArchive, UnreadObject
 from binary_checks.objects import LimitedSource, archives, read_objects
-from binary_checks.objects.device import containers
-from binary_checks.objects.device import reader as device_reader
 from binary_checks.objects.macho import header as macho_header
 from binary_checks.objects.macho import signature as macho_signature
 from binary_checks.objects.macho import symbols as macho_symbols
@@ -24,8 +22,8 @@ from binary_checks.objects.macho.header import (
 from binary_checks.objects.macho.symbols import read_nlist
 from binary_checks.objects.pe import header as pe_header
 from fixtures.build_elf import build_elf
-from fixtures.build_fatbin import archive, bundle, container, entry
-from fixtures.samples import read_fatbin_sample, read_macho_sample, read_pe_sample
+from fixtures.build_fatbin import archive, container, entry
+from fixtures.samples import read_macho_sample, read_pe_sample
 from tests.objects.byte_sources import Bytes
 from tests.objects.device_codes import entries, read_device
 from tests.objects.macho_bytes import patched, table
@@ -150,30 +148,3 @@ def test_a_member_that_claims_more_sections_than_it_has_is_at_fault(
     monkeypatch.setattr(archives, "_MOST_SECTIONS", 2)
     (fault,) = read_device(archive(big_obj=_big_object(1, 3), one_o=CUDA)).device_faults
     assert fault.reason == "a member that cannot be read: a member of the archive is too short"
-
-
-def test_a_target_with_a_longer_name_than_we_read_is_unknown(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(containers, "_LONGEST_TRIPLE", 33)
-    found = read_device(bundle(["gfx90a", "gfx90a:sramecc+:xnack-"]))
-    assert entries(found) == {"amdgpu gfx90a": 1, "unknown": 1}
-    (group,) = found.device_containers
-    assert group.reason == "a target of 47 characters; at most 33 are read"
-    assert found.device_faults == ()
-
-
-def test_a_group_with_a_longer_head_than_we_read_is_told_with_the_limit(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(containers, "_LONGEST_HEAD", 100)
-    (group,) = read_device(read_fatbin_sample("concatenated.fatbin")).device_containers
-    assert group.reason.startswith("a head of ")
-    assert group.reason.endswith(" bytes; at most 100 are read")
-
-
-def test_a_note_that_is_longer_than_we_read_proves_no_suffix(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(device_reader, "_LONGEST_NOTE", 8)
-    assert entries(read_device(read_fatbin_sample("sm_90a.cubin"))) == {"sass sm_90?": 1}

@@ -164,13 +164,6 @@ def test_what_is_no_wrapper_is_a_fault() -> None:
     assert fault.reason == "there are other bytes in the place of a wrapper of device code"
 
 
-def test_a_million_wrappers_are_not_all_read() -> None:
-    found = read_device(image(*[(1, "__nv_rel", 0)] * 70_000))
-    assert {group.reason for group in found.device_containers if group.reason} == {
-        "no more than 65536 wrappers of device code are read from a file"
-    }
-
-
 def test_a_relocation_that_moves_a_pointer_decides() -> None:
     whole = read_fatbin_sample("linked.so")
     (row,) = (row for row in LIBRARIES["linked.so"] if row["version"] == 2)
@@ -216,22 +209,6 @@ def test_code_serves_the_gpus_that_nvjitlink_links_it_for(
     code: str, wanted: str, answer: bool
 ) -> None:
     assert serves(target(code), target(wanted)) is answer
-
-
-def test_relocatable_code_for_hundreds_of_targets_is_not_compared() -> None:
-    many = container(*(entry(architecture=number) for number in range(1, 401)))
-    found = read_device(image((1, "__nv_rel", 0), (2, ".nv_fatb", 0), relocatable=many))
-    (linked,) = (g for g in found.device_containers if g.linking is DeviceLinking.LINKED)
-    assert linked.reason == "its relocatable code is for 400 targets: too many"
-
-
-def test_a_section_of_padding_is_not_gone_through_without_end() -> None:
-    whole = append_section(read_pe_sample("plain.dll"), "__nv_rel", BOTH)
-    found = read_device(append_section(whole, ".nvFatBi", bytes(5 << 20)))
-    (group,) = found.device_containers
-    assert (
-        group.reason == "no more than 4194304 bytes of wrappers of device code are read from a file"
-    )
 
 
 def test_no_more_sections_of_wrappers_are_read_than_a_linker_makes() -> None:

@@ -17,7 +17,7 @@ from binary_checks.errors import (
     Unavailable,
 )
 from binary_checks.knowledge.device_code import EM_CUDA
-from binary_checks.model import ByteSource, DeviceFault, DeviceKind
+from binary_checks.model import ByteSource, DeviceKind, DeviceTarget
 from binary_checks.objects import archives
 from binary_checks.objects.byte_source import LimitedSource
 from binary_checks.objects.device.containers import (
@@ -27,14 +27,19 @@ from binary_checks.objects.device.containers import (
     SCRAMBLED,
     ZSTANDARD,
     Container,
+    Entry,
     Part,
-    Rest,
-    Stored,
 )
-from binary_checks.objects.device.sections import SECTIONS, SHORT_SECTIONS, Extent, follow_all
+from binary_checks.objects.device.sections import (
+    SECTIONS,
+    SHORT_SECTIONS,
+    Extent,
+    walk_device_code,
+)
 from binary_checks.objects.elf import header as elf_header
 from binary_checks.objects.pe import header as pe_header
 from binary_checks.trees.kept_bytes import ByteStore
+from binary_checks.watchdog import ask
 
 # Decompress one entry, never to more bytes than its head claims.
 #
@@ -45,24 +50,34 @@ from binary_checks.trees.kept_bytes import ByteStore
 LARGEST: Final = 256 << 20  # bytes of an unpacked entry; the largest known entry has 136 MB
 # log2 of the window's bytes (RFC 8878, 3.1.1.1.2): 128 MiB, as in decompressing packages
 _WINDOW: Final = 27
-_EXTRA: Final = "device"
-_COMPRESSED_CODE = "it is compressed"
 
-Begin: TypeAlias = Callable[[bytes, int], bytes]
-"""Called with compressed bytes and a length. Returns at most that many decompressed bytes."""
+_Decompressor: TypeAlias = tuple[Callable[[bytes, int], bytes], type[Exception]]
+"""Takes compressed bytes and a length, and returns at most that many decompressed bytes; and what
+it raises for broken data.
+"""
 
 
-def unpack(packed: bytes, flags: int, claimed: int | None, factor: int = 1) -> bytes:
+def unpack(packed: bytes, flags: int, claimed: int) -> bytes:
     """Return the unpacked bytes of an entry with these flags.
 
-    Raises BrokenDataError if they are not what the entry's head claims, TooLarge, NotInstalled, and
+    Raises BrokenDataError if they are not what the entry's head claims, NotInstalled, and
     Unavailable for an unknown method.
     """
-    if claimed is None:
-        return packed
-    if claimed > (limit := LARGEST * factor):
-        raise TooLarge(f"an entry unpacks to {claimed} bytes; at most {limit} are read")
-    found = _choose(flags)(packed, claimed + 1)
+    if flags & SCRAMBLED:
+        raise Unavailable("it is scrambled, as code for the device linker is")
+    if flags & ZSTANDARD:
+        (decompress, failure), broken = _find_zstandard(), "its Zstandard frame is broken"
+    elif flags & LZ4:
+        broken = "its LZ4 block is broken, or unpacks to more bytes than it claims"
+        decompress, failure = _find_lz4()
+    elif flags & OLD_LZ:
+        raise Unavailable("it is compressed by a method of NVIDIA's own, used before CUDA 11.4")
+    else:
+        raise Unavailable(f"it is compressed by an unknown method (flags {flags:#x})")
+    try:
+        found = decompress(packed, claimed + 1)
+    except failure:
+        raise BrokenDataError(broken) from None
     if len(found) > claimed:
         raise BrokenDataError(f"it unpacks to more than the {claimed} bytes that its head claims")
     if len(found) < claimed:
@@ -70,77 +85,45 @@ def unpack(packed: bytes, flags: int, claimed: int | None, factor: int = 1) -> b
     return found
 
 
-def measure(size: int, claimed: int | None, factor: int = 1) -> int:
-    """Return how many bytes unpacking produces, even from broken data; 0 if it is refused."""
-    if claimed is None:
-        return size
-    return 0 if claimed > LARGEST * factor else max(claimed, size)
-
-
-def _choose(flags: int) -> Begin:
-    """Return the decompressor for an entry's flags. Raises Unavailable, NotInstalled."""
-    if flags & SCRAMBLED:
-        raise Unavailable("it is scrambled, as code for the device linker is")
-    if flags & ZSTANDARD:
-        return _find_zstandard()
-    if flags & LZ4:
-        return _find_lz4()
-    if flags & OLD_LZ:
-        raise Unavailable("it is compressed by a method of NVIDIA's own, used before CUDA 11.4")
-    raise Unavailable(f"it is compressed by an unknown method (flags {flags:#x})")
+# A decompressor is created for each entry, because several threads read a package.
 
 
 @lru_cache(maxsize=1)
-def _find_zstandard() -> Begin:
+def _find_zstandard() -> _Decompressor:
     """Return the decompressor of the standard library (Python 3.14), else of zstandard."""
     try:
         library: Any = import_module("compression.zstd")
+        options = {library.DecompressionParameter.window_log_max: _WINDOW}
     except ImportError:
-        return _find_package()
-    options = {library.DecompressionParameter.window_log_max: _WINDOW}
+        library = _import("zstandard")
 
-    def begin(packed: bytes, length: int) -> bytes:
-        try:
+        def decompress(packed: bytes, length: int) -> bytes:
+            started = library.ZstdDecompressor(max_window_size=1 << _WINDOW)
+            return bytes(started.stream_reader(packed).read(length))
+
+    else:
+
+        def decompress(packed: bytes, length: int) -> bytes:
             return bytes(library.ZstdDecompressor(options=options).decompress(packed, length))
-        except library.ZstdError:
-            raise BrokenDataError("its Zstandard frame is broken") from None
 
-    return begin
-
-
-def _find_package() -> Begin:
-    try:
-        library: Any = import_module("zstandard")
-    except ImportError:
-        raise NotInstalled(_COMPRESSED_CODE, _EXTRA) from None
-
-    def begin(packed: bytes, length: int) -> bytes:
-        # Created each time: several threads read a package, and a decompressor is not thread-safe.
-        decompressor = library.ZstdDecompressor(max_window_size=1 << _WINDOW)
-        try:
-            return bytes(decompressor.stream_reader(packed).read(length))
-        except library.ZstdError:
-            raise BrokenDataError("its Zstandard frame is broken") from None
-
-    return begin
+    return decompress, library.ZstdError
 
 
 @lru_cache(maxsize=1)
-def _find_lz4() -> Begin:
+def _find_lz4() -> _Decompressor:
+    library = _import("lz4.block")
+
+    def decompress(packed: bytes, length: int) -> bytes:
+        return bytes(library.decompress(packed, uncompressed_size=length))
+
+    return decompress, library.LZ4BlockError
+
+
+def _import(name: str) -> Any:
     try:
-        library: Any = import_module("lz4.block")
+        return import_module(name)
     except ImportError:
-        raise NotInstalled(_COMPRESSED_CODE, _EXTRA) from None
-
-    def begin(packed: bytes, length: int) -> bytes:
-        try:
-            return bytes(library.decompress(packed, uncompressed_size=length))
-        except library.LZ4BlockError:
-            raise BrokenDataError(
-                "its LZ4 block is broken, or unpacks to more bytes than it claims"
-            ) from None
-
-    return begin
+        raise NotInstalled("it is compressed", "device") from None
 
 
 # The entries.
@@ -152,30 +135,20 @@ class DeviceEntry:
     def __init__(self, block: _Block, part: Part, member: str = "") -> None:
         self._block, self._part = block, part
         self.member = member  # name of a member of a static archive
-        self.kind = DeviceKind(part.target[0])
-        self.architecture = part.target[1]  # as in a DeviceTarget
-        self.flags = block.stored.flags
+        self.kind, self.architecture = part.target.kind, part.target.architecture
         # offset of the entry's head, in bytes from the start of the file
-        self.offset = block.stored.offset
-        unpacked, stored = block.stored.unpacked_size, block.stored.size
-        whole = stored if unpacked is None else unpacked
+        self.offset = block.entry.offset
         # bytes that the entry claims to unpack to
-        self.size = whole if part.size is None else part.size
+        self.size = block.size if part.size is None else part.size
 
     def digest(self) -> bytes:
         """Return a digest that differs for different contents, without unpacking anything."""
-        part = f"{self.flags} {self._part.start} {self._part.size}"
-        return sha256(self._block.digest() + part.encode()).digest()
+        part = f"{self._block.entry.flags} {self._part.start} {self._part.size}"
+        return sha256(self._block.read() + part.encode()).digest()
 
     def keep(self, kept: ByteStore) -> DeviceEntry:
         """Append the stored bytes to ``kept``; return an equal entry that reads them from there."""
         return DeviceEntry(self._block.keep(kept), self._part, self.member)
-
-    def cost(self) -> int:
-        """Return the bytes that unpacking produces, even if the entry turns out to be broken."""
-        if self._part.size is None:
-            return self._block.cost()
-        return self._block.cost_of_all() + min(self._part.size, self._block.cost())
 
     def unpack(self) -> bytes:
         """Return the code. PTX ends with NUL bytes.
@@ -183,59 +156,46 @@ class DeviceEntry:
         Raises BrokenDataError if the entry is at fault, TooLarge, NotInstalled, and Unavailable for
         an unknown method of compression.
         """
-        start, size = self._part.start, self._part.size
-        if size is None:
+        if self._part.size is None:
             return self._block.unpack()
-        content = self._block.unpack_all()[start : start + size]
-        if len(content) < size:
+        content = self._block.unpack_once()[self._part.start :][: self._part.size]
+        if len(content) < self._part.size:
             raise BrokenDataError(
-                f"a part of {size} bytes lies beyond the end of the unpacked bytes"
+                f"a part of {self._part.size} bytes lies beyond the end of the unpacked bytes"
             )
         return content
-
-
-def whole_file(source: LimitedSource) -> DeviceEntry:
-    """Return a file that is a single cubin as an entry."""
-    target = (DeviceKind.SASS.value, "")
-    parts = (Part(target, 0, None),)
-    return DeviceEntry(_Block(source, Stored(0, 0, source.size, 0, None, parts)), parts[0])
 
 
 class _Block:
     """Bytes that were compressed together; several parts share the unpacked bytes."""
 
-    def __init__(self, source: LimitedSource, stored: Stored) -> None:
-        self._source, self.stored = source, stored
+    def __init__(self, source: LimitedSource, entry: Entry) -> None:
+        self._source, self.entry = source, entry
+        self.size = entry.size if entry.unpacked_size is None else entry.unpacked_size
         self._unpacked: bytes | BinaryChecksError | BrokenDataError | None = None
-        self._digest = b""
 
     def read(self) -> bytes:
-        return self._source.read(self.stored.start, self.stored.size)
+        return self._source.read(self.entry.start, self.entry.size)
 
     def keep(self, kept: ByteStore) -> _Block:
-        stored = self.stored._replace(start=kept.size)
+        entry = self.entry._replace(start=kept.size)
         kept.append(self.read())
-        return _Block(LimitedSource(kept, self._source.factor), stored)
-
-    def cost(self) -> int:
-        return measure(self.stored.size, self.stored.unpacked_size, self._source.factor)
-
-    def cost_of_all(self) -> int:
-        """Return the bytes that unpacking would produce; 0 if the block is already unpacked."""
-        return self.cost() if self._unpacked is None else 0
+        return _Block(LimitedSource(kept, self._source.factor), entry)
 
     def unpack(self) -> bytes:
-        stored = self.stored
-        if stored.size > (limit := self._source.limit(LARGEST)):
-            raise TooLarge(f"an entry of {stored.size} bytes; at most {limit} are read")
-        return unpack(self.read(), stored.flags, stored.unpacked_size, self._source.factor)
+        entry, most = self.entry, self._source.limit(LARGEST)
+        if entry.size > most:
+            raise TooLarge(f"an entry of {entry.size} bytes; at most {most} are read")
+        if self.size > most:
+            raise TooLarge(f"an entry unpacks to {self.size} bytes; at most {most} are read")
+        # Not by the unpacked size: a few kilobytes may unpack to gigabytes.
+        ask(entry.size)
+        packed = self.read()
+        if entry.unpacked_size is None:
+            return packed
+        return unpack(packed, entry.flags, entry.unpacked_size)
 
-    def digest(self) -> bytes:
-        if not self._digest:
-            self._digest = sha256(self.read()).digest()
-        return self._digest
-
-    def unpack_all(self) -> bytes:
+    def unpack_once(self) -> bytes:
         """Unpack the block only once for all its parts; also remember a failure."""
         if self._unpacked is None:
             try:
@@ -248,57 +208,38 @@ class _Block:
         raise self._unpacked
 
 
-def find_entries(
-    source: LimitedSource, extents: Iterable[Extent], member: str = ""
-) -> Iterator[DeviceEntry | Rest | DeviceFault]:
-    """Yield the entries of containers in these parts of a file, and faults, in order.
+def list_entries(content: ByteSource, factor: int = 1) -> Iterator[DeviceEntry]:
+    """Yield the entries of all CUDA containers in a file; a loose cubin is one entry.
 
-    Entries are not decompressed yet: they can be unpacked as long as the source is open.
-    """
-    for step in follow_all(source, extents):
-        if isinstance(step, Stored):
-            block = _Block(source, step)
-            for part in step.parts:
-                yield DeviceEntry(block, part, member)
-        elif not isinstance(step, Container):
-            yield step
-
-
-# All code for NVIDIA's GPUs in a file of any format.
-
-
-def list_entries(
-    content: ByteSource, factor: int = 1
-) -> Iterator[DeviceEntry | Rest | DeviceFault]:
-    """Yield the entries of all containers in a file, and faults; a loose cubin is one entry.
-
-    ``factor`` multiplies the limits on reading. Yields nothing for a file without device code.
-    Yields nothing for a file that cannot be read, either: the error is reported when the file is
-    read as an object.
+    They are not decompressed yet: they can be unpacked as long as the file is open. ``factor``
+    multiplies the limits on reading. Yields nothing for a file without device code, or from the
+    place on where it cannot be read: the error is reported when the file is read as an object.
     """
     source = LimitedSource(content, factor)
+    found: Iterable[tuple[str, Iterable[Extent]]] = ()  # members of an archive, and their extents
     try:
         head = source.read(0, min(64, source.size))
         if head.startswith(elf_header.MAGIC):
-            yield from _list_elf(source)
+            header = elf_header.read_header(source)
+            if header.machine == EM_CUDA:
+                part = Part(DeviceTarget(kind=DeviceKind.SASS), source.size, compressed=False)
+                whole = Entry(0, (part,), 0, source.size)
+                yield DeviceEntry(_Block(source, whole), part)
+                return
+            sections = elf_header.read_sections(source, header)
+            found = [("", elf_header.find_extents(sections, SECTIONS))]
         elif head.startswith(b"MZ"):
-            header = pe_header.read_header(source, pe_header.find_signature(source))
-            sections = pe_header.read_sections(source, header)
-            yield from find_entries(source, pe_header.find_extents(sections, SHORT_SECTIONS))
+            image = pe_header.read_header(source, pe_header.find_signature(source))
+            rows = pe_header.read_sections(source, image)
+            found = [("", pe_header.find_extents(rows, SHORT_SECTIONS))]
         elif head.startswith(archives.MAGIC):
-            for member, extents in archives.find_device_code(source):
-                yield from find_entries(source, extents, member)
+            found = archives.find_device_code(source)
         elif head.startswith(FATBIN_MAGIC):
-            yield from find_entries(source, [(0, source.size)])
+            found = [("", [(0, source.size)])]
+        for member, extents in found:
+            for step in walk_device_code(source, extents):
+                for entry in step.entries if isinstance(step, Container) else ():
+                    block = _Block(source, entry)
+                    yield from (DeviceEntry(block, part, member) for part in entry.parts)
     except (MalformedError, Unavailable):
         return
-
-
-def _list_elf(source: LimitedSource) -> Iterator[DeviceEntry | Rest | DeviceFault]:
-    header = elf_header.read_header(source)
-    if header.machine == EM_CUDA:
-        yield whole_file(source)
-        return
-    sections = elf_header.read_sections(source, header)
-    extents: tuple[Extent, ...] = elf_header.find_extents(sections, SECTIONS)
-    yield from find_entries(source, extents)

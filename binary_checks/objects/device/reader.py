@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from struct import Struct
 from typing import Final
 
+from binary_checks.errors import MalformedError
 from binary_checks.knowledge.device_code import EM_CUDA, read_flags
 from binary_checks.model import (
     DeviceCode,
@@ -25,7 +27,6 @@ from binary_checks.objects.device.containers import (
     BUNDLE_MAGIC,
     COMPRESSED_BUNDLE_MAGIC,
     FATBIN_MAGIC,
-    NEAR,
 )
 from binary_checks.objects.device.sections import DeviceFacts, read_device_code
 from binary_checks.objects.elf.header import ElfHeader, Section
@@ -42,18 +43,17 @@ _ABI_VERSION = 8  # offset of EI_ABIVERSION in the file
 _MARKING_ABI = 7  # ABI version whose flags always state the suffix ``a``
 _FIRST_WITH_SUFFIX = 90  # older architectures have no suffix
 _NOTE = ".note.nv.tkinfo"  # ptxas' command line
-_COMPATIBILITY = ".nv.compat"  # attributes of CUDA 13: format, number, and a value of 2 bytes
-_ATTRIBUTE = Struct("<BBH")
-_SIZED = 4  # format of an attribute whose value is the number of bytes that follow
+_COMPATIBILITY = ".nv.compat"  # attributes of CUDA 13
+_ATTRIBUTE = Struct("<BBH")  # format, number, and a value of 2 bytes
+_SIZED = 4  # EIFMT_SVAL: the value is the number of bytes that follow
 _OF_ONE_GPU = 9  # EICOMPAT_ATTR_CUDA_ACCELERATOR_TARGET, in cuobjdump's terms
 _FIRST_OF_FAMILY = 100  # older architectures have no suffix ``f``
-_LONGEST_NOTE = 1 << 16  # bytes of a section with notes or attributes
 _ASKED = re.compile(rb"-arch[ =]sm_(\d+[af]?)(?![0-9a-z])")
 
 
 def read(path: str, source: LimitedSource) -> tuple[DeviceFile, ...]:
     """Return the only object of a file of device code."""
-    head = source.read(0, min(NEAR, source.size))
+    head = source.read(0, min(64, source.size))
     name = next((n for magic, n in _ARCHITECTURES.items() if head.startswith(magic)), "")
     device = read_device_code(source, [(0, source.size)])
     found = DeviceFile(
@@ -112,30 +112,37 @@ def read_cubin_target(
 
 def _read_suffix(source: LimitedSource, sections: tuple[Section, ...], number: int) -> str:
     """Return the suffix passed to ptxas; "?" if it is not stated, or contradictory."""
-    suffixes: set[bytes] = set()
-    for note in _read_all(source, sections, _NOTE):
-        suffixes.update(_ASKED.findall(note) if note else (b"?",))
-    if len(suffixes) == 1 and (text := suffixes.pop().decode()).rstrip("af") == str(number):
+    contents: dict[str, list[bytes]] = {_NOTE: [], _COMPATIBILITY: []}
+    for section in sections:
+        if section.name in contents and section.offset + section.size <= source.size:
+            contents[section.name].append(source.read(section.offset, section.size))
+    suffixes: set[str] = {
+        text.decode() for note in contents[_NOTE] for text in _ASKED.findall(note)
+    }
+    if len(suffixes) == 1 and (text := suffixes.pop()).rstrip("af") == str(number):
         return text.removeprefix(str(number))
-    marks = {mark for each in _read_all(source, sections, _COMPATIBILITY) for mark in _marks(each)}
+    marks: set[int | bytes] = set()
+    for attributes in contents[_COMPATIBILITY]:
+        with suppress(MalformedError):
+            marks.update(value for key, value in iter_attributes(attributes) if key == _OF_ONE_GPU)
     if marks == {1}:
         return "a"
     return "" if marks == {0} and number < _FIRST_OF_FAMILY else "?"
 
 
-def _read_all(source: LimitedSource, sections: tuple[Section, ...], name: str) -> Iterator[bytes]:
-    """Yield the contents of sections with this name; b"" for a section that exceeds the limit."""
-    for section in sections:
-        if section.name == name and section.offset + section.size <= source.size:
-            short = section.size <= _LONGEST_NOTE
-            yield source.read(section.offset, section.size) if short else b""
+def iter_attributes(section: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """Yield the attributes in a section of a cubin, each with its number or its bytes.
 
-
-def _marks(attributes: bytes) -> Iterator[int]:
-    """Yield the values of the attribute that is 1 if the code is only for one GPU."""
+    Raises MalformedError if the bytes of an attribute end beyond the section.
+    """
     at = 0
-    while at + _ATTRIBUTE.size <= len(attributes):
-        form, number, value = _ATTRIBUTE.unpack_from(attributes, at)
-        if number == _OF_ONE_GPU and form != _SIZED:
-            yield value
-        at += _ATTRIBUTE.size + (value if form == _SIZED else 0)
+    while at + _ATTRIBUTE.size <= len(section):
+        form, attribute, value = _ATTRIBUTE.unpack_from(section, at)
+        at += _ATTRIBUTE.size
+        if form != _SIZED:
+            yield attribute, value
+            continue
+        if at + value > len(section):
+            raise MalformedError(f"an attribute of {value} bytes ends beyond .nv.info", at)
+        yield attribute, section[at : at + value]
+        at += value

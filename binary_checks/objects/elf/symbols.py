@@ -153,12 +153,11 @@ def count_symbols(image: MappedImage, dynamic: Dynamic, sections: Iterable[Secti
         last = max((each for (each,) in word.iter_unpack(table)), default=0)
         if last:  # the last chain ends where DT_SYMTAB ends
             at = start + 4 * (buckets + last - first)
-            _, left = image.locate(at, "a chain of DT_GNU_HASH")
-            for (each,) in word.iter_unpack(image.read(at, left & ~3, "a chain of DT_GNU_HASH")):
-                last += 1
-                if each & 1:
-                    return last
-            raise MalformedError("a chain of DT_GNU_HASH has no end")
+            ends = False
+            while not ends:  # the chain is short; its segment may have hundreds of megabytes
+                ends = bool(image.unpack(word, at, "a chain of DT_GNU_HASH")[0] & 1)
+                last, at = last + 1, at + word.size
+            return last
     if DT_HASH in dynamic:
         wide = image.header.bits == 64 and image.header.machine in (22, 0x9026)
         layout = image.header.struct("QQ" if wide else "II")
