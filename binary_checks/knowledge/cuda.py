@@ -330,13 +330,14 @@ class DriverCopy:
         return f"a copy of {self.name}"
 
 
-def find_copies(objects: Iterable[ObjectFile], drivers: tuple[str, ...]) -> Iterator[DriverCopy]:
-    """Yield all copies and stubs of the driver's libraries among shared libraries.
+def find_copies(objects: Iterable[ObjectFile], drivers: tuple[str, ...]) -> list[DriverCopy]:
+    """Return all copies and stubs of the driver's libraries among shared libraries.
 
     A library is recognised by soname and file name, without marks of repair tools. Otherwise it is
     recognised by its exports, if all are functions of the driver and it opens no library: it must
     then answer the calls itself, as a stub does.
     """
+    found: list[DriverCopy] = []
     for item in objects:
         if item.kind is not Kind.SHARED or not isinstance(item, (ElfFile, PeFile)):
             continue
@@ -347,7 +348,9 @@ def find_copies(objects: Iterable[ObjectFile], drivers: tuple[str, ...]) -> Iter
         asks = item.opened is not None or any(is_driver_library(need.name) for need in item.needed)
         stub = bool(functions and small and not asks)
         if name or (stub and not others and stands_for in drivers):
-            yield DriverCopy(item=item, name=name or stands_for, functions=functions, stub=stub)
+            name = name or stands_for
+            found.append(DriverCopy(item=item, name=name, functions=functions, stub=stub))
+    return found
 
 
 def _read_exports(item: ObjectFile) -> tuple[str, int, int]:

@@ -7,10 +7,13 @@ import pytest
 from binary_checks.knowledge.cuda import (
     cuda_of_ptx,
     driver_of_toolkit,
+    find_copies,
     is_newer_driver,
     lowest_driver,
     oldest_driver_of_ptx,
 )
+from binary_checks.knowledge.library_names import DRIVER_LIBRARIES
+from fixtures.values import elf_file
 
 
 @pytest.mark.parametrize(
@@ -47,3 +50,9 @@ def test_each_toolkit_of_a_major_version_has_a_newer_driver_than_the_one_before(
         for major, last in (("11", 8), ("12", 9), ("13", 3)):
             drivers = [driver_of_toolkit(f"{major}.{minor}", system) for minor in range(last + 1)]
             assert all(is_newer_driver(later, each) for each, later in pairwise(drivers))
+
+
+def test_a_package_without_the_drivers_libraries_has_no_copy_of_them() -> None:
+    own, other = elf_file("demo/libcuda.so.1"), elf_file("demo/libdemo.so")
+    assert not find_copies((other,), DRIVER_LIBRARIES)
+    assert [copy.name for copy in find_copies((other, own), DRIVER_LIBRARIES)] == ["libcuda.so.1"]

@@ -227,7 +227,7 @@ def driver_library_in_layout(
     stubs from the search path.
     Level: the first call of the driver fails.
     """
-    shipped = list(find_copies(package.objects, drivers))
+    shipped = find_copies(package.objects, drivers)
     if not shipped:
         require_cuda(package, linkage)
     yield from find_unloaded(linkage, package)
