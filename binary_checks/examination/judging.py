@@ -341,7 +341,7 @@ def _judge_findings(case: Case, profile: Profile, settings: RunSettings) -> Verd
     outcome = _sum_up(verdict)
     if outcome is not Outcome.NOT_INSPECTED:
         return replace(verdict, outcome=outcome)
-    own = tuple(each for each in not_inspected if not each.by_host)
+    own = tuple(each for each in verdict.not_inspected if not each.by_host)
     total = verdict.inspected + len(case.unread)
     counted = f" ({verdict.inspected} of {total} objects read)" if case.unread else ""
     return replace(
