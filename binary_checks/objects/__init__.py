@@ -237,13 +237,10 @@ def expect(path: str, head: bytes) -> Format | None:
     name = path.rpartition("/")[2]
     if name.startswith(_APPLE_DOUBLE):
         return None
-    if not _TAGGED.search(name) and _is_text_for_linkers(head):
+    text_for_linkers = head.startswith(_TAPI) or _LINKER_SCRIPT.match(head)
+    if text_for_linkers and not _TAGGED.search(name):
         return None
     return format_of_name(name)
-
-
-def _is_text_for_linkers(head: bytes) -> bool:
-    return head.startswith(_TAPI) or _LINKER_SCRIPT.match(head) is not None
 
 
 def refuse(path: str, expected: Format, head: bytes, size: int) -> MalformedObject | UnreadObject:

@@ -16,11 +16,10 @@ from dataclasses import replace
 from struct import Struct
 from typing import Final, NamedTuple
 
-from binary_checks.errors import MalformedError, TooLarge, Unavailable
+from binary_checks.errors import MalformedError
 from binary_checks.model import (
     ArchiveMembers,
     CxxStrings,
-    DeviceContainers,
     DeviceFault,
     Format,
     Kind,
@@ -28,7 +27,7 @@ from binary_checks.model import (
     UnreadObject,
     names_old_abi,
 )
-from binary_checks.objects.byte_source import LimitedSource
+from binary_checks.objects.byte_source import LimitedSource, Part
 from binary_checks.objects.device.sections import (
     RELOCATABLE,
     SECTIONS,
@@ -56,14 +55,13 @@ _BIG_CLASS = bytes.fromhex("c7a1bad1eebaa94baf20faf66aa4dcb8")
 _SECTION = Struct("<8s8xII16x")  # name, SizeOfRawData, PointerToRawData of a section header
 _MACHINES = frozenset({0x014C, 0x8664, 0xAA64})  # i386, AMD64, ARM64
 _SYMBOL_SIZE, _BIG_SYMBOL_SIZE = 18, 20  # bytes; the section number has 2 or 4
-_MOST_SECTIONS = 1 << 17  # `cl /bigobj` exists for objects with more than 65,279 sections
 _LONGEST_SECTION_NAME = 64  # bytes
 
 
 def find_coff_sections(source: LimitedSource) -> Iterator[tuple[str, int, int]]:
     """Yield name, offset and size of each section; nothing if the file is not a COFF object.
 
-    Raises MalformedError if sections lie after the end, TooLarge if there are too many.
+    Raises MalformedError if sections lie after the end.
     """
     if source.size < _FILE.size:
         return
@@ -76,8 +74,6 @@ def find_coff_sections(source: LimitedSource) -> Iterator[tuple[str, int, int]]:
             return
     elif machine not in _MACHINES:
         return
-    if start + count * _SECTION.size <= source.size:  # otherwise reading the table fails below
-        source.require_at_most(count, _MOST_SECTIONS, "sections")
     table = source.read(start, count * _SECTION.size)
     strings = symbols + symbol_count * symbol_size
     for name, size, offset in _SECTION.iter_unpack(table):
@@ -131,27 +127,23 @@ def describe_member(member: LimitedSource) -> MemberKind:
     head = member.read(0, min(64, member.size))
     try:
         if head.startswith(elf_header.MAGIC):
-            return _describe_elf(member)
+            elf = elf_header.read_header(member)
+            sections = read_sections(member, elf)
+            # An object with GIMPLE and without code is only for LTO.
+            slim = any(each.name.startswith(_OF_GCC) for each in sections) and not any(
+                each.flags & _CODE and each.size for each in sections
+            )
+            note = "GCC's own code for link-time optimisation" if slim else ""
+            return MemberKind("ELF", elf_header.architecture_of(elf), note)
         if head[:4] in macho_header.THIN:
-            header = macho_header.read_header(macho_header.Slice(member, 0, member.size))
+            header = macho_header.read_header(Part(member, 0, member.size))
             found = macho_header.architecture_of(header.cpu_type, header.cpu_subtype)
             return MemberKind("Mach-O", found)
-    except (MalformedError, Unavailable):
+    except MalformedError:
         return MemberKind("ELF" if head.startswith(elf_header.MAGIC) else "Mach-O", note="broken")
     if head.startswith(_BITCODE):
         return MemberKind("LLVM bitcode")
     return _describe_coff(head)
-
-
-def _describe_elf(member: LimitedSource) -> MemberKind:
-    """Describe an ELF object; an object with GIMPLE and without code is only for LTO."""
-    header = elf_header.read_header(member)
-    sections = read_sections(member, header)
-    slim = any(each.name.startswith(_OF_GCC) for each in sections) and not any(
-        each.flags & _CODE and each.size for each in sections
-    )
-    note = "GCC's own code for link-time optimisation" if slim else ""
-    return MemberKind("ELF", elf_header.architecture_of(header), note)
 
 
 def _describe_coff(head: bytes) -> MemberKind:
@@ -194,37 +186,15 @@ MAGIC: Final = b"!<arch>\n"
 THIN_MAGIC: Final = b"!<thin>\n"
 _HEAD = 60  # member header: name, time, owner, group, mode, the size in 10 digits, "`\n"
 _SIZE = slice(48, 58)  # bytes of the member header that hold the size
-_MOST_MEMBERS = 1 << 17  # real archives have some thousands
 _IMPORT = b"\0\0\xff\xff\0\0"  # first bytes of a member that only names a function of a DLL
 _LONGEST_NAME = 256  # bytes
 _LONG_NAMES = 1 << 20  # bytes of the table for names of more than 15 characters
-_LONG_NAME = b"#1/"  # BSD: the name is at the beginning of the contents, its length in the header
-_NAMES_OF_MEMBERS = b"//"
 # Index names: GNU and Visual C++ ("/"), GNU with 64-bit offsets, BSD and macOS.
 _INDEXES = (b"/", b"/SYM64/", b"__.SYMDEF", b"__.SYMDEF SORTED", b"__.SYMDEF_64")
 _LONGEST_INDEX = 256 << 20  # bytes; the indexes of torch's static libraries have 20 MB
 # Members of import libraries that are not objects: long names, ARM64EC's symbols, hashes of XFG.
-_OTHERS = (_NAMES_OF_MEMBERS, b"/<ECSYMBOLS>/", b"/<XFGHASHMAP>/")
+_OTHERS = (b"//", b"/<ECSYMBOLS>/", b"/<XFGHASHMAP>/")
 _MOST_THIN = 10_000  # names reported
-
-
-class _Member(LimitedSource):
-    """A member of the archive."""
-
-    def __init__(
-        self, source: LimitedSource, start: int, size: int, name: str, *, is_index: bool = False
-    ) -> None:
-        super().__init__(source, source.factor)
-        self.start = start
-        self.size = size
-        self.name = name
-        self.is_index = is_index  # whether it is the index of symbols
-
-    def read(self, offset: int, length: int) -> bytes:
-        """Return bytes of the member. Raises MalformedError if they lie beyond its end."""
-        if offset < 0 or offset + length > self.size:
-            raise MalformedError("a member of the archive is too short", self.start + offset)
-        return self._source.read(self.start + offset, length)
 
 
 def read(path: str, source: LimitedSource) -> tuple[StaticArchive | UnreadObject, ...]:
@@ -235,13 +205,10 @@ def read(path: str, source: LimitedSource) -> tuple[StaticArchive | UnreadObject
     extents: dict[Extent, str] = {}  # device code, with the name of its member
     relocatable: list[Extent] = []  # relocatable device code, part of the above
     faults: list[DeviceFault] = []
-    unread: list[tuple[_Member, str]] = []  # unread members, each with the reason
     contents = _Contents()
     thin = source.read(0, min(8, source.size)) == THIN_MAGIC
-    for number, member in enumerate(_find_members(source, thin=thin)):
-        if number >= (most := source.limit(_MOST_MEMBERS)):
-            raise TooLarge(f"no more than {most} members of a static archive are read")
-        if member.is_index:
+    for member, is_index in _find_members(source, thin=thin):
+        if is_index:
             contents.read_index(member)
             continue
         if thin:
@@ -255,18 +222,10 @@ def read(path: str, source: LimitedSource) -> tuple[StaticArchive | UnreadObject
         except MalformedError as error:
             reason = f"a member that cannot be read: {error.reason}"
             faults.append(DeviceFault(offset=member.start, reason=reason))
-        except Unavailable as error:
-            unread.append((member, f"the member {member.name} is left out: {error}"))
     if not extents:
-        places = [(fault.offset, fault.reason) for fault in faults[:1]]
-        places += [(member.start, reason) for member, reason in unread[:1]]
-        if places:
-            offset, reason = places[0]
-            reason = f"at offset {offset}: {reason}"
-            too_large = not faults
-            return (
-                UnreadObject(path=path, format=Format.ARCHIVE, reason=reason, too_large=too_large),
-            )
+        if faults:
+            reason = f"at offset {faults[0].offset}: {faults[0].reason}"
+            return (UnreadObject(path=path, format=Format.ARCHIVE, reason=reason),)
         return (contents.describe(path, source.size),)
     awaiting = Wrappers(relocatable=tuple(relocatable), awaits_linking=True)
     device = read_device_code(source, extents, awaiting)
@@ -275,20 +234,7 @@ def read(path: str, source: LimitedSource) -> tuple[StaticArchive | UnreadObject
     def name_at(offset: int) -> str:
         return extents[starts[max(bisect_right(starts, (offset, source.size)) - 1, 0)]]
 
-    count = sum(group.count for group in device.containers)
-    containers = (
-        *(replace(group, member=name_at(group.offset)) for group in device.containers),
-        *(
-            DeviceContainers(
-                first=count,
-                offset=member.start,
-                member=member.name,
-                reason=reason,
-                too_large=True,
-            )
-            for member, reason in unread
-        ),
-    )
+    containers = tuple(replace(group, member=name_at(group.offset)) for group in device.containers)
     archive = replace(
         contents.describe(path, source.size),
         device_code=device.code,
@@ -301,9 +247,9 @@ def read(path: str, source: LimitedSource) -> tuple[StaticArchive | UnreadObject
 def find_device_code(source: LimitedSource) -> Iterator[tuple[str, tuple[Extent, ...]]]:
     """Yield members with device code, and its ranges in the archive; skip broken members."""
     try:
-        for member in _find_members(source):
-            with suppress(MalformedError, Unavailable):
-                if not member.is_index and (found := tuple(_find_extents(member))):
+        for member, is_index in _find_members(source):
+            with suppress(MalformedError):
+                if not is_index and (found := tuple(_find_extents(member))):
                     yield member.name, tuple(extent for extent, _ in found)
     except MalformedError:
         return
@@ -320,13 +266,13 @@ class _Contents:
         self._unread = ""
         self.thin: list[str] = []
 
-    def add(self, member: _Member) -> None:
+    def add(self, member: Part) -> None:
         """Count a member."""
         kind = describe_member(member)
         self._counts[kind] += 1
         self._first.setdefault(kind, member.name)
 
-    def read_index(self, member: _Member) -> None:
+    def read_index(self, member: Part) -> None:
         """Read the symbol index. Visual C++ writes a second index with the same symbols."""
         if self._indexed:
             return
@@ -362,8 +308,11 @@ class _Contents:
         )
 
 
-def _find_members(source: LimitedSource, *, thin: bool = False) -> Iterator[_Member]:
-    """Yield all members and the symbol index; members of a thin archive have no bytes."""
+def _find_members(source: LimitedSource, *, thin: bool = False) -> Iterator[tuple[Part, bool]]:
+    """Yield all members, and whether each is the symbol index.
+
+    Members of a thin archive have no bytes.
+    """
     at = len(MAGIC)
     long_names = b""
     while at + _HEAD <= source.size:
@@ -380,7 +329,8 @@ def _find_members(source: LimitedSource, *, thin: bool = False) -> Iterator[_Mem
             raise MalformedError(reason, at)
         at = start + size + size % 2  # headers begin at even offsets
         name = head[:16].rstrip()
-        if name.startswith(_LONG_NAME) and name[3:].isdigit():
+        # BSD: the name is at the beginning of the contents, its length in the header
+        if name.startswith(b"#1/") and name[3:].isdigit():
             length = min(int(name[3:]), size)
             name = source.read(start, min(length, _LONGEST_NAME)).rstrip(b"\0")
             start, size = start + length, size - length
@@ -392,12 +342,12 @@ def _find_members(source: LimitedSource, *, thin: bool = False) -> Iterator[_Mem
         if name not in _OTHERS:
             # GNU ends short names with a slash
             label = name.rstrip(b"/").decode("utf-8", "backslashreplace")
-            yield _Member(source, start, size, label, is_index=name in _INDEXES)
+            yield Part(source, start, size, label), name in _INDEXES
     if at < source.size and source.read(at, source.size - at).strip(b"\0\n "):
         raise MalformedError("it ends within the header of a member", at)
 
 
-def _find_extents(member: _Member) -> Iterator[tuple[Extent, bool]]:
+def _find_extents(member: Part) -> Iterator[tuple[Extent, bool]]:
     """Yield the ranges of a member's device code, and whether the code must still be linked.
 
     Ranges are in bytes from the start of the archive. Raises MalformedError.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from binary_checks.errors import TooLarge
+from binary_checks.errors import MalformedError, TooLarge
 from binary_checks.model import ByteSource
 
 _SMALL: Final = 1 << 20  # bytes of symbols that any file may have
@@ -46,6 +46,12 @@ class LimitedSource:
             first = max(offset - reach, start)
             yield offset - first, self.read(first, min(offset + BLOCK + reach, end) - first)
 
+    def require_end(self, end: int, what: str) -> None:
+        """Raise MalformedError if something that the headers refer to ends after the file."""
+        if end > self.size:
+            reason = f"{what} at byte {end:#x}, but the file has only {self.size:#x} bytes"
+            raise MalformedError(reason, self.size)
+
     def limit(self, most: int) -> int:
         """Return the limit to apply to this file instead of the default limit ``most``."""
         return most * self.factor
@@ -54,6 +60,21 @@ class LimitedSource:
         """Raise TooLarge if ``count`` exceeds the default limit ``most`` times the factor."""
         if count > (most := self.limit(most)):
             raise TooLarge(f"it has {count} {what}; at most {most} are read")
+
+
+class Part(LimitedSource):
+    """A part of a file: a slice of a fat file, or a member of an archive."""
+
+    def __init__(self, source: LimitedSource, start: int, size: int, name: str = "") -> None:
+        super().__init__(source, source.factor)
+        self.start, self.size, self.name = start, size, name
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Return exactly ``length`` bytes from ``offset`` of the part. Raises MalformedError."""
+        if offset < 0 or length < 0 or offset + length > self.size:
+            reason = f"{length} bytes are requested, but this part of the file has {self.size}"
+            raise MalformedError(reason, offset)
+        return self._source.read(self.start + offset, length)
 
 
 # Byte ranges: (start, end), in bytes from the start of the file, without the byte at ``end``.

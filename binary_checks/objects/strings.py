@@ -1,20 +1,20 @@
 """Search the strings of object files.
 
-The search is for three kinds of strings: names of libraries that may be passed to dlopen or
-LoadLibrary, texts left by statically linked libraries, and NumPy's message that states the C API.
+The search is for four kinds of strings: names of libraries that may be passed to dlopen or
+LoadLibrary, texts left by statically linked libraries, NumPy's message that states the C API, and
+GCC's record of the CPU that it compiled for.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final, NamedTuple
 
 from binary_checks.knowledge.linked_libraries import ANCHORS, is_mark
 from binary_checks.model import Kind, NumpyBuild, ObjectFile, OpenedNames, ReadObject
 from binary_checks.objects.byte_source import BLOCK, LimitedSource, merge
-from binary_checks.objects.compiler_options import LONGEST_RECORD, find_native_cpus
 
 Extent = tuple[int, int]
 
@@ -166,6 +166,36 @@ _NUMPY_1 = re.compile(rb"module compiled against API version 0x%x")
 _NUMPY_2 = re.compile(
     rb"module was compiled against NumPy C-API version 0x%x \(NumPy (\d{1,3}\.\d{1,3})"
 )
+
+# The CPU that an object was compiled for, by options that GCC records in debug information
+# (DW_AT_producer).
+#
+# For ``-march=native`` the record has what the driver found: the CPU, each instruction set that the
+# CPU has or lacks, and the sizes of its caches. An option such as ``-march=znver3`` is recorded
+# alone.
+
+_CACHE = b"l1-cache-size="
+_NATIVE = re.compile(rb"-march=([\w.-]{1,40})((?: -m[\w.=+-]{1,60}){1,300} )--param[ =]\Z")
+_SETS = ((b" -mavx512f ", "AVX-512"), (b" -mavx2 ", "AVX2"), (b" -mavx ", "AVX"))
+_LONGEST_RECORD = 8192  # bytes from -march to the size of the cache; GCC 12 needs 1,200
+
+
+def _find_native_cpus(block: bytes, begin: int) -> Iterator[str]:
+    """Yield each CPU with its newest instruction set, "znver3 with AVX-512", from ``begin`` on.
+
+    The record of ``-march=native`` ends with the size of a cache.
+    """
+    at = block.find(_CACHE, begin)
+    while at >= 0:
+        match = _NATIVE.search(block[max(at - _LONGEST_RECORD, 0) : at])
+        newest = (name for word, name in _SETS if match and word in match[2])
+        if match and (name := next(newest, "")):
+            yield f"{match[1].decode()} with {name}"
+        at = block.find(_CACHE, at + 1)
+
+
+# Both are searched for in one pass.
+
 # Bytes; larger objects are not searched, and no extension module is that large.
 _LARGEST_SEARCHED = 256 << 20
 
@@ -174,11 +204,11 @@ def add_build(found: tuple[ReadObject, ...], source: LimitedSource) -> tuple[Rea
     """Return the objects of a file with the NumPy API and the CPU that it was compiled for."""
     first, second, cpus = False, set[bytes](), set[str]()
     size = source.size if source.size <= source.limit(_LARGEST_SEARCHED) else 0
-    for begin, block in source.blocks(0, size, LONGEST_RECORD):
+    for begin, block in source.blocks(0, size, _LONGEST_RECORD):
         if _COMPILED_AGAINST in block:
             first = first or _NUMPY_1.search(block) is not None
             second.update(_NUMPY_2.findall(block))
-        cpus.update(find_native_cpus(block, begin))
+        cpus.update(_find_native_cpus(block, begin))
     build = NumpyBuild(api=1) if first else None
     if second:  # the newest API of NumPy
         oldest = max(second, key=lambda text: tuple(map(int, text.split(b"."))))

@@ -39,8 +39,10 @@ def open_tree(path: Path) -> Tree:
     Raises PackageError if the file cannot be opened, or has no known form.
     """
     try:
-        known = path.is_dir() or path.name.endswith(_NAMED)
-        head = b"" if known else _read_head(path)
+        head = b""
+        if not path.is_dir() and not path.name.endswith(_NAMED):
+            with open_bytes(path) as file:
+                head = file.read(0, _HEAD)
     except OSError as error:  # a name that is too long, …
         raise PackageError(f"{path.name}: cannot be opened: {error.strerror}") from None
     for form in TREES:
@@ -64,8 +66,3 @@ def open_part(
     if zip_tree.recognises(file.path, b""):
         return PartialTree(file, files, look)
     raise Unavailable(f"{file.path.name}: its format has no directory, so all of it must be read")
-
-
-def _read_head(path: Path) -> bytes:
-    with open_bytes(path) as file:
-        return file.read(0, _HEAD)

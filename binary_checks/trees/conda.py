@@ -44,16 +44,10 @@ def open_tree(path: Path) -> TarTree:
     files = ExitStack()
     file = files.enter_context(open_bytes(path))
     try:
-        archive = read_archive(file)
-        entries = {prefix: _find(path, archive, prefix) for prefix in _PREFIXES}
+        return _open(file, files, _PREFIXES)
     except PackageError:
         files.close()
         raise
-    parts = [
-        Part(entry.name, partial(_unpack, file, entry), find_zstandard)
-        for entry in entries.values()
-    ]
-    return TarTree(file, files, parts, tuple(_judge(file, archive, entries)), archive.ambiguities)
 
 
 def open_description(file: PackageBytes, files: ExitStack) -> TarTree:
@@ -61,12 +55,17 @@ def open_description(file: PackageBytes, files: ExitStack) -> TarTree:
 
     Raises PackageError if either archive is missing.
     """
+    return _open(file, files, _PREFIXES[:1])
+
+
+def _open(file: PackageBytes, files: ExitStack, wanted: tuple[str, ...]) -> TarTree:
     archive = read_archive(file)
     entries = {prefix: _find(file.path, archive, prefix) for prefix in _PREFIXES}
-    info = entries[_PREFIXES[0]]
-    file.expect([span_of(info), *(span_of_head(entry, 0) for entry in archive.entries[:_FEW])])
-    part = Part(info.name, partial(_unpack, file, info), find_zstandard)
-    return TarTree(file, files, [part], tuple(_judge(file, archive, entries)), archive.ambiguities)
+    chosen = [entries[prefix] for prefix in wanted]
+    heads = (span_of_head(entry, 0) for entry in archive.entries[:_FEW])
+    file.expect([*map(span_of, chosen), *heads])
+    parts = [Part(each.name, partial(_unpack, file, each), find_zstandard) for each in chosen]
+    return TarTree(file, files, parts, tuple(_judge(file, archive, entries)), archive.ambiguities)
 
 
 def _find(path: Path, archive: Archive, prefix: str) -> ZipEntry:

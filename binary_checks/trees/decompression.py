@@ -88,67 +88,12 @@ def _find_package() -> Start:
     )
 
 
-class _Inflating:
-    """A decompressor of ``zlib`` that stores unconsumed input, as the other libraries do."""
+class _Wrapper:
+    """A decompressor of a library that differs from those of the standard library."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
-        self._full = False  # whether the output was cut at its limit, so that more may follow
-
-    @property
-    def eof(self) -> bool:
-        return bool(self._stream.eof)
-
-    @property
-    def needs_input(self) -> bool:
-        return not (self._full or self._stream.unconsumed_tail)
-
-    @property
-    def unused_data(self) -> bytes:
-        return bytes(self._stream.unused_data)
-
-    def decompress(self, data: bytes, max_length: int, /) -> bytes:
-        waiting = bytes(self._stream.unconsumed_tail) + data
-        piece = bytes(self._stream.decompress(waiting, max_length))
-        self._full = len(piece) >= max_length
-        return piece
-
-
-class _Guarded:
-    """A decompressor that raises OSError on broken data, as bz2's decompressor does."""
-
-    def __init__(self, stream: Any, error: type[Exception]) -> None:
-        self._stream, self._error = stream, error
-
-    @property
-    def eof(self) -> bool:
-        return bool(self._stream.eof)
-
-    @property
-    def needs_input(self) -> bool:
-        return bool(self._stream.needs_input)
-
-    @property
-    def unused_data(self) -> bytes:
-        return bytes(self._stream.unused_data)
-
-    def decompress(self, data: bytes, max_length: int, /) -> bytes:
-        try:
-            return bytes(self._stream.decompress(data, max_length))
-        except self._error as error:
-            # Only these of the library's messages mean that decompression would need too much
-            # memory.
-            message = str(error)
-            large = any(each in message for each in ("too much memory", "too large", "usage limit"))
-            raise OSError("it needs more than 128 MiB of memory" if large else "") from None
-
-
-class _Streamed:
-    """A decompressor of ``zstandard``, which cannot limit its output; so its input is limited."""
-
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
-        self._waiting = b""
+        self._waiting = b""  # input that is not consumed yet
 
     @property
     def eof(self) -> bool:
@@ -161,6 +106,48 @@ class _Streamed:
     @property
     def unused_data(self) -> bytes:
         return bytes(self._stream.unused_data) + self._waiting
+
+
+class _Inflating(_Wrapper):
+    """A decompressor of ``zlib`` that stores unconsumed input, as the other libraries do."""
+
+    _full = False  # whether the output was cut at its limit, so that more may follow
+
+    @property
+    def needs_input(self) -> bool:
+        return not (self._full or self._waiting)
+
+    def decompress(self, data: bytes, max_length: int, /) -> bytes:
+        piece = bytes(self._stream.decompress(self._waiting + data, max_length))
+        self._waiting = bytes(self._stream.unconsumed_tail)
+        self._full = len(piece) >= max_length
+        return piece
+
+
+class _Guarded(_Wrapper):
+    """A decompressor that raises OSError on broken data, as bz2's decompressor does."""
+
+    def __init__(self, stream: Any, error: type[Exception]) -> None:
+        super().__init__(stream)
+        self._error = error
+
+    @property
+    def needs_input(self) -> bool:
+        return bool(self._stream.needs_input)
+
+    def decompress(self, data: bytes, max_length: int, /) -> bytes:
+        try:
+            return bytes(self._stream.decompress(data, max_length))
+        except self._error as error:
+            # Only these of the library's messages mean that decompression would need too much
+            # memory.
+            message = str(error)
+            large = any(each in message for each in ("too much memory", "too large", "usage limit"))
+            raise OSError("it needs more than 128 MiB of memory" if large else "") from None
+
+
+class _Streamed(_Wrapper):
+    """A decompressor of ``zstandard``, which cannot limit its output; so its input is limited."""
 
     def decompress(self, data: bytes, max_length: int, /) -> bytes:
         waiting = memoryview(self._waiting + data)

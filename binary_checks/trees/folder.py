@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
@@ -16,7 +16,13 @@ from binary_checks.model import ObjectReader, Progress, TreeEntry, Visited, Visi
 from binary_checks.trees.batches import visit_all
 from binary_checks.trees.file_bytes import FileBytes, open_bytes
 from binary_checks.trees.kept_bytes import check_extent
-from binary_checks.trees.members import MAXIMUM_ENTRIES, WHOLE, MemberReader, Streamed
+from binary_checks.trees.members import (
+    MAXIMUM_ENTRIES,
+    WHOLE,
+    MemberReader,
+    Streamed,
+    stream_pieces,
+)
 from binary_checks.watchdog import ask
 
 _HEAD = 64  # bytes
@@ -59,11 +65,11 @@ class FolderTree:
     """
 
     def __init__(
-        self, path: Path, *, root: Path, within: Path, label: str = "", listed_by: str = "its list"
+        self, path: Path, *, root: Path, within: Path, label: str = "", listed_by: str = ""
     ) -> None:
         """Provide the files below ``root``, or elsewhere below ``within``.
 
-        ``listed_by`` names, in messages, the file that lists these files.
+        ``listed_by`` names, in messages, the file that lists these files, if there is one.
         """
         self.path = path
         self.label = label or path.name
@@ -126,7 +132,7 @@ class FolderTree:
         return FileEntry(name, self._name(path), path, found.st_size, found.st_mode)
 
     def _describe_file(self, what: str) -> str:
-        return f"{self._listed_by} names it, and {what}"
+        return f"{self._listed_by} names it, and {what}" if self._listed_by else what
 
     def _follow(self, name: str) -> Path | None:
         path = Path(os.path.normpath(self._root / name))
@@ -160,7 +166,13 @@ class FolderTree:
                 return _describe_link(members.refuse(entry), entry.target)
             try:
                 with open_bytes(entry.path) as file:
-                    return _visit(members, entry, file, wanted)
+                    if wanted.hashed and entry.size <= WHOLE:
+                        content = file.read(0, entry.size)
+                        ask(len(content))
+                        outcome = Streamed(sha256(content).hexdigest())
+                        return members.take_whole(entry, content, outcome)
+                    stream = partial(stream_pieces, _read_blocks(file))
+                    return members.take_source(entry, FileByteSource(file), stream)
             except PackageError as error:
                 return members.refuse(entry, str(error))
 
@@ -198,9 +210,6 @@ class WholeFolder(FolderTree):
             return FileEntry(name, name, mode=mode, target=target or str(real))
         return super().find(name)
 
-    def _describe_file(self, what: str) -> str:
-        return what
-
 
 def _describe_link(visited: Visited, target: str) -> Visited:
     """Add the target of a link; report a link that leads out of the folder."""
@@ -216,24 +225,6 @@ def _own(entry: TreeEntry) -> FileEntry:
     """Return the entry as a FileEntry; this tree lists only entries of this class."""
     assert isinstance(entry, FileEntry)
     return entry
-
-
-def _visit(
-    members: MemberReader, entry: FileEntry, file: FileBytes, wanted: VisitRequest
-) -> Visited:
-    if wanted.hashed and entry.size <= WHOLE:
-        content = file.read(0, entry.size)
-        ask(len(content))
-        return members.take_whole(entry, content, Streamed(sha256(content).hexdigest()))
-    return members.take_source(entry, FileByteSource(file), partial(_stream, file))
-
-
-def _stream(file: FileBytes, consume: Callable[[bytes], object]) -> Streamed:
-    digest = sha256()
-    for block in _read_blocks(file):
-        digest.update(block)
-        consume(block)
-    return Streamed(digest.hexdigest())
 
 
 def _read_blocks(file: FileBytes) -> Iterator[bytes]:

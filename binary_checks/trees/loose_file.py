@@ -40,6 +40,3 @@ class LooseFile(FolderTree):
     def entries(self) -> Sequence[FileEntry]:
         """Return the entry of the file."""
         return [self.find(self.path.name)]
-
-    def _describe_file(self, what: str) -> str:
-        return what

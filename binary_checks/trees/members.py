@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
+from hashlib import sha256
 from typing import NamedTuple, TypeAlias
 
 from binary_checks.errors import GatherError
@@ -50,6 +51,27 @@ class Streamed(NamedTuple):
     faults: tuple[str, ...] = ()
 
 
+def stream_pieces(pieces: Iterable[bytes], consume: Consume) -> Streamed:
+    """Pass the pieces of a member to a callback, and hash them."""
+    digest = sha256()
+    for piece in join_head(iter(pieces)):
+        digest.update(piece)
+        consume(piece)
+    return Streamed(digest.hexdigest())
+
+
+def join_head(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Join the first pieces of a member up to HEAD bytes: they may be of any length, even empty."""
+    head = b""
+    for piece in pieces:
+        head += piece
+        if len(head) >= HEAD:
+            break
+    if head:
+        yield head
+    yield from pieces
+
+
 Stream: TypeAlias = Callable[[Consume], Streamed]
 """Streams a member to a callback; the first piece has HEAD bytes, or all if there are fewer."""
 
@@ -84,10 +106,29 @@ class MemberReader:
         return self._describe(entry, outcome, objects, wanted)
 
     def take_stream(self, entry: TreeEntry, stream: Stream) -> Visited:
-        """Read a large member while it is streamed."""
+        """Read a large member; an object, which its first piece shows, is kept until it is read."""
         if entry.name in self._wanted.texts:
             return self._keep(entry, stream, self._wanted.texts[entry.name])
-        return self._read_large(entry, stream)
+        show, head, is_object = self._watch(entry), b"", False
+        with closing(ByteStore()) as kept:
+
+            def consume(piece: bytes) -> None:
+                nonlocal head, is_object
+                if not head:
+                    head = piece[:HEAD]
+                    is_object = self._reader.announce(entry.name, head) is not None
+                if is_object:
+                    kept.append(piece)
+                show(piece)
+
+            try:
+                outcome = self._pass_on(entry, stream, consume)
+                return self._describe(entry, outcome, self._read(entry, head, outcome, kept))
+            # The error is the temporary file's; errors of the package itself are PackageErrors.
+            except OSError as error:
+                path = self._wanted.place(entry.name)
+                reason = f"{path} cannot be kept in a temporary file: {error.strerror}"
+                raise GatherError(f"{self._label}: {reason}") from None
 
     def take_source(self, entry: TreeEntry, source: ByteSource, stream: Stream) -> Visited:
         """Read a member that allows random access; stream the member only to hash or watch it."""
@@ -177,29 +218,6 @@ class MemberReader:
     def _condense(self, entry: TreeEntry, content: bytes) -> bytes:
         condense = self._wanted.condense
         return content if condense is None else condense(entry.name, content)
-
-    def _read_large(self, entry: TreeEntry, stream: Stream) -> Visited:
-        """Read a large member; an object, which its first piece shows, is kept until it is read."""
-        show, head, is_object = self._watch(entry), b"", False
-        with closing(ByteStore()) as kept:
-
-            def consume(piece: bytes) -> None:
-                nonlocal head, is_object
-                if not head:
-                    head = piece[:HEAD]
-                    is_object = self._reader.announce(entry.name, head) is not None
-                if is_object:
-                    kept.append(piece)
-                show(piece)
-
-            try:
-                outcome = self._pass_on(entry, stream, consume)
-                return self._describe(entry, outcome, self._read(entry, head, outcome, kept))
-            # The error is the temporary file's; errors of the package itself are PackageErrors.
-            except OSError as error:
-                path = self._wanted.place(entry.name)
-                reason = f"{path} cannot be kept in a temporary file: {error.strerror}"
-                raise GatherError(f"{self._label}: {reason}") from None
 
 
 def _drop(_: bytes) -> None:

@@ -207,7 +207,13 @@ class _Header(NamedTuple):
 
     @classmethod
     def read(cls, block: bytes, place: int) -> _Header:
-        _check_sum(block, place)
+        stated = _read_number(block[148:156], place)
+        rest = block[:148] + b" " * 8 + block[156:]
+        total = sum(rest)
+        # The checksum is the sum of all bytes, with spaces in its own field. Some old writers
+        # summed signed characters, which every reader accepts, too.
+        if stated != total and stated != total - 256 * sum(byte > 127 for byte in rest):
+            raise BrokenDataError(f"there is no tar header at byte {place:#x}")
         name = _cut(block[:100])
         # GNU's magic is "ustar " with a space; GNU tar stores other fields in place of the prefix.
         if block[257:263] == b"ustar\0" and block[345]:
@@ -215,16 +221,6 @@ class _Header(NamedTuple):
         mode = _read_number(block[100:108], place)
         size = _read_number(block[124:136], place)
         return cls(block[156:157], name, _cut(block[157:257]), mode & 0o7777, size)
-
-
-def _check_sum(block: bytes, place: int) -> None:
-    stated = _read_number(block[148:156], place)
-    rest = block[:148] + b" " * 8 + block[156:]
-    total = sum(rest)
-    # The checksum is the sum of all bytes, with spaces in its own field. Some old writers summed
-    # signed characters, which every reader accepts, too.
-    if stated != total and stated != total - 256 * sum(byte > 127 for byte in rest):
-        raise BrokenDataError(f"there is no tar header at byte {place:#x}")
 
 
 def _cut(field: bytes) -> bytes:
@@ -330,10 +326,6 @@ def _agree_on_size(header: _Header, extended: Mapping[str, str], name: str, plac
     return int(digits)
 
 
-def _is_text(name: str) -> bool:
-    return name == _escape_surrogates(name)
-
-
 def _judge(kind: bytes, name: str, link: str, extended: Mapping[str, str]) -> Iterator[str]:
     if not name:
         yield "it has no name"
@@ -341,7 +333,7 @@ def _judge(kind: bytes, name: str, link: str, extended: Mapping[str, str]) -> It
         yield "its name holds a NUL byte"
     if kind in _FILES and name.endswith("/"):
         yield "it is a file, but its name is a folder's"
-    if not (_is_text(name) and _is_text(link)):
+    if any(each != _escape_surrogates(each) for each in (name, link)):
         yield "its name is not valid UTF-8"
     if kind in _DEVICES:
         yield f"it is {_DEVICES[kind]}, which no package installs"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import posixpath
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -26,7 +26,7 @@ from binary_checks.trees.decompression import (
     find_zstandard,
 )
 from binary_checks.trees.file_bytes import PackageBytes, open_bytes
-from binary_checks.trees.members import HEAD, WHOLE, MemberReader, Streamed
+from binary_checks.trees.members import WHOLE, MemberReader, Streamed, join_head, stream_pieces
 from binary_checks.trees.tar import TarEntry, TarStream
 
 _COMPRESSIONS: dict[bytes, Callable[[], Start]] = {
@@ -42,7 +42,6 @@ _SUFFIXES = {
     **dict.fromkeys((".tar.xz", ".txz"), find_xz),
     **dict.fromkeys((".tar.gz", ".tgz"), find_gzip),
 }  # by suffix, used if the file's first bytes are unknown
-_LONGEST_MAGIC = max(map(len, _COMPRESSIONS))
 _BLOCK = 64 << 10  # bytes of the file at a time
 _FIRST = 64  # bytes that show a file's format
 
@@ -69,15 +68,12 @@ def open_tree(path: Path) -> TarTree:
     """Open the file; its members are read on demand."""
     files = ExitStack()
     file = files.enter_context(open_bytes(path))
-    start = _find_compression(file.read(0, _LONGEST_MAGIC), path.name)
-    return TarTree(file, files, [Part("", lambda: read_blocks(file), start)])
-
-
-def _find_compression(head: bytes, name: str) -> Callable[[], Start]:
-    """Find the compression by the first bytes, or by the file's name if the data are broken."""
+    # by the first bytes, or by the file's name if the data are broken
+    head = file.read(0, max(map(len, _COMPRESSIONS)))
     found = (find for magic, find in _COMPRESSIONS.items() if head.startswith(magic))
-    named = (find for suffix, find in _SUFFIXES.items() if name.endswith(suffix))
-    return next(found, None) or next(named)
+    named = (find for suffix, find in _SUFFIXES.items() if path.name.endswith(suffix))
+    start = next(found, None) or next(named)
+    return TarTree(file, files, [Part("", lambda: read_blocks(file), start)])
 
 
 def read_blocks(file: PackageBytes, start: int = 0, end: int | None = None) -> Iterator[bytes]:
@@ -85,13 +81,6 @@ def read_blocks(file: PackageBytes, start: int = 0, end: int | None = None) -> I
     end = file.size if end is None else end
     for offset in range(start, end, _BLOCK):
         yield file.read(offset, min(_BLOCK, end - offset))
-
-
-class _Pass(NamedTuple):
-    """The result of one pass over all members."""
-
-    entries: tuple[TarEntry, ...]
-    faults: tuple[str, ...]
 
 
 class TarTree:
@@ -112,7 +101,8 @@ class TarTree:
         self._parts = parts
         self._faults = faults
         self.ambiguities = ambiguities
-        self._known: _Pass | None = None
+        # entries and faults, after one pass over all members
+        self._known: tuple[tuple[TarEntry, ...], tuple[str, ...]] | None = None
 
     @property
     def label(self) -> str:
@@ -122,16 +112,16 @@ class TarTree:
     @property
     def faults(self) -> tuple[str, ...]:
         """Faults of the archives as a whole."""
-        return (*self._faults, *self._learn().faults)
+        return (*self._faults, *self._learn()[1])
 
     def entries(self) -> tuple[TarEntry, ...]:
         """Return all members, in the order of the archives."""
-        return self._learn().entries
+        return self._learn()[0]
 
     def each_entry(self) -> Iterator[TarEntry]:
         """Yield all members while the file is streamed; the caller may stop before its end."""
         if self._known is not None:
-            return iter(self._known.entries)
+            return iter(self._known[0])
         return (entry for entry, _ in self._stream())
 
     def find(self, name: str) -> TarEntry | None:
@@ -142,7 +132,7 @@ class TarTree:
         """Yield the first bytes of these members."""
         wanted = {id(entry) for entry in entries}
         return (
-            _read_head(content)
+            next(join_head(content), b"")[:_FIRST]
             for known, (_, content) in zip(self.entries(), self._stream(), strict=False)
             if id(known) in wanted
         )
@@ -151,11 +141,11 @@ class TarTree:
         self, reader: ObjectReader, wanted: VisitRequest, progress: Progress | None = None
     ) -> list[Visited]:
         """Read every member once, while the file is streamed."""
-        members = _StreamReader(MemberReader(self.label, reader, wanted))
+        members, files = MemberReader(self.label, reader, wanted), dict[str, Member]()
         only = None if wanted.only is None else {id(entry) for entry in wanted.only}
         known = self.entries() if only is not None else ()
         visited = [
-            members.visit(entry, content)
+            _visit(members, files, entry, content)
             for number, (entry, content) in enumerate(self._stream(progress))
             if only is None or id(known[number]) in only
         ]
@@ -178,7 +168,7 @@ class TarTree:
         """Close the file."""
         self._files.close()
 
-    def _learn(self) -> _Pass:
+    def _learn(self) -> tuple[tuple[TarEntry, ...], tuple[str, ...]]:
         if self._known is None:
             for _ in self._stream():
                 pass
@@ -202,7 +192,7 @@ class TarTree:
             except BrokenDataError as error:
                 raise self._give_up(part, error) from None
             faults += (f"{part.name}: {fault}" if part.name else fault for fault in stream.faults)
-        self._known = self._known or _Pass(tuple(entries), tuple(faults))
+        self._known = self._known or (tuple(entries), tuple(faults))
 
     def _read(self, part: Part, stream: TarStream) -> Iterator[bytes]:
         try:
@@ -216,72 +206,39 @@ class TarTree:
         return PackageError(f"{self.label}: {what}")
 
 
-class _StreamReader:
-    """Reads the requested facts of each member, although the stream cannot be rewound."""
+def _visit(
+    members: MemberReader, files: dict[str, Member], entry: TarEntry, pieces: Iterator[bytes]
+) -> Visited:
+    """Read the current member of the stream, which cannot be rewound.
 
-    def __init__(self, members: MemberReader) -> None:
-        self._members = members
-        self._files: dict[str, Member] = {}  # by name, for hard links
-
-    def visit(self, entry: TarEntry, pieces: Iterator[bytes]) -> Visited:
-        """Read the current member of the stream."""
-        if entry.target:
-            return self._follow(entry)
-        if entry.faults or not entry.is_file:
-            return self._members.refuse(entry)
-        if entry.size <= WHOLE:
-            content = b"".join(pieces)
-            outcome = Streamed(sha256(content).hexdigest())
-            visited = self._members.take_whole(entry, content, outcome)
-        else:
-            visited = self._members.take_stream(entry, partial(_pass_on, pieces))
-        self._files[entry.name] = visited.member
-        return visited
-
-    def _follow(self, entry: TarEntry) -> Visited:
-        """Describe a link; a hard link also has the size and hash of the file that it names."""
-        visited = self._members.refuse(entry)
-        target = entry.target
-        if entry.is_symlink:
-            place = posixpath.join(posixpath.dirname(entry.name), target)
-            target = posixpath.normpath(place)
-            return visited._replace(member=replace(visited.member, target=target))
-        other = self._files.get(target)
-        if other is None:
-            fault = f"it is a hard link to {target}, but no earlier member has this name"
-            return self._members.refuse(entry, fault)
-        member = replace(visited.member, target=other.path, size=other.size, sha256=other.sha256)
-        return visited._replace(member=member)
+    ``files`` are the members so far, by name, to which hard links lead.
+    """
+    if entry.target:
+        return _follow(members, files, entry)
+    if entry.faults or not entry.is_file:
+        return members.refuse(entry)
+    if entry.size <= WHOLE:
+        content = b"".join(pieces)
+        outcome = Streamed(sha256(content).hexdigest())
+        visited = members.take_whole(entry, content, outcome)
+    else:
+        visited = members.take_stream(entry, partial(stream_pieces, pieces))
+    files[entry.name] = visited.member
+    return visited
 
 
-def _pass_on(pieces: Iterator[bytes], consume: Callable[[bytes], object]) -> Streamed:
-    """Stream the current member to a callback."""
-    digest = sha256()
-    for piece in _fill(pieces):
-        digest.update(piece)
-        consume(piece)
-    return Streamed(digest.hexdigest())
-
-
-def _fill(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Join the first pieces of a member up to HEAD bytes; blocks may end anywhere."""
-    beginning = b""
-    for piece in pieces:
-        beginning += piece
-        if len(beginning) >= HEAD:
-            break
-    if beginning:
-        yield beginning
-    yield from pieces
-
-
-def _read_head(pieces: Iterator[bytes]) -> bytes:
-    head = b""
-    for piece in pieces:
-        head += piece[:_FIRST]
-        if len(head) >= _FIRST:
-            break
-    return head[:_FIRST]
+def _follow(members: MemberReader, files: Mapping[str, Member], entry: TarEntry) -> Visited:
+    """Describe a link; a hard link also has the size and hash of the file that it names."""
+    visited, target = members.refuse(entry), entry.target
+    if entry.is_symlink:
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(entry.name), target))
+        return visited._replace(member=replace(visited.member, target=target))
+    other = files.get(target)
+    if other is None:
+        fault = f"it is a hard link to {target}, but no earlier member has this name"
+        return members.refuse(entry, fault)
+    member = replace(visited.member, target=other.path, size=other.size, sha256=other.sha256)
+    return visited._replace(member=member)
 
 
 def _judge_links(visited: list[Visited]) -> list[Visited]:

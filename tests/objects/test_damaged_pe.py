@@ -156,7 +156,7 @@ def test_a_signature_beyond_the_end_is_malformed() -> None:
 def test_absurd_counts_are_malformed_before_anything_is_read() -> None:
     content = bytearray(WHOLE["forwarder.dll"])
     struct.pack_into("<H", content, _signature(content) + 6, 0xFFFF)
-    assert "the section headers ends at byte" in _malformed(content)
+    assert "the section headers end at byte" in _malformed(content)
     content = bytearray(WHOLE["forwarder.dll"])
     struct.pack_into("<I", content, _table(content, 0) + 20, 0xFFFFFFFF)
     assert "claims 4294967295 exports" in _malformed(content)

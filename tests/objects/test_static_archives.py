@@ -7,7 +7,6 @@ import struct
 import pytest
 
 from binary_checks.model import Format, Kind, MalformedObject, StaticArchive, UnreadObject
-from binary_checks.objects import archives as static_archives
 from binary_checks.objects import read_objects
 from fixtures.build_elf import build_elf
 from fixtures.build_fatbin import archive, coff, container, entry
@@ -155,13 +154,6 @@ def test_a_member_of_an_impossible_size_is_malformed(size: bytes) -> None:
     (found,) = read_objects("a.a", Bytes(content[:56] + size + content[66:]))
     assert isinstance(found, MalformedObject)
     assert found.offset == 8
-
-
-def test_an_archive_of_members_without_number_is_unread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(static_archives, "_MOST_MEMBERS", 1)
-    (found,) = read_objects("a.a", Bytes(archive(one_o=ONE, other_o=OTHER)))
-    assert isinstance(found, UnreadObject)
-    assert found.reason == "no more than 1 members of a static archive are read"
 
 
 def test_an_archive_that_ends_within_the_head_of_a_member_is_malformed() -> None:

@@ -141,12 +141,8 @@ def read_header(source: LimitedSource) -> ElfHeader:
             section_count=count or first[5],
             names_index=first[6] if names == 0xFFFF else names,
         )
-    for noun, end in (("program", header.segments_end), ("section", header.sections_end)):
-        if end > (size := source.size):
-            raise MalformedError(
-                f"the {noun} headers end at byte {end:#x}, but the file has only {size:#x} bytes",
-                size,
-            )
+    source.require_end(header.segments_end, "the program headers end")
+    source.require_end(header.sections_end, "the section headers end")
     return header
 
 
@@ -290,13 +286,6 @@ class MappedImage:
             if 0 <= address - start < size:
                 return offset + address - start, size - (address - start)
         raise MalformedError(f"{what} at address {address:#x} lies in no loaded segment")
-
-    def find(self, address: int) -> int | None:
-        """Return the file offset of an address, or None if it lies in no loaded segment."""
-        try:
-            return self.locate(address, "")[0]
-        except MalformedError:
-            return None
 
     def read(self, address: int, length: int, what: str) -> bytes:
         """Return exactly ``length`` bytes from an address. Raises MalformedError."""

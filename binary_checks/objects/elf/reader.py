@@ -7,6 +7,7 @@ empty.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
@@ -183,7 +184,8 @@ def find_wrappers(
         for section in places:
             if section.offset <= place < section.offset + section.size:
                 at = section.address + place - section.offset
-                return image.find(moved[at][1] if at in moved else value)
+                with suppress(MalformedError):
+                    return image.locate(moved[at][1] if at in moved else value, "device code")[0]
         return None
 
     extents = find_extents(sections, WRAPPER_SECTIONS)
@@ -223,13 +225,11 @@ def read(path: str, source: LimitedSource) -> tuple[ElfFile | UnreadObject, ...]
     header = read_header(source)
     segments, sections = read_segments(source, header), read_sections(source, header)
     debug = header.type != ET_REL and is_debug_companion(sections)
-    extents = [
-        *(("segment", each.offset + each.file_size) for each in segments if not debug),
-        *(("section", each.offset + each.size) for each in sections if each.type not in (0, 8)),
-    ]
-    for noun, end in extents:
-        if end > source.size:
-            raise MalformedError(f"a {noun} ends at byte {end:#x}, beyond the file", source.size)
+    for segment in () if debug else segments:
+        source.require_end(segment.offset + segment.file_size, "a segment ends")
+    for section in sections:
+        if section.type not in (0, SHT_NOBITS):
+            source.require_end(section.offset + section.size, "a section ends")
     image = MappedImage(source, header, segments)
     wrappers = find_wrappers(image, segments, sections)
     device = read_device_code(source, find_extents(sections, SECTIONS), wrappers)

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from binary_checks.errors import MalformedError
 from binary_checks.model import Dependency, NeededVersion, make_dependency
-from binary_checks.objects.byte_source import LimitedSource
+from binary_checks.objects.byte_source import LimitedSource, Part
 
 MH_OBJECT: Final = 1
 MH_EXECUTE: Final = 2
@@ -69,7 +69,6 @@ THIN: Final = {
 # fat_arch (cputype, cpusubtype, offset, size, align) and fat_arch_64, with 64-bit offset and size;
 # always big-endian
 FAT: Final = {b"\xca\xfe\xba\xbe": Struct(">5I"), b"\xca\xfe\xba\xbf": Struct(">2I2QI4x")}
-_ARCHIVE = b"!<arch>\n"  # static library, see ar(5)
 _HIGHEST_ALIGNMENT = 15  # as a power of two (MAXSECTALIGN of Apple's tools)
 _MOST_BYTES = 16 << 20  # bytes of all load commands; the largest libraries have some ten KiB
 
@@ -91,36 +90,13 @@ _SPECIAL = {
 _SUBTYPE = 0x00FFFFFF  # the complement of CPU_SUBTYPE_MASK, the mask of capability bits
 
 
-class Slice(LimitedSource):
-    """One slice of a fat file, or a whole thin file."""
-
-    def __init__(
-        self, source: LimitedSource, start: int, size: int, architecture: str = ""
-    ) -> None:
-        super().__init__(source, source.factor)
-        self.start, self.size = start, size
-        self.architecture = architecture  # stated in the fat header; "" in a thin file
-
-    def read(self, offset: int, length: int) -> bytes:
-        """Return exactly ``length`` bytes from ``offset`` of the slice. Raises MalformedError."""
-        if offset < 0 or length < 0 or offset + length > self.size:
-            reason = f"{length} bytes are requested, but the slice has only {self.size}"
-            raise MalformedError(reason, offset)
-        return self._source.read(self.start + offset, length)
-
-    @property
-    def is_archive(self) -> bool:
-        """Whether the slice is a static library."""
-        return self.read(0, min(8, self.size)) == _ARCHIVE
-
-
-def read_slices(source: LimitedSource) -> Iterator[Slice]:
+def read_slices(source: LimitedSource) -> Iterator[Part]:
     """Yield the slices of a fat file, or the only slice of a thin file. Raises MalformedError."""
     if source.size < 8:
         raise MalformedError("the file ends within the magic number", source.size)
     layout = FAT.get(source.read(0, 4))
     if layout is None:
-        yield Slice(source, 0, source.size)
+        yield Part(source, 0, source.size)
         return
     size = int.from_bytes(source.read(4, 4), "big") * layout.size
     if 8 + size > source.size:
@@ -139,7 +115,7 @@ def read_slices(source: LimitedSource) -> Iterator[Slice]:
             raise MalformedError(f"two slices for {name}", start)
         names.add(name)
         reach = start + length
-        yield Slice(source, start, length, name)
+        yield Part(source, start, length, name)
 
 
 class MachHeader(NamedTuple):
@@ -164,7 +140,7 @@ class MachHeader(NamedTuple):
         return Struct(self.byte_order + layout.replace("P", "Q" if self.bits == 64 else "I"))
 
 
-def read_header(source: Slice) -> MachHeader:
+def read_header(source: Part) -> MachHeader:
     """Read the header. Raises MalformedError unless the load commands lie inside the slice."""
     start = source.read(0, min(32, source.size))
     if start[:4] not in THIN:
@@ -174,10 +150,10 @@ def read_header(source: Slice) -> MachHeader:
     if len(start) < (32 if bits == 64 else 28):
         raise MalformedError("the file ends within the Mach-O header", len(start))
     header = MachHeader(bits, order, *Struct(order + "6I").unpack_from(start, 4))
-    verify_end(header.size + header.commands_size, source, "the load commands end")
+    source.require_end(header.size + header.commands_size, "the load commands end")
     found = architecture_of(header.cpu_type, header.cpu_subtype)
-    if source.architecture and found != source.architecture:
-        reason = f"the fat header says {source.architecture}, but the slice says {found}"
+    if source.name and found != source.name:
+        reason = f"the fat header says {source.name}, but the slice says {found}"
         raise MalformedError(reason, 4)
     return header
 
@@ -186,13 +162,6 @@ def architecture_of(cpu_type: int, cpu_subtype: int) -> str:
     """Return the name of an architecture, "cpu 0x…" if it is unknown."""
     special = _SPECIAL.get((cpu_type, cpu_subtype & _SUBTYPE))
     return special or _ARCHITECTURES.get(cpu_type, f"cpu {cpu_type:#x}")
-
-
-def verify_end(end: int, source: LimitedSource, what: str) -> None:
-    """Raise MalformedError if something ends beyond the slice."""
-    if end > source.size:
-        reason = f"{what} at byte {end:#x}, but the file has only {source.size:#x} bytes"
-        raise MalformedError(reason, source.size)
 
 
 class Command(NamedTuple):
@@ -242,7 +211,7 @@ class Commands(tuple[Command, ...]):
         return next(iter(self.find(*types)), None)
 
 
-def read_commands(source: Slice, header: MachHeader) -> Commands:
+def read_commands(source: Part, header: MachHeader) -> Commands:
     """Read all load commands; an unknown type is not a fault. Raises MalformedError, TooLarge."""
     source.require_at_most(header.commands_size, _MOST_BYTES, "bytes of load commands")
     table = source.read(header.size, header.commands_size)
@@ -271,7 +240,7 @@ class MachSection(NamedTuple):
     type: int  # the low byte of its flags
 
 
-def read_sections(source: Slice, commands: Commands) -> tuple[MachSection, ...]:
+def read_sections(source: Part, commands: Commands) -> tuple[MachSection, ...]:
     """Read the sections of all segments, which must lie inside the slice. Raises MalformedError."""
     found: list[MachSection] = []
     for command in commands.find(LC_SEGMENT, LC_SEGMENT_64):
@@ -281,7 +250,7 @@ def read_sections(source: Slice, commands: Commands) -> tuple[MachSection, ...]:
         if size > memory:
             reason = f"{what} is larger in the file than in memory"
             raise MalformedError(reason, command.offset)
-        verify_end(offset + size if size else 0, source, f"{what} ends")
+        source.require_end(offset + size if size else 0, f"{what} ends")
         layout = command.header.struct(f"16s16s2{word}6I{rest}")
         start = 8 + command.header.struct(f"16s4{word}4I").size
         if start + count * layout.size != len(command.contents):
@@ -292,7 +261,7 @@ def read_sections(source: Slice, commands: Commands) -> tuple[MachSection, ...]:
             own, segment, address, length, place, _, _, _, flags = row[:9]
             names = _decode_padded(own), _decode_padded(segment)
             if length and flags & 0xFF not in ZERO_FILLED:
-                verify_end(place + length, source, f"section {names[1]},{names[0]} ends")
+                source.require_end(place + length, f"section {names[1]},{names[0]} ends")
             found.append(MachSection(*names, address, length, place, flags & 0xFF))
     return tuple(found)
 
@@ -307,7 +276,7 @@ def _decode_padded(name: bytes) -> str:
 _DYSYMTAB_SIZES = (8, 52, 4, 4, 8, 8)
 
 
-def verify_tables(source: Slice, header: MachHeader, commands: Commands) -> None:
+def verify_tables(source: Part, header: MachHeader, commands: Commands) -> None:
     """Raise MalformedError if a table in __LINKEDIT is not entirely inside the slice."""
     wide = header.bits == 64
     tables = [each.unpack("II") for each in commands.find(*_LINKEDIT_DATA)]
@@ -323,12 +292,12 @@ def verify_tables(source: Slice, header: MachHeader, commands: Commands) -> None
             entry = 56 if number == 1 and wide else size
             tables.append((fields[2 * number], fields[2 * number + 1] * entry))
     for start, length in tables:
-        verify_end(start + length if length else 0, source, "a table of __LINKEDIT ends")
+        source.require_end(start + length if length else 0, "a table of __LINKEDIT ends")
 
 
 # Needed dylibs, the file's own install name, and the systems that the file is for.
 
-_DYLIB, _PATH = 24, 12  # bytes of dylib_command and rpath_command, where their names begin
+_DYLIB = 24  # bytes of dylib_command, where its name begins
 # dylib_use_command: this number in place of a timestamp marks a command with flags
 _USE_MARKER, _USE_SIZE = 0x1A741800, 28
 _OF_MACOS = ("/usr/lib/", "/System/")
@@ -376,11 +345,6 @@ def read_identity(commands: Commands) -> tuple[str, str, str]:
         return "", "", ""
     name, _, current, compatibility = own.unpack("4I")
     return own.text(name, _DYLIB), format_version(current), format_version(compatibility)
-
-
-def read_rpaths(commands: Commands) -> tuple[str, ...]:
-    """Return the search path (LC_RPATH). Raises MalformedError."""
-    return tuple(each.text(each.unpack("I")[0], _PATH) for each in commands.find(LC_RPATH))
 
 
 def read_systems(commands: Commands) -> tuple[tuple[str, ...], str, str]:

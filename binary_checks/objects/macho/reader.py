@@ -12,10 +12,11 @@ from uuid import UUID
 
 from binary_checks.errors import MalformedError, TooLarge, Unavailable
 from binary_checks.model import Format, Kind, MachOFile, StaticArchive, UnreadObject
-from binary_checks.objects.byte_source import LimitedSource
+from binary_checks.objects.byte_source import LimitedSource, Part
 from binary_checks.objects.macho.header import (
     LC_CODE_SIGNATURE,
     LC_DYLD_CHAINED_FIXUPS,
+    LC_RPATH,
     LC_UUID,
     MH_BUNDLE,
     MH_DSYM,
@@ -26,13 +27,11 @@ from binary_checks.objects.macho.header import (
     ZERO_FILLED,
     Commands,
     MachHeader,
-    Slice,
     architecture_of,
     read_commands,
     read_header,
     read_identity,
     read_needed,
-    read_rpaths,
     read_sections,
     read_slices,
     read_systems,
@@ -49,7 +48,9 @@ KINDS = {
     MH_BUNDLE: Kind.SHARED,
     MH_DSYM: Kind.DEBUG,
 }
+_ARCHIVE = b"!<arch>\n"  # static library, see ar(5)
 _S_CSTRING_LITERALS = 2
+_PATH = 12  # bytes of rpath_command, where its path begins
 
 
 def read(path: str, source: LimitedSource) -> tuple[MachOFile | StaticArchive | UnreadObject, ...]:
@@ -60,14 +61,14 @@ def read(path: str, source: LimitedSource) -> tuple[MachOFile | StaticArchive | 
     return tuple(each for item in read_slices(source) for each in _read_any(path, item))
 
 
-def _read_any(path: str, item: Slice) -> Iterator[MachOFile | StaticArchive | UnreadObject]:
+def _read_any(path: str, item: Part) -> Iterator[MachOFile | StaticArchive | UnreadObject]:
     """Yield the object in a slice, or the reason why it is not read."""
-    what, form = f"slice for {item.architecture}: " if item.architecture else "", Format.MACHO
+    what, form = f"slice for {item.name}: " if item.name else "", Format.MACHO
     try:
-        if item.is_archive:
+        if item.read(0, min(8, item.size)) == _ARCHIVE:
             from binary_checks.objects import archives  # only few packages have any
 
-            what, form = f"static library for {item.architecture}: ", Format.ARCHIVE
+            what, form = f"static library for {item.name}: ", Format.ARCHIVE
             yield from archives.read(path, item)
         else:
             yield _read_slice(path, item)
@@ -81,7 +82,7 @@ def _read_any(path: str, item: Slice) -> Iterator[MachOFile | StaticArchive | Un
             raise MalformedError(what + error.reason, item.start + error.offset) from None
 
 
-def _read_slice(path: str, source: Slice) -> MachOFile:
+def _read_slice(path: str, source: Part) -> MachOFile:
     header = read_header(source)
     commands = read_commands(source, header)
     kind = KINDS.get(header.type, Kind.OTHER)
@@ -107,14 +108,14 @@ def _read_slice(path: str, source: Slice) -> MachOFile:
         name=name,
         current_version=current_version,
         compatibility_version=compatibility_version,
-        rpaths=read_rpaths(commands),
+        rpaths=tuple(each.text(each.unpack("I")[0], _PATH) for each in commands.find(LC_RPATH)),
         uuid=str(UUID(bytes=uuid.unpack("16s")[0])).upper() if uuid else "",
     )
     return found if kind is Kind.DEBUG else _add_loadable(found, source, header, commands)
 
 
 def _add_loadable(
-    found: MachOFile, source: Slice, header: MachHeader, commands: Commands
+    found: MachOFile, source: Part, header: MachHeader, commands: Commands
 ) -> MachOFile:
     """Add the facts that a loader reads from a slice."""
     needed, required_versions = read_needed(commands)

@@ -14,7 +14,7 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 from binary_checks.errors import MalformedError
-from binary_checks.objects.macho.header import Slice
+from binary_checks.objects.byte_source import Part
 
 # The signature.
 
@@ -24,7 +24,7 @@ _CODE_DIRECTORY = 0xFADE0C02  # CSMAGIC_CODEDIRECTORY
 _SLOT, _FIRST_ALTERNATE, _LAST_ALTERNATE = 0, 0x1000, 0x1004
 
 _SHA_256 = 2
-_Hash = Callable[[bytes | memoryview], Any]
+_Hash = Callable[[bytes], Any]
 
 _HASHES: dict[int, tuple[str, _Hash, int]] = {
     1: ("SHA-1", partial(hashlib.sha1, usedforsecurity=False), 20),
@@ -57,25 +57,25 @@ class CodeDirectory(NamedTuple):
     page_size: int  # bytes; 0 if all bytes are one page
     hashes: bytes
 
-    @property
-    def step(self) -> int:
-        """The distance from one page to the next, in bytes."""
-        return self.page_size or max(self.limit, 1)
 
-
-def find_signature_faults(source: Slice, start: int, size: int) -> tuple[str, ...]:
+def find_signature_faults(source: Part, start: int, size: int) -> tuple[str, ...]:
     """Return faults of the code signature at an offset of the slice; () if there are none.
 
     Raises TooLarge if the signature has more parts than the limit.
     """
     try:
-        directory = _choose(_read_directories(source, source.read(start, size)))
-        return tuple(_verify(source, directory, start))
+        directories = _read_directories(source, source.read(start, size))
+        known = [each for each in directories if each.hash_type in _RANK]
+        if not known:
+            reason = "the code signature has no code directory of a known hash type"
+            raise MalformedError(reason)
+        strongest = max(known, key=lambda each: _RANK.index(each.hash_type))
+        return tuple(_verify(source, strongest, start))
     except MalformedError as error:
         return (error.reason,)
 
 
-def _read_directories(source: Slice, signature: bytes) -> Iterator[CodeDirectory]:
+def _read_directories(source: Part, signature: bytes) -> Iterator[CodeDirectory]:
     """Yield the code directories of a SuperBlob. Raises MalformedError, TooLarge."""
     if len(signature) < 12:
         raise MalformedError("the code signature is empty")
@@ -108,58 +108,29 @@ def _read_directory(signature: bytes, place: int) -> CodeDirectory:
     return CodeDirectory(kind, limit, page_size, blob[hashes : hashes + count * hash_size])
 
 
-def _choose(directories: Iterator[CodeDirectory]) -> CodeDirectory:
-    """Return the strongest code directory, which the kernel uses."""
-    known = [item for item in directories if item.hash_type in _RANK]
-    if not known:
-        raise MalformedError("the code signature has no code directory of a known hash type")
-    return max(known, key=lambda item: _RANK.index(item.hash_type))
-
-
-def _verify(source: Slice, directory: CodeDirectory, signature_start: int) -> Iterator[str]:
+def _verify(source: Part, directory: CodeDirectory, signature_start: int) -> Iterator[str]:
     """Yield faults of the hashes in a code directory."""
-    name, _, length = _HASHES[directory.hash_type]
-    limit, page_size = directory.limit, directory.step
-    if limit > signature_start or (page_size < _SMALLEST_PAGE and directory.page_size):
+    name, hash_, length = _HASHES[directory.hash_type]
+    limit, page_size = directory.limit, directory.page_size or max(directory.limit, 1)
+    if limit > signature_start or page_size < min(_SMALLEST_PAGE, limit):
         yield f"the code signature claims to cover {limit} bytes in pages of {page_size}"
         return
     if limit < signature_start:
         yield f"the code signature covers {limit} of {signature_start} bytes"
-    pages = -(-limit // page_size)
-    if pages * length != len(directory.hashes):
-        yield f"the code signature has {len(directory.hashes) // length} hashes, not {pages}"
+    pages = range(0, limit, page_size)
+    if len(pages) * length != len(directory.hashes):
+        yield f"the code signature has {len(directory.hashes) // length} hashes, not {len(pages)}"
         return
-    digests = _hash_all_pages(source, directory)
-    if digests == directory.hashes:
-        return
-    starts = range(0, len(digests), length)
-    wrong = [at for at in starts if digests[at : at + length] != directory.hashes[at : at + length]]
-    yield (
-        f"the code signature's {name} of {len(wrong)} of {pages} pages is wrong, "
-        f"first at byte {wrong[0] // length * page_size:#x}"
-    )
-
-
-def _hash_all_pages(source: Slice, directory: CodeDirectory) -> bytes:
-    limit, page_size = directory.limit, directory.step
-    _, hash_, length = _HASHES[directory.hash_type]
-    hash_pages = _hash_large_pages if page_size > _CHUNK else _hash_pages
-    return b"".join([each[:length] for each in hash_pages(source, limit, page_size, hash_)])
-
-
-def _hash_pages(source: Slice, limit: int, page_size: int, hash_: _Hash) -> Iterator[bytes]:
-    # A multiple of the page size, because both are powers of 2.
-    for start in range(0, limit, _CHUNK):
-        chunk = memoryview(source.read(start, min(_CHUNK, limit - start)))
-        for place in range(0, len(chunk), page_size):
-            yield hash_(chunk[place : place + page_size]).digest()
-
-
-def _hash_large_pages(source: Slice, limit: int, page_size: int, hash_: _Hash) -> Iterator[bytes]:
-    """Yield the digest of each page, if pages must be read in several chunks."""
-    for start in range(0, limit, page_size):
-        end = min(start + page_size, limit)
-        hashed = hash_(b"")
+    wrong = []
+    for number, start in enumerate(pages):
+        end, hashed = min(start + page_size, limit), hash_(b"")
         for place in range(start, end, _CHUNK):
             hashed.update(source.read(place, min(_CHUNK, end - place)))
-        yield hashed.digest()
+        at = number * length
+        if hashed.digest()[:length] != directory.hashes[at : at + length]:
+            wrong.append(start)
+    if wrong:
+        yield (
+            f"the code signature's {name} of {len(wrong)} of {len(pages)} pages is wrong, "
+            f"first at byte {wrong[0]:#x}"
+        )

@@ -19,14 +19,10 @@ from binary_checks.objects.byte_source import LimitedSource, merge
 MAGIC: Final = b"MZ"
 
 # PE, "Characteristics", of the file header, and "Section Flags", of a section header
-IMAGE_FILE_RELOCS_STRIPPED: Final = 0x1
-IMAGE_FILE_EXECUTABLE_IMAGE: Final = 0x2
 IMAGE_FILE_DLL: Final = 0x2000
 IMAGE_SCN_CNT_INITIALIZED_DATA: Final = 0x40
 IMAGE_SCN_MEM_EXECUTE: Final = 0x20000000
 IMAGE_SCN_MEM_WRITE: Final = 0x80000000
-# IMAGE_SCN_MEM_READ, IMAGE_SCN_MEM_WRITE or IMAGE_SCN_MEM_EXECUTE
-IMAGE_SCN_MEM_ACCESS: Final = 0xE0000000
 
 # Indices of directories (PE, "Optional Header Data Directories (Image Only)")
 EXPORT: Final = 0
@@ -34,9 +30,7 @@ IMPORT: Final = 1
 RESOURCE: Final = 2
 SECURITY: Final = 4
 DEBUG: Final = 6
-TLS: Final = 9
 LOAD_CONFIG: Final = 10
-ADDRESSES: Final = 12
 DELAY_IMPORT: Final = 13
 CLR: Final = 14
 
@@ -84,7 +78,6 @@ class PeHeader(NamedTuple):
     machine: int
     characteristics: int
     linker_version: tuple[int, int]
-    entry_point: int  # address; 0 if there is none
     image_base: int
     section_alignment: int
     file_alignment: int
@@ -95,7 +88,6 @@ class PeHeader(NamedTuple):
     dll_characteristics: int
     # (address, size) of all 16 directories; (0, 0) if absent
     directories: tuple[tuple[int, int], ...]
-    directory_count: int
     optional_offset: int  # file offset of the optional header
     sections_offset: int
     section_count: int
@@ -127,37 +119,29 @@ def read_header(source: LimitedSource, signature: int) -> PeHeader:
     Raises MalformedError, or TooLarge if there are more sections than the limit.
     """
     start = signature + 4
-    verify_end(start + _FILE.size, source.size, "the file header")
+    source.require_end(start + _FILE.size, "the file header ends")
     fields = _FILE.unpack(source.read(start, _FILE.size))
     machine, section_count, _, symbols_offset, symbol_count, optional_size, characteristics = fields
     start += _FILE.size
-    verify_end(start + optional_size, source.size, "the optional header")
+    source.require_end(start + optional_size, "the optional header ends")
     optional = source.read(start, optional_size)
     bits, layout = _LAYOUTS.get(int.from_bytes(optional[:2], "little"), (0, _PE64))
     if not bits or len(optional) < layout.size:
         raise MalformedError(f"an optional header of {optional_size} bytes, not of PE32 or PE32+")
     (
-        _, linker, linker_minor, entry, base, alignment, file_alignment, subsystem_version, minor,
+        _, linker, linker_minor, _, base, alignment, file_alignment, subsystem_version, minor,
         image_size, headers_size, subsystem, dll_characteristics, count,
     ) = layout.unpack_from(optional)  # fmt: skip
     header = PeHeader(
-        signature, bits, machine, characteristics, (linker, linker_minor), entry, base, alignment,
+        signature, bits, machine, characteristics, (linker, linker_minor), base, alignment,
         file_alignment, (subsystem_version, minor), image_size, headers_size, subsystem,
-        dll_characteristics, _read_directories(optional[layout.size :], count), count,
+        dll_characteristics, _read_directories(optional[layout.size :], count),
         start, start + optional_size, section_count,
         symbols_offset + symbol_count * _SYMBOL_SIZE if symbols_offset else 0,
     )  # fmt: skip
-    verify_end(header.sections_end, source.size, "the section headers")
+    source.require_end(header.sections_end, "the section headers end")
     source.require_at_most(section_count, _MOST_SECTIONS, "sections")
     return header
-
-
-def verify_end(end: int, size: int, what: str) -> None:
-    """Raise MalformedError if ``what`` ends after the end of the file."""
-    if end > size:
-        raise MalformedError(
-            f"{what} ends at byte {end:#x}, but the file has only {size:#x} bytes", size
-        )
 
 
 def _read_directories(table: bytes, count: int) -> tuple[tuple[int, int], ...]:
@@ -192,7 +176,6 @@ class Section(NamedTuple):
     offset: int  # PointerToRawData, bytes from the start of the file
     size: int  # bytes in the file; 0 without contents
     flags: int
-    declared_size: int  # SizeOfRawData, even if PointerToRawData is 0
 
 
 def read_sections(source: LimitedSource, header: PeHeader) -> tuple[Section, ...]:
@@ -206,7 +189,7 @@ def read_sections(source: LimitedSource, header: PeHeader) -> tuple[Section, ...
         # A section with PointerToRawData 0 has no contents, regardless of its size (.bss of GNU
         # ld).
         sections.append(
-            Section(spelled, address, virtual_size, offset, size if offset else 0, flags, size)
+            Section(spelled, address, virtual_size, offset, size if offset else 0, flags)
         )
     return tuple(sections)
 
@@ -220,7 +203,7 @@ def _read_name(source: LimitedSource, header: PeHeader, name: bytes) -> str:
     if not name.startswith(b"/") or not name[1:].isdigit() or not header.strings_offset:
         return name.decode("latin-1")
     start = header.strings_offset + int(name[1:])
-    verify_end(start + 1, source.size, "the name of a section")
+    source.require_end(start + 1, "the name of a section ends")
     # the names that we look for are shorter
     text = source.read(start, min(64, source.size - start))
     return text.partition(b"\0")[0].decode("latin-1")
@@ -239,8 +222,7 @@ def has_debug_information(sections: Iterable[Section]) -> bool:
 
 def measure_debug_information(sections: Iterable[Section]) -> int:
     """Return the total size of DWARF sections in the file, counting each byte once."""
-    extents = merge(find_extents(sections, (".debug_", ".zdebug_")))
-    return sum(end - start for start, end in extents)
+    return sum(end - start for start, end in merge(find_extents(sections, (".debug_", ".zdebug_"))))
 
 
 def find_extents(
@@ -273,12 +255,6 @@ def find_read_only(
         if section.flags & flags == IMAGE_SCN_CNT_INITIALIZED_DATA
         and not section.name.startswith(others)
     )
-
-
-def find_writable_executable(sections: Iterable[Section]) -> tuple[str, ...]:
-    """Return the names of sections that are writable and executable, in file order."""
-    both = IMAGE_SCN_MEM_WRITE | IMAGE_SCN_MEM_EXECUTE
-    return tuple(section.name for section in sections if section.flags & both == both)
 
 
 def find_end(header: PeHeader, sections: Iterable[Section], source: LimitedSource) -> int:
@@ -387,7 +363,6 @@ def _map(
 _ENTRY = Struct("<12xIIII")  # Type, SizeOfData, AddressOfRawData, PointerToRawData
 _CODEVIEW = 2  # IMAGE_DEBUG_TYPE_CODEVIEW
 _ENTRY_SIZE = 28  # bytes of IMAGE_DEBUG_DIRECTORY
-_MOST_ENTRIES = 64
 # RSDS (PDB 7.0): signature 4, GUID 16, age 4 bytes. NB10 (PDB 2.0): signature, offset, time stamp
 # and age, 4 bytes each.
 _PATHS = {b"RSDS": 24, b"NB10": 16}  # bytes before the path in both forms of a CodeView record
@@ -420,7 +395,6 @@ def read_pdb(image: MappedImage, source: LimitedSource) -> str:
     """
     start, size = image.header.directories[DEBUG]
     count = size // _ENTRY_SIZE
-    source.require_at_most(count, _MOST_ENTRIES, "debug entries")
     for address in range(start, start + count * _ENTRY_SIZE, _ENTRY_SIZE):
         kind, length, _, offset = _ENTRY.unpack(image.read(address, _ENTRY_SIZE, "a debug entry"))
         if kind != _CODEVIEW:

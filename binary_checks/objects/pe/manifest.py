@@ -16,7 +16,6 @@ from binary_checks.objects.pe.header import IMAGE_FILE_DLL, RESOURCE, MappedImag
 _MANIFEST = 24  # RT_MANIFEST
 # CREATEPROCESS_MANIFEST_RESOURCE_ID, ISOLATIONAWARE_MANIFEST_RESOURCE_ID
 _OF_PROGRAMS, _OF_LIBRARIES = 1, 2
-_MOST_RESOURCES = 1 << 12  # entries of one directory; real images have some dozens
 _LONGEST = 1 << 16  # bytes of a manifest; real ones have some hundred
 # "Resource Directory Table", 16 bytes: the numbers of entries with names and with numbers, which
 # follow in this order
@@ -58,8 +57,6 @@ def _find(image: MappedImage, start: int, directory: int | None, number: int | N
     if directory is None:
         return None
     named, numbered = image.unpack(_COUNTS, start + directory, "resources")
-    if named + numbered > _MOST_RESOURCES:
-        raise MalformedError(f"a directory of {named + numbered} resources")
     for at in range(named + numbered):
         found, place = image.unpack(_ENTRY, start + directory + 16 + 8 * at, "resources")
         if number is None or found == number:

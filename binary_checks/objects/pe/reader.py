@@ -22,6 +22,8 @@ from binary_checks.objects.device.sections import (
 )
 from binary_checks.objects.pe.header import (
     IMAGE_FILE_DLL,
+    IMAGE_SCN_MEM_EXECUTE,
+    IMAGE_SCN_MEM_WRITE,
     SECURITY,
     MappedImage,
     Section,
@@ -30,7 +32,6 @@ from binary_checks.objects.pe.header import (
     find_extents,
     find_read_only,
     find_signature,
-    find_writable_executable,
     has_debug_information,
     is_debug_companion,
     is_managed,
@@ -40,7 +41,6 @@ from binary_checks.objects.pe.header import (
     read_pdb,
     read_sections,
     verify_directories,
-    verify_end,
 )
 from binary_checks.objects.pe.manifest import read_assemblies
 from binary_checks.objects.pe.signature import signature_matches
@@ -92,12 +92,13 @@ def read(path: str, source: LimitedSource) -> tuple[PeFile, ...]:
     header = read_header(source, signature)
     sections = read_sections(source, header)
     for section in sections:
-        verify_end(section.offset + section.size, source.size, f"section {section.name!r}")
-    verify_end(sum(header.directories[SECURITY]), source.size, "the signature")
+        source.require_end(section.offset + section.size, f"section {section.name!r} ends")
+    source.require_end(sum(header.directories[SECURITY]), "the signature ends")
     image = MappedImage(path, source, header, sections)
     wrappers = find_wrappers(image, sections)
     device = read_device_code(source, find_extents(sections, SHORT_SECTIONS), wrappers)
     debug = is_debug_companion(sections)
+    both = IMAGE_SCN_MEM_WRITE | IMAGE_SCN_MEM_EXECUTE
     found = PeFile(
         path=path,
         kind=Kind.DEBUG if debug else Kind.SHARED,
@@ -108,7 +109,7 @@ def read(path: str, source: LimitedSource) -> tuple[PeFile, ...]:
         device_code=device.code,
         device_containers=device.containers,
         device_faults=device.faults,
-        writable_executable=find_writable_executable(sections),
+        writable_executable=tuple(each.name for each in sections if each.flags & both == both),
         characteristics=header.characteristics,
         dll_characteristics=header.dll_characteristics,
         subsystem=header.subsystem,

@@ -26,10 +26,8 @@ LEGACY_DYLINK: Final = "dylink"
 _VERSION = 1  # components have version 0x1000d, which no engine of Emscripten loads
 _SIZE = 8  # bytes of the header: magic number and version (Core 5.5.16)
 _MOST_BITS = 64
-_MOST_SECTIONS = 10_000  # custom sections may repeat; real modules have some twenty sections
 _LONGEST_HEAD = 6  # bytes of an id and a size
 _LONGEST_NAME = 1 << 10  # bytes of a custom section's name that are read
-_LARGEST_TABLE = 64 << 20  # bytes of a section that is read completely
 _HAS_MAXIMUM, _IS_SHARED, _IS_64_BIT = 1, 2, 4
 _HAS_PAGE_SIZE = 8  # custom page sizes, a proposal: a number follows
 _ItemT = TypeVar("_ItemT")
@@ -112,12 +110,8 @@ class Section(NamedTuple):
 
 
 def read_sections(source: LimitedSource) -> tuple[Section, ...]:
-    """Return all sections. Raises MalformedError if one ends beyond the file, or TooLarge."""
-    found = []
-    for section in iter_sections(source):
-        found.append(section)
-        source.require_at_most(len(found), _MOST_SECTIONS, "sections")
-    return tuple(found)
+    """Return all sections. Raises MalformedError if one ends beyond the file."""
+    return tuple(iter_sections(source))
 
 
 def iter_sections(source: LimitedSource) -> Iterator[Section]:
@@ -145,14 +139,10 @@ def find_section(sections: Sequence[Section], kind: int, name: str = "") -> Sect
 def open_section(
     source: LimitedSource, sections: Sequence[Section], kind: int, name: str = ""
 ) -> Cursor:
-    """Return a cursor at the beginning of a section, or at an empty vector if there is none.
-
-    Raises TooLarge for a huge section.
-    """
+    """Return a cursor at the beginning of a section, or at an empty vector if there is none."""
     section = find_section(sections, kind, name)
     if section is None:
         return Cursor(b"\0")
-    source.require_at_most(section.size, _LARGEST_TABLE, f"bytes in its section {name or kind}")
     return Cursor(source.read(section.offset, section.size), section.offset)
 
 

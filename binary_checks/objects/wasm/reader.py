@@ -131,7 +131,7 @@ def find_refusals(sections: Sequence[Section]) -> Iterator[str]:
 
 
 def read(path: str, source: LimitedSource) -> tuple[WasmFile, ...]:
-    """Return the module. Raises MalformedError, TooLarge, or Unavailable for unknown types."""
+    """Return the module. Raises MalformedError, or Unavailable for unknown types."""
     read_header(source)
     sections = read_sections(source)
     dylink = read_dylink(source, sections)

@@ -209,30 +209,20 @@ def read_archive(file: PackageBytes) -> Archive:
             f"{file.path.name}: its members claim {total} bytes; at most {MAXIMUM_SIZE} are read"
         )
     boundaries = (*sorted(entry.offset for entry in entries), start)
-    ambiguities = (
-        *_judge_beginning(boundaries[0], shift),
-        *end.ambiguities,
-        *_judge_locator(end, shift),
-        *_find_other_ends(rest, start),
-    )
-    return Archive(entries, ambiguities, start, boundaries)
-
-
-def _judge_beginning(first: int, shift: int) -> Iterator[str]:
-    """Report bytes before the archive, or before its first member."""
-    if first > shift:
-        yield f"{first - shift} bytes stand before its first member"
+    ambiguities: list[str] = []
+    if boundaries[0] > shift:
+        ambiguities.append(f"{boundaries[0] - shift} bytes stand before its first member")
     if shift:
-        yield f"{shift} bytes stand before the start of the archive"
-
-
-def _judge_locator(end: _End, shift: int) -> Iterator[str]:
-    """Report a ZIP64 locator with a wrong offset: uv uses the offset, zipfile ignores it."""
+        ambiguities.append(f"{shift} bytes stand before the start of the archive")
+    ambiguities += end.ambiguities
+    # uv uses the offset in a ZIP64 locator, zipfile ignores it.
     if end.locator is not None and end.locator != end.place - shift:
-        yield (
+        ambiguities.append(
             f"its ZIP64 locator says that its ZIP64 end record is at byte {end.locator:#x},"
             f" but it is at {end.place:#x}"
         )
+    ambiguities += _find_other_ends(rest, start)
+    return Archive(entries, tuple(ambiguities), start, boundaries)
 
 
 def _find_other_ends(rest: bytes, start: int) -> Iterator[str]:

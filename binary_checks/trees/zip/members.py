@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from binary_checks.errors import BrokenDataError
 from binary_checks.trees.file_bytes import PackageBytes
-from binary_checks.trees.members import HEAD, Streamed
+from binary_checks.trees.members import Streamed, join_head
 from binary_checks.trees.zip.directory import (
     DESCRIPTOR,
     FULL,
@@ -328,7 +328,7 @@ def _expand(packed: Iterator[bytes], entry: ZipEntry, limit: int) -> Iterator[by
     """Yield the decompressed bytes in pieces of at most ``limit`` bytes."""
     produced = 0
     pieces = packed if entry.method == STORED else _inflate(packed, limit)
-    for piece in _fill_head(pieces):
+    for piece in join_head(pieces):
         produced += len(piece)
         ask(len(piece))
         if produced > entry.size:
@@ -336,18 +336,6 @@ def _expand(packed: Iterator[bytes], entry: ZipEntry, limit: int) -> Iterator[by
         yield piece
     if produced < entry.size:
         raise BrokenDataError(f"it inflates to {produced} bytes and declares {entry.size}")
-
-
-def _fill_head(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Join the first pieces: thousands of empty blocks may precede the first bytes."""
-    head = b""
-    for piece in pieces:
-        head += piece
-        if len(head) >= HEAD:
-            break
-    if head:
-        yield head
-    yield from pieces
 
 
 def _inflate(packed: Iterator[bytes], limit: int) -> Iterator[bytes]:

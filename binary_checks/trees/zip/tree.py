@@ -11,7 +11,6 @@ from typing import TypeAlias
 
 from binary_checks.errors import Unavailable
 from binary_checks.model import (
-    Member,
     ObjectReader,
     Progress,
     ReadObject,
@@ -190,9 +189,9 @@ class PartialTree(ZipTree):
                 raise Unavailable(f"{text.name} takes {reason} before the download")
         visited = super().visit(reader, replace(wanted, only=texts), progress)
         read = dict(zip(map(id, texts), visited, strict=True))
-        objects = self._look_at_libraries(wanted)
+        objects, members = self._look_at_libraries(wanted), MemberReader(self.label, reader, wanted)
         return [
-            read.get(id(each)) or Visited(_describe(each, wanted), objects.get(id(each), ()))
+            read.get(id(each)) or members.refuse(each)._replace(objects=objects.get(id(each), ()))
             for each in entries
         ]
 
@@ -209,17 +208,6 @@ class PartialTree(ZipTree):
             gap = f"only the first {_MOST_HEADS} libraries are looked at before a download"
             found[id(entry)] = (_leave_unread(wanted.place(entry.name), gap),)
         return found
-
-
-def _describe(entry: ZipEntry, wanted: VisitRequest) -> Member:
-    return Member(
-        path=wanted.place(entry.name),
-        archive_name=entry.stored,
-        size=entry.size,
-        compressed_size=entry.compressed_size,
-        mode=entry.mode,
-        faults=entry.faults,
-    )
 
 
 def _leave_unread(path: str, reason: str) -> UnreadObject:
