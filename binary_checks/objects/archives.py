@@ -27,7 +27,7 @@ from binary_checks.model import (
     UnreadObject,
     names_old_abi,
 )
-from binary_checks.objects.byte_source import LimitedSource, Part
+from binary_checks.objects.byte_source import FilePart, LimitedSource
 from binary_checks.objects.device.sections import (
     RELOCATABLE,
     SECTIONS,
@@ -136,7 +136,7 @@ def describe_member(member: LimitedSource) -> MemberKind:
             note = "GCC's own code for link-time optimisation" if slim else ""
             return MemberKind("ELF", elf_header.architecture_of(elf), note)
         if head[:4] in macho_header.THIN:
-            header = macho_header.read_header(Part(member, 0, member.size))
+            header = macho_header.read_header(FilePart(member, 0, member.size))
             found = macho_header.architecture_of(header.cpu_type, header.cpu_subtype)
             return MemberKind("Mach-O", found)
     except MalformedError:
@@ -266,13 +266,13 @@ class _Contents:
         self._unread = ""
         self.thin: list[str] = []
 
-    def add(self, member: Part) -> None:
+    def add(self, member: FilePart) -> None:
         """Count a member."""
         kind = describe_member(member)
         self._counts[kind] += 1
         self._first.setdefault(kind, member.name)
 
-    def read_index(self, member: Part) -> None:
+    def read_index(self, member: FilePart) -> None:
         """Read the symbol index. Visual C++ writes a second index with the same symbols."""
         if self._indexed:
             return
@@ -308,7 +308,7 @@ class _Contents:
         )
 
 
-def _find_members(source: LimitedSource, *, thin: bool = False) -> Iterator[tuple[Part, bool]]:
+def _find_members(source: LimitedSource, *, thin: bool = False) -> Iterator[tuple[FilePart, bool]]:
     """Yield all members, and whether each is the symbol index.
 
     Members of a thin archive have no bytes.
@@ -342,12 +342,12 @@ def _find_members(source: LimitedSource, *, thin: bool = False) -> Iterator[tupl
         if name not in _OTHERS:
             # GNU ends short names with a slash
             label = name.rstrip(b"/").decode("utf-8", "backslashreplace")
-            yield Part(source, start, size, label), name in _INDEXES
+            yield FilePart(source, start, size, label), name in _INDEXES
     if at < source.size and source.read(at, source.size - at).strip(b"\0\n "):
         raise MalformedError("it ends within the header of a member", at)
 
 
-def _find_extents(member: Part) -> Iterator[tuple[Extent, bool]]:
+def _find_extents(member: FilePart) -> Iterator[tuple[Extent, bool]]:
     """Yield the ranges of a member's device code, and whether the code must still be linked.
 
     Ranges are in bytes from the start of the archive. Raises MalformedError.

@@ -62,7 +62,7 @@ class LimitedSource:
             raise TooLarge(f"it has {count} {what}; at most {most} are read")
 
 
-class Part(LimitedSource):
+class FilePart(LimitedSource):
     """A part of a file: a slice of a fat file, or a member of an archive."""
 
     def __init__(self, source: LimitedSource, start: int, size: int, name: str = "") -> None:

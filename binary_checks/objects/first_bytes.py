@@ -23,7 +23,7 @@ from binary_checks.model import (
     WasmFile,
 )
 from binary_checks.objects import expect, recognise, refuse
-from binary_checks.objects.byte_source import LimitedSource, Part
+from binary_checks.objects.byte_source import FilePart, LimitedSource
 
 # IMAGE_DIRECTORY_ENTRY_COM_DESCRIPTOR, which only .NET code has (PE format, "Optional Header Data
 # Directories")
@@ -105,7 +105,7 @@ def _read_macho(path: str, source: LimitedSource) -> Iterator[ObjectFile]:
 
     layout = macho.FAT.get(source.read(0, 4))
     if layout is None:
-        header = macho.read_header(Part(source, 0, source.size))
+        header = macho.read_header(FilePart(source, 0, source.size))
         name = macho.architecture_of(header.cpu_type, header.cpu_subtype)
         kind = KINDS.get(header.type, Kind.OTHER)
         yield MachOFile(path=path, size=source.size, kind=kind, architecture=name)

@@ -9,7 +9,7 @@ import pytest
 from binary_checks.errors import Unavailable
 from binary_checks.model import MachOFile, PeFile, UnreadObject
 from binary_checks.objects import LimitedSource, read_objects
-from binary_checks.objects.byte_source import Part
+from binary_checks.objects.byte_source import FilePart
 from binary_checks.objects.macho import header as macho_header
 from binary_checks.objects.macho import signature as macho_signature
 from binary_checks.objects.macho import symbols as macho_symbols
@@ -97,7 +97,7 @@ def test_names_of_a_symbol_table_that_explode_are_not_read() -> None:
     content = struct.pack("<IBBHQ", 0, 0x0F, 1, 0, 0) * 30 + names
     header = MachHeader(64, "<", 0, 0, 6, 1, 24, 0)
     contents = struct.pack("<6I", LC_SYMTAB, 24, 0, 30, 480, len(names))
-    source = Part(LimitedSource(Bytes(content)), 0, len(content))
+    source = FilePart(LimitedSource(Bytes(content)), 0, len(content))
     with pytest.raises(Unavailable, match="longer than the file"):
         read_nlist(source, header, Command(LC_SYMTAB, 0, contents, header))
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from binary_checks.errors import MalformedError, Unavailable
 from binary_checks.objects import LimitedSource
-from binary_checks.objects.byte_source import Part
+from binary_checks.objects.byte_source import FilePart
 from binary_checks.objects.macho.header import LC_DYLD_CHAINED_FIXUPS, Command, MachHeader
 from binary_checks.objects.macho.symbols import (
     Bind,
@@ -31,7 +31,7 @@ def walk_trie(trie: bytes) -> list[str]:
 def fixups(table: bytes, byte_order: str) -> list[Bind]:
     header = MachHeader(64, byte_order, 0, 0, 6, 1, 24, 0)
     contents = struct.pack(f"{byte_order}4I", LC_DYLD_CHAINED_FIXUPS, 16, 0, len(table))
-    source = Part(LimitedSource(Bytes(table)), 0, len(table))
+    source = FilePart(LimitedSource(Bytes(table)), 0, len(table))
     return list(read_chained_imports(source, Command(LC_DYLD_CHAINED_FIXUPS, 0, contents, header)))
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from binary_checks.errors import MalformedError
 from binary_checks.model import Dependency, NeededVersion, make_dependency
-from binary_checks.objects.byte_source import LimitedSource, Part
+from binary_checks.objects.byte_source import FilePart, LimitedSource
 
 MH_OBJECT: Final = 1
 MH_EXECUTE: Final = 2
@@ -90,13 +90,13 @@ _SPECIAL = {
 _SUBTYPE = 0x00FFFFFF  # the complement of CPU_SUBTYPE_MASK, the mask of capability bits
 
 
-def read_slices(source: LimitedSource) -> Iterator[Part]:
+def read_slices(source: LimitedSource) -> Iterator[FilePart]:
     """Yield the slices of a fat file, or the only slice of a thin file. Raises MalformedError."""
     if source.size < 8:
         raise MalformedError("the file ends within the magic number", source.size)
     layout = FAT.get(source.read(0, 4))
     if layout is None:
-        yield Part(source, 0, source.size)
+        yield FilePart(source, 0, source.size)
         return
     size = int.from_bytes(source.read(4, 4), "big") * layout.size
     if 8 + size > source.size:
@@ -115,7 +115,7 @@ def read_slices(source: LimitedSource) -> Iterator[Part]:
             raise MalformedError(f"two slices for {name}", start)
         names.add(name)
         reach = start + length
-        yield Part(source, start, length, name)
+        yield FilePart(source, start, length, name)
 
 
 class MachHeader(NamedTuple):
@@ -140,7 +140,7 @@ class MachHeader(NamedTuple):
         return Struct(self.byte_order + layout.replace("P", "Q" if self.bits == 64 else "I"))
 
 
-def read_header(source: Part) -> MachHeader:
+def read_header(source: FilePart) -> MachHeader:
     """Read the header. Raises MalformedError unless the load commands lie inside the slice."""
     start = source.read(0, min(32, source.size))
     if start[:4] not in THIN:
@@ -211,7 +211,7 @@ class Commands(tuple[Command, ...]):
         return next(iter(self.find(*types)), None)
 
 
-def read_commands(source: Part, header: MachHeader) -> Commands:
+def read_commands(source: FilePart, header: MachHeader) -> Commands:
     """Read all load commands; an unknown type is not a fault. Raises MalformedError, TooLarge."""
     source.require_at_most(header.commands_size, _MOST_BYTES, "bytes of load commands")
     table = source.read(header.size, header.commands_size)
@@ -240,7 +240,7 @@ class MachSection(NamedTuple):
     type: int  # the low byte of its flags
 
 
-def read_sections(source: Part, commands: Commands) -> tuple[MachSection, ...]:
+def read_sections(source: FilePart, commands: Commands) -> tuple[MachSection, ...]:
     """Read the sections of all segments, which must lie inside the slice. Raises MalformedError."""
     found: list[MachSection] = []
     for command in commands.find(LC_SEGMENT, LC_SEGMENT_64):
@@ -276,7 +276,7 @@ def _decode_padded(name: bytes) -> str:
 _DYSYMTAB_SIZES = (8, 52, 4, 4, 8, 8)
 
 
-def verify_tables(source: Part, header: MachHeader, commands: Commands) -> None:
+def verify_tables(source: FilePart, header: MachHeader, commands: Commands) -> None:
     """Raise MalformedError if a table in __LINKEDIT is not entirely inside the slice."""
     wide = header.bits == 64
     tables = [each.unpack("II") for each in commands.find(*_LINKEDIT_DATA)]

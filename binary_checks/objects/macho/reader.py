@@ -12,7 +12,7 @@ from uuid import UUID
 
 from binary_checks.errors import MalformedError, TooLarge, Unavailable
 from binary_checks.model import Format, Kind, MachOFile, StaticArchive, UnreadObject
-from binary_checks.objects.byte_source import LimitedSource, Part
+from binary_checks.objects.byte_source import FilePart, LimitedSource
 from binary_checks.objects.macho.header import (
     LC_CODE_SIGNATURE,
     LC_DYLD_CHAINED_FIXUPS,
@@ -61,7 +61,7 @@ def read(path: str, source: LimitedSource) -> tuple[MachOFile | StaticArchive | 
     return tuple(each for item in read_slices(source) for each in _read_any(path, item))
 
 
-def _read_any(path: str, item: Part) -> Iterator[MachOFile | StaticArchive | UnreadObject]:
+def _read_any(path: str, item: FilePart) -> Iterator[MachOFile | StaticArchive | UnreadObject]:
     """Yield the object in a slice, or the reason why it is not read."""
     what, form = f"slice for {item.name}: " if item.name else "", Format.MACHO
     try:
@@ -82,7 +82,7 @@ def _read_any(path: str, item: Part) -> Iterator[MachOFile | StaticArchive | Unr
             raise MalformedError(what + error.reason, item.start + error.offset) from None
 
 
-def _read_slice(path: str, source: Part) -> MachOFile:
+def _read_slice(path: str, source: FilePart) -> MachOFile:
     header = read_header(source)
     commands = read_commands(source, header)
     kind = KINDS.get(header.type, Kind.OTHER)
@@ -115,7 +115,7 @@ def _read_slice(path: str, source: Part) -> MachOFile:
 
 
 def _add_loadable(
-    found: MachOFile, source: Part, header: MachHeader, commands: Commands
+    found: MachOFile, source: FilePart, header: MachHeader, commands: Commands
 ) -> MachOFile:
     """Add the facts that a loader reads from a slice."""
     needed, required_versions = read_needed(commands)

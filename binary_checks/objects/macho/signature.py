@@ -14,7 +14,7 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 from binary_checks.errors import MalformedError
-from binary_checks.objects.byte_source import Part
+from binary_checks.objects.byte_source import FilePart
 
 # The signature.
 
@@ -58,7 +58,7 @@ class CodeDirectory(NamedTuple):
     hashes: bytes
 
 
-def find_signature_faults(source: Part, start: int, size: int) -> tuple[str, ...]:
+def find_signature_faults(source: FilePart, start: int, size: int) -> tuple[str, ...]:
     """Return faults of the code signature at an offset of the slice; () if there are none.
 
     Raises TooLarge if the signature has more parts than the limit.
@@ -75,7 +75,7 @@ def find_signature_faults(source: Part, start: int, size: int) -> tuple[str, ...
         return (error.reason,)
 
 
-def _read_directories(source: Part, signature: bytes) -> Iterator[CodeDirectory]:
+def _read_directories(source: FilePart, signature: bytes) -> Iterator[CodeDirectory]:
     """Yield the code directories of a SuperBlob. Raises MalformedError, TooLarge."""
     if len(signature) < 12:
         raise MalformedError("the code signature is empty")
@@ -108,7 +108,7 @@ def _read_directory(signature: bytes, place: int) -> CodeDirectory:
     return CodeDirectory(kind, limit, page_size, blob[hashes : hashes + count * hash_size])
 
 
-def _verify(source: Part, directory: CodeDirectory, signature_start: int) -> Iterator[str]:
+def _verify(source: FilePart, directory: CodeDirectory, signature_start: int) -> Iterator[str]:
     """Yield faults of the hashes in a code directory."""
     name, hash_, length = _HASHES[directory.hash_type]
     limit, page_size = directory.limit, directory.page_size or max(directory.limit, 1)

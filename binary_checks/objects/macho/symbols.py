@@ -15,7 +15,7 @@ from typing import Final
 
 from binary_checks.errors import MalformedError, TooLarge, Unavailable
 from binary_checks.model import NO_SYMBOLS, Dependency, Symbol, Symbols, SymbolTable
-from binary_checks.objects.byte_source import Part
+from binary_checks.objects.byte_source import FilePart
 from binary_checks.objects.macho.header import (
     LC_DYLD_CHAINED_FIXUPS,
     LC_DYLD_EXPORTS_TRIE,
@@ -42,7 +42,7 @@ Bind = tuple[bytes, int, bool]
 
 def read_symbols(
     path: str,
-    source: Part,
+    source: FilePart,
     header: MachHeader,
     commands: Commands,
     needed: Sequence[Dependency],
@@ -170,7 +170,7 @@ def read_opcodes(opcodes: bytes, *, lazy: bool) -> Iterator[Bind]:
 _IMPORTS = {1: ("I", 8, 9), 2: ("I4x", 8, 9), 3: ("Q8x", 16, 32)}
 
 
-def read_chained_imports(source: Part, command: Command) -> Iterator[Bind]:
+def read_chained_imports(source: FilePart, command: Command) -> Iterator[Bind]:
     """Yield all imports of LC_DYLD_CHAINED_FIXUPS, because a loader looks up all of them."""
     table, byte_order = source.read(*command.unpack("II")), command.header.byte_order
     # dyld_chained_fixups_header: fixups_version, starts_offset, imports_offset, symbols_offset,
@@ -352,7 +352,9 @@ _STAB, _PRIVATE, _TYPE, _EXTERNAL = 0xE0, 0x10, 0x0E, 0x01
 _WEAK_REFERENCE, _WEAK_DEFINED = 0x40, 0x80
 
 
-def read_nlist(source: Part, header: MachHeader, command: Command) -> tuple[list[Bind], Symbols]:
+def read_nlist(
+    source: FilePart, header: MachHeader, command: Command
+) -> tuple[list[Bind], Symbols]:
     """Read imports and exports from LC_SYMTAB (NULL.so of pyobjc_core 13.0 has nothing else)."""
     # symtab_command: symoff, nsyms, stroff, strsize
     start, count, names_at, names_size = command.unpack("4I")
