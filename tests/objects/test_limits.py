@@ -25,7 +25,7 @@ from fixtures.build_elf import build_elf
 from fixtures.build_fatbin import archive, container, entry
 from fixtures.samples import read_macho_sample, read_pe_sample
 from tests.objects.byte_sources import Bytes
-from tests.objects.device_codes import entries, read_device
+from tests.objects.device_codes import read_device
 from tests.objects.macho_bytes import patched, table
 
 
