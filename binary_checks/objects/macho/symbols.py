@@ -209,7 +209,7 @@ _WORD, _SIGN = 0xFFFFFFFF, 0x80000000  # dyld reads ordinals as signed integers 
 _REPETITION = 256  # most bytes of all names, as a multiple of the trie's size; real: below 40
 _MOST_OF_NAMES = 1 << 28  # bytes of all names; the largest libraries have some ten million
 _BEYOND = "the exports trie runs beyond its end"
-_BYTES_PER_LOOKUP = 64  # if more names are looked up, reading the whole trie is faster
+_BYTES_PER_LOOKUP = 256  # if more names are looked up, reading the whole trie is faster
 
 
 class MachOExports(SymbolTable):
@@ -223,6 +223,7 @@ class MachOExports(SymbolTable):
         self._path = path
         self._trie = trie
         self._libraries = libraries  # by ordinal
+        self._asked = 0  # names looked up so far
 
     def verify(self) -> None:
         """Visit every export. Raises MalformedError, or TooLarge if names exceed the limits."""
@@ -243,12 +244,15 @@ class MachOExports(SymbolTable):
     def names(self) -> frozenset[str]:
         """Every name once."""
         with self._on_demand():
-            return frozenset(_spell(name) for name, _ in self._each_export())
+            text = b"\0".join((b"", *(name for name, _ in self._each_export())))
+        # All names are decoded at once, without the underscore of C.
+        return frozenset(decode(text.replace(b"\0_", b"\0")).split("\0")[1:])
 
     def among(self, names: Iterable[str]) -> frozenset[str]:
         """Return the given names that the trie contains."""
         wanted = frozenset(names)
-        if "names" in self.__dict__ or len(wanted) * _BYTES_PER_LOOKUP > len(self._trie):
+        self._asked += len(wanted)
+        if "names" in self.__dict__ or self._asked * _BYTES_PER_LOOKUP > len(self._trie):
             return wanted & self.names
         with self._on_demand():
             return frozenset(name for name in wanted if self._look_up(name))
@@ -304,13 +308,19 @@ class MachOExports(SymbolTable):
                 count, at, longest = trie[place + size], place + size + 1, -1
                 if begin == len(symbol) and size:
                     return place
+                first = symbol[begin] if begin < len(symbol) else 0
                 for _ in range(count):
                     end = trie.index(0, at)
-                    child, after = _read_uleb(trie, end + 1)
-                    # An edge may have no label (_oggpackB_write of libogg).
-                    if end - at > longest and symbol.startswith(trie[at:end], begin):
-                        node, longest = child, end - at
-                    at = after
+                    # An edge may have no label (_oggpackB_write of libogg): the others come first.
+                    if trie[at] in (0, first) and symbol.startswith(trie[at:end], begin):
+                        if end - at > longest:
+                            node, longest = _read_uleb(trie, end + 1)[0], end - at
+                        if longest:
+                            break
+                    at = end + 1
+                    while trie[at] >= 0x80:  # the number of the child
+                        at += 1
+                    at += 1
                 if longest < 0:
                     return 0
                 begin += longest
@@ -330,7 +340,9 @@ class MachOExports(SymbolTable):
                         f"two edges of the exports trie lead to its byte {node:#x}"
                     )
                 visited[node] = 1
-                size, place = _read_uleb(trie, node)
+                size, place = trie[node], node + 1
+                if size >= 0x80:
+                    size, place = _read_uleb(trie, node)
                 if size:
                     yield name, place
                 place += size
