@@ -227,7 +227,9 @@ class _Process(Generic[ObjectT]):
 
     def _ask(self, library: ObjectT, asked: str, edge: Edge | None, names: frozenset[str]) -> _Left:
         if edge is not None:
-            return self._ask_for(edge.resolved or "", names)
+            label = edge.resolved or ""
+            item = self._objects.get(label) or self.loader.layout.labelled(label)
+            return self._ask_object(item, names) if item else self._ask_outside(label, names)
         if asked == EXECUTABLE:
             if not self.image.python:
                 return self._ask_object(self.image.root, names)
@@ -236,10 +238,6 @@ class _Process(Generic[ObjectT]):
         if asked == library.name:
             return self._ask_object(library, names)
         return _Left(names, known=False)
-
-    def _ask_for(self, label: str, names: frozenset[str]) -> _Left:
-        item = self._objects.get(label) or self.loader.layout.labelled(label)
-        return self._ask_outside(label, names) if item is None else self._ask_object(item, names)
 
     def _ask_outside(self, label: str, names: frozenset[str]) -> _Left:
         """Ask a library of the system or of Python."""

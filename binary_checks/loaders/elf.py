@@ -31,7 +31,6 @@ from binary_checks.model import (
     ObjectFile,
     Package,
     Rule,
-    Symbol,
     TargetSystem,
     UnexploredSymbols,
     UnresolvedSymbol,
@@ -486,7 +485,10 @@ def mismatched(library: ElfFile, scope: Scope) -> Iterator[tuple[str, str, str]]
             continue
         for version, names in asks.get(edge.needed, ()):
             for name in _lacking(names, version, label, scope):
-                if any(_asks(each, version, edge.needed) for each in library.imports.find(name)):
+                if any(
+                    (each.version, each.library, each.weak) == (version, edge.needed, False)
+                    for each in library.imports.find(name)
+                ):
                     yield name, version, label
 
 
@@ -498,10 +500,6 @@ def _lacking(names: frozenset[str], version: str, label: str, scope: Scope) -> I
         return _NONE if exported is None else names - exported
     found = {name: provider.exports.find(name) for name in provider.exports.among(names)}
     return (n for n, each in found.items() if all(symbol.version != version for symbol in each))
-
-
-def _asks(symbol: Symbol, version: str, library: str) -> bool:
-    return symbol.version == version and symbol.library == library and not symbol.weak
 
 
 # Lookup of all undefined symbols, as by loaders that bind all symbols at load.
@@ -658,27 +656,18 @@ def mark_other_abi(
     """
     wanted: dict[str, list[str]] = {}
     for item in unresolved:
-        if not (item.elsewhere or item.provider) and (function := _function(item.name)):
+        function = function_of(item.name) if item.name.startswith("_Z") else ""
+        if function and not (item.elsewhere or item.provider):
             wanted.setdefault(function, []).append(item.name)
     found: dict[str, str] = {}
     loaded = {item.path for image in images for item in image.objects} if wanted else set()
     for library in layout.libraries if wanted else ():
         if library.path not in loaded and not layout.is_own(library):
             continue
-        for name, asked in _pair(library.exports.each_name(), wanted):
-            if is_other_abi(asked, name):
+        for name in library.exports.each_name():
+            alike = wanted.get(function_of(name), ()) if name.startswith("_Z") else ()
+            for asked in (each for each in alike if is_other_abi(each, name)):
                 found.setdefault(asked, layout.label_of(library))
     if not found:
         return unresolved
     return tuple(replace(item, other_abi=found.get(item.name, "")) for item in unresolved)
-
-
-def _function(name: str) -> str:
-    return function_of(name) if name.startswith("_Z") else ""
-
-
-def _pair(exported: Iterable[str], wanted: dict[str, list[str]]) -> Iterable[tuple[str, str]]:
-    """Yield pairs of an exported and a wanted name that one function has in different ABIs."""
-    for name in exported:
-        if name[:2] == "_Z" and (asked := wanted.get(function_of(name))):
-            yield from ((name, each) for each in asked)

@@ -260,19 +260,16 @@ def _find_demanded(package: Package, code: CodeNames, replaced: Collection[str])
     """
     known = code.named.difference(replaced)
     loaded = [item for item in package.objects if item.kind in _LOADED]
-    objects = [item for item in loaded if item.path in known or not _is_stray(item, package)]
+    outside = {item.path for item in loaded if package.layout.inside(item.path) is None}
+    # A wheel may install an extension module where Python looks for none (``.data/data``).
+    stray = outside if package.layout.climbs else set()
+    objects = [i for i in loaded if i.path in known or i.path not in stray or not is_extension(i)]
     begun = {item.path for item in objects if is_extension(item) or item.path in known}
     begun |= set(_find_completed(code))
-    offered = {item.path for item in objects if package.layout.inside(item.path) is None}
+    offered = {item.path for item in objects if item.path in outside}
     if not begun:
         offered = {item.path for item in objects}
     return begun | (offered - set(_find_optional(objects)))
-
-
-def _is_stray(item: ObjectFile, package: Package) -> bool:
-    """Whether a wheel installs an extension module where Python looks for none (``.data/data``)."""
-    layout = package.layout
-    return layout.climbs and layout.inside(item.path) is None and is_extension(item)
 
 
 def _find_completed(code: CodeNames) -> Iterator[str]:

@@ -339,6 +339,8 @@ def separate_provided_symbols(
     """
     required = frozenset(missing)
     modules = {item.path for item in package.objects if is_extension(item)} if unresolved else ()
+    cxx = target.library_data.get(_CXX)
+    of_cxx = cxx.symbols if cxx else {}
     theirs: dict[tuple[str, str], set[str]] = {}
     for item in unresolved:
         known = item.elsewhere or item.provider or item.other_abi or item.root in modules
@@ -349,7 +351,7 @@ def separate_provided_symbols(
         if space in required:
             reason = f"the required package {space} may define these symbols of its namespace"
             theirs.setdefault((item.path, reason), set()).add(item.name)
-        elif not known and is_for_others(item.path, package) and _is_of_cxx(item.name, target):
+        elif not known and item.name in of_cxx and is_for_others(item.path, package):
             reason = f"{_CXX} defines them, but the file does not name this library"
             theirs.setdefault((item.path, reason), set()).add(item.name)
     gone = {(path, name) for (path, _), names in theirs.items() for name in names}
@@ -357,11 +359,6 @@ def separate_provided_symbols(
         UnexploredSymbols(path=path, count=len(names), reason=reason)
         for (path, reason), names in theirs.items()
     )
-
-
-def _is_of_cxx(name: str, target: TargetSystem) -> bool:
-    found = target.library_data.get(_CXX)
-    return found is not None and name in found.symbols
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

@@ -110,7 +110,8 @@ class WindowsLoader(Loader[PeFile]):
         pythons = self._find_python(name, handed)
         for place in handed.having(name, also=pythons):
             directory = place.directory or ""
-            fitting = self._at(directory, name, library)
+            files = self.layout.find(directory, name)
+            fitting = next((each for each in files if fits(each, library.architecture)), None)
             if fitting or self.layout.is_unread(directory, name):
                 path = fitting.path if fitting else f"{directory}/{name}".lstrip("/")
                 return SearchResult(
@@ -129,13 +130,10 @@ class WindowsLoader(Loader[PeFile]):
 
         Return () in a process of the package's own program, where that directory is not searched.
         """
-        known = _is_of_python(handed) and self._is_pythons(name)
-        return (self.layout.prefix.python,) if known else ()
-
-    def _is_pythons(self, name: str) -> bool:
         python = self.target.interpreter
         known = python.libraries if python else ()
-        return name in known or (not known and re.fullmatch(_ANY_PYTHONS, name) is not None)
+        has = name in known if known else re.fullmatch(_ANY_PYTHONS, name) is not None
+        return (self.layout.prefix.python,) if has and _is_of_python(handed) else ()
 
     def _ask_system(self, name: str, handed: SearchPath) -> SearchResult[PeFile]:
         own = handed.without(self.layout.prefix.python)
@@ -157,10 +155,6 @@ class WindowsLoader(Loader[PeFile]):
         if name.removesuffix(".dll").rpartition("-")[0] in self.target.libraries:
             return SearchResult(resolved=f"system:{name}", rule=Rule.API_SET)
         return SearchResult(unknown="no list of Windows's API sets has it")
-
-    def _at(self, directory: str, name: str, library: PeFile) -> PeFile | None:
-        files = self.layout.find(directory, name)
-        return next((each for each in files if fits(each, library.architecture)), None)
 
 
 def _is_of_python(places: SearchPath) -> bool:
