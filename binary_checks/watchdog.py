@@ -61,6 +61,7 @@ class Watchdog:
         self._interrupted = 0  # steps that were interrupted until now
         self._began = 0.0  # CPU time of the process at the beginning of the current step
         self._watching = False  # whether the current step may be interrupted
+        self._has_rung: bool | None = None  # whether the timer has rung; None if there is no timer
 
     def call(self, step: str, function: Callable[..., _Answer], *arguments: Any) -> _Answer:
         """Call a function; ``step`` names it. Raises TooLarge if the package exceeds a bound.
@@ -105,7 +106,7 @@ class Watchdog:
         """
         self._bound += self._factor * more
         self._left += self._factor * more
-        if self._watching and self._find_left() < 0:
+        if self._has_rung is not False and self._watching and self._find_left() < 0:
             raise OutOfTime
 
     def _find_left(self) -> float:
@@ -113,6 +114,7 @@ class Watchdog:
 
     def _start_timer(self, step: str) -> Callable[[], None]:
         """Start to watch the time; return the function that ends this."""
+        self._has_rung = None
         is_main = threading.current_thread() is threading.main_thread()
         # A handler that C code installed, which is shown as None, could not be restored.
         if (
@@ -120,6 +122,7 @@ class Watchdog:
             and hasattr(signal, "setitimer")
             and signal.getsignal(signal.SIGPROF) is not None
         ):
+            self._has_rung = False  # until then, nobody needs to look at the clock
             handler = signal.signal(signal.SIGPROF, self._interrupt)
             seconds = max(self._left, 0) + 0.01  # 0 would switch the timer off
             timer = signal.setitimer(signal.ITIMER_PROF, seconds, _AGAIN)
@@ -138,6 +141,7 @@ class Watchdog:
 
     def _interrupt(self, _: int, frame: FrameType | None) -> None:
         """Handle the signal. A step that imports a module is interrupted later."""
+        self._has_rung = True
         while frame is not None and frame.f_code is not Watchdog.call.__code__:
             if frame.f_globals.get("__name__") == "importlib._bootstrap":
                 return
