@@ -82,10 +82,11 @@ def make_imports(
     found: dict[tuple[bytes, int], bool] = {}
     for name, ordinal, weak in binds:
         found[name, ordinal] = weak and found.get((name, ordinal), True)
-    own = exports.among(_spell(name) for name, ordinal in found if ordinal == _WEAK)
+    texts = _spell_all(name for name, _ in found)
+    weakly = (text for text, (_, ordinal) in zip(texts, found, strict=True) if ordinal == _WEAK)
+    own = exports.among(weakly)
     merged: dict[tuple[str, str], bool] = {}
-    for (name, ordinal), weak in found.items():
-        text = _spell(name)
+    for text, ((name, ordinal), weak) in zip(texts, found.items(), strict=True):
         if ordinal != _SELF and not (ordinal == _WEAK and text in own):
             key = text, _library_of(name, ordinal, libraries)
             merged[key] = weak and merged.get(key, True)
@@ -95,6 +96,12 @@ def make_imports(
 def _spell(name: bytes) -> str:
     """Return a name without the underscore of C."""
     return decode(name.removeprefix(b"_"))
+
+
+def _spell_all(names: Iterable[bytes]) -> list[str]:
+    """Return many names without the underscore of C, decoded at once."""
+    text = b"\0".join((b"", *names)).replace(b"\0_", b"\0")
+    return decode(text).split("\0")[1:]
 
 
 def _library_of(name: bytes, ordinal: int, libraries: Mapping[int, str]) -> str:
@@ -244,9 +251,7 @@ class MachOExports(SymbolTable):
     def names(self) -> frozenset[str]:
         """Every name once."""
         with self._on_demand():
-            text = b"\0".join((b"", *(name for name, _ in self._each_export())))
-        # All names are decoded at once, without the underscore of C.
-        return frozenset(decode(text.replace(b"\0_", b"\0")).split("\0")[1:])
+            return frozenset(_spell_all(name for name, _ in self._each_export()))
 
     def among(self, names: Iterable[str]) -> frozenset[str]:
         """Return the given names that the trie contains."""
