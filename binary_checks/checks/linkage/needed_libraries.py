@@ -481,11 +481,13 @@ _FOR_DEBUGGERS = re.compile(r"(?:\A|/)(?:\.debug|debug|[^/]*\.dSYM)/")
 
 @check
 def unloadable_object(library: ObjectFile) -> Iterator[Finding]:
-    """An engine or a loader refuses an object because of the order of its sections.
+    """An engine or a loader refuses an object because of its segments, versions or sections.
 
     A WebAssembly module has each section once at most, in one order, and begins with the section
-    that dynamic loaders read. Headers of other formats that contradict the file are reported by
-    malformed-object; whatever else their loaders refuse is seen when the package is imported.
+    that dynamic loaders read. The segments of an ELF file are aligned (``strip`` after ``patchelf``
+    moves them), and it needs the libraries whose versions it needs (``patchelf --remove-needed``
+    leaves these). Headers that contradict the file are reported by malformed-object; whatever else
+    loaders refuse is seen when the package is imported.
 
     Why: the import fails on every system.
     Fix: look for a tool that damaged the file while rewriting it, and build it again.
