@@ -140,7 +140,7 @@ def tags_disagree(package: Wheel) -> Iterator[Finding]:
     Fix: let the tool that changes the tags (``auditwheel repair``, ``wheel tags``) rewrite both.
     Level: installers select by the file name alone; only some tools and indexes read WHEEL.
     """
-    lines = package.wheel_tags
+    lines = [value for key, value in package.wheel if key.lower() == "tag"]
     if not lines:
         return  # metadata-is-incomplete says so
     stated = {tag for line in lines for tag in _expand(line)}

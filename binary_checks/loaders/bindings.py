@@ -79,7 +79,8 @@ class Exports(Generic[ObjectT]):
     def _forwarders_of(self, item: ObjectT) -> Mapping[str, str]:
         key = (item.path, item.architecture)
         if key not in self._forwarders:
-            self._forwarders[key] = item.exports.forwarders
+            forwarded = (symbol for symbol in item.exports if symbol.forwarder)
+            self._forwarders[key] = {symbol.name: symbol.forwarder for symbol in forwarded}
         return self._forwarders[key]
 
     def _leads_on(self, item: ObjectT, name: str, forwarder: str, handed: SearchPath) -> bool:

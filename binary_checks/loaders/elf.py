@@ -476,14 +476,14 @@ def mismatched(library: ElfFile, scope: Scope) -> Iterator[tuple[str, str, str]]
 
     Each reference is a name, a version, and the library's label.
     """
-    asks: dict[str, list[tuple[str, frozenset[str]]]] = {}
-    for (asked, version), names in library.imports.by_version.items():
-        asks.setdefault(asked, []).append((version, names))
+    asks: dict[str, dict[str, set[str]]] = {}
+    for symbol in library.imports:
+        asks.setdefault(symbol.library, {}).setdefault(symbol.version, set()).add(symbol.name)
     for edge in scope.answers_to(library).edges:
         label = edge.resolved or ""
         if label not in scope.objects and not label.startswith(_SYSTEM):
             continue
-        for version, names in asks.get(edge.needed, ()):
+        for version, names in asks.get(edge.needed, {}).items():
             for name in _lacking(names, version, label, scope):
                 if any(
                     (each.version, each.library, each.weak) == (version, edge.needed, False)
@@ -492,7 +492,7 @@ def mismatched(library: ElfFile, scope: Scope) -> Iterator[tuple[str, str, str]]
                     yield name, version, label
 
 
-def _lacking(names: frozenset[str], version: str, label: str, scope: Scope) -> Iterable[str]:
+def _lacking(names: set[str], version: str, label: str, scope: Scope) -> Iterable[str]:
     """Return the names that a library exports, but not in this version."""
     provider = scope.objects.get(label)
     if provider is None:

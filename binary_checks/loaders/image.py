@@ -394,6 +394,6 @@ def may_be_exported(name: str, python: Interpreter | None) -> bool:
 
     None is a Python with unknown exports. Plain builds lack some names.
     """
-    if python is not None and not python.may_export(name):
+    if python is not None and python.complete and name not in python.unsure:
         return False
     return is_pythons(name) and name not in SPECIAL_BUILDS

@@ -38,13 +38,6 @@ from binary_checks.model.device import (
     ToolkitSample,
     UnreadDeviceCode,
 )
-from binary_checks.model.entry_points import (
-    HOST_OF,
-    EntryPoint,
-    LoadedEntryPoint,
-    LoadedEntryPoints,
-    read_entry_points,
-)
 from binary_checks.model.linkage import (
     Directories,
     DispensableObject,
@@ -187,9 +180,8 @@ from binary_checks.model.places import (
     PlaceName,
     ProbeAnswer,
     TargetPython,
-    is_relative,
-    read_family,
     read_place,
+    read_relative,
 )
 from binary_checks.model.probes import (
     Answer,
@@ -261,11 +253,15 @@ from binary_checks.model.published import (
     Survey,
 )
 from binary_checks.model.python_modules import (
+    HOST_OF,
     BrokenSource,
     CodeNames,
     CompiledModules,
+    EntryPoint,
     ExtensionName,
     ImportOpenings,
+    LoadedEntryPoint,
+    LoadedEntryPoints,
     Minor,
     ModuleNames,
     PathFile,
@@ -280,8 +276,8 @@ from binary_checks.model.python_modules import (
     importable_by,
     init_function,
     is_extension,
-    module_of,
     parse_extension_name,
+    read_entry_points,
 )
 from binary_checks.model.requests import (
     REQUESTS,
@@ -523,8 +519,7 @@ __all__ = [
     "PathFiles",
     "PythonModules",
     "OLDEST",
-    "is_relative",
-    "read_family",
+    "read_relative",
     "REQUESTS",
     "ReadObject",
     "Reading",
@@ -624,7 +619,6 @@ __all__ = [
     "is_python_2",
     "leaves_prefix",
     "make_dependency",
-    "module_of",
     "names_old_abi",
     "names_required",
     "namespace_of",

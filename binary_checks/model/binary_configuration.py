@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from enum import Enum
+from itertools import combinations
 
 from packaging.version import Version
 
 from binary_checks.model.packages import Deriving
+from binary_checks.model.system import read_numbers
 
 
 class ClaimSource(str, Enum):
@@ -113,11 +115,9 @@ def find_disputes(
     for claim in claims:
         alone = claim.evidence if claim.source is ClaimSource.VARIABLE else ""
         groups.setdefault((claim.source, alone), []).append(claim)
-    listed = list(groups.values())
-    for index, ones in enumerate(listed):
-        for others in listed[index + 1 :]:
-            if not any(claims_agree(name, one, other) for one in ones for other in others):
-                yield ones[0], others[0]
+    for ones, others in combinations(groups.values(), 2):
+        if not any(claims_agree(name, one, other) for one in ones for other in others):
+            yield ones[0], others[0]
 
 
 def claims_agree(name: str, one: ConfigurationClaim, other: ConfigurationClaim) -> bool:
@@ -131,10 +131,14 @@ def agree(name: str, one: str, other: str) -> bool:
     """Return whether both values may describe the same package: "cuda 12" and "cuda 12.6"."""
     if one == other:
         return True
+    both_ways = (one, other), (other, one)
     if name == "python":
-        return _fits(one, other) or _fits(other, one)
+        return any(_fits(each, lowest) for each, lowest in both_ways)
     if name in ("accelerator", "libtorch_variant"):
-        return _extends(one, other) or _extends(other, one)
+        return any(
+            longer.startswith((f"{short} ", f"{short}.", f"{short}-"))
+            for longer, short in both_ways
+        )
     if name == "channel":  # a release candidate is tested under the release's version
         return {one, other} == {"stable", "test"}
     return name == "kind" and not {one, other} <= {"wheel", "conda", "libtorch"}
@@ -146,18 +150,8 @@ def _fits(one: str, lowest: str) -> bool:
         return True
     if not lowest.endswith("+") or " " in one:
         return False
-    numbers = one.rstrip("+tmu"), lowest.rstrip("+")
-    (major, minor), (oldest, least) = (_split(each) for each in numbers)
-    return major == oldest and minor >= least
-
-
-def _split(version: str) -> tuple[int, int]:
-    major, _, minor = version.partition(".")
-    return int(major), int(minor or 0)
-
-
-def _extends(one: str, other: str) -> bool:
-    return one.startswith((f"{other} ", f"{other}.", f"{other}-"))
+    version, oldest = read_numbers(one.rstrip("+tmu")), read_numbers(lowest.rstrip("+"))
+    return version[:1] == oldest[:1] and version >= oldest
 
 
 # How a package gets the libraries that it is built with: linked in, bundled, or unknown.

@@ -6,7 +6,7 @@ import functools
 import posixpath
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -173,20 +173,6 @@ class Linkage(Deriving):
     on_host: frozenset[str] = frozenset()
     """Missing libraries that a repair tool would find on this host; only advice depends on them."""
     loads_everywhere: bool = False  # whether that code also mentions RTLD_GLOBAL
-    _by_object: Mapping[tuple[str, str], tuple[Edge, ...]] = field(
-        init=False, repr=False, compare=False, default_factory=dict
-    )
-    _by_path: Mapping[str, DispensableObject] = field(
-        init=False, repr=False, compare=False, default_factory=dict
-    )
-
-    def __post_init__(self) -> None:
-        by_object: dict[tuple[str, str], list[Edge]] = {}
-        for edge in self.edges:
-            by_object.setdefault((edge.path, edge.architecture), []).append(edge)
-        edges_of = {key: tuple(edges) for key, edges in by_object.items()}
-        object.__setattr__(self, "_by_object", edges_of)
-        object.__setattr__(self, "_by_path", {each.path: each for each in self.dispensable})
 
     def show(self, label: str) -> str:
         """Return how messages name an object or the origin of a library."""
@@ -194,14 +180,25 @@ class Linkage(Deriving):
 
     def find_dispensable(self, path: str) -> DispensableObject | None:
         """Return the entry for an object if the package can do without that object, else None."""
-        return self._by_path.get(path)
+        return self.derive(_map_dispensable).get(path)
 
     def edges_of(self, path: str, architecture: str) -> tuple[Edge, ...]:
         """Return the edges of one object, in the order of ``edges``.
 
         The result is empty if the object is not loaded through any root.
         """
-        return self._by_object.get((path, architecture), ())
+        return tuple(self.derive(_group_edges).get((path, architecture), ()))
+
+
+def _group_edges(linkage: Linkage) -> Mapping[tuple[str, str], Sequence[Edge]]:
+    by_object: dict[tuple[str, str], list[Edge]] = {}
+    for edge in linkage.edges:
+        by_object.setdefault((edge.path, edge.architecture), []).append(edge)
+    return by_object
+
+
+def _map_dispensable(linkage: Linkage) -> Mapping[str, DispensableObject]:
+    return {each.path: each for each in linkage.dispensable}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property, lru_cache
-from typing import ClassVar, Final, NoReturn
+from typing import ClassVar, Final, NoReturn, TypeVar
 
 from binary_checks.errors import Unavailable
 from binary_checks.model.device import (
@@ -56,14 +56,6 @@ class SymbolTable(Collection[Symbol]):
         return True
 
     @property
-    def by_version(self) -> Mapping[tuple[str, str], frozenset[str]]:
-        """The names of each (library, version); the library of an export is ""."""
-        grouped: dict[tuple[str, str], set[str]] = {}
-        for symbol in self:
-            grouped.setdefault((symbol.library, symbol.version), set()).add(symbol.name)
-        return {key: frozenset(names) for key, names in grouped.items()}
-
-    @property
     def strong(self) -> Mapping[str, frozenset[str]]:
         """The imported names that must not be missing, grouped by the library they are bound to."""
         grouped: dict[str, set[str]] = {}
@@ -75,11 +67,6 @@ class SymbolTable(Collection[Symbol]):
     @abstractmethod
     def find(self, name: str) -> tuple[Symbol, ...]:
         """Return the symbols of that name, one for each version; empty if there is none."""
-
-    @property
-    def forwarders(self) -> Mapping[str, str]:
-        """Map the names of forwarded exports to the functions that they forward to (PE)."""
-        return {symbol.name: symbol.forwarder for symbol in self if symbol.forwarder}
 
     def among(self, names: Iterable[str]) -> frozenset[str]:
         """Return the given names that the table contains."""
@@ -291,6 +278,16 @@ class ObjectFile:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class DeviceCodeCarrier(ObjectFile):
+    """The base class of object files that may contain device code."""
+
+    device_code: tuple[DeviceCode, ...] = ()  # by target, sorted; of all members of an archive
+    device_containers: tuple[DeviceContainers, ...] = ()  # by set of targets, in file order
+    device_faults: tuple[DeviceFault, ...] = ()
+    device_sample: ObjectDetails | None = None  # None: no sample was taken
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class NeededVersion:
     """A version that a needed library must have, even if no symbol uses it.
 
@@ -303,7 +300,7 @@ class NeededVersion:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ElfFile(ObjectFile):
+class ElfFile(DeviceCodeCarrier):
     """An ELF object, read from its program headers and its dynamic segment."""
 
     format: ClassVar[Format] = Format.ELF
@@ -351,10 +348,6 @@ class ElfFile(ObjectFile):
     fixed_address: bool = False  # ET_EXEC: the program is not position-independent
     debug_information: bool = False  # a .debug_info or .zdebug_info section with contents
     debug_bytes: int = 0  # size in the file of all sections named .debug_* or .zdebug_*
-    device_code: tuple[DeviceCode, ...] = ()  # by target, sorted
-    device_containers: tuple[DeviceContainers, ...] = ()  # by set of targets, in file order
-    device_faults: tuple[DeviceFault, ...] = ()
-    device_sample: ObjectDetails | None = None  # None: no sample was taken
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -385,7 +378,7 @@ class MachOFile(ObjectFile):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PeFile(ObjectFile):
+class PeFile(DeviceCodeCarrier):
     """A PE image; the name of a symbol without a name is its ordinal: ``#5``."""
 
     format: ClassVar[Format] = Format.PE
@@ -408,10 +401,6 @@ class PeFile(ObjectFile):
     signed: bool = False  # has an Authenticode signature
     # whether the signature's digest matches the file; None if not computed
     signature_matches: bool | None = None
-    device_code: tuple[DeviceCode, ...] = ()  # by target, sorted
-    device_containers: tuple[DeviceContainers, ...] = ()  # by set of targets, in file order
-    device_faults: tuple[DeviceFault, ...] = ()
-    device_sample: ObjectDetails | None = None  # None: no sample was taken
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -462,7 +451,7 @@ class CxxStrings:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class StaticArchive(ObjectFile):
+class StaticArchive(DeviceCodeCarrier):
     """A static archive (``.a``, ``.lib``).
 
     No loader loads static archives: without device code they matter only in an archive of C++
@@ -471,10 +460,6 @@ class StaticArchive(ObjectFile):
 
     format: ClassVar[Format] = Format.ARCHIVE
 
-    device_code: tuple[DeviceCode, ...] = ()  # of all members
-    device_containers: tuple[DeviceContainers, ...] = ()
-    device_faults: tuple[DeviceFault, ...] = ()
-    device_sample: ObjectDetails | None = None  # None: no sample was taken
     members: tuple[ArchiveMembers, ...] = ()
     indexed: bool = True  # has a symbol index, without which GNU ld does not link it
     # the std::string types of the names in the symbol index
@@ -490,24 +475,35 @@ class StaticArchive(ObjectFile):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class DeviceFile(ObjectFile):
+class DeviceFile(DeviceCodeCarrier):
     """A file that contains only device code: ``.fatbin``, a bundle of code objects."""
 
     format: ClassVar[Format] = Format.DEVICE
 
-    device_code: tuple[DeviceCode, ...] = ()
-    device_containers: tuple[DeviceContainers, ...] = ()
-    device_faults: tuple[DeviceFault, ...] = ()
-    device_sample: ObjectDetails | None = None  # None: no sample was taken
+
+_Class = TypeVar("_Class")
+
+
+def leaf_classes(base: type[_Class]) -> Mapping[str, type[_Class]]:
+    """Map names to the classes below the given one, without abstract bases.
+
+    (A dataclass with slots exists twice for a while; the later class is used.)
+    """
+    found: dict[str, type[_Class]] = {}
+    waiting = [base]
+    while waiting:
+        below = waiting.pop().__subclasses__()
+        found.update((kind.__name__, kind) for kind in below)
+        waiting += below
+    return {name: kind for name, kind in found.items() if not kind.__subclasses__()}
 
 
 def object_kinds() -> Mapping[str, type[ObjectFile]]:
     """Map the names of formats to the classes of object files.
 
-    A reader's module may define another class, which is included once that module is loaded. (A
-    dataclass with slots exists twice for a while; the later class is used.)
+    A reader's module may define another class, which is included once that module is loaded.
     """
-    return {kind.format: kind for kind in ObjectFile.__subclasses__()}
+    return {kind.format: kind for kind in leaf_classes(ObjectFile).values()}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

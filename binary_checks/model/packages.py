@@ -13,7 +13,7 @@ from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from packaging.tags import Tag
 
-from binary_checks.model.objects import MalformedObject, ObjectFile, UnreadObject
+from binary_checks.model.objects import MalformedObject, ObjectFile, UnreadObject, leaf_classes
 
 # The promises of a package of any kind to its users.
 
@@ -241,6 +241,7 @@ class Package(Deriving):
     """A built package, read once from start to end."""
 
     noun: ClassVar[str] = "a package"  # names the kind in messages
+    shown_as: ClassVar[str] = "{file}"  # a package of the kind in problems
 
     path: Path
     name: str = ""
@@ -270,7 +271,7 @@ class Package(Deriving):
     @property
     def file_name(self) -> str:
         """The name of the package in problems."""
-        return self.path.name
+        return self.shown_as.format(file=self.path.name, name=self.name)
 
     @property
     def wheel_names(self) -> tuple[str, ...]:
@@ -315,11 +316,6 @@ class Distribution(Package):
         return tuple(value for key, value in self.metadata if key.lower() == "requires-dist")
 
     @property
-    def wheel_tags(self) -> tuple[str, ...]:
-        """The ``Tag`` lines of WHEEL, unparsed."""
-        return tuple(value for key, value in self.wheel if key.lower() == "tag")
-
-    @property
     def root_is_purelib(self) -> bool:
         """Whether WHEEL has ``Root-Is-Purelib: true``."""
         return any(k.lower() == "root-is-purelib" and v.lower() == "true" for k, v in self.wheel)
@@ -348,11 +344,7 @@ class UnpackedWheel(Distribution):
     """
 
     noun: ClassVar[str] = "an unpacked wheel"
-
-    @property
-    def file_name(self) -> str:
-        """The folder's name, with a trailing slash."""
-        return f"{self.path.name}/"
+    shown_as: ClassVar[str] = "{file}/"  # the folder's name, with a trailing slash
 
     @property
     def wheel_names(self) -> tuple[str, ...]:
@@ -375,11 +367,7 @@ class InstalledPackage(Distribution):
     """
 
     noun: ClassVar[str] = "an installed package"
-
-    @property
-    def file_name(self) -> str:
-        """The name in problems, as there is no package file."""
-        return f"installed:{self.name}"
+    shown_as: ClassVar[str] = "installed:{name}"  # there is no package file
 
     @property
     def wheel_names(self) -> tuple[str, ...]:
@@ -391,16 +379,9 @@ class InstalledPackage(Distribution):
 def package_kinds() -> Mapping[str, type[Package]]:
     """Map the names of package classes to the classes, without abstract bases.
 
-    A class that another module defines is included once that module is loaded. (A dataclass with
-    slots exists twice for a while; the later class is used.)
+    A class that another module defines is included once that module is loaded.
     """
-    found: dict[str, type[Package]] = {}
-    waiting: list[type[Package]] = [Package]
-    while waiting:
-        below = waiting.pop().__subclasses__()
-        found.update((kind.__name__, kind) for kind in below)
-        waiting += below
-    return {name: kind for name, kind in found.items() if not kind.__subclasses__()}
+    return leaf_classes(Package)
 
 
 # Rows of RECORD that are equal in a wheel and in its installed copy.
@@ -511,11 +492,7 @@ class ObjectFolder(Package):
     """The files of a folder, without any metadata."""
 
     noun: ClassVar[str] = "a folder"
-
-    @property
-    def file_name(self) -> str:
-        """The folder's name, with a trailing slash."""
-        return f"{self.path.name}/"
+    shown_as: ClassVar[str] = "{file}/"  # the folder's name, with a trailing slash
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -582,11 +559,7 @@ class LinkedPackage(CondaLike):
     """A package installed in a conda prefix, as recorded in ``conda-meta``."""
 
     noun: ClassVar[str] = "an installed conda package"
-
-    @property
-    def file_name(self) -> str:
-        """The name in problems, as there is no package file."""
-        return f"installed:{self.name}"
+    shown_as: ClassVar[str] = "installed:{name}"  # there is no package file
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

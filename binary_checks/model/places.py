@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Protocol
 
 from packaging.markers import default_environment
@@ -16,6 +16,8 @@ from binary_checks.errors import ProfileError
 from binary_checks.model.packages import Package
 from binary_checks.model.probes import Ending, InstallReport
 from binary_checks.model.protocols import Source
+from binary_checks.model.requires_dist import MARKERS_OF_SYSTEMS
+from binary_checks.model.system import read_numbers
 
 # Clean systems: container images in which packages are loaded and imported.
 
@@ -41,14 +43,11 @@ class CleanSystem:
     @property
     def libc_version(self) -> tuple[int, ...]:
         """The version of libc as numbers: (2, 31)."""
-        number = self.libc.rpartition(" ")[2]
-        return tuple(int(part) for part in number.split(".") if part.isdecimal())
+        return read_numbers(self.libc.rpartition(" ")[2])
 
 
 # bytes of private memory: importing torch or numba takes 1 GiB, a leak grows without limit
 _MEMORY = 16 * 1024**3
-_LINUX = {"os_name": "posix", "platform_system": "Linux", "sys_platform": "linux"}
-_EMSCRIPTEN = {"os_name": "posix", "platform_system": "Emscripten", "sys_platform": "emscripten"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,7 +86,8 @@ class TargetPython:
         here = {name: str(value) for name, value in default_environment().items()}
         version = {"python_version": self.version.rpartition(".")[0], "extra": ""}
         # Containers run Linux even if this host is a Mac, and Pyodide is a system of its own.
-        names = _EMSCRIPTEN if self.platform.startswith("emscripten") else _LINUX
+        system = "emscripten" if self.platform.startswith("emscripten") else "linux"
+        names = MARKERS_OF_SYSTEMS[system]
         there = {**names, "platform_machine": self.architecture} if self.system else {}
         return {**here, **version, **there, "python_full_version": self.version}
 
@@ -171,7 +171,7 @@ class Installed:
     source: Source
 
 
-class Place(Protocol):
+class Place(AbstractContextManager["Place"], Protocol):
     """A place where packages run; paths in the place are not paths of this host.
 
     Creating a place costs nothing. Until a package is installed, ``target`` is the interpreter from
@@ -258,15 +258,6 @@ class Place(Protocol):
     def close(self) -> None:
         """Remove everything that the place created."""
 
-    def __enter__(self) -> Place: ...
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
-
 
 # The places in which packages run: the values of ``--binary-place``, one for each place.
 
@@ -310,15 +301,13 @@ class PlaceName:
         return self.kind in {"existing", "prefix"}
 
 
-def is_relative(name: str) -> bool:
-    """Return whether a package's promises choose the image: ``oldest``, ``newest-debian``."""
-    return _RELATIVE.fullmatch(name) is not None
+def read_relative(name: str) -> str | None:
+    """Return None unless a package's promises choose the image: ``oldest``, ``newest-debian``.
 
-
-def read_family(name: str) -> str:
-    """Return the distribution to which the choice of an image is limited, or ""."""
+    The result is the distribution to which the choice is limited, or "".
+    """
     match = _RELATIVE.fullmatch(name)
-    return (match["family"] or "") if match else ""
+    return match["family"] or "" if match else None
 
 
 def read_place(text: str) -> PlaceName:

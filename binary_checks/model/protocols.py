@@ -277,19 +277,12 @@ Neighbours: TypeAlias = Callable[[str], Package | None]
 """A function that reads an installed distribution by name; it returns None if there is none."""
 
 
-class RemoteFile(Protocol):
-    """A file on a server that supports range requests."""
+class RemoteFile(ByteSource, Protocol):
+    """A file on a server that supports range requests.
 
-    @property
-    def size(self) -> int:
-        """Size in bytes."""
-
-    def read(self, offset: int, length: int) -> bytes:
-        """Request exactly these bytes once, from any thread.
-
-        Raises RemoteChanged if the file has changed since it was opened, GatherError if the network
-        or the server failed.
-        """
+    ``read`` requests exactly these bytes once, from any thread. It raises RemoteChanged if the file
+    has changed since it was opened, GatherError if the network or the server failed.
+    """
 
     def close(self) -> None:
         """Close the connections."""

@@ -1,30 +1,38 @@
-"""Extension modules by their file names, and results of examining a package's Python sources."""
+"""Extension modules by their file names, results of examining Python sources, and entry points."""
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Collection
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from packaging.tags import Tag
 
-from binary_checks.model.objects import Kind, ObjectFile, SymbolTable
-from binary_checks.model.probes import ProbeReport
+from binary_checks.model.objects import Kind, ObjectFile
+from binary_checks.model.packages import Distribution
+from binary_checks.model.probes import ProbeReport, Step
 
 # The signs of an extension module: its name and its PyInit function.
 
-_SUFFIX = re.compile(
-    r"""\.(?:
-        cpython-(?P<cpython>\d{2,3})(?P<flags>[a-z]*)-(?P<triplet>[\w-]+)\.so
-      | cp(?P<windows>\d{2,3})(?P<windows_flags>[a-z]*)-(?P<windows_platform>\w+)\.pyd
-      | pypy(?P<pypy>\d{2,3})-(?P<pp>pp\d+)-(?P<pypy_platform>[\w-]+)\.(?:so|pyd)
-      | graalpy(?P<release>\d+)-(?P<graalpy>\d{2,3})-native-(?P<graalpy_platform>[\w-]+)\.(?:so|pyd)
-      | (?P<stable>abi3t?)(?:-(?P<stable_platform>[\w-]+))?\.(?:so|pyd)  # 3.15: gh-122931
-      | so | pyd
-    )""",
-    re.VERBOSE | re.ASCII,
+_SUFFIXES = (
+    ("cpython", r"\.cpython-(?P<digits>\d{2,3})(?P<flags>[a-z]*)-(?P<platform>[\w-]+)\.so", ""),
+    ("cpython", r"\.cp(?P<digits>\d{2,3})(?P<flags>[a-z]*)-(?P<platform>\w+)\.pyd", ""),
+    (
+        "pypy",
+        r"\.pypy(?P<digits>\d{2,3})-(?P<release>pp\d+)-(?P<platform>[\w-]+)\.(?:so|pyd)",
+        "pypy{digits}_{release}",
+    ),
+    (
+        "graalpy",
+        r"\.graalpy(?P<release>\d+)-(?P<digits>\d{2,3})-native-(?P<platform>[\w-]+)\.(?:so|pyd)",
+        "graalpy{release}_{digits}_native",
+    ),
+    # 3.15 and later add the platform: gh-122931
+    ("cpython", r"\.(?P<stable>abi3t?)(?:-(?P<platform>[\w-]+))?\.(?:so|pyd)", ""),
+    ("", r"\.(?:so|pyd)", ""),
 )
+"""Implementation, regular expression of its suffixes, and ABI of others than CPython in tags."""
 # Processors with different names in multiarch triplets and in platform tags.
 _PROCESSORS = {"i686": "i386", "armv7l": "arm", "ppc64le": "powerpc64le", "ppc64": "powerpc64"}
 _NAMES_ON_PYPY = {
@@ -85,40 +93,29 @@ def parse_extension_name(path: str) -> ExtensionName | None:
     """Parse a path; return None if no module has that file name (``libx.so.1``, ``a-b.so``)."""
     directory, _, file_name = path.rpartition("/")
     stem, dot, rest = file_name.partition(".")
-    match = _SUFFIX.fullmatch(dot + rest)
+    suffix = dot + rest
+    matches = (
+        (name, re.fullmatch(pattern, suffix, re.ASCII), abi) for name, pattern, abi in _SUFFIXES
+    )
+    implementation, match, abi = next((each for each in matches if each[1]), ("", None, ""))
     if match is None or not stem.isidentifier():
         return None
+    parts = {"digits": "", "flags": "", "stable": "", "platform": "", **match.groupdict("")}
     folders = directory.split("/") if directory else []
     if stem == "__init__" and folders:
         # apsw/__init__.cpython-313-....so is the package itself, and exports PyInit_apsw
         stem = folders.pop()
-    implementation, digits, flags, platform, abi = _bound(match)
     return ExtensionName(
         module=".".join([*folders, stem]) if all(map(str.isidentifier, folders)) else stem,
         stem=stem,
-        suffix=dot + rest,
+        suffix=suffix,
         implementation=implementation,
-        version=(int(digits[0]), int(digits[1:])) if digits else None,
-        free_threaded="t" in flags,
-        stable=match["stable"] or "",
-        platform=platform,
-        abi=abi,
+        version=(int(parts["digits"][0]), int(parts["digits"][1:])) if parts["digits"] else None,
+        free_threaded="t" in parts["flags"],
+        stable=parts["stable"],
+        platform=parts["platform"],
+        abi=abi.format_map(parts),
     )
-
-
-def _bound(match: re.Match[str]) -> tuple[str, str, str, str, str]:
-    """Return implementation, version digits, ABI flags, platform and foreign ABI of a suffix."""
-    if match["cpython"]:
-        return "cpython", match["cpython"], match["flags"], match["triplet"], ""
-    if match["windows"]:
-        return "cpython", match["windows"], match["windows_flags"], match["windows_platform"], ""
-    if match["pypy"]:
-        abi = f"pypy{match['pypy']}_{match['pp']}"
-        return "pypy", match["pypy"], "", match["pypy_platform"], abi
-    if match["graalpy"]:
-        abi = f"graalpy{match['release']}_{match['graalpy']}_native"
-        return "graalpy", match["graalpy"], "", match["graalpy_platform"], abi
-    return "cpython" if match["stable"] else "", "", "", match["stable_platform"] or "", ""
 
 
 def init_function(stem: str) -> str:
@@ -152,21 +149,16 @@ def _name_function(prefix: str, stem: str) -> str:
     return f"{prefix}U_{stem.encode('punycode').decode('ascii').replace('-', '_')}"
 
 
-def module_of(path: str, exports: SymbolTable | Collection[str]) -> ExtensionName | None:
-    """Return the parsed name if name and exports are those of an extension module, else None."""
-    name = parse_extension_name(path)
-    if name is None:
-        return None
-    functions = (init_function(name.stem), export_hook(name.stem))
-    return name if any(each in exports for each in functions) else None
-
-
 def is_extension(library: ObjectFile) -> bool:
     """Return whether Python can import the library, which must export its init function.
 
     That is ``PyInit_<stem>``, or ``PyModExport_<stem>`` for Python 3.15 and later.
     """
-    return library.kind is Kind.SHARED and module_of(library.path, library.exports) is not None
+    name = parse_extension_name(library.path)
+    if library.kind is not Kind.SHARED or name is None:
+        return False
+    functions = (init_function(name.stem), export_hook(name.stem))
+    return bool(library.exports.among(functions))
 
 
 def are_suffixes_known(platform: str) -> bool:
@@ -411,3 +403,101 @@ class ImportOpenings:
     later: frozenset[str] = frozenset()
     unfollowed: frozenset[str] = frozenset()
     """Objects named in code that opens libraries but could not be followed to its end."""
+
+
+# The entry points of a distribution, and the results of loading them.
+
+_REFERENCE = re.compile(
+    r"\s*(?P<module>[^\W\d]\w*(?:\.[^\W\d]\w*)*)\s*"
+    r"(?::\s*(?P<attribute>[^\W\d]\w*(?:\.[^\W\d]\w*)*)\s*)?(?:\[(?P<extras>[^\]]*)\]\s*)?"
+)
+"""An object reference (entry points specification, "Data model")."""
+_SCRIPTS = frozenset({"console_scripts", "gui_scripts"})
+HOST_OF = {"pytest11": "pytest"}
+"""Entry point group -> the program that loads the group's entry points whenever it runs."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EntryPoint:
+    """An entry point whose value is an object reference."""
+
+    group: str
+    name: str
+    module: str
+    attribute: str = ""  # dotted; "" for the module itself
+    extras: str = ""  # the text in brackets after the object reference
+
+    @property
+    def is_script(self) -> bool:
+        """Whether installers create a command for the entry point."""
+        return self.group in _SCRIPTS
+
+    @property
+    def is_always_loaded(self) -> bool:
+        """Whether users run the entry point, directly or by running the program of its group."""
+        return self.is_script or self.group in HOST_OF
+
+    def describe(self) -> str:
+        """Return a name for the entry point that can begin a sentence."""
+        target = f"{self.module}:{self.attribute}" if self.attribute else self.module
+        what = "the command" if self.is_script else f"the entry point {self.group!r}"
+        return f"{what} {self.name} = {target}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BadReference:
+    """A command whose value does not name a function: installers refuse the package."""
+
+    name: str
+    value: str
+
+
+def read_entry_points(package: Distribution) -> Iterator[EntryPoint | BadReference]:
+    """Yield entry points that are object references, and commands that are not.
+
+    Entry points of other groups may have another syntax; those that are not object references are
+    skipped.
+    """
+    for group, name, value in package.entry_points:
+        match = _REFERENCE.fullmatch(value)
+        if match is not None and (match["attribute"] or group not in _SCRIPTS):
+            yield EntryPoint(
+                group=group,
+                name=name,
+                module=match["module"],
+                attribute=match["attribute"] or "",
+                extras=(match["extras"] or "").strip(),
+            )
+        elif group in _SCRIPTS:
+            yield BadReference(name=name, value=value)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LoadedEntryPoint:
+    """The result of loading one entry point."""
+
+    point: EntryPoint
+    step: Step  # named after the module
+    exception: str = ""  # class of the exception: "AttributeError"
+    imported: bool = False  # whether the module was imported, even if its attribute failed
+    callable: bool = True  # for a command: whether the loaded object is callable
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LoadedEntryPoints(ProbeReport):
+    """All entry points that are object references, loaded where the package is installed.
+
+    Each command's module is imported in a separate process, as when a user runs the command; the
+    same holds for entry points of a group that is always loaded. All entry points of any other
+    group are loaded in one process, as the program that uses the group does. An entry point that
+    fails there is loaded again in a separate process.
+    """
+
+    points: tuple[LoadedEntryPoint, ...] = ()
+    version: tuple[int, int] = (0, 0)  # version of the Python that loaded them
+    # whether an installer installed the package's requirements
+    requirements_installed: bool = False
+    # required distributions that are missing, if no installer installed requirements
+    lacking: tuple[str, ...] = ()
+    untried: tuple[EntryPoint, ...] = ()  # not loaded because the time was used up
+    limit: str = ""  # the time limit, as the end of a sentence

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from binary_checks.errors import Unavailable
-from binary_checks.model.system import TargetSystem, read_numbers
+from binary_checks.model.system import TargetSystem
 
-if TYPE_CHECKING:  # many packages have no requirements, and importing packaging takes time
-    from packaging.requirements import Requirement
-
-
-_SYSTEMS = {
+MARKERS_OF_SYSTEMS = {
     "linux": {"os_name": "posix", "platform_system": "Linux", "sys_platform": "linux"},
     "macos": {"os_name": "posix", "platform_system": "Darwin", "sys_platform": "darwin"},
     "windows": {"os_name": "nt", "platform_system": "Windows", "sys_platform": "win32"},
@@ -39,34 +34,13 @@ _MACHINES: dict[str, dict[str, str]] = {
 }
 """Values of ``platform.machine()`` by system and our architecture name, where the two differ."""
 
-_VERSION = r"(?:[<>]=?|[=!]=)[ \t]*[0-9]+(?:\.[0-9]+)*"
-_PLAIN = (
-    r"[ \t]*([a-zA-Z0-9](?:[a-zA-Z0-9._-]*[a-zA-Z0-9])?)"
-    rf"(?:[ \t]*{_VERSION}(?:[ \t]*,[ \t]*{_VERSION})*)?[ \t]*"
-)
-"""The common form of requirements: a name, and versions that consist of digits and dots."""
-_PLAIN_COMPARISON = (
-    r"[ \t]*(extra|implementation_name|os_name|platform_(?:machine|python_implementation|system)"
-    r"|python_version|sys_platform)"
-    r"""[ \t]*([<>]=?|[=!]=)[ \t]*(["'])([a-zA-Z][a-zA-Z0-9_-]*|[0-9]{1,4}\.[0-9]{1,4})\3[ \t]*"""
-)
 # Python refuses to convert strings of thousands of digits to numbers
 _VERSION_TEXT = r"[A-Za-z0-9.!+*_-]{1,200}"
 _LONGEST_PLACE = 200  # characters
-_OPERATORS = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 
 
 def read_requirement(text: str) -> Requirement | None:
     """Parse a requirement; return None if it is invalid, which the installer reports."""
-    from packaging.requirements import Requirement
-
     try:
         return Requirement(text)
     except (ValueError, RecursionError):  # thousands of digits, or deeply nested parentheses
@@ -114,73 +88,34 @@ def applicable(
 
 
 def names_required(texts: Iterable[str], target: TargetSystem) -> frozenset[str]:
-    """Return the normalised names of the requirements that apply on the target, without extras.
-
-    The full grammar is used only for requirements that do not have the common form.
-    """
-    environment = environment_of(target)
-    names, others = set(), []
-    for text in texts:
-        head, marked, marker = text.partition(";")
-        holds = _holds(marker, environment) if marked else True
-        plain = re.fullmatch(_PLAIN, head)
-        if holds and plain:
-            names.add(canonicalize_name(plain[1]))
-        elif holds is not False or "@" in head:  # a URL may contain a semicolon
-            others.append(text)
-    return frozenset(names.union(canonicalize_name(i.name) for i in applicable(others, target)))
-
-
-def _holds(marker: str, environment: Mapping[str, str]) -> bool | None:
-    """Return whether a marker is true, or None if it does not have the common form."""
-    found = []
-    for part in marker.split(" and "):
-        match = re.fullmatch(_PLAIN_COMPARISON, part)
-        if match is None:
-            return None
-        word, sign, _, value = match.groups()
-        numeric = word == "python_version"
-        if numeric is not value[0].isdecimal() or not (numeric or sign in {"==", "!="}):
-            return None
-        mine, compare = environment[word], _OPERATORS[sign]
-        found.append(
-            compare(read_numbers(mine), read_numbers(value)) if numeric else compare(mine, value)
-        )
-    return all(found)
+    """Return the normalised names of the requirements that apply on the target, without extras."""
+    return frozenset(canonicalize_name(item.name) for item in applicable(texts, target))
 
 
 def environment_of(target: TargetSystem, extra: str = "") -> dict[str, str]:
     """Return the values of environment markers on the target (PEP 508)."""
     major, minor = target.interpreter.version if target.interpreter else (3, 12)
-    system = _SYSTEMS[target.system]
     architecture = target.architectures[0]
     return {
+        **MARKERS_OF_SYSTEMS[target.system],
         "extra": extra,
         "implementation_name": "cpython",
         "implementation_version": f"{major}.{minor}.0",
-        "os_name": system["os_name"],
         "platform_machine": _MACHINES[target.system].get(architecture, architecture),
         "platform_python_implementation": "CPython",
         "platform_release": "",
-        "platform_system": system["platform_system"],
         "platform_version": "",
         "python_full_version": f"{major}.{minor}.0",
         "python_version": f"{major}.{minor}",
-        "sys_platform": system["sys_platform"],
     }
 
 
 def find_names_in_extras(requires_dist: Iterable[str]) -> frozenset[str]:
     """Return the projects that are required only by extras."""
-    always: set[str] = set()
-    sometimes: set[str] = set()
-    for text in requires_dist:
-        requirement = read_requirement(text)
-        if requirement is None:
-            continue
-        marked = requirement.marker is not None and "extra" in str(requirement.marker)
-        (sometimes if marked else always).add(canonicalize_name(requirement.name))
-    return frozenset(sometimes - always)
+    found = [item for item in map(read_requirement, requires_dist) if item is not None]
+    always = (item for item in found if not item.marker or "extra" not in str(item.marker))
+    names = frozenset(canonicalize_name(item.name) for item in found)
+    return names.difference(canonicalize_name(item.name) for item in always)
 
 
 # Whether an index has wheels for all requirements, and whether given packages satisfy them.

@@ -117,10 +117,6 @@ class Interpreter:
     release: str = ""
     """The version of the implementation itself, if its ABI depends on it: "25.0" of GraalPy."""
 
-    def may_export(self, name: str) -> bool:
-        """Return whether a name outside ``exports`` may be exported."""
-        return not self.complete or name in self.unsure
-
 
 SPECIAL_BUILDS: Mapping[str, str] = {
     **dict.fromkeys(("PyFPE_counter", "PyFPE_dummy", "PyFPE_jbuf"), "--with-fpectl"),

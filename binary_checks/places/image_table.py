@@ -12,7 +12,7 @@ from functools import lru_cache
 from importlib import resources
 
 from binary_checks.errors import NothingNamed
-from binary_checks.model import OLDEST, Claims, SystemClaim, is_relative, read_family
+from binary_checks.model import OLDEST, Claims, SystemClaim, read_relative
 from binary_checks.profile import parse_toml
 
 ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}
@@ -90,7 +90,7 @@ def choose_image(name: str, claims: Claims) -> ImageEntry:
     Raises NothingNamed if no image of the table fits.
     """
     entries = list_images()
-    if not is_relative(name):
+    if read_relative(name) is None:
         named = (entry for entry in entries if entry.name == name)
         return next(named, ImageEntry(name=name, tag=name))
     machine = find_host_architecture()
@@ -112,7 +112,7 @@ def rank(
     ``newest-debian`` yields only the images of one distribution. Of two with the same C library,
     the one without further libraries comes first.
     """
-    family = read_family(name)
+    family = read_relative(name)
     fitting = [
         entry
         for entry in entries

@@ -23,7 +23,7 @@ from binary_checks.errors import (
     Unavailable,
 )
 from binary_checks.examination.declarations import load_own_kinds
-from binary_checks.model import PlaceName, Source, is_relative, read_place
+from binary_checks.model import PlaceName, Source, read_place, read_relative
 from binary_checks.packages import OwnKind
 from binary_checks.packages.installed import LABEL
 from binary_checks.plugin.failures import usage_error
@@ -348,7 +348,7 @@ def _require_one_meaning(
             "give existing:PYTHON or prefix:PATH"
         )
     images = [name for name in names if name.kind == "image"]
-    if installed and images and (len(names) > 1 or is_relative(images[0].argument)):
+    if installed and images and (len(names) > 1 or read_relative(images[0].argument) is not None):
         label = names[1].label if len(names) > 1 else images[0].label
         raise usage_error(
             f"{_OPTION} {label}: an installed package is in one place: "

@@ -100,7 +100,7 @@ def test_without_symbols_whoever_asks_for_one_could_not_look(tmp_path: Path) -> 
         lambda: "abort" in library.exports,
         lambda: list(library.exports),
         lambda: len(library.imports),
-        lambda: library.imports.by_version,
+        lambda: library.imports.strong,
         lambda: bool(library.imports),
     ):
         with pytest.raises(Unavailable, match="without symbols"):

@@ -103,7 +103,7 @@ def test_a_symbol_table_is_asked_by_name_and_by_library() -> None:
     assert "_memcpy" not in imports
     assert imports.find("perhaps") == (Symbol(name="perhaps", library=SYSTEM, weak=True),)
     assert imports.find("nothing") == ()
-    assert imports.by_version == {(SYSTEM, ""): imports.names}
+    assert {(each.library, each.version) for each in imports} == {(SYSTEM, "")}
     assert imports == Symbols(imports)
     assert hash(imports) == hash(Symbols(imports))
     assert repr(imports) == f"<{len(imports)} symbols>"

@@ -122,8 +122,9 @@ def test_imports_are_grouped_by_whom_they_are_asked_of() -> None:
     imports = make_imports(binds, LIBRARIES, _exports())
     assert imports.names == {"malloc", "later", "PyList_New", "_Znwm"}
     assert imports.strong == {LIBRARIES[1]: {"malloc"}, "": {"later", "PyList_New"}}
-    assert imports.by_version == {
-        (LIBRARIES[1], ""): {"malloc", "later"}, ("", ""): {"later", "PyList_New", "_Znwm"},
+    assert {(each.library, each.version, each.name) for each in imports} == {
+        (LIBRARIES[1], "", "malloc"), (LIBRARIES[1], "", "later"),
+        ("", "", "later"), ("", "", "PyList_New"), ("", "", "_Znwm"),
     }  # fmt: skip
     assert len(imports) == len(list(imports)) == 5
     assert {symbol.weak for symbol in imports.find("later")} == {True, False}

@@ -16,6 +16,4 @@ def test_groups_of_symbols_are_those_of_the_symbols_themselves(name: str) -> Non
         assert isinstance(item, PeFile)
         plain = Symbols(item.imports)
         assert item.imports.strong == plain.strong
-        assert item.imports.by_version == plain.by_version
-        assert item.exports.forwarders == Symbols(item.exports).forwarders
         assert item.exports.among(("", *item.exports.names)) == item.exports.names

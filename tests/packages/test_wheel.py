@@ -62,7 +62,8 @@ def test_the_texts_of_dist_info_are_taken_apart(tmp_path: Path) -> None:
     package = read(built)
     assert package.header("name") == "demo"
     assert package.requires_dist == ("numpy>=2", "six; extra == 'old'")
-    assert package.wheel_tags == ("cp311-cp311-manylinux_2_17_x86_64",)
+    tags = [value for key, value in package.wheel if key == "Tag"]
+    assert tags == ["cp311-cp311-manylinux_2_17_x86_64"]
     assert not package.root_is_purelib
     assert package.entry_points == (
         ("console_scripts", "demo", "demo:main"),
