@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.util
 import inspect
 import sys
+import textwrap
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -65,6 +67,10 @@ FAMILIES = {  # families of our own checks, which are pytest markers
     "consumer": "C++ programs, built against the package, linked and run",
     "crosscheck": "object files read by other libraries, and our simulation next to a process",
 }
+
+
+_WITHOUT_DOCSTRINGS = 2
+"""The value of ``sys.flags.optimize`` that removes docstrings: ``python -OO``, PYTHONOPTIMIZE=2."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -148,7 +154,7 @@ class _Declared(Generic[_P, _Answer]):
     @cached_property
     def documentation(self) -> Documentation:
         """The docstring's title, details and sections; a missing part is ""."""
-        return _take_apart(inspect.getdoc(self.function) or "")
+        return _take_apart(inspect.getdoc(self.function) or _read_docstring(self._plain))
 
     def _hint(self, name: str) -> Any:
         """Return a parameter's type. Raises ProfileError if it has none."""
@@ -244,6 +250,17 @@ class Difference(_Declared[_P, Iterator[Change]]):
 def difference(function: Callable[_P, Iterator[Change]], /) -> Difference[_P]:
     """Declare a difference; its two parameters are the old and the new value of one type."""
     return Difference(function)
+
+
+def _read_docstring(function: Any) -> str:
+    """Return the docstring from the source if Python removed it (``python -OO``)."""
+    if sys.flags.optimize < _WITHOUT_DOCSTRINGS:
+        return ""
+    try:
+        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
+    except (OSError, SyntaxError, ValueError):  # there is only bytecode
+        return ""
+    return ast.get_docstring(definition) or "" if isinstance(definition, ast.FunctionDef) else ""
 
 
 _SECTIONS = ("Why", "Fix", "Level")

@@ -8,32 +8,33 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.build_elf import ElfSymbol, build_elf
-from tests.plugin.conftest import EXTENSION, Run, healthy, run_command
+from tests.plugin.conftest import Run, healthy, run_command
 
-NAME = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
+TAG = "cp311-cp311-macosx_11_0_x86_64"
+NAME = f"demo-1.0-{TAG}.whl"
+EXTENSION = "demo/_native.cpython-311-darwin.so"
+SAMPLE = Path(__file__).parents[2] / "fixtures/samples/macho/extension.so"
+RPATH, ABSOLUTE = b"@loader_path/../demo.dylibs", b"/tmp/build/lib"
+NOTE = 0x31  # LC_NOTE, which loaders skip
+FILLED = 17 << 20  # bytes
 
 
 def oversized(folder: Path) -> Path:
-    """A library with an absolute search path, behind more notes than are read."""
-    native = build_elf(exports=(ElfSymbol("PyInit__native"),), runpath="/tmp/build/lib")
-    return healthy(folder, members={"demo/__init__.py": "", EXTENSION: hide(native)})
+    """A module with an absolute search path, with more load commands than are read."""
+    native = SAMPLE.read_bytes().replace(RPATH, ABSOLUTE.ljust(len(RPATH), b"\0"))
+    members = {"demo/__init__.py": "", EXTENSION: hide(native)}
+    return healthy(folder, tags=(TAG,), members=members)
 
 
 def hide(content: bytes) -> bytes:
-    """The ELF file with 2 MiB of zeros in a PT_NOTE, of which 1 MiB is read."""
-    place, entry, count = _program_headers(content)
-    changed = bytearray(content)
-    for start in range(place, place + entry * count, entry):
-        if struct.unpack_from("<I", changed, start)[0] == 0x6474E551:  # PT_GNU_STACK says nothing
-            struct.pack_into("<I4xQ16xQ", changed, start, 4, len(content), 2 << 20)
-    return bytes(changed) + bytes(2 << 20)
-
-
-def _program_headers(content: bytes) -> tuple[int, int, int]:
-    (place,) = struct.unpack_from("<Q", content, 32)
-    entry, count = struct.unpack_from("<HH", content, 54)
-    return place, entry, count
+    """The Mach-O file with a load command of 17 MiB around all its bytes; 16 MiB are read."""
+    count, size = struct.unpack_from("<II", content, 16)
+    end = 32 + size
+    assert not any(content[end : end + 8])  # linkers leave room
+    changed = bytearray(content.ljust(end + FILLED, b"\0"))
+    struct.pack_into("<II", changed, 16, count + 1, size + FILLED)
+    struct.pack_into("<II", changed, end, NOTE, FILLED)
+    return bytes(changed)
 
 
 def test_what_a_limit_hides_fails_every_check_of_it(pytester: pytest.Pytester, run: Run) -> None:
@@ -41,8 +42,8 @@ def test_what_a_limit_hides_fails_every_check_of_it(pytester: pytest.Pytester, r
     result = run(NAME, "-k", "absolute-search-path or missing-library or text-relocations")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     reason = (
-        f"{NAME}: {EXTENSION}: too large to inspect: it has 2097152 bytes in a PT_NOTE; at most "
-        "1048576 are read; raise limit_factor in the profile, or accept the problem there"
+        f"{NAME}: {EXTENSION}: too large to inspect: it has 17826856 bytes of load commands; at "
+        "most 16777216 are read; raise limit_factor in the profile, or accept the problem there"
     )
     assert f"absolute-search-path: {reason}" in result.outlines
     assert f"missing-library: {reason}" in result.outlines
@@ -65,7 +66,7 @@ def test_a_profile_may_accept_what_is_too_large(pytester: pytest.Pytester, run: 
     oversized(pytester.path)
     (pytester.path / "own.toml").write_text(
         "[[known_problems]]\ncheck = 'absolute-search-path'\nmatch = 'too large to inspect'\n"
-        "reason = 'its notes are generated'\n"
+        "reason = 'its load commands are generated'\n"
     )
     asked = "absolute-search-path or record-is-wrong"
     result = run(NAME, "--binary-profile", "own.toml", "-k", asked)

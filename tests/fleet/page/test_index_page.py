@@ -13,9 +13,10 @@ from binary_checks.fleet.page.evidence import CellEvidence, StageEvidence
 from binary_checks.fleet.page.history import CellNight, FailedCheck, History
 from binary_checks.fleet.page.night_reading import Remarks
 from binary_checks.fleet.page.site import make_site
-from binary_checks.model import CheckText
+from binary_checks.model import CheckText, Level
 from binary_checks.reports.html.page import ShownCheck
 from fixtures.histories import history
+from fixtures.runs import package_result
 
 EVIL = "\n\x1b[31m\u202e\"'><img src=x onerror=alert(1)></title></style><script>alert(1)</script>&"
 CHECK = CheckText(id="missing-library", family="linkage", title="Is gone.", why="", fix="")
@@ -188,9 +189,8 @@ def test_every_link_leads_to_a_file_of_the_site() -> None:
 def test_links_to_a_check_of_an_odd_name_lead_to_its_text() -> None:
     odd = 'own "check"; 1%'
     found = history({"demo-linux": "··X"}, checks={"demo-linux": odd})
-    shown = ShownCheck(
-        id=odd, level="error", title="", why="", fixes=(), page="", faults=(), others=(), more=0
-    )
+    package = package_result("demo.whl")
+    shown = ShownCheck(package, id=odd, level=Level.ERROR, text=None, fixes=(), faults=[])
     evidence = CellEvidence(
         texts={odd: replace(CHECK, id=odd)},
         stages=(StageEvidence(stage="cpu", exit_status="exit 1", checks=(shown,)),),

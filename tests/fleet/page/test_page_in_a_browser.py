@@ -14,12 +14,13 @@ from binary_checks.fleet.page.night_reading import Remarks, WaiverNews
 from binary_checks.fleet.page.site import make_site
 from binary_checks.fleet.page.site_folder import write_site
 from binary_checks.fleet.store import open_store
-from binary_checks.model import CheckText
-from binary_checks.reports.html.page import ShownCheck, ShownFault
+from binary_checks.model import CheckText, Entry, Level, Outcome, Problem
+from binary_checks.reports.html.page import show_checks
 from binary_checks.safe_text import one_line
 from fixtures.browser import Page
 from fixtures.fleet.commits import commit_of, push_builds
 from fixtures.histories import history
+from fixtures.runs import package_result
 from tests.shown_pages import HOSTILE, demand_accessible, page
 
 pytestmark = pytest.mark.browser
@@ -73,34 +74,30 @@ def read(row: CellNight, good: CellNight | None, whole: bool) -> CellEvidence:
     said = one_line(text)
     if not whole:
         return CellEvidence(rerun="binary-checks demo.whl")
-    fault = ShownFault(
-        sentence=said,
-        files=("demo/a.so", said),
-        others=(said,),
-        more=7,
-        also=said,
-        seen=said,
-        commands=(said,),
+    files = ("demo/a.so", said, *(f"demo/{number}.so" for number in range(8)))
+    problems = [Problem(path=path, sentence=said, cause=said, command=said) for path in files]
+    others = [Problem(path=f"{number}", sentence=f"{said} {number}") for number in range(60)]
+    ran = Problem(path="demo", sentence=said, cause=said, consequence=True)
+    results = (
+        Entry(
+            check=said,
+            family="linkage",
+            outcome=Outcome.FAILED,
+            problems=(*problems, *others),
+            warnings=(Problem(sentence=said, level=Level.WARNING, fix=text),),
+        ),
+        Entry(check="import-fails", family="runtime", outcome=Outcome.FAILED, problems=(ran,)),
     )
-    check = ShownCheck(
-        id=said,
-        level="error",
-        title=text,
-        why=text,
-        fixes=(text,),
-        page="",
-        faults=(fault,),
-        others=(fault,),
-        more=3,
-    )
-    warning = replace(check, level="warning")
+    texts = {
+        each: CheckText(id=each, family="linkage", title=text, why=text, fix=text)
+        for each in (text, said)
+    }
+    checks = tuple(show_checks(package_result("demo.whl", *results), texts))
     return CellEvidence(
         stages=(
-            StageEvidence(
-                stage="cpu", exit_status="exit 1", checks=(check, warning), complaints=(said,)
-            ),
+            StageEvidence(stage="cpu", exit_status="exit 1", checks=checks, complaints=(said,)),
         ),
-        texts={text: CheckText(id=text, family="linkage", title=text, why=text, fix=text)},
+        texts=texts,
         log=(said, "", "the last line"),
         log_cut=True,
         rerun=f"binary-checks {said} {'x' * 500}",
