@@ -146,7 +146,7 @@ def _edges(linkage: Linkage) -> Iterator[dict[str, Any]]:
 
 # Reading the facts of a package back from the JSON that ``inspect`` wrote.
 
-SCHEMA = "binary-checks/facts/2"
+SCHEMA = "binary-checks/facts/3"
 WRITER = f"binary-checks {__version__}"
 LEFT_OUT = frozenset({"objects", "malformed", "unread", "members", "path", "record"})
 """Fields of a package that are stored elsewhere in the document, or not at all."""

@@ -123,7 +123,7 @@ def swap(old: str, new: str) -> Change:
     [
         (lambda text: "", "not JSON"),
         (lambda text: "[1, 2]", "not a facts document"),
-        (swap('"binary-checks/facts/2"', '"binary-checks/facts/3"'), "its schema is"),
+        (swap('"binary-checks/facts/3"', '"binary-checks/facts/4"'), "its schema is"),
         (swap('"written_by": "binary-checks ', '"written_by": "binary-checks 9'), "inspect again"),
         (swap('"symbols": true', '"symbols": 1'), "$.symbols: 1 is neither true nor false"),
         (swap('"symbols": true', '"symbols": false'), "symbols, although the document states"),

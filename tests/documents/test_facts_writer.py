@@ -62,7 +62,7 @@ def facts(package: Package = PACKAGE, *, symbols: bool = True) -> dict[str, Any]
 
 
 def test_the_document_names_its_schema_and_the_package() -> None:
-    assert facts()["schema"] == "binary-checks/facts/2"
+    assert facts()["schema"] == "binary-checks/facts/3"
     package = facts()["package"]
     assert package["name"] == "demo"
     assert package["version"] == "1.0"

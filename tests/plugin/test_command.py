@@ -111,7 +111,7 @@ def test_inspect_prints_the_facts(tmp_path: Path) -> None:
     path = faulty(tmp_path)
     result = command(tmp_path, "inspect", path.name, "--json")
     facts = json.loads(result.stdout)
-    assert facts["schema"] == "binary-checks/facts/2"
+    assert facts["schema"] == "binary-checks/facts/3"
     assert facts["package"]["name"] == "demo"
     (native,) = facts["object_files"]
     place = f"lib/python3.11/site-packages/{EXTENSION}"

@@ -199,7 +199,7 @@ def test_facts_come_along(store: Store, artifacts: Path) -> None:
 
 
 def facts_of(sha256: str) -> bytes:
-    head = '{\n"schema": "binary-checks/facts/2",\n"written_by": "binary-checks 0.1.0",\n'
+    head = '{\n"schema": "binary-checks/facts/3",\n"written_by": "binary-checks 0.1.0",\n'
     package = json.dumps({"file_name": "x.whl", "kind": "Wheel", "sha256": sha256})
     return f'{head}"symbols": true,\n"package": {package},\n"members": [\n]\n}}\n'.encode()
 

@@ -83,7 +83,7 @@ def test_a_document_that_is_not_the_facts_of_that_package_is_one_line(
 def test_facts_of_another_version_with_more_in_them_are_read_too(
     facts: bytes, tmp_path: Path
 ) -> None:
-    later = facts.replace(b"facts/2", b"facts/9").replace(b'"kind"', b'"new": 1, "kind"')
+    later = facts.replace(b"facts/3", b"facts/9").replace(b'"kind"', b'"new": 1, "kind"')
     assert later != facts
     rows = read_facts_rows(write(tmp_path, later), NIGHT, SHA256, "it")
     assert rows == read_facts_rows(write(tmp_path, facts), NIGHT, SHA256, "it")
