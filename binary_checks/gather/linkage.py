@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property, partial
 
 from binary_checks import loaders
 from binary_checks.declaring import gathers
-from binary_checks.errors import BinaryChecksError, TooLarge, Unavailable
+from binary_checks.errors import BinaryChecksError, Unavailable
 from binary_checks.gather.companions import Companions
 from binary_checks.gather.host_libraries import find_on_host
-from binary_checks.gather.member_contents import MemberContents
+from binary_checks.gather.member_contents import LARGEST, MemberContents
 from binary_checks.knowledge.cuda import find_copies
 from binary_checks.knowledge.library_names import DRIVER_LIBRARIES, is_driver_library
 from binary_checks.knowledge.loaded_files import mark_proven
@@ -22,7 +22,6 @@ from binary_checks.loaders.required_packages import find_loaded_before, is_in_do
 from binary_checks.model import (
     CodeNames,
     ContentRequest,
-    Edge,
     ElfFile,
     ImportOpenings,
     Installed,
@@ -67,7 +66,14 @@ def simulate_loader(
     package.
     """
     linkage, beside = _simulate(source, code, target, companions), None
-    if installed is not None and _lacks_required(linkage):
+    missing = any(
+        edge.resolved is None and not is_driver_library(edge.needed) for edge in linkage.edges
+    )
+    if (
+        installed is not None
+        and linkage.requirements  # which were not given, but may provide the missing libraries
+        and (missing or linkage.unexplored or linkage.unresolved)
+    ):
         beside = installed.source
         again = _simulate(source, code, target, companions, beside)
         linkage = replace(again, refused=linkage.refused)
@@ -114,18 +120,8 @@ def _simulate(
     return replace(linkage, loading_code=words.loading, loads_everywhere=words.everywhere)
 
 
-def _lacks_required(linkage: Linkage) -> bool:
-    """Return whether requirements that were not given might provide the missing libraries."""
-    if not linkage.requirements:
-        return False
-    needs = (edge for edge in linkage.edges if edge.resolved is None)
-    open_needs = any(not is_driver_library(edge.needed) for edge in needs)
-    return open_needs or bool(linkage.unexplored or linkage.unresolved)
-
-
 # The package's own Python code, searched for the names of its objects.
 
-_MOST = 96 << 20  # bytes of all sources; torch 2.15 has 33 MiB
 _CALLED = re.compile(rb"^(?:\w+ *= *)?(?:\w+\.)*(\w{1,128})\(", re.MULTILINE)
 """Functions that a module calls when it is imported; only lines without indentation count."""
 _SCRIPT = 64 << 10  # bytes of a script without a suffix
@@ -152,7 +148,7 @@ def _may_be_object(entry: TreeEntry) -> bool:
     return called or ("." not in name and entry.size > _SCRIPT)
 
 
-CODE = ContentRequest(chooses=_is_code, longest=_MOST, only_with=_may_be_object)
+CODE = ContentRequest(chooses=_is_code, longest=LARGEST, only_with=_may_be_object)
 """The package's code, in which facts search for the names of its objects. It is requested only if
 the package may contain objects.
 """
@@ -171,26 +167,33 @@ class OwnCode:
 
         Sources that cannot be read are listed in the result; nothing is raised.
         """
-        candidates = dict(_find_candidates(self.package))
+        objects, layout = self.package.objects, self.package.layout
+        needed = {need.name.rpartition("/")[2] for item in objects for need in item.needed}
+        # No import statement loads these objects, and no repair tool grafted them.
+        candidates = {
+            layout.shorten(item.path): tuple(
+                filter(None, (item.file_name, item.name.rpartition("/")[2]))
+            )
+            for item in objects
+            if item.kind in _LOADED
+            and not is_extension(item)
+            and not (item.file_name in needed and ".libs/" in item.path)
+        }
         if not candidates:
             return CodeNames()
+        search, changes_modes = NameSearch(FileNames(candidates)), False
         try:
-            return self._search(candidates)
+            for path, content in self._read_sources():
+                search.see(path, content)
+                changes_modes = changes_modes or b"chmod" in content
         except (BinaryChecksError, OSError) as error:
             return CodeNames(unread=str(error))
-
-    def _search(self, candidates: Mapping[str, tuple[str, ...]]) -> CodeNames:
-        place, search = self.package.layout.place, NameSearch(FileNames(candidates))
-        changes_modes = False
-        for path, content in self._read_sources():
-            search.see(path, content)
-            changes_modes = changes_modes or b"chmod" in content
         found = search.conclude()
         return CodeNames(
-            named=frozenset(map(place, found.named)),
-            completed=frozenset(map(place, found.completed)),
-            assembled=frozenset(map(place, found.assembled)),
-            guided=frozenset(map(place, found.guided)),
+            named=frozenset(map(layout.place, found.named)),
+            completed=frozenset(map(layout.place, found.completed)),
+            assembled=frozenset(map(layout.place, found.assembled)),
+            guided=frozenset(map(layout.place, found.guided)),
             modules=found.modules,
             changes_modes=changes_modes,
         )
@@ -239,7 +242,11 @@ class OwnCode:
 
     def find_tried(self, linkage: Linkage) -> frozenset[str]:
         """Return extension modules that lack a library but are imported only under ``try``."""
-        lacking = {edge.path for edge in linkage.edges if _is_foreign(edge)}
+        lacking = {
+            edge.path
+            for edge in linkage.edges
+            if edge.resolved is None and not (edge.elsewhere or edge.weak or edge.delayed)
+        }
         shorten = self.package.layout.shorten
         names = {
             item.path: parse_extension_name(shorten(item.path))
@@ -285,23 +292,12 @@ class OwnCode:
         }
 
     def _read_sources(self) -> Iterator[tuple[str, bytes]]:
-        """Yield the sources. Raises TooLarge, and Unavailable if one cannot be read."""
-        if sum(member.size for member in self._sources) > _MOST:
-            raise TooLarge(f"its own code has more than {_MOST >> 20} MiB")
+        """Yield the sources. Raises Unavailable if one cannot be read."""
         for member, content in self._contents.each(self._sources):
+            path = self._sources[member]
             if isinstance(content, Unavailable):
-                raise content
-            yield self._sources[member], content
-
-
-def _find_candidates(package: Package) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the objects that no import statement can load, only other code, with their names."""
-    needed = {need.name.rpartition("/")[2] for item in package.objects for need in item.needed}
-    for item in package.objects:
-        names = (item.file_name, item.name.rpartition("/")[2])
-        grafted = item.file_name in needed and ".libs/" in item.path
-        if item.kind in _LOADED and not grafted and not is_extension(item):
-            yield package.layout.shorten(item.path), tuple(filter(None, names))
+                raise Unavailable(f"{path}: {content}")
+            yield path, content
 
 
 @gathers(OwnCode, wants=(CODE,))
@@ -333,7 +329,3 @@ def find_import_openings(package: Package, code: OwnCode, linkage: Linkage) -> I
     ):
         return ImportOpenings()
     return code.find_import_openings()
-
-
-def _is_foreign(edge: Edge) -> bool:
-    return edge.resolved is None and not (edge.elsewhere or edge.weak or edge.delayed)

@@ -8,6 +8,7 @@ import pytest
 
 from binary_checks import examine, judge
 from binary_checks.gather import linkage as own_code
+from binary_checks.gather import member_contents
 from binary_checks.model import CodeNames, Edge, Linkage
 from fixtures.build_elf import ElfSymbol, build_elf
 from fixtures.build_wheel import build_wheel
@@ -61,14 +62,14 @@ def test_an_extension_module_may_be_tried(tmp_path: Path) -> None:
     assert MODULE not in idle(build(tmp_path / "c", "import demo._native", "libtbb.so.12"))
 
 
-def test_of_too_much_code_nothing_is_concluded(
+def test_of_code_that_is_too_large_nothing_is_concluded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(own_code, "_MOST", 10)
+    monkeypatch.setattr(member_contents, "LARGEST", 10)
     path = build(tmp_path, OPENING)
     assert idle(path) == {}
     with examine(path) as examination:
-        assert examination.get(CodeNames).unread.startswith("its own code has more than")
+        assert examination.get(CodeNames).unread.endswith("more than 10 are not read")
 
 
 def test_code_that_is_not_read_may_load_what_lies_elsewhere(
@@ -77,13 +78,13 @@ def test_code_that_is_not_read_may_load_what_lies_elsewhere(
     module, library = build_elf(exports=INIT, needed=("libfar.so",)), build_elf(soname="libfar.so")
     members = {MODULE: module, "demo/lib/libfar.so": library, "demo/__init__.py": OPENING}
     path = build_wheel(tmp_path, members=members)
-    monkeypatch.setattr(own_code, "_MOST", 10)
+    monkeypatch.setattr(member_contents, "LARGEST", 10)
     with examine(path) as examination:
         verdicts = {verdict.check: verdict for verdict in judge(examination)}
     verdict = verdicts["load-order-dependent"]
     assert not verdict.problems
     (warning,) = verdict.warnings
-    assert "may do (not read: its own code has more than" in warning.sentence
+    assert "may do (not read: demo/__init__.py: it has" in warning.sentence
 
 
 def test_a_package_of_modules_alone_is_not_read_again(
