@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -73,8 +73,7 @@ class Companions:
         self._folder = folder and folder.absolute()
         self._private: tempfile.TemporaryDirectory[str] | None = None
         self._opened: dict[Path, Package] = {}
-        self._required: dict[Path, tuple[Package, ...] | NoWheelError] = {}
-        self._linked: dict[Path, tuple[Package, ...] | Unavailable | GatherError] = {}
+        self._required: dict[Path, tuple[Package, ...] | Unavailable | GatherError] = {}
         self._reader = objects.LimitedReader(limit_factor)
 
     def others(self, than: Path) -> tuple[Package, ...]:
@@ -105,48 +104,44 @@ class Companions:
     def required(self, wheel: WheelLike, target: TargetSystem) -> tuple[Package, ...]:
         """Return the wheel's requirements for the target that were not given.
 
-        Raises GatherError.
+        Raises GatherError or Unavailable, each time the same.
         """
-        if not self.fetches:
-            return ()
-        if wheel.path not in self._required:
-            self._required[wheel.path] = self._fetch(wheel, target)
-        answer = self._required[wheel.path]
-        if isinstance(answer, NoWheelError):
-            raise answer.with_traceback(None)
-        return answer
+
+        def fetch() -> tuple[Package, ...]:
+            # imports pip's settings and processes; few runs need it
+            from binary_checks.gather.required import fetch_required
+
+            given = self.others(wheel.path)
+            return fetch_required(wheel, target, given, self._open_folder(), self._open)
+
+        return self._fetch_once(wheel.path, fetch) if self.fetches else ()
 
     def required_conda(self, package: CondaPackage) -> tuple[Package, ...]:
         """Return a conda package's requirements, from channels, for the package's platform.
 
         Raises the same errors as `required`.
         """
-        if not (self.fetches and self.channels):
-            return ()
-        if package.path not in self._linked:
+
+        def fetch() -> tuple[Package, ...]:
             from binary_checks.gather.required import fetch_conda  # few runs need it
 
+            paths = fetch_conda(package, self.channels, self.given, self._open_folder())
+            return tuple(map(self._open, paths))
+
+        return self._fetch_once(package.path, fetch) if self.fetches and self.channels else ()
+
+    def _fetch_once(
+        self, path: Path, fetch: Callable[[], tuple[Package, ...]]
+    ) -> tuple[Package, ...]:
+        if path not in self._required:
             try:
-                paths = fetch_conda(package, self.channels, self.given, self._open_folder())
-                found: tuple[Package, ...] | Unavailable | GatherError
-                found = tuple(self._open(path) for path in paths)
-            except (Unavailable, GatherError) as error:
-                found = error
-            self._linked[package.path] = found
-        answer = self._linked[package.path]
+                self._required[path] = fetch()
+            except (GatherError, Unavailable) as error:
+                self._required[path] = error
+        answer = self._required[path]
         if isinstance(answer, BinaryChecksError):
             raise answer.with_traceback(None)
         return answer
-
-    def _fetch(self, wheel: WheelLike, target: TargetSystem) -> tuple[Package, ...] | NoWheelError:
-        # imports pip's settings and processes; few runs need it
-        from binary_checks.gather.required import fetch_required
-
-        given = self.others(wheel.path)
-        try:
-            return fetch_required(wheel, target, given, self._open_folder(), self._open)
-        except NoWheelError as error:
-            return error
 
     def _open_folder(self) -> Path:
         if self._folder is None:

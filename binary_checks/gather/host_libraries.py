@@ -13,7 +13,6 @@ from binary_checks.model import Format, Linkage, Package, TargetSystem, path_ele
 
 _USUAL = ("/lib", "/usr/lib", "/lib64", "/usr/lib64", "/usr/local/lib")
 _CONFIGURATION = Path("/etc/ld.so.conf")
-_LARGEST = 1 << 16  # bytes of a file with search directories
 _DEEPEST = 4  # nested includes
 _MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 
@@ -50,8 +49,7 @@ def _list_folders(form: str, package: Package) -> Iterator[str]:
 def _read_configuration(file: Path, depth: int = 0) -> Iterator[str]:
     """Yield the directories in ld.so.conf and the files that it includes (ldconfig(8))."""
     try:
-        with file.open("rb") as opened:
-            text = opened.read(_LARGEST).decode("utf-8", "replace")
+        text = file.read_text("utf-8", "replace")
     except OSError:
         return
     for line in text.splitlines():

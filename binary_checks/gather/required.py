@@ -60,7 +60,13 @@ def fetch_required(
     for architecture in target.architectures:
         system = replace(target, architectures=(architecture,))
         python = describe_python(wheel, system)
-        system = replace(system, interpreter=_name_interpreter(python))
+        interpreter = Interpreter(  # with the values for environment markers
+            implementation="cpython",
+            version=python.version,
+            free_threaded=python.free_threaded,
+            exports=frozenset(),
+        )
+        system = replace(system, interpreter=interpreter)
         index = _Index(python=python, folder=folder / python.name, open_one=open_one)
         found.update(_follow(wheel, system, known, index))
     return tuple(found.values())
@@ -122,16 +128,6 @@ class _Index:
 def _normalise(label: str) -> str:
     name, _, version = label.partition(" ")
     return f"{canonicalize_name(name)} {canonicalize_version(version)}"
-
-
-def _name_interpreter(python: ForeignPython) -> Interpreter:
-    """Return the interpreter's values for environment markers."""
-    return Interpreter(
-        implementation="cpython",
-        version=python.version,
-        free_threaded=python.free_threaded,
-        exports=frozenset(),
-    )
 
 
 def _follow(
