@@ -203,7 +203,7 @@ def read_details(
     unread: dict[str, UnreadDeviceCode] = {}
     chosen.reverse()
     while chosen:  # parts of an entry share its unpacked bytes as long as one of the parts exists
-        entry = chosen.pop()
+        entry, content = chosen.pop(), b""  # the last entry's bytes are freed before the next ones
         try:
             content = entry.unpack()
             if entry.kind is DeviceKind.PTX:

@@ -5,12 +5,13 @@ These are strings, versions, symbols and relocations (gABI chapter 5, "Dynamic S
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from struct import Struct
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from binary_checks.errors import MalformedError
-from binary_checks.model import NeededVersion, Symbol, Symbols
+from binary_checks.model import NeededVersion, Symbol, SymbolTable
 from binary_checks.objects.elf.header import (
     PF_W,
     PT_DYNAMIC,
@@ -21,6 +22,7 @@ from binary_checks.objects.elf.header import (
     Segment,
     architecture_of,
 )
+from binary_checks.objects.symbol_groups import SymbolGroups
 
 DT_PLTRELSZ: Final = 2
 DT_HASH: Final = 4
@@ -44,6 +46,9 @@ DT_VERNEED: Final = 0x6FFFFFFE
 DT_VERNEEDNUM: Final = 0x6FFFFFFF
 _HIDDEN = 0x8000
 _SHN_ABS = 0xFFF1
+
+_Like: TypeAlias = tuple[str, str, bool, bool]
+"""Library, version, and whether a symbol is weak, and hidden."""
 
 
 class Dynamic:
@@ -87,10 +92,13 @@ class Dynamic:
 
     def text(self, offset: int) -> str:
         """Return the string at an offset of DT_STRTAB. Raises MalformedError beyond its end."""
+        return self.name(offset).decode("utf-8", "backslashreplace")
+
+    def name(self, offset: int) -> bytes:
+        """Return the bytes of the string at an offset of DT_STRTAB, like `text`."""
         if offset >= len(self.strings):
             raise MalformedError(f"a string at {offset:#x}, beyond the end of DT_STRTAB")
-        end = self.strings.index(b"\0", offset)
-        return self.strings[offset:end].decode("utf-8", "backslashreplace")
+        return self.strings[offset : self.strings.index(b"\0", offset)]
 
     def search_path(self, tag: int) -> tuple[str, ...]:
         """Return the elements of DT_RPATH or DT_RUNPATH; () if there is no such entry."""
@@ -175,7 +183,7 @@ def count_symbols(image: MappedImage, dynamic: Dynamic, sections: Iterable[Secti
 
 def read_symbols(
     image: MappedImage, dynamic: Dynamic, versions: Versions, sections: Iterable[Section]
-) -> tuple[Symbols, Symbols, list[int]]:
+) -> tuple[SymbolTable, SymbolTable, Sequence[int]]:
     """Return imports, exports, and the place of each symbol's name. Raises MalformedError."""
     wide = image.header.bits == 64
     layout = image.header.struct("IBBHQQ" if wide else "IIIBBH")
@@ -185,23 +193,32 @@ def read_symbols(
     if versioned := DT_VERSYM in dynamic:
         raw = image.read(dynamic.value(DT_VERSYM), count * 2, "DT_VERSYM")
         indices = image.header.struct("H").iter_unpack(raw)
-    imports, exports, names = [], [], []
+    imports, exports, names = dict[_Like, list[bytes]](), dict[_Like, list[bytes]](), array("I")
     for row, (index,) in zip(layout.iter_unpack(table), indices, strict=True):
         place, info, other, section = row[:4] if wide else (row[0], *row[3:])
         names.append(place)
         if info < 16 or not place or (section and other & 3 not in (0, 3)):
             continue  # local, without a name, or hidden
-        name, weak = dynamic.text(place), info >> 4 == 2
+        name, weak = dynamic.name(place), info >> 4 == 2
         image.source.charge_symbol(len(name))
         library, version = versions.by_index.get(index & ~_HIDDEN, ("", ""))
         if index & ~_HIDDEN not in versions.by_index and index & ~_HIDDEN > 1:
             raise MalformedError(f"DT_VERSYM names version {index}, which nothing defines")
         if not section:
-            imports.append(Symbol(name=name, library=library, version=version, weak=weak))
-        elif section != _SHN_ABS or name != version:  # GNU ld adds a symbol for each node
+            imports.setdefault((library, version, weak, False), []).append(name)
+        elif section != _SHN_ABS or name != version.encode():  # GNU ld adds one for each node
             hidden = versioned and index >= _HIDDEN
-            exports.append(Symbol(name=name, version=version, weak=weak, hidden=hidden))
-    return Symbols(imports), Symbols(exports), names
+            exports.setdefault(("", version, weak, hidden), []).append(name)
+    return _make_table(imports), _make_table(exports), names
+
+
+def _make_table(groups: Mapping[_Like, Iterable[bytes]]) -> SymbolGroups:
+    return SymbolGroups(
+        {
+            Symbol(name="", library=library, version=version, weak=weak, hidden=hidden): names
+            for (library, version, weak, hidden), names in groups.items()
+        }
+    )
 
 
 # Relocation types R_*_TPOFF and R_*_TPREL, and whether records have addends, by architecture.
@@ -259,7 +276,7 @@ def count_code_relocations(
 
 
 def find_initial_exec(
-    image: MappedImage, dynamic: Dynamic, names: list[int]
+    image: MappedImage, dynamic: Dynamic, names: Sequence[int]
 ) -> tuple[str, ...] | None:
     """Return the names of thread-local variables with a fixed place; None if they are unknown."""
     types = THREAD_RELOCATIONS.get(architecture_of(image.header))

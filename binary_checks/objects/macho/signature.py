@@ -121,14 +121,19 @@ def _verify(source: FilePart, directory: CodeDirectory, signature_start: int) ->
     if len(pages) * length != len(directory.hashes):
         yield f"the code signature has {len(directory.hashes) // length} hashes, not {len(pages)}"
         return
-    wrong = []
-    for number, start in enumerate(pages):
-        end, hashed = min(start + page_size, limit), hash_(b"")
-        for place in range(start, end, _CHUNK):
-            hashed.update(source.read(place, min(_CHUNK, end - place)))
-        at = number * length
-        if hashed.digest()[:length] != directory.hashes[at : at + length]:
-            wrong.append(start)
+    wrong, hashed, page = [], hash_(b""), iter(pages)
+    for start in range(0, limit, _CHUNK):  # sizes of pages are powers of two, too
+        block = memoryview(source.read(start, min(_CHUNK, limit - start)))
+        for at in range(0, len(block), page_size):
+            hashed.update(block[at : at + page_size])
+            end = min(start + at + page_size, start + len(block))
+            if end % page_size and end < limit:
+                continue  # the page is longer than the block
+            first = next(page)
+            number = first // page_size * length
+            if hashed.digest()[:length] != directory.hashes[number : number + length]:
+                wrong.append(first)
+            hashed = hash_(b"")
     if wrong:
         yield (
             f"the code signature's {name} of {len(wrong)} of {len(pages)} pages is wrong, "

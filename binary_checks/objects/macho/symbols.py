@@ -28,6 +28,7 @@ from binary_checks.objects.macho.header import (
     MachHeader,
     decode,
 )
+from binary_checks.objects.symbol_groups import SymbolGroups
 
 MAIN_EXECUTABLE: Final = "@executable"
 """The library of an import that the main executable must define."""
@@ -73,24 +74,34 @@ def read_symbols(
 
 def make_imports(
     binds: Iterable[Bind], libraries: Mapping[int, str], exports: SymbolTable
-) -> Symbols:
+) -> SymbolTable:
     """Return the imports. Raises MalformedError for an ordinal without a library.
 
     A symbol of weak lookup that the object defines itself is no import. A symbol in two tables may
     be missing only if both allow it.
     """
-    found: dict[tuple[bytes, int], bool] = {}
+    merged: dict[tuple[bytes, str], bool] = {}
+    anywhere: dict[bytes, bool] = {}  # by weak lookup
     for name, ordinal, weak in binds:
-        found[name, ordinal] = weak and found.get((name, ordinal), True)
-    texts = _spell_all(name for name, _ in found)
-    weakly = (text for text, (_, ordinal) in zip(texts, found, strict=True) if ordinal == _WEAK)
-    own = exports.among(weakly)
-    merged: dict[tuple[str, str], bool] = {}
-    for text, ((name, ordinal), weak) in zip(texts, found.items(), strict=True):
-        if ordinal != _SELF and not (ordinal == _WEAK and text in own):
-            key = text, _library_of(name, ordinal, libraries)
+        plain = name.removeprefix(b"_")
+        if ordinal == _WEAK:
+            anywhere[plain] = weak and anywhere.get(plain, True)
+        elif ordinal != _SELF:
+            key = plain, _library_of(name, ordinal, libraries)
             merged[key] = weak and merged.get(key, True)
-    return Symbols(Symbol(name=n, library=place, weak=weak) for (n, place), weak in merged.items())
+    own = exports.among(map(decode, anywhere))
+    for plain, weak in anywhere.items():
+        if decode(plain) not in own:
+            merged[plain, ""] = weak and merged.get((plain, ""), True)
+    groups: dict[tuple[str, bool], list[bytes]] = {}
+    for (plain, library), weak in merged.items():
+        groups.setdefault((library, weak), []).append(plain)
+    return SymbolGroups(
+        {
+            Symbol(name="", library=library, weak=weak): names
+            for (library, weak), names in groups.items()
+        }
+    )
 
 
 def _spell(name: bytes) -> str:
@@ -98,10 +109,9 @@ def _spell(name: bytes) -> str:
     return decode(name.removeprefix(b"_"))
 
 
-def _spell_all(names: Iterable[bytes]) -> list[str]:
-    """Return many names without the underscore of C, decoded at once."""
-    text = b"\0".join((b"", *names)).replace(b"\0_", b"\0")
-    return decode(text).split("\0")[1:]
+def _join(names: Iterable[bytes]) -> bytes:
+    """Return names with a NUL before each, which are decoded faster at once."""
+    return b"\0".join((b"", *names))
 
 
 def _library_of(name: bytes, ordinal: int, libraries: Mapping[int, str]) -> str:
@@ -145,9 +155,10 @@ def read_opcodes(opcodes: bytes, *, lazy: bool) -> Iterator[Bind]:
         while place < len(opcodes):
             byte = opcodes[place]
             opcode, operand, place = byte & 0xF0, byte & 0xF, place + 1
-            if opcode in _BINDS and fresh:
-                yield name, ordinal, weak
-            fresh = fresh and opcode not in _BINDS
+            if opcode in _BINDS:
+                if fresh:
+                    yield name, ordinal, weak
+                fresh = False
             if opcode in _WITHOUT_NUMBER or byte == _THREADED_APPLY:
                 continue
             if opcode in _WITH_NUMBER or byte == _THREADED_TABLE:
@@ -212,6 +223,7 @@ def read_chained_imports(source: FilePart, command: Command) -> Iterator[Bind]:
 
 _WEAK_DEFINITION = 0x4  # EXPORT_SYMBOL_FLAGS_WEAK_DEFINITION
 _REEXPORT = 0x8  # EXPORT_SYMBOL_FLAGS_REEXPORT: an ordinal and a name follow
+_UNUSUAL = 0x80 | _REEXPORT  # in the first byte of an export: more follows than an address
 _WORD, _SIGN = 0xFFFFFFFF, 0x80000000  # dyld reads ordinals as signed integers of 32 bits
 _REPETITION = 256  # most bytes of all names, as a multiple of the trie's size; real: below 40
 _MOST_OF_NAMES = 1 << 28  # bytes of all names; the largest libraries have some ten million
@@ -231,11 +243,16 @@ class MachOExports(SymbolTable):
         self._trie = trie
         self._libraries = libraries  # by ordinal
         self._asked = 0  # names looked up so far
+        self._text = b""  # all names, if they have been read
 
     def verify(self) -> None:
         """Visit every export. Raises MalformedError, or TooLarge if names exceed the limits."""
+        names = []
         for name, place in self._each_export():
-            self._make_symbol(name, place)
+            if self._trie[place] & _UNUSUAL:
+                self._make_symbol(name, place)
+            names.append(name)
+        self._text = _join(names)
 
     @contextmanager
     def _on_demand(self) -> Iterator[None]:
@@ -251,13 +268,15 @@ class MachOExports(SymbolTable):
     def names(self) -> frozenset[str]:
         """Every name once."""
         with self._on_demand():
-            return frozenset(_spell_all(name for name, _ in self._each_export()))
+            text = self._text or _join(name for name, _ in self._each_export())
+            return frozenset(decode(text.replace(b"\0_", b"\0")).split("\0")[1:])
 
     def among(self, names: Iterable[str]) -> frozenset[str]:
         """Return the given names that the trie contains."""
         wanted = frozenset(names)
         self._asked += len(wanted)
-        if "names" in self.__dict__ or self._asked * _BYTES_PER_LOOKUP > len(self._trie):
+        often = self._asked * _BYTES_PER_LOOKUP > len(self._trie)
+        if often or self._text or "names" in self.__dict__:
             return wanted & self.names
         with self._on_demand():
             return frozenset(name for name in wanted if self._look_up(name))
@@ -348,10 +367,10 @@ class MachOExports(SymbolTable):
                 size, place = trie[node], node + 1
                 if size >= 0x80:
                     size, place = _read_uleb(trie, node)
+                count = trie[place + size]
                 if size:
                     yield name, place
-                place += size
-                count, place = trie[place], place + 1
+                place += size + 1
                 left -= (count + 1) * len(name)  # the name of a node is copied for each edge
                 if left < 0:
                     raise TooLarge("the names of the exports trie are too long together")
