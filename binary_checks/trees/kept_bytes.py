@@ -13,7 +13,7 @@ from binary_checks.errors import MalformedError
 from binary_checks.model import ContentRequest, TreeEntry
 
 _MOST = 128 << 20  # bytes of contents of one package; torch 2.15 has 33 MiB of Python, ansible 60
-_IN_MEMORY = 16 << 20  # bytes kept in memory before they go to the file
+_IN_MEMORY = 4 << 20  # bytes kept in memory before they go to the file
 
 
 class ByteStore:
@@ -34,7 +34,7 @@ class ByteStore:
             memory = self._file
             if isinstance(memory, BytesIO) and self.size + len(piece) > _IN_MEMORY:
                 self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the store
-                self._file.write(memory.getvalue())
+                self._file.write(memory.getbuffer())
             self._file.seek(self.size)
             self._file.write(piece)
             self.size += len(piece)
