@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from functools import lru_cache
 from hashlib import sha256
 from importlib import import_module
@@ -100,10 +99,6 @@ def _find_zstandard() -> _Decompressor:
 
         def decompress(packed: bytes, length: int) -> bytes:
             started = library.ZstdDecompressor(max_window_size=1 << _WINDOW)
-            with suppress(library.ZstdError):  # a stream's error says more
-                # A stream needs memory for its window, which may be as large as the entry.
-                if library.frame_content_size(packed) == length - 1:
-                    return bytes(started.decompress(packed))
             return bytes(started.stream_reader(packed).read(length))
 
     else:
