@@ -21,6 +21,7 @@ ModuleNotFoundError is not among them.
 _OF_SYSTEM = frozenset({"", "sys", "os", "platform", "environ", "getenv", "TYPE_CHECKING"})
 _EXIST = frozenset({"exists", "isfile", "is_file"})
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_GUARDS = (ast.Try, ast.With, ast.AsyncWith)
 
 
 class _Context(NamedTuple):
@@ -44,15 +45,19 @@ def _walk(
         yield node, context
         if isinstance(node, _FUNCTIONS):
             context = _Context(functions=(*context.functions, getattr(node, "name", "")))
-        guards = _is_suppressing(node, caught) or (
-            isinstance(node, ast.Try) and any(_goes_on(e, caught, stops) for e in node.handlers)
+        guards = isinstance(node, _GUARDS) and (
+            any(_goes_on(each, caught, stops) for each in node.handlers)
+            if isinstance(node, ast.Try)
+            else _is_suppressing(node, caught)
         )
         chooses = isinstance(node, ast.If) and not _is_of_system(node.test)
         for field, part in ast.iter_fields(node):
             within = context._replace(tried=True) if guards and field == "body" else context
             within = within._replace(chosen=True) if chooses and field != "test" else within
-            parts = part if isinstance(part, list) else [part]
-            waiting += [(each, within) for each in parts if isinstance(each, ast.AST)]
+            if isinstance(part, list):
+                waiting += [(each, within) for each in part if isinstance(each, ast.AST)]
+            elif isinstance(part, ast.AST):
+                waiting.append((part, within))
 
 
 def _goes_on(
@@ -77,10 +82,9 @@ def _is_own(kind: ast.expr) -> bool:
     return bool(name) and not hasattr(builtins, name) and module not in sys.stdlib_module_names
 
 
-def _is_suppressing(node: ast.AST, caught: frozenset[str]) -> bool:
+def _is_suppressing(node: ast.With | ast.AsyncWith, caught: frozenset[str]) -> bool:
     """Return whether a statement is ``with contextlib.suppress(OSError)``."""
-    items = node.items if isinstance(node, (ast.With, ast.AsyncWith)) else []
-    calls = [item.context_expr for item in items if isinstance(item.context_expr, ast.Call)]
+    calls = [each.context_expr for each in node.items if isinstance(each.context_expr, ast.Call)]
     return any(
         _name_of(call.func) == "suppress" and not caught.isdisjoint(map(_name_of, call.args))
         for call in calls
@@ -212,8 +216,9 @@ class TriedImports:
         except LeftAloneError:
             self._demanded |= named
             return
+        package = path.split("/")[:-1]
         for node, context in _walk(tree, _FAILED_IMPORTS, _raises):
-            for name in _list_imported(node, path.split("/")[:-1]):
+            for name in _list_imported(node, package):
                 found = {each for each in named if f"{name}.".startswith(f"{each}.")}
                 (self._tried if context.tried else self._demanded).update(found)
 
