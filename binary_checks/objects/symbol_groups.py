@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from functools import cached_property
-from typing import TypeVar
 
 from binary_checks.model import Symbol, SymbolTable
 
-_Key = TypeVar("_Key")
 _FEW = 8  # names that are searched for in the undecoded names
 
 
@@ -52,22 +49,20 @@ class SymbolGroups(SymbolTable):
     def find(self, name: str) -> tuple[Symbol, ...]:
         """Return the symbols of that name, one for each version."""
         found = (like for like, names in self._unpacked.items() if name in names)
-        return tuple(replace(like, name=name) for like in found)
-
-    @property
-    def by_version(self) -> Mapping[tuple[str, str], frozenset[str]]:
-        """The names of each (library, version); the library of an export is ""."""
-        return _join(((like.library, like.version), n) for like, n in self._unpacked.items())
+        return tuple(_name(like, name) for like in found)
 
     @property
     def strong(self) -> Mapping[str, frozenset[str]]:
         """The imported names that must not be missing, grouped by the library they are bound to."""
-        groups = self._unpacked.items()
-        return _join((like.library, names) for like, names in groups if not like.weak)
+        found: dict[str, frozenset[str]] = {}
+        for like, names in self._unpacked.items():
+            if not like.weak:
+                found[like.library] = found.get(like.library, frozenset()) | names
+        return found
 
     def __iter__(self) -> Iterator[Symbol]:
         for like, text in self._packed:
-            yield from (replace(like, name=name) for name in _split(text))
+            yield from (_name(like, name) for name in _split(text))
 
     def __len__(self) -> int:
         return sum(text.count(b"\0") - 1 for _, text in self._packed)
@@ -76,12 +71,15 @@ class SymbolGroups(SymbolTable):
         return f"<{len(self)} symbols>"
 
 
-def _join(groups: Iterable[tuple[_Key, frozenset[str]]]) -> dict[_Key, frozenset[str]]:
-    """Return the union of the names of each key."""
-    found: dict[_Key, frozenset[str]] = {}
-    for key, names in groups:
-        found[key] = found[key] | names if key in found else names
-    return found
+def _name(like: Symbol, name: str) -> Symbol:
+    """Return a symbol of a group; faster than `dataclasses.replace`."""
+    return Symbol(
+        name=name,
+        library=like.library,
+        version=like.version,
+        weak=like.weak,
+        hidden=like.hidden,
+    )
 
 
 def _split(text: bytes) -> list[str]:
