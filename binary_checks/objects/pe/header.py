@@ -273,7 +273,7 @@ def find_end(header: PeHeader, sections: Iterable[Section], source: LimitedSourc
 
 _SECTOR = 0x200  # bytes; the loader reads sections from whole sectors
 _PAGE = 0x1000  # bytes
-_USUAL_NAME = 1 << 7  # bytes that are read first
+_NAMES = 1 << 10  # bytes that are read first, since most names follow each other
 _LONGEST_NAME = 1 << 16  # bytes; longer strings are not read
 
 
@@ -287,6 +287,7 @@ class MappedImage:
         self.header = header
         self.source = source
         self._maps = tuple(_map(header, sections, source.size))
+        self._names_at, self._names = 0, b""  # the bytes in which the last name was found
 
     def locate(self, address: int, what: str) -> tuple[int, int, int]:
         """Return an address's file offset, and the number of bytes after it in file and memory."""
@@ -320,10 +321,16 @@ class MappedImage:
     def text(self, address: int, what: str) -> str:
         """Return the NUL-terminated string at an address. Raises MalformedError without a NUL."""
         offset, available, memory = self.locate(address, what)
-        for most in (_USUAL_NAME, _LONGEST_NAME):
+        near = offset - self._names_at
+        stop = self._names.find(b"\0", near, near + available) if near >= 0 else -1
+        if stop >= 0:
+            self.source.charge_symbol(stop - near)
+            return decode(self._names[near:stop])
+        for most in (_NAMES, _LONGEST_NAME):
             content = self.source.read(offset, min(available, most)) if available else b""
             text, end, _ = content.partition(b"\0")
             if end:
+                self._names_at, self._names = offset, content
                 self.source.charge_symbol(len(text))
                 return decode(text)
         if available == memory or len(content) == _LONGEST_NAME:
