@@ -8,6 +8,7 @@ from functools import cached_property
 from binary_checks.model import Symbol, SymbolTable
 
 _FEW = 8  # names that are searched for in the undecoded names
+_MANY = 1024  # names of a large group, which is not indexed
 
 
 class SymbolGroups(SymbolTable):
@@ -46,19 +47,32 @@ class SymbolGroups(SymbolTable):
             name for name, text in texts.items() if any(text in each for _, each in self._packed)
         )
 
+    @cached_property
+    def _small(self) -> Mapping[str, list[Symbol]]:
+        """The small groups of each name: a crafted object may have as many groups as symbols."""
+        found: dict[str, list[Symbol]] = {}
+        for like, names in self._unpacked.items():
+            for name in names if len(names) < _MANY else ():
+                found.setdefault(name, []).append(like)
+        return found
+
+    @cached_property
+    def _large(self) -> Mapping[Symbol, frozenset[str]]:
+        return {like: names for like, names in self._unpacked.items() if len(names) >= _MANY}
+
     def find(self, name: str) -> tuple[Symbol, ...]:
         """Return the symbols of that name, one for each version."""
-        found = (like for like, names in self._unpacked.items() if name in names)
-        return tuple(_name(like, name) for like in found)
+        large = (like for like, names in self._large.items() if name in names)
+        return tuple(_name(like, name) for like in (*large, *self._small.get(name, ())))
 
     @property
     def strong(self) -> Mapping[str, frozenset[str]]:
         """The imported names that must not be missing, grouped by the library they are bound to."""
-        found: dict[str, frozenset[str]] = {}
+        found: dict[str, list[frozenset[str]]] = {}
         for like, names in self._unpacked.items():
             if not like.weak:
-                found[like.library] = found.get(like.library, frozenset()) | names
-        return found
+                found.setdefault(like.library, []).append(names)
+        return {library: frozenset().union(*groups) for library, groups in found.items()}
 
     def __iter__(self) -> Iterator[Symbol]:
         for like, text in self._packed:
