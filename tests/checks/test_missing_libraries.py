@@ -81,6 +81,14 @@ def test_a_library_of_newer_windows_is_no_thing_to_bundle() -> None:
     assert "bundle" not in problem.fix
 
 
+def test_no_code_adds_a_folder_that_has_a_library_of_newer_windows() -> None:
+    edge = need("dxcore.dll", partly="Windows 10 2004 and later")
+    subject = link(edge, format=Format.PE, target="win_amd64, CPython 3.12")
+    (problem,) = missing_library(subject, wheel(loading_code=("demo/core.py",)))
+    assert isinstance(problem, Problem)
+    assert problem.level is Level.ERROR
+
+
 def test_a_library_in_the_wheel_that_no_path_leads_to_gets_the_path() -> None:
     graft = "demo.libs/libz-12345678.so.1"
     edge = need("libz-12345678.so.1", elsewhere=(graft,))

@@ -123,7 +123,8 @@ def missing_library(linkage: Linkage, package: Package) -> Iterator[Finding]:
                 finding = replace(finding, consequence=True)
             if isinstance(finding, Problem) and unfit:
                 finding = replace(finding, command="", fix="")
-            if linkage.format == Format.PE and package.loading_code:
+            # A folder that code adds does not have what only a later Windows has (edge.partly).
+            if linkage.format == Format.PE and package.loading_code and not edges[0].partly:
                 code = package.layout.shorten(package.loading_code[0])
                 # PyGreSQL adds the directory of the user's PostgreSQL, which it looks for in PATH.
                 finding = soften(finding, f"{code} decides at run time where DLLs are looked for")
