@@ -193,7 +193,9 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
     On macOS and Windows nearly every symbol names its library, and is looked up only in that
     library. Symbols of system libraries whose exports are unknown are assumed to exist, and so are
     symbols named like functions of NVIDIA's driver (``cuInit``, ``nvmlInit_v2``) if an object needs
-    the driver; a note gives their number.
+    the driver; a note gives their number. A symbol that ``-undefined dynamic_lookup`` left open is
+    not in a library that the object was linked with, such as ``libz.1.dylib``, since the linker
+    would have found it there.
 
     Why: Python binds all symbols of an extension module at import, which fails with "undefined
     symbol", "Symbol not found" or "The specified procedure could not be found"; other libraries

@@ -282,7 +282,7 @@ class _Process(Generic[ObjectT]):
             names = frozenset(name for name in names if not name.startswith(self._symbol_prefixes))
         for item in self.image.objects:
             names = names - item.exports.among(names) if names else names
-        unexplorable, reason = self._find_unexplorable(names)
+        unexplorable, reason = self._find_unexplorable(library, names)
         if unexplorable:
             self.unexplored.append(
                 UnexploredSymbols(path=library.path, count=len(unexplorable), reason=reason)
@@ -300,28 +300,36 @@ class _Process(Generic[ObjectT]):
         unknown = (name for name in self.image.system if self.exports.of_system(name) is None)
         return tuple(start for name in unknown for start in self.loader.symbol_prefixes(name))
 
-    def _find_unexplorable(self, names: frozenset[str]) -> tuple[frozenset[str], str]:
-        if names and self._why_unexplorable:
-            return names, self._why_unexplorable
+    def _find_unexplorable(
+        self, library: ObjectT, names: frozenset[str]
+    ) -> tuple[frozenset[str], str]:
+        """Return the names that a library with unknown exports may define, and why."""
+        excluded = self.loader.never_flat(library) if names else ()
+        for unseen, reason in self._unseen.items() if names else ():
+            if unseen not in excluded:
+                return names, reason
         if self.image.python:
             unexplorable = frozenset(n for n in names if may_be_exported(n, self._python))
             return unexplorable, "the exports of its Python are not known"
         return _NONE, ""
 
     @cached_property
-    def _why_unexplorable(self) -> str:
-        """Why a library with unknown exports may define a symbol; "" if all exports are known."""
+    def _unseen(self) -> Mapping[str, str]:
+        """Libraries with unknown exports, in load order, and why they are unknown."""
+        found: dict[str, str] = {}
         for edge in self.image.outside:
             if edge.resolved is None and not edge.weak and not edge.delayed:
-                return f"{edge.needed} is not found"
+                found.setdefault(edge.needed, f"{edge.needed} is not found")
         preloaded = self.loader.preloaded()
         for name in self.image.system:
             # Objects do not search for their symbols in libraries that only Python loads.
             if self.exports.of_system(name) is None and (
                 not self.image.python or name not in preloaded
             ):
-                return f"{name} has no export data"
-        return f"{self.image.unread[0]} could not be read" if self.image.unread else ""
+                found.setdefault(name, f"{name} has no export data")
+        for name in self.image.unread:
+            found.setdefault(name, f"{name} could not be read")
+        return found
 
     def _describe(
         self, library: ObjectT, names: frozenset[str], asked: str, edge: Edge | None

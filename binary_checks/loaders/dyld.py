@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cached_property
 
 from binary_checks.knowledge.tags import read_version
@@ -42,6 +42,13 @@ _SYMBOL_PREFIXES = {
     "/usr/lib/libobjc.A.dylib": ("objc_", "OBJC_"),
     "/usr/lib/libiconv.2.dylib": ("iconv", "libiconv"),
 }
+# Libraries that load nothing but libSystem and libc++, as their public sources call nothing else.
+# Frameworks are not among them: Foundation loads CarbonCore, which defines FSPathMakeRef, a flat
+# name of pyobjc_core 13.0.
+_LOADING_NOTHING = frozenset(
+    f"/usr/lib/lib{name}.dylib"
+    for name in ("bz2.1.0", "expat.1", "ffi", "iconv.2", "objc.A", "resolv.9", "z.1")
+)
 _FRAMEWORK = re.compile(r"(?:\A|/)([^/]+\.framework/.+)\Z")
 _FRAMEWORKS = "/System/Library/Frameworks/"
 _FIRST_IN_DOUBT, _FIRST_WITHOUT_FALLBACK = (13, 0), (14, 0)  # SDKs of macOS
@@ -125,6 +132,15 @@ class Dyld(Loader[MachOFile]):
     def symbol_prefixes(self, library: str) -> tuple[str, ...]:
         """Return prefixes of symbols that belong only to this library."""
         return _SYMBOL_PREFIXES.get(library, ())
+
+    def never_flat(self, library: MachOFile) -> Collection[str]:
+        """Return the needed libraries that load no others, for an object with two-level names.
+
+        A linker binds a name to the needed library that defines it. A name that it left to
+        ``-undefined dynamic_lookup`` is in none of these, but may be in a library that they load.
+        """
+        needed = {need.name for need in library.needed} if library.two_level_namespace else ()
+        return _LOADING_NOTHING.intersection(needed)
 
     def system_needs(self, name: str) -> tuple[str, ...]:
         """Return nothing: the exports of a library include its re-exports."""

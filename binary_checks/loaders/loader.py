@@ -93,6 +93,11 @@ class Loader(ABC, Generic[ObjectT]):
         They are used for libraries without export data.
         """
 
+    def never_flat(self, library: ObjectT) -> Collection[str]:
+        """Return system libraries that cannot define symbols which the object binds to none."""
+        del library
+        return ()
+
     @abstractmethod
     def system_needs(self, name: str) -> Iterable[str]:
         """Return the needs of a system library, regardless of its folder."""

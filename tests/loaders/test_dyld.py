@@ -208,8 +208,45 @@ def test_some_names_tell_whose_they_are_where_exports_are_not_known() -> None:
     system = macos(libraries=frozenset({objc}), library_data={})
     linkage = load(module(objc, imports=asks("", "objc_msgSend")), on=system)
     assert linkage.unresolved == linkage.unexplored == ()
-    unknown = load(module(objc, imports=asks("", "gone")), on=system)
-    assert [item.reason for item in unknown.unexplored] == [f"{objc} has no export data"]
+    lost = load(module(objc, imports=asks("", "gone")), on=system)
+    assert [item.name for item in lost.unresolved] == ["gone"]
+
+
+ZLIB = "/usr/lib/libz.1.dylib"
+KERBEROS = "/System/Library/Frameworks/Kerberos.framework/Versions/A/Kerberos"
+
+
+def test_a_linker_would_have_bound_a_flat_name_to_the_needed_library_that_defines_it() -> None:
+    on = macos(libraries=frozenset({ZLIB}), library_data={})
+    lost = load(module(ZLIB, imports=asks("", "gone")), on=on)
+    assert [item.name for item in lost.unresolved] == ["gone"]
+    assert lost.unexplored == ()
+
+
+@pytest.mark.parametrize(
+    ("objects", "unseen"),
+    [
+        # it loads other libraries, in which a flat name may be
+        ([module(KERBEROS, imports=asks("", "gone"))], KERBEROS),
+        # its names are bound to no library at all
+        ([module(ZLIB, imports=asks("", "gone"), two_level_namespace=False)], ZLIB),
+        # another object needs the library, whose names the linker did not know
+        (
+            [
+                module("@loader_path/liba.dylib", imports=asks("", "gone")),
+                dylib("demo/liba.dylib", ZLIB),
+            ],
+            ZLIB,
+        ),
+    ],
+)
+def test_flat_names_may_be_in_libraries_whose_names_a_linker_did_not_know(
+    objects: list[MachOFile], unseen: str
+) -> None:
+    on = macos(libraries=frozenset({ZLIB, KERBEROS}), library_data={})
+    unknown = load(*objects, on=on)
+    assert [item.reason for item in unknown.unexplored] == [f"{unseen} has no export data"]
+    assert unknown.unresolved == ()
 
 
 def test_both_slices_of_a_universal_wheel_are_loaded_each_with_its_own() -> None:
