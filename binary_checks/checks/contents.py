@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
@@ -18,6 +19,7 @@ from binary_checks.model import (
     InstalledPackage,
     Kind,
     Level,
+    Linkage,
     MachOFile,
     Member,
     Note,
@@ -272,19 +274,30 @@ def _judge_windows_name(name: str, position: int) -> str:
     return ""
 
 
+_VERSION = re.compile(r"[-_.]?\d+(?:git)?")
+"""A part of a version in a file's name: libpng.dylib, libpng16.dylib and libpng16.16.dylib."""
+
+
 @check(level=Level.WARNING)
 def duplicate_library(
-    package: Package, target: TargetSystem | Package, *, minimum: int = 100_000
+    package: Package,
+    target: TargetSystem | Package,
+    linkage: Linkage | Package,
+    *,
+    minimum: int = 100_000,
 ) -> Iterator[Finding]:
     """Users store the same library twice.
 
     A package contains the same object file several times under different names, or a vendor's
     library, such as ``libcudnn.so.9``, although it requires the vendor's wheel with that library.
-    The option ``minimum`` is the size in bytes from which a copy counts.
+    Copies that a wheel, which cannot contain symbolic links, keeps on purpose are only noted: names
+    in one folder that differ in their versions (``libx.so`` and ``libx.so.1``), and copies in two
+    folders if other files of the package load both. The option ``minimum`` is the size in bytes
+    from which a copy counts.
 
-    Why: wheels have no symbolic links, so ``libx.so`` and ``libx.so.1`` are two files: both are
-    downloaded and stored, and a process that loads both has two copies of the library's state. If a
-    vendor's library is there twice, all of the process uses the one that is loaded first.
+    Why: all copies are downloaded and stored, and a process that loads two of them has two copies
+    of the library's state. If a vendor's library is there twice, all of the process uses the one
+    that is loaded first.
     Fix: keep the file that the others need by name, and link against that name. Exclude from
     bundling what a requirement has (``auditwheel repair --exclude``), or drop the requirement.
     Level: it wastes space, and breaks nobody.
@@ -296,13 +309,17 @@ def duplicate_library(
     copies: dict[tuple[str, int], list[str]] = defaultdict(list)
     for member in package.members:
         if member.path in objects and member.sha256 and member.size >= minimum:
-            copies[member.sha256, member.size].append(package.layout.shorten(member.path))
+            copies[member.sha256, member.size].append(member.path)
+    shorten = package.layout.shorten
+    loaded = {edge.resolved for edge in linkage.edges} if isinstance(linkage, Linkage) else set()
     for (_, size), paths in copies.items():
-        first, *others = sorted(paths)
+        first, *others = sorted(paths, key=shorten)
         for path in others:
-            yield Problem(
-                path=path, sentence=f"is a copy of {first} ({size} bytes): users store both"
-            )
+            (folder, _, name), (other, _, its) = (each.rpartition("/") for each in (path, first))
+            alike = _VERSION.sub("", name) == _VERSION.sub("", its)
+            kept = alike and (folder == other or {path, first} <= loaded)
+            sentence = f"is a copy of {shorten(first)} ({size} bytes): users store both"
+            yield (Note if kept else Problem)(path=shorten(path), sentence=sentence)
 
 
 def _find_bundled_again(package: Package, target: TargetSystem | Package) -> Iterator[Problem]:

@@ -48,6 +48,7 @@ from binary_checks.wording.sentences import name_first
 _LOADED = (Kind.SHARED, Kind.EXECUTABLE)
 _ZEROED_MUTEX = (14, 40)
 """The toolset since which a std::mutex starts as zeros, and the oldest runtime that can lock it."""
+_CXX = "msvcp140.dll"
 _LOCK = frozenset({"_Mtx_lock", "_Mtx_trylock"})
 _INITIALISE = frozenset({"_Mtx_init", "_Mtx_init_in_situ"})
 _FOR_DEBUGGING = re.compile(r"(?:^|[-_/.])debug(?:[-_/.]|$)")
@@ -388,11 +389,14 @@ def _find_foreign(linkage: Linkage, present: Collection[str]) -> str:
 
 @check
 def outdated_redistributable(
-    library: PeFile, package: Package, *, strict: bool = False
+    library: PeFile, package: Package, linkage: Linkage | Package, *, strict: bool = False
 ) -> Iterator[Finding]:
     """A bundled Visual C++ runtime is too old for the code that uses it.
 
-    By default only the one case known to crash is reported. With ``strict`` the package must follow
+    By default only the one case known to crash is reported: as an error if the package's own code
+    crashes; as a warning if the package loads a copy with the name ``msvcp140.dll``, which all
+    packages of the process then get. A copy that delvewheel renamed has one user, and Python has
+    its own vcruntime140.dll loaded before any package. With ``strict`` the package must follow
     Microsoft's rule that the runtime is as new as the newest toolset; healthy wheels break that
     rule. A runtime 14.3x with a toolset 14.4x is reported, 14.40 with 14.44 is not, because DLLs of
     a single release can differ by that much.
@@ -401,9 +405,12 @@ def outdated_redistributable(
     versions of msvcp140.dll follow its null pointer: access violation at the first lock.
     Fix: bundle the redistributable of the toolset that compiles the code, or define
     ``_DISABLE_CONSTEXPR_MUTEX_CONSTRUCTOR``.
-    Level: the process crashes.
+    Level: the process crashes. If only other packages can crash, because they find the copy loaded,
+    it is a warning.
     """
     mine = toolset_of(library)
+    if library.file_name.lower() == _CXX and isinstance(linkage, Linkage):
+        yield from _judge_shared_copy(library, package, linkage)
     if mine is None or is_redistributable(original_name(library.file_name)):
         return
     for copy in _bundled_runtime(library, package):
@@ -425,6 +432,30 @@ def outdated_redistributable(
                 sentence=f"{versions}: Microsoft requires a runtime as new as the newest toolset",
                 facts=(copy.file_name,),
             )
+
+
+def _judge_shared_copy(library: PeFile, package: Package, linkage: Linkage) -> Iterator[Problem]:
+    """Report an old msvcp140.dll that an import loads: Windows loads one DLL of each name.
+
+    PySide2 5.15.2.1 has the DLL of toolset 14.24, panda3d 1.10.16 that of 14.0. A program of the
+    package is a process of its own, and blosc 1.10.6 has only other DLLs of the runtime with it.
+    """
+    version = toolset_of(library) or (_ZEROED_MUTEX[0], 0)  # LLD states 14.0, as Microsoft in 2015
+    others = {
+        item.path
+        for item in package.objects
+        if item.kind is Kind.EXECUTABLE or is_redistributable(item.file_name)
+    }
+    users = (edge for edge in linkage.edges if edge.resolved == library.path)
+    roots = (edge.root or edge.path for edge in users if not linkage.find_dispensable(edge.path))
+    if version < _ZEROED_MUTEX and not others.issuperset(roots):
+        yield Problem(
+            path=library.path,
+            sentence=f"is of toolset {_format_version(version)}, and packages imported later get "
+            "it, too, by its name: locking a std::mutex crashes those built with 14.40 or later; "
+            "bundle a newer one, or let delvewheel rename it",
+            level=Level.WARNING,
+        )
 
 
 def _bundled_runtime(library: PeFile, package: Package) -> Iterator[PeFile]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from binary_checks.declaring import difference
 from binary_checks.differences.changes import describe
-from binary_checks.knowledge.device_code import runs_on
+from binary_checks.knowledge.device_code import Carrier, judged_containers, runs_on
 from binary_checks.knowledge.tags import is_loaded
 from binary_checks.model import (
     Change,
@@ -122,10 +122,19 @@ def gpu_architectures(
     A GPU that loses its machine code can still run code of an older architecture of its major
     version, or PTX that its driver compiles; AMD's GPUs can run generic code of their family. If
     such code is left, the loss is a change, otherwise a break. PTX also runs on GPUs newer than any
-    code in the library: if it is gone, only PTX or machine code for newer GPUs replaces it.
+    code in the library: if it is gone, only PTX or machine code for newer GPUs replaces it. Code
+    that only some containers have lost is reported, too; a compiler makes one for each source file.
     """
     before, after = _targets(old), _targets(new)
     gone, gained = before - after, after - before
+    if rarer := {each for each in before & after if _is_rarer(each, old, new)}:
+        usable = [set(group.usable) for group in judged_containers(new)]
+        unserved = any(not _is_served(each, those, set()) for each in rarer for those in usable)
+        yield Change(
+            severity=Severity.BREAK if unserved else Severity.CHANGE,
+            sentence=f"lost code for {_format_targets(rarer)} in some of its containers, each of "
+            "which has the functions of one source file",
+        )
     if gone:
         breaks = [each for each in gone if not _is_served(each, after, gained)]
         text = f"lost code for {_format_targets(gone)}"
@@ -135,6 +144,19 @@ def gpu_architectures(
         yield Change(severity=Severity.BREAK if breaks else Severity.CHANGE, sentence=text + rest)
     if gained:
         yield describe(Severity.INFO, "have", f"code for {_format_targets(gained)} now")
+
+
+def _is_rarer(target: DeviceTarget, old: Carrier, new: Carrier) -> bool:
+    """Return whether fewer containers have code for the target than before, and more lack it."""
+    before, after = (
+        [(group.count, target in group.usable) for group in judged_containers(each)]
+        for each in (old, new)
+    )
+    having, lacking = (
+        [sum(count for count, has in groups if has is wanted) for groups in (before, after)]
+        for wanted in (True, False)
+    )
+    return having[1] < having[0] and lacking[1] > lacking[0]
 
 
 def _targets(item: ElfFile | PeFile | StaticArchive | DeviceFile) -> set[DeviceTarget]:

@@ -187,14 +187,26 @@ def judged_containers(item: Carrier) -> list[DeviceContainers]:
     """Return the containers with code for NVIDIA's driver whose targets are all known.
 
     Relocatable code counts together with the container that was linked from it. Only if there is no
-    such container does it count separately: then none of the relocatable code can be used.
+    such container does it count separately: then none of the relocatable code can be used. An empty
+    container counts, too: it has lost its code.
     """
     linked = any(group.linking is DeviceLinking.LINKED for group in item.device_containers)
     return [
         group
         for group in item.device_containers
-        if (is_taken(group) or (not linked and is_never_linked(group))) and not is_doubtful(group)
+        if (is_taken(group) or is_empty(group) or (not linked and is_never_linked(group)))
+        and not is_doubtful(group)
     ]
+
+
+def is_empty(group: DeviceContainers) -> bool:
+    """Return whether these containers have no code, though a compiler puts some into each.
+
+    None of 128 objects with device code in 42 published wheels has an empty container.
+    """
+    return bool(group.count) and not (
+        group.targets or group.usable or group.reason or is_never_linked(group)
+    )
 
 
 def is_taken(group: DeviceContainers) -> bool:

@@ -37,7 +37,7 @@ from binary_checks.model import (
     Problem,
     UnreadObject,
 )
-from fixtures.linking import target
+from fixtures.linking import library, link, target
 from fixtures.values import elf_file, member, pe_file, wheel
 
 
@@ -214,34 +214,66 @@ def test_python_itself_calls_the_same_names_reserved() -> None:
 SAME = b"x" * 200_000
 
 
-def test_one_library_under_two_names_is_a_problem() -> None:
-    paths = ("demo/liba.so", "demo/liba.so.1", "demo/liba.so.1.2")
+@pytest.mark.parametrize(
+    ("names", "kind"),
+    [
+        (("liba.so", "libb.so"), Problem),
+        (("liba-0a1b2c3d.so.1", "liba.so.1"), Problem),  # grafted, and left from the build
+        (("hook.abi3.so", "hook_cu12.abi3.so"), Problem),  # torch_memory_saver 0.0.10
+        (("liba.so", "liba.so.1", "liba.so.1.2"), Note),  # tbb 2023.2
+        (("libpng.dylib", "libpng16.16.dylib", "libpng16.dylib"), Note),  # eccodeslib 2.50
+        (("protoc", "protoc-3.13.0.0"), Note),  # torch 2.13
+        (("libPlugin.so", "libPlugin.so.24.0git"), Note),  # triton 3.9
+    ],
+)
+def test_one_library_under_several_names_is_a_problem_unless_they_are_its_versions(
+    names: tuple[str, ...], kind: type[Problem | Note]
+) -> None:
+    paths = [f"demo/{name}" for name in names]
     package = wheel(
         members=[member(path, SAME) for path in paths], objects=[elf_file(path) for path in paths]
     )
-    same = "a copy of demo/liba.so (200000 bytes): users store both"
-    assert list(duplicate_library(package, package)) == [
-        Problem(path="demo/liba.so.1", sentence=f"is {same}"),
-        Problem(path="demo/liba.so.1.2", sentence=f"is {same}"),
+    same = f"is a copy of {paths[0]} (200000 bytes): users store both"
+    found = list(duplicate_library(package, package, package))
+    assert found == [kind(path=path, sentence=same) for path in paths[1:]]
+
+
+@pytest.mark.parametrize(("searched", "kind"), [("$ORIGIN", Note), ("$ORIGIN/../a", Problem)])
+def test_a_copy_in_another_folder_is_kept_on_purpose_if_both_are_loaded(
+    searched: str, kind: type[Problem | Note]
+) -> None:
+    objects = [
+        library("a/_a.abi3.so", "libx.so", runpath=("$ORIGIN",)),
+        library("b/_b.abi3.so", "libx.so", runpath=(searched,)),
+        library("a/libx.so", name="libx.so"),
+        library("b/libx.so", name="libx.so"),
     ]
+    same = [member(path, SAME) for path in ("a/libx.so", "b/libx.so")]
+    package, linkage = wheel(members=same, objects=objects), link(*objects)
+    (found,) = duplicate_library(package, package, linkage)
+    assert isinstance(found, kind)
+    assert found.path == "b/libx.so"
 
 
 def test_a_copy_counts_whether_it_could_be_read_or_not() -> None:
     paths = ("demo/a.dll", "demo/b.dll")
     unread = [UnreadObject(path=path, format=Format.PE, reason="not yet") for path in paths]
     package = wheel(members=[member(path, SAME) for path in paths], unread=tuple(unread))
-    assert len(list(duplicate_library(package, package))) == 1
+    assert len(list(duplicate_library(package, package, package))) == 1
 
 
 def test_small_copies_other_files_and_unknown_hashes_are_quiet() -> None:
     objects = [elf_file("demo/a.so"), elf_file("demo/b.so")]
     small = [member("demo/a.so", b"x"), member("demo/b.so", b"x")]
     texts = [member("demo/a.txt", SAME), member("demo/b.txt", SAME)]
-    assert list(duplicate_library(wheel(members=[*small, *texts], objects=objects), wheel())) == []
+    assert (
+        list(duplicate_library(wheel(members=[*small, *texts], objects=objects), wheel(), wheel()))
+        == []
+    )
     package = wheel(members=small, objects=objects)
-    assert len(list(duplicate_library(package, package, minimum=1))) == 1
+    assert len(list(duplicate_library(package, package, package, minimum=1))) == 1
     unknown = tuple(member(item.path, SAME, sha256="") for item in small)
-    assert list(duplicate_library(replace(package, members=unknown), package)) == []
+    assert list(duplicate_library(replace(package, members=unknown), package, package)) == []
 
 
 @pytest.mark.parametrize(
@@ -262,14 +294,14 @@ def test_a_library_that_a_required_wheel_has_is_a_second_copy(
         objects=(elf_file(f"demo/lib/{name}"), elf_file("demo/lib/libdemo.so")),
         metadata=(("Requires-Dist", requirement),),
     )
-    problems = list(duplicate_library(package, target()))
+    problems = list(duplicate_library(package, target(), package))
     assert len(problems) == found
     for problem in problems:
         assert problem.path == f"demo/lib/{name}"
         assert problem.sentence.startswith(
             "is in nvidia-cudnn-cu12, too, which the package requires"
         )
-    assert list(duplicate_library(package, package)) == []
+    assert list(duplicate_library(package, package, package)) == []
 
 
 def test_a_package_over_the_limit_is_a_problem() -> None:

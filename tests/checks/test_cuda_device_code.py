@@ -109,7 +109,7 @@ def test_what_counts_as_an_expected_architecture(found: str, expected: str, enou
     assert bool(judged) is not enough
 
 
-@pytest.mark.parametrize("left_out", ["amdgpu:gfx90a", "lto:sm_80", "", "amdgpu:gfx90a lto:sm_80"])
+@pytest.mark.parametrize("left_out", ["amdgpu:gfx90a", "lto:sm_80", "amdgpu:gfx90a lto:sm_80"])
 def test_containers_without_code_for_nvidia_s_driver_are_left_out(left_out: str) -> None:
     both = package(("sm_90", 2), (left_out, 5))
     assert not list(missing_gpu_architecture(both, expected=("sm_90",)))
@@ -300,6 +300,23 @@ def test_source_files_built_for_different_architectures_are_told() -> None:
         "GPU they fail, or run code for another GPU; build all for the same architectures"
     ]
     assert not uneven_gpu_architectures.enabled
+
+
+def test_a_container_without_code_is_told_among_others_with_code() -> None:
+    built = package(("sm_80 ptx:sm_90", 64), ("", 1))
+    assert sentences(malformed_device_code(built)) == [
+        "has no code in 1 of 65 containers, first at offset 6400: no GPU runs the functions of "
+        "that source file; look for a tool that removed it since it was compiled"
+    ]
+    (uneven,) = sentences(uneven_gpu_architectures(built))
+    assert uneven.startswith(
+        "has sm_80 in 64 of 65 containers; the others lack it, first at offset"
+    )
+    (missing,) = sentences(missing_gpu_architecture(built, expected=("sm_80",)))
+    assert missing.startswith("lacks sm_80 in 1 of 65 containers")
+    assert not list(malformed_device_code(package(("sm_80", 64), ("ptx:sm_90", 1))))
+    unread = package(("sm_80", 64), ("", 1), reason="a container of version 2")
+    assert all(isinstance(finding, NotInspected) for finding in malformed_device_code(unread))
 
 
 def test_suffixes_and_ptx_make_nothing_uneven() -> None:

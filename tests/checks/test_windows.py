@@ -17,12 +17,14 @@ from binary_checks.model import (
     Dependency,
     DispensableObject,
     Edge,
+    Finding,
     Format,
     Kind,
     Level,
     Linkage,
     MalformedObject,
     NotInspected,
+    Package,
     PeFile,
     Problem,
     Rule,
@@ -381,10 +383,14 @@ def _locking(toolset: str, *imports: str) -> PeFile:
     )
 
 
+def _judge_runtime(library: PeFile, package: Package, *, strict: bool = False) -> list[Finding]:
+    return list(windows.outdated_redistributable(library, package, package, strict=strict))
+
+
 @pytest.mark.parametrize("runtime", ["14.15", "14.28", "14.39"])
 def test_an_old_runtime_crashes_on_a_new_mutex(runtime: str) -> None:
     library, copy = _locking("14.44"), pe_file(f"demo.libs/{RUNTIME}", linker_version=runtime)
-    assert say(windows.outdated_redistributable(library, _wheel(library, copy))) == [
+    assert say(_judge_runtime(library, _wheel(library, copy))) == [
         f"built with toolset 14.44, uses {RUNTIME} of {runtime}: locking a std::mutex crashes; "
         "bundle a runtime of 14.40 or later"
     ]
@@ -404,18 +410,44 @@ def test_an_old_runtime_crashes_on_a_new_mutex(runtime: str) -> None:
 )
 def test_an_older_runtime_that_works_is_left_alone(library: PeFile, runtime: str) -> None:
     package = _wheel(library, pe_file(f"demo.libs/{RUNTIME}", linker_version=runtime))
-    assert list(windows.outdated_redistributable(library, package)) == []
+    assert list(_judge_runtime(library, package)) == []
 
 
 def test_microsofts_rule_is_there_for_who_asks_for_it() -> None:
     library = pe_file(needed=_needs(RUNTIME), linker_version="14.44")
     old, same = (pe_file(f"demo.libs/{RUNTIME}", linker_version=v) for v in ("14.38", "14.40"))
-    assert say(windows.outdated_redistributable(library, _wheel(library, old), strict=True)) == [
+    assert say(_judge_runtime(library, _wheel(library, old), strict=True)) == [
         f"built with toolset 14.44, uses {RUNTIME} of 14.38: "
         "Microsoft requires a runtime as new as the newest toolset"
     ]
     package = _wheel(library, same)
-    assert list(windows.outdated_redistributable(library, package, strict=True)) == []
+    assert list(_judge_runtime(library, package, strict=True)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "toolset", "user", "found"),
+    [
+        ("msvcp140.dll", "14.24", "demo/_a.pyd", 1),  # PySide2 5.15.2.1
+        ("MSVCP140.dll", "14.0", "demo/_a.pyd", 1),  # panda3d 1.10.16
+        ("msvcp140.dll", "14.40", "demo/_a.pyd", 0),  # apache-tvm-ffi 0.1.15
+        (RUNTIME, "14.24", "demo/_a.pyd", 0),  # only the modules of this package name it
+        ("msvcp140.dll", "14.24", "demo/tool.exe", 0),  # a process of its own
+        ("msvcp140.dll", "14.24", "demo/concrt140.dll", 0),  # blosc 1.10.6
+        ("vcruntime140.dll", "14.24", "demo/_a.pyd", 0),  # Python has loaded its own
+    ],
+)
+def test_other_packages_get_an_old_runtime_that_has_its_usual_name(
+    name: str, toolset: str, user: str, found: int
+) -> None:
+    kind = Kind.EXECUTABLE if user.endswith(".exe") else Kind.SHARED
+    copy, needing = dll(f"demo/{name}", linker_version=toolset), dll(user, name, kind=kind)
+    linkage = link(copy, needing, on=on_windows())
+    problems = list(windows.outdated_redistributable(copy, _wheel(copy, needing), linkage))
+    assert len(problems) == found
+    for problem in problems:
+        assert isinstance(problem, Problem)
+        assert (problem.path, problem.level) == (copy.path, Level.WARNING)
+        assert problem.sentence.startswith(f"is of toolset {toolset}, and packages")
 
 
 def test_a_search_in_system32_alone_misses_the_packages_own_libraries() -> None:

@@ -6,7 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from binary_checks.model import DeviceCode, DeviceKind, DeviceLinking, ElfFile, Package
+from binary_checks.model import (
+    DeviceCode,
+    DeviceContainers,
+    DeviceKind,
+    DeviceLinking,
+    DeviceTarget,
+    ElfFile,
+    Package,
+)
 from fixtures.values import elf_file, wheel
 from tests.differences.builds import said
 
@@ -91,3 +99,54 @@ def test_code_that_no_driver_can_use_any_more_is_lost() -> None:
     assert said(old, new) == [
         "break gpu-architectures: demo/libdemo.so: lost code for sm_90: nothing runs on sm_90"
     ]
+
+
+def contain(*rows: tuple[str, int]) -> Package:
+    """A library with machine code in containers: the targets, and how many containers have them."""
+    groups = [
+        (
+            tuple(DeviceTarget(kind=DeviceKind.SASS, architecture=each) for each in row.split()),
+            count,
+        )
+        for row, count in rows
+    ]
+    codes = {
+        DeviceCode(kind=t.kind, architecture=t.architecture, count=1, bytes=1, compressed=0)
+        for targets, _ in groups
+        for t in targets
+    }
+    library = elf_file(
+        "demo/libdemo.so",
+        name="libdemo.so",
+        device_code=tuple(sorted(codes)),
+        device_containers=tuple(DeviceContainers(targets=t, count=count) for t, count in groups),
+    )
+    return wheel(objects=(library,))
+
+
+EVEN = ("sm_80 sm_86 sm_90", 65)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "lost"),
+    [
+        (
+            (EVEN,),
+            (("sm_80 sm_86 sm_90", 64), ("", 1)),  # emptied
+            "break: sm_80, sm_86, sm_90",
+        ),
+        ((EVEN,), (("sm_80 sm_86 sm_90", 63), ("sm_80 sm_90", 2)), "change: sm_86"),
+        ((EVEN,), (("sm_80 sm_86 sm_90", 64), ("sm_80 sm_86", 1)), "break: sm_90"),
+        ((EVEN,), (EVEN, ("sm_90", 5)), ""),  # new source files for one GPU, such as CUTLASS's
+        ((EVEN,), (("sm_80 sm_86 sm_90", 60),), ""),  # fewer source files
+        ((EVEN, ("sm_90", 5)), (("sm_80 sm_86 sm_90", 60), ("sm_90", 5)), ""),
+    ],
+)
+def test_code_that_some_containers_have_lost_is_told(
+    old: tuple[tuple[str, int], ...], new: tuple[tuple[str, int], ...], lost: str
+) -> None:
+    severity, _, targets = lost.partition(": ")
+    line = f"{severity} gpu-architectures: demo/libdemo.so: lost code for {targets}"
+    line += " in some of its containers, each of which has the functions of one source file"
+    found = [each for each in said(contain(*old), contain(*new)) if " lost code for " in each]
+    assert found == ([line] if lost else [])

@@ -59,7 +59,6 @@ def with_library(install: str, library: str = "") -> dict[str, str | bytes]:
 
 ORIGIN = "set_target_properties(_core PROPERTIES INSTALL_RPATH $ORIGIN)"
 BUILD_PATH = "set_target_properties(_core PROPERTIES INSTALL_RPATH ${CMAKE_BINARY_DIR})"
-LARGE = "static const char data[200000] = {1};\nconst char *table(void) { return data; }\n"
 MISTAKES = {
     "a library beside the module, without a search path": Mistake(
         files=with_library(BESIDE),
@@ -82,16 +81,6 @@ MISTAKES = {
         files=with_library("install(TARGETS _core DESTINATION demo)", BUILD_PATH),
         shown=f"missing-library: {NATIVE}: needs libvec.so, which neither the package nor",
         todo="auditwheel repair",
-    ),
-    "a library with a version, installed with its links": Mistake(
-        files={
-            **with_library(
-                BESIDE, f"{ORIGIN}\nset_target_properties(vec PROPERTIES VERSION 1.2.3 SOVERSION 1)"
-            ),
-            "vec.c": f"{LARGE}{VEC}",
-        },
-        shown="warning: duplicate-library: demo/libvec.so.1: is a copy of demo/libvec.so (",
-        todo="keep the file that the others need by name",
     ),
     "the module is not installed": not_in_wheel(
         "demo._core",

@@ -16,7 +16,9 @@ from binary_checks.knowledge.device_code import (
     find_unlinked_units,
     find_unread_carriers,
     has_code,
+    is_empty,
     is_never_linked,
+    is_taken,
     judged_containers,
     name_target,
     newest_plain,
@@ -176,13 +178,17 @@ def no_forward_compatible_ptx(
 
 @check
 def malformed_device_code(package: Package) -> Iterator[Finding]:
-    """The GPU code of a file contradicts itself.
+    """The GPU code of a file contradicts itself, or a container of it is empty.
+
+    A compiler makes one container for each source file, and puts code into each.
 
     Why: the CUDA or HIP runtime reads the same headers when the library is loaded: it fails, or
-    finds no kernel for the GPU. Code behind the contradiction may not have been judged.
+    finds no kernel for the GPU. Code behind the contradiction may not have been judged. No GPU runs
+    the kernels of an empty container.
     Fix: look for a step after the device linker that damaged the file: a truncated copy, ``strip``,
     ``objcopy`` or a tool that rewrites sections; otherwise rebuild it.
-    Level: the GPU's runtime finds no kernel, or fails when the library is loaded.
+    Level: the GPU's runtime finds no kernel, or fails when the library is loaded. An empty
+    container among others is a warning: no program may need its code, if nvprune removed it.
     """
     carriers = tuple(find_carriers(package))
     absent = "no device code in the package"
@@ -193,6 +199,15 @@ def malformed_device_code(package: Package) -> Iterator[Finding]:
                 path=item.path,
                 sentence=f"has broken device code at offset {fault.offset}: {fault.reason}; the "
                 "GPU runtime may find no kernel in it",
+            )
+        groups = judged_containers(item)
+        empty = list(filter(is_empty, groups))
+        if empty and any(map(is_taken, groups)):
+            yield Problem(
+                path=item.path,
+                sentence=f"has no code in {share_of(empty, groups)}: no GPU runs the functions of "
+                "that source file; look for a tool that removed it since it was compiled",
+                level=Level.WARNING,
             )
         yield from find_container_gaps(item, item.device_containers)
 
