@@ -18,8 +18,7 @@ from binary_checks.errors import (
     RemoteChanged,
     Unavailable,
 )
-from binary_checks.gather.member_contents import MemberContents
-from binary_checks.gather.stated_toolkits import LONGEST as LONGEST_TEXT
+from binary_checks.gather.member_contents import LARGEST, MemberContents
 from binary_checks.gather.stated_toolkits import compile_patterns, find_pattern
 from binary_checks.model import (
     ContentRequests,
@@ -169,7 +168,6 @@ def _read(remote: Remote, reader: ObjectReader, *, again: bool = False) -> Publi
 # Releases: the facts about each package that are needed to judge all of them together.
 
 _AT_ONCE = 8  # packages read at the same time, as servers take time to answer
-_MOST_TEXTS = 8  # files of one package that state a commit
 
 
 @gathers(Release)
@@ -229,7 +227,7 @@ def _open_part(
         name, version, metadata = _find_metadata(tree)
         wanted = {metadata: LONGEST["METADATA"]} if metadata else {}
         stating = _find_stating(tree, patterns)
-        wanted.update((each.name, LONGEST_TEXT) for each in stating)
+        wanted.update((each.name, LARGEST) for each in stating)
         only = [each for each in tree.entries() if each.name in wanted]
         visited = tree.visit(reader, VisitRequest(texts=wanted, only=only, hashed=False))
     texts = {each.member.archive_name: _require(each) for each in visited}
@@ -272,12 +270,7 @@ def _find_metadata(tree: Tree) -> tuple[str, str, str]:
 
 def _find_stating(tree: Tree, patterns: Mapping[str, re.Pattern[str]]) -> list[TreeEntry]:
     """Return the members that may state the commit."""
-    found = [
-        each
-        for each in tree.entries()
-        if each.size <= LONGEST_TEXT and find_pattern(each.name, patterns) is not None
-    ]
-    return found[:_MOST_TEXTS]
+    return [each for each in tree.entries() if find_pattern(each.name, patterns) is not None]
 
 
 def _require(each: Visited) -> bytes:

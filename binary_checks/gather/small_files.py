@@ -1,15 +1,14 @@
-"""Small files that another program reads: scripts, stubs, path files, and pointers of git-lfs."""
+"""Files that another program reads: scripts, stubs, path files, and pointers of git-lfs."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from packaging.utils import canonicalize_name
 
 from binary_checks.declaring import gathers
 from binary_checks.errors import Unavailable
-from binary_checks.gather.member_contents import MemberContents
+from binary_checks.gather.member_contents import LARGEST, MemberContents
 from binary_checks.model import (
     ContentRequest,
     Distribution,
@@ -24,10 +23,10 @@ from binary_checks.model import (
     UnparsedSource,
     read_requirement,
 )
+from binary_checks.python_code.start_lines import StartLine
 
 # Scripts that the shell reads, and stubs that a library reads at run time.
 
-_LONGEST = 1 << 20  # bytes of a script; the longest real ones have 100 KB
 _LONGEST_HEAD = 512  # bytes of a first line; Linux reads 256 (BINPRM_BUF_SIZE)
 _IN_SCRIPTS = re.compile(r"\A[^/]+\.data/scripts/[^/]+\Z")
 _READS_STUB = re.compile(rb"\battach_stub\(\s*__name__\s*,\s*__file__\s*\)")
@@ -42,7 +41,8 @@ def _is_script(entry: TreeEntry) -> bool:
     return _IN_SCRIPTS.match(entry.name) is not None
 
 
-SCRIPTS = ContentRequest(chooses=_is_script, longest=_LONGEST)
+SCRIPTS = ContentRequest(chooses=_is_script, longest=1 << 20)
+"""Longer ones, most of which are programs in fact, are read again if they are not."""
 
 
 @gathers(SmallFiles, wants=(SCRIPTS,))
@@ -57,13 +57,8 @@ def read_small_files(package: Distribution, contents: MemberContents) -> SmallFi
         for member in package.members
         if member.path not in objects and (kind := _classify(member, package))
     }
-    scripts, readers = list[ScriptHead](), list[str]()
-    unread = [
-        UnparsedSource(path=member.path, reason=f"it has {member.size} bytes, and is not read")
-        for member in chosen
-        if member.size > _LONGEST
-    ]
-    for member, content in contents.each(each for each in chosen if each.size <= _LONGEST):
+    scripts, readers, unread = list[ScriptHead](), list[str](), list[UnparsedSource]()
+    for member, content in contents.each(chosen):
         kind = chosen[member]
         if isinstance(content, Unavailable):
             unread.append(UnparsedSource(path=member.path, reason=str(content)))
@@ -102,19 +97,13 @@ def _read_interpreter(content: bytes) -> str:
 # Files for Python's module ``site``: ``*.pth`` at the top level of site-packages.
 
 _PATH_FILE = ".pth"
-_LONGEST_PATH_FILE = 1 << 16  # bytes; a path file of a package has one line
-_CODE = re.compile(r"import[ \t]")  # how ``site`` recognises a line of code
-_STATEMENT = re.compile(
-    r"import\s+(?P<modules>[\w.]+(?:\s+as\s+\w+)?(?:\s*,\s*[\w.]+(?:\s+as\s+\w+)?)*)"
-    r"|from\s+(?P<module>[\w.]+)\s+import\b.*"
-)
 
 
 def _is_path_file(entry: TreeEntry) -> bool:
     return entry.name.endswith(_PATH_FILE)
 
 
-PATH_FILES = ContentRequest(chooses=_is_path_file, longest=_LONGEST_PATH_FILE)
+PATH_FILES = ContentRequest(chooses=_is_path_file, longest=LARGEST)
 
 
 @gathers(PathFiles, wants=(PATH_FILES,))
@@ -127,42 +116,42 @@ def read_path_files(package: Distribution, contents: MemberContents) -> PathFile
         and "/" not in inside
         and inside.endswith(_PATH_FILE)
     ]
-    texts = dict(contents.each(each for each in chosen if each.size <= _LONGEST_PATH_FILE))
-    files, unread = [], []
-    for member in chosen:
-        reason = f"it has {member.size} bytes; more than {_LONGEST_PATH_FILE} are not read"
-        content = texts.get(member, Unavailable(reason))
+    files, unread = list[PathFile](), list[UnparsedSource]()
+    for member, content in contents.each(chosen):
         if isinstance(content, Unavailable):
             unread.append(UnparsedSource(path=member.path, reason=str(content)))
         else:
             files.append(_read_path_file(member.path, content))
-    return PathFiles(files=tuple(files), unread=tuple(unread))
+    return PathFiles(
+        files=tuple(sorted(files, key=lambda each: each.path)),
+        unread=tuple(sorted(unread, key=lambda each: each.path)),
+    )
 
 
 def _read_path_file(path: str, content: bytes) -> PathFile:
-    folders, modules = list[str](), list[str]()
-    for line in content.decode("utf-8-sig", "replace").splitlines():
-        if _CODE.match(line):
-            modules += _list_imports(line)
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return PathFile(path=path, is_utf_8=False)
+    folders, modules, chosen = list[str](), list[str](), list[str]()
+    fault = unfollowed = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.startswith(("import ", "import\t")):
+            code = StartLine(line)
+            modules += code.modules
+            chosen += code.chosen
+            fault = fault or (code.fault and f"line {number} {code.fault}")
+            unfollowed = unfollowed or (code.unfollowed and f"line {number}: {code.unfollowed}")
         elif line.strip() and not line.startswith("#"):
             folders.append(line.rstrip())
-    return PathFile(path=path, folders=tuple(folders), modules=tuple(modules))
-
-
-def _list_imports(line: str) -> Iterator[str]:
-    """Yield the modules that a line of code imports before it has any string or call.
-
-    What follows a quote or a parenthesis may be inside of a string, or depend on a condition.
-    """
-    plain = re.split(r"['\"()\[\]#]", line, maxsplit=1)
-    statements = plain[0].split(";")
-    # The last statement continues behind the quote.
-    for statement in statements[: -1 if plain[1:] else None]:
-        match = _STATEMENT.fullmatch(statement.strip())
-        if match and match["module"]:
-            yield match["module"]
-        elif match:
-            yield from (each.split()[0] for each in match["modules"].split(","))
+    return PathFile(
+        path=path,
+        folders=tuple(folders),
+        modules=tuple(modules),
+        chosen=tuple(chosen),
+        fault=fault,
+        unfollowed=unfollowed,
+    )
 
 
 # Files that are pointers of git-lfs instead of the content that they stand for.

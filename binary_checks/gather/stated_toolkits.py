@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name
 
 from binary_checks.declaring import gathers
 from binary_checks.errors import BinaryChecksError, ProfileError, Unavailable
-from binary_checks.gather.member_contents import MemberContents
+from binary_checks.gather.member_contents import LARGEST, MemberContents
 from binary_checks.knowledge.configurations import configure
 from binary_checks.knowledge.linked_libraries import find_linked
 from binary_checks.knowledge.toolkit_claims import claim_by_label, claim_by_package, read_stated
@@ -36,7 +36,6 @@ from binary_checks.model import (
 
 # Files of a package selected by globs and searched with patterns.
 
-LONGEST = 1 << 20  # bytes of one such file
 _WILD = frozenset("*?[")
 
 
@@ -104,7 +103,7 @@ def _may_state(entry: TreeEntry) -> bool:
 
 _REQUEST = BuildsRequest()
 _USUAL = tuple(list_endings((_REQUEST.cuda, _REQUEST.rocm, _REQUEST.labels)))
-STATING = ContentRequest(chooses=_may_state, longest=LONGEST)
+STATING = ContentRequest(chooses=_may_state, longest=LARGEST)
 """The files that state the toolkit in most packages; a profile may name others."""
 
 
@@ -150,10 +149,9 @@ def _read(
 ) -> StatedToolkits:
     claims: list[ToolkitClaim] = []
     unread: list[tuple[str, str]] = []
-    texts = dict(contents.each(member for member in wanted if member.size <= LONGEST))
+    texts = dict(contents.each(wanted))
     for member in wanted:
-        reason = f"it has {member.size} bytes, and no more than {LONGEST} are read"
-        content = texts.get(member, Unavailable(reason))
+        content = texts[member]
         if isinstance(content, Unavailable):
             unread.append((member.path, str(content)))
         else:

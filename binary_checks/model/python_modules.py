@@ -341,6 +341,10 @@ class PathFile:
     path: str
     folders: tuple[str, ...] = ()  # lines that are added to sys.path
     modules: tuple[str, ...] = ()  # modules that lines of code import whatever happens
+    chosen: tuple[str, ...] = ()  # modules that they import under a condition
+    is_utf_8: bool = True  # if not, nothing else is known
+    fault: str = ""  # "line 1 ends Python: sys.exit()"; "" if no line is certain to fail
+    unfollowed: str = ""  # the first code that may fail: "line 1: demo.start()"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

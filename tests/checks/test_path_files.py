@@ -11,14 +11,15 @@ from binary_checks.checks.python_code.path_files import editable_wheel, failing_
 from binary_checks.checks.python_code.top_level_modules import missing_top_level_module
 from binary_checks.errors import NotApplicable
 from binary_checks.model import (
+    Ending,
     ImportReport,
+    Level,
     NotInspected,
     PathFile,
     PathFiles,
     Problem,
     PythonModules,
     Step,
-    UnparsedSource,
     Wheel,
 )
 from fixtures.build_wheel import build_wheel
@@ -49,18 +50,10 @@ def test_path_files_are_read_as_site_reads_them(tmp_path: Path) -> None:
                 path=INSTALLED,
                 folders=("win32", "/opt/demo/src", "importlib"),
                 modules=("os", "_demo", "sys", "sys.path"),
+                unfollowed="line 7: x",
             ),
         )
     )
-
-
-def test_a_path_file_that_is_too_long_is_not_read(tmp_path: Path) -> None:
-    found = gather(tmp_path, {"demo.pth": "x" * 70_000, "demo/__init__.py": ""})
-    reason = "it has 70000 bytes; more than 65536 are not read"
-    unread = UnparsedSource(path=INSTALLED, reason=reason)
-    assert found == PathFiles(unread=(unread,))
-    gap = NotInspected(path=INSTALLED, sentence=reason)
-    assert list(editable_wheel(DEMO, found)) == list(failing_path_file(DEMO, found, None)) == [gap]
 
 
 @pytest.mark.parametrize(
@@ -134,20 +127,138 @@ def test_wheels_without_path_files_are_not_judged() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "modules"),
+    ("line", "modules", "chosen"),
     [
-        ("import os, absent as a\n", ("os", "absent")),
-        ("import os; from absent import name; os.x = 1\n", ("os", "absent")),
-        ("import os, sys;p = os.path.join(sys.prefix, 'x'); import absent\n", ("os", "sys")),
-        ('import sys; exec("try:\\n import absent\\nexcept ImportError: pass")\n', ("sys",)),
-        ("import os; os.environ.get('X') and __import__('absent').shim()\n", ("os",)),
+        ("import os, absent as a", ("os", "absent"), ()),
+        ("import os; from absent import name; x = name", ("os", "absent"), ()),
+        ("import os; x = os.path.join('a', 'b'); import absent", ("os", "absent"), ()),
+        ("import sys; exec('import absent')", ("sys", "absent"), ()),
+        ("import importlib; importlib.import_module('absent')", ("importlib", "absent"), ()),
+        ("import os; __import__('absent.hook').hook.start()", ("os", "absent.hook"), ()),
+        ('import os; exec("try:\\n import a\\nexcept ImportError: pass")', ("os",), ("a",)),
+        ("import os; os.environ.get('X') and __import__('absent').shim()", ("os",), ("absent",)),
+        ("import os; x = __import__('a') if os.getenv('X') else 0", ("os",), ("a",)),
     ],
 )
-def test_only_imports_that_nothing_guards_count(
-    tmp_path: Path, line: str, modules: tuple[str, ...]
+def test_imports_are_followed(
+    tmp_path: Path, line: str, modules: tuple[str, ...], chosen: tuple[str, ...]
 ) -> None:
-    (file,) = gather(tmp_path, {"demo.pth": line, "demo/__init__.py": ""}).files
-    assert file.modules == modules
+    (file,) = gather(tmp_path, {"demo.pth": f"{line}\n", "demo/__init__.py": ""}).files
+    assert file == PathFile(path=INSTALLED, modules=modules, chosen=chosen)
+
+
+NAMESPACE = (
+    "import sys, types, os;has_mfs = sys.version_info > (3, 5);p = os.path.join(sys._getframe(1)."
+    "f_locals['sitedir'], *('zope',));importlib = has_mfs and __import__('importlib.util');has_mfs "
+    "and __import__('importlib.machinery');m = has_mfs and sys.modules.setdefault('zope', "
+    "importlib.util.module_from_spec(importlib.machinery.PathFinder.find_spec('zope', "
+    "[os.path.dirname(p)])));m = m or sys.modules.setdefault('zope', types.ModuleType('zope'));mp "
+    "= (m or []) and m.__dict__.setdefault('__path__',[]);(p not in mp) and mp.append(p)\n"
+)
+"""zope.proxy-4.6.1-py2.7-nspkg.pth; all that setuptools wrote are alike."""
+DISTUTILS = (
+    "import os; var = 'SETUPTOOLS_USE_DISTUTILS'; enabled = os.environ.get(var, 'local') == "
+    "'local'; enabled and __import__('_distutils_hack').add_shim(); \n"
+)
+COVERAGE = (
+    'import sys; exec(\'import os\\n\\nif os.getenv("COVERAGE_PROCESS_START") or os.getenv('
+    '"COVERAGE_PROCESS_CONFIG"):\\n try:\\n  import coverage\\n except:\\n  pass\\n else:\\n  '
+    'coverage.process_startup(slug="pth")\')\n'
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        NAMESPACE,
+        DISTUTILS,
+        COVERAGE,
+        "import demo; demo._embed_via_environment()\r\n",
+        "# the finder of a package\n\nimport\tdemo\n",
+        "\ufeff/opt/caf\u00e9\nimport demo\n",
+    ],
+)
+def test_published_path_files_are_quiet(tmp_path: Path, text: str) -> None:
+    hooks = {"_distutils_hack/__init__.py": "", "coverage/__init__.py": "", "demo/__init__.py": ""}
+    assert judge_file(tmp_path, text, hooks) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("import (\n", "line 1 does not compile: invalid syntax"),
+        ("demo\nimport sys\0x\n", "line 2 does not compile"),
+        ("import os; exec('import (')\n", "line 1 does not compile"),
+        ("import sys; sys.exit(3)\n", "line 1 ends Python: sys.exit(3)"),
+        ("import os; os._exit(0)\n", "line 1 ends Python: os._exit(0)"),
+        ("import os; os.kill(os.getpid(), 9)\n", "line 1 ends Python: os.kill(os.getpid(), 9)"),
+        ("import demo\n".encode("utf-16"), "is not UTF-8"),
+        ("# caf\u00e9\nimport demo\n".encode("latin-1"), "is not UTF-8"),
+        ("\ufeffimport absent\n", "imports absent, which is not in the wheel"),
+        ("import sys; exec('import absent')\n", "imports absent, which is not in the wheel"),
+        ("# padding\n" * 9_000 + "import absent\n", "imports absent, which is not in the wheel"),
+    ],
+)
+def test_what_fails_for_certain_is_an_error(
+    tmp_path: Path, text: str | bytes, sentence: str
+) -> None:
+    (problem,), gaps = judge_file(tmp_path, text)
+    assert sentence in problem
+    assert not gaps
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import os; os.no_such_name()",
+        "import os; x = os.no_such_name",
+        "import os.nothing",
+        "import os; from os import nothing",
+        "import sys; 1/0",
+        "import sys; sys.modules['json'] = None",
+        "import sys; sys.version_info > (3,) and no_such_name",
+        "import sys; exec(sys.argv[0])",
+        "import os; os.getenv('X') and os._exit(1)",
+        "import os; __import__('sys').exit()",
+        "import os; __import__(os.getenv('X'))",
+        "import os; os.environ['X']",
+        "import os; os.getenv('X') and __import__('absent')",
+        f"import demo{'.a' * 40}",
+    ],
+)
+def test_what_cannot_be_followed_is_not_inspected(tmp_path: Path, line: str) -> None:
+    problems, gaps = judge_file(tmp_path, f"{line}\n")
+    assert problems == []
+    assert len(gaps) == 1
+
+
+def test_the_syntax_of_a_python_that_is_not_ours_is_not_inspected(tmp_path: Path) -> None:
+    text = "import sys; print 'started'\n"
+    problems, (gap,) = judge_file(tmp_path, text, tags=("py2-none-any",))
+    assert problems == []
+    assert "may fail at every start of Python: line 1 does not compile" in gap
+
+
+def test_windows_may_have_the_encoding_of_a_file(tmp_path: Path) -> None:
+    content = "# caf\u00e9\n".encode("latin-1")
+    wheel = build_wheel(tmp_path, members={"demo.pth": content}, tags=("py3-none-win_amd64",))
+    with examine(wheel) as examination:
+        found = failing_path_file(examination.get(Wheel), examination.get(PathFiles), None)
+        assert [each.level for each in found if isinstance(each, Problem)] == [Level.WARNING]
+
+
+def judge_file(
+    folder: Path,
+    text: str | bytes,
+    members: dict[str, str | bytes] | None = None,
+    tags: tuple[str, ...] = ("py3-none-any",),
+) -> tuple[list[str], list[str]]:
+    """Return the sentences of the problems, and of what was not inspected."""
+    every: dict[str, str | bytes] = {"demo/__init__.py": "", **(members or {}), "demo.pth": text}
+    with examine(build_wheel(folder, members=every, tags=tags)) as examination:
+        found = list(failing_path_file(examination.get(Wheel), examination.get(PathFiles), None))
+    problems = [each.sentence for each in found if isinstance(each, Problem)]
+    return problems, [each.sentence for each in found if isinstance(each, NotInspected)]
 
 
 def test_a_module_of_the_package_that_is_not_there() -> None:
@@ -193,9 +304,54 @@ def test_what_python_prints_at_its_start_decides(printed: str, sentence: str) ->
     assert [each.sentence for each in found] == ([sentence] if sentence else [])  # type: ignore[union-attr]
 
 
-def test_output_that_may_be_cut_off_does_not_decide() -> None:
-    step = Step(name="demo", stderr="\n".join(["warning"] * 20))
+NEWER = """Error in import line from /opt/demo/lib/python3.15/site-packages/demo.pth: import yaml
+ModuleNotFoundError: No module named 'yaml'"""
+NO_START = """Fatal Python error: init_import_site: Failed to import the site module
+Python runtime state: initialized
+Traceback (most recent call last):
+  File "<string>", line 1, in <module>
+SystemExit: 3"""
+
+
+@pytest.mark.parametrize(
+    ("printed", "sentence"),
+    [
+        (
+            NEWER,
+            "a line fails at every start of Python: ModuleNotFoundError: No module named 'yaml'",
+        ),
+        (
+            NO_START,
+            "with it, Python does not start: SystemExit: 3",
+        ),
+        ("warning\n" * 20 + PRINTED, "line 2 fails at every start of Python"),
+    ],
+)
+def test_an_error_at_start_is_reported_whatever_else_was_printed(
+    printed: str, sentence: str
+) -> None:
+    step = Step(name="demo", outcome=Ending.EXITED, stderr=printed)
+    report = ImportReport(python="CPython 3.15", steps=(step,))
+    (problem,) = failing_path_file(DEMO, one(modules=("demo",)), report)
+    assert isinstance(problem, Problem)
+    assert problem.sentence.startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        Step(name="demo", stderr="\n".join(["warning"] * 20)),  # the error may be cut off
+        Step(name="demo", outcome=Ending.CRASHED, detail="SIGKILL"),  # before or after the start
+    ],
+)
+def test_a_python_that_may_not_have_started_does_not_decide(step: Step) -> None:
     report = ImportReport(python="CPython 3.11", steps=(step,))
     (found,) = failing_path_file(DEMO, one(modules=("absent",)), report)
     assert isinstance(found, Problem)
     assert "imports absent" in found.sentence
+
+
+def test_a_python_that_started_decides() -> None:
+    report = ImportReport(python="CPython 3.11", steps=(Step(name="demo"),))
+    file = PathFile(path="demo.pth", fault="line 1 ends Python: sys.exit()", unfollowed="line 2: x")
+    assert list(failing_path_file(DEMO, PathFiles(files=(file,)), report)) == []

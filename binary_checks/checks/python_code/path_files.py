@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 
 from packaging.utils import canonicalize_name
 
@@ -12,9 +12,12 @@ from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.python_libraries import ModuleFiles
 from binary_checks.knowledge.standard_library import find_removed
+from binary_checks.knowledge.tags import find_promised
 from binary_checks.model import (
+    Ending,
     Finding,
     ImportReport,
+    Level,
     NotInspected,
     PathFile,
     PathFiles,
@@ -63,46 +66,74 @@ def _find_editable(file: PathFile) -> str:
     return ""
 
 
-_ERROR_AT_START = re.compile(r"Error processing line (\d+) of (?:.*[/\\])?([^/\\\n]+\.pth):")
+# Python 3.15 reports the second.
+_ERROR_AT_START = re.compile(
+    r"Error (?:processing line (\d+) of|in import line from) (?:.*[/\\])?([^/\\\n]+\.pth):"
+)
+_NO_START = "Failed to import the site module"  # with which Python ends
 _EXCEPTION = re.compile(r"^\s*((?:\w+\.)*\w*(?:Error|Exception|Exit|Interrupt)\b.*)$", re.MULTILINE)
 _MOST_LINES = 20  # lines of stderr in a report: what Python printed at its start may be cut off
+_STARTED = frozenset({Ending.OK, Ending.RAISED, Ending.LOADER_ERROR})
 
 
 @check
 def failing_path_file(
     package: WheelLike, files: PathFiles, imports: ImportReport | None
 ) -> Iterator[Finding]:
-    """A ``.pth`` file has a line that fails at each start of Python.
+    """A ``.pth`` file has a line that fails at each start of Python, or prevents the start.
 
     If the package is imported in this run, the check reads what Python prints at its start.
-    Otherwise it reads imports that no condition guards. A module that a requirement may have is
-    then not inspected.
+    Otherwise it compiles each line of code, and follows what the line imports and calls. A module
+    that a requirement may have, and code that cannot be followed, is then not inspected.
 
     Why: every start of Python in that environment prints "Error processing line 1 of ...", in all
-    programs.
+    programs. A file that is not UTF-8, or a line that calls ``sys.exit``, even ends Python.
     Fix: include the module, or leave the ``.pth`` file out; name both in the build backend.
-    Level: all programs of the environment print an error when they start.
+    Level: all programs of the environment print an error when they start, or do not start. A file
+    that is not UTF-8 is a warning in a wheel for Windows, which may have the encoding of the file.
     """
     yield from _list_unread(files)
-    printed = [step.stderr for step in imports.steps] if imports else []
-    ran = any(text.count("\n") + 1 < _MOST_LINES for text in printed)
+    steps = imports.steps if imports else ()
+    started = any(
+        step.outcome in _STARTED and step.stderr.count("\n") + 1 < _MOST_LINES for step in steps
+    )
     for file in files.files:
-        if ran:
-            yield from _find_printed(file, printed)
-        else:
+        problem = next(filter(None, (_find_printed(file, step.stderr) for step in steps)), None)
+        if problem is not None:
+            yield problem
+        elif not started:
+            yield from _find_faults(file, package)
             yield from _find_absent(file, package)
 
 
-def _find_printed(file: PathFile, printed: Iterable[str]) -> Iterator[Problem]:
+def _find_printed(file: PathFile, text: str) -> Problem | None:
+    """Return the problem that Python reported about a file, or about any path file as it ended."""
     name = file.path.rpartition("/")[2]
-    for text in printed:
-        for match in _ERROR_AT_START.finditer(text):
-            if match[2] == name:
-                raised = _EXCEPTION.search(text, match.end())
-                why = f": {cut(raised[1])}" if raised else ""
-                sentence = f"line {match[1]} fails at every start of Python{why}"
-                yield Problem(path=file.path, sentence=sentence, facts=(match[1],))
-                return
+    reported = (match for match in _ERROR_AT_START.finditer(text) if match[2] == name)
+    if match := next(reported, None):
+        what = f"{f'line {match[1]}' if match[1] else 'a line'} fails at every start of Python"
+    elif match := re.search(_NO_START, text):
+        what = "with it, Python does not start"
+    else:
+        return None
+    raised = _EXCEPTION.search(text, match.end())
+    sentence = f"{what}: {cut(raised[1])}" if raised else what
+    return Problem(path=file.path, sentence=sentence, facts=tuple(filter(None, match.groups()[:1])))
+
+
+def _find_faults(file: PathFile, package: WheelLike) -> Iterator[Finding]:
+    """Yield why Python reports an error, or does not start, whatever is installed."""
+    if not file.is_utf_8:
+        systems = {claim.system for claim in package.claims.systems}
+        level = Level.WARNING if systems == {"windows"} else Level.ERROR
+        sentence = "is not UTF-8: where the locale's encoding is UTF-8, no Python starts"
+        yield Problem(path=file.path, sentence=sentence, level=level, facts=("UTF-8",))
+    elif file.fault and sys.version_info[1] in find_promised(package):
+        sentence = f"at every start of Python, {cut(file.fault, 300)}"
+        yield Problem(path=file.path, sentence=sentence, facts=("start",))
+    elif file.fault or file.unfollowed:
+        sentence = f"may fail at every start of Python: {cut(file.fault or file.unfollowed, 300)}"
+        yield NotInspected(path=file.path, sentence=sentence)
 
 
 def _find_absent(file: PathFile, package: WheelLike) -> Iterator[Finding]:
@@ -110,12 +141,14 @@ def _find_absent(file: PathFile, package: WheelLike) -> Iterator[Finding]:
     required = [each for each in map(read_requirement, package.requires_dist) if each is not None]
     names = {canonicalize_name(each.name) for each in required}
     known = names | (sys.stdlib_module_names - own.roots)
-    for module in file.modules:
+    for module in (*file.modules, *file.chosen):
         below = (_name_below(folder, module) for folder in file.folders)
         if _is_known(module, known) or own.has(module) or any(map(own.has, below)):
             continue
         sentence = f"imports {cut(module)}, which is not in the wheel"
-        if names and module.partition(".")[0] not in own.roots:
+        if module not in file.modules:
+            yield NotInspected(path=file.path, sentence=f"{sentence}, under a condition")
+        elif names and module.partition(".")[0] not in own.roots:
             doubt = f"{sentence}; a requirement may have it"
             yield NotInspected(path=file.path, sentence=doubt)
         else:
