@@ -183,6 +183,10 @@ _OF_SYSTEM = {
     "with ``__builtin_available``",
 }
 """What to do about functions that the system's own libraries lack: nobody ships these."""
+_OF_NEWER = (
+    "build in the image of the tag, link with the library that has the symbol in older releases, or "
+    "use the tag of a newer system"
+)
 _OF_ABI = "compile everything with one ``-D_GLIBCXX_USE_CXX11_ABI``"
 
 
@@ -196,6 +200,11 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
     the driver; a note gives their number. A symbol that ``-undefined dynamic_lookup`` left open is
     not in a library that the object was linked with, such as ``libz.1.dylib``, since the linker
     would have found it there.
+
+    On Linux, a symbol that is looked up without a version must be in the oldest release that the
+    tag promises, in a library that the object or CPython loads: libc.so.6 has ``shm_open`` only
+    since glibc 2.34, before that librt.so.1 has it. version-newer-than-tag judges symbols with a
+    version.
 
     Why: Python binds all symbols of an extension module at import, which fails with "undefined
     symbol", "Symbol not found" or "The specified procedure could not be found"; other libraries
@@ -223,9 +232,10 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
             place = item.elsewhere or item.other_abi
             owner = framework_of(item.name)
             owner = owner if owner in linkage.given else ""
+            since = item.since + item.before
             key = (item.path, item.provider, place, item.root, asked, item.architecture, owner)
-            groups.setdefault(key, []).append(item)
-    for (path, _, _, root, asked, _, owner), items in groups.items():
+            groups.setdefault((*key, since), []).append(item)
+    for (path, _, _, root, asked, _, owner, _), items in groups.items():
         if asked:
             system = (path, asked) in from_system
             problem = Problem(
@@ -258,7 +268,7 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
             level=level,
             cause=of_symbols(items, linkage),
             consequence=bool(items[0].other_abi),
-            fix=_OF_ABI if items[0].other_abi else "",
+            fix=_OF_ABI if items[0].other_abi else _OF_NEWER if items[0].since else "",
         )
         yield downgrade(problem, linkage)
     yield from _note_proven(linkage)

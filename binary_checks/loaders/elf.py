@@ -37,6 +37,7 @@ from binary_checks.model import (
     expand,
     function_of,
     is_other_abi,
+    read_numbers,
 )
 
 # Finding libraries. The rules that differ are in the modules glibc, musl and bionic.
@@ -299,17 +300,49 @@ class SystemSymbols:
     """The exports of the system's libraries, as sets."""
 
     def __init__(self, target: TargetSystem) -> None:
-        self._data = target.library_data
-        self._names: dict[frozenset[str], frozenset[str]] = {}
+        self._data, self._policy = target.library_data, target.policy
+        self._names: dict[tuple[frozenset[str], bool], frozenset[str]] = {}
+        self._newer: dict[str, frozenset[str]] = {}
         self._in_version: dict[tuple[str, str], frozenset[str] | None] = {}
         self._by_version: dict[str, Mapping[str, set[str]]] = {}
 
-    def names(self, sonames: frozenset[str]) -> frozenset[str]:
-        """Return all exports of these libraries for which there are data."""
-        if sonames not in self._names:
+    def names(self, sonames: frozenset[str], *, promised: bool = False) -> frozenset[str]:
+        """Return all exports of these libraries for which there are data.
+
+        ``promised`` leaves out what the promised releases do not have yet.
+        """
+        if (sonames, promised) not in self._names:
             known = filter(None, map(self._data.get, sonames))
-            self._names[sonames] = _NONE.union(*(data.symbols for data in known))
-        return self._names[sonames]
+            lists = [
+                data.symbols.keys() - self.newer(data.soname) if promised else data.symbols
+                for data in known
+            ]
+            self._names[sonames, promised] = _NONE.union(*lists)
+        return self._names[sonames, promised]
+
+    def newer(self, soname: str) -> frozenset[str]:
+        """Return the exports that a library has only in releases newer than the promised one."""
+        data, policy = self._data.get(soname), self._policy
+        if data is None or policy is None:
+            return _NONE
+        if soname not in self._newer:
+            nodes = _NONE.union(*set(data.symbols.values())) - {_PRIVATE}
+            late = {node for node in nodes if policy.allows(node) is False}
+            newer = {name for name, having in data.symbols.items() if having <= late}
+            moved = {n for n in data.moved if max(data.symbols[n], key=_read_node) in late}
+            self._newer[soname] = newer | moved if late else _NONE
+        return self._newer[soname]
+
+    def date(self, item: UnresolvedSymbol, sonames: Iterable[str]) -> UnresolvedSymbol:
+        """Add the first release that has the symbol, if it is newer than the promised one."""
+        for soname in sonames:
+            if item.name in self.newer(soname):
+                data = self._data[soname]
+                before = data.moved.get(item.name, "")
+                nodes = sorted(data.symbols[item.name], key=_read_node)
+                since = nodes[-1] if before else nodes[0]
+                return replace(item, library=soname, since=since, before=before)
+        return item
 
     def has(self, soname: str, name: str, version: str) -> bool:
         """Return whether a library exports a symbol in a version."""
@@ -336,6 +369,11 @@ class SystemSymbols:
                     grouped.setdefault(node, set()).add(name)
             self._by_version[soname] = grouped
         return self._by_version[soname]
+
+
+def _read_node(version: str) -> tuple[int, ...]:
+    """Return the numbers of a version node, by which the nodes of one library sort."""
+    return read_numbers(version.partition("_")[2])
 
 
 class Scope:
@@ -368,17 +406,32 @@ class Scope:
                 labels.extend(fresh)
             layer = [self.objects[label] for label in labels if label in self.objects]
 
-    def leftover(self, names: frozenset[str], objects: Iterable[ElfFile]) -> frozenset[str]:
+    def newer(self, library: ElfFile) -> frozenset[str]:
+        """Return the names that an object looks up without a version in newer releases only.
+
+        A name with a version is judged by its version node.
+        """
+        newer = _NONE.union(*map(self.system.newer, self.image.system))
+        names = library.imports.among(newer) if newer else ()
+        return frozenset(
+            name for name in names if any(not each.version for each in library.imports.find(name))
+        )
+
+    def leftover(
+        self, names: frozenset[str], objects: Iterable[ElfFile], *, promised: bool = False
+    ) -> frozenset[str]:
         """Return the names that neither these objects nor their system libraries define.
 
-        Names that Python defines are left out, too.
+        Names that Python defines are left out, too. ``promised`` asks the promised releases of the
+        system libraries, else all.
         """
         preloaded = self.rules.preloaded(self.target.libraries) if self.image.python else ()
-        left = set(self._not_of_python(names - self.system.names(frozenset(preloaded))))
+        known = self.system.names(frozenset(preloaded), promised=promised)
+        left = set(self._not_of_python(names - known))
         for item in objects if left else ():
             left -= item.exports.among(left)
             if system := self._system_of(item):
-                left -= self.system.names(system).intersection(left)
+                left -= self.system.names(system, promised=promised).intersection(left)
             if not left:
                 break
         return frozenset(left)
@@ -400,9 +453,10 @@ class Scope:
             (edge.resolved or "").startswith("python:") for edge in self.image.outside
         )
 
-    def remaining(self, names: frozenset[str]) -> frozenset[str]:
+    def remaining(self, names: frozenset[str], *, promised: bool = False) -> frozenset[str]:
         """Return the names that no object or library in the process defines."""
-        left = set(self._not_of_python(names - self.system.names(frozenset(self.image.system))))
+        known = self.system.names(frozenset(self.image.system), promised=promised)
+        left = set(self._not_of_python(names - known))
         for item in self.image.objects if left else ():
             left -= item.exports.among(left)
             if not left:
@@ -525,7 +579,8 @@ def look_up(images: Iterable[Image[ElfFile]], loader: ElfLoader) -> Lookups:
                 # Another process has already reported at least as many symbols of this library.
                 left = scope.certain(left)
             if left:
-                left = scope.remaining(left)
+                newer = scope.newer(library) & left
+                left = scope.remaining(left) | scope.remaining(newer, promised=True)
                 for name, theirs in scope.of_driver(left).items():
                     unknown_exports.setdefault(name, set()).update(
                         (library.path, each) for each in theirs
@@ -575,6 +630,8 @@ class _OwnClosures:
         if key in self._known:
             return self._known[key]
         names = scope.leftover(library.imports.names, scope.closure(library))
+        if newer := scope.newer(library):
+            names |= scope.leftover(newer, scope.closure(library), promised=True)
         versioned = scope.rules.CHECKS_VERSIONS and library.symbol_versions
         found = _Leftover(
             names=strong(library, names),
@@ -615,13 +672,14 @@ def _describe(library: ElfFile, names: Iterable[str], scope: Scope) -> Iterator[
     root = scope.image.root.path
     for name in sorted(names):
         symbol = library.imports.find(name)[0]
-        yield UnresolvedSymbol(
+        item = UnresolvedSymbol(
             path=library.path,
             name=name,
             version=symbol.version,
             library=symbol.library,
             root=root,
         )
+        yield item if symbol.version else scope.system.date(item, scope.image.system)
 
 
 def _describe_mismatched(

@@ -70,10 +70,14 @@ class UnresolvedSymbol:
     path: str
     name: str
     version: str = ""
-    library: str = ""  # the library that the symbol is bound to, if the format states one
+    # the library that the symbol is bound to, if the format states one, or that has it `since`
+    library: str = ""
     root: str = ""
     provider: str = ""  # a library in scope that defines the name, but in another version
     elsewhere: str = ""  # an object of the layout that defines it, but is not in scope
+    # the version node of the first release of `library` that has it, newer than the promised one
+    since: str = ""
+    before: str = ""  # the library of the system that has it in older releases
     # an object that defines the same function for libstdc++'s other std::string
     other_abi: str = ""
     architecture: str = ""  # of the slice, if the tag promises more than one

@@ -95,6 +95,8 @@ class SystemLibrary:
     """Symbol name -> the version nodes that export it; ``""`` for an unversioned export."""
     versions: frozenset[str]
     """Every version node that the library defines, including those without symbols."""
+    moved: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Symbol name -> the library that had it before the release of the newest of its nodes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

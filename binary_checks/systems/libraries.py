@@ -132,6 +132,9 @@ _MOVED_TO_LIBC = frozenset(
         "libutil.so.1",
     }
 )
+# The nodes that glibc gave to the symbols that it moved to libc.so.6. libc.so.6 has them under
+# their older nodes, too, but only since the same release.
+_NODES_OF_MOVES = frozenset({"GLIBC_2.32", "GLIBC_2.34"})
 
 
 def system_library(soname: str, *, architecture: str, policy: Policy) -> SystemLibrary | None:
@@ -176,17 +179,38 @@ def _read_library(libc: str, name: str, soname: str, architecture: str) -> Syste
         nodes = by_architecture.get(architecture)
         if nodes is not None:
             symbols.update(dict.fromkeys(names.split(" "), frozenset(nodes.split(" "))))
-    for symbol, nodes in _read_moved(name, architecture).items():
-        symbols[symbol] = nodes | symbols[symbol] if symbol in symbols else nodes
-    return SystemLibrary(soname=soname, symbols=symbols, versions=frozenset(versions.split()))
+    moved = {}
+    if name == "libc.so.6":
+        for symbol, library in _read_earlier_libraries().items():
+            if not _NODES_OF_MOVES.isdisjoint(symbols.get(symbol, ())):
+                moved[symbol] = library
+    elif name in _MOVED_TO_LIBC:
+        newest = _read_library(libc, "libc.so.6", "libc.so.6", architecture)
+        if newest is not None:
+            moved = {
+                symbol: library
+                for symbol, library in newest.moved.items()
+                if library != name and symbol not in symbols
+            }
+            for symbol, nodes in newest.symbols.items():
+                symbols[symbol] = nodes | symbols[symbol] if symbol in symbols else nodes
+    return SystemLibrary(
+        soname=soname, symbols=symbols, versions=frozenset(versions.split()), moved=moved
+    )
 
 
-def _read_moved(name: str, architecture: str) -> Mapping[str, frozenset[str]]:
-    """Return the exports of libc.so.6 if some of them were once in library ``name``."""
-    if name not in _MOVED_TO_LIBC:
-        return {}
-    libc = _read_library("glibc", "libc.so.6", "libc.so.6", architecture)
-    return libc.symbols if libc else {}
+@functools.cache
+def _read_earlier_libraries() -> Mapping[str, str]:
+    """Map the exports of Debian bullseye's libpthread, librt and so on to these libraries.
+
+    The same symbols moved on all architectures, and bullseye has packages for few of them.
+    """
+    return {
+        symbol: library
+        for library in sorted(_MOVED_TO_LIBC)
+        for _, names in read_committed("libraries", "glibc", f"{library}.json.gz")["groups"]
+        for symbol in names.split(" ")
+    }
 
 
 # The libraries of macOS with their first version, and the exports of three of them.

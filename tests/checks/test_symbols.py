@@ -208,6 +208,19 @@ def undefined(*names: str, **fields: str) -> tuple[UnresolvedSymbol, ...]:
             "undefined symbol _ZNSt7__cxx1112basic_stringIcE4swapEv",
         ),
         (
+            undefined("f", library="libc.so.6", since="GLIBC_2.26"),
+            "has 1 undefined symbol (f): libc.so.6 has it only since GLIBC_2.26, which is newer "
+            "than the tag promises; build on a system as old as the tag promises, or use a newer "
+            "tag",
+            "undefined symbol f",
+        ),
+        (
+            undefined("f", library="libc.so.6", since="GLIBC_2.34", before="librt.so.1"),
+            "has 1 undefined symbol (f): libc.so.6 has it only since GLIBC_2.34, which is newer "
+            "than the tag promises; link with librt.so.1, which has it in older systems",
+            "undefined symbol f",
+        ),
+        (
             undefined("f", version="GLIBC_2.4", provider="system:libc.so.6"),
             "has 1 undefined symbol (f@GLIBC_2.4): libc.so.6 never had it in that version; "
             "rebuild this file",

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from binary_checks.model import Interpreter, NeededVersion, Symbol, Symbols
+from binary_checks.model import Interpreter, NeededVersion, Symbol, Symbols, TargetSystem
+from binary_checks.systems import target_for
 from fixtures.linking import EXTENSION, extension, library, link, system_library, target
-from fixtures.values import symbols
+from fixtures.values import symbols, wheel
 
 
 def needs(name: str, version: str = "", of: str = "") -> Symbols:
@@ -75,6 +76,57 @@ def test_an_undefined_symbol_is_told_with_what_leads_to_it() -> None:
         EXTENSION,
         "",
     )
+
+
+def promised_by(tag: str) -> TargetSystem:
+    return target_for(wheel(f"demo-1.0-cp311-cp311-{tag}.whl").claims, frozenset())
+
+
+CXX_CONSTRUCTOR = "_ZNSt7__cxx1119basic_ostringstreamIcSt11char_traitsIcESaIcEEC1Ev"
+
+
+@pytest.mark.parametrize(
+    ("name", "needed", "tag", "since"),
+    [
+        # ld.so of glibc 2.31: undefined symbol: shm_open, also in Debian's Python 3.9
+        ("shm_open", "libc.so.6", "manylinux_2_17_x86_64", "GLIBC_2.34 of libc.so.6, librt.so.1"),
+        ("shm_open", "libc.so.6", "manylinux_2_17_ppc64le", "GLIBC_2.34 of libc.so.6, librt.so.1"),
+        ("shm_open", "librt.so.1", "manylinux_2_17_x86_64", ""),
+        ("shm_open", "librt.so.1", "manylinux_2_17_ppc64le", ""),
+        ("pthread_create", "libpthread.so.0", "manylinux_2_17_ppc64le", ""),
+        ("shm_open", "libc.so.6", "manylinux_2_34_x86_64", ""),
+        ("dlopen", "libc.so.6", "manylinux_2_17_x86_64", ""),  # every CPython loads libdl.so.2
+        ("fcntl", "libc.so.6", "manylinux_2_17_i686", ""),  # a newer node, but not moved
+        ("reallocarray", "libc.so.6", "manylinux_2_17_x86_64", "GLIBC_2.26 of libc.so.6, "),
+        ("reallocarray", "libc.so.6", "manylinux_2_26_x86_64", ""),
+        ("reallocarray@GLIBC_2.26", "libc.so.6", "manylinux_2_17_x86_64", ""),
+        (
+            CXX_CONSTRUCTOR,
+            "libstdc++.so.6",
+            "manylinux_2_28_x86_64",
+            "GLIBCXX_3.4.26 of libstdc++.so.6, ",
+        ),
+        (CXX_CONSTRUCTOR, "libstdc++.so.6", "manylinux_2_31_x86_64", ""),
+        ("reallocarray", "libc.musl-x86_64.so.1", "musllinux_1_2_x86_64", ""),
+    ],
+)
+def test_a_name_without_a_version_is_looked_up_in_the_promised_release(
+    name: str, needed: str, tag: str, since: str
+) -> None:
+    system = promised_by(tag)
+    subject = extension(needed, architecture=system.architectures[0], imports=symbols(name))
+    unresolved = link(subject, on=system).unresolved
+    found = [f"{item.since} of {item.library}, {item.before}" for item in unresolved]
+    assert found == ([since] if since else [])
+
+
+def test_a_package_may_have_its_own_copy_of_a_newer_function() -> None:
+    linkage = link(
+        extension("libcompat.so", runpath=("$ORIGIN",), imports=symbols("reallocarray")),
+        library("demo/libcompat.so", exports=symbols("reallocarray")),
+        on=promised_by("manylinux_2_17_x86_64"),
+    )
+    assert linkage.unresolved == ()
 
 
 def test_a_weak_symbol_may_stay_undefined() -> None:

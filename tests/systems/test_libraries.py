@@ -87,6 +87,19 @@ def test_what_moved_to_libc_is_still_found_where_older_objects_look(
     assert exported("libc.so.6", name, f"manylinux_2_31_{architecture}") <= nodes
 
 
+def test_a_symbol_that_moved_to_libc_is_in_its_old_library_before() -> None:
+    libc, threads, timers = find("libc.so.6"), find("libpthread.so.0"), find("librt.so.1")
+    assert libc is not None
+    assert threads is not None
+    assert timers is not None
+    assert libc.moved["shm_open"] == threads.moved["shm_open"] == "librt.so.1"
+    assert timers.moved["dlopen"] == "libdl.so.2"
+    assert libc.moved["pthread_sigmask"] == "libpthread.so.0", "glibc 2.32"
+    assert not {"shm_open", "aio_read"} & timers.moved.keys()
+    # libpthread.so.0 has fcntl and nanosleep, too, but libc.so.6 always had them
+    assert not {"fcntl", "nanosleep", "reallocarray", "__libc_start_main"} & libc.moved.keys()
+
+
 def test_a_library_that_lost_its_symbols_keeps_its_own_version_nodes() -> None:
     threads, libc = find("libpthread.so.0"), find("libc.so.6")
     assert threads is not None
