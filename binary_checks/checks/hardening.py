@@ -25,7 +25,7 @@ from binary_checks.model import (
     TargetSystem,
     is_extension,
 )
-from binary_checks.wording.problem_lines import of_other_architecture
+from binary_checks.wording.problem_lines import of_damage, of_other_architecture
 from binary_checks.wording.sentences import name_first
 
 _LOADED = (Kind.SHARED, Kind.EXECUTABLE)
@@ -370,6 +370,6 @@ def malformed_object(package: Package) -> Iterator[Finding]:
         sentence = f"is a malformed {item.format} file: {place}"
         if item.instead:
             sentence = f"is not in {item.format} format ({item.instead}): no loader accepts it"
-        yield Problem(path=item.path, sentence=sentence)
+        yield Problem(path=item.path, sentence=sentence, cause=of_damage(item))
     for path in package.test_data:
         yield Note(path=path, sentence="only begins like an object file: it is data for tests")

@@ -45,6 +45,7 @@ from binary_checks.model import (
     are_suffixes_known,
     importable_by,
     is_extension,
+    may_be_importable_by,
     parse_extension_name,
     read_requirement,
 )
@@ -351,8 +352,13 @@ def _find_importable(package: WheelLike) -> frozenset[str]:
 
 def _judge_suffix(
     package: WheelLike, path: str, name: ExtensionName, importable: Collection[str]
-) -> Iterator[Problem]:
-    if not any(importable_by(name, tag) for tag in package.tags):
+) -> Iterator[Problem | NotInspected]:
+    if any(importable_by(name, tag) for tag in package.tags):
+        return
+    if any(may_be_importable_by(name, tag) for tag in package.tags):
+        sentence = f"it is not known whether {name.abi} imports files ending in {name.suffix}"
+        yield NotInspected(path=path, sentence=sentence)
+    else:
         sentence = (
             f"no interpreter of {_format_tags(package.tags)} imports files ending in {name.suffix}"
         )

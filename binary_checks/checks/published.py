@@ -33,6 +33,7 @@ from binary_checks.model import (
     Wheel,
     decode_hash,
 )
+from binary_checks.wording.problem_lines import of_damage
 
 # Whether a published file is what its name and index promise, as far as the ranges read show.
 
@@ -114,7 +115,14 @@ def published_for_another_system(file: PublishedFile) -> Iterator[Finding]:
         elif not package.unread:  # an unread library may be for it
             yield Problem(sentence=misfit.sentence, facts=misfit.facts)
     for broken in package.malformed:
-        yield Problem(path=broken.path, sentence=broken.reason, level=level)
+        yield Problem(
+            path=broken.path,
+            sentence=f"is a malformed {broken.format} file, so that its system is not known: "
+            f"{broken.reason}",
+            level=level,
+            cause=of_damage(broken),
+            consequence=True,  # malformed-object reports it once the file is downloaded
+        )
 
 
 @check

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
@@ -20,6 +20,7 @@ from binary_checks.knowledge.tags import (
 )
 from binary_checks.knowledge.windows_functions import find_newer_functions
 from binary_checks.model import (
+    GLIBC_PRIVATE,
     ElfFile,
     Finding,
     Format,
@@ -38,6 +39,7 @@ from binary_checks.model import (
     is_extension,
     read_numbers,
 )
+from binary_checks.systems import policies, policy_for, system_library
 from binary_checks.wording.problem_lines import (
     of_newer_build,
     of_newer_system,
@@ -80,6 +82,20 @@ def version_newer_than_tag(
         return
     needs = needed_of_system(library, linkage)
     newer = [need for need in needs if target.policy.allows(need.version) is False]
+    private = [need for need in newer if need.version == GLIBC_PRIVATE]
+    if private:
+        sentence = (
+            f"needs {describe_nodes(library, private)}: glibc's own symbols, which another release "
+            "may lack; no tag allows that"
+        )
+        problem = Problem(
+            path=library.path,
+            sentence=sentence,
+            facts=(GLIBC_PRIVATE,),
+            fix="do not ship parts of glibc, and do not use its private symbols",
+        )
+        yield downgrade(problem, linkage)
+    newer = [need for need in newer if need.version != GLIBC_PRIVATE]
     if not newer:
         return
     tag = target.name.partition(",")[0]
@@ -184,9 +200,10 @@ _OF_SYSTEM = {
 }
 """What to do about functions that the system's own libraries lack: nobody ships these."""
 _OF_NEWER = (
-    "build in the image of the tag, link with the library that has the symbol in older releases, or "
-    "use the tag of a newer system"
+    "build in the image of the tag, link with the library that has the symbol in older releases, "
+    "or use the tag of a newer system"
 )
+_OF_MUSL = "build on a system with musl, where the build finds out that the function is missing"
 _OF_ABI = "compile everything with one ``-D_GLIBCXX_USE_CXX11_ABI``"
 
 
@@ -259,6 +276,11 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
         if _may_come_from_requirements(items[0], linkage):
             yield NotInspected(path=path, sentence=format_symbols_of_requirements(items, linkage))
             continue
+        fix = _OF_ABI if items[0].other_abi else _OF_NEWER if items[0].since else ""
+        if _are_glibcs(items, linkage):
+            names = format_symbols([item.name for item in items])
+            sentence = f"uses {names}, which glibc has, and musl does not"
+            fix = _OF_MUSL
         may_be_global = linkage.loads_everywhere and items[0].elsewhere.startswith("wheel:")
         level = Level.WARNING if may_be_global else Level.ERROR
         problem = Problem(
@@ -268,7 +290,7 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
             level=level,
             cause=of_symbols(items, linkage),
             consequence=bool(items[0].other_abi),
-            fix=_OF_ABI if items[0].other_abi else _OF_NEWER if items[0].since else "",
+            fix=fix,
         )
         yield downgrade(problem, linkage)
     yield from _note_proven(linkage)
@@ -301,6 +323,18 @@ def _lacks_libpython(items: Sequence[UnresolvedSymbol], package: Package) -> boo
     """Return whether a module for Android is not linked with Python's library."""
     for_android = any(claim.system == "android" for claim in package.claims.systems)
     return for_android and all(item.name.startswith(("Py", "_Py")) for item in items)
+
+
+def _are_glibcs(items: Iterable[UnresolvedSymbol], linkage: Linkage) -> bool:
+    """Return whether glibc's libc defines symbols that a package for musl lacks."""
+    policy = policy_for(linkage.target.partition(",")[0])
+    if policy is None or policy.libc != "musl" or any(item.elsewhere for item in items):
+        return False
+    glibc = policies("glibc", policy.architecture)
+    if not glibc:
+        return False
+    libc = system_library("libc.so.6", architecture=policy.architecture, policy=glibc[0])
+    return libc is not None and all(item.name in libc.symbols for item in items)
 
 
 def _may_come_from_requirements(item: UnresolvedSymbol, linkage: Linkage) -> bool:

@@ -13,6 +13,7 @@ from packaging.tags import Tag
 
 from binary_checks.model import (
     ANY_SYSTEM,
+    GLIBC_PRIVATE,
     Claims,
     Distribution,
     ElfFile,
@@ -728,8 +729,11 @@ def needed_of_system(library: ElfFile, linkage: Linkage) -> list[NeededVersion]:
 
 
 def lowest_policy(needs: Iterable[NeededVersion], policies: Iterable[Policy]) -> Policy | None:
-    """Return the first policy that allows all of these version nodes, or None."""
-    versions = {need.version for need in needs}
+    """Return the first policy that allows all of these version nodes, or None.
+
+    ``GLIBC_PRIVATE``, which none allows, is left out.
+    """
+    versions = {need.version for need in needs} - {GLIBC_PRIVATE}
     return next(
         (p for p in policies if all(p.allows(version) is not False for version in versions)), None
     )

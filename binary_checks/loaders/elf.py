@@ -23,6 +23,7 @@ from binary_checks.loaders.loader import (
     SearchResult,
 )
 from binary_checks.model import (
+    GLIBC_PRIVATE,
     Edge,
     ElfFile,
     Interpreter,
@@ -292,7 +293,6 @@ def _system_lacks(resolved: str, version: str, target: TargetSystem) -> bool:
 # Scopes: finding the object of a process that defines a symbol.
 
 _SYSTEM = "system:"
-_PRIVATE = "GLIBC_PRIVATE"  # its symbols change from release to release
 _NONE: frozenset[str] = frozenset()
 
 
@@ -326,7 +326,7 @@ class SystemSymbols:
         if data is None or policy is None:
             return _NONE
         if soname not in self._newer:
-            nodes = _NONE.union(*set(data.symbols.values())) - {_PRIVATE}
+            nodes = _NONE.union(*set(data.symbols.values())) - {GLIBC_PRIVATE}
             late = {node for node in nodes if policy.allows(node) is False}
             newer = {name for name, having in data.symbols.items() if having <= late}
             moved = {n for n in data.moved if max(data.symbols[n], key=_read_node) in late}
@@ -354,7 +354,7 @@ class SystemSymbols:
         key = (soname, version)
         if key not in self._in_version:
             data, names = self._data.get(soname), None
-            if data and version in data.versions and version != _PRIVATE:
+            if data and version in data.versions and version != GLIBC_PRIVATE:
                 grouped = self._group(soname)
                 names = _NONE.union(grouped.get(version, ()), grouped.get("", ()))
             self._in_version[key] = names

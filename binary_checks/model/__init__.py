@@ -276,6 +276,7 @@ from binary_checks.model.python_modules import (
     importable_by,
     init_function,
     is_extension,
+    may_be_importable_by,
     parse_extension_name,
     read_entry_points,
 )
@@ -326,6 +327,7 @@ from binary_checks.model.run_results import (
     conclude,
 )
 from binary_checks.model.system import (
+    GLIBC_PRIVATE,
     SPECIAL_BUILDS,
     Interpreter,
     LowestPolicy,
@@ -338,6 +340,7 @@ from binary_checks.model.system import (
 __all__ = [
     "SPECIAL_BUILDS",
     "ANY_SYSTEM",
+    "GLIBC_PRIVATE",
     "ASPECTS",
     "Accepted",
     "Answer",
@@ -609,6 +612,7 @@ __all__ = [
     "function_of",
     "hash_record",
     "importable_by",
+    "may_be_importable_by",
     "export_hook",
     "hpy_functions",
     "init_function",

@@ -26,6 +26,10 @@ def _is_number(part: str) -> bool:
     return part.isascii() and part.isdecimal() and len(part) <= _MOST_DIGITS
 
 
+GLIBC_PRIVATE = "GLIBC_PRIVATE"
+"""The version node of symbols that glibc's parts use among themselves, different in each release.
+"""
+
 _NUMERIC = r"(?a)\d{1,9}(?:\.\d{1,9})*"
 
 
@@ -62,7 +66,7 @@ class Policy:
         ``GLIBC_ABI_DT_RELR``) are allowed if listed. ``GLIBC_PRIVATE`` is glibc's own and never
         allowed.
         """
-        if version_node == "GLIBC_PRIVATE":
+        if version_node == GLIBC_PRIVATE:
             return False
         prefix, _, version = version_node.partition("_")
         listed = self.versions.get(prefix)

@@ -16,6 +16,7 @@ from binary_checks.model import (
     Layout,
     Level,
     Linkage,
+    MalformedObject,
     Note,
     NotInspected,
     Package,
@@ -148,6 +149,11 @@ def of_other_version(library: str) -> str:
 def of_newer_system(promised: str) -> str:
     """Return the cause for code that needs a newer system than the promised one."""
     return f"code newer than {promised}"
+
+
+def of_damage(item: MalformedObject) -> str:
+    """Return the cause for a damaged object file, or for all files that are no object at all."""
+    return "files in place of objects" if item.instead else f"damaged object {item.path}"
 
 
 def of_symbols(items: Sequence[UnresolvedSymbol], linkage: Linkage) -> str:

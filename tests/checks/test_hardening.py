@@ -286,7 +286,11 @@ def test_relocations_that_were_not_read_are_a_gap_for_musl() -> None:
 def test_each_malformed_object_is_told_with_its_place() -> None:
     broken = MalformedObject(path="demo/a.so", format=Format.ELF, offset=64, reason="cut")
     assert list(hardening.malformed_object(wheel(malformed=(broken,)))) == [
-        Problem(path="demo/a.so", sentence="is a malformed ELF file: cut (at byte 0x40)")
+        Problem(
+            path="demo/a.so",
+            sentence="is a malformed ELF file: cut (at byte 0x40)",
+            cause="damaged object demo/a.so",
+        )
     ]
     assert list(hardening.malformed_object(wheel())) == []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from binary_checks.checks.linkage.needed_libraries import unloadable_object, wrong_object_type
-from binary_checks.model import Kind, ObjectFile, StaticArchive
+from binary_checks.model import Kind, ObjectFile, Problem, StaticArchive
 from fixtures.values import elf_file, macho_file, pe_file
 
 REFUSAL = "has SectionAlignment 0x3, which is not a power of 2"
@@ -35,8 +35,20 @@ def test_what_no_loader_refuses_or_is_asked_for_is_quiet() -> None:
     ],
 )
 def test_another_kind_under_the_name_of_a_library(library: ObjectFile) -> None:
-    (sentence,) = wrong_object_type(library)
-    assert "is named like a library, but no loader accepts this kind of file: " in str(sentence)
+    (problem,) = wrong_object_type(library)
+    assert isinstance(problem, Problem)
+    start = "is named like a library, but no loader accepts this kind of file: "
+    assert problem.sentence.startswith(start)
+
+
+def test_a_header_without_a_machine_is_damage_and_no_other_kind() -> None:
+    library = elf_file("demo/a.so", kind=Kind.OTHER, architecture="machine-0")
+    (problem,) = wrong_object_type(library)
+    assert isinstance(problem, Problem)
+    assert problem.sentence == (
+        "its header names no machine (e_machine is 0), so that no loader accepts it"
+    )
+    assert "-shared" not in problem.fix
 
 
 @pytest.mark.parametrize(

@@ -381,6 +381,29 @@ def test_modules_of_pypy_for_musl_have_either_suffix(libc: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("tag", "suffix", "kind"),
+    [
+        ("pp312-pypy312_pp80-manylinux_2_28_i686", "pypy312-pp80-i386-linux-gnu", NotInspected),
+        ("pp312-pypy312_pp80-manylinux_2_28_i686", "pypy312-pp80-x86-linux-gnu", None),
+        ("pp311-pypy311_pp73-manylinux_2_28_i686", "pypy311-pp73-i386-linux-gnu", Problem),
+        ("pp311-pypy311_pp80-manylinux_2_28_i686", "pypy312-pp80-i386-linux-gnu", Problem),
+        ("cp312-cp312-manylinux_2_28_i686", "pypy312-pp80-i386-linux-gnu", Problem),
+        (
+            "graalpy315-graalpy270_315_native-linux_x86_64",
+            "graalpy270-315-native-amd64-linux",
+            NotInspected,
+        ),
+    ],
+)
+def test_how_a_newer_pypy_names_platforms_is_not_known(
+    tag: str, suffix: str, kind: type[Problem | NotInspected] | None
+) -> None:
+    package = wheel(f"demo-1.0-{tag}.whl", objects=[extension(f"demo/a.{suffix}.so")])
+    found = list(foreign_extension_suffix(package))
+    assert [type(each) for each in found] == ([kind] if kind else [])
+
+
+@pytest.mark.parametrize(
     ("tag", "count"), [("cp315-abi3", 0), ("cp315-cp315", 0), ("cp38-abi3", 1)]
 )
 def test_only_python_3_15_knows_stable_suffixes_with_a_platform(tag: str, count: int) -> None:

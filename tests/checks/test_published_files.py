@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from packaging.utils import parse_wheel_filename
 
+from binary_checks.checks.hardening import malformed_object
 from binary_checks.checks.published import (
     broken_published_archive,
     index_metadata_differs,
@@ -29,6 +30,7 @@ from binary_checks.model import (
     Finding,
     Format,
     Level,
+    MalformedObject,
     Note,
     NotInspected,
     Problem,
@@ -225,6 +227,19 @@ def test_where_others_fit_a_foreign_library_is_only_warned_of() -> None:
     (problem,) = published_for_another_system(published(wheel(objects=objects)))
     assert isinstance(problem, Problem)
     assert (problem.path, problem.level) == ("demo/libarm.so", Level.WARNING)
+
+
+def test_a_truncated_library_is_one_fault_before_and_after_the_download() -> None:
+    items = [
+        MalformedObject(path="demo/a.so", format=Format.ELF, offset=64, reason="cut"),
+        MalformedObject(path="demo/b.so", format=Format.ELF, offset=0, reason="text", instead="x"),
+    ]
+    package = wheel(malformed=items)
+    before = list(published_for_another_system(published(package)))
+    after = list(malformed_object(package))
+    causes = [(each.cause, each.consequence) for each in before if isinstance(each, Problem)]
+    assert causes == [(each.cause, True) for each in after if isinstance(each, Problem)]
+    assert causes == [("damaged object demo/a.so", True), ("files in place of objects", True)]
 
 
 def test_a_tag_without_a_library_for_it_is_found_unless_one_was_not_read() -> None:

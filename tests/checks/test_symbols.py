@@ -122,8 +122,23 @@ def test_objects_that_need_different_tags_are_one_fault_with_the_tag_that_fits_a
 
 
 def test_glibcs_private_symbols_are_never_allowed() -> None:
-    (sentence,) = judge(need("GLIBC_PRIVATE"))
-    assert str(sentence).endswith("no tag allows that")
+    assert judge(need("GLIBC_PRIVATE"), need("GLIBC_2.29")) == [
+        "needs GLIBC_PRIVATE of libm.so.6: glibc's own symbols, which another release may lack; no "
+        "tag allows that",
+        "needs GLIBC_2.29 of libm.so.6 (exp, log, log2 and 1 more), newer than "
+        "manylinux2014_x86_64 allows; the lowest correct tag is manylinux_2_31_x86_64",
+    ]
+
+
+def test_a_part_of_glibc_does_not_hide_the_object_that_needs_a_newer_glibc() -> None:
+    """A shipped libresolv.so.2 needs private symbols (semgrep 1.185.0)."""
+    part = library("demo/libresolv.so.2", "libm.so.6", symbol_versions=(need("GLIBC_PRIVATE"),))
+    own = library("demo/a.so", "libm.so.6", symbol_versions=(need("GLIBC_2.29"),))
+    on, linkage = MANYLINUX2014, link(part, own, on=MANYLINUX2014)
+    lowest = find_lowest_policy(wheel(objects=(part, own)), linkage, on)
+    found = [f for item in (part, own) for f in version_newer_than_tag(item, linkage, on, lowest)]
+    groups = group_problems(each for each in found if isinstance(each, Problem))
+    assert [group.first.path for group in groups] == ["demo/libresolv.so.2", "demo/a.so"]
 
 
 def test_a_bundled_libstdcxx_brings_its_own_versions() -> None:
@@ -246,6 +261,37 @@ def test_undefined_symbols_are_told_once_an_object(
     assert list(undefined_symbol(linked(unresolved=items), NONE)) == [
         Problem(path=EXTENSION, sentence=sentence, cause=cause)
     ]
+
+
+@pytest.mark.parametrize(
+    ("tag", "names", "sentence"),
+    [
+        (
+            "musllinux_1_2_x86_64",
+            ("__cxa_thread_atexit_impl", "mallinfo"),
+            "uses __cxa_thread_atexit_impl, mallinfo, which glibc has, and musl does not",
+        ),
+        (
+            "musllinux_1_2_x86_64",
+            ("gone", "mallinfo"),
+            "has 2 undefined symbols (gone, mallinfo): nothing that the file loads defines them; "
+            "link it with the library that does",
+        ),
+        (
+            "manylinux_2_28_x86_64",
+            ("mallinfo",),
+            "has 1 undefined symbol (mallinfo): nothing that the file loads defines it; link it "
+            "with the library that does",
+        ),
+    ],
+)
+def test_a_function_of_glibc_is_no_librarys_on_musl(
+    tag: str, names: tuple[str, ...], sentence: str
+) -> None:
+    linkage = replace(linked(unresolved=undefined(*names)), target=f"{tag}, CPython 3.11")
+    (problem,) = undefined_symbol(linkage, NONE)
+    assert isinstance(problem, Problem)
+    assert problem.sentence == sentence
 
 
 def test_a_plugin_may_find_its_symbols_in_what_opens_it() -> None:
