@@ -47,6 +47,7 @@ from binary_checks.wording.sentences import name_first
 _SHOWN = 5
 # The function that Py_DECREF calls under the headers of a GIL-enabled build.
 _WITH_GIL = "_Py_Dealloc"
+_FIRST_FREE_THREADED = (3, 13)
 _DANGER = "some Pythons lack it or changed it; define Py_LIMITED_API in every source"
 
 
@@ -166,9 +167,13 @@ def free_threading_mismatch(package: Package) -> Iterator[Finding]:
     free-threaded and of a GIL-enabled build. Only a free-threaded build exports its own, as well as
     ``PyUnstable_Module_SetGIL`` and a few others.
 
+    Under a tag without an ABI (``cp314-none``), a wheel is for both builds of CPython 3.14.
+
     Why: the two builds have different object headers; the import fails, or memory is corrupted.
-    Fix: build with the headers of the tag's interpreter, and clean up between builds.
-    Level: the import fails, or memory is corrupted.
+    Fix: build with the headers of the tag's interpreter, and clean up between builds. Name the ABI
+    in the tag: ``cp314-cp314``.
+    Level: the import fails, or memory is corrupted. It is a warning for a tag without an ABI:
+    installers prefer a wheel for the free-threaded build, if the release has one.
     """
     modules = [item for item in package.objects if _bound_name(item.path) and is_extension(item)]
     yield from find_unread(
@@ -181,6 +186,7 @@ def free_threading_mismatch(package: Package) -> Iterator[Finding]:
     yield from dict.fromkeys(
         finding for item in modules for finding in _judge_headers(item, pythons)
     )
+    yield from dict.fromkeys(_find_builds_without_module(modules, pythons))
 
 
 def _judge_headers(library: ObjectFile, pythons: Collection[PythonClaim]) -> Iterator[Problem]:
@@ -206,6 +212,39 @@ def _judge_headers(library: ObjectFile, pythons: Collection[PythonClaim]) -> Ite
             "counting: it was compiled with the headers of a GIL-enabled build",
             facts=(_WITH_GIL,),
         )
+
+
+def _find_builds_without_module(
+    modules: Sequence[ObjectFile], pythons: Iterable[PythonClaim]
+) -> Iterator[Problem]:
+    """Yield modules for the build with the GIL under a tag that a free-threaded build accepts, too.
+
+    ``packaging.tags`` lists ``cp314-none`` for CPython 3.14 and 3.14t, but for no later one.
+    """
+    versions = {
+        each.version
+        for each in pythons
+        if each.name.startswith("cp") and each.name.endswith("-none") and each.version
+    }
+    named = [(item, name) for item in modules if (name := _bound_name(item.path))]
+    free = {(item.directory, name.stem) for item, name in named if name.free_threaded}
+    for version in sorted(versions):
+        tag, number = "cp{}{}".format(*version), _format_version(version)
+        for item, name in named if version >= _FIRST_FREE_THREADED else ():
+            if (item.directory, name.stem) in free or name.version not in (None, version):
+                continue
+            if find_python_symbols(item, free_threaded_symbols()).names:
+                continue  # it is compiled for that build
+            lacks = f"imports no file ending in {name.suffix}"
+            if not name.version:
+                lacks = "imports this file although it is compiled for the build with the GIL"
+            yield Problem(
+                path=item.path,
+                sentence=f"{tag}-none is also a tag of CPython {number}t, which {lacks}: use the "
+                f"tag {tag}-{tag}",
+                facts=(tag,),
+                level=Level.WARNING,
+            )
 
 
 def _bound_name(path: str) -> ExtensionName | None:

@@ -328,7 +328,7 @@ class SystemSymbols:
         if soname not in self._newer:
             nodes = _NONE.union(*set(data.symbols.values())) - {GLIBC_PRIVATE}
             late = {node for node in nodes if policy.allows(node) is False}
-            newer = {name for name, having in data.symbols.items() if having <= late}
+            newer = frozenset(n for n, having in data.symbols.items() if having <= late)
             moved = {n for n in data.moved if max(data.symbols[n], key=_read_node) in late}
             self._newer[soname] = newer | moved if late else _NONE
         return self._newer[soname]

@@ -206,6 +206,45 @@ def test_every_format_shows_its_headers(path: str, make: Callable[..., ObjectFil
     assert threads(path, "_Py_DecRefShared", make=make) == []
 
 
+@pytest.mark.parametrize(
+    ("path", "tag", "sentence"),
+    [
+        (
+            "demo/a.so",
+            "cp314-none",
+            "cp314-none is also a tag of CPython 3.14t, which imports this file although it is "
+            "compiled for the build with the GIL: use the tag cp314-cp314",
+        ),
+        (
+            "demo/a.cpython-314-x86_64-linux-gnu.so",
+            "cp313.cp314-none",
+            "cp314-none is also a tag of CPython 3.14t, which imports no file ending in "
+            ".cpython-314-x86_64-linux-gnu.so: use the tag cp314-cp314",
+        ),
+        ("demo/a.so", "cp312-none", ""),  # has no free-threaded build
+        ("demo/a.so", "cp314-cp314", ""),
+        ("demo/a.so", "py314-none", ""),
+        ("demo/a.cpython-314t-x86_64-linux-gnu.so", "cp314-none", ""),
+    ],
+)
+def test_a_tag_without_abi_is_for_the_free_threaded_build_too(
+    path: str, tag: str, sentence: str
+) -> None:
+    found = threads(path, "Py_DecRef", name=tag)
+    assert [(each.sentence, each.level) for each in found if isinstance(each, Problem)] == (
+        [(sentence, Level.WARNING)] if sentence else []
+    )
+
+
+def test_a_module_for_each_build_fits_a_tag_without_abi() -> None:
+    both = [
+        elf_file(f"demo/a.cpython-314{flag}-x86_64-linux-gnu.so", exports=symbols("PyInit_a"))
+        for flag in ("", "t")
+    ]
+    package = wheel("demo-1.0-cp314-none-manylinux_2_17_x86_64.whl", objects=both)
+    assert list(free_threading_mismatch(package)) == []
+
+
 def test_the_stable_abi_is_bound_to_no_kind_of_python() -> None:
     with pytest.raises(NotApplicable, match="no extension module that is tied"):
         threads("demo/a.abi3.so", "_Py_Dealloc")
