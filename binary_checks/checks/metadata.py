@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from packaging.tags import Tag, parse_tag
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
@@ -22,7 +23,7 @@ from binary_checks.knowledge.tags import (
     find_promised,
     read_specifier,
 )
-from binary_checks.knowledge.upload_rules import find_license_fault, find_project_url_fault
+from binary_checks.knowledge.upload_rules import find_field_faults, list_metadata_versions
 from binary_checks.model import (
     CodeNames,
     ExtensionName,
@@ -634,82 +635,38 @@ def _shorten(text: str) -> str:
     return text if len(text) <= _LONGEST_REQUIREMENT else f"{text[:_LONGEST_REQUIREMENT]}..."
 
 
-# The description, which an index renders when the wheel is uploaded.
+# What an index refuses of METADATA, and the description, which it renders.
 
-_TYPES = frozenset({"text/plain", "text/x-rst", "text/markdown"})
-_VARIANTS = frozenset({"GFM", "CommonMark"})
-_PARAMETER = re.compile(r"""\s*([\w-]+)\s*=\s*"?([^"\s]*)"?\s*""")
-_LONGEST_TYPE = 100  # characters of a type in a sentence
-_LONGEST_READ = 1000  # characters of a type that are parsed
+_NUMBER = re.compile(r"[0-9]+\.[0-9]+", re.ASCII)
 
 
-@check
-def description_type_refused(package: WheelLike) -> Iterator[Finding]:
-    """PyPI does not accept the content type of the description.
-
-    It accepts ``text/plain``, ``text/x-rst`` and ``text/markdown``, in UTF-8, Markdown as ``GFM``
-    or ``CommonMark``.
-
-    Why: PyPI refuses the upload.
-    Fix: set ``readme`` in pyproject.toml to a file that ends in ``.md``, ``.rst`` or ``.txt``.
-    Level: nobody gets a release that was not uploaded.
-    """
-    stated = package.header("Description-Content-Type")[:_LONGEST_READ]
-    base, _, rest = stated.partition(";")
-    fault = ""
-    if stated == "UNKNOWN":
-        return  # until 2017 setuptools wrote this for no description (numpy 1.13.3)
-    if stated and base.strip().lower() not in _TYPES:
-        fault = "PyPI accepts only text/plain, text/x-rst and text/markdown"
-    for part in filter(str.strip, rest.split(";")):
-        match = _PARAMETER.fullmatch(part)
-        key, value = (match[1].lower(), match[2]) if match else ("", "")
-        if key == "charset" and value.lower() != "utf-8":
-            fault = "PyPI accepts only UTF-8"
-        elif key == "variant" and value not in _VARIANTS:
-            fault = "PyPI accepts only the variants GFM and CommonMark"
-    if fault:
-        sentence = f"the description's type is {stated[:_LONGEST_TYPE]!r}: {fault}"
-        yield Problem(path=f"{package.dist_info}/METADATA", sentence=sentence)
-
-
-_LONGEST_FIELD = 1000  # characters of a field that are parsed
-# Fields that the core metadata specifications do not mark as "multiple use".
-_SINGLE = (
-    *("Metadata-Version", "Name", "Version", "Summary", "Keywords", "Home-page", "Download-URL"),
-    *("Description", "Description-Content-Type", "Author", "Author-email", "Maintainer"),
-    *("Maintainer-email", "License", "License-Expression", "Requires-Python"),
-)
-
-
-@check
+@check(level=Level.WARNING)
 def metadata_field_refused(package: WheelLike) -> Iterator[Finding]:
-    """A field of METADATA has a value that PyPI does not accept.
+    """METADATA has a version or a field that PyPI does not accept.
 
-    ``License-Expression`` must be an SPDX expression (PEP 639). ``Project-URL`` must have a label
-    of at most 32 characters, a comma, and a URL that begins with ``http://`` or ``https://``. Most
-    fields, such as ``Description-Content-Type``, may stand only once.
+    The library packaging decides, as it does for PyPI and twine: which versions there are, which
+    fields each of them has, and with which values. Besides, PyPI accepts a ``Summary`` of up to 512
+    characters, no ``License`` next to ``License-Expression``, and a ``Project-URL`` with a label of
+    up to 32 characters, a comma, and a URL that begins with ``http://`` or ``https://``. The
+    profile ``pypi`` makes it an error. Requirements are judged by
+    [invalid-requirement](metadata.md#invalid-requirement), as installers refuse them, too.
 
     Why: PyPI refuses the upload.
-    Fix: correct ``license`` or ``urls`` in the ``[project]`` table of pyproject.toml.
-    Level: nobody gets a release that was not uploaded.
+    Fix: correct the ``[project]`` table of pyproject.toml, or update the build backend.
+    Level: nobody gets a release that was not uploaded, but a private index may accept it.
     """
-    path = f"{package.dist_info}/METADATA"
-    counted = Counter(key.lower() for key, _ in package.metadata)
-    for name in sorted(_SINGLE):
-        if counted[name.lower()] > 1:
-            sentence = f"{name} stands {counted[name.lower()]} times, and may stand only once"
-            yield Problem(path=path, sentence=sentence, facts=(name,))
-    judges = {"license-expression": find_license_fault, "project-url": find_project_url_fault}
-    for key, value in package.metadata:
-        judge = judges.get(key.lower())
-        if judge is not None and len(value) > _LONGEST_FIELD:
-            yield NotInspected(
-                path=path, sentence=f"{key} has more than {_LONGEST_FIELD} characters"
-            )
-        elif judge is not None and (fault := judge(value)):
-            shown = _shorten(value)
-            yield Problem(path=path, sentence=f"{key} is {shown!r}: {fault}", facts=(key, shown))
+    path, known = f"{package.dist_info}/METADATA", list_metadata_versions()
+    version = package.header("Metadata-Version") or known[-1]
+    if _NUMBER.fullmatch(version) and Version(version) > Version(known[-1]):
+        newer = f"Metadata-Version {version} is newer than {known[-1]}, the newest known one"
+        yield NotInspected(path=path, sentence=f"{newer}: update packaging and binary-checks")
+        return
+    if version not in known:
+        sentence = f"PyPI does not accept Metadata-Version {_shorten(version)!r}"
+        yield Problem(path=path, sentence=sentence, facts=("Metadata-Version",))
+        version = known[-1]
+    for sentence, facts in find_field_faults(version, package.metadata).items():
+        yield Problem(path=path, sentence=sentence, facts=facts)
 
 
 @check(enabled=False)

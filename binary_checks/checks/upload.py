@@ -166,42 +166,6 @@ def classifier_refused(
 
 
 @check(enabled=False)
-def upload_field_refused(package: WheelLike) -> Iterator[Finding]:
-    """METADATA has fields that PyPI refuses together, or has a version that PyPI does not know.
-
-    [metadata-field-refused](metadata.md#metadata-field-refused) judges fields by themselves.
-
-    Why: PyPI refuses the upload of a package with License and License-Expression, with a long or
-    multi-line Summary, or with a newer Metadata-Version.
-    Fix: remove License; shorten ``description`` in pyproject.toml; build with a tool that writes
-    an older version.
-    Level: nobody gets a release that was not uploaded.
-    """
-    path, rules = f"{package.dist_info}/METADATA", read_upload_rules()
-    stated = package.header("Metadata-Version")
-    if stated not in rules.metadata_versions:
-        yield Problem(
-            path=path,
-            sentence=f"PyPI does not know Metadata-Version {_shorten(stated)!r}",
-            facts=("Metadata-Version",),
-        )
-    if package.header("License") and package.header("License-Expression"):
-        yield Problem(
-            path=path,
-            sentence="has License and License-Expression, of which PyPI accepts only the latter",
-            facts=("License",),
-        )
-    summary = package.header("Summary")
-    if len(summary) > rules.longest_summary or "\n" in summary.strip():
-        yield Problem(
-            path=path,
-            sentence=f"Summary has {len(summary)} characters; PyPI accepts one line of up to "
-            f"{rules.longest_summary}",
-            facts=("Summary",),
-        )
-
-
-@check(enabled=False)
 def upload_too_large(
     package: Wheel, *, limit: int = 0, limits: Mapping[str, int] = {}
 ) -> Iterator[Finding]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
+from packaging.metadata import ExceptionGroup, Metadata, parse_email
 
 from binary_checks.profile import read_toml
 
@@ -22,6 +23,7 @@ class UploadRules:
     largest: int  # bytes of a file
     metadata_versions: tuple[str, ...]
     longest_summary: int  # characters
+    fields: Mapping[str, str]  # the values that PyPI accepts, in words, by field
     compressed_from: int  # bytes of all members from which their compression is limited
     most_compressed: int  # how many times as large as the file its members may be
     platforms: tuple[re.Pattern[str], ...]
@@ -39,24 +41,76 @@ def read_upload_rules() -> UploadRules:
         largest=table["largest"],
         metadata_versions=tuple(table["metadata_versions"]),
         longest_summary=table["longest_summary"],
+        fields=table["fields"],
         compressed_from=table["compression"]["from"],
         most_compressed=table["compression"]["most"],
         platforms=tuple(re.compile(each, re.ASCII) for each in table["platforms"].values()),
     )
 
 
-def find_license_fault(expression: str) -> str:
-    """Return why PyPI refuses a License-Expression; "" if it does not."""
+_ADDED = re.compile(r"introduced in metadata version (\d+\.\d+)")
+_OF_INSTALLERS = frozenset({"name", "version", "requires-dist", "requires-python"})
+"""Fields whose values installers refuse, too, so that other checks judge them."""
+_LONGEST_VALUE = 200  # characters in a sentence
+
+
+@cache
+def list_metadata_versions() -> tuple[str, ...]:
+    """Return the versions of METADATA that PyPI accepts and the installed packaging knows."""
+    versions = read_upload_rules().metadata_versions
+    return tuple(each for each in versions if not _find_fault(each, "Platform", ""))
+
+
+def find_field_faults(
+    version: str, headers: Sequence[tuple[str, str]]
+) -> Mapping[str, tuple[str, str]]:
+    """Map sentences about what PyPI refuses in METADATA of that version to a field and its value.
+
+    packaging.metadata decides, which PyPI and twine use.
+    """
+    shown = [(key, value[:_LONGEST_VALUE]) for key, value in headers]
+    faults = (_find_fault(version, key, value) for key, value in headers)
+    found = {fault: each for fault, each in zip(faults, shown, strict=True) if fault}
+    fields = {key.lower(): (key, value) for key, value in shown}
+    _, repeated = parse_email("".join(f"{key}: {value}\n" for key, value in headers))
+    for name, values in repeated.items():
+        if name in fields and len(values) > 1 and not parse_email(f"{name}: x\n")[1]:
+            what = "each of its labels" if name == "project-url" else "it"
+            fault = f"{fields[name][0]} stands {len(values)} times, but {what} may stand only once"
+            found[fault] = fields[name]
+    if fields.get("license", ("", ""))[1] and "license-expression" in fields:
+        both = "has License and License-Expression, of which PyPI accepts only the latter"
+        found[both] = fields["license"]
+    return found
+
+
+def _find_fault(version: str, key: str, value: str) -> str:
+    field, rules = key.lower(), read_upload_rules()
+    raw, unknown = parse_email(f"{key}: {value}\n")
+    if unknown:
+        return f"{key} is a field of no metadata version: twine does not upload the wheel"
+    if field == "license-file":
+        # setuptools wrote it into METADATA 2.1, and twine does not send it to PyPI then.
+        return ""  # missing-license-file judges its values
+    raw["metadata_version"] = version
+    raw.setdefault("name", "a")
+    raw.setdefault("version", "1")
+    fault = _find_project_url_fault(value) if field == "project-url" else ""
+    if field == "summary" and len(value) > rules.longest_summary:
+        fault = f"it has {len(value)} characters, and PyPI accepts up to {rules.longest_summary}"
     try:
-        canonicalize_license_expression(expression)
-    except InvalidLicenseExpression as error:
-        reason = str(error).partition(":")[0].lower()
-        return f"PyPI accepts only SPDX expressions ({reason})"
-    return ""
+        Metadata.from_raw(raw)
+    except (ExceptionGroup, LookupError, RecursionError, ValueError) as error:
+        # Up to 26.2 packaging lets errors of the parser of content types escape.
+        reason = str(next(iter(getattr(error, "exceptions", [error]))))
+        if added := _ADDED.search(reason):
+            return f"{key} came with Metadata-Version {added[1]}: PyPI refuses it in {version}"
+        if field not in _OF_INSTALLERS:
+            fault = rules.fields.get(field, f"PyPI does not accept it ({reason})")
+    return f"{key} is {value[:_LONGEST_VALUE]!r}: {fault}" if fault else ""
 
 
-def find_project_url_fault(value: str) -> str:
-    """Return why PyPI refuses a Project-URL; "" if it does not."""
+def _find_project_url_fault(value: str) -> str:
     label, comma, url = value.partition(",")
     if not comma or not label.strip():
         return "PyPI accepts only a label, a comma and a URL"

@@ -11,51 +11,12 @@ from typing import Any
 import pytest
 
 from binary_checks import examine
-from binary_checks.checks.metadata import (
-    description_not_rendered,
-    description_type_refused,
-)
+from binary_checks.checks.metadata import description_not_rendered
 from binary_checks.gather import description_rendering
-from binary_checks.model import Level, NotInspected, Problem, RenderedDescription, Wheel
+from binary_checks.model import Level, NotInspected, RenderedDescription, Wheel
 from fixtures.build_wheel import build_wheel
-from fixtures.values import wheel
 
-METADATA = "demo-1.0.dist-info/METADATA"
 BROKEN = "Title\n==\n\n:nonsense:`x`\n\n.. unknown::\n"
-
-
-def of_type(content_type: str) -> Wheel:
-    return wheel(metadata=(("Name", "demo"), ("Description-Content-Type", content_type)))
-
-
-@pytest.mark.parametrize(
-    "content_type",
-    [
-        "text/html",
-        "markdown",
-        "text/markdown; variant=Pandoc",
-        "text/x-rst; charset=latin-1",
-    ],
-)
-def test_a_content_type_that_pypi_refuses(content_type: str) -> None:
-    (problem,) = description_type_refused(of_type(content_type))
-    assert isinstance(problem, Problem)
-    assert problem.path == METADATA
-    assert problem.sentence.startswith(f"the description's type is {content_type!r}: PyPI accepts ")
-
-
-@pytest.mark.parametrize(
-    "content_type",
-    [
-        "",
-        "UNKNOWN",
-        "text/x-rst",
-        "text/markdown; charset=UTF-8; variant=GFM",
-        "text/plain;charset=utf-8",
-    ],
-)
-def test_a_content_type_that_pypi_takes(content_type: str) -> None:
-    assert list(description_type_refused(of_type(content_type))) == []
 
 
 def render(folder: Path, text: str, content_type: str = "text/x-rst") -> list[Any]:

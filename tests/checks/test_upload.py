@@ -13,13 +13,12 @@ from binary_checks.checks.upload import (
     classifier_refused,
     local_version_refused,
     platform_tag_refused,
-    upload_field_refused,
     upload_too_large,
     variant_label_undecided,
 )
 from binary_checks.errors import NotApplicable
 from binary_checks.gather.known_classifiers import list_classifiers
-from binary_checks.model import Finding, KnownClassifiers, NotInspected, Problem, Wheel
+from binary_checks.model import Finding, KnownClassifiers, Level, NotInspected, Problem, Wheel
 from binary_checks.profile import load_profile
 from fixtures.linking import library
 from fixtures.values import member, wheel
@@ -148,23 +147,6 @@ def test_the_classifiers_come_from_the_library_or_a_copy(monkeypatch: pytest.Mon
     assert "Natural Language :: Ukranian" in known.deprecated
 
 
-def test_fields_that_pypi_refuses_together() -> None:
-    package = wheel(
-        f"demo-1.0-{TAGS}",
-        metadata=(
-            *(("Metadata-Version", "3.0"), ("Name", "demo"), ("Version", "1.0")),
-            *(("License", "MIT"), ("License-Expression", "MIT"), ("Summary", "x" * 513)),
-        ),
-    )
-    assert sentences(upload_field_refused(package)) == [
-        "PyPI does not know Metadata-Version '3.0'",
-        "has License and License-Expression, of which PyPI accepts only the latter",
-        "Summary has 513 characters; PyPI accepts one line of up to 512",
-    ]
-    healthy = read(f"demo-1.0-{TAGS}", ("License-Expression", "MIT"), ("Summary", "x" * 512))
-    assert sentences(upload_field_refused(healthy)) == []
-
-
 def test_a_file_that_is_too_large_and_one_that_is_compressed_too_much() -> None:
     package = read(size=104_857_601)
     assert sentences(upload_too_large(package)) == ["is 104857601 bytes; PyPI accepts 104857600"]
@@ -181,7 +163,8 @@ def test_a_file_that_is_too_large_and_one_that_is_compressed_too_much() -> None:
 def test_the_shipped_profile_turns_them_on() -> None:
     profile = load_profile("pypi")
     checks = (classifier_refused, local_version_refused, platform_tag_refused, upload_too_large)
-    assert all(map(profile.selects, (*checks, upload_field_refused)))
+    assert all(map(profile.selects, checks))
+    assert profile.level_of("metadata-field-refused", "", Level.WARNING) is Level.ERROR
     assert Path(profile.source).name == "pypi"
 
 
