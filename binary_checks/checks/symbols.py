@@ -17,6 +17,7 @@ from binary_checks.knowledge.tags import (
     needed_of_system,
     plain_architecture,
     read_version,
+    round_up,
 )
 from binary_checks.knowledge.windows_functions import find_newer_functions
 from binary_checks.model import (
@@ -165,7 +166,8 @@ def symbol_newer_than_tag(
         system = target.library_data.get(asked)
         newer = find_newer(system, names, promised) if system is not None else {}
         if newer:
-            latest = "{}.{}".format(*max(newer.values()))
+            first = max(newer.values())
+            latest, tag = "{}.{}".format(*first), "macosx_{}_{}".format(*round_up(first))
             yield Problem(
                 path=library.path,
                 sentence=f"needs {format_symbols(sorted(newer))} of {asked}, new in macOS "
@@ -173,6 +175,8 @@ def symbol_newer_than_tag(
                 f"{'{}.{}'.format(*promised)}",
                 facts=(asked, min(newer), library.architecture),
                 cause=of_newer_build(library.minimum_os),
+                fix=f"{_OF_SYSTEM[Format.MACHO]}; or use the tag ``{tag}``, the lowest that "
+                f"promises macOS {latest}",
             )
 
 

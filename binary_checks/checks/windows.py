@@ -38,6 +38,7 @@ from binary_checks.model import (
     Package,
     PeFile,
     Problem,
+    PythonClaim,
     is_extension,
 )
 from binary_checks.wording.problem_lines import of_library
@@ -135,16 +136,20 @@ def wrong_interpreter_library(library: PeFile, package: Package) -> Iterator[Fin
     bundled = package.derive(_find_folders)
     if are_for_any_python(package.claims.pythons) and package.derive(_is_for_several):
         return
+    then = (
+        f"but the Pythons it is for have {' and '.join(wanted)}: "
+        "the import fails, or loads a second interpreter"
+    )
+    if are_for_any_python(package.claims.pythons) and wanted == ("python3.dll",):
+        tags = name_first([each.name for each in package.claims.pythons])
+        then = (
+            f"which one version of Python has, but {tags} promises every version: correct the tag, "
+            "or build for python3.dll, which all of them have"
+        )
     for name in wrong:
         if name.lower() not in bundled:
-            yield Problem(
-                path=library.path,
-                sentence=(
-                    f"needs {name}, but the Pythons it is for have {' and '.join(wanted)}: "
-                    "the import fails, or loads a second interpreter"
-                ),
-                facts=(name,),
-            )
+            sentence = f"needs {name}, {then}"
+            yield Problem(path=library.path, sentence=sentence, facts=(name,))
 
 
 def _is_for_several(package: Package) -> bool:
@@ -162,9 +167,10 @@ def unbundled_runtime(package: Package, linkage: Linkage) -> Iterator[Finding]:
     and greenlet had it reported as a bug and fixed it. A project that leaves the runtime to its
     users and documents that, as torch and tensorflow do, accepts the problem with that reason.
     CPython ships vcruntime140.dll and vcruntime140_1.dll for its own process, and no other DLL of
-    the runtime; a program of the package does not even find these two. A copy in the package counts
-    only if a search leads to it. A wheel whose tags claim no Windows is not judged: the Linux wheel
-    of pydevd has DLLs that only its Windows code uses.
+    the runtime (2.7 ships msvcr90.dll instead, 3.3 and 3.4 msvcr100.dll); a program of the package
+    does not even find these two. A copy in the package counts only if a search leads to it. A wheel
+    whose tags claim no Windows is not judged: the Linux wheel of pydevd has DLLs that only its
+    Windows code uses.
 
     Why: if no other program has installed the runtime (Windows Server, containers, a fresh machine)
     the import fails with "DLL load failed", and the message does not name the missing DLL.
@@ -192,8 +198,8 @@ def unbundled_runtime(package: Package, linkage: Linkage) -> Iterator[Finding]:
     programs = {item.path for item in libraries if item.kind is Kind.EXECUTABLE}
     started = _find_started(linkage, programs)
     yield from _judge_copies(package, linkage, programs)
-    for name, users in _needs_of_runtime(libraries).items():
-        if name in present or comes_with_python(name, package.claims.pythons):
+    for name, users in _needs_of_runtime(libraries, package.claims.pythons).items():
+        if name in present:
             continue
         # Objects that Python loads come first.
         paths = sorted(users, key=lambda path: (_rank(path, linkage), path in started))
@@ -247,7 +253,8 @@ def _judge_assemblies(
             version = _OLD_ASSEMBLY.fullmatch(name)
             if version is None or f"{name.lower()}.manifest" in shipped:
                 continue
-            if comes_with_python(f"msvcr{version[1]}.dll", package.claims.pythons):
+            runtime = f"msvcr{version[1]}.dll"
+            if comes_with_python(runtime, library.path, package.claims.pythons):
                 continue
             sentence = (
                 f"its manifest asks for the assembly {name}: without the Visual C++ "
@@ -356,16 +363,20 @@ def _rank(path: str, linkage: Linkage) -> int:
     return 0 if found is None else 1 + found.complete
 
 
-def _needs_of_runtime(libraries: Iterable[PeFile]) -> Mapping[str, list[str]]:
+def _needs_of_runtime(
+    libraries: Iterable[PeFile], pythons: tuple[PythonClaim, ...]
+) -> Mapping[str, list[str]]:
     """Map each DLL of the runtime, in lower case, to the libraries that need it.
 
-    A need does not count if one runtime DLL delays loading another (msvcp140 delays concrt140).
+    A need does not count if one runtime DLL delays loading another (msvcp140 delays concrt140), or
+    if the object is for a Python that ships the DLL.
     """
     needs: dict[str, list[str]] = {}
     for library in libraries:
         own = is_redistributable(original_name(library.file_name))
         for item in library.needed:
-            if is_redistributable(item.name) and not (own and item.delayed):
+            met = (own and item.delayed) or comes_with_python(item.name, library.path, pythons)
+            if is_redistributable(item.name) and not met:
                 needs.setdefault(item.name.lower(), []).append(library.path)
     return needs
 

@@ -10,7 +10,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from binary_checks.model import ObjectFile, Package, PeFile, PythonClaim, namespace_of
+from binary_checks.model import (
+    ObjectFile,
+    Package,
+    PeFile,
+    PythonClaim,
+    namespace_of,
+    parse_extension_name,
+)
 from binary_checks.profile import read_toml
 
 if TYPE_CHECKING:
@@ -52,8 +59,8 @@ _REDISTRIBUTABLE = (
     r"(?:concrt|vccorlib|vcamp|vcomp)140\.dll|libomp140\.\w+\.dll|"
     r"(?:msvc[pr]|vcomp|mfcm?)(?:80|90|100|110|120)u?\.dll|mfcm?140u?\.dll"
 )
-_RUNTIMES = (((2, 6), "msvcr71.dll"), ((3, 3), "msvcr90.dll"), ((3, 5), "msvcr100.dll"))
-"""(version, C runtime of all CPythons before that version)."""
+_RUNTIMES = (((3, 3), "msvcr90.dll"), ((3, 5), "msvcr100.dll"))
+"""(version, C runtime of all CPythons before that version, from 2.6 on)."""
 _DLL_HASH = r"-[0-9a-f]{32}(?=\.dll$)"
 _MICROSOFT = 14
 """Major version of Microsoft's linkers since 2015; MinGW's have 2."""
@@ -79,19 +86,29 @@ def is_next_to_python_exe(name: str) -> bool:
     return name.lower() in {"vcruntime140.dll", "vcruntime140_1.dll"}
 
 
-def comes_with_python(name: str, pythons: Collection[PythonClaim]) -> bool:
-    """Return whether the name is of the C runtime that every claimed CPython uses and installs.
+def comes_with_python(name: str, path: str, pythons: Iterable[PythonClaim]) -> bool:
+    """Return whether a CPython that an object is for installs the C runtime of that name.
 
     Before 3.5 this was the runtime of the compiler used for that version, and extension modules
-    needed the same runtime (https://wiki.python.org/moin/WindowsCompilers).
+    needed the same runtime (https://wiki.python.org/moin/WindowsCompilers). The version in the
+    object's own file name (``_a.cp34-win32.pyd``) takes precedence over the claims.
     """
-    return bool(pythons) and all(
-        each.implementation == "cpython"
-        and each.version
-        and name.lower()
-        == next((runtime for before, runtime in _RUNTIMES if each.version < before), "")
-        for each in pythons
+    own = parse_extension_name(path)
+    versions = (
+        {own.version}
+        if own is not None and own.version
+        else {
+            each.version
+            for each in pythons
+            if each.implementation in {"", "cpython"} and not each.abi.startswith("abi3")
+        }
     )
+    shipped = (
+        next((runtime for before, runtime in _RUNTIMES if version < before), "")
+        for version in versions
+        if version is not None
+    )
+    return name.lower() in shipped
 
 
 def may_be_third_party(name: str) -> bool:

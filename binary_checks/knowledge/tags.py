@@ -203,6 +203,17 @@ def parse_mac_tag(platform: str) -> MacTag | None:
     return MacTag(platform=platform, version=version, architectures=_ARCHITECTURES[processor])
 
 
+def round_up(macos: tuple[int, ...]) -> tuple[int, int]:
+    """Return the lowest version that tags can name and that is not older: (14, 0) for macOS 13.3.
+
+    The system after macOS 15 is macOS 26.
+    """
+    major, minor, *_ = macos
+    if major < FIRST_BY_YEARS or minor == 0:
+        return major, minor
+    return (26 if major == 15 else major + 1), 0
+
+
 def lowest_claims(systems: Iterable[SystemClaim]) -> dict[str, tuple[tuple[int, int], str]]:
     """Return the oldest claimed macOS of each architecture, and the claim's name.
 
@@ -700,11 +711,12 @@ def _date(item: MachOFile) -> Iterator[tuple[tuple[int, int], TagReason]]:
     for need in item.needed:
         history = macos_library_versions(need.name)
         if history is not None and not need.weak:
-            yield history[0], TagReason(path=item.path, need=need.name)
+            yield round_up(history[0]), TagReason(path=item.path, need=need.name)
     for library, names in item.imports.strong.items():
         for version, symbols in _newer_exports(library):
             if found := sorted(symbols.intersection(names)):
-                yield version, TagReason(path=item.path, need=f"{found[0]} of {library}")
+                reason = TagReason(path=item.path, need=f"{found[0]} of {library}")
+                yield round_up(version), reason
 
 
 @functools.lru_cache(maxsize=256)  # the objects of a package need the same few libraries

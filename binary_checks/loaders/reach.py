@@ -42,7 +42,7 @@ _HELPERS = {
 """Symbols exported by libraries that are made for another program, and how the program loads them:
 libarcher and libiomp5_db of Intel's OpenMP, libtbbmalloc_proxy of tbb.
 """
-_PLUGINS = frozenset({"plugin", "plugins", "qml"})
+_PLUGINS = re.compile(r"(?:.*-)?plugins?|qml")  # a folder with a hyphen is no Python package
 _LIBCS = {"musllinux": "musl", "manylinux": "gnu"}
 _LIBC = re.compile(r"(?<![a-z])(?:gnu|musl)(?![a-z])")
 _MOST = 2  # names in a sentence
@@ -288,13 +288,13 @@ def _find_optional(objects: Collection[ObjectFile]) -> Iterator[str]:
 
     These are helpers of other programs, libraries named in strings of other objects, and libraries
     in a folder of plugins (pyqt5_qt5 has Qt without Python code, with plugins for parts of Qt that
-    it lacks).
+    it lacks; tensorflow opens what tensorflow_metal installs in tensorflow-plugins).
     """
     needed = {need.name.rpartition("/")[2] for item in objects for need in item.needed}
     strings = {name for item in objects if item.opened for name in item.opened.names}
     for item in objects:
         names = {item.file_name, item.name} - {""}
-        plugin = not _PLUGINS.isdisjoint(item.directory.lower().split("/"))
+        plugin = any(map(_PLUGINS.fullmatch, item.directory.lower().split("/")))
         if _find_helper(item) or (not names & needed and (plugin or names & strings)):
             yield item.path
 

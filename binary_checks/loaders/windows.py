@@ -25,6 +25,16 @@ _API_SET = re.compile(r"(?:api|ext)-[a-z0-9-]+-l\d+-\d+-\d+(?:\.dll)?")
 _ANY_PYTHONS = r"vcruntime140(?:_1)?\.dll|libpypy3(?:\.\d+)?-c\.dll|python3\d*t?\.dll"
 
 
+_NATIVE = 1  # IMAGE_SUBSYSTEM_NATIVE: a driver of the kernel, or a program that runs before Windows
+# What the kernel itself has for drivers, by the import libraries of the Windows Driver Kit.
+_KERNEL = re.compile(
+    r"ntoskrnl\.exe|(?:hal|bootvid|kdcom|pshed)\.dll|(?:bda|battc|classpnp|clfs|cng|dmusic|drmk|"
+    r"dxgkrnl|fltmgr|fwpkclnt|hidclass|hidparse|ks|ksecdd|msrpc|mup|ndis|netio|portcls|rdbss|"
+    r"scsiport|storport|stream|tbs|tdi|usbd|usbport|videoprt|watchdog|wdfldr|win32k|wmilib|"
+    r"wpprecorder)\.sys"
+)
+
+
 class WindowsLoader(Loader[PeFile]):
     """The loader of Windows, for one layout."""
 
@@ -77,8 +87,11 @@ class WindowsLoader(Loader[PeFile]):
         return handed
 
     def find(self, library: PeFile, name: str, places: SearchPath) -> SearchResult[PeFile]:
-        """Look up the name in an import descriptor."""
-        return self._look_for(library, normalise_dll_name(name), places)
+        """Look up the name in an import descriptor; the kernel loads drivers, and has libraries."""
+        called = normalise_dll_name(name)
+        if library.subsystem == _NATIVE and _KERNEL.fullmatch(called):
+            return SearchResult(resolved=f"system:{called}", rule=Rule.SYSTEM)
+        return self._look_for(library, called, places)
 
     def called(self, name: str) -> str:
         """Return the base name: a loaded DLL with that base name satisfies the need."""

@@ -207,7 +207,9 @@ def test_only_requirements_that_plausibly_have_the_library_are_named() -> None:
     assert "perhaps paddle-fast, may ship" in named
 
 
-@pytest.mark.parametrize("name", ["libtensorflow_framework.so.2", "libtorch.so"])
+@pytest.mark.parametrize(
+    "name", ["libtensorflow_framework.so.2", "_pywrap_tensorflow_internal.so", "libtorch.so"]
+)
 def test_pure_python_requirements_have_no_library_of_a_framework(name: str) -> None:
     module = library("demo/a.so", name, runpath=("$ORIGIN/../theirs/lib",))
     package = wheel(objects=(module,))

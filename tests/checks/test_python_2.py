@@ -117,19 +117,24 @@ def test_the_oldest_python_of_which_there_are_data_counts(
 
 
 @pytest.mark.parametrize(
-    ("python", "runtime", "found"),
+    ("python", "name", "runtime", "found"),
     [
-        ("cp27-cp27m", "MSVCR90.dll", 0),
-        ("cp27-cp27m", "msvcr100.dll", 1),
-        ("cp34-cp34m", "msvcr100.dll", 0),
-        ("cp311-cp311", "msvcr90.dll", 1),
-        ("py3-none", "msvcr90.dll", 1),
+        ("cp27-cp27m", "_native.pyd", "MSVCR90.dll", 0),
+        ("cp27-cp27m", "_native.pyd", "msvcr100.dll", 1),
+        ("py27-none", "_native.dll", "msvcr90.dll", 0),
+        ("cp34-cp34m", "_native.pyd", "msvcr100.dll", 0),
+        ("cp27.cp34-none", "_native.pyd", "msvcr100.dll", 0),
+        ("py3-none", "_native.cp34-win_amd64.pyd", "msvcr100.dll", 0),
+        ("py3-none", "_native.cp35-win_amd64.pyd", "msvcr100.dll", 1),
+        ("cp33-abi3", "_native.pyd", "msvcr100.dll", 1),
+        ("cp311-cp311", "_native.pyd", "msvcr90.dll", 1),
+        ("py3-none", "_native.pyd", "msvcr90.dll", 1),
     ],
 )
 def test_an_old_python_brings_the_c_runtime_of_its_compiler(
-    python: str, runtime: str, found: int
+    python: str, name: str, runtime: str, found: int
 ) -> None:
-    module = pe_file("demo/_native.pyd", needed=(Dependency(name=runtime),))
+    module = pe_file(f"demo/{name}", needed=(Dependency(name=runtime),))
     package = wheel(f"demo-1.0-{python}-win_amd64.whl", objects=(module,))
     linkage = Linkage(target="win_amd64", format=Format.PE)
     assert len(list(unbundled_runtime(package, linkage))) == found

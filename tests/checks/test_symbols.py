@@ -441,6 +441,9 @@ def test_a_symbol_of_a_later_macos_is_newer_than_the_tag() -> None:
             sentence=f"needs to_chars of {libcxx}, new in macOS 13.3, while macosx_11_0_arm64 "
             "promises 11.0",
             cause=f"code built for macOS {library.minimum_os}",
+            fix="build with ``MACOSX_DEPLOYMENT_TARGET`` as low as the tag, and guard the call "
+            "with ``__builtin_available``; or use the tag ``macosx_14_0``, the lowest that "
+            "promises macOS 13.3",
         )
     ]
     later = macos(library_data=data, minimum_os=(14, 0))

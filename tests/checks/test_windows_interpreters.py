@@ -37,7 +37,6 @@ FREE = "demo/_native.cp313t-win_amd64.pyd"
         ("cp39-abi3", "demo/glue.abi3.dll", "python313.dll", "python3.dll"),
         ("cp315-abi3t", BARE, "python315t.dll", "python3t.dll"),
         ("pp311-pypy311_pp73", BARE, "python311.dll", "libpypy3.11-c.dll"),
-        ("py3-none", BARE, "python312.dll", "python3.dll"),
     ],
 )
 def test_the_dll_of_another_python_is_told(tags: str, path: str, needed: str, wanted: str) -> None:
@@ -45,6 +44,14 @@ def test_the_dll_of_another_python_is_told(tags: str, path: str, needed: str, wa
     assert say(windows.wrong_interpreter_library(library, _wheel(library, tags=tags))) == [
         f"needs {needed}, but the Pythons it is for have {wanted}: the import fails, or loads "
         "a second interpreter"
+    ]
+
+
+def test_the_dll_of_one_python_contradicts_a_tag_for_any() -> None:
+    library = pe_file(BARE, needed=_needs("python312.dll"), exports=symbols("PyInit__native"))
+    assert say(windows.wrong_interpreter_library(library, _wheel(library, tags="py3-none"))) == [
+        "needs python312.dll, which one version of Python has, but py3-none promises every "
+        "version: correct the tag, or build for python3.dll, which all of them have"
     ]
 
 

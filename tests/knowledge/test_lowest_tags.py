@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from binary_checks.knowledge.tags import LowestTag, find_lowest_tags
+from binary_checks.knowledge.tags import LowestTag, find_lowest_tags, round_up
 from binary_checks.model import (
     Dependency,
     Edge,
@@ -174,6 +174,23 @@ def test_a_symbol_that_is_newer_than_the_object_says_raises_it() -> None:
     (found,) = lowest(newer)
     assert found.tag == "macosx_10_15_x86_64"
     assert [each.need for each in found.reasons] == [f"aligned_alloc of {system}"]
+
+
+@pytest.mark.parametrize(
+    ("macos", "tag"),
+    [((10, 13), (10, 13)), ((13, 0), (13, 0)), ((13, 3), (14, 0)), ((15, 4), (26, 0))],
+)
+def test_a_tag_that_promises_a_later_release_names_the_next_macos(
+    macos: tuple[int, int], tag: tuple[int, int]
+) -> None:
+    assert round_up(macos) == tag
+
+
+def test_a_symbol_of_a_later_release_raises_the_tag_to_the_next_macos() -> None:
+    library = "/usr/lib/libc++.1.dylib"
+    to_chars = Symbols([Symbol(name="_ZNSt3__18to_charsEPcS0_d", library=library)])
+    (found,) = lowest(macho_file(minimum_os="11.0", architecture="aarch64", imports=to_chars))
+    assert found.tag == "macosx_14_0_arm64"
 
 
 def test_an_object_for_another_apple_system_does_not_count() -> None:

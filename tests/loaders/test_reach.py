@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from binary_checks.loaders.reach import UNREACHED, find_dispensable_objects
 from binary_checks.model import (
     Claims,
@@ -141,6 +143,14 @@ def test_a_folder_for_plugins_in_a_package_of_libraries_is_not_reached() -> None
     core = library("Qt5/lib/libQt5Core.so.5")
     plugin = library("Qt5/plugins/sqldrivers/libqsqlpsql.so", "libpq.so.5")
     assert idle(core, plugin) == {plugin.path: UNREACHED}
+
+
+@pytest.mark.parametrize(("folder", "found"), [("engine-plugins", 1), ("engine_plugins", 0)])
+def test_a_folder_with_a_hyphen_is_no_package_and_another_project_opens_its_plugins(
+    folder: str, found: int
+) -> None:
+    """tensorflow opens tensorflow-plugins/libmetal_plugin.dylib of tensorflow_metal 1.2.0."""
+    assert len(idle(library(f"{folder}/libplugin.so", "libengine.so.2"))) == found
 
 
 def test_windows_preloads_nothing() -> None:

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from binary_checks.loaders import simulate
 from binary_checks.model import Kind, Linkage, ObjectFile, PeFile, Symbol, Symbols, TargetSystem
 from fixtures.linking import dll, link, needs, resolutions, windows
@@ -89,6 +91,22 @@ def test_code_that_decides_at_run_time_leaves_it_unknown_where_a_bundled_dll_is_
         "a.dll": "demo/__init__.py decides at run time where DLLs are looked for",
         "gone.dll": "",
     }
+
+
+@pytest.mark.parametrize(
+    ("subsystem", "name", "found"),
+    [
+        (1, "ntoskrnl.exe", "system:ntoskrnl.exe"),
+        (1, "NDIS.SYS", "system:ndis.sys"),
+        (1, "HAL.dll", "system:hal.dll"),
+        (1, "vendor.sys", None),
+        (3, "NDIS.SYS", None),
+    ],
+)
+def test_drivers_find_what_the_kernel_has(subsystem: int, name: str, found: str | None) -> None:
+    """WinDivert64.sys of pydivert 4.0.1 needs ntoskrnl.exe, NDIS.SYS and WDFLDR.SYS."""
+    driver = dll("demo/a.sys", name, kind=Kind.EXECUTABLE, subsystem=subsystem)
+    assert [edge.resolved for edge in load(driver).edges] == [found]
 
 
 def test_code_in_python_decides_nothing_for_a_program() -> None:

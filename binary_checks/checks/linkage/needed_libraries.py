@@ -94,6 +94,8 @@ def missing_library(linkage: Linkage, package: Package) -> Iterator[Finding]:
 
     The command that bundles a library is shown only if it finds the library on this host.
 
+    A driver of Windows (subsystem 1) finds what the kernel has: ``ntoskrnl.exe``, ``ndis.sys``.
+
     Other checks cover paths of the build machine (needed-name-with-slash, needed-outside-system),
     the libraries of NVIDIA's driver (driver-library-needed) and, on Windows, Python's DLLs and
     those of the Visual C++ runtime.
