@@ -11,10 +11,9 @@ from typing import Any
 
 from binary_checks.declaring import gathers
 from binary_checks.errors import GatherError, Unavailable
-from binary_checks.gather.member_contents import MemberContents
+from binary_checks.gather.member_contents import LARGEST, MemberContents
 from binary_checks.model import ContentRequest, Distribution, RenderedDescription, TreeEntry
 
-_LARGEST = 4 << 20  # bytes of METADATA
 _PATIENCE = 60  # seconds
 _CHILD = Path(__file__).with_name("readme_child.py")
 
@@ -23,7 +22,7 @@ def _is_metadata(entry: TreeEntry) -> bool:
     return entry.name.endswith(".dist-info/METADATA")
 
 
-DESCRIPTION = ContentRequest(chooses=_is_metadata, longest=_LARGEST)
+DESCRIPTION = ContentRequest(chooses=_is_metadata, longest=LARGEST)
 
 
 @gathers(RenderedDescription, wants=(DESCRIPTION,))
@@ -51,7 +50,7 @@ def _read(package: Distribution, contents: MemberContents) -> str:
     """Return the body of METADATA, or the Description header of older metadata."""
     name = f"{package.dist_info}/METADATA"
     found = [each for each in package.members if each.archive_name == name]
-    if not found or found[-1].size > _LARGEST:
+    if not found:
         raise Unavailable("METADATA cannot be read")
     try:
         content = contents.read(found[-1])

@@ -163,7 +163,7 @@ _BEGINNINGS = (
     b"version https://hawser.github.com/spec/",
 )
 _SHORTEST_POINTER = 115  # bytes: the first line, an oid in SHA-256, and a size of one digit
-_LONGEST_POINTER = 200  # bytes: room for a size of any length, and for the line of an extension
+_LONGEST_POINTER = 1023  # bytes; git-lfs takes no longer file for a pointer
 
 
 def _may_be_pointer(entry: TreeEntry) -> bool:
@@ -181,6 +181,6 @@ def find_pointers(package: Package, contents: MemberContents) -> PointerFiles:
     for member, content in contents.each(small):
         if isinstance(content, Unavailable):
             unread.append((member.path, str(content)))
-        elif content.startswith(_BEGINNINGS):
+        elif content.startswith(_BEGINNINGS) and content.count(b"\noid ") == 1:
             paths.append(member.path)
     return PointerFiles(paths=tuple(sorted(paths)), unread=tuple(sorted(unread)))

@@ -110,7 +110,6 @@ _OLD = re.compile(rb"\0(_Z[^\0]*(?:Ss|Sb|St4list)[^\0]*)")
 # as an extension, guard variables GV, reference temporaries GR); <nested-name> (N, qualifiers);
 # <substitution> (St is std; Ss, Sb, Sa, Si and others are names in std).
 _OF_STD = re.compile(rb"_Z(?:T[VTISC]|GV|GR)?N?[VKRO]*S[a-z]|_ZN[VKRO]*9__gnu_cxx")
-_MOST_LOOKED_AT = 20_000  # names that may use the old ABI, which must be parsed in part
 _LONGEST_EXAMPLE = 300  # characters of an example
 
 
@@ -167,9 +166,7 @@ def find_strings(index: bytes) -> CxxStrings:
     new = [name for name in _NEW.findall(index) if not _OF_STD.match(name)]
     old, example = 0, ""
     candidates = (found[1] for found in _OLD.finditer(index) if not _OF_STD.match(found[1]))
-    for number, name in enumerate(candidates):
-        if number >= _MOST_LOOKED_AT:
-            break
+    for name in candidates:
         if b"cxx11" not in name and names_old_abi(spelled := name.decode("latin-1")):
             old, example = old + 1, example or spelled
     return CxxStrings(

@@ -108,7 +108,6 @@ _REST = re.compile(rb"[\t\x20-\x7e]*")
 _REACH = 2 * LONGEST + 2  # bytes before and after an ending or an anchor that may belong to it
 _LONGEST_ENDING = 16  # bytes
 _MOST_NAMES = 1 << 12  # real objects have some hundreds
-_MOST_TEXTS = 64  # libtorch_cpu.so has some dozens
 
 
 def search_strings(
@@ -133,7 +132,7 @@ def search_strings(
                 place = block.find(anchor, begin)
                 while 0 <= place < begin + BLOCK:
                     text = _read_text(block, place)
-                    if len(texts) < _MOST_TEXTS and is_mark(text):
+                    if is_mark(text):
                         texts.add(text)
                     place = block.find(anchor, place + 1)
     if pattern is None:
@@ -196,15 +195,11 @@ def _find_native_cpus(block: bytes, begin: int) -> Iterator[str]:
 
 # Both are searched for in one pass.
 
-# Bytes; larger objects are not searched, and no extension module is that large.
-_LARGEST_SEARCHED = 256 << 20
-
 
 def add_build(found: tuple[ReadObject, ...], source: LimitedSource) -> tuple[ReadObject, ...]:
     """Return the objects of a file with the NumPy API and the CPU that it was compiled for."""
     first, second, cpus = False, set[bytes](), set[str]()
-    size = source.size if source.size <= source.limit(_LARGEST_SEARCHED) else 0
-    for begin, block in source.blocks(0, size, _LONGEST_RECORD):
+    for begin, block in source.blocks(0, source.size, _LONGEST_RECORD):
         if _COMPILED_AGAINST in block:
             first = first or _NUMPY_1.search(block) is not None
             second.update(_NUMPY_2.findall(block))

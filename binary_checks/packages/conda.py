@@ -319,7 +319,6 @@ _DELIMITER = re.compile(rb"[" + _PART + rb"]")
 _TEXT = re.compile(rb"[\t\n\r\x20-\x7e\x80-\xff]*")
 _LONGEST_PATH = 4096
 _LONGEST_WORD = 64
-_MOST_PREFIXES = 8  # prefixes that are found in one file
 _SHEBANG = re.compile(rb"#![ \t]*([^\s]{1,4096})")
 _VARIABLE_ENDS = (b"}", b")", b"%")
 _ABSOLUTE = re.compile(r"[/\\]")
@@ -404,7 +403,7 @@ class _File:
         if found is not None:
             count, cramps = found.count + 1, found.cramped + cramped
             self._found[prefix] = replace(found, count=count, cramped=cramps)
-        elif len(self._found) < _MOST_PREFIXES:
+        else:
             self._found[prefix] = BuildPath(
                 path="",
                 text=text[:_SHOWN],

@@ -28,7 +28,6 @@ from binary_checks.model import (
 _MOST_PATHS = 20_000  # paths in all files for CMake, and in all files for pkg-config
 _MOST_CANDIDATES = 16  # places that are tried for a path below the import prefix
 _MOST_CODE = 4 << 20  # characters of all files for CMake; torch has 0.3 MB
-_LONGEST = 10_000  # characters of a value in a pkg-config file
 _MOST_EXPANDED = 16 << 20  # characters of all values in a package's pkg-config files
 _EXPORT = re.compile(r"(?:targets|exports?|config)[^/]*\.cmake\Z", re.IGNORECASE)
 """Names of files that describe targets: those that CMake exports or ``find_package`` reads."""
@@ -339,17 +338,14 @@ class _PkgConfigFiles:
                     yield _name(path, number, role, name, flag[2])
 
     def _expand(self, text: str, values: Mapping[str, str]) -> str:
-        text = text[:_LONGEST]
         parts, length, at = list[str](), 0, 0
         for found in _REFERENCE.finditer(text):
             parts += (text[at : found.start()], values.get(found[1], ""))
             length, at = length + len(parts[-1]), found.end()
-            if length > _LONGEST:
-                break
         self._left -= length + len(text)
         if self._left < 0:
             raise _Unreadable(f"the values of pkg-config have over {_MOST_EXPANDED} characters")
-        return "".join((*parts, text[at:]))[:_LONGEST]
+        return "".join((*parts, text[at:]))
 
 
 def _name(file: str, line: int, role: PathRole, subject: str, path: str) -> NamedPath:
@@ -373,11 +369,9 @@ _RAW = re.compile(rb'R"([^()\\\s]{0,16})\(')
 _INCLUDE = re.compile(r'include\s*([<"])([^<>"\n]+)[>"]')
 _INCLUDED = re.compile(rb'(?:^|\n)include\s*([<"][^<>"\n]+)')
 _PLATFORMS = frozenset({"sys", "linux", "asm", "mach", "arpa", "net", "netinet", "bits", "gnu"})
-_LONGEST_NAME = 300
 _MARKS = (b"#", b"/*", b'R"')
 # directives, comments and raw strings in a header; each takes about a hundred bytes
 _MOST_MARKS = 500_000
-_MOST_MISSING = 10_000
 _MOST_ENDLESS = 8  # unterminated raw strings; for each, the text is searched to its end
 
 
@@ -402,9 +396,7 @@ def condense(content: bytes) -> bytes:
     if b"/*" in content:
         first, *rest = content.split(b"/*")  # each part begins inside a comment
         content = b"".join((first, *(part.partition(b"*/")[2] for part in rest)))
-    return b"\n".join(
-        found[:_LONGEST_NAME].rstrip() for found in _DIRECTIVE.findall(b"\n" + content)
-    )
+    return b"\n".join(found.rstrip() for found in _DIRECTIVE.findall(b"\n" + content))
 
 
 def _leave_out_raw(content: bytes) -> bytes:
@@ -452,7 +444,7 @@ def find_missing_headers(
         suspect = any(map(may_be_lost, _INCLUDED.findall(text)))
         lines = text.decode("utf-8", "replace").splitlines() if suspect else []
         for include in _unconditional(lines):
-            if len(lost) < _MOST_MISSING and known.lacks(include):
+            if known.lacks(include):
                 lost.append(LostInclude(path=path, included=include.written))
     return Headers(count=len(condensed), lost=tuple(lost))
 

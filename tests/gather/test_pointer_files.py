@@ -18,9 +18,11 @@ def test_a_pointer_is_found(tmp_path: Path) -> None:
         "demo/__init__.py": b"",
         "demo/model.bin": POINTER,
         "demo/model.txt": b"x" * len(POINTER),
+        "demo/extended.bin": POINTER.replace(b"oid", b"ext-0-" + b"a" * 300 + b" sha256:aa\noid"),
         "demo/pointers.txt": POINTER * 2,
     }
     with examine(build_wheel(tmp_path, members=members), run=False) as facts:
         found = facts.get(PointerFiles)
-    assert [path.rpartition("site-packages/")[2] for path in found.paths] == ["demo/model.bin"]
+    names = [path.rpartition("site-packages/")[2] for path in found.paths]
+    assert names == ["demo/extended.bin", "demo/model.bin"]
     assert not found.unread

@@ -40,7 +40,6 @@ def _unread(content: bytes) -> str:
 @pytest.mark.parametrize(
     ("name", "limit", "most", "reason"),
     [
-        ("forwarder.dll", "_MOST_SECTIONS", 1, "sections; at most 1 are read"),
         ("pdb.dll", "_LONGEST_RECORD", 26, "bytes in its CodeView record; at most"),
     ],
 )

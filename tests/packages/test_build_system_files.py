@@ -190,10 +190,12 @@ def test_raw_strings_without_an_end_are_looked_through_once() -> None:
     assert condense(b'x = R"y(\n#include <b.h>\n)" )y";\n#include <a.h>') == b"include <a.h>"
 
 
-def test_a_value_of_pkg_config_has_a_longest_one() -> None:
+def test_a_value_of_pkg_config_that_explodes_is_not_read() -> None:
     text = "a=" + "/x" * 5000 + "\n" + "b=/" + "${a}" * 500_000 + "\n"
     found = read_build_files({"lib/d.pc": text}, ())
-    assert [len(each.path) <= 10_000 for each in found.paths] == [True, True]
+    assert [len(each.path) for each in found.paths] == [10_000]
+    (unread,) = found.unread
+    assert unread.reason == "the values of pkg-config have over 16777216 characters"
 
 
 @pytest.mark.parametrize(

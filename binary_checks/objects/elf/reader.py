@@ -157,7 +157,6 @@ def _read_properties(text: bytes, header: ElfHeader) -> dict[int, int]:
 # The wrappers of relocatable device code: their pointers are followed as by a loader.
 
 _RELATIVE = {"x86_64": 8, "aarch64": 1027, "ppc64le": 22}  # R_*_RELATIVE
-_MOST_SECTIONS = 16  # real files have one, because linkers merge them
 
 
 def find_wrappers(
@@ -168,9 +167,6 @@ def find_wrappers(
     if not relocatable or image.header.type == ET_REL:
         return Wrappers(relocatable=relocatable, awaits_linking=bool(relocatable))
     places = [s for s in sections if s.name in WRAPPER_SECTIONS and s.type != SHT_NOBITS]
-    if len(places) > _MOST_SECTIONS:
-        reason = f"no more than {_MOST_SECTIONS} sections of wrappers of device code are read"
-        return Wrappers(relocatable=relocatable, unread=reason)
     moved = {
         at: (info & 0xFFFFFFFF, addend)
         for at, info, addend in read_relocations(image, Dynamic(image, segments))

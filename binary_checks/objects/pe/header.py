@@ -42,7 +42,6 @@ _FILE = Struct("<HHIIIHH")
 # PointerToRawData, relocations and line numbers (offsets, then counts), characteristics.
 SECTION: Final = Struct("<8sIIIIIIHHI")
 _MOST_DIRECTORIES = 16
-_MOST_SECTIONS = 256  # real images have some dozens
 # Bytes of a COFF symbol record (PE, "COFF Symbol Table"); all records precede the string table.
 _SYMBOL_SIZE = 18
 
@@ -140,7 +139,6 @@ def read_header(source: LimitedSource, signature: int) -> PeHeader:
         symbols_offset + symbol_count * _SYMBOL_SIZE if symbols_offset else 0,
     )  # fmt: skip
     source.require_end(header.sections_end, "the section headers end")
-    source.require_at_most(section_count, _MOST_SECTIONS, "sections")
     return header
 
 

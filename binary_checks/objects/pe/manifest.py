@@ -16,7 +16,6 @@ from binary_checks.objects.pe.header import IMAGE_FILE_DLL, RESOURCE, MappedImag
 _MANIFEST = 24  # RT_MANIFEST
 # CREATEPROCESS_MANIFEST_RESOURCE_ID, ISOLATIONAWARE_MANIFEST_RESOURCE_ID
 _OF_PROGRAMS, _OF_LIBRARIES = 1, 2
-_LONGEST = 1 << 16  # bytes of a manifest; real ones have some hundred
 # "Resource Directory Table", 16 bytes: the numbers of entries with names and with numbers, which
 # follow in this order
 _COUNTS = Struct("<12xHH")
@@ -25,9 +24,8 @@ _ENTRY = Struct("<II")
 _DATA = Struct("<II")  # "Resource Data Entry": address, and size in bytes
 _DEEPER = 1 << 31  # in an offset: it leads to another directory
 _DEPENDENCY = re.compile(r"<(?:\w{1,20}:)?dependency\b")
-_OPTIONAL = re.compile(r"[^>]{0,200}\boptional\s*=\s*['\"]yes")
-_NAME = re.compile(r"assemblyIdentity\b[^<>]{0,500}?\bname\s*=\s*['\"]([^'\"]{1,200})['\"]")
-"""Bounds keep the search linear in the size of the manifest."""
+_OPTIONAL = re.compile(r"[^>]*\boptional\s*=\s*['\"]yes")
+_NAME = re.compile(r"assemblyIdentity\b[^<>]*?\bname\s*=\s*['\"]([^'\"]+)['\"]")
 
 
 def read_assemblies(image: MappedImage) -> tuple[str, ...] | None:

@@ -33,10 +33,14 @@ _SECURITY_ENTRY = {32: 128, 64: 144}  # offset of directory 4 in the optional he
 
 
 def signature_matches(source: LimitedSource, header: PeHeader) -> bool | None:
-    """Return whether the file is unchanged since it was signed; None if this is unknown."""
+    """Return whether the file is unchanged since it was signed; None if this is unknown.
+
+    Raises TooLarge.
+    """
     start, size = header.directories[SECURITY]
-    if not _CERTIFICATE.size < size < _LARGEST:
+    if size <= _CERTIFICATE.size:
         return None
+    source.require_at_most(size, _LARGEST, "bytes of certificates")
     length, _, kind = _CERTIFICATE.unpack(source.read(start, _CERTIFICATE.size))
     if kind != _PKCS_SIGNED_DATA or not _CERTIFICATE.size < length <= size:
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count as count_up
 from struct import Struct
 
 from binary_checks.errors import MalformedError
@@ -51,7 +52,7 @@ def read_imports(image: MappedImage) -> tuple[tuple[Dependency, ...], SymbolTabl
 def _list_eager(image: MappedImage) -> Iterator[tuple[str, bool, int, int]]:
     """Yield descriptors up to one without name or address table, where loaders stop."""
     start, _ = image.header.directories[IMPORT]
-    for number in range(_MOST if start else 0):
+    for number in count_up() if start else ():
         lookup, _, _, name, addresses = image.unpack(
             _DESCRIPTOR, start + number * _DESCRIPTOR.size, "an import descriptor"
         )
@@ -63,7 +64,7 @@ def _list_eager(image: MappedImage) -> Iterator[tuple[str, bool, int, int]]:
 
 def _list_delayed(image: MappedImage) -> Iterator[tuple[str, bool, int, int]]:
     start, _ = image.header.directories[DELAY_IMPORT]
-    for number in range(_MOST if start else 0):
+    for number in count_up() if start else ():
         attributes, name, _, _, lookup, *_ = image.unpack(
             _DELAYED, start + number * _DELAYED.size, "a delay-load descriptor"
         )
