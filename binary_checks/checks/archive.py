@@ -30,8 +30,8 @@ _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 _HEXADECIMAL = len("sha256=") + 64
 """The length of a SHA-256 in hexadecimal instead of the required base64, with its prefix."""
 _SCHEMES = frozenset({"purelib", "platlib", "headers", "scripts", "data"})
-# the most anywhere: bytes on Linux (NAME_MAX), UTF-16 units on Windows and macOS
-_LONGEST_NAME = 255
+_LONGEST_NAME = 255  # bytes on Linux (NAME_MAX); UTF-16 units on Windows and Apple's systems
+_IN_UTF_16 = ("win", "macosx_", "ios_")  # platforms that count such units
 _LONGEST_PATH = 4095  # bytes on Linux (PATH_MAX without its NUL); on macOS 1,023
 _NO_NAMES = frozenset({"", ".", ".."})  # components of a path that are not names
 
@@ -163,9 +163,12 @@ def uninstallable_member(package: Wheel) -> Iterator[Finding]:
             path = name.replace("\0", "/")
             yield Problem(path=path, sentence="is a file, and other members are below it")
     data = package.dist_info.removesuffix(".dist-info") + ".data"
+    wide = all(platform.startswith(_IN_UTF_16) for platform in package.platforms)
+    coding, width, unit = ("utf-16-le", 2, "UTF-16 units") if wide else ("utf-8", 1, "bytes")
     for name in sorted(names):
-        if (longest := max(map(len, name.split("/")))) > _LONGEST_NAME:
-            sentence = f"has a name of {longest:,} characters; file systems allow 255"
+        sizes = [len(part.encode(coding, "surrogatepass")) // width for part in name.split("/")]
+        if (longest := max(sizes)) > _LONGEST_NAME:
+            sentence = f"has a name of {longest:,} {unit}; file systems allow {_LONGEST_NAME}"
             yield Problem(path=name, sentence=sentence, facts=(str(_LONGEST_NAME),))
         elif (size := len(name.encode("utf-8", "surrogatepass"))) > _LONGEST_PATH:
             sentence = f"has a path of {size:,} bytes; no system allows over {_LONGEST_PATH:,}"

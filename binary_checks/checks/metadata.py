@@ -94,8 +94,13 @@ def name_and_version_disagree(package: WheelLike) -> Iterator[Finding]:
     Level: users cannot install the wheel.
     """
     folder = package.dist_info.removesuffix(".dist-info")
-    name, _, version = folder.rpartition("-")
-    yield from _compare(package, "the .dist-info folder", package.dist_info, name, version)
+    name, _, version = folder.partition("-")  # as pip reads it
+    dashed = folder.rpartition("-")[0]
+    if "-" in dashed and canonicalize_name(dashed) == canonicalize_name(package.name):
+        sentence = f"pip ends with an error, as it reads version {version!r}: write - in names as _"
+        yield Problem(path=package.dist_info, sentence=sentence, facts=("Name",))
+    else:
+        yield from _compare(package, "the .dist-info folder", package.dist_info, name, version)
     stated = (package.header("Name"), package.header("Version"))
     if all(stated):
         yield from _compare(package, "METADATA", f"{package.dist_info}/METADATA", *stated)

@@ -61,7 +61,7 @@ def preview(tree: Tree, reader: ObjectReader) -> Preview:
     kind = UnpackedWheel if tree.label.endswith("/") else Wheel
     if kind is Wheel:
         parse_file_name(tree.label)
-        find_dist_info(tree)
+        _find_variant_label(tree, find_dist_info(tree))
     return Preview(kind=kind, formats=find_formats(tree, tree.entries(), reader))
 
 
@@ -86,7 +86,7 @@ def read(
     else:
         name, version, build, tags = parse_file_name(tree.label)
         dist_info = find_dist_info(tree)
-        own = {"build": build, "variant_label": split_variant_label(tree.label)[1]}
+        own = {"build": build, "variant_label": _find_variant_label(tree, dist_info)}
     layout = lay_out(name, tags)
     kept = {f"{dist_info}/{text}": most for text, most in LONGEST.items()}
     wanted = VisitRequest(place=make_placer(dist_info, layout), texts=kept, store=store)
@@ -134,6 +134,23 @@ def split_variant_label(file_name: str) -> tuple[str, str]:
     return (f"{match['plain']}.whl", match["label"]) if match else (file_name, "")
 
 
+def _find_variant_label(tree: Tree, dist_info: str) -> str:
+    """Return the label of a wheel variant. Raises PackageError if the name has one part too many.
+
+    A variant has variant.json (PEP 825), without which uv refuses the name, as pip does anyway.
+    """
+    label = split_variant_label(tree.label)[1]
+    if label and tree.find(f"{dist_info}/variant.json") is None:
+        raise PackageError(
+            f"{tree.label}: its name has a part too many: a build tag begins with a digit, and a "
+            f"wheel variant has {dist_info}/variant.json; pip and uv refuse it"
+        )
+    return label
+
+
+_OF_TAGS = re.compile(r"[A-Za-z0-9_.-]")  # as uv reads them; pip finds no system for others
+
+
 def parse_file_name(file_name: str) -> tuple[str, str, str, tuple[Tag, ...]]:
     """Return name, version, build tag and tags in a wheel's file name ("File name convention").
 
@@ -146,6 +163,12 @@ def parse_file_name(file_name: str) -> tuple[str, str, str, tuple[Tag, ...]]:
         name, version, build, tags = parse_wheel_filename(file_name)
     except ValueError as error:
         raise PackageError(f"{file_name}: not the file name of a wheel: {error}") from None
+    odd = sorted({each for tag in tags for each in str(tag) if not _OF_TAGS.fullmatch(each)})
+    if odd:
+        raise PackageError(
+            f"{file_name}: its tags contain {''.join(odd)!r}, and pip and uv refuse it: rename it "
+            "(browsers add ' (1)' to the name of a second download)"
+        )
     label = "".join(map(str, build))
     return name, str(version), label, tuple(sorted(tags, key=str))
 

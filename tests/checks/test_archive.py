@@ -295,7 +295,8 @@ def test_backslashes_of_record_that_stand_for_slashes_are_one_warning() -> None:
         (("demo-1.0.data/x.py",), "demo-1.0.data/x.py", "is in a part of demo-1.0.data"),
         # uv 0.13 ends with "Unknown wheel data type: other"; pip leaves folders out.
         (("demo-1.0.data/other/",), "demo-1.0.data/other/", "is in a part of demo-1.0.data"),
-        (("demo/" + 256 * "a",), "demo/" + 256 * "a", "has a name of 256 characters"),
+        (("demo/" + 256 * "a",), "demo/" + 256 * "a", "has a name of 256 bytes"),
+        (("demo/" + 200 * "é" + ".py",), "demo/" + 200 * "é" + ".py", "has a name of 403 bytes"),
         ((2_047 * "a/" + "ab",), 2_047 * "a/" + "ab", "has a path of 4,096 bytes"),
     ],
 )
@@ -304,6 +305,14 @@ def test_what_no_installer_can_place(names: tuple[str, ...], path: str, fault: s
     assert isinstance(problem, Problem)
     assert problem.path == path
     assert fault in problem.sentence
+
+
+def test_windows_and_macos_count_the_units_of_utf_16_in_a_name() -> None:
+    tags = "demo-1.0-cp312-cp312-win_amd64.macosx_11_0_arm64.whl"
+    for name, count in ((255 * "é", 0), (256 * "é", 1), (128 * "\U0001f600", 1)):
+        package = wheel(tags, members=[member(f"demo/{name}")])
+        found = [problem.sentence for problem in uninstallable_member(package)]
+        assert found == count * ["has a name of 256 UTF-16 units; file systems allow 255"]
 
 
 def test_what_installers_can_place_is_quiet() -> None:

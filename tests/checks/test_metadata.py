@@ -95,6 +95,20 @@ def test_another_name_or_version_is_a_problem() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("file", "folder", "fault"),
+    [
+        ("de_mo-1.0-py3-none-any.whl", "de_mo-1.0.dist-info", ""),
+        ("demo-1.0.post1-py3-none-any.whl", "demo-1.0-1.dist-info", ""),
+        ("de_mo-1.0-py3-none-any.whl", "de-mo-1.0.dist-info", "as it reads version 'mo-1.0'"),
+    ],
+)
+def test_a_dash_in_the_name_of_the_folder(file: str, folder: str, fault: str) -> None:
+    metadata = tuple(zip(("Name", "Version"), file.split("-")[:2], strict=True))
+    found = list(name_and_version_disagree(wheel(file, metadata=metadata, dist_info=folder)))
+    assert [fault in each.sentence for each in found] == ([True] if fault else [])
+
+
 def test_a_version_that_is_none_is_compared_as_text() -> None:
     package = wheel(metadata=(("Name", "demo"), ("Version", "unknown")))
     (problem,) = name_and_version_disagree(package)

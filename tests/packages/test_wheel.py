@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -361,8 +362,23 @@ def test_the_label_of_a_wheel_variant_is_no_part_of_the_tags(name: str, label: s
     assert plain == (name.replace(f"-{label}.whl", ".whl") if label else name)
 
 
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        ("demo-1.0-b1-py3-none-any.whl", "its name has a part too many: a build tag begins with"),
+        ("demo-1.0-py3-none-any-cu128.whl", "a wheel variant has demo-1.0.dist-info/variant.json"),
+        ("demo-1.0-py3-none-any (1).whl", "its tags contain ' ()', and pip and uv refuse it"),
+    ],
+)
+def test_a_name_that_installers_refuse(tmp_path: Path, name: str, fault: str) -> None:
+    with pytest.raises(PackageError, match=re.escape(fault)):
+        read(build_wheel(tmp_path, filename=name))
+
+
 def test_a_wheel_variant_is_read_as_the_wheel_that_it_is(tmp_path: Path) -> None:
-    package = read(build_wheel(tmp_path, filename="demo-1.0-cp311-cp311-win_amd64-cu128.whl"))
+    members = {"demo-1.0.dist-info/variant.json": "{}"}
+    name = "demo-1.0-cp311-cp311-win_amd64-cu128.whl"
+    package = read(build_wheel(tmp_path, filename=name, members=members))
     assert isinstance(package, Wheel)
     assert (package.name, package.version, package.build) == ("demo", "1.0", "")
     assert [str(tag) for tag in package.tags] == ["cp311-cp311-win_amd64"]
