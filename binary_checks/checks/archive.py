@@ -147,10 +147,11 @@ def uninstallable_member(package: Wheel) -> Iterator[Finding]:
     """A member has a path that no installer can install.
 
     The check reports a file where other members need a folder; a file or folder in ``*.data``
-    outside of ``purelib``, ``platlib``, ``headers``, ``scripts`` and ``data``; and a name longer
-    than file systems allow.
+    outside of ``purelib``, ``platlib``, ``headers``, ``scripts`` and ``data``; a folder in
+    ``scripts``; and a name longer than file systems allow.
 
-    Why: pip and uv abort, and leave nothing or half of the package behind.
+    Why: pip and uv abort, and leave nothing or half of the package behind. uv aborts at a folder in
+    ``scripts``; pip copies its files to where no shell looks for commands.
     Fix: look for the build step that adds the file.
     Level: users cannot install the package.
     """
@@ -174,8 +175,11 @@ def uninstallable_member(package: Wheel) -> Iterator[Finding]:
             sentence = f"has a path of {size:,} bytes; no system allows over {_LONGEST_PATH:,}"
             yield Problem(path=name, sentence=sentence, facts=(str(_LONGEST_PATH),))
         if name.startswith(f"{data}/") and name != f"{data}/":
-            part, slash, _ = name.removeprefix(f"{data}/").partition("/")
-            if not slash or part not in _SCHEMES:
+            part, slash, below = name.removeprefix(f"{data}/").partition("/")
+            if part == "scripts" and "/" in below.rstrip("/"):
+                sentence = f"is in a folder of {data}/scripts: uv refuses to install the wheel"
+                yield Problem(path=name, sentence=sentence, facts=(".data",))
+            elif not slash or part not in _SCHEMES:
                 yield Problem(
                     path=name,
                     sentence=f"is in a part of {data} that no installer knows",

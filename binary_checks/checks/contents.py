@@ -7,13 +7,16 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 
+from packaging.utils import canonicalize_name
+
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.library_names import find_owner
-from binary_checks.knowledge.python_libraries import is_for_tests
+from binary_checks.knowledge.python_libraries import INTERPRETERS, OF_INSTALLERS, is_for_tests
 from binary_checks.model import (
     ANY_SYSTEM,
     CodeNames,
+    Distribution,
     ElfFile,
     Finding,
     InstalledPackage,
@@ -47,6 +50,16 @@ _TEMPLATES = frozenset({"template", "templates", "skeleton", "scaffold"})
 asv/template, with its .gitignore."""
 _BYTECODE = (".pyc", ".pyo")
 _INIT = "__init__.py"
+_PROGRAMS = r"[^/]+\.data/(?:scripts|data/bin|data/Scripts)/"
+_REPLACED = {
+    rf"(?i){_PROGRAMS}(?:{INTERPRETERS})(?:\.exe)?": "overwrites the interpreter if pip installs "
+    "it; uv refuses to",
+    rf"(?:{_PROGRAMS}|[^/]+\.data/data/)pyvenv\.cfg": "takes the place of the pyvenv.cfg by which "
+    "Python finds the environment",
+}
+_SITE_PACKAGES = re.compile(
+    r"[^/]+\.data/(?:purelib|platlib|data/(?:lib/python[\d.]+|Lib)/site-packages)/"
+)
 _SOURCE_TREE = frozenset(
     {"test", "tests", "doc", "docs", "example", "examples", "scripts", "build", "data"}
     # folders that C++ projects install, such as libigl 2.6.3 for Windows
@@ -198,6 +211,41 @@ def _is_of_source_tree(root: str, package: WheelLike, *, is_folder: bool) -> boo
 
 
 @check
+def environment_replaced(package: WheelLike) -> Iterator[Finding]:
+    """A wheel takes the place of files of the environment, of an installer or of another project.
+
+    The check reports a script that is called like the interpreter (``python``, ``pypy3``); a
+    ``pyvenv.cfg`` next to the interpreter or in the folder above; an ``__init__.py`` of pip,
+    setuptools or wheel; and the ``.dist-info`` or ``.egg-info`` of another project.
+
+    Why: pip overwrites the interpreter, and nothing in the environment starts any more; pip itself
+    becomes other code; or installers take a project for installed that is not.
+    Fix: give the script another name; keep files of environments and of other projects out of the
+    wheel.
+    Level: the environment is broken, or the installer refuses the wheel.
+    """
+    # of a folder with many files each file yields the same path and sentence
+    found = dict(_find_replaced(package, member.archive_name) for member in _files(package))
+    yield from (Problem(path=path, sentence=found[path]) for path in filter(None, found))
+
+
+def _find_replaced(package: WheelLike, name: str) -> tuple[str, str]:
+    """Return the path of what a member replaces or pretends to be, and a sentence; else ""."""
+    for pattern, sentence in _REPLACED.items():
+        if re.fullmatch(pattern, name):
+            return name, sentence
+    root, _, rest = _SITE_PACKAGES.sub("", name).partition("/")
+    stem, _, kind = root.rpartition(".")
+    if rest == _INIT and OF_INSTALLERS.get(root, package.name) != package.name:
+        return root, f"overwrites the package {root} of the project {OF_INSTALLERS[root]}"
+    if kind in {"dist-info", "egg-info"}:
+        own, other = map(canonicalize_name, (package.name, stem.partition("-")[0]))
+        if own != other:
+            return root, f"makes installers believe that {stem} is installed"
+    return "", ""
+
+
+@check
 def case_collision(package: Package) -> Iterator[Finding]:
     """The names of two files differ only in upper and lower case.
 
@@ -237,6 +285,7 @@ def name_invalid_on_windows(package: Package) -> Iterator[Finding]:
 
     Windows does not allow the name of a device (``aux.py``, ``con``), a name that contains a
     control character, a colon or one of ``< > " | ? *``, or a name that ends in a dot or a space.
+    The same holds for the names of commands.
 
     Why: pip on Windows aborts at such a file, or writes it under another name than RECORD lists.
     Fix: rename the file; a wheel tagged ``any`` promises Windows as well.
@@ -254,6 +303,11 @@ def name_invalid_on_windows(package: Package) -> Iterator[Finding]:
         if fault and path not in reported:  # a folder is reported once, not for each of its files
             reported.add(path)
             yield Problem(path=path, sentence=fault)
+    if isinstance(package, Distribution):
+        path = f"{package.dist_info}/entry_points.txt"
+        for name in package.commands:
+            if fault := _judge_windows_name(f"{name}.exe", 1):
+                yield Problem(path=path, sentence=f"the command {name}: {fault}", facts=(name,))
 
 
 def _judge_windows_name(name: str, position: int) -> str:
@@ -268,7 +322,7 @@ def _judge_windows_name(name: str, position: int) -> str:
     if invalid := sorted(_NOT_ON_WINDOWS.intersection(name)):
         return f"no name on Windows may contain {invalid[0]!r}: pip aborts there"
     if colon:
-        return f"Windows writes it into an alternate data stream of {stem!r}: no import finds it"
+        return f"Windows writes it into an alternate data stream of {stem!r}: nothing finds it"
     if name[-1] in ". ":
         return f"Windows drops the {name[-1]!r} at the end: it installs as {name.rstrip('. ')!r}"
     return ""

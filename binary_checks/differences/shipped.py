@@ -17,6 +17,7 @@ from binary_checks.knowledge.linked_libraries import (
     plain_path,
 )
 from binary_checks.model import (
+    SCRIPT_GROUPS,
     Change,
     CppArchive,
     Distribution,
@@ -33,7 +34,6 @@ _OF_TESTS = frozenset({"tests", "test", "conftest", "setup"})
 _HEADER = re.compile(r".*\.(?:h|hh|hpp|hxx|cuh|inc|inl|ipp|tcc)")
 _PRIVATE_HEADERS = re.compile(r"(?:^|/)(?:detail|impl|internal|private|native|test)s?/")
 _OF_MYPYC = "__mypyc"  # begins with a hash of the sources
-_COMMANDS = ("console_scripts", "gui_scripts")
 
 
 @difference
@@ -139,7 +139,7 @@ def _leave_out_below(names: set[str]) -> list[str]:
 def entry_points(old: Distribution, new: Distribution) -> Iterator[Change]:
     """The entry points of a build, without `commands`."""
     before, after = (
-        {f"{group}: {name}" for group, name, _ in each.entry_points if group not in _COMMANDS}
+        {f"{group}: {name}" for group, name, _ in each.entry_points if group not in SCRIPT_GROUPS}
         for each in (old, new)
     )
     yield from compare_names("entry points", before - after, after - before)
@@ -155,7 +155,7 @@ def commands(old: Package, new: Package) -> Iterator[Change]:
 def _find_commands(package: Package) -> set[str]:
     found: set[str] = set()
     if isinstance(package, Distribution):
-        found.update(name for group, name, _ in package.entry_points if group in _COMMANDS)
+        found.update(package.commands)
     folder = f"{package.layout.scripts}/"
     files = (m.path for m in package.members if m.path.startswith(folder) and not m.is_directory)
     names = (path.removeprefix(folder) for path in files)

@@ -298,9 +298,12 @@ class Facts:
 
     @property
     def ran_on(self) -> str:
-        """Return the interpreter for which the package was installed, or "" if none was used."""
+        """Return the interpreter that ran code of the package, or "" if none did.
+
+        An installation alone runs nothing: a wheel may have nothing but its metadata.
+        """
         reports = (each for each in self._remembered.values() if isinstance(each, ProbeReport))
-        ran = (each for each in reports if not (isinstance(each, InstallReport) and each.error))
+        ran = (each for each in reports if not isinstance(each, InstallReport))
         return next((each.python for each in ran if each.python), "")
 
     @property

@@ -105,6 +105,7 @@ class _ModuleReader:
             names=tuple(sorted(names, key=lambda each: each.path)),
             unparsed=tuple(sorted(unparsed, key=lambda each: each.path)),
             top_level=self._read_top_level(),
+            advised=self._find_advice(),
         )
 
     def _read_names(self, path: str, content: bytes) -> ModuleNames:
@@ -161,12 +162,25 @@ class _ModuleReader:
                 yield from ((self._files.sources.get(each, ""), "") for each in around)
 
     def _read_top_level(self) -> tuple[str, ...] | None:
-        name = f"{self._package.dist_info}/{_TOP_LEVEL}"
-        found = [each for each in self._package.members if each.archive_name == name]
-        if not found:
+        content = self._read_text(_TOP_LEVEL)
+        return None if content is None else tuple(dict.fromkeys(content.split()))
+
+    def _find_advice(self) -> str | None:
+        """Return the line of METADATA that imports a module of an empty package's name, or ""."""
+        own = f"{self._package.dist_info}/"
+        files = (each for each in self._package.members if not each.is_directory)
+        if not all(each.archive_name.startswith(own) for each in files):
             return None
-        try:
-            content = self._contents.read(found[-1])
-        except Unavailable:
-            return None
-        return tuple(dict.fromkeys(content.decode(errors="replace").split()))
+        name = re.sub(r"\W", "_", self._package.name)
+        plain = rf"import[ \t]+{name}(?=[ \t]*\r?$|[ \t]+as\b|[.,;#])"
+        pattern = rf"^[ \t>]*({plain}|from[ \t]+{name}[\w.]*[ \t]+import\b)"
+        found = re.search(pattern, self._read_text("METADATA") or "", re.IGNORECASE | re.MULTILINE)
+        return found[1] if found else ""
+
+    def _read_text(self, name: str) -> str | None:
+        """Return a file of the .dist-info folder; None if it is missing or cannot be read."""
+        path = f"{self._package.dist_info}/{name}"
+        found = [each for each in self._package.members if each.archive_name == path]
+        with suppress(Unavailable):
+            return self._contents.read(found[-1]).decode(errors="replace") if found else None
+        return None

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from packaging.markers import default_environment
 from packaging.utils import canonicalize_name
 
-from binary_checks.knowledge.python_libraries import ModuleFiles
+from binary_checks.knowledge.python_libraries import ModuleFiles, is_named_after
 from binary_checks.knowledge.standard_library import VARY, explain_absence, find_removed
 from binary_checks.model import (
     HOST_OF,
@@ -243,7 +243,8 @@ def find_lacking_requirement(step: Step, package: Package) -> str:
         return f"Requires-Dist has {name[:_LONGEST]} only where {marker[:_LONGEST]}"
     if name in required.always | required.in_extras:
         return ""
-    doubt = " (an extra may)" if required.extras_may_add else ""
+    own = is_named_after(package.name, name)  # no extra provides it, either
+    doubt = " (an extra may)" if required.extras_may_add and not own else ""
     if required.elsewhere:
         doubt = f" here (other systems also get {name_first(sorted(required.elsewhere))})"
     return f"{_NOT_REQUIRED} the module {top[:_LONGEST]}{doubt}"
@@ -384,9 +385,12 @@ class _Failure:
         top, required = module.partition(".")[0], self._required
         wanted = frozenset(canonicalize_name(each.strip()) for each in point.extras.split(","))
         host, why = HOST_OF.get(point.group, ""), ""
+        in_extras = canonicalize_name(top) in required.in_extras and not _lacks_target(
+            point, module
+        )
         if top in sys.stdlib_module_names:
             why = explain_absence(module)
-        elif canonicalize_name(top) in required.in_extras or wanted & required.extras:
+        elif in_extras or wanted & required.extras:
             why = f"only an extra requires {top}"
         elif top in self._own:
             why = ""
@@ -408,11 +412,19 @@ class _Failure:
         if each.step.outcome is Ending.CRASHED:
             return Level.ERROR
         absent = lacks or each.exception == "PackageNotFoundError"
+        if _lacks_target(each.point, each.step.missing_module):
+            return Level.ERROR
         if absent and self._required.extras_may_add:
             return (
                 Level.WARNING
             )  # an extra may provide it under another name, as PyYAML provides yaml
         return Level.ERROR if why or each.exception in _FAULTS else Level.WARNING
+
+
+def _lacks_target(point: EntryPoint, missing: str) -> bool:
+    """Return whether the module of a command is missing, for which the command names no extra."""
+    inside = missing and f"{point.module}.".startswith(f"{missing}.")
+    return bool(inside) and point.is_script and not point.extras
 
 
 def _needs_display(each: LoadedEntryPoint, *, named: bool) -> bool:

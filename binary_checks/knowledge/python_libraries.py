@@ -8,6 +8,8 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from packaging.utils import canonicalize_name
+
 from binary_checks.model import (
     CodeNames,
     Format,
@@ -237,6 +239,19 @@ WITH_EMPTY_FILE = frozenset({"nvidia"})
 """Shared packages of which each distribution has an empty ``__init__.py``, so that all of them work
 together in one folder (``unzip -l`` of nvidia-cublas-cu12 12.4.5.8 and nvidia-cudnn-cu12 9.1.0.70).
 """
+INTERPRETERS = r"pythonw|(?:python|pypy|graalpy)(?:3(?:\.\d+t?)?)?"
+"""Names of the interpreter in an environment. uv 0.13.9 refuses a script with one, in any case
+("Scripts must not use the reserved name"); pip 26.3 overwrites the file.
+"""
+OF_INSTALLERS = {
+    "pip": "pip",
+    "setuptools": "setuptools",
+    "_distutils_hack": "setuptools",
+    "wheel": "wheel",
+}
+"""Packages that environments have beforehand (ensurepip, virtualenv), with the projects that own
+them.
+"""
 _DEEPEST = 100  # limit of nested folders of a module
 
 
@@ -310,6 +325,14 @@ def name_module(path: str) -> str:
     if not all(map(str.isidentifier, parts)):
         return ""
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def is_named_after(project: str, module: str) -> bool:
+    """Return whether the words of a module's name are in a project's name.
+
+    ``llama-index-core`` is named after ``llama_index``, ``python-dotenv`` after ``dotenv``.
+    """
+    return f"-{canonicalize_name(module)}-" in f"-{canonicalize_name(project)}-"
 
 
 def is_for_tests(names: Iterable[str]) -> bool:

@@ -292,6 +292,10 @@ class RecordRow:
     size: int | None = None  # bytes
 
 
+SCRIPT_GROUPS = frozenset({"console_scripts", "gui_scripts"})
+"""Groups of entry points for which installers create commands."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Distribution(Package):
     """A Python distribution with a ``*.dist-info`` folder: a wheel or its installed copy."""
@@ -305,6 +309,11 @@ class Distribution(Package):
     record: tuple[RecordRow, ...] | None = ()  # None if there is no RECORD
     record_faults: tuple[str, ...] = ()  # rows that could not be read as CSV of three columns
     entry_points: tuple[tuple[str, str, str], ...] = ()  # (group, name, object reference)
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """The names of the commands that installers create for entry points."""
+        return tuple(name for group, name, _ in self.entry_points if group in SCRIPT_GROUPS)
 
     def header(self, name: str) -> str:
         """Return the first METADATA header of that name in any case, or "" if absent."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from packaging.tags import Tag
 
 from binary_checks.model.objects import Kind, ObjectFile
-from binary_checks.model.packages import Distribution
+from binary_checks.model.packages import SCRIPT_GROUPS, Distribution
 from binary_checks.model.probes import ProbeReport, Step
 
 # The signs of an extension module: its name and its PyInit function.
@@ -345,6 +345,10 @@ class PythonModules:
     names: tuple[ModuleNames, ...] = ()
     unparsed: tuple[UnparsedSource, ...] = ()
     top_level: tuple[str, ...] | None = None  # contents of top_level.txt; None without that file
+    advised: str | None = None
+    """What METADATA's description says to import, if the package has no files but its metadata:
+    "import demo", of the project's own name; "" if it says nothing.
+    """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -429,7 +433,6 @@ _REFERENCE = re.compile(
     r"(?::\s*(?P<attribute>[^\W\d]\w*(?:\.[^\W\d]\w*)*)\s*)?(?:\[(?P<extras>[^\]]*)\]\s*)?"
 )
 """An object reference (entry points specification, "Data model")."""
-_SCRIPTS = frozenset({"console_scripts", "gui_scripts"})
 HOST_OF = {"pytest11": "pytest"}
 """Entry point group -> the program that loads the group's entry points whenever it runs."""
 
@@ -447,7 +450,7 @@ class EntryPoint:
     @property
     def is_script(self) -> bool:
         """Whether installers create a command for the entry point."""
-        return self.group in _SCRIPTS
+        return self.group in SCRIPT_GROUPS
 
     @property
     def is_always_loaded(self) -> bool:
@@ -477,7 +480,7 @@ def read_entry_points(package: Distribution) -> Iterator[EntryPoint | BadReferen
     """
     for group, name, value in package.entry_points:
         match = _REFERENCE.fullmatch(value)
-        if match is not None and (match["attribute"] or group not in _SCRIPTS):
+        if match is not None and (match["attribute"] or group not in SCRIPT_GROUPS):
             yield EntryPoint(
                 group=group,
                 name=name,
@@ -485,7 +488,7 @@ def read_entry_points(package: Distribution) -> Iterator[EntryPoint | BadReferen
                 attribute=match["attribute"] or "",
                 extras=(match["extras"] or "").strip(),
             )
-        elif group in _SCRIPTS:
+        elif group in SCRIPT_GROUPS:
             yield BadReference(name=name, value=value)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from packaging.requirements import Requirement
@@ -110,12 +110,16 @@ def environment_of(target: TargetSystem, extra: str = "") -> dict[str, str]:
     }
 
 
-def find_names_in_extras(requires_dist: Iterable[str]) -> frozenset[str]:
-    """Return the projects that are required only by extras."""
+def find_names(requires_dist: Collection[str], *, extras: bool = True) -> frozenset[str]:
+    """Return the projects that are required on some system, with or without those of extras."""
     found = [item for item in map(read_requirement, requires_dist) if item is not None]
-    always = (item for item in found if not item.marker or "extra" not in str(item.marker))
-    names = frozenset(canonicalize_name(item.name) for item in found)
-    return names.difference(canonicalize_name(item.name) for item in always)
+    chosen = (item for item in found if extras or "extra" not in str(item.marker))
+    return frozenset(canonicalize_name(item.name) for item in chosen)
+
+
+def find_names_in_extras(requires_dist: Collection[str]) -> frozenset[str]:
+    """Return the projects that are required only by extras."""
+    return find_names(requires_dist) - find_names(requires_dist, extras=False)
 
 
 # Whether an index has wheels for all requirements, and whether given packages satisfy them.

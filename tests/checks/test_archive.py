@@ -297,6 +297,12 @@ def test_backslashes_of_record_that_stand_for_slashes_are_one_warning() -> None:
         (("demo-1.0.data/other/",), "demo-1.0.data/other/", "is in a part of demo-1.0.data"),
         (("demo/" + 256 * "a",), "demo/" + 256 * "a", "has a name of 256 bytes"),
         (("demo/" + 200 * "é" + ".py",), "demo/" + 200 * "é" + ".py", "has a name of 403 bytes"),
+        # uv 0.13.9: "Wheel contains an invalid entry (directory) in the `scripts` directory"
+        (
+            ("demo-1.0.data/scripts/sub/tool",),
+            "demo-1.0.data/scripts/sub/tool",
+            "is in a folder of demo-1.0.data/scripts: uv refuses",
+        ),
         ((2_047 * "a/" + "ab",), 2_047 * "a/" + "ab", "has a path of 4,096 bytes"),
     ],
 )
@@ -321,6 +327,7 @@ def test_what_installers_can_place_is_quiet() -> None:
         "demo/a/b.py",
         f"{255 * 'a'}/b.py",
         "demo/a-b",
+        "demo-1.0.data/scripts/",
         "demo-1.0.data/scripts/x",
         "demo/a/",
         "demo-1.0.data/",

@@ -13,6 +13,7 @@ from binary_checks.checks.contents import (
     case_collision,
     debug_information,
     duplicate_library,
+    environment_replaced,
     git_lfs_pointer,
     missing_license_file,
     name_invalid_on_windows,
@@ -149,6 +150,9 @@ def test_different_names_do_not_collide() -> None:
     assert list(case_collision(package)) == []
 
 
+OVERWRITTEN = "overwrites the interpreter if pip installs it; uv refuses to"
+FINDS_ENVIRONMENT = "takes the place of the pyvenv.cfg by which Python finds the environment"
+SITE = "demo-1.0.data/data/lib/python3.11/site-packages/"
 FOR_ANY = "demo-1.0-py3-none-any.whl"
 FOR_WINDOWS = "demo-1.0-cp311-cp311-win_amd64.whl"
 
@@ -167,7 +171,7 @@ FOR_WINDOWS = "demo-1.0-cp311-cp311-win_amd64.whl"
         ("x ", "Windows drops the ' ' at the end: it installs as 'x'"),
         (
             "a:b.py",
-            "Windows writes it into an alternate data stream of 'a': no import finds it",
+            "Windows writes it into an alternate data stream of 'a': nothing finds it",
         ),
     ],
 )
@@ -194,6 +198,83 @@ def test_names_that_windows_can_have_are_quiet(name: str) -> None:
 @pytest.mark.parametrize("name", ["C:x", "../x.py", "demo/./x.py", "demo//x.py", "demo\\nul?"])
 def test_drives_and_odd_parts_are_reported_by_the_check_of_escaping_names_alone(name: str) -> None:
     assert list(name_invalid_on_windows(wheel(FOR_ANY, members=[member(name)]))) == []
+
+
+def test_a_command_becomes_a_file_that_windows_cannot_have() -> None:
+    points = tuple((group, "a*b", "demo:f") for group in ("console_scripts", "other"))
+    (problem,) = name_invalid_on_windows(wheel(FOR_ANY, entry_points=points))
+    assert isinstance(problem, Problem)
+    assert (
+        problem.sentence == "the command a*b: no name on Windows may contain '*': pip aborts there"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "sentence"),
+    [
+        ("scripts/python", "scripts/python", OVERWRITTEN),
+        ("scripts/Python3.11.exe", "scripts/Python3.11.exe", OVERWRITTEN),
+        ("data/bin/pypy3", "data/bin/pypy3", OVERWRITTEN),
+        ("data/pyvenv.cfg", "data/pyvenv.cfg", FINDS_ENVIRONMENT),
+        ("scripts/pyvenv.cfg", "scripts/pyvenv.cfg", FINDS_ENVIRONMENT),
+    ],
+)
+def test_a_file_of_the_environment_is_replaced(name: str, path: str, sentence: str) -> None:
+    package = wheel(members=[member(f"demo-1.0.data/{name}")])
+    assert list(environment_replaced(package)) == [
+        Problem(path=f"demo-1.0.data/{path}", sentence=sentence)
+    ]
+
+
+@pytest.mark.parametrize("folder", ["", "demo-1.0.data/purelib/", "demo-1.0.data/platlib/", SITE])
+@pytest.mark.parametrize(
+    ("names", "path", "sentence"),
+    [
+        (("pip/__init__.py", "pip/x.py"), "pip", "overwrites the package pip of the project pip"),
+        (
+            ("_distutils_hack/__init__.py",),
+            "_distutils_hack",
+            "overwrites the package _distutils_hack of the project setuptools",
+        ),
+        (
+            ("pip-99.0.dist-info/METADATA", "pip-99.0.dist-info/RECORD"),
+            "pip-99.0.dist-info",
+            "makes installers believe that pip-99.0 is installed",
+        ),
+        (
+            ("other.egg-info",),
+            "other.egg-info",
+            "makes installers believe that other is installed",
+        ),
+    ],
+)
+def test_what_belongs_to_another_project_is_reported_once(
+    folder: str, names: tuple[str, ...], path: str, sentence: str
+) -> None:
+    package = wheel(members=[member(f"{folder}{name}") for name in names])
+    assert list(environment_replaced(package)) == [Problem(path=path, sentence=sentence)]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "demo-1.0.data/scripts/python-zig",  # ziglang 0.17.1
+        "demo-1.0.data/scripts/pip-review",
+        "demo-1.0.data/headers/pyvenv.cfg",
+        "demo/pyvenv.cfg",
+        "demo/_vendor/other-1.0.dist-info/METADATA",  # setuptools, ray
+        "demo-0.9.egg-info/PKG-INFO",
+        "pip/extra.py",  # overwrites nothing
+        "pip.py",  # the package pip comes first
+    ],
+)
+def test_names_that_replace_nothing_are_quiet(name: str) -> None:
+    assert list(environment_replaced(wheel(members=[member(name)]))) == []
+
+
+def test_a_project_owns_its_modules() -> None:
+    owner = wheel("setuptools-84.2.1-py3-none-any.whl", members=[member("setuptools/__init__.py")])
+    assert list(environment_replaced(owner)) == []
 
 
 def test_names_for_windows_do_not_matter_to_a_package_for_linux() -> None:

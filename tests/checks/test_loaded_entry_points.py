@@ -21,6 +21,7 @@ from binary_checks.model import (
     Problem,
     PythonModules,
     Step,
+    Wheel,
 )
 from binary_checks.probes.load_entry_points.reader import load_each, load_entry_points
 from fixtures.build_wheel import build_wheel
@@ -305,6 +306,38 @@ def test_no_requirement_is_judged_where_no_installer_ran(judge: Judge) -> None:
     assert "Requires-Dist" not in found.sentence
 
 
+def requiring(requires: tuple[str, ...], *points: tuple[str, str, str]) -> Wheel:
+    return wheel(
+        "demo-1.0-py3-none-any.whl",
+        metadata=tuple(("Requires-Dist", each) for each in requires),
+        members=(member("demo/__init__.py"), member("demo/x.py")),
+        entry_points=points,
+    )
+
+
+@pytest.mark.parametrize(
+    ("module", "requires", "extras", "ending"),
+    [
+        ("yaml.cli", "pyyaml; extra == 'all'", "", "the module yaml (an extra may)"),
+        ("yaml.cli", "yaml; extra == 'all'", "", "no"),
+        ("yaml.cli", "yaml; extra == 'all'", "all", ""),
+    ],
+)
+def test_the_module_of_a_command_is_not_excused_by_an_extra(
+    module: str, requires: str, extras: str, ending: str
+) -> None:
+    point = EntryPoint(
+        group="console_scripts", name="x", module=module, attribute="f", extras=extras
+    )
+    step = Step(name=module, outcome=Ending.RAISED, detail="no", missing_module="yaml")
+    each = LoadedEntryPoint(point=point, step=step, exception="ModuleNotFoundError")
+    loaded = LoadedEntryPoints(python="", points=(each,), requirements_installed=True)
+    package = requiring((requires,), ("console_scripts", "x", f"{module}:f"))
+    (finding,) = missing_entry_point(package, PythonModules(), loaded)
+    assert getattr(finding, "level", None) is (Level.ERROR if ending else None)
+    assert finding.sentence.endswith(ending or "only an extra requires yaml")
+
+
 @pytest.mark.parametrize(
     ("group", "requires", "extras", "found"),
     [
@@ -342,12 +375,7 @@ def test_no_requirement_is_judged_where_no_installer_ran(judge: Judge) -> None:
 def test_a_module_of_others_that_is_not_found(
     group: str, requires: tuple[str, ...], extras: str, found: tuple[Level | None, str]
 ) -> None:
-    package = wheel(
-        "demo-1.0-py3-none-any.whl",
-        metadata=tuple(("Requires-Dist", each) for each in requires),
-        members=(member("demo/__init__.py"), member("demo/x.py")),
-        entry_points=((group, "x", "demo.x:f"),),
-    )
+    package = requiring(requires, (group, "x", "demo.x:f"))
     loaded = raised(group, "yaml", extras=extras)
     (finding,) = missing_entry_point(package, PythonModules(), loaded)
     level, ending = found

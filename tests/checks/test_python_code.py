@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 from binary_checks import examine
-from binary_checks.checks.python_code.entry_points import missing_entry_point
+from binary_checks.checks.python_code.entry_points import (
+    command_name_refused,
+    missing_entry_point,
+)
 from binary_checks.checks.python_code.top_level_modules import (
     missing_top_level_module,
     shared_namespace_taken,
@@ -152,7 +155,11 @@ def test_a_module_that_was_not_parsed_is_not_inspected() -> None:
     ("value", "members", "requires"),
     [
         ("other.cli:main", {"demo/__init__.py": ""}, ("other",)),
+        ("other_x.cli:main", {"demo/__init__.py": ""}, ("my.other-x>=2",)),
+        ("other.cli:main [all]", {"demo/__init__.py": ""}, ("other; extra == 'all'",)),
         ("demo.cli:main", {"demo/inner/__init__.py": ""}, ("demo-cli",)),
+        # pydantic-monty 1.5.0 is empty: pydantic-monty-client has its modules
+        ("demo.cli:main", {"other.py": ""}, ("demo-client",)),
         ("demo.cli:main", {"demo/__init__.py": "__path__ = []\n"}, ()),
         ("demo.cli:main", {"demo/__init__.py": "", "demo.pth": "demo/inner\n"}, ()),
         ("demo.fast:main", {"demo/__init__.py": "", "demo/fast.abi3.so": b"\x7fELF"}, ()),
@@ -164,6 +171,54 @@ def test_a_module_that_may_be_elsewhere_is_not_inspected(
     points = f"[console_scripts]\ntool = {value}\n"
     (finding,) = judge(missing_entry_point, members, entry_points=points, requires=requires)
     assert isinstance(finding, NotInspected)
+
+
+@pytest.mark.parametrize(
+    ("value", "members", "requires", "level"),
+    [
+        ("demo.cli:main", {"other.py": ""}, ("six",), Level.ERROR),
+        ("demo.cli:main", {"demo/inner/__init__.py": ""}, ("six",), Level.ERROR),
+        ("demo.cli:main", {"demo/__init__.py": ""}, ("demo-cli",), Level.ERROR),
+        ("other.cli:main", {"demo.py": ""}, ("other; extra == 'all'",), Level.ERROR),
+        # torch 2.5.1: torchfrtrace = tools.flight_recorder.fr_trace:main
+        ("other.cli:main", {"demo.py": ""}, ("six", "jinja2"), Level.WARNING),
+    ],
+)
+def test_a_module_that_no_requirement_is_named_after(
+    judge: Judge, value: str, members: dict[str, Any], requires: tuple[str, ...], level: Level
+) -> None:
+    points = f"[console_scripts]\ntool = {value}\n"
+    found = told(judge(missing_entry_point, members, entry_points=points, requires=requires))
+    ((_, sentence, actual),) = found
+    assert actual is level
+    assert f"there is no module {value.partition(':')[0]}" in sentence
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        ("../evil", "leads out of the folder of commands: pip and uv refuse it"),
+        ("/evil", "leads out of the folder of commands: pip and uv refuse it"),
+        ("..", "leads out of the folder of commands: pip and uv refuse it"),
+        ("a/b", "has a slash: uv refuses it, and pip puts it where no shell looks for commands"),
+        ("a[b]", "has a bracket: pip refuses it"),
+        ("a b", "has a blank: pip drops everything in front of it from the name"),
+        ("python", "overwrites the interpreter if pip installs it; uv refuses to"),
+        ("PyPy3.11", "overwrites the interpreter if pip installs it; uv refuses to"),
+    ],
+)
+@pytest.mark.parametrize("group", ["console_scripts", "gui_scripts"])
+def test_a_command_with_a_name_that_installers_refuse(name: str, fault: str, group: str) -> None:
+    package = wheel(entry_points=((group, name, "demo:x"), ("other", name, "demo:x")))
+    assert told(list(command_name_refused(package))) == [
+        (POINTS, f"the command {name!r} {fault}", Level.ERROR)
+    ]
+
+
+@pytest.mark.parametrize("name", ["python-zig", "pythonx", ".x", "a..b", "-a", "a+b", "x.exe", "é"])
+def test_a_command_with_an_unusual_name_is_quiet(name: str) -> None:
+    package = wheel(entry_points=(("console_scripts", name, "demo:x"),))
+    assert list(command_name_refused(package)) == []
 
 
 @pytest.mark.parametrize(
@@ -187,9 +242,40 @@ def test_without_entry_points_none_is_missing(judge: Judge) -> None:
 
 def test_a_wheel_that_installs_nothing(judge: Judge) -> None:
     nothing = "installs nothing: it has no files but its metadata"
-    assert told(judge(missing_top_level_module, {})) == [("", nothing, Level.ERROR)]
-    assert judge(missing_top_level_module, {}, requires=("other",)) == []
+    for members in ({}, {"demo/": ""}):
+        assert told(judge(missing_top_level_module, members)) == [("", nothing, Level.ERROR)]
+    required = f"{nothing}, so only what it requires can be imported (demo-core, other)"
+    extras = f"{nothing}, so only its extras can be imported"
+    for requires, sentence in {
+        ("other", "Demo_Core>=1", "x; extra == 'all'"): required,
+        ("x; extra == 'all'",): extras,
+    }.items():
+        found = judge(missing_top_level_module, {}, requires=requires)
+        assert told(found) == [("", sentence, Level.WARNING)]
     assert judge(missing_top_level_module, {"demo-1.0.data/scripts/demo": "x"}) == []
+
+
+ABOUT = "Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "advised"),
+    [
+        ("Requires-Dist: six\n\nUsage:\n\n    import demo\n", "import demo"),
+        ("Requires-Dist: six\n\n>>> import demo as d\n", "import demo"),
+        ("Requires-Dist: six\n\nfrom demo.core import run\n", "from demo.core import"),
+        ("Requires-Dist: demo-core; extra == 'all'\n\nimport demo\n", "import demo"),
+        # llama-index, whose modules are those of llama-index-core
+        ("Requires-Dist: demo-core\n\nimport demo\n", ""),
+        ("Requires-Dist: six\n\nimport demos\nfrom demo to show\nimport demo data\n", ""),
+    ],
+)
+def test_a_description_that_imports_what_nothing_installs(
+    judge: Judge, lines: str, advised: str
+) -> None:
+    ((_, sentence, level),) = told(judge(missing_top_level_module, {}, metadata=ABOUT + lines))
+    assert (level is Level.ERROR) == bool(advised)
+    assert sentence.endswith(f"its description says `{advised}`") == bool(advised)
 
 
 def test_a_promised_module_that_is_not_there(judge: Judge) -> None:

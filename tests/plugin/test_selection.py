@@ -116,6 +116,17 @@ def test_what_is_installed_answers_linkage_without_a_check_that_runs_the_package
     assert "x_lost" in installed[2][0]
 
 
+def test_a_wheel_that_is_only_installed_did_not_run(place: Path) -> None:
+    run = Run.open([FileSource(path=place)], running(), Companions(()))
+    try:
+        (examination,) = run.examinations
+        (check,) = [each for each in chosen() if each.id == "installation-fails"]
+        assert examination.judge(examination.prepare(check)).outcome is Outcome.PASSED
+        assert [each.ran_on for each in examination.facts.everywhere] == [""]
+    finally:
+        run.close()
+
+
 @pytest.mark.slow
 def test_workers_give_the_verdicts_of_one_process(run: RunPytest, tmp_path: Path) -> None:
     wheel = make_wheel(tmp_path)

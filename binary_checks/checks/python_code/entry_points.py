@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -9,7 +10,12 @@ from typing import NamedTuple
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.failed_imports import judge_loaded, names_file
-from binary_checks.knowledge.python_libraries import ModuleFiles
+from binary_checks.knowledge.python_libraries import (
+    INTERPRETERS,
+    SHARED_PACKAGES,
+    ModuleFiles,
+    is_named_after,
+)
 from binary_checks.model import (
     Distribution,
     EntryPoint,
@@ -19,11 +25,20 @@ from binary_checks.model import (
     NotInspected,
     Problem,
     PythonModules,
+    find_names,
     read_entry_points,
 )
 
 _DEEPEST = 100  # nested packages, of a module's name
 _LONGEST = 120  # characters of a value in a sentence
+_REFUSED = {  # tried with pip 26.3 and uv 0.13.9
+    r"^/|(?:^|/)\.\.?(?:/|$)": "leads out of the folder of commands: pip and uv refuse it",
+    r"/": "has a slash: uv refuses it, and pip puts it where no shell looks for commands",
+    r"[\[\]]": "has a bracket: pip refuses it",
+    r"\s": "has a blank: pip drops everything in front of it from the name",
+    rf"(?i)^(?:{INTERPRETERS})$": "overwrites the interpreter if pip installs it; uv refuses to",
+}
+"""Names of commands with which an installer refuses the package, or that it changes."""
 
 
 @check
@@ -37,17 +52,20 @@ def missing_entry_point(
     inspected. If loading gives no answer, as for a module that exits, the source is read.
 
     Without an installation the source is read, and nothing of it is run: a name counts as existing
-    if the module's top level binds it, even in a branch, a loop or a star import. Names that
-    another distribution provides, that an extension module binds or that a module creates at run
-    time (``__getattr__``, ``globals()``) are not inspected.
+    if the module's top level binds it, even in a branch, a loop or a star import. Names that an
+    extension module binds or that a module creates at run time (``__getattr__``, ``globals()``)
+    are not inspected, nor is a module that a required distribution provides by its name:
+    ``llama-index-core`` may provide ``llama_index.cli``. A requirement of an extra counts only if
+    the entry point names the extra (``demo.cli:main [cli]``).
 
     Why: the command that users run ends with an ImportError or AttributeError; a plugin ends the
     program that loads it.
     Fix: correct the entry point, or include the module; if the module belongs to another project,
-    ``Requires-Dist`` lacks that project.
+    ``Requires-Dist`` lacks that project, or the entry point the extra that requires it.
     Level: an error for commands, and for pytest's plugins, which break every run; a warning for
-    other groups, whose readers may skip entry points that do not load, and for exceptions that may
-    not occur on another host or with other settings (an OSError, a KeyError).
+    other groups, whose readers may skip entry points that do not load, for exceptions that may not
+    occur on another host or with other settings (an OSError, a KeyError), and for a module of
+    another name than the package's that a requirement with a third name might provide.
     """
     if not package.entry_points:
         raise NotApplicable("no entry points")
@@ -70,10 +88,30 @@ def missing_entry_point(
         yield from judge_loaded(loaded, package, path, content.find_problem)
 
 
+@check
+def command_name_refused(package: Distribution) -> Iterator[Finding]:
+    """A command has a name that an installer refuses or changes, or that of the interpreter.
+
+    Names that Windows alone does not allow are reported by name-invalid-on-windows.
+
+    Why: pip or uv refuses to install the package; users do not find the command; or ``python`` is
+    overwritten, and nothing in the environment starts any more.
+    Fix: use letters, digits, dots, hyphens and underscores only, and not ``python3`` or the like.
+    Level: users cannot install the package, start the command, or use the environment.
+    """
+    path = f"{package.dist_info}/entry_points.txt"
+    for name in package.commands:
+        fault = next((text for pattern, text in _REFUSED.items() if re.search(pattern, name)), "")
+        if fault:
+            sentence = f"the command {name[:_LONGEST]!r} {fault}"
+            yield Problem(path=path, sentence=sentence, facts=(name,))
+
+
 class _Lack(NamedTuple):
     what: str
     doubt: str = ""  # what may provide it nevertheless
     unread: str = ""  # why it is not known
+    is_foreign: bool = False  # whether some requirement might provide it, though none is so called
 
 
 class _Content:
@@ -84,7 +122,6 @@ class _Content:
         self._files = package.derive(ModuleFiles)
         self._names = {each.path: each for each in modules.names}
         self._leads_elsewhere = any(each.path.endswith(".pth") for each in package.members)
-        self._requires = bool(package.requires_dist)
         self._unparsed = {each.path: each.reason for each in modules.unparsed}
 
     def find_problem(self, point: EntryPoint) -> Problem | None:
@@ -100,7 +137,8 @@ class _Content:
         if lack.unread or lack.doubt:
             what = lack.unread or f"{lack.what}, unless {lack.doubt}"
             return NotInspected(path=self._path, sentence=f"{point.describe()}: {what}")
-        level = Level.ERROR if point.is_always_loaded else Level.WARNING
+        certain = point.is_always_loaded and not lack.is_foreign
+        level = Level.ERROR if certain else Level.WARNING
         sentence = f"{point.describe()}: {lack.what}"
         return Problem(
             path=self._path, sentence=sentence, facts=(point.group, point.name), level=level
@@ -116,7 +154,7 @@ class _Content:
             # in the group fsspec.specs, "module.Class" names a class (huggingface_hub)
             module, attribute = outer, last
         if not module or not self._files.has(module):
-            return _Lack(f"there is no module {point.module}", self._find_provider(point.module))
+            return self._find_provider(point)
         if not attribute or self._files.has(f"{module}.{attribute}"):
             return None
         return self._find_attribute(module, attribute)
@@ -139,19 +177,27 @@ class _Content:
             doubt = f"a star import of {found.stars[0]} may bind it"
         return _Lack(f"{module} binds no {attribute}", doubt)
 
-    def _find_provider(self, module: str) -> str:
-        """Return what may provide a module that is not in the package; "" if nothing may."""
-        parts = module.split(".")
+    def _find_provider(self, point: EntryPoint) -> _Lack:
+        """Return what may provide a module that is not in the package."""
+        what, parts = f"there is no module {point.module}", point.module.split(".")
         parents = [".".join(parts[:count]) for count in range(1, min(len(parts), _DEEPEST))]
         inner = [parent for parent in parents if self._files.has(parent)]
         if self._leads_elsewhere:
-            return "a .pth file leads to it"
-        if (not inner or self._files.shares(inner[-1])) and self._requires:
-            return "a required distribution has it"
+            return _Lack(what, "a .pth file leads to it")
+        if not inner or self._files.shares(inner[-1]):
+            # the reader of a group may skip plugins that need an extra (django-q2)
+            extras = bool(point.extras) or not point.is_script
+            names = find_names(self._package.requires_dist, extras=extras)
+            if any(is_named_after(name, parts[0]) for name in names):
+                return _Lack(what, "a required distribution has it")
+            is_own = bool(inner) or is_named_after(self._package.name, parts[0])
+            if names and (not is_own or parts[0] in SHARED_PACKAGES):
+                lack = f"{what}, nor is any requirement named after {parts[0]}"
+                return _Lack(lack, is_foreign=True)
         opened = (self._names.get(self._files.sources.get(each, "")) for each in inner)
         if any(
             each and (each.extends_path or each.fills_modules or "sys.modules" in each.opaque)
             for each in opened
         ):
-            return f"{inner[-1]} finds it elsewhere"
-        return ""
+            return _Lack(what, f"{inner[-1]} finds it elsewhere")
+        return _Lack(what)

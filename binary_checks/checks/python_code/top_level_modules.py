@@ -9,8 +9,17 @@ from binary_checks.knowledge.python_libraries import (
     SHARED_PACKAGES,
     WITH_EMPTY_FILE,
     ModuleFiles,
+    is_named_after,
 )
-from binary_checks.model import Distribution, Finding, Level, NotInspected, Problem, PythonModules
+from binary_checks.model import (
+    Distribution,
+    Finding,
+    Level,
+    NotInspected,
+    Problem,
+    PythonModules,
+    find_names,
+)
 from binary_checks.wording.problem_lines import EDITABLE
 from binary_checks.wording.sentences import name_first
 
@@ -21,22 +30,23 @@ _SOURCE_FOLDER = "src"
 def missing_top_level_module(package: Distribution, modules: PythonModules) -> Iterator[Finding]:
     """A distribution installs no module that its name or top_level.txt promises.
 
-    The check reports a distribution that installs and requires nothing; one that installs neither a
-    module of its top_level.txt nor one of its own name; and one whose modules lie in ``src``. It is
-    no problem if only some names of top_level.txt are missing, or if an extension module of an
-    inner package has that name: setuptools lists those, too (pycares, xxhash).
+    The check reports a distribution that installs nothing but its metadata; one that installs
+    neither a module of its top_level.txt nor one of its own name; and one whose modules lie in
+    ``src``. It is no problem if only some names of top_level.txt are missing, or if an extension
+    module of an inner package has that name: setuptools lists those, too (pycares, xxhash).
 
     Why: ``import`` of the installed package ends with a ModuleNotFoundError.
     Fix: tell the build backend where the packages are (``packages``, ``package-dir``), and list the
     wheel's files before every release.
     Level: users cannot import what they installed. A ``src`` next to the right modules is a
-    warning.
+    warning. So is a distribution without files that requires others, as a metapackage does (accept
+    it with a profile), unless its description imports a module of its name that no requirement is
+    named after: ``llama-index-core`` may provide ``llama_index``, ``six`` does not.
     """
     files = package.derive(ModuleFiles)
     own = package.name.replace("-", "_").replace(".", "_")
-    installed = [member for member in package.members if not _describes(package, member.path)]
-    if not installed and not package.requires_dist:
-        yield Problem(sentence="installs nothing: it has no files but its metadata")
+    if modules.advised is not None:
+        yield _judge_empty(package, modules.advised)
     stated = modules.top_level or ()
     missing = [name for name in stated if not _has(files, name)]
     if files.roots and missing and len(missing) == len(stated) and own not in files.roots:
@@ -52,9 +62,16 @@ def missing_top_level_module(package: Distribution, modules: PythonModules) -> I
         yield from _judge_source_folder(files, own)
 
 
-def _describes(package: Distribution, path: str) -> bool:
-    inside = package.layout.inside(path)
-    return inside is not None and inside.startswith(f"{package.dist_info}/")
+def _judge_empty(package: Distribution, advised: str) -> Problem:
+    sentence, level = "installs nothing: it has no files but its metadata", Level.ERROR
+    always = find_names(package.requires_dist, extras=False)
+    if advised and not any(is_named_after(name, package.name) for name in always):
+        sentence = f"{sentence}, and its description says `{advised}`"
+    elif package.requires_dist:
+        end = f"what it requires can be imported ({name_first(sorted(always))})"
+        sentence = f"{sentence}, so only {end if always else 'its extras can be imported'}"
+        level = Level.WARNING
+    return Problem(sentence=sentence, level=level)
 
 
 def _has(files: ModuleFiles, name: str) -> bool:
