@@ -319,8 +319,10 @@ class _Tables(NamedTuple):
     """The contents of shipped_names.toml, as expressions for whole names."""
 
     has: _Pairs
-    only_one: _Pairs
+    # a distribution, its libraries, and other requirements that lead to it
+    only_one: tuple[tuple[str, re.Pattern[str], re.Pattern[str]], ...]
     has_nothing_else: re.Pattern[str]
+    leads_nowhere: re.Pattern[str]  # requirements without further ones, except those in only_one
     of_nvidia: re.Pattern[str]
     fills_prefix: re.Pattern[str]
     of_nobody: re.Pattern[str]
@@ -343,8 +345,18 @@ def _read_tables() -> _Tables:
 
     return _Tables(
         has=pair("has"),
-        only_one=pair("only_one"),
+        only_one=tuple(
+            (row["distributions"], *map(compiled, (row["libraries"], row.get("through", "(?!)"))))
+            for row in tables["only_one"]
+        ),
         has_nothing_else=join("has_nothing_else"),
+        leads_nowhere=compiled(
+            "|".join(
+                row["distributions"]
+                for row in (*tables["has_nothing_else"], *tables["only_one"])
+                if "leads" not in row
+            )
+        ),
         of_nvidia=join("of_nvidia"),
         fills_prefix=join("fills_prefix"),
         of_nobody=join("of_nobody", "libraries"),
@@ -412,9 +424,27 @@ def find_known_shippers(needed: str, requirements: Iterable[str]) -> tuple[str, 
 
 def find_owner(name: str, requirements: Iterable[str]) -> str:
     """Return the requirement whose wheel has the vendor's library of exactly that name, or ""."""
-    owners = (whose for whose, libraries in _read_tables().only_one if libraries.fullmatch(name))
-    found = (each for whose in owners for each in sorted(requirements) if whose.fullmatch(each))
-    return next(found, "")
+    names = frozenset(requirements)
+    rows = _read_tables().only_one
+    return next((own for own, its, _ in rows if own in names and its.fullmatch(name)), "")
+
+
+@lru_cache(maxsize=4096)  # many objects need the same few libraries
+def find_left_out(needed: str, requirements: frozenset[str]) -> str:
+    """Return the distribution with that library if its family is required, but not it; else "".
+
+    ``requirements`` are names with their extras, ``cuda-toolkit[cublas,cudart]``. None of them may
+    lead to the library through its own requirements, which are known of few distributions. The
+    distributions for one CUDA version are a family; from CUDA 13 on, their names lack its number.
+    """
+    tables, name = _read_tables(), needed.rpartition("/")[2]
+    rows = [row for row in tables.only_one if row[1].fullmatch(name)]
+    for each in requirements:
+        leads = any(own == each or through.fullmatch(each) for own, _, through in rows)
+        if leads or not tables.leads_nowhere.fullmatch(each):
+            return ""
+    families = {cuda_of_name(own) or 13 for own, _, _ in tables.only_one if own in requirements}
+    return next((own for own, _, _ in rows if (cuda_of_name(own) or 13) in families), "")
 
 
 def _of_cuda(name: str, requirements: RequiredNames) -> tuple[str, ...]:

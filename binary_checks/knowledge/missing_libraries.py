@@ -9,6 +9,7 @@ from packaging.utils import canonicalize_name
 
 from binary_checks.knowledge.library_names import (
     fills_prefix,
+    find_left_out,
     find_shippers,
     is_grafted_name,
     share_first_word,
@@ -24,6 +25,7 @@ from binary_checks.model import (
     Problem,
     Wheel,
 )
+from binary_checks.wording.problem_lines import of_requirement
 from binary_checks.wording.sentences import bundle, list_needed, name_needed
 
 _MOST_GUESSES = 3  # distributions in a sentence
@@ -60,14 +62,19 @@ def report_missing_libraries(
         )
     others = ", nor a given wheel, nor" if linkage.given else " nor"
     names, them = name_needed(edges), "it" if len(edges) == 1 else "them"
+    required = frozenset(linkage.requirements)
+    found = (find_left_out(each.needed, required) for each in edges)
+    owners = " and ".join(dict.fromkeys(filter(None, found)))
+    only = owners and f", only {owners}, which the package does not require"
     problem = Problem(
         path=edge.path,
-        sentence=f"needs {names}, which neither the package{others} {platform} provides "
+        sentence=f"needs {names}, which neither the package{others} {platform} provides{only} "
         f"({searched}): where users lack {them}, this file does not load",
         facts=list_needed(edges),
-        cause=cause,
+        cause=of_requirement(owners) if owners else cause,
     )
-    return _add_remedy(problem, edges, linkage, package)
+    fix = f"require {owners}, as the package requires other distributions of that family"
+    return replace(problem, fix=fix) if owners else _add_remedy(problem, edges, linkage, package)
 
 
 def _ask_for_wheel(

@@ -16,6 +16,7 @@ from binary_checks.knowledge.library_names import (
     RequiredNames,
     fills_prefix,
     find_known_shippers,
+    find_left_out,
     find_opener,
     find_qt_sibling,
     find_shippers,
@@ -411,6 +412,8 @@ class _Providers:
 
         The library's name, or the folders searched, identify them.
         """
+        if find_left_out(edge.needed, self._spelled):
+            return ()
         by_place = edge.needed.startswith(_BY_ITS_PLACE_ALONE)
         known = () if by_place else find_known_shippers(edge.needed, self._missing)
         if known:
@@ -509,6 +512,17 @@ class _Providers:
     def _is_sibling(self, requirement: str, directory: str) -> bool:
         alike, pinned = share_first_word(requirement, self._name), requirement in self._pinned
         return (alike and pinned) or ((alike or pinned) and directory not in self._directories)
+
+    @cached_property
+    def _spelled(self) -> frozenset[str]:
+        """The requirements with their extras, ``[?]`` for those that only given packages have."""
+        direct: list[tuple[str, str]] = [
+            (canonicalize_name(each.name), ",".join(sorted(each.extras)))
+            for each in applicable(self._requirements, self._target)
+        ]
+        known = {name for name, _ in direct}
+        direct += [(name, "?") for name in self._missing if name not in known]
+        return frozenset(f"{name}[{extras}]".removesuffix("[]") for name, extras in direct)
 
     @cached_property
     def _pinned(self) -> frozenset[str]:

@@ -208,6 +208,31 @@ def test_only_requirements_that_plausibly_have_the_library_are_named() -> None:
 
 
 @pytest.mark.parametrize(
+    ("requirements", "message"),
+    [
+        (("nvidia-nccl-cu13", "cuda-toolkit[cudart]==13.*"), "only nvidia-cudnn-cu13, which the"),
+        (("nvidia-nccl-cu13", "nvidia-cudnn-cu13; sys_platform == 'win32'"), "only nvidia-cudnn"),
+        (("nvidia-nccl-cu13", "nvidia-cudnn-cu13; sys_platform == 'linux'"), "which a required"),
+        (("nvidia-nccl-cu13", "torch"), "which a required wheel, perhaps"),
+    ],
+)
+def test_a_forgotten_requirement_of_a_family_is_an_error(
+    requirements: tuple[str, ...], message: str
+) -> None:
+    module = library("demo/_a.abi3.so", "libcudnn.so.9", runpath=("$ORIGIN/../nvidia/cudnn/lib",))
+    package = wheel(objects=(module,))
+    linkage = simulate(package, target(), requirements=requirements)
+    (finding,) = missing_library(linkage, package)
+    assert isinstance(finding, Problem) is message.startswith("only")
+    assert not isinstance(finding, str)
+    assert message in finding.sentence
+    if isinstance(finding, Problem):
+        assert finding.level is Level.ERROR
+        assert finding.fix.startswith("require nvidia-cudnn-cu13")
+        assert finding.command == ""
+
+
+@pytest.mark.parametrize(
     "name", ["libtensorflow_framework.so.2", "_pywrap_tensorflow_internal.so", "libtorch.so"]
 )
 def test_pure_python_requirements_have_no_library_of_a_framework(name: str) -> None:

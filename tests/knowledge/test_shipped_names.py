@@ -11,6 +11,8 @@ from binary_checks.knowledge import library_names
 from binary_checks.knowledge.library_names import (
     fills_prefix,
     find_known_shippers,
+    find_left_out,
+    find_owner,
     may_be_required,
     may_have,
 )
@@ -58,3 +60,42 @@ def test_what_drivers_and_systems_have_no_requirement_has(needed: str) -> None:
 def test_intel_s_wheels_fill_the_environment_s_lib() -> None:
     assert fills_prefix("intel-openmp")
     assert not fills_prefix("intelligence")
+
+
+@pytest.mark.parametrize(
+    ("needed", "requirements", "owner"),
+    [
+        # faiss_gpu_cu12 1.14.1 with one of its two requirements
+        ("libcudart.so.12", "nvidia-cublas-cu12 numpy packaging", "nvidia-cuda-runtime-cu12"),
+        ("libcublasLt.so.12", "nvidia-cuda-runtime-cu12 numpy", "nvidia-cublas-cu12"),
+        # torch 2.15 without one of its requirements, or of their extras
+        (
+            "libcudnn.so.9",
+            "nvidia-nccl-cu13 cuda-toolkit[cublas,cufft] triton",
+            "nvidia-cudnn-cu13",
+        ),
+        ("libcufft.so.12", "nvidia-nccl-cu13 cuda-toolkit[cublas,cudart]", "nvidia-cufft"),
+        ("libcufft.so.12", "nvidia-nccl-cu13 cuda-toolkit[cublas,cufft]", ""),
+        ("libcufft.so.12", "nvidia-nccl-cu13 cuda-toolkit[all]", ""),
+        # through requirements of requirements
+        ("libcublas.so.12", "nvidia-cudnn-cu12", ""),
+        ("libnvJitLink.so.13", "nvidia-nccl-cu13 nvidia-cusolver", ""),
+        ("libcufft.so.12", "nvidia-nccl-cu13 torch", ""),
+        ("libcufft.so.12", "nvidia-nccl-cu13 cuda-toolkit[?]", ""),  # that a given wheel requires
+        ("libcufft.so.12", "nvidia-nccl-cu13 foo", ""),  # nobody knows what that requires
+        # for another CUDA, or for the user's own
+        ("libcufft.so.12", "nvidia-nccl-cu12", ""),
+        ("libcudart.so.11.0", "nvidia-cublas-cu12", ""),
+        ("libcudart.so.12", "numpy", ""),
+        ("libfoo.so.1", "nvidia-cublas-cu12", ""),
+    ],
+)
+def test_a_library_is_left_out_if_nothing_leads_to_it_but_others_of_its_family_are_required(
+    needed: str, requirements: str, owner: str
+) -> None:
+    assert find_left_out(needed, frozenset(requirements.split())) == owner
+
+
+def test_the_owner_of_a_library_is_a_requirement() -> None:
+    assert find_owner("libcudnn.so.9", ("nvidia-cudnn-cu13", "numpy")) == "nvidia-cudnn-cu13"
+    assert find_owner("libcudnn.so.9", ("nvidia-nccl-cu13",)) == ""

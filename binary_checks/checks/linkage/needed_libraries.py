@@ -76,10 +76,11 @@ def missing_library(linkage: Linkage, package: Package) -> Iterator[Finding]:
     """A needed library is neither in the package nor promised by its tag.
 
     If a required distribution may have the library, by its name or by the folder that is searched,
-    its wheel must be given (``--binary-with``). An executable lacks every library that no search
-    path leads to, as nothing can have been loaded before it. If a repair tool put the library into
-    the package and no object there finds it, as after a search path was dropped, every object that
-    needs it lacks it.
+    its wheel must be given (``--binary-with``). A library of NVIDIA's is missing if the package
+    requires others of NVIDIA's distributions for the same CUDA, but none that leads to it. An
+    executable lacks every library that no search path leads to, as nothing can have been loaded
+    before it. If a repair tool put the library into the package and no object there finds it, as
+    after a search path was dropped, every object that needs it lacks it.
 
     It is a warning, whose sentence states the reason, if users may never be affected: no import
     reaches the object (a plugin that native code opens by a computed name, a program that nothing
