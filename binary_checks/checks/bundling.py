@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 
 from binary_checks.declaring import Pattern, check
-from binary_checks.knowledge.gaps import find_unloaded
+from binary_checks.knowledge.ended_series import find_end, read_ended_series
+from binary_checks.knowledge.gaps import find_unloaded, list_unread, make_gap
 from binary_checks.knowledge.library_names import is_grafted_name, strip_graft
+from binary_checks.knowledge.linked_libraries import find_proof, find_version
 from binary_checks.model import ElfFile, Finding, Kind, Level, Linkage, Package, PeFile, Problem
 from binary_checks.wording.problem_lines import of_bundled
 
@@ -76,6 +79,35 @@ def _is_stub(library: ElfFile | PeFile) -> bool:
     """Whether only a linker finds the library: the loader searches for the soname, libcuda.so.1."""
     linked = library.file_name.endswith(".so") and library.file_name != library.name
     return linked and "stubs" in library.directory.split("/")
+
+
+@check(level=Level.WARNING)
+def library_past_end_of_life(package: Package) -> Iterator[Finding]:
+    """The package contains a library that its developers no longer support.
+
+    Strings in the code name the library and its version, also where it is linked statically. Only
+    OpenSSL and FFmpeg publish when the support of each series ends. A Linux distribution may mend
+    its own build for longer (OpenSSL 1.1.1k of AlmaLinux 8), but the copy in the package keeps the
+    version string, so that nothing shows this.
+
+    Why: security holes that are found later are not mended, and users cannot update the copy.
+    Fix: build with a supported series of the library, and publish a new release of the package.
+    Level: it works, and whether a hole concerns its users is not known.
+    """
+    found: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for item in package.objects:
+        for name in read_ended_series():
+            if find_proof(name, item.texts):
+                found[name, find_version(name, item.texts)[0]].append(item.path)
+    for (name, version), paths in sorted(found.items()):
+        if (end := find_end(name, version)) is not None:
+            others = f", as {len(paths) - 1} other objects do" if paths[1:] else ""
+            sentence = (
+                f"contains {name} {version}{others}, whose developers supported it until {end}: "
+                "security holes stay open in it; build with a series that they support"
+            )
+            yield Problem(path=min(paths), sentence=sentence, facts=(name, version))
+    yield from map(make_gap, list_unread(package))
 
 
 @check(enabled=False, level=Level.WARNING)

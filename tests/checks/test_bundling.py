@@ -1,12 +1,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
 import pytest
 
-from binary_checks.checks.bundling import forbidden_bundled_library, orphan_library
-from binary_checks.model import Claims, Level, Member, Package, Problem
+from binary_checks.checks.bundling import (
+    forbidden_bundled_library,
+    library_past_end_of_life,
+    orphan_library,
+)
+from binary_checks.knowledge.ended_series import find_end, read_ended_series
+from binary_checks.model import (
+    Claims,
+    Format,
+    Level,
+    MalformedObject,
+    Member,
+    NotInspected,
+    Package,
+    Problem,
+)
 from fixtures.linking import library, link
 from fixtures.values import elf_file, pe_file, wheel
 
@@ -72,3 +87,48 @@ def test_an_orphan_is_told_when_asked_for() -> None:
         Problem(path=graft.path, sentence="is bundled, but nothing in the package needs it")
     ]
     assert list(orphan_library(link(library("demo/plugin.so")), wheel())) == []
+
+
+DIRECTORY = 'OPENSSLDIR: "/etc/ssl"'
+
+
+@pytest.mark.parametrize(
+    ("texts", "fault"),
+    [
+        ((DIRECTORY, "OpenSSL 1.1.1k  25 Mar 2021"), "contains OpenSSL 1.1.1k, whose developers"),
+        ((DIRECTORY, "OpenSSL 3.1.4 24 Oct 2023"), "supported it until 2025-03-14: security holes"),
+        (("FFmpeg version n4.1.3",), "contains FFmpeg 4.1.3, whose developers supported it until"),
+        ((DIRECTORY, "OpenSSL 99.0.1 1 Jan 2099"), ""),
+        ((DIRECTORY,), ""),
+        (("OpenSSL 1.1.1k  25 Mar 2021",), ""),  # libssl, or a header's macro
+    ],
+)
+def test_a_library_that_its_developers_no_longer_support(
+    texts: tuple[str, ...], fault: str
+) -> None:
+    package = wheel(objects=(elf_file("demo.libs/libcrypto-1a.so.1.1", texts=texts),))
+    found = list(library_past_end_of_life(package))
+    assert [fault in each.sentence for each in found] == ([True] if fault else [])
+
+
+def test_one_version_in_many_objects_is_one_problem() -> None:
+    texts = (DIRECTORY, "OpenSSL 1.1.1k  25 Mar 2021")
+    objects = tuple(elf_file(f"demo/{name}.so", texts=texts) for name in ("b", "a", "c"))
+    (found,) = library_past_end_of_life(wheel(objects=objects))
+    assert isinstance(found, Problem)
+    assert found.path == "demo/a.so"
+    assert "OpenSSL 1.1.1k, as 2 other objects do, whose" in found.sentence
+
+
+def test_an_unread_object_may_contain_any_library() -> None:
+    unread = MalformedObject(path="demo/a.so", format=Format.ELF, reason="it is cut off", offset=0)
+    (found,) = library_past_end_of_life(wheel(malformed=(unread,)))
+    assert isinstance(found, NotInspected)
+
+
+def test_only_days_of_the_past_are_listed() -> None:
+    for series in read_ended_series().values():
+        assert all(end < date.today() for end in series.values())
+    assert find_end("OpenSSL", "1.1.1w") == date(2023, 9, 11)
+    assert find_end("OpenSSL", "3.5.7") is None
+    assert find_end("FFmpeg", "7.1") is None
