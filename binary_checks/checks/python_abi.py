@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import product
 
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
@@ -221,30 +222,31 @@ def _find_builds_without_module(
 
     ``packaging.tags`` lists ``cp314-none`` for CPython 3.14 and 3.14t, but for no later one.
     """
-    versions = {
-        each.version
-        for each in pythons
-        if each.name.startswith("cp") and each.name.endswith("-none") and each.version
-    }
+    claims = [each for each in pythons if each.name.startswith("cp3") and not each.abi]
+    versions = [each.version for each in claims if each.name.endswith("-none") and each.version]
     named = [(item, name) for item in modules if (name := _bound_name(item.path))]
-    free = {(item.directory, name.stem) for item, name in named if name.free_threaded}
-    for version in sorted(versions):
-        tag, number = "cp{}{}".format(*version), _format_version(version)
-        for item, name in named if version >= _FIRST_FREE_THREADED else ():
-            if (item.directory, name.stem) in free or name.version not in (None, version):
-                continue
-            if find_python_symbols(item, free_threaded_symbols()).names:
-                continue  # it is compiled for that build
-            lacks = f"imports no file ending in {name.suffix}"
-            if not name.version:
-                lacks = "imports this file although it is compiled for the build with the GIL"
-            yield Problem(
-                path=item.path,
-                sentence=f"{tag}-none is also a tag of CPython {number}t, which {lacks}: use the "
-                f"tag {tag}-{tag}",
-                facts=(tag,),
-                level=Level.WARNING,
-            )
+    free = {
+        (item.directory, name.stem)
+        for item, name in named
+        if name.free_threaded or find_python_symbols(item, free_threaded_symbols()).names
+    }
+    for version, (item, name) in product(versions, named):
+        is_served = (item.directory, name.stem) in free or version < _FIRST_FREE_THREADED
+        if is_served or name.version not in (None, version):
+            continue
+        ours = f"cp{version[0]}{version[1]}"
+        does = (
+            f"imports no file ending in {name.suffix}"
+            if name.version
+            else "imports this file although it is compiled for the build with the GIL"
+        )
+        yield Problem(
+            path=item.path,
+            sentence=f"{ours}-none is also a tag of CPython {_format_version(version)}t, which "
+            f"{does}: use the tag {ours}-{ours}",
+            facts=(ours,),
+            level=Level.WARNING,
+        )
 
 
 def _bound_name(path: str) -> ExtensionName | None:

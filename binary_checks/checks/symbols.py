@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
@@ -40,7 +41,7 @@ from binary_checks.model import (
     is_extension,
     read_numbers,
 )
-from binary_checks.systems import policies, policy_for, system_library
+from binary_checks.systems import policy_for, system_library
 from binary_checks.wording.problem_lines import (
     of_newer_build,
     of_newer_system,
@@ -85,13 +86,11 @@ def version_newer_than_tag(
     newer = [need for need in needs if target.policy.allows(need.version) is False]
     private = [need for need in newer if need.version == GLIBC_PRIVATE]
     if private:
-        sentence = (
-            f"needs {describe_nodes(library, private)}: glibc's own symbols, which another release "
-            "may lack; no tag allows that"
-        )
+        nodes = describe_nodes(library, private)
         problem = Problem(
             path=library.path,
-            sentence=sentence,
+            sentence=f"needs {nodes}: glibc's own symbols, which another release may lack; no tag "
+            "allows that",
             facts=(GLIBC_PRIVATE,),
             fix="do not ship parts of glibc, and do not use its private symbols",
         )
@@ -334,10 +333,8 @@ def _are_glibcs(items: Iterable[UnresolvedSymbol], linkage: Linkage) -> bool:
     policy = policy_for(linkage.target.partition(",")[0])
     if policy is None or policy.libc != "musl" or any(item.elsewhere for item in items):
         return False
-    glibc = policies("glibc", policy.architecture)
-    if not glibc:
-        return False
-    libc = system_library("libc.so.6", architecture=policy.architecture, policy=glibc[0])
+    glibc = replace(policy, libc="glibc")
+    libc = system_library("libc.so.6", architecture=policy.architecture, policy=glibc)
     return libc is not None and all(item.name in libc.symbols for item in items)
 
 

@@ -303,8 +303,6 @@ class SystemSymbols:
         self._data, self._policy = target.library_data, target.policy
         self._names: dict[tuple[frozenset[str], bool], frozenset[str]] = {}
         self._newer: dict[str, frozenset[str]] = {}
-        self._in_version: dict[tuple[str, str], frozenset[str] | None] = {}
-        self._by_version: dict[str, Mapping[str, set[str]]] = {}
 
     def names(self, sonames: frozenset[str], *, promised: bool = False) -> frozenset[str]:
         """Return all exports of these libraries for which there are data.
@@ -328,47 +326,35 @@ class SystemSymbols:
         if soname not in self._newer:
             nodes = _NONE.union(*set(data.symbols.values())) - {GLIBC_PRIVATE}
             late = {node for node in nodes if policy.allows(node) is False}
-            newer = frozenset(n for n, having in data.symbols.items() if having <= late)
-            moved = {n for n in data.moved if max(data.symbols[n], key=_read_node) in late}
-            self._newer[soname] = newer | moved if late else _NONE
+            newer = (name for name, having in data.symbols.items() if having <= late)
+            moved = (n for n in data.moved if max(data.symbols[n], key=_read_node) in late)
+            self._newer[soname] = frozenset((*newer, *moved))
         return self._newer[soname]
 
     def date(self, item: UnresolvedSymbol, sonames: Iterable[str]) -> UnresolvedSymbol:
         """Add the first release that has the symbol, if it is newer than the promised one."""
-        for soname in sonames:
-            if item.name in self.newer(soname):
-                data = self._data[soname]
-                before = data.moved.get(item.name, "")
-                nodes = sorted(data.symbols[item.name], key=_read_node)
-                since = nodes[-1] if before else nodes[0]
-                return replace(item, library=soname, since=since, before=before)
-        return item
+        soname = next((each for each in sonames if item.name in self.newer(each)), "")
+        if not soname:
+            return item
+        before = self._data[soname].moved.get(item.name, "")
+        nodes = sorted(self._data[soname].symbols[item.name], key=_read_node)
+        since = nodes[-1] if before else nodes[0]
+        return replace(item, library=soname, since=since, before=before)
 
     def has(self, soname: str, name: str, version: str) -> bool:
         """Return whether a library exports a symbol in a version."""
         data = self._data.get(soname)
         return data is not None and version in data.symbols.get(name, ())
 
-    def in_version(self, soname: str, version: str) -> frozenset[str] | None:
-        """Return the names exported in a version or without versions; None if they are unknown."""
-        key = (soname, version)
-        if key not in self._in_version:
-            data, names = self._data.get(soname), None
-            if data and version in data.versions and version != GLIBC_PRIVATE:
-                grouped = self._group(soname)
-                names = _NONE.union(grouped.get(version, ()), grouped.get("", ()))
-            self._in_version[key] = names
-        return self._in_version[key]
+    def lacking(self, soname: str, names: Iterable[str], version: str) -> Collection[str]:
+        """Return the names that a library has neither in a version nor without versions.
 
-    def _group(self, soname: str) -> Mapping[str, set[str]]:
-        """Return the names that a library exports, by version."""
-        if soname not in self._by_version:
-            grouped: dict[str, set[str]] = {}
-            for name, nodes in self._data[soname].symbols.items():
-                for node in nodes:
-                    grouped.setdefault(node, set()).add(name)
-            self._by_version[soname] = grouped
-        return self._by_version[soname]
+        Return no name if the library or the version is not known.
+        """
+        data = self._data.get(soname)
+        if data is None or version not in data.versions or version == GLIBC_PRIVATE:
+            return _NONE
+        return [name for name in names if not {version, ""} & data.symbols.get(name, _NONE)]
 
 
 def _read_node(version: str) -> tuple[int, ...]:
@@ -550,8 +536,7 @@ def _lacking(names: set[str], version: str, label: str, scope: Scope) -> Iterabl
     """Return the names that a library exports, but not in this version."""
     provider = scope.objects.get(label)
     if provider is None:
-        exported = scope.system.in_version(label.removeprefix(_SYSTEM), version)
-        return _NONE if exported is None else names - exported
+        return scope.system.lacking(label.removeprefix(_SYSTEM), names, version)
     found = {name: provider.exports.find(name) for name in provider.exports.among(names)}
     return (n for n, each in found.items() if all(symbol.version != version for symbol in each))
 
@@ -579,8 +564,8 @@ def look_up(images: Iterable[Image[ElfFile]], loader: ElfLoader) -> Lookups:
                 # Another process has already reported at least as many symbols of this library.
                 left = scope.certain(left)
             if left:
-                newer = scope.newer(library) & left
-                left = scope.remaining(left) | scope.remaining(newer, promised=True)
+                newer = scope.remaining(left & scope.newer(library), promised=True)
+                left = scope.remaining(left) | newer
                 for name, theirs in scope.of_driver(left).items():
                     unknown_exports.setdefault(name, set()).update(
                         (library.path, each) for each in theirs

@@ -18,7 +18,7 @@ from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
-from binary_checks.errors import BrokenDataError, GatherError, Unavailable
+from binary_checks.errors import BrokenDataError, GatherError, NotApplicable, Unavailable
 from binary_checks.model import (
     CppArchive,
     InstallReport,
@@ -104,6 +104,14 @@ class UnpackedPlace(HostPlace):
             raise GatherError(f"{package.path.name}: {package.top} was not unpacked")
         self.limits = replace(self.limits, visible=(*self.limits.visible, prefix))
         return self._report("")
+
+    def require_installed(self, package: Package) -> None:  # noqa: ARG002 - the others' signature
+        """Raise NotApplicable, because no Python imports anything from the archive."""
+        raise NotApplicable("it is no package for Python")
+
+    def require_unpacked(self, package: Package) -> None:
+        """Raise Unavailable if the archive could not be unpacked."""
+        super().require_installed(package)
 
     def _report(self, error: str) -> InstallReport:
         return InstallReport(python=self.target.name, installer="unpacking", error=error)

@@ -181,9 +181,11 @@ def _read_library(libc: str, name: str, soname: str, architecture: str) -> Syste
             symbols.update(dict.fromkeys(names.split(" "), frozenset(nodes.split(" "))))
     moved = {}
     if name == "libc.so.6":
-        for symbol, library in _read_earlier_libraries().items():
-            if not _NODES_OF_MOVES.isdisjoint(symbols.get(symbol, ())):
-                moved[symbol] = library
+        moved = {
+            symbol: library
+            for symbol, library in _read_earlier_libraries().items()
+            if _NODES_OF_MOVES & symbols.get(symbol, frozenset())
+        }
     elif name in _MOVED_TO_LIBC:
         newest = _read_library(libc, "libc.so.6", "libc.so.6", architecture)
         if newest is not None:

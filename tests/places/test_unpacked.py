@@ -14,10 +14,12 @@ from typing import Any, NamedTuple
 import pytest
 
 from binary_checks import objects, packages
-from binary_checks.errors import GatherError, Unavailable
-from binary_checks.model import CppArchive
+from binary_checks.errors import GatherError, NotApplicable, Unavailable
+from binary_checks.model import CppArchive, CudaRequest, SnippetRequest
 from binary_checks.places import PlaceSettings, choose_place
 from binary_checks.places.unpacked import RefusedMember, UnpackedPlace, require_builds, unpack
+from binary_checks.probes.ask_module.reader import ask_without_gpu
+from binary_checks.probes.run_snippet.reader import run_snippets
 from binary_checks.trees import open_tree
 from fixtures.archive_entries import Entry
 from fixtures.build_cpp_archive import build_cpp_archive
@@ -186,7 +188,19 @@ def test_the_package_lies_in_another_folder_than_it_was_unpacked_in(
 def test_what_is_refused_cannot_be_built_against(place: UnpackedPlace, tmp_path: Path) -> None:
     package = read(build_cpp_archive(tmp_path, {**LIBRARY, "x": Entry("demo/../../x", b"")}))
     with place, pytest.raises(Unavailable, match="is not a path below the folder"):
-        place.require_installed(package)
+        place.require_unpacked(package)
+
+
+def test_no_probe_of_python_is_for_an_archive(place: UnpackedPlace, tmp_path: Path) -> None:
+    """The profile torch has snippets that import torch, and is used for libtorch, too."""
+    package = read(build_cpp_archive(tmp_path, LIBRARY))
+    request = SnippetRequest(code={"version": "import torch"})
+    with place:
+        with pytest.raises(NotApplicable, match="no package for Python"):
+            run_snippets(place, package, request)
+        with pytest.raises(NotApplicable, match="no package for Python"):
+            ask_without_gpu(place, package, CudaRequest(module="torch"))
+        place.require_unpacked(package)
 
 
 def test_a_build_folder_is_made_under_a_name_that_cannot_be_guessed(tmp_path: Path) -> None:

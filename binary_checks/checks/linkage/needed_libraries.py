@@ -514,13 +514,15 @@ def wrong_object_type(library: ObjectFile) -> Iterator[Finding]:
     """
     if format_of_name(library.path) is None or _is_meant_so(library):
         return
-    kind = "static archive" if isinstance(library, StaticArchive) else library.kind.value
-    sentence = f"is named like a library, but no loader accepts this kind of file: {kind}"
-    fix = ""
     if library.kind is Kind.OTHER and library.architecture == "machine-0":
-        sentence = "its header names no machine (e_machine is 0), so that no loader accepts it"
-        fix = "build the file again, and check the tools that rewrite it afterwards"
-    yield Problem(path=library.path, sentence=sentence, fix=fix)
+        yield Problem(
+            path=library.path,
+            sentence="its header names no machine (e_machine is 0), so that no loader accepts it",
+            fix="build the file again, and check the tools that rewrite it afterwards",
+        )
+        return
+    kind = "static archive" if isinstance(library, StaticArchive) else library.kind.value
+    yield f"is named like a library, but no loader accepts this kind of file: {kind}"
 
 
 def _is_meant_so(library: ObjectFile) -> bool:

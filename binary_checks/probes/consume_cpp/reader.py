@@ -83,7 +83,7 @@ def build_consumers(
     own = require_builds(place)
     programs = _require_programs(package, request, own)
     tools = choose_tools(own, os.environ, objects, programs)  # before anything is unpacked
-    own.require_installed(package)
+    own.require_unpacked(package)
     bench = _Bench(place=own, tools=tools, request=request, reader=objects)
     units = [*bench.build_all(wanted), *bench.build_modules(modules)]
     return ConsumerReport(
