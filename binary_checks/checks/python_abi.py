@@ -222,8 +222,11 @@ def _find_builds_without_module(
 
     ``packaging.tags`` lists ``cp314-none`` for CPython 3.14 and 3.14t, but for no later one.
     """
-    claims = [each for each in pythons if each.name.startswith("cp3") and not each.abi]
-    versions = [each.version for each in claims if each.name.endswith("-none") and each.version]
+    versions = [
+        each.version
+        for each in pythons
+        if each.version and each.name.startswith("cp") and each.name.endswith("-none")
+    ]
     named = [(item, name) for item in modules if (name := _bound_name(item.path))]
     free = {
         (item.directory, name.stem)

@@ -86,11 +86,10 @@ def version_newer_than_tag(
     newer = [need for need in needs if target.policy.allows(need.version) is False]
     private = [need for need in newer if need.version == GLIBC_PRIVATE]
     if private:
-        nodes = describe_nodes(library, private)
         problem = Problem(
             path=library.path,
-            sentence=f"needs {nodes}: glibc's own symbols, which another release may lack; no tag "
-            "allows that",
+            sentence=f"needs {describe_nodes(library, private)}: glibc's own symbols, which "
+            "another release may lack; no tag allows that",
             facts=(GLIBC_PRIVATE,),
             fix="do not ship parts of glibc, and do not use its private symbols",
         )
@@ -252,10 +251,9 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
             place = item.elsewhere or item.other_abi
             owner = framework_of(item.name)
             owner = owner if owner in linkage.given else ""
-            since = item.since + item.before
             key = (item.path, item.provider, place, item.root, asked, item.architecture, owner)
-            groups.setdefault((*key, since), []).append(item)
-    for (path, _, _, root, asked, _, owner, _), items in groups.items():
+            groups.setdefault((*key, item.since, item.before), []).append(item)
+    for (path, _, _, root, asked, _, owner, *_), items in groups.items():
         if asked:
             system = (path, asked) in from_system
             problem = Problem(

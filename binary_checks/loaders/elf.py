@@ -338,8 +338,7 @@ class SystemSymbols:
             return item
         before = self._data[soname].moved.get(item.name, "")
         nodes = sorted(self._data[soname].symbols[item.name], key=_read_node)
-        since = nodes[-1] if before else nodes[0]
-        return replace(item, library=soname, since=since, before=before)
+        return replace(item, library=soname, since=nodes[-1] if before else nodes[0], before=before)
 
     def has(self, soname: str, name: str, version: str) -> bool:
         """Return whether a library exports a symbol in a version."""
@@ -564,8 +563,9 @@ def look_up(images: Iterable[Image[ElfFile]], loader: ElfLoader) -> Lookups:
                 # Another process has already reported at least as many symbols of this library.
                 left = scope.certain(left)
             if left:
-                newer = scope.remaining(left & scope.newer(library), promised=True)
-                left = scope.remaining(left) | newer
+                left = scope.remaining(left) | scope.remaining(
+                    left & scope.newer(library), promised=True
+                )
                 for name, theirs in scope.of_driver(left).items():
                     unknown_exports.setdefault(name, set()).update(
                         (library.path, each) for each in theirs
@@ -615,8 +615,7 @@ class _OwnClosures:
         if key in self._known:
             return self._known[key]
         names = scope.leftover(library.imports.names, scope.closure(library))
-        if newer := scope.newer(library):
-            names |= scope.leftover(newer, scope.closure(library), promised=True)
+        names |= scope.leftover(scope.newer(library), scope.closure(library), promised=True)
         versioned = scope.rules.CHECKS_VERSIONS and library.symbol_versions
         found = _Leftover(
             names=strong(library, names),

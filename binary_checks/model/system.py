@@ -26,9 +26,8 @@ def _is_number(part: str) -> bool:
     return part.isascii() and part.isdecimal() and len(part) <= _MOST_DIGITS
 
 
+# The version node of symbols that glibc's parts use among themselves, different in each release.
 GLIBC_PRIVATE = "GLIBC_PRIVATE"
-"""The version node of symbols that glibc's parts use among themselves, different in each release.
-"""
 
 _NUMERIC = r"(?a)\d{1,9}(?:\.\d{1,9})*"
 
@@ -99,8 +98,8 @@ class SystemLibrary:
     """Symbol name -> the version nodes that export it; ``""`` for an unversioned export."""
     versions: frozenset[str]
     """Every version node that the library defines, including those without symbols."""
+    # symbol name -> the library that had it before the release of the newest of its nodes
     moved: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """Symbol name -> the library that had it before the release of the newest of its nodes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

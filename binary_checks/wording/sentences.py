@@ -378,12 +378,13 @@ def format_undefined_symbols(
                 ", compiled for the new std::string (_GLIBCXX_USE_CXX11_ABI=1), as this file is"
             )
         if first.since:
-            advice = "build on a system as old as the tag promises, or use a newer tag"
-            if first.before:
-                advice = f"link with {first.before}, which has {them} in older systems"
             lacks = (
                 f"{first.library} has {them} only since {first.since}, which is newer than the tag "
-                f"promises; {advice}"
+                "promises; "
+            ) + (
+                f"link with {first.before}, which has {them} in older systems"
+                if first.before
+                else "build on a system as old as the tag promises, or use a newer tag"
             )
         if given:
             lacks = (
