@@ -21,6 +21,7 @@ from binary_checks.knowledge.tags import (
     LONGEST_SPECIFIER,
     allows_any,
     find_promised,
+    may_load,
     read_specifier,
 )
 from binary_checks.knowledge.upload_rules import find_field_faults, list_metadata_versions
@@ -44,7 +45,9 @@ from binary_checks.model import (
     WheelLike,
     are_for_old_pip,
     are_suffixes_known,
+    export_hook,
     importable_by,
+    init_function,
     is_extension,
     may_be_importable_by,
     parse_extension_name,
@@ -313,16 +316,19 @@ def _is_pure(package: WheelLike, archive_name: str) -> bool:
 
 
 @check
-def foreign_extension_suffix(package: WheelLike) -> Iterator[Finding]:
+def foreign_extension_suffix(package: WheelLike, code: CodeNames) -> Iterator[Finding]:
     """An extension module has a suffix that no interpreter of the wheel's tags imports.
 
     On Windows no Python imports ``.abi3.pyd``: there, a module for the stable ABI ends in ``.pyd``
-    alone.
+    alone. No Python imports ``_core.dll`` or ``_core.dylib``, although they export
+    ``PyInit__core``.
 
     Why: the module cannot be imported: it is left over from another build, or was built for the
     wrong interpreter.
     Fix: clean the build folder between interpreters; check the build step that names the extension.
-    Level: users cannot import the module. A leftover next to the right file is a warning.
+    Level: users cannot import the module. A leftover next to the right file is a warning, and so is
+    ``_core.dll`` if the wheel has another module of that name, or code that may load the file by
+    its path.
     """
     unknown = [name for name in package.platforms if not are_suffixes_known(name)]
     for platform in unknown:
@@ -337,6 +343,9 @@ def foreign_extension_suffix(package: WheelLike) -> Iterator[Finding]:
         # In torchaudio files named .abi3.so export no PyInit and are mere libraries.
         if item.kind is Kind.SHARED and name and (is_extension(item) or name.version):
             yield from _judge_suffix(package, item.path, name, stems)
+        # mpi4py finds MPI.impi.cp312-win_amd64.pyd, which is for one implementation of MPI, itself.
+        elif item.kind is Kind.SHARED and item.path.lower().endswith((".dll", ".dylib")):
+            yield from _judge_library_suffix(package, item, code, stems)
     for unread in list_unread(package):
         name = parse_extension_name(unread.path)
         if name is not None and name.version:
@@ -371,6 +380,26 @@ def _judge_suffix(
         left_over = path.removesuffix(name.suffix) in importable
         level = Level.WARNING if left_over else Level.ERROR
         yield Problem(path=path, sentence=sentence, level=level)
+
+
+def _judge_library_suffix(
+    package: WheelLike, item: ObjectFile, code: CodeNames, importable: Collection[str]
+) -> Iterator[Problem]:
+    """Report a module whose file is named like a library: ``foo.dll``, as cargo leaves it."""
+    stem, dot, rest = item.file_name.partition(".")
+    functions = item.exports.among((init_function(stem), export_hook(stem)))
+    loads = may_load(package.claims.systems, item.format)
+    # Code that calls spec_from_file_location("foo", path) imports a file of any name.
+    if not functions or not loads or stem in {each.rpartition(".")[2] for each in code.modules}:
+        return
+    twins = {path.rpartition("/")[2] for path in importable}
+    twins |= {member.path.rpartition("/")[2].removesuffix(".py") for member in package.members}
+    opened = code.named | code.completed | code.assembled
+    yield Problem(
+        path=item.path,
+        sentence=f"exports {min(functions)}, but no Python imports files ending in {dot}{rest}",
+        level=Level.WARNING if stem in twins or item.path in opened or code.unread else Level.ERROR,
+    )
 
 
 def _format_tags(tags: Iterable[Tag]) -> str:

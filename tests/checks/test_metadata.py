@@ -32,10 +32,11 @@ from binary_checks.model import (
     Problem,
     UnreadObject,
 )
-from fixtures.values import elf_file, macho_file, member, symbols, wheel
+from fixtures.values import elf_file, macho_file, member, pe_file, symbols, wheel
 
 UNREAD = UnreadObject(path="demo/_native.pyd", format=Format.PE, reason="PE is not read yet")
 ANY = "demo-1.0-py3-none-any.whl"
+CODE = CodeNames()
 
 
 def extension(path: str = "demo/_native.cpython-311-x86_64-linux-gnu.so") -> ElfFile:
@@ -392,7 +393,7 @@ def test_an_unread_extension_in_purelib_is_not_inspected() -> None:
 def test_a_foreign_suffix_is_a_problem() -> None:
     foreign = extension("demo/_sdf.cpython-310-x86_64-linux-gnu.so")
     package = wheel(objects=[extension(), foreign])
-    assert list(foreign_extension_suffix(package)) == [
+    assert list(foreign_extension_suffix(package, CODE)) == [
         Problem(
             path=foreign.path,
             sentence="no interpreter of cp311-cp311 on manylinux_2_17_x86_64 imports files "
@@ -406,7 +407,7 @@ def test_a_leftover_beside_the_module_that_is_imported_is_a_warning() -> None:
         "demo/_sdf.cpython-310-x86_64-linux-gnu.so",
         "demo/_sdf.cpython-311-x86_64-linux-gnu.so",
     )
-    (problem,) = foreign_extension_suffix(wheel(objects=[extension(name) for name in names]))
+    (problem,) = foreign_extension_suffix(wheel(objects=[extension(name) for name in names]), CODE)
     assert isinstance(problem, Problem)
     assert (problem.path, problem.level) == (names[0], Level.WARNING)
 
@@ -418,21 +419,21 @@ def test_a_leftover_counts_where_one_of_the_tags_lacks_the_module() -> None:
         "demo/_sdf.cpython-311-x86_64-linux-gnu.so",
     )
     package = wheel(name, objects=[extension(name) for name in names])
-    (problem,) = foreign_extension_suffix(package)
+    (problem,) = foreign_extension_suffix(package, CODE)
     assert isinstance(problem, Problem)
     assert problem.level is Level.ERROR
 
 
 def test_a_foreign_suffix_counts_without_its_init_function() -> None:
     package = wheel(objects=[elf_file("demo/_sdf.cpython-310-x86_64-linux-gnu.so")])
-    assert len(list(foreign_extension_suffix(package))) == 1
+    assert len(list(foreign_extension_suffix(package, CODE))) == 1
 
 
 @pytest.mark.parametrize(
     "path", ["demo/a.cpython-311-x86_64-linux-gnu.so", "demo/a.abi3.so", "demo/a.so", "liba.so.1"]
 )
 def test_a_suffix_that_the_interpreter_knows_is_quiet(path: str) -> None:
-    assert list(foreign_extension_suffix(wheel(objects=[extension(path)]))) == []
+    assert list(foreign_extension_suffix(wheel(objects=[extension(path)]), CODE)) == []
 
 
 @pytest.mark.parametrize(
@@ -448,14 +449,14 @@ def test_each_platform_has_suffixes_of_its_own(tag: str, suffix: str, other: str
     for triplet, count in ((suffix, 0), (other, 1)):
         item = extension(f"demo/a.cpython-313-{triplet}.so")
         package = wheel(f"demo-1.0-{tag}.whl", objects=[item])
-        assert len(list(foreign_extension_suffix(package))) == count, triplet
+        assert len(list(foreign_extension_suffix(package, CODE))) == count, triplet
 
 
 @pytest.mark.parametrize("libc", ["gnu", "musl"])
 def test_modules_of_pypy_for_musl_have_either_suffix(libc: str) -> None:
     item = extension(f"demo/a.pypy312-pp73-x86_64-linux-{libc}.so")
     package = wheel("demo-1.0-pp312-pypy312_pp73-musllinux_1_2_x86_64.whl", objects=[item])
-    assert list(foreign_extension_suffix(package)) == []
+    assert list(foreign_extension_suffix(package, CODE)) == []
 
 
 @pytest.mark.parametrize(
@@ -477,7 +478,7 @@ def test_how_a_newer_pypy_names_platforms_is_not_known(
     tag: str, suffix: str, kind: type[Problem | NotInspected] | None
 ) -> None:
     package = wheel(f"demo-1.0-{tag}.whl", objects=[extension(f"demo/a.{suffix}.so")])
-    found = list(foreign_extension_suffix(package))
+    found = list(foreign_extension_suffix(package, CODE))
     assert [type(each) for each in found] == ([kind] if kind else [])
 
 
@@ -487,7 +488,7 @@ def test_how_a_newer_pypy_names_platforms_is_not_known(
 def test_only_python_3_15_knows_stable_suffixes_with_a_platform(tag: str, count: int) -> None:
     item = extension("demo/a.abi3-x86_64-linux-gnu.so")
     package = wheel(f"demo-1.0-{tag}-manylinux_2_28_x86_64.whl", objects=[item])
-    assert len(list(foreign_extension_suffix(package))) == count
+    assert len(list(foreign_extension_suffix(package, CODE))) == count
 
 
 @pytest.mark.parametrize(
@@ -501,7 +502,7 @@ def test_the_suffixes_of_pythons_that_are_not_known_are_not_judged(tag: str, suf
     """Names as in wheels of pillow, and those that auditwheel is tested on."""
     platform = tag.split("-", 2)[2]
     package = wheel(f"demo-1.0-{tag}.whl", objects=[extension(f"demo/a{suffix}")])
-    assert list(foreign_extension_suffix(package)) == [
+    assert list(foreign_extension_suffix(package, CODE)) == [
         NotInspected(sentence=f"it is not known which suffixes a Python on {platform} imports")
     ]
 
@@ -509,14 +510,71 @@ def test_the_suffixes_of_pythons_that_are_not_known_are_not_judged(tag: str, suf
 def test_a_library_in_abi3_without_init_function_is_quiet() -> None:
     name = "demo-1.0-cp313-cp313t-manylinux_2_17_x86_64.whl"
     library = elf_file("torchaudio/lib/libx.abi3.so")
-    assert list(foreign_extension_suffix(wheel(name, objects=[library]))) == []
+    assert list(foreign_extension_suffix(wheel(name, objects=[library]), CODE)) == []
+
+
+NAMING = CodeNames(named=frozenset({"demo/_core.dll"}))
+WINDOWS, MAC = "demo-1.0-cp311-cp311-win_amd64.whl", "demo-1.0-cp311-cp311-macosx_11_0_arm64.whl"
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "others", "code", "level"),
+    [
+        (WINDOWS, "demo/_core.dll", (), CODE, Level.ERROR),
+        (MAC, "demo/_core.dylib", (), CODE, Level.ERROR),
+        (MAC, "demo/_core.cpython-311-darwin.dylib", (), CODE, Level.ERROR),
+        # the wheel has another module of that name
+        (WINDOWS, "demo/_core.dll", ("demo/lib/_core.pyd",), CODE, Level.WARNING),
+        (MAC, "demo/_core.dylib", ("demo/_core.cpython-311-darwin.so",), CODE, Level.WARNING),
+        (WINDOWS, "demo/_core.dll", ("demo/_core.cp310-win_amd64.pyd",), CODE, Level.ERROR),
+        # code may load it by its path
+        (
+            WINDOWS,
+            "demo/_core.dll",
+            (),
+            CodeNames(named=frozenset({"demo/_core.dll"})),
+            Level.WARNING,
+        ),
+        (WINDOWS, "demo/_core.dll", (), CodeNames(modules=frozenset({"demo._core"})), None),
+        # the wheel's system does not load the file
+        (MAC, "demo/_core.dll", (), CODE, None),
+    ],
+)
+def test_no_python_imports_a_module_that_is_named_like_a_library(
+    name: str, path: str, others: tuple[str, ...], code: CodeNames, level: Level | None
+) -> None:
+    exports = symbols("PyInit__core")
+    make = {"pyd": pe_file, "dll": pe_file}
+    objects = [
+        make.get(each.rpartition(".")[2], macho_file)(each, exports=exports)
+        for each in (path, *others)
+    ]
+    every = foreign_extension_suffix(wheel(name, objects=objects), code)
+    found = [each for each in every if each.path == path]
+    assert [each.level for each in found if isinstance(each, Problem)] == ([level] if level else [])
+    assert all("exports PyInit__core, but no Python imports" in str(each) for each in found)
+
+
+@pytest.mark.parametrize("path", ["demo/python311.dll", "demo/pythoncom311.dll", "demo/core.dll"])
+def test_a_library_may_define_modules_of_other_names(path: str) -> None:
+    """Python's own DLL has PyInit__io, and a Python file imports pywin32's pythoncom312.dll."""
+    library = pe_file(path, exports=symbols("PyInit__io", "PyInit_pythoncom"))
+    assert list(foreign_extension_suffix(wheel(WINDOWS, objects=[library]), CODE)) == []
+
+
+def test_a_python_file_may_import_a_library_of_its_name() -> None:
+    library = pe_file("demo/_core.dll", exports=symbols("PyInit__core"))
+    package = wheel(WINDOWS, objects=[library], members=[member("demo/_core.py")])
+    (problem,) = foreign_extension_suffix(package, CODE)
+    assert isinstance(problem, Problem)
+    assert problem.level is Level.WARNING
 
 
 def test_an_unread_extension_is_judged_by_its_name() -> None:
     broken = MalformedObject(
         path="demo/a.cpython-310-x86_64-linux-gnu.so", format=Format.ELF, offset=0, reason="short"
     )
-    findings = list(foreign_extension_suffix(wheel(malformed=(broken,), unread=(UNREAD,))))
+    findings = list(foreign_extension_suffix(wheel(malformed=(broken,), unread=(UNREAD,)), CODE))
     assert [type(finding) for finding in findings] == [Problem, NotInspected]
 
 
