@@ -190,7 +190,7 @@ def read(
         build_hash=_read_line(texts.get(_BUILD_HASH)),
         cmake_packages=tuple(_find_cmake_packages(each.member.path for each in visited)),
         build_files=_read_build_files(texts, visited, top),
-        headers=_read_headers(texts, visited, condense.unread),
+        headers=_read_headers(texts, visited),
     )
 
 
@@ -228,19 +228,14 @@ class _Condenser:
     def __init__(self, most_read: int) -> None:
         self._read, self._kept = most_read, _MOST_KEPT
         self.full = False
-        self.unread: dict[str, str] = {}  # headers that are not followed, with the reason
 
     def __call__(self, name: str, content: bytes) -> bytes:
         self._read -= len(content)
         self.full = self.full or self._read < 0
         if _is_header(name) and not self.full:
-            from binary_checks.packages.cpp_archive_files import TooManyMarks, condense
+            from binary_checks.packages.cpp_archive_files import condense
 
-            try:
-                content = condense(content)
-            except TooManyMarks as error:
-                self.unread[name] = str(error)
-                content = b""
+            content = condense(content)
         self._kept -= len(content)
         self.full = self.full or self._kept < 0
         return b"" if self.full else content
@@ -337,20 +332,13 @@ def _read_build_files(
     return replace(found, unread=(*unread, *found.unread))
 
 
-def _read_headers(
-    texts: Mapping[str, bytes], visited: Sequence[Visited], trapped: Mapping[str, str]
-) -> Headers:
+def _read_headers(texts: Mapping[str, bytes], visited: Sequence[Visited]) -> Headers:
     """Find headers that the package's headers include and that are missing."""
     condensed = {path: text for path, text in texts.items() if _is_header(path)}
     unread = [
         f"{each.member.path}: {each.member.faults[-1]}"
         for each in visited
         if _is_header(each.member.path) and each.member.path not in condensed and each.member.faults
-    ]
-    unread += [
-        f"{each.member.path}: {trapped[each.member.archive_name]}"
-        for each in visited
-        if each.member.archive_name in trapped
     ]
     if not condensed:
         return Headers(unread=tuple(unread))

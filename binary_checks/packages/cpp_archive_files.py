@@ -12,7 +12,6 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from itertools import islice
 from typing import NamedTuple
 
 from binary_checks.model import (
@@ -25,9 +24,7 @@ from binary_checks.model import (
     UnreadCode,
 )
 
-_MOST_PATHS = 20_000  # paths in all files for CMake, and in all files for pkg-config
 _MOST_CANDIDATES = 16  # places that are tried for a path below the import prefix
-_MOST_CODE = 4 << 20  # characters of all files for CMake; torch has 0.3 MB
 _MOST_EXPANDED = 16 << 20  # characters of all values in a package's pkg-config files
 _EXPORT = re.compile(r"(?:targets|exports?|config)[^/]*\.cmake\Z", re.IGNORECASE)
 """Names of files that describe targets: those that CMake exports or ``find_package`` reads."""
@@ -147,7 +144,6 @@ class _CmakeFiles:
 
     def __init__(self, present: frozenset[str], top: str) -> None:
         self._present, self._top = present, top
-        self._left = _MOST_CODE
         self.paths: list[NamedPath] = []
         self.abi_flags: list[StatedAbi] = []
         self.unread: list[UnreadCode] = []
@@ -156,22 +152,14 @@ class _CmakeFiles:
         describes = bool(_EXPORT.search(path)) and not _MODULE.search(path)
         if not describes and "_GLIBCXX_USE_CXX11_ABI" not in text:
             return
-        self._left -= len(text)
         try:
-            if self._left < 0:
-                raise _Unreadable(f"the package has more than {_MOST_CODE} characters of code")
             for command in read_commands(text):
                 self.abi_flags += _find_abi_flags(path, command)
                 if describes and not command.depth:
-                    self._take(self._find_paths(path, command))
+                    self.paths += self._find_paths(path, command)
         except _Unreadable as error:
             if describes:
                 self.unread.append(UnreadCode(file=path, reason=str(error)))
-
-    def _take(self, found: Iterator[NamedPath]) -> None:
-        self.paths += islice(found, _MOST_PATHS - len(self.paths))
-        if next(found, None) is not None:
-            raise _Unreadable(f"the package's files for CMake name over {_MOST_PATHS} paths")
 
     def _find_paths(self, file: str, command: CmakeCommand) -> Iterator[NamedPath]:
         for role, subject, value in _list_values(command):
@@ -309,11 +297,8 @@ class _PkgConfigFiles:
 
     def read(self, path: str, text: str) -> None:
         """Add the absolute paths in a file, and those below the prefix, in order."""
-        found = self._read_lines(path, text)
         try:
-            self.paths += islice(found, _MOST_PATHS - len(self.paths))
-            if next(found, None) is not None:
-                raise _Unreadable(f"the package's pkg-config files name over {_MOST_PATHS} paths")
+            self.paths += self._read_lines(path, text)
         except _Unreadable as error:
             self.unread.append(UnreadCode(file=path, reason=str(error)))
 
@@ -369,26 +354,11 @@ _RAW = re.compile(rb'R"([^()\\\s]{0,16})\(')
 _INCLUDE = re.compile(r'include\s*([<"])([^<>"\n]+)[>"]')
 _INCLUDED = re.compile(rb'(?:^|\n)include\s*([<"][^<>"\n]+)')
 _PLATFORMS = frozenset({"sys", "linux", "asm", "mach", "arpa", "net", "netinet", "bits", "gnu"})
-_MARKS = (b"#", b"/*", b'R"')
-# directives, comments and raw strings in a header; each takes about a hundred bytes
-_MOST_MARKS = 500_000
 _MOST_ENDLESS = 8  # unterminated raw strings; for each, the text is searched to its end
 
 
-class TooManyMarks(Exception):
-    """A header with more directives, comments and raw strings than the limit."""
-
-
 def condense(content: bytes) -> bytes:
-    """Return a header's includes and conditions, one directive per line.
-
-    Raises TooManyMarks.
-    """
-    if sum(map(content.count, _MARKS)) > _MOST_MARKS:
-        raise TooManyMarks(
-            f"it has more than {_MOST_MARKS} directives, comments and raw strings, which are not "
-            "followed"
-        )
+    """Return a header's includes and conditions, one directive per line."""
     if b'R"' in content:
         content = _leave_out_raw(content)
     if b"\\\n" in content:

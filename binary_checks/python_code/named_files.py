@@ -7,13 +7,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from binary_checks.errors import TooLarge
-
 _LONGEST_NAME = 128  # characters of a name
 # names that are searched one by one; if there are more, all words of a text are looked up
 _FEW = 24
-# comparisons of file names with patterns, which are names that code completes
-_MOST_COMPARED = 4_000_000
 _QUOTED = re.compile(rb"""["'/\\=]([\w+.-]{1,128})(?=["'{%/\\]|$)""", re.MULTILINE)
 """A word that ends a path or a string, or that code continues: ``"libdemo"``, ``f"libdemo{x}"``.
 
@@ -68,7 +64,6 @@ class FileNames:
         """``candidates`` maps a path to all names of the file, such as file name and soname."""
         self.whole: dict[str, set[str]] = {}
         self.stems: dict[bytes, set[str]] = {}
-        self._left = _MOST_COMPARED
         for path, names in candidates.items():
             for name in names:
                 self.whole.setdefault(name, set()).add(path)
@@ -84,19 +79,11 @@ class FileNames:
         """Yield the files that match a name completed by code.
 
         ``folders`` are the folders that the code names or is in; files elsewhere do not match.
-        Raises TooLarge.
         """
-        self.pay(sum(map(len, self.whole.values())))
         for name in self.whole:
             for path in self.whole[name] if fnmatchcase(name, pattern) else ():
                 if all(folder in folders for folder in path.split("/")[:-1]):
                     yield path
-
-    def pay(self, count: int) -> None:
-        """Count comparisons of file names with patterns. Raises TooLarge if there are too many."""
-        self._left -= count
-        if self._left < 0:
-            raise TooLarge("its own code builds too many file names")
 
 
 class NameSearch:
@@ -114,7 +101,7 @@ class NameSearch:
         self._modules: set[str] = set()
 
     def see(self, path: str, content: bytes) -> None:
-        """Search one source, which has that path. Raises TooLarge."""
+        """Search one source, which has that path."""
         opens = opens_files(content)
         if not opens and not self._names.may_be_in(content):
             return
@@ -154,7 +141,7 @@ class NameSearch:
 
 
 def find_spelled(names: FileNames, path: str, content: bytes) -> frozenset[str]:
-    """Return the files that one source names, or whose names it completes. Raises TooLarge."""
+    """Return the files that one source names, or whose names it completes."""
     search = NameSearch(names)
     search.see(path, content)
     found = search.conclude()

@@ -9,9 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from binary_checks.model import BuildFiles, PathRole
-from binary_checks.packages import cpp_archive_files
 from binary_checks.packages.cpp_archive_files import (
-    TooManyMarks,
     condense,
     find_missing_headers,
     read_build_files,
@@ -120,14 +118,6 @@ def test_flags_for_the_abi_are_no_conditions() -> None:
     assert (flag.line, flag.value) == (2, True)
 
 
-def test_code_is_read_up_to_a_size_of_all_files_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpp_archive_files, "_MOST_CODE", 100)
-    texts = {CONFIG: "set(a b)\n" * 20, "lib/dConfig.cmake": "set(a b)\n"}
-    (unread,) = read_build_files(texts, texts).unread
-    assert unread.file == CONFIG
-    assert unread.reason == "the package has more than 100 characters of code"
-
-
 @pytest.mark.parametrize("size", [300, 600])
 def test_values_are_looked_at_once(size: int) -> None:
     code = SET.format(";".join("${_IMPORT_PREFIX}/lib/a.so" for _ in range(size))) * 3
@@ -145,15 +135,6 @@ def test_a_file_in_deep_folders_is_compared_with_few_of_them() -> None:
         return count_steps(lambda: read_build_files({path: SET.format("${_IMPORT_PREFIX}/a")}, ()))
 
     assert steps(800) == steps(400)
-
-
-def test_files_for_cmake_name_so_many_paths_together() -> None:
-    code = SET.format(";".join(["/opt/a.so"] * 15_000))
-    found = read_build_files({"aConfig.cmake": code, "bConfig.cmake": code}, ())
-    assert len(found.paths) == 20_000
-    assert [(each.file, each.reason) for each in found.unread] == [
-        ("bConfig.cmake", "the package's files for CMake name over 20000 paths")
-    ]
 
 
 def test_pkg_config_names_where_it_counts_from() -> None:
@@ -177,12 +158,6 @@ def test_a_header_may_be_included_by_any_end_of_its_path() -> None:
     assert [each.included for each in found.lost] == ['"../d.h"']
 
 
-@pytest.mark.parametrize("text", [b"#if\n", b"/**/", b'R"()"'])
-def test_a_header_of_a_million_marks_is_not_followed(text: bytes) -> None:
-    with pytest.raises(TooManyMarks, match="more than 500000 directives"):
-        condense(text * 1_000_000)
-
-
 def test_raw_strings_without_an_end_are_looked_through_once() -> None:
     assert condense(b'R"(' * 300_000 + b"\n#include <a.h>") == b"include <a.h>"
     many = b"".join(b'R"%x(' % number for number in range(200_000))
@@ -198,18 +173,11 @@ def test_a_value_of_pkg_config_that_explodes_is_not_read() -> None:
     assert unread.reason == "the values of pkg-config have over 16777216 characters"
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        (f"v=-L${{pcfiledir}}{' -L/a' * 1800}\n" + "Libs: ${v}\n" * 200, "over 20000 paths"),
-        (f"v={'x' * 9000}\n" + "w=${v}\n" * 4000, "over 16777216 characters"),
-    ],
-)
-def test_what_pkg_config_files_name_together_has_a_bound(text: str, reason: str) -> None:
+def test_the_values_of_pkg_config_files_together_have_a_bound() -> None:
+    text = f"v={'x' * 9000}\n" + "w=${v}\n" * 4000
     found = read_build_files({"lib/a.pc": text, "lib/b.pc": text}, ())
-    assert len(found.paths) <= 20_000
     assert [each.file for each in found.unread] == ["lib/a.pc", "lib/b.pc"]
-    assert all(reason in each.reason for each in found.unread)
+    assert all("over 16777216 characters" in each.reason for each in found.unread)
 
 
 @pytest.mark.parametrize("size", [300, 600])

@@ -6,7 +6,6 @@ from textwrap import dedent
 
 import pytest
 
-from binary_checks.errors import TooLarge
 from binary_checks.python_code.named_files import FileNames, NamedFiles, NameSearch
 
 FILES = {
@@ -92,13 +91,6 @@ def test_a_name_that_code_completes_means_the_files_that_fit(code: str, paths: s
     assert search(code).completed == set()
     assert search(code + OPENING).assembled == paths
     assert search(code).assembled == (paths if ".so" in code or ".dylib" in code else set())
-
-
-def test_names_that_code_completes_have_a_bound() -> None:
-    files = FileNames({f"demo/{number}/libdemo.so": ("libdemo.so",) for number in range(2_000)})
-    code = "\n".join(f'"libdemo{number}{{x}}.so"' for number in range(2_001))
-    with pytest.raises(TooLarge, match="builds too many file names"):
-        NameSearch(files).see("demo/__init__.py", (OPENING + code).encode())
 
 
 @pytest.mark.parametrize(
