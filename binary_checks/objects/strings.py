@@ -107,7 +107,6 @@ _REST = re.compile(rb"[\t\x20-\x7e]*")
 
 _REACH = 2 * LONGEST + 2  # bytes before and after an ending or an anchor that may belong to it
 _LONGEST_ENDING = 16  # bytes
-_MOST_NAMES = 1 << 12  # real objects have some hundreds
 
 
 def search_strings(
@@ -120,11 +119,11 @@ def search_strings(
 
     Without a pattern the first result is None. Names in ``known`` are left out, regardless of case.
     """
-    most, names, texts = source.limit(_MOST_NAMES), set[str](), set[str]()
+    names, texts = set[str](), set[str]()
     ending = re.compile(pattern.ending) if pattern else None
     for start, end in merge((start, min(end, source.size)) for start, end in wanted):
         for begin, block in source.blocks(start, end, _REACH):
-            if pattern and ending and len(names) <= most:
+            if pattern and ending:
                 window = b"\0\0" + block  # a name may begin at the first byte
                 for match in ending.finditer(window, begin + 2, begin + BLOCK + _LONGEST_ENDING):
                     names.add(read_name(window, match.start(), pattern))
@@ -137,11 +136,9 @@ def search_strings(
                     place = block.find(anchor, place + 1)
     if pattern is None:
         return None, tuple(sorted(texts))
-    stopped = f"it has more than {most} names" if len(names) > most else ""
     left_out = {"", *(name.lower() for name in known)}
-    found = sorted(name for name in names if name.lower() not in left_out)[:most]
-    opened = OpenedNames(names=tuple(found), unread=stopped, too_large=bool(stopped))
-    return opened, tuple(sorted(texts))
+    found = sorted(name for name in names if name.lower() not in left_out)
+    return OpenedNames(names=tuple(found)), tuple(sorted(texts))
 
 
 def _read_text(block: bytes, place: int) -> str:
