@@ -321,7 +321,8 @@ def foreign_extension_suffix(package: WheelLike, code: CodeNames) -> Iterator[Fi
 
     On Windows no Python imports ``.abi3.pyd``: there, a module for the stable ABI ends in ``.pyd``
     alone. No Python imports ``_core.dll`` or ``_core.dylib``, although they export
-    ``PyInit__core``.
+    ``PyInit__core``. Another name for the platform is not inspected if a PyPy or GraalPy is newer
+    than this check knows (``.pypy312-pp80-i386-linux-gnu.so``).
 
     Why: the module cannot be imported: it is left over from another build, or was built for the
     wrong interpreter.

@@ -72,6 +72,7 @@ def version_newer_than_tag(
     """An object needs a newer libc, libstdc++ or other system library than its tag promises.
 
     Only versions of libraries from the system count; a bundled libstdc++ has its own versions.
+    ``GLIBC_PRIVATE`` is reported by itself, since no tag promises it.
 
     Why: installers trust the tag; on a system as old as it allows, the import fails with "version
     `GLIBC_2.29' not found".

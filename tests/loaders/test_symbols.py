@@ -129,6 +129,24 @@ def test_a_package_may_have_its_own_copy_of_a_newer_function() -> None:
     assert linkage.unresolved == ()
 
 
+def test_a_required_package_may_define_a_newer_function() -> None:
+    """torch's libraries export functions of newer releases of libstdc++ (torchaudio 2.11.0)."""
+    subject = extension(
+        "libc10.so", runpath=("$ORIGIN/../torch/lib",), imports=symbols("reallocarray")
+    )
+    torch = wheel(
+        "torch-2.0-cp311-cp311-manylinux_2_17_x86_64.whl",
+        objects=[library("torch/lib/libc10.so", exports=symbols("reallocarray"))],
+    )
+    system = promised_by("manylinux_2_17_x86_64")
+    assert link(subject, others=(torch,), on=system).unresolved == ()
+    alone = link(subject, on=system)
+    assert alone.unresolved == ()
+    assert [(each.count, each.reason) for each in alone.unexplored] == [
+        (1, "libc10.so is not found")
+    ]
+
+
 def test_a_weak_symbol_may_stay_undefined() -> None:
     weak = Symbols([Symbol(name="__gmon_start__", weak=True)])
     assert link(extension(imports=weak)).unresolved == ()

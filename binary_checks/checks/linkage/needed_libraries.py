@@ -506,7 +506,8 @@ def wrong_object_type(library: ObjectFile) -> Iterator[Finding]:
     """A file is named like a library or extension module but is another kind of object.
 
     This covers relocatable objects, programs, core dumps, static archives and separate debug
-    information under a name that ends in ``.so``, ``.pyd``, ``.dll`` or ``.dylib``.
+    information under a name that ends in ``.so``, ``.pyd``, ``.dll`` or ``.dylib``, and ELF files
+    whose header names no machine.
 
     Why: linkers and debuggers read such files; a loader refuses them, and the import fails.
     Fix: link the library (``-shared``, ``-bundle``, ``/DLL``), or rename the file.
