@@ -396,11 +396,14 @@ class Scope:
 
         A name with a version is judged by its version node.
         """
-        newer = _NONE.union(*map(self.system.newer, self.image.system))
-        names = library.imports.among(newer) if newer else ()
+        names = library.imports.among(self._newer) if self._newer else ()
         return frozenset(
             name for name in names if any(not each.version for each in library.imports.find(name))
         )
+
+    @cached_property
+    def _newer(self) -> frozenset[str]:
+        return _NONE.union(*map(self.system.newer, self.image.system))
 
     def leftover(
         self, names: frozenset[str], objects: Iterable[ElfFile], *, promised: bool = False
