@@ -32,6 +32,7 @@ from binary_checks.model import (
     PeFile,
     PointerFiles,
     Problem,
+    SmallFiles,
     TargetSystem,
     WheelLike,
     format_of_name,
@@ -138,6 +139,28 @@ def git_lfs_pointer(package: Package, pointers: PointerFiles) -> Iterator[Findin
             yield kind(path=path, sentence="is a git-lfs pointer: its content was not packed")
     for path, reason in pointers.unread:
         yield NotInspected(path=path, sentence=reason)
+
+
+@check(level=Level.WARNING)
+def sbom_is_not_json(package: WheelLike, files: SmallFiles) -> Iterator[Finding]:
+    """A file in ``.dist-info/sboms`` is named like JSON, but cannot be parsed.
+
+    A software bill of materials (SBOM, PEP 770) lists the libraries that the wheel bundles, as
+    auditwheel writes it.
+
+    Why: scanners ignore the file, and its users do not learn which of the libraries have known
+    vulnerabilities.
+    Fix: write the file again, with the tool that made it.
+    Level: nothing but scanners reads the file.
+    """
+    unread = [each for each in files.unread if f"{package.dist_info}/sboms/" in each.path]
+    if not (files.sboms or unread):
+        raise NotApplicable("no SBOM that is named like JSON")
+    for each in unread:
+        yield NotInspected(path=each.path, sentence=each.reason)
+    for path, fault in files.sboms:
+        if fault:
+            yield Problem(path=path, sentence=f"is named like JSON, but is not: {fault}")
 
 
 _WITH_LICENSES = (2, 4)  # the first Metadata-Version with a place for license files (PEP 639)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 from packaging.utils import canonicalize_name
@@ -29,6 +30,7 @@ from binary_checks.python_code.start_lines import StartLine
 
 _LONGEST_HEAD = 512  # bytes of a first line; Linux reads 256 (BINPRM_BUF_SIZE)
 _IN_SCRIPTS = re.compile(r"\A[^/]+\.data/scripts/[^/]+\Z")
+_SBOMS = ".dist-info/sboms/"  # PEP 770
 _READS_STUB = re.compile(rb"\battach_stub\(\s*__name__\s*,\s*__file__\s*\)")
 """The call with which a package lets lazy_loader read ``__init__.pyi`` next to ``__init__.py``
 (https://scientific-python.org/specs/spec-0001, "Type checkers").
@@ -37,17 +39,17 @@ _STUB_READERS = frozenset({"lazy-loader"})
 """Projects, by their normalised names, that read stubs in this way."""
 
 
-def _is_script(entry: TreeEntry) -> bool:
-    return _IN_SCRIPTS.match(entry.name) is not None
+def _may_be_read(entry: TreeEntry) -> bool:
+    return _IN_SCRIPTS.match(entry.name) is not None or _SBOMS in entry.name
 
 
-SCRIPTS = ContentRequest(chooses=_is_script, longest=1 << 20)
-"""Longer ones, most of which are programs in fact, are read again if they are not."""
+SCRIPTS = ContentRequest(chooses=_may_be_read, longest=1 << 20)
+"""Longer scripts, most of which are programs in fact, are read again if they are not."""
 
 
 @gathers(SmallFiles, wants=(SCRIPTS,))
 def read_small_files(package: Distribution, contents: MemberContents) -> SmallFiles:
-    """Read the first lines of scripts, and find modules that read stubs.
+    """Read the first lines of scripts, parse SBOMs, and find modules that read stubs.
 
     Raises PackageError.
     """
@@ -58,17 +60,21 @@ def read_small_files(package: Distribution, contents: MemberContents) -> SmallFi
         if member.path not in objects and (kind := _classify(member, package))
     }
     scripts, readers, unread = list[ScriptHead](), list[str](), list[UnparsedSource]()
+    sboms = list[tuple[str, str]]()
     for member, content in contents.each(chosen):
         kind = chosen[member]
         if isinstance(content, Unavailable):
             unread.append(UnparsedSource(path=member.path, reason=str(content)))
         elif kind == "script":
             scripts.append(ScriptHead(path=member.path, interpreter=_read_interpreter(content)))
+        elif kind == "sbom":
+            sboms.append((member.path, _find_json_fault(content)))
         elif _READS_STUB.search(content):
             readers.append(member.path)
     return SmallFiles(
         scripts=tuple(sorted(scripts, key=lambda each: each.path)),
         stub_readers=tuple(sorted(readers)),
+        sboms=tuple(sorted(sboms)),
         unread=tuple(sorted(unread, key=lambda each: each.path)),
     )
 
@@ -80,6 +86,8 @@ def _classify(member: Member, package: Distribution) -> str:
         return ""
     if _IN_SCRIPTS.match(member.archive_name):
         return "script"
+    if _SBOMS in member.archive_name:
+        return "sbom" if member.path.endswith(".json") else ""
     reads = inside and inside.endswith("/__init__.py") and package.derive(_requires_stub_reader)
     return "module" if reads else ""
 
@@ -87,6 +95,15 @@ def _classify(member: Member, package: Distribution) -> str:
 def _requires_stub_reader(package: Distribution) -> bool:
     required = filter(None, map(read_requirement, package.requires_dist))
     return not _STUB_READERS.isdisjoint(canonicalize_name(each.name) for each in required)
+
+
+def _find_json_fault(content: bytes) -> str:
+    """Return why a text is not JSON, or "" if it is."""
+    try:
+        json.loads(content)
+    except (ValueError, RecursionError) as error:
+        return str(error)
+    return ""
 
 
 def _read_interpreter(content: bytes) -> str:

@@ -382,10 +382,12 @@ class ScriptHead:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SmallFiles:
-    """Small files of a distribution that the shell or a library reads."""
+    """Small files of a distribution that the shell, a library or a scanner reads."""
 
     scripts: tuple[ScriptHead, ...] = ()
     stub_readers: tuple[str, ...] = ()  # modules that read the ``.pyi`` file next to them
+    # SBOMs (PEP 770) that are named ``.json``, with the parser's error; "" for JSON
+    sboms: tuple[tuple[str, str], ...] = ()
     unread: tuple[UnparsedSource, ...] = ()
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from binary_checks import examine
+from binary_checks.checks.contents import sbom_is_not_json
 from binary_checks.checks.python_code.small_files import (
     foreign_interpreter,
     missing_stub_file,
@@ -129,3 +130,30 @@ def test_without_a_library_that_reads_stubs_none_is_missing(tmp_path: Path) -> N
     package, files = read(tmp_path, {"demo/__init__.py": "", "demo/a.py": STUB})
     with pytest.raises(NotApplicable):
         list(missing_stub_file(package, files))
+
+
+SBOMS = "demo-1.0.dist-info/sboms/"
+
+
+@pytest.mark.parametrize("content", ["", "not JSON", '{"bomFormat": ', b"\xff{}", "[" * 100_000])
+def test_an_sbom_that_is_not_json_is_a_warning(tmp_path: Path, content: str | bytes) -> None:
+    assert sbom_is_not_json.level is Level.WARNING
+    given = read(tmp_path, {"demo/__init__.py": "", f"{SBOMS}auditwheel.cdx.json": content})
+    (problem,) = sbom_is_not_json(*given)
+    assert isinstance(problem, Problem)
+    assert problem.path.endswith(f"{SBOMS}auditwheel.cdx.json")
+    assert problem.sentence.startswith("is named like JSON, but is not: ")
+
+
+def test_an_sbom_in_json_or_another_format_is_quiet(tmp_path: Path) -> None:
+    members = {"demo/__init__.py": "", f"{SBOMS}a.spdx": "SPDXVersion: SPDX-2.3\n"}
+    json = {f"{SBOMS}auditwheel.cdx.json": '{"bomFormat": "CycloneDX"}'}
+    assert list(sbom_is_not_json(*read(tmp_path, {**members, **json}))) == []
+    with pytest.raises(NotApplicable, match="no SBOM"):
+        list(sbom_is_not_json(*read(tmp_path, members)))
+
+
+def test_an_sbom_that_was_not_read_is_not_inspected() -> None:
+    unread = UnparsedSource(path=f"lib/python3.11/site-packages/{SBOMS}a.json", reason="broken")
+    (gap,) = sbom_is_not_json(wheel(), SmallFiles(unread=(unread,)))
+    assert isinstance(gap, NotInspected)
