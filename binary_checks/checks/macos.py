@@ -303,7 +303,9 @@ def missing_slice(library: MachOFile, package: Package) -> Iterator[Finding]:
     Why: on the other architecture the file does not load: "incompatible architecture"; a program
     for Intel runs on Apple silicon only if Rosetta is installed.
     Fix: build for both (``ARCHFLAGS="-arch arm64 -arch x86_64"``) or merge two builds with
-    ``delocate-merge`` or ``lipo``; Homebrew's libraries are for one architecture.
+    ``delocate-merge`` or ``lipo``; Homebrew's libraries are for one architecture. A wheel that is
+    for one architecture as a whole may instead get its tag (``wheel tags --remove --platform-tag
+    macosx_11_0_arm64``).
     Level: on the other architecture the file does not load.
     """
     claimed = _CURRENT & set(lowest_claims(package.claims.systems))

@@ -81,7 +81,8 @@ def metadata_is_incomplete(package: WheelLike) -> Iterator[Finding]:
         if path not in names:
             yield Problem(path=path, sentence=f"there is no {text}")
             continue
-        present = {key.lower() for key, value in headers if value}
+        # tags-disagree reports a Tag without a value
+        present = {key.lower() for key, value in headers if value or key.lower() == "tag"}
         for field in required:
             if field.lower() not in present:
                 level = Level.WARNING if field in _UNREAD_BY_INSTALLERS else Level.ERROR
@@ -144,18 +145,24 @@ def unexpected_version(package: Wheel, *, expected: str = "") -> Iterator[Findin
 
 @check(level=Level.WARNING)
 def tags_disagree(package: Wheel) -> Iterator[Finding]:
-    """The tags in WHEEL differ from the tags in the file name.
+    """The tags in WHEEL differ from the tags in the file name, or one of them is no tag.
 
-    Why: installers select by the file name, and some check WHEEL; one of the two is wrong.
+    Why: installers select by the file name, and some check WHEEL; one of the two is wrong. ``uv pip
+    check`` cannot read a tag that is empty or does not have three parts.
     Fix: let the tool that changes the tags (``auditwheel repair``, ``wheel tags``) rewrite both.
     Level: installers select by the file name alone; only some tools and indexes read WHEEL.
     """
-    lines = [value for key, value in package.wheel if key.lower() == "tag"]
-    if not lines:
-        return  # metadata-is-incomplete says so
-    stated = {tag for line in lines for tag in _expand(line)}
+    path, stated = f"{package.dist_info}/WHEEL", set[str]()
+    for line in (value for key, value in package.wheel if key.lower() == "tag"):
+        if line.count("-") == 2:
+            stated |= {*_expand(line)}
+        else:
+            shown = f"has the tag {line[:_LONGEST_TAG]!r}" if line else "has a Tag without a value"
+            sentence = f"it {shown}: uv pip check reports that the installed package is broken"
+            yield Problem(path=path, sentence=sentence, facts=("Tag", line[:_LONGEST_TAG]))
     named = {str(tag) for tag in package.tags}
-    path = f"{package.dist_info}/WHEEL"
+    if not stated:
+        return  # metadata-is-incomplete reports a missing Tag
     if missing := named - stated:
         yield Problem(
             path=path,
@@ -292,7 +299,8 @@ def extension_in_purelib(package: WheelLike) -> Iterator[Finding]:
     """An extension module is installed into purelib.
 
     Why: where purelib and platlib differ (some Linux systems), it lands in the directory that all
-    architectures share; the wheel's own ABI tag contradicts ``Root-Is-Purelib: true``.
+    architectures share; the wheel's own ABI tag contradicts ``Root-Is-Purelib: true``. auditwheel
+    refuses a wheel with one in ``.data/purelib``.
     Fix: build with ``Root-Is-Purelib: false``; backends write it once the extension is declared.
     Level: it imports from either directory; only systems that share purelib are affected.
     """
@@ -300,8 +308,11 @@ def extension_in_purelib(package: WheelLike) -> Iterator[Finding]:
         return  # a library wheel (nvidia's): py3-none-<platform>
     places = {member.path: member.archive_name for member in package.members}
     for item in package.objects:
-        if is_extension(item) and _is_pure(package, places.get(item.path, item.path)):
-            yield Problem(path=item.path, sentence="an extension module that lands in purelib")
+        place = places.get(item.path, item.path)
+        if is_extension(item) and _is_pure(package, place):
+            refused = ": auditwheel refuses such a wheel" if ".data/purelib/" in place else ""
+            sentence = f"an extension module that lands in purelib{refused}"
+            yield Problem(path=item.path, sentence=sentence)
     for unread in list_unread(package):
         named = parse_extension_name(unread.path) is not None
         if named and _is_pure(package, places.get(unread.path, unread.path)):

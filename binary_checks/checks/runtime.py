@@ -17,6 +17,7 @@ from binary_checks.knowledge.failed_imports import (
     find_judged_owner,
     find_lacking_requirement,
     find_own_part,
+    find_remedy,
     name_lack,
 )
 from binary_checks.knowledge.loaded_files import compare_report
@@ -263,11 +264,8 @@ def import_fails(
 
     Why: users hit it in their first line.
 
-    Fix: if the problem says "not in the wheel", include the module or the data in the package; if
-    it says "no Requires-Dist provides", add the project that has the module (of a conda recipe, to
-    its ``run`` requirements); if it says "only where", widen the requirement's marker. If users
-    install the other project by themselves, say so with ``[[installs]]`` in the profile. Otherwise
-    see the exception; a crash is most often a library that was built for another system.
+    Fix: see the exception; a crash is most often a library that was built for another system. If
+    the wheel lacks a module or a file, or no requirement provides it, the report says what to do.
 
     Level: users cannot import the package.
     """
@@ -288,7 +286,7 @@ def import_fails(
         ):
             sentence = f"import {step.name} {describe_end(step)}: {lack}"
             cause, facts = name_lack(step, package, lack), (step.name, name_end(step))
-            yield Problem(sentence=sentence, facts=facts, cause=cause)
+            yield Problem(sentence=sentence, facts=facts, cause=cause, fix=find_remedy(lack))
         else:
             sentence = f"import {step.name} {describe_end(step)}"
             yield judge_refusal(step, sentence, linkage, package)

@@ -46,6 +46,13 @@ from binary_checks.wording.sentences import describe_end, name_first
 
 _LONGEST = 200  # characters of a name in a message
 _NOT_REQUIRED = "no Requires-Dist provides"
+_REMEDIES = {  # by a part of the reason why an import fails
+    _NOT_REQUIRED: "require the project that has the module (in a conda recipe, under ``run``); if "
+    "users install it by themselves, say so with ``[[installs]]`` in the profile",
+    " only where ": "widen the marker of that requirement",
+    " instead": "put the file where the code looks for it",
+    " is not in ": "include the module or the file in the package",
+}
 _DEEPEST = 100  # limit of nested folders of a module
 
 
@@ -73,6 +80,11 @@ def find_own_part(step: Step, package: Package) -> str:
         alike = _name_only(path.rpartition("/")[2], package)
         return f"{path[:_LONGEST]} is not in {noun}{alike}"
     return ""
+
+
+def find_remedy(lack: str) -> str:
+    """Return what to do about a failure with that reason."""
+    return next((remedy for part, remedy in _REMEDIES.items() if part in lack), "")
 
 
 def _name_misplaced_module(name: str, package: Package) -> str:

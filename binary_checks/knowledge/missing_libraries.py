@@ -26,7 +26,7 @@ from binary_checks.model import (
     Wheel,
 )
 from binary_checks.wording.problem_lines import of_requirement
-from binary_checks.wording.sentences import bundle, list_needed, name_needed
+from binary_checks.wording.sentences import bundle, list_needed, name_first, name_needed
 
 _MOST_GUESSES = 3  # distributions in a sentence
 _LATER = {
@@ -88,7 +88,8 @@ def _ask_for_wheel(
         for name in _find_likely(each, linkage, canonicalize_name(package.name))
     )
     few = likely and len(providers) <= _MOST_GUESSES
-    whose = f", perhaps {' or '.join(likely)}," if few else ""
+    listed = name_first([*likely, *(each for each in providers if each not in likely)])
+    whose = f", perhaps {' or '.join(likely)}," if few else f" ({listed})"
     required = set(linkage.requirements).issuperset(providers)
     what = "a required wheel" if required else "another wheel"
     return NotInspected(

@@ -101,7 +101,7 @@ def test_a_file_without_a_search_path_is_told_apart_from_one_whose_path_leads_aw
     [
         (("nvidia-cudnn-cu13",), ", perhaps nvidia-cudnn-cu13,"),
         (("tbb", "tbb-devel"), ", perhaps tbb or tbb-devel,"),
-        (("a", "b", "c", "d"), ""),
+        (("a", "b", "c", "d"), " (a, b, c and 1 more)"),
     ],
 )
 def test_a_library_that_a_required_wheel_may_bring_is_not_inspected(

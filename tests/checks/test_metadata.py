@@ -158,6 +158,25 @@ def test_a_tag_that_only_wheel_has_is_a_problem() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ("", "it has a Tag without a value: uv pip check reports that the installed package is"),
+        ("py3-none", "it has the tag 'py3-none': uv pip check reports that the installed package"),
+    ],
+)
+def test_a_tag_that_is_none_breaks_uv_pip_check(line: str, fault: str) -> None:
+    for tags in ((("Tag", line),), (("Tag", "py3-none-any"), ("Tag", line))):
+        (problem,) = tags_disagree(wheel(ANY, wheel=tags))
+        assert isinstance(problem, Problem)
+        assert problem.sentence.startswith(fault)
+    fields = (("Wheel-Version", "1.0"), ("Root-Is-Purelib", "true"), ("Tag", ""))
+    named = [member(f"demo-1.0.dist-info/{text}") for text in ("METADATA", "WHEEL")]
+    package = wheel(ANY, members=named, wheel=fields)
+    path = "demo-1.0.dist-info/WHEEL"
+    assert [each for each in metadata_is_incomplete(package) if each.path == path] == []
+
+
 @pytest.mark.parametrize("line", ["nonsense", "a--b", "a-b-c-d", ".".join("ab" * 9999) + "-c-d"])
 def test_a_tag_line_of_another_form_is_one_line(line: str) -> None:
     (problem,) = tags_disagree(wheel(ANY, wheel=(("Tag", line),)))
@@ -360,7 +379,10 @@ def test_an_extension_in_purelib_is_a_problem() -> None:
     ]
     moved = member("a.so", archive_name="demo-1.0.data/purelib/a.so")
     package = wheel(objects=[extension("a.so")], members=[moved])
-    assert [str(type(finding)) for finding in extension_in_purelib(package)] == [str(Problem)]
+    (found,) = extension_in_purelib(package)
+    assert found.sentence == (
+        "an extension module that lands in purelib: auditwheel refuses such a wheel"
+    )
 
 
 def test_a_wheel_for_one_python_without_an_abi_is_no_library_wheel() -> None:

@@ -119,6 +119,7 @@ def test_import_fails_names_the_requirement_that_nobody_declared() -> None:
     (problem,) = import_fails(report, doubtful, NO_OBJECTS, ALONE)
     assert isinstance(problem, Problem)
     assert problem.sentence.endswith(f"{lack} (an extra may)")
+    assert problem.fix.startswith("require the project that has the module")
     there_before = ImportReport(python=PYTHON, steps=(step,))
     assert list(import_fails(there_before, plain, NO_OBJECTS, ALONE)) == [
         Problem(sentence="import demo raises x", cause="x")
@@ -150,6 +151,8 @@ def test_import_fails_names_a_requirement_that_only_other_systems_get(
     (problem,) = import_fails(report, requiring(*requires), NO_OBJECTS, ALONE)
     assert isinstance(problem, Problem)
     assert problem.sentence == f"import demo raises x{': ' if lack else ''}{lack}"
+    remedies = ("widen the marker of that requirement", "require the project that has the module")
+    assert problem.fix.startswith(remedies[" only where " not in lack]) is bool(lack)
 
 
 @pytest.mark.parametrize(
@@ -180,6 +183,7 @@ def test_import_fails_names_what_the_wheel_lacks(missing: dict[str, str], lack: 
     (problem,) = found
     assert isinstance(problem, Problem)
     assert (problem.sentence, problem.cause) == (sentence, lack or step.detail)
+    assert problem.fix == ("include the module or the file in the package" if lack else "")
 
 
 @pytest.mark.parametrize(
@@ -208,6 +212,8 @@ def test_import_fails_names_the_file_that_has_the_module_under_another_path(
     assert isinstance(problem, Problem)
     end = f"{lack} instead" if lack else "demo.inner is not in the wheel"
     assert problem.sentence.endswith(end)
+    where = "put the file where the code looks for it"
+    assert problem.fix == (where if lack else "include the module or the file in the package")
 
 
 def test_import_fails_names_a_file_that_lies_elsewhere() -> None:
