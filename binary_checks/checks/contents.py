@@ -260,7 +260,7 @@ def _find_replaced(package: WheelLike, name: str) -> tuple[str, str]:
     root, _, rest = _SITE_PACKAGES.sub("", name).partition("/")
     stem, _, kind = root.rpartition(".")
     if rest == _INIT and OF_INSTALLERS.get(root, package.name) != package.name:
-        return root, f"overwrites the package {root} of the project {OF_INSTALLERS[root]}"
+        return root, f"overwrites the package {root}, which {OF_INSTALLERS[root]} installs"
     if kind in {"dist-info", "egg-info"}:
         own, other = map(canonicalize_name, (package.name, stem.partition("-")[0]))
         if own != other:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from packaging.markers import default_environment
 from packaging.utils import canonicalize_name
 
-from binary_checks.knowledge.python_libraries import ModuleFiles, is_named_after
+from binary_checks.knowledge.python_libraries import ModuleFiles
 from binary_checks.knowledge.standard_library import VARY, explain_absence, find_removed
 from binary_checks.model import (
     HOST_OF,
@@ -255,8 +255,8 @@ def find_lacking_requirement(step: Step, package: Package) -> str:
         return f"Requires-Dist has {name[:_LONGEST]} only where {marker[:_LONGEST]}"
     if name in required.always | required.in_extras:
         return ""
-    own = is_named_after(package.name, name)  # no extra provides it, either
-    doubt = " (an extra may)" if required.extras_may_add and not own else ""
+    own = canonicalize_name(package.name)  # which no extra provides
+    doubt = " (an extra may)" if required.extras_may_add and name != own else ""
     if required.elsewhere:
         doubt = f" here (other systems also get {name_first(sorted(required.elsewhere))})"
     return f"{_NOT_REQUIRED} the module {top[:_LONGEST]}{doubt}"

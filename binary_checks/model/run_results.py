@@ -118,7 +118,7 @@ class PackageIdentity:
     unrun: str = ""
     configuration: BinaryConfiguration | None = None  # for reports; None before it was read
     linked_libraries: LinkedLibraries | None = None  # for reports; None before they were read
-    # the interpreter that the package was installed for and run on: "CPython 3.11.7"
+    # the interpreter that ran code of the package: "CPython 3.11.7"; "" if none did
     ran_on: str = ""
     # the systems on which it ran, by their own names: "Debian GNU/Linux 12 (bookworm)"
     operating_systems: tuple[str, ...] = ()

@@ -230,11 +230,11 @@ def test_a_file_of_the_environment_is_replaced(name: str, path: str, sentence: s
 @pytest.mark.parametrize(
     ("names", "path", "sentence"),
     [
-        (("pip/__init__.py", "pip/x.py"), "pip", "overwrites the package pip of the project pip"),
+        (("pip/__init__.py", "pip/x.py"), "pip", "overwrites the package pip, which pip installs"),
         (
             ("_distutils_hack/__init__.py",),
             "_distutils_hack",
-            "overwrites the package _distutils_hack of the project setuptools",
+            "overwrites the package _distutils_hack, which setuptools installs",
         ),
         (
             ("pip-99.0.dist-info/METADATA", "pip-99.0.dist-info/RECORD"),

@@ -180,6 +180,7 @@ def test_a_module_that_may_be_elsewhere_is_not_inspected(
         ("demo.cli:main", {"demo/inner/__init__.py": ""}, ("six",), Level.ERROR),
         ("demo.cli:main", {"demo/__init__.py": ""}, ("demo-cli",), Level.ERROR),
         ("other.cli:main", {"demo.py": ""}, ("other; extra == 'all'",), Level.ERROR),
+        ("torch.run:main", {"demo.py": ""}, ("six",), Level.WARNING),
         # torch 2.5.1: torchfrtrace = tools.flight_recorder.fr_trace:main
         ("other.cli:main", {"demo.py": ""}, ("six", "jinja2"), Level.WARNING),
     ],

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from packaging.utils import canonicalize_name
+
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.failed_imports import judge_loaded, names_file
@@ -190,8 +192,8 @@ class _Content:
             names = find_names(self._package.requires_dist, extras=extras)
             if any(is_named_after(name, parts[0]) for name in names):
                 return _Lack(what, "a required distribution has it")
-            is_own = bool(inner) or is_named_after(self._package.name, parts[0])
-            if names and (not is_own or parts[0] in SHARED_PACKAGES):
+            own, root = map(canonicalize_name, (self._package.name, parts[0]))
+            if names and ((root != own and not inner) or parts[0] in SHARED_PACKAGES):
                 lack = f"{what}, nor is any requirement named after {parts[0]}"
                 return _Lack(lack, is_foreign=True)
         opened = (self._names.get(self._files.sources.get(each, "")) for each in inner)
