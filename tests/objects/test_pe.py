@@ -108,6 +108,26 @@ def test_hybrid_images_are_told_apart_by_their_load_configuration(
     assert sample(name).architecture == architecture
 
 
+SYMBOLS, TABLE = struct.pack("<QIQI", 3, 0, 6, 0), struct.pack("<II", 1, 24)
+PLACE = struct.pack("<IH90x", 0, 4)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (SYMBOLS, struct.pack("<QIQI", 3, 0, 7, 0)),
+        (TABLE, struct.pack("<II", 1, 12)),  # the table ends before that symbol
+        (TABLE, struct.pack("<II", 2, 24)),  # a layout that nobody uses
+        (PLACE, struct.pack("<IH90x", 0, 9)),  # there is no such section
+        (PLACE, bytes(96)),  # there is no table
+    ],
+)
+def test_metadata_alone_makes_no_arm64x(old: bytes, new: bytes) -> None:
+    content = read_pe_sample("arm64x.dll")
+    assert content.count(old) == 1
+    assert read(content.replace(old, new)).architecture == "aarch64"
+
+
 def test_the_kind_is_what_the_file_header_says() -> None:
     assert sample("plain.dll").kind is Kind.SHARED
     assert sample("program.exe").kind is Kind.EXECUTABLE

@@ -6,7 +6,7 @@ base (RVA) unless a comment states otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
@@ -153,9 +153,8 @@ def _read_directories(table: bytes, count: int) -> tuple[tuple[int, int], ...]:
 def architecture_of(header: PeHeader, *, hybrid: bool) -> str:
     """Return the name of the image's architecture, "machine-<number>" if it is unknown.
 
-    ``hybrid`` states whether the load configuration points to hybrid metadata (CHPE). ARM64EC has
-    the machine x86_64, since it runs in x86_64 processes on Arm; ARM64X has the machine aarch64 and
-    is for both.
+    ``hybrid`` is a fact of the load configuration. ARM64EC has the machine x86_64, since it runs in
+    x86_64 processes on Arm; ARM64X has the machine aarch64 and is for both.
     """
     known = _ARCHITECTURES.get(header.machine, f"machine-{header.machine:#x}")
     return _HYBRIDS.get(known, known) if hybrid else known
@@ -377,6 +376,10 @@ _POINTER = {32: Struct("<I"), 64: Struct("<Q")}
 # Offsets of DependentLoadFlags in IMAGE_LOAD_CONFIG_DIRECTORY32 and 64.
 _DEPENDENT_LOAD_FLAGS = {32: 54, 64: 78}
 _CHPE_METADATA = {32: 124, 64: 200}  # offsets of CHPEMetadataPointer
+# DynamicValueRelocTableOffset and -Section (counted from 1) of 64-bit images; Version
+# and Size of the table; Symbol and BaseRelocSize of an entry.
+_TABLE, _TABLE_AT, _TABLE_HEAD, _TABLE_ENTRY = Struct("<IH"), 224, Struct("<II"), Struct("<QI")
+_ARM64, _OF_ARM64X = 0xAA64, 6  # IMAGE_FILE_MACHINE_ARM64, IMAGE_DYNAMIC_RELOCATION_ARM64X
 _COMIMAGE_FLAGS_ILONLY = 1  # flags at byte 16 of the CLI header (ECMA-335, II.25.3.3)
 _COMIMAGE_FLAGS_IL_LIBRARY = 4  # IL that is also compiled ahead of time (ReadyToRun)
 
@@ -390,7 +393,7 @@ class LoadConfiguration(NamedTuple):
     """Fields of the load configuration. Its size determines which fields are present."""
 
     dependent_load_flags: int = 0
-    hybrid: bool = False  # whether it has hybrid metadata: ARM64EC or ARM64X
+    hybrid: bool = False  # ARM64EC or ARM64X
 
 
 def read_pdb(image: MappedImage, source: LimitedSource) -> str:
@@ -416,8 +419,12 @@ def read_pdb(image: MappedImage, source: LimitedSource) -> str:
     return ""
 
 
-def read_load_configuration(image: MappedImage) -> LoadConfiguration:
-    """Read the fields of the load configuration that its size includes."""
+def read_load_configuration(image: MappedImage, sections: tuple[Section, ...]) -> LoadConfiguration:
+    """Read the fields of the load configuration that its size includes.
+
+    An image for Arm is ARM64X if the loader can make an image for x86_64 of it, by relocations;
+    other hybrids have metadata (CHPE) alone.
+    """
     start, _ = image.header.directories[LOAD_CONFIG]
     if not start:
         return LoadConfiguration()
@@ -430,7 +437,27 @@ def read_load_configuration(image: MappedImage) -> LoadConfiguration:
     if length >= _CHPE_METADATA[bits] + bits // 8:
         address = start + _CHPE_METADATA[bits]
         (pointer,) = image.unpack(_POINTER[bits], address, "the load configuration")
-    return LoadConfiguration(flags, bool(pointer))
+    if image.header.machine != _ARM64:
+        return LoadConfiguration(flags, bool(pointer))
+    if length < _TABLE_AT + _TABLE.size:
+        return LoadConfiguration(flags)
+    offset, number = image.unpack(_TABLE, start + _TABLE_AT, "the load configuration")
+    if not 0 < number <= len(sections):
+        return LoadConfiguration(flags)
+    table = sections[number - 1].address + offset
+    return LoadConfiguration(flags, _OF_ARM64X in _read_dynamic_symbols(image, table))
+
+
+def _read_dynamic_symbols(image: MappedImage, address: int) -> Iterator[int]:
+    """Yield the symbols of a table of dynamic relocations, of which only version 1 is in use."""
+    what = "the table of dynamic relocations"
+    version, size = image.unpack(_TABLE_HEAD, address, what)
+    table = image.read(address + _TABLE_HEAD.size, size if version == 1 else 0, what)
+    place = 0
+    while place + _TABLE_ENTRY.size <= len(table):
+        symbol, length = _TABLE_ENTRY.unpack_from(table, place)
+        yield symbol
+        place += _TABLE_ENTRY.size + length
 
 
 def is_managed(image: MappedImage) -> bool:

@@ -129,7 +129,7 @@ def _read_loadable(
     verify_directories(image)
     needed, imports = read_imports(image)
     name, exports = read_exports(image)
-    load_configuration = read_load_configuration(image)
+    load_configuration = read_load_configuration(image, sections)
     hybrid = load_configuration.hybrid
     constants = find_read_only(sections, _NO_STRINGS)
     pattern = PE_NAMES if imports.among(_OPENERS) else None
