@@ -397,12 +397,11 @@ class _Failure:
         top, required = module.partition(".")[0], self._required
         wanted = frozenset(canonicalize_name(each.strip()) for each in point.extras.split(","))
         host, why = HOST_OF.get(point.group, ""), ""
-        in_extras = canonicalize_name(top) in required.in_extras and not _lacks_target(
-            point, module
-        )
         if top in sys.stdlib_module_names:
             why = explain_absence(module)
-        elif in_extras or wanted & required.extras:
+        elif wanted & required.extras or (
+            canonicalize_name(top) in required.in_extras and not _lacks_target(point, module)
+        ):
             why = f"only an extra requires {top}"
         elif top in self._own:
             why = ""
@@ -424,9 +423,8 @@ class _Failure:
         if each.step.outcome is Ending.CRASHED:
             return Level.ERROR
         absent = lacks or each.exception == "PackageNotFoundError"
-        if _lacks_target(each.point, each.step.missing_module):
-            return Level.ERROR
-        if absent and self._required.extras_may_add:
+        is_other = not _lacks_target(each.point, each.step.missing_module)
+        if absent and is_other and self._required.extras_may_add:
             return (
                 Level.WARNING
             )  # an extra may provide it under another name, as PyYAML provides yaml

@@ -113,7 +113,7 @@ class _Lack(NamedTuple):
     what: str
     doubt: str = ""  # what may provide it nevertheless
     unread: str = ""  # why it is not known
-    is_foreign: bool = False  # whether some requirement might provide it, though none is so called
+    certain: bool = True  # whether no requirement provides it under a third name
 
 
 class _Content:
@@ -139,8 +139,7 @@ class _Content:
         if lack.unread or lack.doubt:
             what = lack.unread or f"{lack.what}, unless {lack.doubt}"
             return NotInspected(path=self._path, sentence=f"{point.describe()}: {what}")
-        certain = point.is_always_loaded and not lack.is_foreign
-        level = Level.ERROR if certain else Level.WARNING
+        level = Level.ERROR if point.is_always_loaded and lack.certain else Level.WARNING
         sentence = f"{point.describe()}: {lack.what}"
         return Problem(
             path=self._path, sentence=sentence, facts=(point.group, point.name), level=level
@@ -194,8 +193,8 @@ class _Content:
                 return _Lack(what, "a required distribution has it")
             own, root = map(canonicalize_name, (self._package.name, parts[0]))
             if names and ((root != own and not inner) or parts[0] in SHARED_PACKAGES):
-                lack = f"{what}, nor is any requirement named after {parts[0]}"
-                return _Lack(lack, is_foreign=True)
+                what = f"{what}, nor is any requirement named after {parts[0]}"
+                return _Lack(what, certain=False)
         opened = (self._names.get(self._files.sources.get(each, "")) for each in inner)
         if any(
             each and (each.extends_path or each.fills_modules or "sys.modules" in each.opaque)
