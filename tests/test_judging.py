@@ -305,7 +305,8 @@ def test_what_a_limit_hides_is_a_problem_that_a_profile_may_accept() -> None:
     facts = GivenFacts(wheel(objects=[elf_file()], unread=[hidden]))
     (problem,) = judge_case(prepare(absolute_path, facts), settings()).problems
     assert problem.path == "demo/a.so"
-    assert problem.sentence.startswith("too large to inspect: long; raise limit_factor")
+    assert problem.sentence.startswith("too large to inspect: long")
+    assert problem.fix == "Raise limit_factor in the profile, or accept the problem there."
     known = KnownProblem(check="absolute-path", reason="ours", match="too large to inspect")
     verdict = judge_case(prepare(absolute_path, facts), settings(Profile(known_problems=(known,))))
     assert not verdict.problems

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import errno
 import io
+import math
 import os
 import re
 import signal
@@ -44,6 +45,7 @@ MISUSED, TRY_AGAIN = errors.MISUSED, errors.TRY_AGAIN
 _LIFELINE = "BINARY_CHECKS_LIFELINE"
 """The variable that a night sets in the environment of its attempts."""
 _OF_DISKS = frozenset({errno.ENOSPC, errno.EFBIG, errno.EIO, getattr(errno, "EDQUOT", errno.EIO)})
+_FILES = 32  # files that are open at once while a package is judged, and some more
 _LONGEST = 4096
 """Largest number of characters of an argument: PATH_MAX of Linux."""
 
@@ -66,6 +68,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if refusal := next(filter(None, map(_refuse, arguments)), ""):
         complain(refusal)
         return MISUSED
+    if (most := _find_most_files()) < _FILES:
+        complain(f"this process may open {most} files at once, but needs {_FILES}: raise ulimit -n")
+        return TRY_AGAIN
     try:
         status = _run(arguments, started, alone=alone)
         sys.stdout.flush()
@@ -78,6 +83,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return report_unwritten_output(error)
     _discard_output()
     return INTERRUPTED
+
+
+def _find_most_files() -> float:
+    """Return how many files this process may open at once."""
+    if sys.platform == "win32":
+        return math.inf
+    import resource
+
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return math.inf if most == resource.RLIM_INFINITY else most
 
 
 def _interrupt(number: int, _: object) -> NoReturn:

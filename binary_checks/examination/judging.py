@@ -51,7 +51,7 @@ from binary_checks.wording.problem_lines import problem_lines, summarise_gap
 _F = TypeVar("_F", Problem, NotInspected, Note)
 _TOO_LARGE = ("too large",)
 """The facts of a problem with a part that is too large to inspect."""
-_RAISE = "raise limit_factor in the profile, or accept the problem there"
+_RAISE = "Raise limit_factor in the profile, or accept the problem there."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -422,9 +422,9 @@ def _set_levels(
 
 def _too_large(gap: NotInspected) -> Problem:
     """Return a problem for a part too large to inspect; ten million symbols once hid faults."""
-    sentence = f"too large to inspect: {gap.sentence}; {_RAISE}"
+    sentence = f"too large to inspect: {gap.sentence}"
     cause = "" if gap.path else gap.sentence  # a fact that several checks need
-    return Problem(path=gap.path, sentence=sentence, cause=cause, facts=_TOO_LARGE)
+    return Problem(path=gap.path, sentence=sentence, cause=cause, facts=_TOO_LARGE, fix=_RAISE)
 
 
 def _call_check(

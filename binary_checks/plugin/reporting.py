@@ -163,12 +163,18 @@ def pytest_runtest_makereport(
         # Name the package instead of the line in our code that raised the exception.
         report.longrepr = (item.package_node, 1, report.longrepr[2])
     if call.when == "call" or not report.passed:
+        identity = None
+        try:
+            identity = _update_identity(item)
+        except pytest.fail.Exception as late:  # pytest-timeout may raise it anywhere
+            error, item.verdict = late, None
+            report.outcome, report.longrepr = "failed", item.plain_failure(late)
         entry = item.make_entry(error if report.failed else None)
         if entry is not None:
             entry = replace(entry, seconds=round(item.seconds, 6))
-            noted = ItemResult(node=item.package_node, entry=entry, package=_update_identity(item))
+            noted = ItemResult(node=item.package_node, entry=entry, package=identity)
             setattr(report, ITEM_RESULT, noted)
-    if call.excinfo and isinstance(call.excinfo.value, (CheckError, GatherError)):
+    if isinstance(error, (CheckError, GatherError, pytest.fail.Exception)):
         report.when = "setup"  # pytest then counts an error instead of a failure of the package
     return report
 

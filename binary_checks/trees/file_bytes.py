@@ -6,6 +6,7 @@ process would be killed if the file were truncated while it is mapped.
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from bisect import bisect_right
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from binary_checks.model import RemoteFile
 
 
+_OF_MACHINE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO)
+"""Errors of opening a file that no package causes."""
 Spans: TypeAlias = Iterable[tuple[int, int]]
 """Ranges of a file: (start, end) in bytes."""
 
@@ -79,14 +82,19 @@ class FileBytes:
 
 @contextmanager
 def open_bytes(path: Path) -> Iterator[FileBytes]:
-    """Open a file for reading. Raises PackageError if it is not a regular file or unreadable."""
+    """Open a file for reading.
+
+    Raises PackageError if it is not a regular file or unreadable, GatherError if the machine is at
+    its limits.
+    """
     if not path.is_file():
         found = "not a regular file" if path.exists() else "no such file"
         raise PackageError(f"{path.name}: {found}")
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
     except OSError as error:
-        raise PackageError(f"{path.name}: cannot be opened: {error.strerror}") from None
+        blamed = GatherError if error.errno in _OF_MACHINE else PackageError
+        raise blamed(f"{path.name}: cannot be opened: {error.strerror}") from None
     try:
         yield FileBytes(path, descriptor)
     finally:

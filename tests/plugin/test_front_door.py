@@ -15,7 +15,7 @@ from binary_checks import __version__
 from binary_checks.command import main
 from binary_checks.command.helping import HELP
 from fixtures.build_wheel import build_wheel
-from tests.plugin.conftest import command, faulty, healthy, start_command
+from tests.plugin.conftest import TRY_AGAIN, command, faulty, healthy, start_command
 
 NAME = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
 
@@ -259,3 +259,18 @@ def test_python_without_docstrings_and_assertions_loses_nothing(
     assert said[0] == said[1]
     assert "**Why:** " in said[0][2]
     assert said[0][2].endswith("/checks/linkage.html#absolute-search-path\n")
+
+
+def test_a_process_that_may_open_few_files_says_so_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    resource = pytest.importorskip("resource", reason="Windows has no such limit")
+    wheel = faulty(tmp_path)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (12, hard))
+    try:
+        assert main(["--static", str(wheel)]) == TRY_AGAIN
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    line = "binary-checks: this process may open 12 files at once, but needs 32: raise ulimit -n"
+    assert capsys.readouterr().err.splitlines() == [line]

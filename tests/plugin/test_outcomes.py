@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
+from binary_checks.sources.file import FileSource
 from fixtures.build_elf import build_elf
 from fixtures.build_wheel import build_wheel
 from tests.plugin.conftest import EXTENSION, IN_A_WORKER, Run, faulty, healthy
 
-LINE = f"absolute-search-path: demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl: {EXTENSION}: "
+NAME = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
+LINE = f"absolute-search-path: {NAME}: {EXTENSION}: "
 
 BLIND = """
 from binary_checks import check
@@ -181,3 +184,40 @@ def test_junit_is_not_green_when_nothing_was_verified(pytester: pytest.Pytester,
     run(healthy(pytester.path), "-k", "no_such_check", "--junitxml=report.xml")
     (failure,) = ElementTree.parse(pytester.path / "report.xml").iter("failure")
     assert "nothing was verified" in (failure.get("message") or "")
+
+
+def test_what_another_plugin_interrupts_is_an_error_of_that_item(
+    pytester: pytest.Pytester, run: Run
+) -> None:
+    healthy(pytester.path)
+    (pytester.path / "own.py").write_text(
+        "import pytest\n"
+        "from binary_checks import Problem, check\n"
+        "from binary_checks.model import WheelLike\n"
+        "@check\n"
+        "def too_slow(wheel: WheelLike):\n"
+        '    """Take longer than pytest-timeout allows."""\n'
+        "    pytest.fail('Timeout (>1s)')\n"
+        "    yield Problem()\n"
+    )
+    (pytester.path / "own.toml").write_text('checks = ["own.py"]\n')
+    result = run(NAME, "--binary-profile", "own.toml", "-k", "too-slow or absolute-search-path")
+    result.assert_outcomes(passed=1, errors=1)
+    assert result.ret == 3
+    result.stdout.fnmatch_lines(["error: Failed: Timeout (>1s) (own)"])
+
+
+def test_a_report_that_another_plugin_interrupts_is_an_error_of_that_item(
+    pytester: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheel = healthy(pytester.path)
+
+    def identify_slowly(_: FileSource) -> str:
+        pytest.fail("Timeout (>1s)")
+
+    monkeypatch.setattr(FileSource, "identity", identify_slowly)
+    result = run(wheel.name, "--binary-report", "json:r.json", "-k", "absolute-search-path")
+    result.assert_outcomes(errors=1)
+    (package,) = json.loads((pytester.path / "r.json").read_text())["packages"]
+    (entry,) = package["entries"]
+    assert (entry["outcome"], entry["reason"]) == ("broken", "Failed: Timeout (>1s)")
