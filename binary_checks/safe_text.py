@@ -64,3 +64,13 @@ def cut(line: str, longest: int = LONGEST) -> str:
     kept = longest - 40  # leave room for the words that replace the middle
     head, tail = line[: kept - kept // 3], line[len(line) - kept // 3 :]
     return f"{head} [... {len(line) - kept} characters ...] {tail}"
+
+
+def elide(text: str, width: int, *, ascii_only: bool = False) -> str:
+    """Return the text, shortened to a width; more of its end is kept than of its start."""
+    gap = "..." if ascii_only else "\u2026"
+    kept = max(width, 12) - len(gap)
+    if len(text) <= kept + len(gap):
+        return text
+    head = kept * 2 // 5
+    return f"{text[:head]}{gap}{text[len(text) - (kept - head) :]}"

@@ -13,6 +13,7 @@ from enum import Enum
 from binary_checks.model.objects import ElfFile, Format, Kind, MachOFile, ObjectFile
 from binary_checks.model.packages import Deriving, Layout, Package
 from binary_checks.model.protocols import Source
+from binary_checks.safe_text import elide
 
 
 class Rule(str, Enum):
@@ -357,7 +358,7 @@ def shorten(element: str, longest: int = _LONGEST) -> str:
     shown = re.sub(r" {2,}", lambda run: f"<{len(run[0])} blanks>", element)
     if shown != shown.strip():
         shown = repr(shown)
-    return shown if len(shown) <= longest else f"{shown[: longest - 3]}..."
+    return elide(shown, longest, ascii_only=True)
 
 
 def is_open_to_all(directory: str) -> bool:

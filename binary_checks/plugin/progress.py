@@ -14,8 +14,8 @@ from typing import TextIO
 import pytest
 
 from binary_checks.model import Progress
-from binary_checks.reports.terminal import PageLayout, elide
-from binary_checks.safe_text import one_line
+from binary_checks.reports.terminal import PageLayout
+from binary_checks.safe_text import elide, one_line
 
 PATIENCE = 1.0  # seconds before a progress line appears
 _PAUSE = 0.1  # seconds between changes of the progress line

@@ -32,7 +32,7 @@ from binary_checks.reports.verdict_texts import (
     find_gaps,
     find_unrun,
 )
-from binary_checks.safe_text import MOST, MOST_OF_A_RUN, cut, one_line
+from binary_checks.safe_text import MOST, MOST_OF_A_RUN, cut, elide, one_line
 from binary_checks.wording.problem_lines import accepted_lines, summarise_gap
 from binary_checks.wording.sentences import describe_origin, fill_in
 
@@ -84,16 +84,6 @@ class PageLayout:
     def elide(self, text: str, margin: int = 0) -> str:
         """Return the text, shortened in its middle if it does not fit next to the margin."""
         return elide(text, self.columns - margin, ascii_only=self.ascii) if self.columns else text
-
-
-def elide(text: str, width: int, *, ascii_only: bool = False) -> str:
-    """Return the text, shortened to a width; more of its end is kept than of its start."""
-    gap = "..." if ascii_only else "\u2026"
-    kept = max(width, 12) - len(gap)
-    if len(text) <= kept + len(gap):
-        return text
-    head = kept * 2 // 5
-    return f"{text[:head]}{gap}{text[len(text) - (kept - head) :]}"
 
 
 # The text of a run.

@@ -315,7 +315,7 @@ def test_loader_complains_fires_on_the_systems_own_errors(line: str) -> None:
             "Could not load library 'libnvinfer.so.7': cannot open shared object file",
         ),
         ("INFO: loading\nwarning: not fatal\n\n", "warning: not fatal (after 1 more)"),
-        ("x" * 201, "x" * 200 + "..."),
+        ("x" * 201, "x" * 78 + "..." + "x" * 119),
     ],
 )
 def test_a_packages_own_words_on_stderr_are_a_note(text: str, shown: str) -> None:

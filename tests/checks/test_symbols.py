@@ -199,7 +199,7 @@ def undefined(*names: str, **fields: str) -> tuple[UnresolvedSymbol, ...]:
     [
         (
             undefined("a", "_Z" + "x" * 90, "c", "d", "e"),
-            f"has 5 undefined symbols (a, _Z{'x' * 58}..., c and 2 more): "
+            f"has 5 undefined symbols (a, _Z{'x' * 20}...{'x' * 35}, c and 2 more): "
             "nothing that the file loads defines them; link it with the library that does",
             f"undefined symbol _Z{'x' * 90}",
         ),

@@ -115,6 +115,7 @@ def test_the_page_of_a_family_is_a_table_and_then_each_check_in_order() -> None:
     rows = [line for line in text.splitlines() if line.startswith("| [")]
     assert [row.rpartition(" | ")[0] for row in rows] == [
         "| [forbidden-bundled-library](#forbidden-bundled-library) | error",
+        "| [library-past-end-of-life](#library-past-end-of-life) | warning",
         "| [orphan-library](#orphan-library) | warning",
     ]
     assert text.index("## forbidden-bundled-library") < text.index("## orphan-library")
