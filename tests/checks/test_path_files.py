@@ -232,11 +232,24 @@ def test_what_cannot_be_followed_is_not_inspected(tmp_path: Path, line: str) -> 
     assert len(gaps) == 1
 
 
-def test_the_syntax_of_a_python_that_is_not_ours_is_not_inspected(tmp_path: Path) -> None:
+@pytest.mark.parametrize("tag", ["py2-none-any", "cp399-none-any"])
+def test_the_syntax_of_a_python_that_is_not_ours_is_not_inspected(tmp_path: Path, tag: str) -> None:
     text = "import sys; print 'started'\n"
-    problems, (gap,) = judge_file(tmp_path, text, tags=("py2-none-any",))
+    problems, (gap,) = judge_file(tmp_path, text, tags=(tag,))
     assert problems == []
     assert "may fail at every start of Python: line 1 does not compile" in gap
+
+
+def test_the_lines_of_an_older_python_are_compiled_by_ours(tmp_path: Path) -> None:
+    (problem,), gaps = judge_file(tmp_path, "import (\n", tags=("cp38-none-any",))
+    assert "line 1 does not compile" in problem
+    assert not gaps
+
+
+def test_a_line_ends_any_python(tmp_path: Path) -> None:
+    for tag in ("py2-none-any", "cp399-none-any"):
+        (problem,), _ = judge_file(tmp_path / tag, "import sys; sys.exit()\n", tags=(tag,))
+        assert "line 1 ends Python: sys.exit()" in problem
 
 
 def test_windows_may_have_the_encoding_of_a_file(tmp_path: Path) -> None:

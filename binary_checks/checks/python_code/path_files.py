@@ -122,13 +122,18 @@ def _find_printed(file: PathFile, text: str) -> Problem | None:
 
 
 def _find_faults(file: PathFile, package: WheelLike) -> Iterator[Finding]:
-    """Yield why Python reports an error, or does not start, whatever is installed."""
+    """Yield why Python reports an error, or does not start, whatever is installed.
+
+    A Python that is newer than this one, or Python 2, may compile what this one does not.
+    """
+    oldest = min(find_promised(package), default=_NEWEST[1])
+    is_sure = "does not compile" not in file.fault or oldest <= sys.version_info[1]
     if not file.is_utf_8:
         systems = {claim.system for claim in package.claims.systems}
         level = Level.WARNING if systems == {"windows"} else Level.ERROR
         sentence = "is not UTF-8: where the locale's encoding is UTF-8, no Python starts"
         yield Problem(path=file.path, sentence=sentence, level=level, facts=("UTF-8",))
-    elif file.fault and sys.version_info[1] in find_promised(package):
+    elif file.fault and is_sure:
         sentence = f"at every start of Python, {cut(file.fault, 300)}"
         yield Problem(path=file.path, sentence=sentence, facts=("start",))
     elif file.fault or file.unfollowed:
