@@ -104,7 +104,7 @@ def library_past_end_of_life(package: Package) -> Iterator[Finding]:
             others = f", as {len(paths) - 1} other objects do" if paths[1:] else ""
             sentence = (
                 f"contains {name} {version}{others}, whose developers supported it until {end}: "
-                "security holes stay open in it; build with a series that they support"
+                "unless a Linux distribution mends this build, security holes stay open in it"
             )
             yield Problem(path=min(paths), sentence=sentence, facts=(name, version))
     yield from map(make_gap, list_unread(package))

@@ -96,7 +96,7 @@ DIRECTORY = 'OPENSSLDIR: "/etc/ssl"'
     ("texts", "fault"),
     [
         ((DIRECTORY, "OpenSSL 1.1.1k  25 Mar 2021"), "contains OpenSSL 1.1.1k, whose developers"),
-        ((DIRECTORY, "OpenSSL 3.1.4 24 Oct 2023"), "supported it until 2025-03-14: security holes"),
+        ((DIRECTORY, "OpenSSL 3.1.4 24 Oct 2023"), "supported it until 2025-03-14: unless a Linux"),
         (("FFmpeg version n4.1.3",), "contains FFmpeg 4.1.3, whose developers supported it until"),
         ((DIRECTORY, "OpenSSL 99.0.1 1 Jan 2099"), ""),
         ((DIRECTORY,), ""),
