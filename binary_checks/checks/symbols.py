@@ -206,7 +206,6 @@ _OF_NEWER = (
     "build in the image of the tag, link with the library that has the symbol in older releases, "
     "or use the tag of a newer system"
 )
-_OF_MUSL = "build on a system with musl, where the build finds out that the function is missing"
 _OF_ABI = "compile everything with one ``-D_GLIBCXX_USE_CXX11_ABI``"
 
 
@@ -280,9 +279,9 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
             continue
         fix = _OF_ABI if items[0].other_abi else _OF_NEWER if items[0].since else ""
         if _are_glibcs(items, linkage):
-            names = format_symbols([item.name for item in items])
-            sentence = f"uses {names}, which glibc has, and musl does not"
-            fix = _OF_MUSL
+            used = format_symbols([item.name for item in items])
+            sentence = f"uses {used}, which glibc has, and musl does not"
+            fix = "build on a system with musl, where the compiler or the linker reports it"
         may_be_global = linkage.loads_everywhere and items[0].elsewhere.startswith("wheel:")
         level = Level.WARNING if may_be_global else Level.ERROR
         problem = Problem(

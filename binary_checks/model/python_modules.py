@@ -60,9 +60,8 @@ _ON_ANDROID = {
 """ABIs in platform tags -> triplets in suffixes (PEP 738)."""
 _ON_EMSCRIPTEN = ("pyemscripten_", "pyodide_", "emscripten_")
 _ON_GRAALPY = {"macosx": "darwin", "win": "win32"}
-_RELEASE = r"(?P<name>pypy|graalpy)(?:\d+_pp)?(?P<release>\d+)\w*"
-# The newest releases, as in ABI tags, whose platforms in suffixes are known for all processors.
-_KNOWN_RELEASES = {"pypy": 73, "graalpy": 250}
+# The releases whose suffixes are known for all platforms.
+_KNOWN_RELEASES = r"pypy\d+_pp7[0-3]|graalpy2[0-5]\d_\d+_native"
 _ABI_OF_OTHERS = r"pypy\d+_pp\d+|graalpy\d+_\d+_native"
 _IMPLEMENTATIONS = {"cp": "cpython", "pp": "pypy", "graalpy": "graalpy", "py": ""}
 _FIRST_WITH_MUSL = (3, 11)  # an older CPython uses -linux-gnu on musl, too
@@ -195,9 +194,7 @@ def may_be_importable_by(name: ExtensionName, tag: Tag) -> bool:
 
     Only the platform in the suffix of its ABI is unknown: PyPy named 32-bit x86 in several ways.
     """
-    abi = re.fullmatch(_RELEASE, name.abi)
-    newer = abi is not None and int(abi["release"]) > _KNOWN_RELEASES[abi["name"]]
-    return newer and name.abi == tag.abi
+    return name.abi == tag.abi and not re.fullmatch(_KNOWN_RELEASES, name.abi)
 
 
 def _runs_on(name: ExtensionName, platform: str) -> bool:
