@@ -101,9 +101,9 @@ def library_past_end_of_life(package: Package) -> Iterator[Finding]:
                 found[name, find_version(name, item.texts)[0]].append(item.path)
     for (name, version), paths in sorted(found.items()):
         if (end := find_end(name, version)) is not None:
-            others = f", as {len(paths) - 1} other objects do" if paths[1:] else ""
+            more = f" (and {len(paths) - 1} more)" if paths[1:] else ""
             sentence = (
-                f"contains {name} {version}{others}, whose developers supported it until {end}: "
+                f"contains {name} {version}{more}, whose developers supported it until {end}: "
                 "unless a Linux distribution mends this build, security holes stay open in it"
             )
             yield Problem(path=min(paths), sentence=sentence, facts=(name, version))

@@ -111,7 +111,8 @@ _DEPENDENCIES = (
         role="TLS",
         files=r"ssl|crypto|ssleay32|libeay32",
         proofs=(r"OPENSSLDIR: ",),
-        version=r"\AOpenSSL (\d+\.\d+\.\d+[a-z]*)",
+        # with its day; BoringSSL calls itself "OpenSSL 1.1.1 (compatible; BoringSSL)"
+        version=r"\AOpenSSL (\d+\.\d+\.\d+[a-z]*)\S* +(?:FIPS +)?\d+ [A-Z][a-z]{2} \d{4}",
     ),
     LibraryMarks(
         name="AWS-LC",
@@ -299,9 +300,12 @@ def find_proof(name: str, texts: tuple[str, ...]) -> str:
 
 
 def find_version(name: str, texts: tuple[str, ...]) -> tuple[str, str]:
-    """Return the library's version, and the string that contains it; ("", "") if there is none."""
+    """Return the library's version, and the string that contains it; ("", "") if there is none.
+
+    The last of the sorted strings counts: OpenSSL 1.0.2k of CentOS 7 names 1.0.0 and 1.0.1e, too.
+    """
     version = _compiled(name)[1]
-    matches = ((version.search(text), text) for text in texts) if version else ()
+    matches = ((version.search(text), text) for text in reversed(texts)) if version else ()
     return next(((match[1], text) for match, text in matches if match), ("", ""))
 
 

@@ -100,6 +100,13 @@ DIRECTORY = 'OPENSSLDIR: "/etc/ssl"'
         (("FFmpeg version n4.1.3",), "contains FFmpeg 4.1.3, whose developers supported it until"),
         ((DIRECTORY, "OpenSSL 99.0.1 1 Jan 2099"), ""),
         ((DIRECTORY,), ""),
+        # CentOS 7, and BoringSSL
+        (
+            (DIRECTORY, "OpenSSL 1.0.0-fips 29 Mar 2010", "OpenSSL 1.0.2k-fips  26 Jan 2017"),
+            "contains OpenSSL 1.0.2k, whose",
+        ),
+        ((DIRECTORY, "OpenSSL 1.1.1k  FIPS 25 Mar 2021"), "contains OpenSSL 1.1.1k, whose"),
+        ((DIRECTORY, "OpenSSL 1.1.1 (compatible; BoringSSL)"), ""),
         (("OpenSSL 1.1.1k  25 Mar 2021",), ""),  # libssl, or a header's macro
     ],
 )
@@ -117,7 +124,7 @@ def test_one_version_in_many_objects_is_one_problem() -> None:
     (found,) = library_past_end_of_life(wheel(objects=objects))
     assert isinstance(found, Problem)
     assert found.path == "demo/a.so"
-    assert "OpenSSL 1.1.1k, as 2 other objects do, whose" in found.sentence
+    assert "OpenSSL 1.1.1k (and 2 more), whose" in found.sentence
 
 
 def test_an_unread_object_may_contain_any_library() -> None:
