@@ -12,7 +12,7 @@ from packaging.metadata import ExceptionGroup, Metadata, parse_email
 
 from binary_checks.profile import read_toml
 
-_LONGEST_LABEL = 32  # characters
+_PROJECT_URL = re.compile(r"\s*[^,\s](?:[^,]{0,31}),\s*https?://.*", re.DOTALL | re.IGNORECASE)
 _TABLE = Path(__file__).with_name("upload_rules.toml")
 
 
@@ -95,7 +95,9 @@ def _find_fault(version: str, key: str, value: str) -> str:
     raw["metadata_version"] = version
     raw.setdefault("name", "a")
     raw.setdefault("version", "1")
-    fault = _find_project_url_fault(value) if field == "project-url" else ""
+    fault = ""
+    if field == "project-url" and not _PROJECT_URL.fullmatch(value):
+        fault = rules.fields[field]
     if field == "summary" and len(value) > rules.longest_summary:
         fault = f"it has {len(value)} characters, and PyPI accepts up to {rules.longest_summary}"
     try:
@@ -108,14 +110,3 @@ def _find_fault(version: str, key: str, value: str) -> str:
         if field not in _OF_INSTALLERS:
             fault = rules.fields.get(field, f"PyPI does not accept it ({reason})")
     return f"{key} is {value[:_LONGEST_VALUE]!r}: {fault}" if fault else ""
-
-
-def _find_project_url_fault(value: str) -> str:
-    label, comma, url = value.partition(",")
-    if not comma or not label.strip():
-        return "PyPI accepts only a label, a comma and a URL"
-    if len(label.strip()) > _LONGEST_LABEL:
-        return f"PyPI accepts only labels of up to {_LONGEST_LABEL} characters"
-    if not url.strip().lower().startswith(("http://", "https://")):
-        return "PyPI accepts only URLs that begin with http:// or https://"
-    return ""
