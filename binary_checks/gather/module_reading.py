@@ -1,13 +1,15 @@
-"""Names bound by the modules that entry points and shared namespaces refer to."""
+"""Names that a package's modules bind, and the own modules that they import."""
 
 from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from importlib.util import resolve_name
+
+from packaging.utils import canonicalize_name
 
 from binary_checks.declaring import gathers
 from binary_checks.errors import Unavailable
@@ -16,51 +18,51 @@ from binary_checks.knowledge.python_libraries import (
     SHARED_PACKAGES,
     ModuleFiles,
     is_for_tests,
+    is_named_after,
     name_module,
 )
 from binary_checks.model import (
     ContentRequest,
     Distribution,
+    EntryPoint,
+    LackingImport,
     ModuleNames,
+    OwnImports,
     PythonModules,
     TreeEntry,
     UnparsedSource,
+    find_names,
+    read_entry_points,
 )
+from binary_checks.probes.compile_modules.script import (
+    is_chosen,
+    list_imports,
+    list_with_parents,
+    resolve,
+)
+from binary_checks.probes.importable import find_import_names
 from binary_checks.python_code.parsing import (
     LONGEST,
     FaultyError,
     LeftAloneError,
+    parse,
     read_names,
     tabulate,
 )
 
 _TOP_LEVEL = "top_level.txt"
-_SHARED_FILES = tuple(f"{name.replace('.', '/')}/__init__.py" for name in sorted(SHARED_PACKAGES))
 _REFERENCE = re.compile(r"\s*([\w.]{1,250})\s*(?::\s*(\w{1,250}))?")
 
 
-def _may_be_referred(entry: TreeEntry) -> bool:
-    return entry.name.endswith(".py")
+def _is_wanted(entry: TreeEntry) -> bool:
+    return entry.name.endswith((".py", f".dist-info/{_TOP_LEVEL}"))
 
 
-def _has_entry_points(entry: TreeEntry) -> bool:
-    return entry.name.endswith(".dist-info/entry_points.txt")
+MODULES = ContentRequest(chooses=_is_wanted, longest=LONGEST)
+"""Modules requested before the package is read: each may import any other."""
 
 
-def _is_shared(entry: TreeEntry) -> bool:
-    return entry.name.endswith((*_SHARED_FILES, f".dist-info/{_TOP_LEVEL}"))
-
-
-MODULES = (
-    ContentRequest(chooses=_may_be_referred, longest=LONGEST, only_with=_has_entry_points),
-    ContentRequest(chooses=_is_shared, longest=LONGEST),
-)
-"""Modules requested before the package is read. An entry point may name any module, which may
-import its names from any other module.
-"""
-
-
-@gathers(PythonModules, wants=MODULES)
+@gathers(PythonModules, wants=(MODULES,))
 def read_modules(package: Distribution, contents: MemberContents) -> PythonModules:
     """Read the modules that entry points and namespaces refer to. Raises PackageError."""
     return _ModuleReader(package, contents).read()
@@ -184,3 +186,141 @@ class _ModuleReader:
         with suppress(Unavailable):
             return self._contents.read(found[-1]).decode(errors="replace") if found else None
         return None
+
+
+# Own modules that the package imports and does not have.
+
+_IMPORT = re.compile(
+    rb"^[ \t]*(?:from[ \t]+(\.*)([\w.]*)[ \t]+import\b|import[ \t]+(\w[\w. \t,]*))", re.MULTILINE
+)
+"""Most imports. Sources are parsed only if one of these may name a module that is not there."""
+_MAKES = re.compile(
+    rb"\bmeta_path\b|\bpath_hooks\b|\bextend_path\b|\bdeclare_namespace\b"
+    rb"|__path__\s*(?:\+?=(?!=)|\.(?:append|insert|extend)\b|\[)|\w\(\s*__name__\s*,"
+    rb"|sys\.modules(?:\.(?:setdefault|update)\(|\[(?!\s*__name__\s*\])[^\]\n]{1,200}\]\s*=(?!=))"
+)
+"""Code that may make modules or find them elsewhere: six.py makes six.moves, and others call
+``VendorImporter(__name__, names).install()``.
+"""
+
+
+@gathers(OwnImports)
+def find_lacking_imports(package: Distribution, contents: MemberContents) -> OwnImports:
+    """Find imports that always run and whose module the package should have, but has not.
+
+    Raises PackageError, and NotApplicable for a package without modules.
+    """
+    reader = _ImportReader(package, contents)
+    lacking = reader.find(find_import_names(package, (".so", ".pyd")))
+    unread = (UnparsedSource(path=path, reason=why) for path, why in reader.unread.items())
+    return OwnImports(lacking=tuple(lacking), unread=tuple(unread))
+
+
+class _ImportReader:
+    """A reader of all modules of a package except tests."""
+
+    def __init__(self, package: Distribution, contents: MemberContents) -> None:
+        self._package, self._contents = package, contents
+        self._files = package.derive(ModuleFiles)
+        self._modules = {
+            path: name
+            for name, path in self._files.sources.items()
+            if not is_for_tests(name.split("."))
+        }
+        self._members = {
+            self._modules[each.path]: each for each in package.members if each.path in self._modules
+        }
+        self._makers: dict[str, bytes] = {}
+        self.unread: dict[str, str] = {}
+
+    def find(self, roots: Iterable[str]) -> Iterator[LackingImport]:
+        """Yield the first import of each absent module; ``roots`` are names that users import."""
+        suspects = [module for module, content in self._each() if self._is_suspect(module, content)]
+        reached = self._follow(roots) if suspects else {}
+        found = set[str]()
+        for module in sorted(suspects, key=lambda each: (each not in reached, each)):
+            for line, name, is_module in sorted(self._list_imports(module)):
+                lack = self._find_lack(name) if is_module else ""
+                if not lack or lack in found:
+                    continue
+                found.add(lack)
+                if module in reached or not any(
+                    is_chosen(module, each) for _, each in self._each()
+                ):
+                    yield LackingImport(
+                        path=self._members[module].path,
+                        line=line,
+                        module=lack,
+                        fails=reached.get(module, module),
+                        reached=module in reached,
+                        doubt=self._find_doubt(lack),
+                    )
+
+    def _each(self) -> Iterator[tuple[str, bytes]]:
+        for member, content in self._contents.each(self._members.values()):
+            if isinstance(content, Unavailable):
+                self.unread[member.path] = str(content)
+            else:
+                yield self._modules[member.path], content
+
+    def _is_suspect(self, module: str, content: bytes) -> bool:
+        if _MAKES.search(content):
+            self._makers[module] = content
+        is_package = self._members[module].path.endswith("/__init__.py")
+        names = set[str]()
+        for dots, origin, plain in _IMPORT.findall(content):
+            names.add(resolve(len(dots), origin.decode(), module, is_package))
+            names.update(re.findall(r"(?:\A|,)\s*([\w.]+)", plain.decode()))
+        return any(map(self._find_lack, names))
+
+    def _find_lack(self, name: str) -> str:
+        """Return the outermost module of a name that is missing in an own package, or ""."""
+        nearest = ""
+        for each in list_with_parents(name):
+            if not self._files.has(each):
+                return each if nearest in self._files.sources else ""
+            nearest = each
+        return ""
+
+    def _list_imports(self, module: str) -> Iterator[tuple[int, str, bool]]:
+        member = self._members[module]
+        try:
+            tree = parse(self._contents.read(member))
+        except FaultyError:
+            return
+        except (LeftAloneError, Unavailable) as error:
+            self.unread[member.path] = str(error)
+            return
+        yield from list_imports(tree.body, module, member.path.endswith("/__init__.py"))
+
+    def _follow(self, roots: Iterable[str]) -> dict[str, str]:
+        """Return the modules that are always imported, each with the first that users import."""
+        points = (each for each in read_entry_points(self._package) if isinstance(each, EntryPoint))
+        commands = sorted(each.module for each in points if each.is_always_loaded)
+        reached: dict[str, str] = {}
+        for root in (*roots, *commands):
+            waiting = deque([root])
+            while waiting:
+                for module in list_with_parents(waiting.popleft()):
+                    if module in self._members and module not in reached:
+                        reached[module] = root
+                        waiting.extend(name for _, name, _ in self._list_imports(module))
+        return reached
+
+    def _find_doubt(self, lack: str) -> str:
+        """Return what may provide a module nevertheless, or ""."""
+        around, last = list_with_parents(lack)[:-1], lack.rpartition(".")[2].encode()
+        outer = next(each for each in around if each in self._files.sources)
+        if any(each.startswith(f"{outer}.") for each in self._files.extensions):
+            return "an extension module makes it"
+        beginning = f"{lack.replace('.', '/')}."
+        for member in self._package.members:
+            path = self._package.layout.inside(member.path) or ""
+            if path.startswith(beginning) and not path.endswith(".pyi"):
+                return f"code loads {path}"
+        for module, content in self._makers.items():
+            if module in around or re.search(rb"\b%b\b" % last, content):
+                return f"{module} makes it"
+        names = find_names(self._package.requires_dist) - {canonicalize_name(self._package.name)}
+        near = next((each for each in sorted(names) if is_named_after(each, outer)), "")
+        return f"the required {near} has it" if near else ""

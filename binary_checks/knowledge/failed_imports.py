@@ -62,14 +62,13 @@ def find_own_part(step: Step, package: Package) -> str:
     It names a file that was probably meant, but has another name or folder. A package without
     ``__init__`` may get files from other distributions.
     """
-    noun = "the wheel" if isinstance(package, Wheel) else "the package"
     files = package.derive(ModuleFiles)
     if name := step.missing_module:
         nearest = next((each for each in _list_parents(name) if files.has(each)), "")
         own = bool(nearest) and not files.shares(nearest)
         if not own or files.has(name):
             return ""
-        return f"{name[:_LONGEST]} is not in {noun}{_name_misplaced_module(name, package)}"
+        return describe_absent_module(name, package)
     named = _ABSENT.search(step.detail) if step.outcome is Ending.RAISED else None
     if path := step.missing_file or (named["path"] if named else ""):
         folders = _list_parents(path.replace("/", "."))
@@ -78,13 +77,23 @@ def find_own_part(step: Step, package: Package) -> str:
         if not own or not lacks:
             return ""
         alike = _name_only(path.rpartition("/")[2], package)
-        return f"{path[:_LONGEST]} is not in {noun}{alike}"
+        return f"{path[:_LONGEST]} is not in {_name_kind(package)}{alike}"
     return ""
 
 
 def find_remedy(lack: str) -> str:
     """Return what to do about a failure with that reason."""
     return next((remedy for part, remedy in _REMEDIES.items() if part in lack), "")
+
+
+def describe_absent_module(name: str, package: Package) -> str:
+    """Return a clause on an own module that is missing, which is also the cause of its problems."""
+    clause = f"{name[:_LONGEST]} is not in {_name_kind(package)}"
+    return f"{clause}{_name_misplaced_module(name, package)}"
+
+
+def _name_kind(package: Package) -> str:
+    return "the wheel" if isinstance(package, Wheel) else "the package"
 
 
 def _name_misplaced_module(name: str, package: Package) -> str:

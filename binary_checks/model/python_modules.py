@@ -303,6 +303,26 @@ class UnparsedSource:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class LackingImport:
+    """An import that always runs, of an own module that the package does not have."""
+
+    path: str  # of the source
+    line: int
+    module: str  # "demo.parts"
+    fails: str  # the module whose import fails
+    reached: bool  # whether users import that module, or it is a command; else nothing names it
+    doubt: str = ""  # what may provide the module: "an extension module makes it"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OwnImports:
+    """The imports of a package's own modules that it does not have."""
+
+    lacking: tuple[LackingImport, ...] = ()
+    unread: tuple[UnparsedSource, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ModuleNames:
     """The names that one module binds.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from binary_checks.declaring import check
+from binary_checks.knowledge.failed_imports import describe_absent_module
 from binary_checks.knowledge.python_libraries import (
     SHARED_PACKAGES,
     WITH_EMPTY_FILE,
@@ -16,6 +17,7 @@ from binary_checks.model import (
     Finding,
     Level,
     NotInspected,
+    OwnImports,
     Problem,
     PythonModules,
     find_names,
@@ -132,3 +134,30 @@ def shared_namespace_taken(package: Distribution, modules: PythonModules) -> Ite
                 if found.has_code or shared not in WITH_EMPTY_FILE
                 else Level.WARNING,
             )
+
+
+@check
+def missing_own_module(package: Distribution, imports: OwnImports) -> Iterator[Finding]:
+    """A module always imports a module of its own package that is not there.
+
+    The source is read, and nothing of it is run. Imports in functions and branches do not count,
+    nor those for which an ImportError is caught, nor names below a folder without ``__init__.py``,
+    to which other distributions may add modules. If an extension module, code of the package or a
+    required distribution with a similar name may provide the module, it is not inspected.
+
+    Why: the import ends with a ModuleNotFoundError.
+    Fix: include the module, most often by adding its folder to the packages that the build backend
+    lists; or remove the import.
+    Level: an error if a module that users import, or the module of a command, always imports it; a
+    warning in a module that nothing else in the package names.
+    """
+    for each in imports.lacking:
+        lack = describe_absent_module(each.module, package)
+        sentence = f"`import {each.fails}` fails at line {each.line}: {lack}"
+        if not each.doubt:
+            level = Level.ERROR if each.reached else Level.WARNING
+            yield Problem(path=each.path, sentence=sentence, level=level, cause=lack)
+        elif each.reached:
+            yield NotInspected(path=each.path, sentence=f"{sentence}, unless {each.doubt}")
+    for source in imports.unread:
+        yield NotInspected(path=source.path, sentence=source.reason)

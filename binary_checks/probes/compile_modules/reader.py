@@ -132,6 +132,8 @@ def _follow(
 ) -> tuple[Mapping[str, str], str]:
     """Find the broken files that are imported whenever some module of the package is imported.
 
+    That is a module that users import, or for files that compile on no Python any sound module.
+
     Return the name of such a module for each of these files. Also return why the search may be
     incomplete, or "" if it is complete.
     """
@@ -140,10 +142,14 @@ def _follow(
     points = read_entry_points(package)
     referred = {point.module for point in points if isinstance(point, EntryPoint)}
     wanted = {package.layout.inside(each.path): each.path for each in broken}
+    never = [package.layout.inside(each.path) for each in broken if each.newer_than is None]
+    others = [n for n, p in modules.items() if p not in wanted and not is_for_tests(n.split("."))]
     asked = {
         "step": "follow",
         "modules": modules,
         "wanted": list(wanted),
+        "never": never,
+        "others": sorted(others),
         "roots": [*sorted(files.roots), *sorted(referred)],
     }
     result = place.run("compile_modules", asked, conditions=_ALONE)

@@ -8,6 +8,7 @@ import re
 import sys
 import warnings
 from collections import deque
+from contextlib import suppress
 
 TYPE_CHECKING = False  # probes do not import typing, which only type checkers need
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ as ast.parse can tell. ast.parse does not distinguish ``a[*b]`` (3.11), decorato
 expression (3.9), ``return *a, b`` (3.8) and nested quotes in an f-string's braces (3.12). If a
 pattern also matches other sources, this costs only a parse.
 """
+PASSING_ON = ("open", "catch_warnings")  # context managers that catch no exception
 CATCHING = ("ImportError", "ModuleNotFoundError", "SyntaxError", "Exception", "BaseException")
 
 
@@ -133,19 +135,59 @@ def follow(asked: dict[str, Any]) -> dict[str, Any]:
                 seen.add(module)
                 if files[module] in wanted:
                     reached[files[module]] = root
-                path = os.path.join(below, files[module].replace("/", os.sep))
                 try:
-                    content = read(path)
+                    content = read(os.path.join(below, files[module].replace("/", os.sep)))
                     if b"import" not in content:
                         continue
                     if len(content) > left:
                         complete = False
                         continue
                     left -= len(content)
-                    waiting.extend(list_imports(content, module, path))
+                    waiting.extend(list_names(content, module, files[module]))
                 except (OSError, RecursionError, MemoryError):
                     complete = False
+    lost = {path for path in asked["never"] if path not in reached}
+    reached.update(find_importers(lost, asked) if lost else {})
     return {"reached": reached, "complete": complete}
+
+
+def find_importers(lost: set[str], asked: dict[str, Any]) -> dict[str, str]:
+    """Find modules that always import one of these files, which never compile.
+
+    A module that others import in a branch or by its name in a string is left out: it may be for
+    another Python.
+    """
+    files, contents, found = asked["modules"], {}, {}
+    for module in asked["others"]:
+        with suppress(OSError):
+            contents[module] = read(os.path.join(asked["site_packages"], files[module]))
+    stems = {module.rpartition(".")[2].encode() for module in files if files[module] in lost}
+    for module, content in contents.items():
+        if not any(stem in content for stem in stems):
+            continue
+        with suppress(RecursionError, MemoryError):
+            for name in list_names(content, module, files[module]):
+                path = files.get(name)
+                if path in lost and not any(is_chosen(module, each) for each in contents.values()):
+                    found[path] = module
+    return found
+
+
+def is_chosen(module: str, content: bytes) -> bool:
+    """Return whether a source imports a module or its package in a branch, or names it."""
+    parts = b"|".join(part.encode() for part in module.split(".")[1:])
+    pattern = rb"(?m)^[ \t]+(?:from|import)\b[^\n]*\b(?:%s)\b|['\".](?:%s)['\"]" % (parts, parts)
+    return bool(parts) and re.search(pattern, content) is not None
+
+
+def list_names(content: bytes, module: str, path: str) -> list[str]:
+    """Return the full names that an import of a source always imports; not all are modules."""
+    try:
+        body = ast.parse(content).body
+    except (SyntaxError, ValueError):
+        return []  # an import of the module fails
+    is_package = path.endswith("/__init__.py")
+    return [name for _, name, _ in list_imports(body, module, is_package)]
 
 
 def read(path: str) -> bytes:
@@ -160,27 +202,24 @@ def list_with_parents(name: str) -> list[str]:
     return [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
 
 
-def list_imports(content: bytes, module: str, path: str) -> Iterator[str]:
-    """Yield the full names that an import of this module always imports; not all are modules.
+def list_imports(
+    body: list[ast.stmt], module: str, is_package: bool
+) -> Iterator[tuple[int, str, bool]]:
+    """Yield what an import of this module always imports: line, full name, whether it is a module.
 
     Skip imports in functions and branches, and imports for which an ImportError or a SyntaxError is
-    caught. For ``from a import b`` yield ``a`` and ``a.b``, even if ``b`` is not a module.
+    caught. For ``from a import b`` yield ``a`` and ``a.b``, which may be a module or another name.
     """
-    try:
-        tree = ast.parse(content)
-    except (SyntaxError, ValueError):
-        return  # an import of the module fails
-    is_package = os.path.basename(path) == "__init__.py"
-    for node in list_always_run(tree.body):
+    for node in list_always_run(body):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                yield alias.name[:LONGEST_NAME]
+                yield node.lineno, alias.name[:LONGEST_NAME], True
         elif isinstance(node, ast.ImportFrom):
             base = resolve(node.level, node.module or "", module, is_package)
             if 0 < len(base) <= LONGEST_NAME:
-                yield base
+                yield node.lineno, base, True
                 for alias in node.names:
-                    yield "%s.%s" % (base, alias.name[:LONGEST_NAME])
+                    yield node.lineno, "%s.%s" % (base, alias.name[:LONGEST_NAME]), False
 
 
 def list_always_run(body: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -188,13 +227,21 @@ def list_always_run(body: list[ast.stmt]) -> Iterator[ast.stmt]:
     left = list(body)
     while left:
         node = left.pop()
-        if isinstance(node, (ast.With, ast.ClassDef)):
+        if isinstance(node, ast.ClassDef):
             left += node.body
+        elif isinstance(node, ast.With):
+            left += [] if any(map(may_catch, node.items)) else node.body
         elif isinstance(node, ast.Try):
             left += node.finalbody
             left += [] if any(map(catches, node.handlers)) else node.body
         else:
             yield node
+
+
+def may_catch(item: ast.withitem) -> bool:
+    """Return whether ``with`` may go on after a failed import, as optuna's try_import() does."""
+    called = getattr(item.context_expr, "func", item.context_expr)
+    return getattr(called, "attr", getattr(called, "id", "")) not in PASSING_ON
 
 
 def catches(handler: ast.ExceptHandler) -> bool:
