@@ -12,7 +12,7 @@ from importlib.util import resolve_name
 from packaging.utils import canonicalize_name
 
 from binary_checks.declaring import gathers
-from binary_checks.errors import Unavailable
+from binary_checks.errors import NotApplicable, Unavailable
 from binary_checks.gather.member_contents import MemberContents
 from binary_checks.knowledge.python_libraries import (
     SHARED_PACKAGES,
@@ -208,12 +208,15 @@ _MAKES = re.compile(
 def find_lacking_imports(package: Distribution, contents: MemberContents) -> OwnImports:
     """Find imports that always run and whose module the package should have, but has not.
 
-    Raises PackageError, and NotApplicable for a package without modules.
+    Raises PackageError, and NotApplicable for a package without modules, or with extension modules:
+    fastwarc's makes the modules fastwarc.warc and fastwarc.stream_io.
     """
+    if package.derive(ModuleFiles).extensions:
+        raise NotApplicable("an extension module may make the modules that sources import")
     reader = _ImportReader(package, contents)
-    lacking = reader.find(find_import_names(package, (".so", ".pyd")))
+    lacking = tuple(reader.find(find_import_names(package, (".so", ".pyd"))))
     unread = (UnparsedSource(path=path, reason=why) for path, why in reader.unread.items())
-    return OwnImports(lacking=tuple(lacking), unread=tuple(unread))
+    return OwnImports(lacking=lacking, unread=tuple(unread))
 
 
 class _ImportReader:
@@ -311,8 +314,6 @@ class _ImportReader:
         """Return what may provide a module nevertheless, or ""."""
         around, last = list_with_parents(lack)[:-1], lack.rpartition(".")[2].encode()
         outer = next(each for each in around if each in self._files.sources)
-        if any(each.startswith(f"{outer}.") for each in self._files.extensions):
-            return "an extension module makes it"
         beginning = f"{lack.replace('.', '/')}."
         for member in self._package.members:
             path = self._package.layout.inside(member.path) or ""

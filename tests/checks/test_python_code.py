@@ -14,6 +14,7 @@ from binary_checks.checks.python_code.entry_points import (
     missing_entry_point,
 )
 from binary_checks.checks.python_code.top_level_modules import (
+    missing_own_module,
     missing_top_level_module,
     shared_namespace_taken,
 )
@@ -23,6 +24,7 @@ from binary_checks.model import (
     Distribution,
     Level,
     NotInspected,
+    OwnImports,
     Problem,
     PythonModules,
     UnparsedSource,
@@ -40,7 +42,8 @@ def judge(tmp_path: Path) -> Judge:
         wheel = {"tags": ("py3-none-any",), "root_is_purelib": True, **wheel}
         path = build_wheel(tmp_path, members=members, **wheel)
         with examine(path) as examination:
-            facts = (examination.get(Distribution), examination.get(PythonModules))
+            kind = OwnImports if check is missing_own_module else PythonModules
+            facts = (examination.get(Distribution), examination.get(kind))
             installed = (None,) if check is missing_entry_point else ()
             return list(check(*facts, *installed))
 
@@ -376,3 +379,65 @@ def test_a_shared_package_whose_code_is_too_long_is_not_inspected(judge: Judge) 
 def test_hostile_code_takes_no_time_without_end(judge: Judge, members: dict[str, str]) -> None:
     points = "[console_scripts]\n" + "".join(f"t{n} = demo.m{n}:x\n" for n in range(300))
     judge(missing_entry_point, {"x.py": "", **members}, entry_points=points)
+
+
+LOST = {"demo/__init__.py": "from . import core\n", "demo/core.py": "from .inner.deep import x\n"}
+
+
+def test_an_own_module_that_is_imported_and_not_there(judge: Judge) -> None:
+    lack = "demo.inner is not in the wheel"
+    (problem,) = told(judge(missing_own_module, LOST))
+    assert problem == ("demo/core.py", f"`import demo` fails at line 1: {lack}", Level.ERROR)
+    alone = {**LOST, "demo/__init__.py": ""}
+    (problem,) = told(judge(missing_own_module, alone))
+    assert problem == ("demo/core.py", f"`import demo.core` fails at line 1: {lack}", Level.WARNING)
+    command = "[console_scripts]\ndemo = demo.core:x\n"
+    (problem,) = told(judge(missing_own_module, alone, entry_points=command))
+    assert problem[2] is Level.ERROR
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"demo/inner/deep.py": "x = 1\n"},
+        {"demo/core.py": "try:\n    import demo.inner\nexcept ImportError:\n    pass\n"},
+        {"demo/core.py": "with optional():\n    import demo.inner\n"},
+        {"demo/core.py": "def late():\n    import demo.inner\n"},
+        {"demo/core.py": "if TYPE_CHECKING:\n    import demo.inner\n"},
+        {"demo/core.py": "'''\nimport demo.inner\n'''\n"},
+        {"demo/core.py": "", "demo/tests/a.py": "import demo.inner\n"},
+        {"demo/__init__.py": "if x:\n    from . import core\n"},  # chosen, as psutil._pswindows
+        {"demo/core.py": "import demo.plugins.other\n", "demo/plugins/own.py": ""},  # no __init__
+    ],
+)
+def test_an_import_that_may_be_right_is_quiet(judge: Judge, members: dict[str, str]) -> None:
+    assert judge(missing_own_module, {**LOST, **members}) == []
+
+
+@pytest.mark.parametrize(
+    ("members", "metadata", "doubt"),
+    [
+        ({"demo/__init__.py": "import demo.core\n__path__.append('x')\n"}, "", "demo makes it"),
+        ({"demo/b.py": "sys.modules['demo.inner'] = x\n"}, "", "demo.b makes it"),
+        ({"demo/inner.pyx": ""}, "", "code loads demo/inner.pyx"),
+        ({}, "Requires-Dist: demo-inner\n", "the required demo-inner has it"),
+    ],
+)
+def test_what_may_provide_an_own_module_is_not_inspected(
+    judge: Judge, members: dict[str, str], metadata: str, doubt: str
+) -> None:
+    head = f"Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n{metadata}"
+    (found,) = judge(missing_own_module, {**LOST, **members}, metadata=head)
+    assert isinstance(found, NotInspected)
+    assert f", unless {doubt}" in found.sentence
+
+
+def test_a_module_too_long_to_follow_is_not_inspected(judge: Judge) -> None:
+    members = {**LOST, "demo/__init__.py": "from . import core\n" + "x = 1\n" * 200_000}
+    found = judge(missing_own_module, members)
+    assert any(isinstance(each, NotInspected) and "not parsed" in each.sentence for each in found)
+
+
+def test_a_package_with_extension_modules_is_left_to_the_import(judge: Judge) -> None:
+    with pytest.raises(NotApplicable, match="an extension module may make"):
+        judge(missing_own_module, {**LOST, "demo/fast.abi3.so": b""})

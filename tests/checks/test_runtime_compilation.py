@@ -95,6 +95,37 @@ def test_a_file_that_is_not_always_imported_is_a_warning(judge: Judge, importing
     assert (path, level) == ("demo/inner.py", Level.WARNING)
 
 
+def test_a_file_that_a_sound_module_always_imports_is_an_error(judge: Judge) -> None:
+    members = {
+        "demo/__init__.py": "",
+        "demo/web.py": "from .util import x\n",
+        "demo/util.py": BROKEN,
+    }
+    ((path, sentence, level),) = told(judge(members))
+    assert (path, level) == ("demo/util.py", Level.ERROR)
+    assert sentence.endswith(": `import demo.web` fails")
+
+
+@pytest.mark.parametrize(
+    "quiet",
+    [
+        {"demo/__init__.py": "import sys\nif sys.version_info < (3,):\n    from . import web\n"},
+        {"demo/web.py": "with optional():\n    from .util import x\n"},
+        {"demo/web.py": "", "demo/tests/web.py": "import demo.util\n"},
+    ],
+)
+def test_a_sound_module_that_others_choose_is_a_warning(
+    judge: Judge, quiet: dict[str, str]
+) -> None:
+    members = {
+        "demo/__init__.py": "",
+        "demo/web.py": "from .util import x\n",
+        "demo/util.py": BROKEN,
+    }
+    ((_, _, level),) = told(judge({**members, **quiet}))
+    assert level is Level.WARNING
+
+
 def test_the_module_of_a_command_is_imported(judge: Judge) -> None:
     members = {"demo/__init__.py": "", "demo/cli.py": "print 1\n"}
     points = "[console_scripts]\ndemo = demo.cli:main\n"

@@ -142,8 +142,9 @@ def missing_own_module(package: Distribution, imports: OwnImports) -> Iterator[F
 
     The source is read, and nothing of it is run. Imports in functions and branches do not count,
     nor those for which an ImportError is caught, nor names below a folder without ``__init__.py``,
-    to which other distributions may add modules. If an extension module, code of the package or a
-    required distribution with a similar name may provide the module, it is not inspected.
+    to which other distributions may add modules. If code of the package or a required distribution
+    with a similar name may provide the module, it is not inspected. A package with extension
+    modules, which may make modules, is left to ``import-fails``.
 
     Why: the import ends with a ModuleNotFoundError.
     Fix: include the module, most often by adding its folder to the packages that the build backend
