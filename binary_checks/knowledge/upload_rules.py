@@ -92,9 +92,7 @@ def _find_fault(version: str, key: str, value: str) -> str:
     if field == "license-file":
         # setuptools wrote it into METADATA 2.1, and twine does not send it to PyPI then.
         return ""  # missing-license-file judges its values
-    raw["metadata_version"] = version
-    raw.setdefault("name", "a")
-    raw.setdefault("version", "1")
+    raw = {"name": "a", "version": "1", **raw, "metadata_version": version}
     fault = ""
     if field == "project-url" and not _PROJECT_URL.fullmatch(value):
         fault = rules.fields[field]
