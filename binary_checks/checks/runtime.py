@@ -155,8 +155,8 @@ def invalid_syntax(compiled: CompiledModules, package: Distribution) -> Iterator
     Why: ``import`` ends with a SyntaxError, and pip prints one when it installs the package.
     Fix: correct the file, or leave it out of the package; look for templates, code for Python 2,
     and unresolved merge conflict markers.
-    Level: an error if importing a module that users import always imports the file; a warning if
-    only a function or a branch imports it, or nothing does.
+    Level: an error if a module that users import always imports the file, or a sound module that no
+    branch of another chooses; a warning if only a function or a branch imports it, or nothing does.
     """
     host = compiled.version[1]
     expects_later = any(minor > host for minor in find_promised(package))
