@@ -148,8 +148,7 @@ def wrong_interpreter_library(library: PeFile, package: Package) -> Iterator[Fin
         )
     for name in wrong:
         if name.lower() not in bundled:
-            sentence = f"needs {name}, {then}"
-            yield Problem(path=library.path, sentence=sentence, facts=(name,))
+            yield Problem(path=library.path, sentence=f"needs {name}, {then}", facts=(name,))
 
 
 def _is_for_several(package: Package) -> bool:
