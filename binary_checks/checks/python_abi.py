@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import product
 
 from packaging.specifiers import SpecifierSet
@@ -36,11 +37,12 @@ from binary_checks.model import (
     hpy_functions,
     init_function,
     is_extension,
+    is_for_free_threads,
     is_python_2,
     parse_extension_name,
 )
 from binary_checks.systems import free_threaded_symbols, stable_abi
-from binary_checks.wording.problem_lines import of_init_function
+from binary_checks.wording.problem_lines import OF_ENABLED_GIL, of_init_function
 from binary_checks.wording.sentences import name_first
 
 # Whether extension modules conform to the Python ABI that their names and tags promise.
@@ -256,6 +258,52 @@ def _bound_name(path: str) -> ExtensionName | None:
     """Return the name of an extension module for one Python version; None for any other file."""
     name = parse_extension_name(path)
     return None if name is None or name.stable else name
+
+
+@check(level=Level.WARNING)
+def gil_enabled_by_module(package: Package) -> Iterator[Finding]:
+    """An extension module makes a free-threaded Python enable the GIL.
+
+    A module has to state ``Py_MOD_GIL_NOT_USED``: in the slot ``Py_mod_gil`` of its ``PyModuleDef``
+    or, if it calls ``PyModule_Create``, by ``PyUnstable_Module_SetGIL``. Slots are read from the
+    data of the module. Not inspected are slots that its code fills, the value that it passes to
+    ``PyUnstable_Module_SetGIL``, and slots that only ``PyModExport`` returns.
+
+    Why: from that import on, the whole program runs one thread at a time.
+    Fix: state ``Py_MOD_GIL_NOT_USED`` in each module that is ready (``freethreading_compatible`` in
+    Cython, ``FREE_THREADED`` in nanobind, ``mod_gil_not_used()`` in pybind11, ``gil_used = false``
+    in PyO3), and ship no free-threaded wheel before all of them are.
+    Level: the package works, only not in parallel.
+    """
+    promised = any(each.free_threaded or each.abi == "abi3t" for each in package.claims.pythons)
+    concerns = partial(is_for_free_threads, promised=promised)
+    modules = [item for item in package.objects if concerns(item.path) and is_extension(item)]
+    yield from find_unread(
+        package,
+        found=bool(modules),
+        absent="no extension module for free-threaded Pythons",
+        concerns=concerns,
+    )
+    yield from dict.fromkeys(map(_judge_use_of_gil, (m for m in modules if not m.gil_not_used)))
+
+
+def _judge_use_of_gil(module: ObjectFile) -> Problem | NotInspected:
+    at_once = module.imports.among(
+        ("PyModule_Create2", "PyModuleDef_Init", "PyUnstable_Module_SetGIL")
+    ) == {"PyModule_Create2"}
+    if module.gil_not_used is None and not at_once:
+        return NotInspected(path=module.path, sentence="its code decides whether it needs the GIL")
+    lacks = (
+        "calls PyModule_Create without PyUnstable_Module_SetGIL and"
+        if at_once
+        else "has no slot Py_mod_gil with"
+    )
+    return Problem(
+        path=module.path,
+        sentence=f"{lacks} Py_MOD_GIL_NOT_USED, so a free-threaded Python enables the GIL "
+        "for the whole program when it imports the module: state it once the module is ready",
+        cause=OF_ENABLED_GIL,
+    )
 
 
 @check

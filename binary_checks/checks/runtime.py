@@ -58,6 +58,7 @@ from binary_checks.model import (
     read_numbers,
 )
 from binary_checks.wording.problem_lines import (
+    OF_ENABLED_GIL,
     name_end,
     of_broken_source,
     of_library,
@@ -434,7 +435,10 @@ def gil_enabled_again(report: ImportReport) -> Iterator[Finding]:
             names = find_gil_modules(step.stderr)
             culprit = f" for {', '.join(names)}" if names else ""
             yield Problem(
-                sentence=f"import {step.name} re-enables the GIL{culprit}", facts=(step.name,)
+                sentence=f"import {step.name} re-enables the GIL{culprit}",
+                cause=OF_ENABLED_GIL,
+                consequence=True,
+                facts=(step.name,),
             )
     yield from find_unfinished(step for step in report.steps if not step.gil_enabled)
     yield from find_untried(report)

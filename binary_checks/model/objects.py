@@ -265,6 +265,10 @@ class ObjectFile:
     numpy: NumpyBuild | None = None
     native_cpu: str = ""
     """The CPU of the build machine if GCC recorded ``-march=native``: "znver3 with AVX-512"."""
+    gil_not_used: bool | None = None
+    """Whether the module slots in the data of an extension module for free-threaded Pythons say
+    ``Py_MOD_GIL_NOT_USED``; None: the data have no array of module slots.
+    """
 
     @property
     def file_name(self) -> str:

@@ -163,6 +163,19 @@ def is_extension(library: ObjectFile) -> bool:
     return bool(library.exports.among(functions))
 
 
+def is_for_free_threads(path: str, *, promised: bool = True) -> bool:
+    """Return whether a free-threaded Python imports files of this name.
+
+    A name without an ABI (``a.so``, ``a.pyd``) counts if the package ``promised`` such a Python.
+    """
+    name = parse_extension_name(path)
+    return name is not None and (
+        name.free_threaded
+        or name.stable == "abi3t"
+        or (promised and not name.version and not name.stable)
+    )
+
+
 def are_suffixes_known(platform: str) -> bool:
     """Return whether the suffixes that Pythons import on a platform tag are known.
 

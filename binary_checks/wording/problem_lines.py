@@ -71,6 +71,9 @@ OF_CXX_ABI = "two types of std::string"
 """The cause for objects of a package that were compiled for different ABIs of libstdc++."""
 
 
+OF_ENABLED_GIL = "GIL enabled again"  # by extension modules, in a free-threaded Python
+
+
 def of_bundled(path: str) -> str:
     """Return the cause for a file of the package that must come from the user's system instead."""
     return f"bundled {path}"

@@ -9,6 +9,7 @@ import pytest
 
 from binary_checks.checks.python_abi import (
     free_threading_mismatch,
+    gil_enabled_by_module,
     missing_init_function,
     unimplemented_function,
     unstable_symbol,
@@ -400,3 +401,86 @@ def test_a_package_that_is_a_module_itself_has_the_function_of_its_name() -> Non
     assert say(find_uninitialised(elf_file(path, exports=symbols("PyInit___init__")))) == [
         "exports PyInit___init__ instead of PyInit_apsw"
     ]
+
+
+FREE = "demo/a.cpython-314t-x86_64-linux-gnu.so"
+PHASES = "PyModuleDef_Init"
+NO_SLOT = "has no slot Py_mod_gil with Py_MOD_GIL_NOT_USED"
+NO_CALL = "calls PyModule_Create without PyUnstable_Module_SetGIL and Py_MOD_GIL_NOT_USED"
+
+
+def judge_gil(
+    *calls: str, slot: bool | None = None, path: str = FREE, tags: str = "cp314-cp314t"
+) -> list[Finding]:
+    module = elf_file(path, imports=asks(*calls), exports=symbols("PyInit_a"), gil_not_used=slot)
+    package = wheel(f"demo-1.0-{tags}-manylinux_2_17_x86_64.whl", objects=(module,))
+    return list(gil_enabled_by_module(package))
+
+
+@pytest.mark.parametrize(
+    ("slot", "calls", "state"),
+    [
+        (False, [PHASES, "PyUnstable_Module_SetGIL"], NO_SLOT),  # as in modules of Cython
+        (False, [PHASES], NO_SLOT),
+        (None, ["PyModule_Create2"], NO_CALL),
+    ],
+)
+def test_a_module_that_enables_the_gil_is_named(
+    slot: bool | None, calls: list[str], state: str
+) -> None:
+    assert [(each.path, each.sentence) for each in judge_gil(*calls, slot=slot)] == [
+        (
+            FREE,
+            f"{state}, so a free-threaded Python enables the GIL for the whole program when it "
+            "imports the module: state it once the module is ready",
+        )
+    ]
+
+
+def test_a_module_that_states_that_it_needs_no_gil_is_fine() -> None:
+    assert judge_gil(PHASES, slot=True) == []
+    assert judge_gil(PHASES, "PyModule_Create2", slot=True) == []  # it creates submodules
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        [PHASES],  # pybind11 fills the slots when the module is imported
+        [PHASES, "PyModule_Create2"],
+        ["PyModule_Create2", "PyUnstable_Module_SetGIL"],  # PyO3 0.23 calls it with either value
+        [],  # cffi's backend creates the module
+    ],
+)
+def test_what_code_states_at_run_time_is_not_inspected(calls: list[str]) -> None:
+    assert judge_gil(*calls) == [
+        NotInspected(path=FREE, sentence="its code decides whether it needs the GIL")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "tags"),
+    [
+        ("demo/a.so", "cp314-cp314t"),
+        ("demo/a.abi3t.so", "cp315-abi3.abi3t"),
+        ("demo/a.so", "cp315-abi3.abi3t"),
+    ],
+)
+def test_modules_of_any_name_that_a_free_threaded_python_imports_count(
+    path: str, tags: str
+) -> None:
+    assert [type(each) for each in judge_gil(PHASES, slot=False, path=path, tags=tags)] == [Problem]
+
+
+@pytest.mark.parametrize(
+    ("path", "tags"),
+    [
+        ("demo/a.cpython-314-x86_64-linux-gnu.so", "cp314-cp314"),
+        ("demo/a.cpython-314-x86_64-linux-gnu.so", "cp314-cp314t"),
+        ("demo/a.abi3.so", "cp315-abi3.abi3t"),
+        ("demo/a.so", "cp314-cp314"),
+        ("demo/liba.so.1", "cp314-cp314t"),
+    ],
+)
+def test_modules_for_pythons_with_the_gil_do_not_count(path: str, tags: str) -> None:
+    with pytest.raises(NotApplicable, match="no extension module for free-threaded Pythons"):
+        judge_gil("PyModule_Create2", path=path, tags=tags)

@@ -73,6 +73,7 @@ from binary_checks.objects.elf.symbols import (
     read_symbols,
     read_versions,
 )
+from binary_checks.objects.module_slots import find_gil_slot
 from binary_checks.objects.strings import ELF_NAMES, search_strings
 
 DT_NEEDED: Final = 1
@@ -284,6 +285,11 @@ def _add_loadable(
     text_relocations = bool(DT_TEXTREL in dynamic or flags & _DF_TEXTREL)
     constants = find_read_only(sections, _NO_STRINGS)
     own = (*dynamic.texts(DT_SONAME)[-1:], *dynamic.texts(DT_NEEDED))
+    writable = (
+        (each.address, source.read(each.offset, each.file_size))
+        for each in loads
+        if each.flags & PF_W
+    )
     opens_others = imports.among(("dlopen", "dlmopen"))
     pattern = ELF_NAMES if opens_others else None
     opened, texts = search_strings(source, constants, pattern, own)
@@ -338,5 +344,8 @@ def _add_loadable(
         fixed_address=header.type == ET_EXEC,
         opened=opened,
         texts=(*texts, *sorted(compilers)),
+        gil_not_used=find_gil_slot(
+            found.path, imports, writable, header.struct("P"), read_relocations(image, dynamic)
+        ),
         **read_notes(source, header, segments),
     )

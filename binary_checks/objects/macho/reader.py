@@ -39,6 +39,7 @@ from binary_checks.objects.macho.header import (
 )
 from binary_checks.objects.macho.signature import find_signature_faults
 from binary_checks.objects.macho.symbols import MachOExports, read_symbols
+from binary_checks.objects.module_slots import find_gil_slot
 from binary_checks.objects.strings import MACHO_NAMES, search_strings
 
 KINDS = {
@@ -132,6 +133,11 @@ def _add_loadable(
         for each in sections
         if (each.segment, each.name) == ("__TEXT", "__const") and each.type not in ZERO_FILLED
     ]
+    data = (
+        (each.address, source.read(each.offset, each.size))
+        for each in sections
+        if each.segment.startswith("__DATA") and each.type not in ZERO_FILLED
+    )
     own = [name.rpartition("/")[2] for name in (found.name, *(each.name for each in needed))]
     pattern = MACHO_NAMES if imports.among(("dlopen",)) else None
     opened, texts = search_strings(source, strings, pattern, own)
@@ -147,6 +153,7 @@ def _add_loadable(
         exports=exports,
         opened=opened,
         texts=tuple(sorted({*texts, *more_texts})),
+        gil_not_used=find_gil_slot(found.path, imports, data, header.struct("P")),
         bundle=header.type == MH_BUNDLE,
         two_level_namespace=bool(header.flags & MH_TWOLEVEL),
         chained_fixups=commands.first(LC_DYLD_CHAINED_FIXUPS) is not None,

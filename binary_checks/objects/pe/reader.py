@@ -8,6 +8,7 @@ are not read here, since no loader takes them.
 from __future__ import annotations
 
 from dataclasses import replace
+from struct import Struct
 
 from binary_checks.errors import MalformedError
 from binary_checks.model import Kind, PeFile
@@ -20,6 +21,7 @@ from binary_checks.objects.device.sections import (
     read_device_code,
     read_wrappers,
 )
+from binary_checks.objects.module_slots import find_gil_slot
 from binary_checks.objects.pe.header import (
     IMAGE_FILE_DLL,
     IMAGE_SCN_MEM_EXECUTE,
@@ -132,6 +134,11 @@ def _read_loadable(
     load_configuration = read_load_configuration(image, sections)
     hybrid = load_configuration.hybrid
     constants = find_read_only(sections, _NO_STRINGS)
+    data = (
+        (header.image_base + each.address, source.read(each.offset, each.size))
+        for each in sections
+        if not each.flags & IMAGE_SCN_MEM_EXECUTE
+    )
     pattern = PE_NAMES if imports.among(_OPENERS) else None
     known = (name, *(need.name for need in needed))
     opened, texts = search_strings(source, constants, pattern, known)
@@ -145,6 +152,9 @@ def _read_loadable(
         exports=exports,
         opened=opened,
         texts=texts,
+        gil_not_used=find_gil_slot(
+            found.path, imports, data, Struct("<Q" if header.bits == 64 else "<I")
+        ),
         managed=is_managed(image),
         assemblies=read_assemblies(image),
         dependent_load_flags=load_configuration.dependent_load_flags,
