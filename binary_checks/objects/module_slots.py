@@ -57,13 +57,16 @@ def find_gil_slot(
             for index, (number, value) in enumerate(takewhile(lambda row: row[0], rows))
         }
 
-    head = re.compile(
-        rb"\0{%d}..\0.\xff{4}\0{%d}.{%d}" % (word.size, 5 * word.size, 4 * word.size), re.DOTALL
-    )
+    # ob_ref_local and what follows it up to m_name; a search for a constant text is fast
+    mark = re.compile(re.escape(b"\xff" * 4 + bytes(5 * word.size)))
     for start, data in held:
-        for match in head.finditer(data, 0, len(data) - word.size):
-            value = word.unpack_from(data, match.end())[0] & _ADDRESS
-            slots = read_slots(moved.get(start + match.end()) or value, slot)
+        for match in mark.finditer(data, word.size + 4, len(data) - 5 * word.size):
+            thread, mutex = match.start() - word.size - 4, match.start() - 2
+            if any(data[thread : thread + word.size]) or data[mutex]:
+                continue
+            at = match.end() + 4 * word.size
+            value = word.unpack_from(data, at)[0] & _ADDRESS
+            slots = read_slots(moved.get(start + at) or value, slot)
             slots |= read_slots(slots.get(_NESTED, -1), nested)
             if slots:
                 found = found or any(slots.get(number) == 1 for number in _GIL)
