@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import PurePosixPath
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.gaps import find_unloaded, find_unread
-from binary_checks.knowledge.loading import downgrade
+from binary_checks.knowledge.loading import downgrade, soften
 from binary_checks.knowledge.tags import compare_architectures
 from binary_checks.model import (
     ANY_SYSTEM,
@@ -174,8 +173,9 @@ def static_tls_budget(
     ``MI_LOCAL_DYNAMIC_TLS``.
     Level: the import fails, depending on what was imported before; with musl always. In a folder it
     is a warning for libraries that are not extension modules: programs may be linked to them, which
-    works. It is also a warning if no import reaches the library (see missing-library), or with musl
-    if nothing needs it by name and it replaces ``malloc``: users may preload it.
+    works. It is also a warning if no import reaches the library (see missing-library), or if
+    nothing needs it by name and it replaces ``malloc``: such a library may be preloaded
+    (``LD_PRELOAD``), as filprofiler's is, and has its place from the start.
     """
     yield from find_unloaded(linkage, package)
     if target.libc == "musl" or any(tag.startswith("musllinux") for tag in target.unjudged):
@@ -198,13 +198,21 @@ def static_tls_budget(
         extension = root in objects and is_extension(objects[root])
         linked = package.claims.partial and not extension
         needs = f"needs {total} bytes of static TLS, about {budget} are available: "
-        yield Problem(
+        problem = Problem(
             path=root,
             sentence=("opened by dlopen it " if linked else "its import ")
             + needs
             + name_first(tuple(shares)),
             level=Level.WARNING if linked else Level.ERROR,
         )
+        yield downgrade(_expect_preload(problem, objects.get(root)), linkage)
+
+
+def _expect_preload(problem: Problem, root: ElfFile | None) -> Finding:
+    """Return the problem, as a warning if its root is a library that is made to be preloaded."""
+    if root is None or is_extension(root) or not root.exports.among(("malloc",)):
+        return problem
+    return soften(problem, "it replaces malloc, and works where it is preloaded (LD_PRELOAD)")
 
 
 def _judge_fixed_places(linkage: Linkage, package: Package) -> Iterator[Finding]:
@@ -233,10 +241,9 @@ def _judge_fixed_places(linkage: Linkage, package: Package) -> Iterator[Finding]
             moving = [(name, each) for name, each in owners_of.items() if each and each.tls_size]
             for name, owner in moving[:1]:
                 problem = _refuse_fixed_place(item, name, owner, package)
-                if item.path == root and item.exports.among(("malloc",)):
-                    # jemalloc, if a user preloads it, is loaded at the start
-                    problem = replace(problem, level=Level.WARNING)
-                yield downgrade(problem, linkage)
+                yield downgrade(
+                    _expect_preload(problem, item if item.path == root else None), linkage
+                )
 
 
 def _refuse_fixed_place(item: ElfFile, name: str, owner: ElfFile, package: Package) -> Problem:

@@ -277,6 +277,30 @@ def test_a_library_that_replaces_malloc_may_be_loaded_at_the_start() -> None:
     assert (alone.level, needed.level) == (Level.WARNING, Level.ERROR)
 
 
+def test_a_library_that_is_made_to_be_preloaded_has_room_at_the_start() -> None:
+    """As filprofiler's _filpreload, which is named like a module and is none."""
+    fields: dict[str, Any] = {"static_tls": True, "tls_size": 2952}
+    levels = []
+    for exports in (("malloc",), ("malloc", "PyInit__demo"), ()):
+        library = elf_file("_demo.abi3.so", exports=symbols(*exports), **fields)
+        (problem,) = hardening.static_tls_budget(*_closure(library), GLIBC)
+        assert isinstance(problem, Problem)
+        levels.append(problem.level)
+    assert levels == [Level.WARNING, Level.ERROR, Level.ERROR]
+    preloaded = elf_file("libdemo.so", exports=symbols("malloc"), **fields)
+    (needed,) = hardening.static_tls_budget(*_closure(elf_file("a.so"), preloaded), GLIBC)
+    assert isinstance(needed, Problem)
+    assert needed.level is Level.ERROR
+
+
+def test_a_library_over_the_budget_that_no_import_reaches_is_a_warning() -> None:
+    linkage, package = _closure(elf_file("libdemo.so", static_tls=True, tls_size=4096))
+    spare = DispensableObject(path="libdemo.so", reason="no import of the package reaches it")
+    (problem,) = hardening.static_tls_budget(replace(linkage, dispensable=(spare,)), package, GLIBC)
+    assert isinstance(problem, Problem)
+    assert problem.level is Level.WARNING
+
+
 def test_relocations_that_were_not_read_are_a_gap_for_musl() -> None:
     linkage, package = _closure(elf_file("a.so", static_tls=True, initial_exec=None))
     (found,) = hardening.static_tls_budget(linkage, package, MUSL)
