@@ -31,6 +31,8 @@ def test_what_no_loader_refuses_or_is_asked_for_is_quiet() -> None:
         macho_file("demo/a.dylib", kind=Kind.EXECUTABLE),
         macho_file("demo/a.so", kind=Kind.DEBUG),
         pe_file("demo/a.PYD", kind=Kind.EXECUTABLE),
+        pe_file("demo/a.pyd", kind=Kind.EXECUTABLE, managed=True),
+        pe_file("demo/a.dll", kind=Kind.EXECUTABLE),
         StaticArchive(path="demo/a.so"),
     ],
 )
@@ -59,6 +61,7 @@ def test_a_header_without_a_machine_is_damage_and_no_other_kind() -> None:
         elf_file("demo/libc.so.6", kind=Kind.EXECUTABLE),  # it has an interpreter, and prints
         macho_file("demo/a.so.dSYM/Contents/Resources/DWARF/a.so", kind=Kind.DEBUG),
         pe_file("demo/a.exe", kind=Kind.EXECUTABLE),
+        pe_file("demo/a.dll", kind=Kind.EXECUTABLE, managed=True),  # for dotnet, on every system
         StaticArchive(path="demo/a.lib"),
     ],
 )

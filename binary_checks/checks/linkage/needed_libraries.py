@@ -37,6 +37,7 @@ from binary_checks.model import (
     NotInspected,
     ObjectFile,
     Package,
+    PeFile,
     Problem,
     Rule,
     StaticArchive,
@@ -507,7 +508,8 @@ def wrong_object_type(library: ObjectFile) -> Iterator[Finding]:
 
     This covers relocatable objects, programs, core dumps, static archives and separate debug
     information under a name that ends in ``.so``, ``.pyd``, ``.dll`` or ``.dylib``, and ELF files
-    whose header names no machine.
+    whose header names no machine. A program of .NET is a library, too: ``dotnet demo.dll`` runs it,
+    on every system.
 
     Why: linkers and debuggers read such files; a loader refuses them, and the import fails.
     Fix: link the library (``-shared``, ``-bundle``, ``/DLL``), or rename the file.
@@ -528,6 +530,8 @@ def wrong_object_type(library: ObjectFile) -> Iterator[Finding]:
 
 def _is_meant_so(library: ObjectFile) -> bool:
     if library.kind is Kind.EXECUTABLE:
+        if isinstance(library, PeFile):
+            return library.managed and parse_extension_name(library.path) is None
         # An ELF library may have an interpreter: glibc's own do, to print their version when run.
         return isinstance(library, ElfFile) and library.opens
     if library.kind is Kind.DEBUG:
