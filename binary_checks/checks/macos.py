@@ -20,6 +20,7 @@ from binary_checks.knowledge.tags import (
 )
 from binary_checks.model import (
     ANY_SYSTEM,
+    Edge,
     Finding,
     Kind,
     Level,
@@ -47,6 +48,7 @@ _PLACES = {
     "/usr/local/Cellar/": "which exists only where Homebrew installed it",
     "/opt/local/": "which exists only where MacPorts installed it",
     "/Library/Frameworks/Python.framework/": "which only python.org's installer puts there",
+    "/Library/Frameworks/": "which exists only where that framework is installed",
     "/Applications/": "which exists only where that application is installed",
     "/DLC/": "a name that delocate makes up, not a file",
 }
@@ -219,8 +221,9 @@ def needed_outside_system(
     without a version end the process: "loading libcrypto in an unsafe way".
     Fix: bundle the library (``delocate-wheel``), link it statically, or have users install it and
     accept the problem with that reason.
-    Level: users who lack the library cannot load the file. It is a warning if no import reaches it
-    (see missing-library).
+    Level: users who lack the library cannot load the file. It is a warning if no import reaches it,
+    or the package continues without it (see missing-library), or if the path is where the installer
+    of software like R puts it, which users install themselves.
     """
     for need in library.needed:
         if need.name in _TRAPS and need.name not in allowed:
@@ -245,7 +248,14 @@ def needed_outside_system(
                 facts=(need.name,),
                 cause=of_library(need.name),
             )
-            yield downgrade(problem, linkage)
+            yield downgrade(problem, linkage, _find_edge(library, need.name, linkage))
+
+
+def _find_edge(library: MachOFile, needed: str, linkage: Linkage | Package) -> Edge | None:
+    if isinstance(linkage, Package):
+        return None
+    edges = linkage.edges_of(library.path, library.architecture)
+    return next((edge for edge in edges if edge.needed == needed), None)
 
 
 @check

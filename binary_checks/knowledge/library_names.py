@@ -483,8 +483,9 @@ def may_be_required(needed: str) -> bool:
 
 def find_users_own(needed: str) -> str:
     """Return the kind of software with that library that users choose and install, or ""."""
-    name = needed.rpartition("/")[2]
-    return next((kind for names, kind in _read_tables().of_user if names.fullmatch(name)), "")
+    known = (needed, needed.rpartition("/")[2])
+    tables = _read_tables()
+    return next((kind for names, kind in tables.of_user if any(map(names.fullmatch, known))), "")
 
 
 def find_toolkit(needed: str, others: Iterable[str] = ()) -> str:

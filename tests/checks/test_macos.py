@@ -14,6 +14,7 @@ from binary_checks.knowledge.tags import parse_mac_tag
 from binary_checks.model import (
     Dependency,
     DispensableObject,
+    Edge,
     Kind,
     Level,
     Linkage,
@@ -248,6 +249,26 @@ def test_a_plugin_that_no_import_reaches_may_need_what_its_users_have() -> None:
     assert isinstance(problem, Problem)
     assert problem.level is Level.WARNING
     assert problem.sentence.endswith("; no import of the package reaches it")
+
+
+@pytest.mark.parametrize(
+    ("name", "level"),
+    [
+        ("/Library/Frameworks/R.framework/Versions/4.3/Resources/lib/libR.dylib", Level.WARNING),
+        ("/Library/Frameworks/Demo.framework/Versions/A/Demo", Level.ERROR),
+        ("/opt/homebrew/lib/R/lib/libR.dylib", Level.ERROR),
+        ("/usr/local/lib/libR.dylib", Level.ERROR),
+    ],
+)
+def test_what_a_vendors_installer_puts_there_is_the_users_to_install(
+    name: str, level: Level
+) -> None:
+    module = macho_file("demo/_native.abi3.so", needed=needs(name))
+    edge = Edge(path=module.path, architecture=module.architecture, needed=name)
+    (problem,) = macos.needed_outside_system(module, replace(ALONE, edges=(edge,)))
+    assert isinstance(problem, Problem)
+    assert problem.level is level
+    assert problem.sentence.endswith("; users install R themselves") is (level is Level.WARNING)
 
 
 def test_needs_within_macos_and_the_package_are_quiet() -> None:
