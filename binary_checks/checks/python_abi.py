@@ -12,10 +12,12 @@ from packaging.utils import canonicalize_name
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.gaps import find_unjudged, find_unread
+from binary_checks.knowledge.loading import soften
 from binary_checks.knowledge.python_libraries import (
     find_init_fault,
     find_old_init_fault,
     find_python_symbols,
+    is_for_java,
 )
 from binary_checks.model import (
     CodeNames,
@@ -323,7 +325,8 @@ def missing_init_function(
 
     Why: the import fails with "dynamic module does not define module export function".
     Fix: give the file the name that the module was compiled for, or export ``PyInit_<name>``.
-    Level: users cannot import the module.
+    Level: users cannot import the module. It is a warning for a library that a Java virtual machine
+    may load (pemja's pemja_core exports ``JNI_OnLoad``).
     """
     if library.kind is Kind.SHARED and (functions := hpy_functions(library.path)):
         lacking = [each for each in functions if not library.exports.among((each,))]
@@ -341,7 +344,9 @@ def missing_init_function(
     if fault := find_init_fault(library, package, code):
         function = init_function(name.stem)
         cause = of_init_function(function)
-        yield Problem(path=library.path, sentence=fault, facts=(function,), cause=cause)
+        problem = Problem(path=library.path, sentence=fault, facts=(function,), cause=cause)
+        for_java = "it exports JNI_OnLoad, as a library does that a Java virtual machine loads"
+        yield soften(problem, for_java if is_for_java(library) else "")
 
 
 @check

@@ -214,6 +214,11 @@ def find_init_fault(library: ObjectFile, package: Package, code: CodeNames) -> s
     return f"does not export {function}" if find_python_symbols(library).names else ""
 
 
+def is_for_java(library: ObjectFile) -> bool:
+    """Return whether a Java virtual machine may load the library, by the function that it calls."""
+    return bool(library.exports.among(("JNI_OnLoad",)))
+
+
 def _find_used(package: Package) -> frozenset[str]:
     """Return the names of files that objects of the package need or open."""
     found: set[str] = set()

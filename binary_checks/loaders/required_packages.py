@@ -29,7 +29,7 @@ from binary_checks.knowledge.library_names import (
     share_first_word,
 )
 from binary_checks.knowledge.loading import is_for_others
-from binary_checks.knowledge.python_libraries import ModuleFiles
+from binary_checks.knowledge.python_libraries import ModuleFiles, is_for_java
 from binary_checks.loaders.file_layout import relocate
 from binary_checks.model import (
     ANY_SYSTEM,
@@ -256,6 +256,8 @@ which requires dash and flask, searches for libEGL.so.1 in site-packages/lib.
 """
 _NOT_HERE = "not given, and no system promises it: give the package or the folder that contains it"
 _HOSTS = "the program that loads the file may define them"
+_OF_JAVA = frozenset({"JNI_CreateJavaVM", "JNI_GetCreatedJavaVMs", "JNI_GetDefaultJavaVMInitArgs"})
+"""The functions of libjvm ("The Invocation API" in the specification of JNI)."""
 # Beginnings of names that are looked up only as paths, not among loaded libraries.
 _BY_ITS_PLACE_ALONE = ("@loader_path/", "@executable_path/")
 
@@ -337,9 +339,13 @@ def separate_provided_symbols(
     libonedal.so.4 of daal, for the modules of scikit-learn-intelex, needs symbols of libtbb.so.12
     (of tbb, which daal requires) and of libstdc++.so.6, but lists neither; the modules that load it
     need both libraries. A module of the judged package itself must list the libraries it needs.
+
+    pemja's pemja_core needs JNI_GetCreatedJavaVMs, which the Java virtual machine loading it has.
     """
     required = frozenset(missing)
     modules = {item.path for item in package.objects if is_extension(item)} if unresolved else ()
+    asks_java = any(item.name in _OF_JAVA for item in unresolved)
+    of_java = {each.path for each in package.objects if is_for_java(each)} if asks_java else ()
     cxx = target.library_data.get(_CXX)
     of_cxx = cxx.symbols if cxx else {}
     theirs: dict[tuple[str, str], set[str]] = {}
@@ -347,6 +353,10 @@ def separate_provided_symbols(
         known = item.elsewhere or item.provider or item.other_abi or item.root in modules
         if package.claims.partial and not known:
             theirs.setdefault((item.path, _HOSTS), set()).add(item.name)
+            continue
+        if not known and item.name in _OF_JAVA and item.path in of_java:
+            reason = "the Java virtual machine that loads the file has them"
+            theirs.setdefault((item.path, reason), set()).add(item.name)
             continue
         space = "" if known else namespace_of(item.name)
         if space in required:

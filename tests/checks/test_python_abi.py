@@ -361,6 +361,19 @@ def test_libraries_and_whole_extensions_are_fine(subject: Any) -> None:
     assert find_uninitialised(subject) == []
 
 
+def test_a_library_that_a_java_virtual_machine_loads_needs_no_init_function() -> None:
+    """As pemja's pemja_core; a file that exports another module's function is no such library."""
+    uses, path = symbols("PyLong_FromLong"), "demo/a.cpython-39-x86_64-linux-gnu.so"
+    levels = []
+    for exports in (("JNI_OnLoad",), ("Java_demo_A_run",)):
+        (problem,) = find_uninitialised(elf_file(path, exports=symbols(*exports), imports=uses))
+        assert isinstance(problem, Problem)
+        levels.append(problem.level)
+    assert levels == [Level.WARNING, Level.ERROR]
+    both = elf_file(path, exports=symbols("JNI_OnLoad", "PyInit_a"), imports=uses)
+    assert find_uninitialised(both) == []
+
+
 def test_a_module_imported_by_its_path_needs_the_function_of_the_name_given_there() -> None:
     """PyNvVideoCodec chooses between two files, and imports either as _PyNvVideoCodec."""
     subject = elf_file("demo/a_130.cpython-312-x86_64-linux-gnu.so", exports=symbols("PyInit__a"))

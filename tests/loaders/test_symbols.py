@@ -27,6 +27,20 @@ def test_libc_python_and_the_closure_define_symbols() -> None:
     assert linkage.unresolved == linkage.unexplored == ()
 
 
+def test_a_java_virtual_machine_has_the_functions_of_its_own_library() -> None:
+    """As for pemja's pemja_core; a Python module must need libjvm.so, as nothing else loads it."""
+    asks = symbols("JNI_GetCreatedJavaVMs", "JNI_Other")
+    linkage = link(library("demo/core.so", imports=asks, exports=symbols("JNI_OnLoad")))
+    assert [item.name for item in linkage.unresolved] == ["JNI_Other"]
+    assert [(item.path, item.count, item.reason) for item in linkage.unexplored] == [
+        ("demo/core.so", 1, "the Java virtual machine that loads the file has them")
+    ]
+    both = extension(imports=asks, exports=symbols("JNI_OnLoad", "PyInit__native"))
+    neither = library("demo/core.so", imports=asks)
+    for item in (both, neither):
+        assert len(link(item).unresolved) == 2
+
+
 def test_a_module_is_imported_by_the_python_of_its_name_whatever_the_tags_say() -> None:
     """The wheel of DALI is for any Python 3, with one module for each."""
     older = Interpreter(
