@@ -65,7 +65,7 @@ _UNREAD_BY_INSTALLERS = ("Root-Is-Purelib", "Tag")
 
 @check
 def metadata_is_incomplete(package: WheelLike) -> Iterator[Finding]:
-    """METADATA or WHEEL is missing, or lacks a required field.
+    """METADATA or WHEEL is missing, lacks a required field, or is of an unknown version.
 
     Why: installers refuse such a wheel, or install a package that no tool can list or remove.
     Fix: build the wheel with a build backend, and do not edit the files of .dist-info by hand.
@@ -87,6 +87,10 @@ def metadata_is_incomplete(package: WheelLike) -> Iterator[Finding]:
             if field.lower() not in present:
                 level = Level.WARNING if field in _UNREAD_BY_INSTALLERS else Level.ERROR
                 yield Problem(path=path, sentence=f"it has no {field}", facts=(field,), level=level)
+    for key, version in package.wheel:
+        if key.lower() == "wheel-version" and not re.fullmatch(r"(1(\.\d+)*)?", version):
+            sentence = f"Wheel-Version is {version!r}, but pip and uv install only version 1"
+            yield Problem(path=f"{package.dist_info}/WHEEL", sentence=sentence, facts=(key,))
 
 
 @check

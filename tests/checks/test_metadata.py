@@ -72,6 +72,18 @@ def test_a_field_that_no_installer_needs_is_a_warning(field: str) -> None:
     ]
 
 
+@pytest.mark.parametrize("version", ["2.0", "one", "10"])
+def test_a_version_of_the_format_that_installers_refuse_is_named(version: str) -> None:
+    package = replace(wheel(), wheel=(*wheel().wheel, ("Wheel-Version", version)))
+    (problem,) = metadata_is_incomplete(package)
+    assert problem == Problem(
+        path="demo-1.0.dist-info/WHEEL",
+        sentence=f"Wheel-Version is {version!r}, but pip and uv install only version 1",
+    )
+    known = replace(wheel(), wheel=(*wheel().wheel, ("Wheel-Version", "1.9")))
+    assert list(metadata_is_incomplete(known)) == []
+
+
 def test_a_name_in_another_spelling_is_the_same() -> None:
     headers = (("Name", "De_Mo"), ("Version", "1.0.0"))
     package = wheel("de.mo-1.0-py3-none-any.whl", metadata=headers, dist_info="De_mo-1.0.dist-info")
