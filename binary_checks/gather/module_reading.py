@@ -35,7 +35,6 @@ from binary_checks.model import (
     read_entry_points,
 )
 from binary_checks.probes.compile_modules.script import (
-    is_chosen,
     list_imports,
     list_with_parents,
     resolve,
@@ -194,6 +193,8 @@ _IMPORT = re.compile(
     rb"^[ \t]*(?:from[ \t]+(\.*)([\w.]*)[ \t]+import\b|import[ \t]+(\w[\w. \t,]*))", re.MULTILINE
 )
 """Most imports. Sources are parsed only if one of these may name a module that is not there."""
+_TRIED = re.compile(rb"^([ \t]*)try:[^\n]*\n((?:\1[ \t]+[^\n]*\n|[ \t\r]*\n)+)", re.MULTILINE)
+"""What a ``try`` contains. Its failure may be foreseen, as of insightface's mask_renderer."""
 _MAKES = re.compile(
     rb"\bmeta_path\b|\bpath_hooks\b|\bextend_path\b|\bdeclare_namespace\b"
     rb"|__path__\s*(?:\+?=(?!=)|\.(?:append|insert|extend)\b|\[)|\w\(\s*__name__\s*,"
@@ -240,6 +241,7 @@ class _ImportReader:
         """Yield the first import of each absent module; ``roots`` are names that users import."""
         suspects = [module for module, content in self._each() if self._is_suspect(module, content)]
         reached = self._follow(roots) if suspects else {}
+        tried = self._follow(self._list_tried()) if suspects else {}
         found = set[str]()
         for module in sorted(suspects, key=lambda each: (each not in reached, each)):
             for line, name, is_module in sorted(self._list_imports(module)):
@@ -247,9 +249,10 @@ class _ImportReader:
                 if not lack or lack in found:
                     continue
                 found.add(lack)
-                if module in reached or not any(
-                    is_chosen(module, each) for _, each in self._each()
-                ):
+                chosen = module in tried or any(
+                    _is_chosen(module, each) for _, each in self._each()
+                )
+                if module in reached or not chosen:
                     yield LackingImport(
                         path=self._members[module].path,
                         line=line,
@@ -269,12 +272,20 @@ class _ImportReader:
     def _is_suspect(self, module: str, content: bytes) -> bool:
         if _MAKES.search(content):
             self._makers[module] = content
+        return any(map(self._find_lack, self._name_imported(module, content)))
+
+    def _name_imported(self, module: str, content: bytes) -> set[str]:
         is_package = self._members[module].path.endswith("/__init__.py")
         names = set[str]()
         for dots, origin, plain in _IMPORT.findall(content):
             names.add(resolve(len(dots), origin.decode(), module, is_package))
             names.update(re.findall(r"(?:\A|,)\s*([\w.]+)", plain.decode()))
-        return any(map(self._find_lack, names))
+        return names
+
+    def _list_tried(self) -> Iterator[str]:
+        for module, content in self._each():
+            for _, block in _TRIED.findall(content):
+                yield from self._name_imported(module, block)
 
     def _find_lack(self, name: str) -> str:
         """Return the outermost module of a name that is missing in an own package, or ""."""
@@ -325,3 +336,14 @@ class _ImportReader:
         names = find_names(self._package.requires_dist) - {canonicalize_name(self._package.name)}
         near = next((each for each in sorted(names) if is_named_after(each, outer)), "")
         return f"the required {near} has it" if near else ""
+
+
+def _is_chosen(module: str, content: bytes) -> bool:
+    """Return whether a source imports just this module in a branch, or names it with its package.
+
+    A mere word, such as rikai's ``"schema"``, is no name of the module rikai.spark.sql.schema.
+    """
+    around, _, last = module.encode().rpartition(b".")
+    parent = around.rpartition(b".")[2]
+    pattern = rb"(?m)^[ \t]+(?:from|import)\b[^\n]*\b%b\b|(?:['\"]|\b%b)\.%b['\"]"
+    return bool(around) and re.search(pattern % (last, parent, last), content) is not None

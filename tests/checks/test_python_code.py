@@ -381,6 +381,7 @@ def test_hostile_code_takes_no_time_without_end(judge: Judge, members: dict[str,
     judge(missing_entry_point, {"x.py": "", **members}, entry_points=points)
 
 
+TRIED = "from . import core\n"
 LOST = {"demo/__init__.py": "from . import core\n", "demo/core.py": "from .inner.deep import x\n"}
 
 
@@ -390,7 +391,11 @@ def test_an_own_module_that_is_imported_and_not_there(judge: Judge) -> None:
     assert problem == ("demo/core.py", f"`import demo` fails at line 1: {lack}", Level.ERROR)
     alone = {**LOST, "demo/__init__.py": ""}
     (problem,) = told(judge(missing_own_module, alone))
-    assert problem == ("demo/core.py", f"`import demo.core` fails at line 1: {lack}", Level.WARNING)
+    warned = ("demo/core.py", f"`import demo.core` fails at line 1: {lack}", Level.WARNING)
+    assert problem == warned
+    # rikai 0.0.5: a key is no name of a module, nor is a branch that imports another one
+    beside = {"demo/a.py": "x['core']\ny = 'a.core'\ndef f():\n    from demo import inside\n"}
+    assert told(judge(missing_own_module, {**alone, **beside})) == [warned]
     command = "[console_scripts]\ndemo = demo.core:x\n"
     (problem,) = told(judge(missing_own_module, alone, entry_points=command))
     assert problem[2] is Level.ERROR
@@ -407,6 +412,13 @@ def test_an_own_module_that_is_imported_and_not_there(judge: Judge) -> None:
         {"demo/core.py": "'''\nimport demo.inner\n'''\n"},
         {"demo/core.py": "", "demo/tests/a.py": "import demo.inner\n"},
         {"demo/__init__.py": "if x:\n    from . import core\n"},  # chosen, as psutil._pswindows
+        {"demo/__init__.py": "f('demo.core')\n"},
+        {"demo/__init__.py": "f('.core', __name__)\n"},
+        # insightface 2.1
+        {
+            "demo/__init__.py": "try:\n    from .a import *\nexcept ImportError: 1\n",
+            "demo/a.py": TRIED,
+        },
         {"demo/core.py": "import demo.plugins.other\n", "demo/plugins/own.py": ""},  # no __init__
     ],
 )

@@ -150,7 +150,8 @@ def missing_own_module(package: Distribution, imports: OwnImports) -> Iterator[F
     Fix: include the module, most often by adding its folder to the packages that the build backend
     lists; or remove the import.
     Level: an error if a module that users import, or the module of a command, always imports it; a
-    warning in a module that nothing else in the package names.
+    warning in another module, unless code of the package imports it in a branch, names it in a text
+    or tries an import of it.
     """
     for each in imports.lacking:
         lack = describe_absent_module(each.module, package)
