@@ -16,6 +16,7 @@ from binary_checks.checks.python_code.entry_points import (
 from binary_checks.checks.python_code.top_level_modules import (
     missing_own_module,
     missing_top_level_module,
+    shadowed_module,
     shared_namespace_taken,
 )
 from binary_checks.declaring import Check
@@ -43,6 +44,8 @@ def judge(tmp_path: Path) -> Judge:
         path = build_wheel(tmp_path, members=members, **wheel)
         with examine(path) as examination:
             kind = OwnImports if check is missing_own_module else PythonModules
+            if check is shadowed_module:
+                return list(check(examination.get(Distribution)))
             facts = (examination.get(Distribution), examination.get(kind))
             installed = (None,) if check is missing_entry_point else ()
             return list(check(*facts, *installed))
@@ -453,3 +456,16 @@ def test_a_module_too_long_to_follow_is_not_inspected(judge: Judge) -> None:
 def test_a_package_with_extension_modules_is_left_to_the_import(judge: Judge) -> None:
     with pytest.raises(NotApplicable, match="an extension module may make"):
         judge(missing_own_module, {**LOST, "demo/fast.abi3.so": b""})
+
+
+def test_a_module_that_its_namesake_shadows(judge: Judge) -> None:
+    package = {"demo/__init__.py": "", "demo/abc/__init__.py": ""}
+    ((path, sentence, _),) = told(judge(shadowed_module, {**package, "demo/abc.py": ""}))
+    assert (path, shadowed_module.level) == ("demo/abc.py", Level.WARNING)
+    assert sentence == "`import demo.abc` finds demo/abc/__init__.py instead"
+    for other in ("demo/abc.pyi", "demo/abc.abi3.so", "demo/abc_.py", "demo/b/abc.py"):
+        assert judge(shadowed_module, {**package, other: ""}) == []
+    inner = {"demo/__init__.py": "", "demo/abc/x.py": "", "demo/abc.py": ""}
+    assert judge(shadowed_module, inner) == []
+    # a folder of scripts, as in imgui_bundle 1.93.0
+    assert judge(shadowed_module, {"demo/abc/__init__.py": "", "demo/abc.py": ""}) == []

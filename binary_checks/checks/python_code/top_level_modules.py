@@ -163,3 +163,25 @@ def missing_own_module(package: Distribution, imports: OwnImports) -> Iterator[F
             yield NotInspected(path=each.path, sentence=f"{sentence}, unless {each.doubt}")
     for source in imports.unread:
         yield NotInspected(path=source.path, sentence=source.reason)
+
+
+@check(level=Level.WARNING)
+def shadowed_module(package: Distribution) -> Iterator[Finding]:
+    """A module has the name of a package next to it.
+
+    Files of a folder without ``__init__.py``, which are often run and not imported, do not count,
+    nor does a module next to such a folder: Python imports the module.
+
+    Why: ``import`` finds the package, and nothing can import the module.
+    Fix: delete the module or the package: one of them is a remnant, or in the wrong place; build
+    from an empty folder.
+    Level: users may not miss what the module has.
+    """
+    sources = package.derive(ModuleFiles).sources
+    paths = {member.path for member in package.members}
+    for name, path in sorted(sources.items()):
+        module = f"{path.removesuffix('/__init__.py')}.py"
+        around = name.rpartition(".")[0]
+        if module in paths and (not around or around in sources):
+            package_path = package.layout.inside(path)
+            yield Problem(path=module, sentence=f"`import {name}` finds {package_path} instead")
