@@ -50,6 +50,8 @@ from binary_checks.python_code.parsing import (
 )
 
 _TOP_LEVEL = "top_level.txt"
+_NOTHING = r"(?:.*/)?py\.typed|pyproject\.toml|setup\.cfg|(?:README|LICEN[CS]E|CHANGELOG)[^/]*"
+"""Files that make no wheel more than empty: langroid 0.33.3 has two of them and no module."""
 _REFERENCE = re.compile(r"\s*([\w.]{1,250})\s*(?::\s*(\w{1,250}))?")
 
 
@@ -168,9 +170,9 @@ class _ModuleReader:
 
     def _find_advice(self) -> str | None:
         """Return the line of METADATA that imports a module of an empty package's name, or ""."""
-        own = f"{self._package.dist_info}/"
+        own = rf"{re.escape(self._package.dist_info)}/.*|{_NOTHING}"
         files = (each for each in self._package.members if not each.is_directory)
-        if not all(each.archive_name.startswith(own) for each in files):
+        if not all(re.fullmatch(own, each.archive_name) for each in files):
             return None
         name = re.sub(r"\W", "_", self._package.name)
         plain = rf"import[ \t]+{name}(?=[ \t]*\r?$|[ \t]+as\b|[.,;#])"

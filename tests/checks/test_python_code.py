@@ -260,6 +260,16 @@ def test_a_wheel_that_installs_nothing(judge: Judge) -> None:
         found = judge(missing_top_level_module, {}, requires=requires)
         assert told(found) == [("", sentence, Level.WARNING)]
     assert judge(missing_top_level_module, {"demo-1.0.data/scripts/demo": "x"}) == []
+    # langroid 0.33.3
+    ((_, sentence, _),) = told(
+        judge(missing_top_level_module, {"demo/py.typed": "", "pyproject.toml": ""})
+    )
+    assert sentence == (
+        "installs nothing that can be imported: "
+        "it has no files but its metadata and demo/py.typed, pyproject.toml"
+    )
+    for other in ("demo/x.json", "demo/a.h", "demo-stubs/__init__.pyi", "demo/README.txt"):
+        assert judge(missing_top_level_module, {"demo/py.typed": "", other: ""}) == []
 
 
 ABOUT = "Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n"

@@ -32,10 +32,11 @@ _SOURCE_FOLDER = "src"
 def missing_top_level_module(package: Distribution, modules: PythonModules) -> Iterator[Finding]:
     """A distribution installs no module that its name or top_level.txt promises.
 
-    The check reports a distribution that installs nothing but its metadata; one that installs
-    neither a module of its top_level.txt nor one of its own name; and one whose modules lie in
-    ``src``. It is no problem if only some names of top_level.txt are missing, or if an extension
-    module of an inner package has that name: setuptools lists those, too (pycares, xxhash).
+    The check reports a distribution that installs nothing but its metadata, ``py.typed`` and texts
+    like ``pyproject.toml``; one that installs neither a module of its top_level.txt nor one of its
+    own name; and one whose modules lie in ``src``. It is no problem if only some names of
+    top_level.txt are missing, or if an extension module of an inner package has that name:
+    setuptools lists those, too (pycares, xxhash).
 
     Why: ``import`` of the installed package ends with a ModuleNotFoundError.
     Fix: tell the build backend where the packages are (``packages``, ``package-dir``), and list the
@@ -65,7 +66,14 @@ def missing_top_level_module(package: Distribution, modules: PythonModules) -> I
 
 
 def _judge_empty(package: Distribution, advised: str) -> Problem:
+    own = f"{package.dist_info}/"
+    files = (each.archive_name for each in package.members if not each.is_directory)
+    others = name_first(sorted(name for name in files if not name.startswith(own)))
     sentence, level = "installs nothing: it has no files but its metadata", Level.ERROR
+    if others:
+        sentence = (
+            f"installs nothing that can be imported: it has no files but its metadata and {others}"
+        )
     always = find_names(package.requires_dist, extras=False)
     if advised and not any(is_named_after(name, package.name) for name in always):
         sentence = f"{sentence}, and its description says `{advised}`"
