@@ -36,6 +36,7 @@ from binary_checks.model import (
     Note,
     NotInspected,
     ObjectFile,
+    OwnImports,
     Package,
     Problem,
     RenderedDescription,
@@ -634,6 +635,29 @@ def python_is_excluded(package: WheelLike) -> Iterator[Finding]:
             f"{name_first([each.name for each in excluded], 3)}: {end}",
             level=Level.ERROR if whole else Level.WARNING,
         )
+
+
+@check(level=Level.WARNING)
+def missing_requires_python(package: Wheel, imports: OwnImports) -> Iterator[Finding]:
+    """A wheel for every Python 3 and every system has no Requires-Python, but newer syntax.
+
+    The check looks for f-strings, annotated names, ``:=`` and ``match`` in modules that are always
+    imported. On an old Python, pip cannot install most wheels for one platform anyway.
+
+    Why: pip on an older Python installs this release instead of the last one that works there, and
+    the import ends with a SyntaxError.
+    Fix: state the oldest Python in the project's metadata (``requires-python``; with setuptools
+    ``python_requires`` in the section ``options``).
+    Level: users of Pythons that have not reached their end of life may not be affected.
+    """
+    anywhere = "any" in package.platforms and not any(c.version for c in package.claims.pythons)
+    if anywhere and imports.newest is not None:
+        minor, what, line, path = imports.newest
+        sentence = (
+            f"has no Requires-Python, but {package.layout.inside(path)} needs Python 3.{minor} "
+            f"({what} in line {line}): pip installs it on older Pythons, too"
+        )
+        yield Problem(path=f"{package.dist_info}/METADATA", sentence=sentence)
 
 
 @check

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -195,6 +196,13 @@ _IMPORT = re.compile(
     rb"^[ \t]*(?:from[ \t]+(\.*)([\w.]*)[ \t]+import\b|import[ \t]+(\w[\w. \t,]*))", re.MULTILINE
 )
 """Most imports. Sources are parsed only if one of these may name a module that is not there."""
+_SINCE: dict[type[ast.AST], tuple[int, str]] = {
+    ast.JoinedStr: (6, "an f-string"),
+    ast.AnnAssign: (6, "an annotated name"),
+    ast.NamedExpr: (8, "`:=`"),
+    ast.Match: (10, "`match`"),
+}
+"""Syntax by the minor version of Python that brought it."""
 _TRIED = re.compile(rb"^([ \t]*)try:[^\n]*\n((?:\1[ \t]+[^\n]*\n|[ \t\r]*\n)+)", re.MULTILINE)
 """What a ``try`` contains. Its failure may be foreseen, as of insightface's mask_renderer."""
 _MAKES = re.compile(
@@ -217,9 +225,11 @@ def find_lacking_imports(package: Distribution, contents: MemberContents) -> Own
     if package.derive(ModuleFiles).extensions:
         raise NotApplicable("an extension module may make the modules that sources import")
     reader = _ImportReader(package, contents)
-    lacking = tuple(reader.find(find_import_names(package, (".so", ".pyd"))))
+    roots = find_import_names(package, (".so", ".pyd"))
+    lacking = tuple(reader.find(roots))
+    newest = None if package.header("Requires-Python") else reader.find_newest(roots)
     unread = (UnparsedSource(path=path, reason=why) for path, why in reader.unread.items())
-    return OwnImports(lacking=lacking, unread=tuple(unread))
+    return OwnImports(lacking=lacking, unread=tuple(unread), newest=newest)
 
 
 class _ImportReader:
@@ -298,16 +308,29 @@ class _ImportReader:
             nearest = each
         return ""
 
+    def find_newest(self, roots: Iterable[str]) -> tuple[int, str, int, str] | None:
+        """Return the newest syntax of modules that are always imported with ``roots``."""
+        found = (
+            (*_SINCE[type(node)], getattr(node, "lineno", 0), self._members[module].path)
+            for module in self._follow(roots)
+            for node in ast.walk(self._parse(module))
+            if type(node) in _SINCE
+        )
+        return max(found, key=lambda each: each[0], default=None)
+
     def _list_imports(self, module: str) -> Iterator[tuple[int, str, bool]]:
+        is_package = self._members[module].path.endswith("/__init__.py")
+        yield from list_imports(self._parse(module).body, module, is_package)
+
+    def _parse(self, module: str) -> ast.Module:
         member = self._members[module]
         try:
-            tree = parse(self._contents.read(member))
-        except FaultyError:
-            return
+            return parse(self._contents.read(member))
+        except FaultyError:  # the probe that compiles files reports this error
+            pass
         except (LeftAloneError, Unavailable) as error:
             self.unread[member.path] = str(error)
-            return
-        yield from list_imports(tree.body, module, member.path.endswith("/__init__.py"))
+        return ast.Module(body=[], type_ignores=[])
 
     def _follow(self, roots: Iterable[str]) -> dict[str, str]:
         """Return the modules that are always imported, each with the first that users import."""

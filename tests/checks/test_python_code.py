@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from binary_checks import examine
+from binary_checks.checks.metadata import missing_requires_python
 from binary_checks.checks.python_code.entry_points import (
     command_name_refused,
     missing_entry_point,
@@ -43,7 +44,8 @@ def judge(tmp_path: Path) -> Judge:
         wheel = {"tags": ("py3-none-any",), "root_is_purelib": True, **wheel}
         path = build_wheel(tmp_path, members=members, **wheel)
         with examine(path) as examination:
-            kind = OwnImports if check is missing_own_module else PythonModules
+            reads_imports = check in (missing_own_module, missing_requires_python)
+            kind = OwnImports if reads_imports else PythonModules
             if check is shadowed_module:
                 return list(check(examination.get(Distribution)))
             facts = (examination.get(Distribution), examination.get(kind))
@@ -479,3 +481,29 @@ def test_a_module_that_its_namesake_shadows(judge: Judge) -> None:
     assert judge(shadowed_module, inner) == []
     # a folder of scripts, as in imgui_bundle 1.93.0
     assert judge(shadowed_module, {"demo/abc/__init__.py": "", "demo/abc.py": ""}) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "needs"),
+    [
+        ("def f(x):\n    return f'{x}'\n", "Python 3.6 (an f-string in line 2)"),
+        ("x: int = 1\n", "Python 3.6 (an annotated name in line 1)"),
+        ("f'{x}'\nif (x := 1): pass\n", "Python 3.8 (`:=` in line 2)"),
+        ("match x:\n    case 1: f'{x}'\n", "Python 3.10 (`match` in line 1)"),
+    ],
+)
+def test_newer_syntax_without_requires_python(judge: Judge, code: str, needs: str) -> None:
+    members = {"demo/__init__.py": "from .core import *\n", "demo/core.py": code}
+    ((path, sentence, _),) = told(judge(missing_requires_python, members, metadata=ABOUT))
+    assert path == "demo-1.0.dist-info/METADATA"
+    assert sentence.startswith(f"has no Requires-Python, but demo/core.py needs {needs}: pip")
+    stated = f"{ABOUT}Requires-Python: >=2.7\n"
+    quiet: Any = (
+        ({**members, "demo/__init__.py": "if x:\n    from .core import *\n"}, {}),
+        ({**members, "demo/core.py": "async def f(): 'f{}'\n"}, {}),
+        (members, {"metadata": stated}),
+        (members, {"tags": ("py36-none-any",)}),
+        (members, {"tags": ("py3-none-manylinux_2_28_x86_64",)}),
+    )
+    for others, changed in quiet:
+        assert judge(missing_requires_python, others, **{"metadata": ABOUT, **changed}) == []
