@@ -653,11 +653,11 @@ def missing_requires_python(package: Wheel, imports: OwnImports) -> Iterator[Fin
     anywhere = "any" in package.platforms and not any(c.version for c in package.claims.pythons)
     if anywhere and imports.newest is not None:
         minor, what, line, path = imports.newest
-        sentence = (
-            f"has no Requires-Python, but {package.layout.inside(path)} needs Python 3.{minor} "
-            f"({what} in line {line}): pip installs it on older Pythons, too"
+        yield Problem(
+            path=f"{package.dist_info}/METADATA",
+            sentence=f"has no Requires-Python, but {package.layout.inside(path)} needs Python "
+            f"3.{minor} ({what} in line {line}): pip installs it on older Pythons, too",
         )
-        yield Problem(path=f"{package.dist_info}/METADATA", sentence=sentence)
 
 
 @check

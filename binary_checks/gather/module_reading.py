@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from importlib.util import resolve_name
+from itertools import chain
 
 from packaging.utils import canonicalize_name
 
@@ -253,7 +254,12 @@ class _ImportReader:
         """Yield the first import of each absent module; ``roots`` are names that users import."""
         suspects = [module for module, content in self._each() if self._is_suspect(module, content)]
         reached = self._follow(roots) if suspects else {}
-        tried = self._follow(self._list_tried()) if suspects else {}
+        named = (
+            self._name_imported(module, block)
+            for module, content in self._each()
+            for _, block in _TRIED.findall(content)
+        )
+        tried = self._follow(chain.from_iterable(named)) if suspects else {}
         found = set[str]()
         for module in sorted(suspects, key=lambda each: (each not in reached, each)):
             for line, name, is_module in sorted(self._list_imports(module)):
@@ -261,10 +267,9 @@ class _ImportReader:
                 if not lack or lack in found:
                     continue
                 found.add(lack)
-                chosen = module in tried or any(
-                    _is_chosen(module, each) for _, each in self._each()
-                )
-                if module in reached or not chosen:
+                if module in reached or not (
+                    module in tried or any(_is_chosen(module, each) for _, each in self._each())
+                ):
                     yield LackingImport(
                         path=self._members[module].path,
                         line=line,
@@ -293,11 +298,6 @@ class _ImportReader:
             names.add(resolve(len(dots), origin.decode(), module, is_package))
             names.update(re.findall(r"(?:\A|,)\s*([\w.]+)", plain.decode()))
         return names
-
-    def _list_tried(self) -> Iterator[str]:
-        for module, content in self._each():
-            for _, block in _TRIED.findall(content):
-                yield from self._name_imported(module, block)
 
     def _find_lack(self, name: str) -> str:
         """Return the outermost module of a name that is missing in an own package, or ""."""

@@ -268,7 +268,7 @@ def test_a_wheel_that_installs_nothing(judge: Judge) -> None:
     )
     assert sentence == (
         "installs nothing that can be imported: "
-        "it has no files but its metadata and demo/py.typed, pyproject.toml"
+        "it has no files but its metadata, demo/py.typed, pyproject.toml"
     )
     for other in ("demo/x.json", "demo/a.h", "demo-stubs/__init__.pyi", "demo/README.txt"):
         assert judge(missing_top_level_module, {"demo/py.typed": "", other: ""}) == []

@@ -66,22 +66,18 @@ def missing_top_level_module(package: Distribution, modules: PythonModules) -> I
 
 
 def _judge_empty(package: Distribution, advised: str) -> Problem:
-    own = f"{package.dist_info}/"
-    files = (each.archive_name for each in package.members if not each.is_directory)
-    others = name_first(sorted(name for name in files if not name.startswith(own)))
-    sentence, level = "installs nothing: it has no files but its metadata", Level.ERROR
-    if others:
-        sentence = (
-            f"installs nothing that can be imported: it has no files but its metadata and {others}"
-        )
+    names = (each.archive_name for each in package.members if not each.is_directory)
+    others = sorted(n for n in names if not n.startswith(f"{package.dist_info}/"))
+    what = "nothing that can be imported" if others else "nothing"
+    sentence = f"installs {what}: it has no files but {name_first(['its metadata', *others])}"
     always = find_names(package.requires_dist, extras=False)
     if advised and not any(is_named_after(name, package.name) for name in always):
-        sentence = f"{sentence}, and its description says `{advised}`"
-    elif package.requires_dist:
+        return Problem(sentence=f"{sentence}, and its description says `{advised}`")
+    if package.requires_dist:
         end = f"what it requires can be imported ({name_first(sorted(always))})"
         sentence = f"{sentence}, so only {end if always else 'its extras can be imported'}"
-        level = Level.WARNING
-    return Problem(sentence=sentence, level=level)
+        return Problem(sentence=sentence, level=Level.WARNING)
+    return Problem(sentence=sentence)
 
 
 def _has(files: ModuleFiles, name: str) -> bool:
@@ -191,5 +187,7 @@ def shadowed_module(package: Distribution) -> Iterator[Finding]:
         module = f"{path.removesuffix('/__init__.py')}.py"
         around = name.rpartition(".")[0]
         if module in paths and (not around or around in sources):
-            package_path = package.layout.inside(path)
-            yield Problem(path=module, sentence=f"`import {name}` finds {package_path} instead")
+            yield Problem(
+                path=module,
+                sentence=f"`import {name}` finds {package.layout.inside(path)} instead",
+            )
