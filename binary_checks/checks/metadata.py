@@ -650,8 +650,10 @@ def missing_requires_python(package: Wheel, imports: OwnImports) -> Iterator[Fin
     ``python_requires`` in the section ``options``).
     Level: users of Pythons that have not reached their end of life may not be affected.
     """
-    anywhere = "any" in package.platforms and not any(c.version for c in package.claims.pythons)
-    if anywhere and imports.newest is not None:
+    if package.header("Requires-Python") or "any" not in package.platforms:
+        return
+    yield from (NotInspected(path=each.path, sentence=each.reason) for each in imports.unread)
+    if imports.newest is not None and not any(each.version for each in package.claims.pythons):
         minor, what, line, path = imports.newest
         yield Problem(
             path=f"{package.dist_info}/METADATA",

@@ -24,6 +24,7 @@ from binary_checks.knowledge.python_libraries import (
     name_module,
 )
 from binary_checks.model import (
+    ANY_SYSTEM,
     ContentRequest,
     Distribution,
     EntryPoint,
@@ -228,7 +229,9 @@ def find_lacking_imports(package: Distribution, contents: MemberContents) -> Own
     reader = _ImportReader(package, contents)
     roots = find_import_names(package, (".so", ".pyd"))
     lacking = tuple(reader.find(roots))
-    newest = None if package.header("Requires-Python") else reader.find_newest(roots)
+    is_anywhere = ANY_SYSTEM in {each.name for each in package.claims.systems}
+    is_asked = is_anywhere and not package.header("Requires-Python")
+    newest = reader.find_newest(roots) if is_asked else None
     unread = (UnparsedSource(path=path, reason=why) for path, why in reader.unread.items())
     return OwnImports(lacking=lacking, unread=tuple(unread), newest=newest)
 

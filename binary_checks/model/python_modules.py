@@ -333,10 +333,9 @@ class OwnImports:
 
     lacking: tuple[LackingImport, ...] = ()
     unread: tuple[UnparsedSource, ...] = ()
+    # Syntax of a module that is always imported: 6, "an f-string", line and path, if it needs
+    # Python 3.6. Looked for in a package for every system that has no Requires-Python.
     newest: tuple[int, str, int, str] | None = None
-    """Syntax of a module that is always imported: 6, "an f-string", line and path, if it needs
-    Python 3.6. Looked for if the package has no Requires-Python; None if no Python 3 lacks it.
-    """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

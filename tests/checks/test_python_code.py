@@ -507,3 +507,9 @@ def test_newer_syntax_without_requires_python(judge: Judge, code: str, needs: st
     )
     for others, changed in quiet:
         assert judge(missing_requires_python, others, **{"metadata": ABOUT, **changed}) == []
+
+
+def test_a_module_too_long_to_look_for_newer_syntax_is_not_inspected(judge: Judge) -> None:
+    members = {"demo/__init__.py": "x = 1\n" * 200_000}
+    (found,) = judge(missing_requires_python, members, metadata=ABOUT)
+    assert isinstance(found, NotInspected)
