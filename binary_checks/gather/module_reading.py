@@ -37,12 +37,6 @@ from binary_checks.model import (
     find_names,
     read_entry_points,
 )
-from binary_checks.probes.compile_modules.script import (
-    list_imports,
-    list_with_parents,
-    resolve,
-)
-from binary_checks.probes.importable import find_import_names
 from binary_checks.python_code.parsing import (
     LONGEST,
     FaultyError,
@@ -224,6 +218,9 @@ def find_lacking_imports(package: Distribution, contents: MemberContents) -> Own
     Raises PackageError, and NotApplicable for a package without modules, or with extension modules:
     fastwarc's makes the modules fastwarc.warc and fastwarc.stream_io.
     """
+    # most packages have extension modules, and a static run of them needs no code of probes
+    from binary_checks.probes.importable import find_import_names
+
     if package.derive(ModuleFiles).extensions:
         raise NotApplicable("an extension module may make the modules that sources import")
     reader = _ImportReader(package, contents)
@@ -295,6 +292,8 @@ class _ImportReader:
         return any(map(self._find_lack, self._name_imported(module, content)))
 
     def _name_imported(self, module: str, content: bytes) -> set[str]:
+        from binary_checks.probes.compile_modules.script import resolve
+
         is_package = self._members[module].path.endswith("/__init__.py")
         names = set[str]()
         for dots, origin, plain in _IMPORT.findall(content):
@@ -304,6 +303,8 @@ class _ImportReader:
 
     def _find_lack(self, name: str) -> str:
         """Return the outermost module of a name that is missing in an own package, or ""."""
+        from binary_checks.probes.compile_modules.script import list_with_parents
+
         nearest = ""
         for each in list_with_parents(name):
             if not self._files.has(each):
@@ -322,6 +323,8 @@ class _ImportReader:
         return max(found, key=lambda each: each[0], default=None)
 
     def _list_imports(self, module: str) -> Iterator[tuple[int, str, bool]]:
+        from binary_checks.probes.compile_modules.script import list_imports
+
         is_package = self._members[module].path.endswith("/__init__.py")
         yield from list_imports(self._parse(module).body, module, is_package)
 
@@ -337,6 +340,8 @@ class _ImportReader:
 
     def _follow(self, roots: Iterable[str]) -> dict[str, str]:
         """Return the modules that are always imported, each with the first that users import."""
+        from binary_checks.probes.compile_modules.script import list_with_parents
+
         points = (each for each in read_entry_points(self._package) if isinstance(each, EntryPoint))
         commands = sorted(each.module for each in points if each.is_always_loaded)
         reached: dict[str, str] = {}
@@ -351,6 +356,8 @@ class _ImportReader:
 
     def _find_doubt(self, lack: str) -> str:
         """Return what may provide a module nevertheless, or ""."""
+        from binary_checks.probes.compile_modules.script import list_with_parents
+
         around, last = list_with_parents(lack)[:-1], lack.rpartition(".")[2].encode()
         outer = next(each for each in around if each in self._files.sources)
         beginning = f"{lack.replace('.', '/')}."

@@ -164,6 +164,7 @@ def test_the_interpreter_of_the_environment_is_the_one_asked_for(tmp_path: Path)
 
 
 def test_a_wheel_variant_is_not_installed(tmp_path: Path) -> None:
-    demo = build(tmp_path, filename="demo-1.0-py3-none-any-cu128.whl")
+    members = {"demo/__init__.py": "", "demo-1.0.dist-info/variant.json": "{}"}
+    demo = build(tmp_path, filename="demo-1.0-py3-none-any-cu128.whl", members=members)
     with pytest.raises(Unavailable, match="no released installer takes a file name with the label"):
         open_offline(demo)

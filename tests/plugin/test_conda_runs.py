@@ -167,7 +167,7 @@ def test_a_run_that_lacked_a_channel_is_no_pass_unless_none_was_asked_for(
     assert "name a channel with --binary-channel" in found["unrun"]
     result.stdout.fnmatch_lines([f"{path.name}: not judged: *name a channel with *"])
     assert run(path.name).ret == pytest.ExitCode.OK
-    assert run(path.name, "-m", "contents", static=False).ret == pytest.ExitCode.OK
+    assert run(path.name, "-m", "archive", static=False).ret == pytest.ExitCode.OK
 
 
 def test_a_channel_that_does_not_answer_is_tried_again(pytester: pytest.Pytester, run: Run) -> None:
