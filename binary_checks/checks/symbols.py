@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from binary_checks.declaring import check
@@ -283,7 +283,9 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
             sentence = f"uses {used}, which glibc has, and musl does not"
             fix = "build on a system with musl, where the compiler or the linker reports it"
         may_be_global = linkage.loads_everywhere and items[0].elsewhere.startswith("wheel:")
-        level = Level.WARNING if may_be_global else Level.ERROR
+        if opener := _find_opener(path, imported, linkage):
+            sentence += f"; {linkage.show(opener)} loads frameworks of macOS, which may define them"
+        level = Level.WARNING if may_be_global or opener else Level.ERROR
         problem = Problem(
             path=path,
             sentence=sentence,
@@ -303,6 +305,18 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
             sentence=f"{total} symbols of system libraries whose exports are unknown were assumed "
             f"to exist ({names})"
         )
+
+
+def _find_opener(path: str, imported: Collection[str], linkage: Linkage) -> str:
+    """Return another module that loads a framework which the object does not need, or "".
+
+    Flat names are looked up in all that the process has loaded: nautilus_pyo3 of nautilus_trader
+    1.231.0 loads Security, whose functions its other modules use without needing it.
+    """
+    frameworks = [e for e in linkage.edges if e.needed.startswith("/System/Library/Frameworks/")]
+    own = {edge.needed for edge in frameworks if edge.path == path}
+    others = (e.path for e in frameworks if e.path in imported and e.needed not in own)
+    return next(others, "")
 
 
 def _note_proven(linkage: Linkage) -> Iterator[Note]:

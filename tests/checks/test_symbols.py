@@ -17,9 +17,11 @@ from binary_checks.errors import NotApplicable
 from binary_checks.gather.linkage import find_lowest_policy
 from binary_checks.loaders import simulate
 from binary_checks.model import (
+    Edge,
     Finding,
     Format,
     Layout,
+    Level,
     Linkage,
     LowestPolicy,
     MissingVersion,
@@ -541,3 +543,27 @@ def test_a_library_of_another_package_that_is_not_loaded_has_no_part_in_it() -> 
     assert isinstance(problem, Problem)
     assert "libhelper" not in problem.sentence
     assert problem.fix == ""
+
+
+def test_a_flat_name_may_be_in_a_framework_that_another_module_loads() -> None:
+    """nautilus_pyo3 of nautilus_trader loads Security, whose functions its engine uses."""
+    suffix = "cpython-311-darwin.so"
+    user, other = f"demo/engine.{suffix}", f"demo/core.{suffix}"
+    modules = [
+        macho_file(path, exports=symbols(f"PyInit_{path[5 : -len(suffix) - 1]}"))
+        for path in (user, other)
+    ]
+    security = "/System/Library/Frameworks/Security.framework/Versions/A/Security"
+    lost = UnresolvedSymbol(path=user, name="AuthorizationCreate", root=user)
+    needed = Edge(
+        path=other, architecture="aarch64", needed=security, resolved=f"system:{security}"
+    )
+    linkage = linked(format=Format.MACHO, unresolved=(lost,), edges=(needed,))
+    (problem,) = undefined_symbol(linkage, wheel(objects=modules))
+    assert isinstance(problem, Problem)
+    assert problem.level is Level.WARNING
+    assert problem.sentence.endswith(f"{other} loads frameworks of macOS, which may define them")
+    own = replace(needed, path=user)
+    (problem,) = undefined_symbol(replace(linkage, edges=(needed, own)), wheel(objects=modules))
+    assert isinstance(problem, Problem)
+    assert problem.level is Level.ERROR
