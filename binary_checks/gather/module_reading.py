@@ -248,6 +248,7 @@ class _ImportReader:
             self._modules[each.path]: each for each in package.members if each.path in self._modules
         }
         self._makers: dict[str, bytes] = {}
+        self._imported: dict[str, tuple[tuple[int, str, bool], ...]] = {}
         self.unread: dict[str, str] = {}
 
     def find(self, roots: Iterable[str]) -> Iterator[LackingImport]:
@@ -322,11 +323,14 @@ class _ImportReader:
         )
         return max(found, key=lambda each: each[0], default=None)
 
-    def _list_imports(self, module: str) -> Iterator[tuple[int, str, bool]]:
+    def _list_imports(self, module: str) -> tuple[tuple[int, str, bool], ...]:
         from binary_checks.probes.compile_modules.script import list_imports
 
-        is_package = self._members[module].path.endswith("/__init__.py")
-        yield from list_imports(self._parse(module).body, module, is_package)
+        if module not in self._imported:
+            is_package = self._members[module].path.endswith("/__init__.py")
+            found = list_imports(self._parse(module).body, module, is_package)
+            self._imported[module] = tuple(found)
+        return self._imported[module]
 
     def _parse(self, module: str) -> ast.Module:
         member = self._members[module]
