@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from binary_checks.declaring import check
@@ -243,13 +243,7 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
     from_system = {
         (e.path, e.needed) for e in linkage.edges if (e.resolved or "").startswith("system:")
     }
-    frameworks: dict[str, set[str]] = {}  # of macOS, which an object loads
-    openers: dict[str, str] = {}  # a module that loads each of them
-    for edge in linkage.edges:
-        if edge.needed.startswith("/System/Library/Frameworks/"):
-            frameworks.setdefault(edge.path, set()).add(edge.needed)
-            if edge.path in imported:
-                openers.setdefault(edge.needed, edge.path)
+    openers = _list_openers(linkage, imported)
     groups: dict[tuple[str, ...], list[UnresolvedSymbol]] = {}
     for item in linkage.unresolved:
         known = item.delayed or item.proven or (item.path, item.provider, item.version) in reported
@@ -290,11 +284,7 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
             sentence = f"uses {used}, which glibc has, and musl does not"
             fix = "build on a system with musl, where the compiler or the linker reports it"
         may_be_global = linkage.loads_everywhere and items[0].elsewhere.startswith("wheel:")
-        # Flat names are looked up in all that the process has loaded: nautilus_pyo3 of
-        # nautilus_trader 1.231.0 loads Security, whose functions its other modules use.
-        own = frameworks.get(path, ())
-        opener = next((other for name, other in openers.items() if name not in own), "")
-        if opener:
+        if opener := openers.get(path, ""):
             sentence += f"; {linkage.show(opener)} loads frameworks of macOS, which may define them"
         level = Level.WARNING if may_be_global or opener else Level.ERROR
         problem = Problem(
@@ -316,6 +306,26 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
             sentence=f"{total} symbols of system libraries whose exports are unknown were assumed "
             f"to exist ({names})"
         )
+
+
+def _list_openers(linkage: Linkage, imported: Collection[str]) -> dict[str, str]:
+    """Map objects to a module that loads a framework of macOS which they do not need, or to "".
+
+    Flat names are looked up in all that the process has loaded: nautilus_pyo3 of nautilus_trader
+    1.231.0 loads Security, whose functions its other modules use without needing it.
+    """
+    frameworks: dict[str, set[str]] = {}
+    modules: dict[str, str] = {}
+    for edge in linkage.edges:
+        if edge.needed.startswith("/System/Library/Frameworks/"):
+            frameworks.setdefault(edge.path, set()).add(edge.needed)
+            if edge.path in imported:
+                modules.setdefault(edge.needed, edge.path)
+    openers: dict[str, str] = {}
+    for path in {item.path for item in linkage.unresolved}:
+        own = frameworks.get(path, set())
+        openers[path] = next((other for name, other in modules.items() if name not in own), "")
+    return openers
 
 
 def _note_proven(linkage: Linkage) -> Iterator[Note]:
