@@ -713,7 +713,7 @@ def _shorten(text: str) -> str:
 
 # What an index refuses of METADATA, and the description, which it renders.
 
-_NUMBER = re.compile(r"[0-9]+\.[0-9]+", re.ASCII)
+_NUMBER = re.compile(r"[0-9]{1,9}\.[0-9]{1,9}")  # Python converts no more than 4,300 digits
 
 
 @check(level=Level.WARNING)

@@ -312,6 +312,7 @@ def test_fields_that_the_index_refuses(key: str, value: str, fault: str) -> None
         ("2.1", "License-File", ""),  # setuptools wrote it; twine does not send it to PyPI
         ("2.0", "Author", "PyPI does not accept Metadata-Version '2.0'"),
         ("two", "Author", "PyPI does not accept Metadata-Version 'two'"),
+        ("9" * 5000 + ".0", "Author", "PyPI does not accept Metadata-Version '999"),
     ],
 )
 def test_the_version_of_metadata(version: str, key: str, fault: str) -> None:
