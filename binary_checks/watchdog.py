@@ -73,7 +73,8 @@ class Watchdog:
             self._interrupted += 1
             self._left = self._bound / 2**self._interrupted
         exceeded = ""
-        outer = _current.set(self)
+        over = threading.Event()
+        outer = _current.set((self, over))
         self._began = time.process_time()
         data = self._limit_memory()
         stop = self._start_timer(step)
@@ -88,6 +89,7 @@ class Watchdog:
             exceeded = "memory"
         finally:
             self._watching = False  # first: after this, a late signal has no effect
+            over.set()
             stop()
             _current.reset(outer)
             self._left = self._find_left()
@@ -167,8 +169,11 @@ class Watchdog:
         return data
 
 
-_current: ContextVar[Watchdog | None] = ContextVar("watchdog", default=None)
-"""The watchdog of the current step; a thread has it if it runs in a copy of the step's context."""
+_current: ContextVar[tuple[Watchdog, threading.Event] | None] = ContextVar("step", default=None)
+"""The watchdog of the current step, and the event of the step's end.
+
+A thread has them if it runs in a copy of the step's context.
+"""
 
 
 def ask(size: int = 0, objects: int = 0) -> None:
@@ -176,8 +181,11 @@ def ask(size: int = 0, objects: int = 0) -> None:
 
     Only what was really read extends the bound: the list of an archive's members may lie.
     """
-    watchdog = _current.get()
-    if watchdog is not None:
+    current = _current.get()
+    if current is not None:
+        watchdog, over = current
+        if over.is_set():  # the second interruption ended the wait for this thread
+            raise OutOfTime
         watchdog.go_on(size * SECONDS_PER_BYTE + objects * SECONDS_PER_OBJECT)
 
 

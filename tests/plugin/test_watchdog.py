@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from contextvars import copy_context
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -229,10 +230,28 @@ def test_a_thread_that_inflates_ends_as_well(monkeypatch: pytest.MonkeyPatch) ->
     entries: Any = [SimpleNamespace(size=9 << 20)] * 2
     before = threading.active_count()
     assert "CPU time" in watch(batches.visit_all, entries, visit, None)
-    for thread in threading.enumerate():  # the timer may interrupt the wait for their end
+    for thread in threading.enumerate():  # the second interruption ends the wait for their end
         if thread is not threading.current_thread() and thread.name.startswith("binary-checks"):
             thread.join(60)
     assert threading.active_count() == before
+
+
+def test_a_thread_that_outlives_its_step_ends() -> None:
+    def ask_forever() -> None:
+        with suppress(OutOfTime):
+            while True:
+                ask()
+
+    thread = threading.Thread(target=lambda: None)
+
+    def leave_a_thread() -> None:
+        nonlocal thread
+        thread = threading.Thread(target=copy_context().run, args=(ask_forever,), daemon=True)
+        thread.start()
+
+    Watchdog("demo").call("leaving", leave_a_thread)
+    thread.join(60)
+    assert not thread.is_alive()
 
 
 @needs_timer
