@@ -746,8 +746,8 @@ class InsidePlace(ImagePlace):
         prefix = posixpath.normpath(str(folders.prefix))
         container = self._open()
         script = (
-            'for each; do for info in "$each"/*.dist-info; do '
-            'if [ -d "$info" ]; then echo "$each"; break; fi; done; done'
+            'for each; do for info in "$each"/*.dist-info "$each"/*.egg-info; do '
+            'if [ -e "$info" ]; then echo "$each"; break; fi; done; done'
         )
         searched = map(str, folders.search)
         asked = container.run(("sh", "-c", script, "sh", *searched), timeout=self.timeout)

@@ -82,6 +82,22 @@ def test_a_package_that_the_image_lacks_is_a_mistake_of_the_user(engine: None) -
         pass
 
 
+def test_a_package_of_the_distribution_is_refused_as_on_a_host(
+    engine: None, environment: Path
+) -> None:
+    """Debian's packages have an egg-info and no RECORD, in a folder of their own."""
+    (site,) = environment.glob("lib/python*/site-packages")
+    folder = environment / "dist-packages"
+    folder.mkdir()
+    (folder / "Legacy-2.0.egg-info").write_text(
+        "Metadata-Version: 2.1\nName: Legacy\nVersion: 2.0\n"
+    )
+    (site / "distribution.pth").write_text(f"{folder}\n")
+    result = run_command("--binary-place", IMAGE, "--binary-installed", "legacy")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "legacy: installed without a RECORD (Legacy-2.0.egg-info)" in result.stderr.str()
+
+
 def test_an_image_that_cannot_be_had_is_nobodys_fault(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
