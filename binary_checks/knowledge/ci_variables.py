@@ -50,6 +50,8 @@ VARIABLES = frozenset(
 """All variables that are read."""
 _WITH_OTHERS = frozenset({_STABLE, _NUMBER, _GPU_VERSION, f"MATRIX_{_GPU_VERSION}"})
 """Variables that state something only together with another one."""
+MANDATORY = "DESIRED_PYTHON"
+"""A value of this variable that is not understood ends the run, as in pytorch's check_binary.sh."""
 _LONGEST = 100  # characters of a value; longer values are not read
 
 

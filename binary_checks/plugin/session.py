@@ -24,8 +24,13 @@ from binary_checks.examination.examination import Examination
 from binary_checks.examination.run import Run, label_rivals, read_channels
 from binary_checks.examination.settings import RunSettings
 from binary_checks.gather.companions import Companions
-from binary_checks.knowledge.ci_variables import RELEASE, VariableReading, read_variables
-from binary_checks.knowledge.configurations import read_given
+from binary_checks.knowledge.ci_variables import (
+    MANDATORY,
+    RELEASE,
+    VariableReading,
+    read_variables,
+)
+from binary_checks.knowledge.configurations import EXAMPLES, read_given
 from binary_checks.model import (
     UNREADABLE,
     InstallWay,
@@ -137,6 +142,10 @@ def read_configuration(config: pytest.Config, file_names: Sequence[str]) -> Read
         except ProfileError as error:
             raise usage_error(f"{RELEASE}: {error}") from None
         found = read_variables(os.environ, matrix)
+    for pair in found.misunderstood:
+        if pair.startswith(f"{MANDATORY}="):
+            example = EXAMPLES["python"]
+            raise usage_error(f"{pair}: not understood; write it like {example}, or unset it")
     return ReadConfiguration(
         stated=StatedConfiguration(
             claims=(*given, *found.claims), file_names=tuple(dict.fromkeys(file_names))

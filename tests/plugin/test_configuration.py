@@ -50,6 +50,17 @@ def test_under_ci_they_are_read_and_the_run_fails(
     assert "DESIRED_PYTHON=3.10 says 3.10" in output
 
 
+def test_a_python_that_is_not_understood_is_refused(
+    monkeypatch: pytest.MonkeyPatch, pytester: pytest.Pytester, run: Run
+) -> None:
+    healthy(pytester.path)
+    monkeypatch.setenv("CI", "true")
+    monkeypatch.setenv("DESIRED_PYTHON", "banana")
+    result = run(f"{NAME}::configuration-contradiction")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "DESIRED_PYTHON=banana: not understood; write it like 3.11" in result.stderr.str()
+
+
 def test_a_release_is_looked_up_in_its_matrix(
     monkeypatch: pytest.MonkeyPatch, pytester: pytest.Pytester, run: Run
 ) -> None:
