@@ -129,6 +129,10 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         "help": "run packages in a sandbox: if one works (auto), never (off), or end the run if "
         "none works (require)",
     },
+    "keep": {
+        "metavar": "FOLDER",
+        "help": "keep the environment of each package with a failed check below this folder",
+    },
     "crosscheck": {
         "action": "store_true",
         "help": "read every object file with other libraries, too, and compare (needs "

@@ -76,6 +76,7 @@ class Examination:
         self.node = one_line(spelled)  # the same name for reports, escaped for display
         self.asked = asked  # checks that the user named; empty for all
         self._reported_unreadable = False
+        self.has_failed = False  # whether a check failed until now
 
     @property
     def source(self) -> Source:
@@ -159,6 +160,7 @@ class Examination:
             self._reported_unreadable = True
             problems = unreadable(verdict.package, verdict.error).problems
             verdict = replace(verdict, outcome=Outcome.FAILED, reason=UNREADABLE, problems=problems)
+        self.has_failed |= verdict.outcome is Outcome.FAILED
         return replace(verdict, system=self._facts_in(case.place).system)
 
     def _facts_in(self, place: str) -> Facts:

@@ -327,6 +327,11 @@ class Facts:
         except BinaryChecksError:
             return unknown
 
+    def keep_places(self) -> None:
+        """Leave the environments in which the package ran where they are."""
+        for each in self.everywhere:
+            each._ask_place(lambda place: place.keep(), None)
+
     def close(self) -> None:
         """Remove the place, if one was made, and forget all facts."""
         for placed in self.in_places.values():

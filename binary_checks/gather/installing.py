@@ -21,10 +21,10 @@ def find_place(package: Package, settings: PlaceSettings, source: Source) -> Pla
     remote = source.remote()
     own = remote.provenance if remote is not None else None
     channels = (own.index,) if own is not None and own.kind == "channel" else ()
-    claims = package.claims
-    return places.choose_place(
-        package, replace(settings, claims=claims, channels=settings.channels or channels)
-    )
+    changed = replace(settings, claims=package.claims, channels=settings.channels or channels)
+    if settings.keep is not None:
+        changed = replace(changed, keep=settings.keep / source.path.name)
+    return places.choose_place(package, changed)
 
 
 @gathers(InstallReport)

@@ -200,6 +200,9 @@ class Place(AbstractContextManager["Place"], Protocol):
     def install_seconds(self) -> float:
         """Seconds spent on creating the environment and installing; 0 before the installation."""
 
+    def keep(self) -> None:
+        """Leave the environment where it is when the place is closed."""
+
     def require_installed(self, package: Package) -> None:
         """Install the package. Raises Unavailable if the installer refuses the package."""
 

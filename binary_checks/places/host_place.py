@@ -58,6 +58,7 @@ class PlaceSettings:
     builds: bool = False  # whether to build sdists and to follow requirements by URL
     # how the package is installed; usually by its file alone
     way: InstallWay = field(default_factory=InstallWay)
+    keep: Path | None = None  # the folder for environments that the user wants to keep
 
 
 _Place = TypeVar("_Place", bound="HostPlace")
@@ -117,10 +118,14 @@ class HostPlace:
 
     @property
     def folder(self) -> Path:
-        """A temporary folder, which is removed together with the place."""
+        """A temporary folder, which is removed together with the place unless it is kept."""
         if self._folder is None:
+            prefix, keep = "binary_checks-", self.settings.keep
+            if keep is not None:  # its name is the package's, so that people find it
+                keep.parent.mkdir(parents=True, exist_ok=True)
+                prefix, keep = f"{keep.name}-", keep.parent
             self._folder = tempfile.TemporaryDirectory(
-                prefix="binary_checks-", ignore_cleanup_errors=True
+                prefix=prefix, dir=keep, ignore_cleanup_errors=True
             )
         return Path(self._folder.name).resolve()
 
@@ -264,6 +269,13 @@ class HostPlace:
     def shown(self, path: str) -> str:
         """Return a path with "/", relative to site-packages if it is below that folder."""
         return self.scrub(path).replace(os.sep, "/")
+
+    def keep(self) -> None:
+        """Leave the temporary folder where it is when the place is closed."""
+        if self._folder is not None:
+            # The parameter for this, delete=False, is new in Python 3.12.
+            self._folder._finalizer.detach()  # type: ignore[attr-defined]
+            self._folder = None
 
     def close(self) -> None:
         """Remove the temporary folder with all its contents."""

@@ -263,8 +263,11 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
         return
     item.forget()
     if nextitem is None or nextitem.parent is not item.parent:
-        _keep(item.state, item.package.examination)
-        item.package.examination.facts.close()
+        examination = item.package.examination
+        _keep(item.state, examination)
+        if examination.has_failed and item.config.option.binary_keep:
+            examination.facts.keep_places()
+        examination.facts.close()
 
 
 def _keep(state: Session, examination: Examination) -> None:

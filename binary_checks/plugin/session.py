@@ -387,6 +387,7 @@ def _list_places(
         return
     from binary_checks.places import PlaceSettings  # static runs do not need it
 
+    kept = config.option.binary_keep
     for name, python in placing.interpreters.items():
         # Each way of installing is a place of its own, behind the fresh environment.
         ways = profile.installs if name == PlaceName() else ()
@@ -401,6 +402,7 @@ def _list_places(
                 channels=companions.channels,
                 builds=config.option.binary_allow_builds,
                 way=_find_way(profile, place),
+                keep=config.invocation_params.dir / kept if kept else None,
             )
 
 

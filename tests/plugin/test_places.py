@@ -202,3 +202,18 @@ def test_each_way_of_installing_is_a_place(pytester: pytest.Pytester, run: Run) 
     )
     alone = run(*asked, "--binary-place", "venv:old", static=False)
     alone.assert_outcomes(passed=1)
+
+
+def test_the_environment_of_a_failed_package_is_kept_for_debugging(
+    pytester: pytest.Pytester, run: Run
+) -> None:
+    demand_sandbox("auto")
+    for name, text in (("sound", "fine = True\n"), ("broken", "import nowhere_to_be_found\n")):
+        build_wheel(pytester.path, name=name, tags=PURE, members={f"{name}.py": text})
+    items = [f"{path.name}::import-fails" for path in pytester.path.glob("*.whl")]
+    result = run("--binary-keep", "kept", *items, static=False)
+    result.assert_outcomes(passed=1, failed=1)
+    (kept,) = (pytester.path / "kept").iterdir()
+    assert kept.name.startswith("broken-1.0-py3-none-any.whl-")
+    (module,) = kept.glob("**/site-packages/broken.py")
+    assert module.read_text() == "import nowhere_to_be_found\n"
