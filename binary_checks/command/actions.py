@@ -76,10 +76,8 @@ Exit code: 0 done, 1 refused, wrong or not found, 4 usage, 6 a store or network 
 CI = ActionGroup(
     name="ci",
     actions={
-        "init": "binary_checks.command.ci:run_init",
         "write": "binary_checks.command.ci:run_write",
         "check": "binary_checks.command.ci:run_check",
-        "pin": "binary_checks.command.ci:run_pin",
         "stage": "binary_checks.command.ci:run_stage",
     },
     help="""\
@@ -87,14 +85,11 @@ usage: binary-checks ci ACTION [CELLS.toml] ...
 
 Run a matrix (cells.toml) in CI. A change of its cells does not change the CI files.
 
-  init    append a first [ci] table to the matrix, and write the files
-  write   write them: GitHub Actions, GitLab, CircleCI, Azure Pipelines, tox, docs
+  write   write them: GitHub Actions, CircleCI, tox, docs
   check   show how the files differ from the output of write
-  pin     pin actions to the commits of their tags, or report pinned tags that have moved
   stage   build, test or publish one cell: the command of a job, also on your machine
 
-Exit code: 0 done, 1 a file differs or a tag has moved, 4 usage or an unusable matrix, 6 a network
-or disk failed: try again.
+Exit code: 0 done, 1 a file differs, 4 usage or an unusable matrix, 6 a disk failed: try again.
 `binary-checks ci ACTION --help` has the options; `binary-checks cells` lists the matrix.
 """,
 )

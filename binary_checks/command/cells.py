@@ -110,7 +110,7 @@ def _list_jobs(options: argparse.Namespace) -> int:
     pipeline = make_pipeline(enabled, Path(), [options.ci])
     chosen = [cell.id for cell in cells]
     run = CiRun(event=begun.event, tier=one_off.tier)
-    jobs = choose_jobs(pipeline, options.ci, chosen, run, options.shard)
+    jobs = choose_jobs(pipeline, options.ci, chosen, run)
     print(load_generator(options.ci).format_jobs(jobs), end="")
     return 0
 

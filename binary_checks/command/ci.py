@@ -5,16 +5,15 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from binary_checks.command import SubcommandParser, complain, suggest
 from binary_checks.command.cells import read_matrix
 from binary_checks.errors import FIT, MISUSED, PROBLEMS, ProfileError
-from binary_checks.fleet.cells import DEFAULT_FILE, parse_cells, read_cells
-from binary_checks.fleet.ci.ci_settings import SYSTEMS, has_settings, read_ci, require_install
-from binary_checks.profile import quote_toml
+from binary_checks.fleet.cells import DEFAULT_FILE
+from binary_checks.fleet.ci.ci_settings import SYSTEMS
 from binary_checks.reports.verdict_texts import count
 from binary_checks.safe_text import cut, one_line
 
@@ -140,110 +139,6 @@ def run_check(arguments: Sequence[str]) -> int:
         f"{len(drifted)} of {len(files)} files drifted; next: binary-checks ci write {options.file}"
     )
     return status or PROBLEMS
-
-
-# ``binary-checks ci init``: add a first [ci] table to a matrix, and write its files.
-
-_INIT = (
-    "Append a [ci] table to a matrix, and write the files of its CI systems. A change of cells "
-    "does not change these files; after a change of [ci] or [[runners]], run `ci write`."
-)
-_MANY: Mapping[str, str] = {
-    "system": "a CI system, repeatable: " + ", ".join(SYSTEMS),
-    "build": "a shell line that puts the files of a cell into dist/, repeatable",
-    "install": "a requirement that installs binary-checks in the jobs, repeatable",
-    "secret": "the name of a variable with a credential of the store, repeatable",
-}
-_ONE: Mapping[str, str] = {
-    "store": "a folder, or s3://bucket/prefix, for built files and results",
-    "built": "the channel for everything that was built",
-    "published": "the channel for files that the policy accepts",
-    "policy": "the file of the policy",
-    "key": "the name of the variable with the private key",
-    "deployment": "the environment, context or variable group that has the secrets",
-    "branch": "the branch whose pushes run the cells of the tier 'merge' (default: main)",
-    "schedule": "the time of the night, as five fields of cron, in UTC (default: 17 3 * * *)",
-}
-_KEYS = {"system": "systems", "secret": "secrets"}  # the table's keys, for options in the singular
-
-
-def run_init(arguments: Sequence[str]) -> int:
-    """Append the table, and write the files; return the exit status."""
-    parser = SubcommandParser(prog="binary-checks ci init", description=_INIT)
-    parser.add_argument("file", metavar="CELLS.toml", type=Path, nargs="?")
-    for name, help_text in _MANY.items():
-        parser.add_argument(f"--{name}", action="append", default=[], help=help_text)
-    for name, help_text in _ONE.items():
-        parser.add_argument(f"--{name}", default="", help=help_text)
-    options = parser.parse_args(arguments)
-    file: Path = options.file or Path(DEFAULT_FILE)
-    matrix = read_cells(file)
-    if has_settings(matrix):
-        raise ProfileError(f"{file}: it already has a [ci] table; edit it, then run `ci write`")
-    values = {name: getattr(options, name) for name in (*_MANY, *_ONE)}
-    lines = [
-        f"{_KEYS.get(name, name)} = {_format_toml(value)}"
-        for name, value in values.items()
-        if value
-    ]
-    table = "\n".join(["", "[ci]", *lines, ""])
-    content = matrix.content + table.encode()
-    settings = read_ci(parse_cells(content, file))
-    require_install(settings, str(file))
-    file.write_bytes(content)
-    print(one_line(f"{file}: [ci] appended"))
-    return run_write([str(file)])
-
-
-def _format_toml(value: str | list[str]) -> str:
-    """Return a text, or a list of texts, as TOML."""
-    if isinstance(value, str):
-        return quote_toml(value)
-    return f"[{', '.join(map(quote_toml, value))}]"
-
-
-# ``binary-checks ci pin``: ask the repositories of actions to which commits tags point.
-
-_PIN = (
-    "Print lines for [ci.actions] that pin actions to the commits of their tags; without "
-    "arguments, report pinned tags that have moved. Asks the repositories of the actions, by git."
-)
-
-
-def run_pin(arguments: Sequence[str]) -> int:
-    """Resolve the named actions, or compare all pins with their tags; return the exit status."""
-    from binary_checks.fleet.ci.actions import SERVER, list_moved, resolve_pin
-    from binary_checks.fleet.ci.ci_settings import read_ci
-
-    parser = SubcommandParser(prog="binary-checks ci pin", description=_PIN)
-    parser.add_argument(
-        "action", metavar="ACTION@TAG", nargs="*", help="as actions/checkout@v4.2.2"
-    )
-    parser.add_argument(
-        "--cells",
-        metavar="FILE",
-        type=Path,
-        default=Path(DEFAULT_FILE),
-        help=f"the matrix (default: {DEFAULT_FILE})",
-    )
-    parser.add_argument(
-        "--server",
-        metavar="URL",
-        default=SERVER,
-        help=f"server of the repositories (default: {SERVER})",
-    )
-    options = parser.parse_args(arguments)
-    if options.action:
-        for pin in [resolve_pin(each, options.server) for each in options.action]:
-            print(f'"{pin.name}" = {{ commit = "{pin.commit}", tag = "{pin.tag}" }}')
-        return 0
-    pins = [*read_ci(read_matrix(options.cells)).actions.values()]
-    moved = [*list_moved(pins, options.server)]
-    for line in moved:
-        print(one_line(line))
-    if not moved:
-        print(f"{len(pins)} actions are pinned to the commits of their tags")
-    return PROBLEMS if moved else 0
 
 
 # ``binary-checks ci stage``: run the same steps as a job of CI, also on a local machine.

@@ -41,7 +41,7 @@ def test_the_files_of_every_ci_system_are_valid_and_drift_is_seen(stage: Stage) 
     assert "```mermaid" in (stage.folder / "docs" / "matrix.md").read_text("utf-8")
     drifted = {line.partition(":")[0] for line in lines(stage, "ci drift") if ": changed" in line}
     assert drifted == {"docs/matrix.md", "tox.toml"}
-    assert "build markupsafe-linux-x86_64-3.14-dist:" in stage.ended["ci jobs"].output
+    assert "name: build markupsafe-linux-x86_64-3.14-dist" in stage.ended["ci jobs"].output
     assert "MarkupSafe-3.0.2" in stage.ended["ci stage"].output
     assert ": fit" in stage.ended["ci stage"].output
 

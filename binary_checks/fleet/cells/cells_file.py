@@ -164,6 +164,8 @@ class _Reader:
     ) -> Iterator[tuple[CellCondition, dict[str, Any], str]]:
         for row, where in self._rows(table, known):
             values = convert_table(row, known, where)
+            if table == "run":
+                values = {"when": "id=*", **values}  # the usual way to run a cell has no condition
             if "when" not in values:
                 raise ProfileError(f"{where}: 'when' is missing")
             yield read_condition(values["when"], f"{where}: when"), values, where

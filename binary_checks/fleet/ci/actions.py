@@ -1,19 +1,14 @@
-"""Pinned actions: the commits that workflows use, and the current commits of tags."""
+"""Pins in ``[ci.actions]``: each names a commit and the tag that the commit had."""
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
-from binary_checks.errors import GatherError, ProfileError
+from binary_checks.errors import ProfileError
 from binary_checks.profile import convert, convert_table
-
-# Pins in ``[ci.actions]``: each names a commit and the tag that the commit had.
 
 NAME = re.compile(
     r"[A-Za-z0-9][A-Za-z0-9-]{0,38}/[A-Za-z0-9._-]{1,100}(?:/[A-Za-z0-9._/-]{1,100})?"
@@ -54,8 +49,7 @@ def _read_pin(name: str, row: Any, where: str) -> ActionPin:
         raise ProfileError(f"{where}: commit: not the 40 hexadecimal digits of a commit")
     if not TAG.fullmatch(values.get("tag", "")):
         raise ProfileError(
-            f"{where}: tag: not the tag of a version, such as v4.2.2; "
-            f"`binary-checks ci pin {name}@TAG` prints the commit and the tag"
+            f"{where}: tag: not the tag of a version, such as v4.2.2, which had the commit"
         )
     return ActionPin(name=name, **values)
 
@@ -65,81 +59,3 @@ def require_pin(pins: Mapping[str, ActionPin], name: str) -> ActionPin:
     if name not in pins:
         raise ProfileError(f"ci.actions: {name} is used but not pinned")
     return pins[name]
-
-
-# Current tags, from ``git ls-remote``.
-
-SERVER = "https://github.com"
-_PATIENCE = 60.0  # seconds for one repository
-_PEELED = "^{}"  # suffix of an annotated tag's line that shows the tagged commit
-_LARGEST = 16 << 20  # bytes of an answer
-
-
-def resolve_pin(wanted: str, server: str = SERVER) -> ActionPin:
-    """Return the pin of ``owner/name@tag``. Raises ProfileError and GatherError."""
-    name, _, tag = wanted.partition("@")
-    if not NAME.fullmatch(name) or not TAG.fullmatch(tag):
-        raise ProfileError(
-            f"ci pin: {wanted!r:.100} is not ACTION@TAG, such as actions/checkout@v4.2.2"
-        )
-    tags = list_tags(name, server)
-    if tag not in tags:
-        close = get_close_matches(tag, tags, n=1)
-        hint = f"; did you mean {close[0]}?" if close else ""
-        raise ProfileError(f"ci pin: {name} has no tag {tag}{hint}")
-    return ActionPin(name=name, commit=tags[tag], tag=tag)
-
-
-def list_moved(pins: Sequence[ActionPin], server: str = SERVER) -> Iterator[str]:
-    """Yield a line for each pin whose tag was moved or deleted. Raises GatherError."""
-    for pin in pins:
-        commit = list_tags(pin.name, server).get(pin.tag, "")
-        if commit != pin.commit:
-            now = f"is {commit} now" if commit else "is gone"
-            yield f"{pin.name}: {pin.tag} {now}, and pinned as {pin.commit}"
-
-
-def list_tags(name: str, server: str = SERVER) -> Mapping[str, str]:
-    """Return tag -> commit for an action's repository. Raises GatherError."""
-    if not server.startswith(("https://", "file://")):
-        raise ProfileError(f"ci pin: --server: {server!r:.100} is not an https:// or file:// URL")
-    repository = "/".join(name.split("/")[:2])
-    url = f"{server.rstrip('/')}/{repository}"
-    found: dict[str, str] = {}
-    for line in _ask(url).splitlines():
-        commit, _, reference = line.partition("\t")
-        tag = reference.removeprefix("refs/tags/")
-        if not COMMIT.fullmatch(commit) or not TAG.fullmatch(tag.removesuffix(_PEELED)):
-            continue
-        if tag.endswith(_PEELED):
-            found[tag.removesuffix(_PEELED)] = commit
-        else:
-            found.setdefault(tag, commit)
-    return found
-
-
-def _ask(url: str) -> str:
-    """Return git's list of the repository's tags."""
-    environment = {
-        **os.environ,
-        "GIT_TERMINAL_PROMPT": "0",
-        "GIT_ALLOW_PROTOCOL": "https:file",
-        "LC_ALL": "C",
-    }
-    try:
-        ended = subprocess.run(
-            ["git", "ls-remote", "--tags", "--", url],  # noqa: S607
-            capture_output=True,
-            env=environment,
-            timeout=_PATIENCE,
-            check=False,
-            stdin=subprocess.DEVNULL,
-        )
-    except FileNotFoundError:
-        raise GatherError("ci pin: git is not installed") from None
-    except subprocess.TimeoutExpired:
-        raise GatherError(f"ci pin: {url} did not answer in {_PATIENCE:g} s") from None
-    if ended.returncode != 0:
-        lines = ended.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise GatherError(f"ci pin: {url}: {lines[-1] if lines else 'git failed'}")
-    return ended.stdout[:_LARGEST].decode("utf-8", "replace")

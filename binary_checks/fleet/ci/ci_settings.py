@@ -1,4 +1,4 @@
-"""Read ``[ci]``, ``[[runners]]`` and ``[[ci.jobs]]``: the stages that CI runs, and its machines."""
+"""Read ``[ci]`` and ``[[runners]]``: the stages that CI runs, and its machines."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from binary_checks.profile import (
 # ``[[runners]]``: the machines of each CI system that run the stages of a cell.
 
 CPU, GPU = "cpu", "gpu"
-HOSTED = ("github", "gitlab", "circleci", "azure")
+HOSTED = ("github", "circleci")
 """The CI systems that have runners."""
 RUNNER_KEYS: Mapping[str, Any] = {"when": str, "stage": str, **dict.fromkeys(HOSTED, object)}
 """The keys of an entry, with their types."""
@@ -42,9 +42,9 @@ _AXES = {name: name for name in (*AXES, JOB_PYTHON)}
 class RunsOn:
     """A machine as one CI system names it; fields that this system does not have are empty."""
 
-    labels: tuple[str, ...] = ()  # GitHub's labels, GitLab's tags, Azure's demands
-    image: str = ""  # a container's, or Azure's vmImage
-    pool: str = ""  # Azure's pool, CircleCI's kind of machine (macos, windows, machine)
+    labels: tuple[str, ...] = ()  # GitHub's
+    image: str = ""  # of a container or a machine
+    pool: str = ""  # CircleCI's kind of machine: macos, windows, machine
     size: str = ""  # CircleCI's resource_class
 
 
@@ -140,191 +140,9 @@ def _fill_machine(machine: RunsOn, cell: Cell, python: str, where: str) -> RunsO
     )
 
 
-# ``[[ci.jobs]]``: the project's own jobs, which run for some cells or once.
-
-_NAME = re.compile(r"[a-z][a-z0-9-]{0,59}")
-_AXIS = re.compile(r"[a-z][a-z0-9_]{0,39}")
-_RESERVED_BEGINNING = "binary-checks"  # reserved for generated workflows
-LISTING = "cells"
-"""The name of the job that lists the cells for the other jobs of its workflow."""
-_STEP = {"name": str, "run": str, "uses": str, "with": dict, "env": Mapping[str, str], "if": str}
-_MOST_SECONDS = 6 * 3600.0
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OwnWorkflow:
-    """A workflow of the project's own jobs, and the events that start it."""
-
-    name: str  # also the name of its file
-    branches: tuple[str, ...] = ()  # pushes to these branches start it
-    tags: tuple[str, ...] = ()
-    pull_requests: bool = False  # on pull requests, where a newer push cancels the older run
-    schedule: str = ""  # cron, in UTC; the workflow can then be started by hand, too
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OwnStep:
-    """A line of shell, or an action."""
-
-    name: str = ""
-    run: str = ""
-    uses: str = ""  # a pinned action
-    given: Mapping[str, Any] = field(default_factory=dict)  # the action's inputs
-    environment: Mapping[str, str] = field(default_factory=dict)
-    condition: str = ""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OwnJob:
-    """A job of a workflow, run once, or for each cell that matches its condition."""
-
-    workflow: str
-    name: str
-    steps: tuple[OwnStep, ...]
-    condition: CellCondition | None = None
-    matrix: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # additional axes
-    runner: str = ""  # only for jobs without cells
-    python: str = ""  # only for jobs without cells; "" if it needs none
-    needs: tuple[str, ...] = ()
-    timeout: float = 1800.0  # seconds
-    checkout: bool = True
-    # {}: only read access to the repository
-    permissions: Mapping[str, str] = field(default_factory=dict)
-    environment: Mapping[str, str] = field(default_factory=dict)  # name and url of a deployment
-    takes: tuple[str, ...] = ()  # folders that earlier jobs left
-    leaves: tuple[str, ...] = ()  # folders for later jobs; it is an error if one is missing
-    keeps: tuple[str, ...] = ()  # folders kept for people, if they exist, also after a failure
-    where: str = ""  # location of the entry, for messages
-
-
-_JOB_KEYS_READ_APART = ("steps", "condition", "matrix", "where")
-_WORKFLOW_KEYS = {
-    key: kind for key, kind in typing.get_type_hints(OwnWorkflow).items() if key != "name"
-}
-_PLAIN = {
-    key: kind
-    for key, kind in typing.get_type_hints(OwnJob).items()
-    if key not in _JOB_KEYS_READ_APART
-}
-JOB_KEYS: Mapping[str, Any] = {**_PLAIN, "when": str, "matrix": dict, "steps": list}
-"""The keys of an entry, with their types."""
-
-
-def read_workflows(value: object, where: str) -> dict[str, OwnWorkflow]:
-    """Read the tables ``[ci.workflows.NAME]``. Raises ProfileError."""
-    found = {}
-    for name, row in convert(value, dict, where).items():
-        place = f"{where}.{name}"
-        if not _NAME.fullmatch(name) or name.startswith(_RESERVED_BEGINNING):
-            raise ProfileError(f"{place}: {name!r:.60} is not a valid name for a workflow")
-        table = convert(row, dict, place)
-        kinds = convert_table(table, _WORKFLOW_KEYS, place)
-        if not any(kinds.values()):
-            raise ProfileError(f"{place}: no event starts it; give {', '.join(_WORKFLOW_KEYS)}")
-        found[name] = OwnWorkflow(name=name, **kinds)
-    return found
-
-
-def read_jobs(
-    rows: Iterable[tuple[dict[str, Any], str]],
-    workflows: Mapping[str, OwnWorkflow],
-    actions: Mapping[str, ActionPin],
-) -> Iterator[OwnJob]:
-    """Yield the entries in order. Raises ProfileError."""
-    seen: dict[tuple[str, str], str] = {}
-    for row, where in rows:
-        for key in ("workflow", "name", "steps"):
-            if key not in row:
-                raise ProfileError(f"{where}: {key!r} is missing")
-        plain = {key: value for key, value in row.items() if key in _PLAIN}
-        values = convert_table(plain, _PLAIN, where)
-        job = OwnJob(
-            **values,
-            condition=_read_when(row, where),
-            matrix=_read_matrix(row.get("matrix", {}), f"{where}: matrix"),
-            steps=tuple(_read_steps(row["steps"], actions, f"{where}: steps")),
-            where=where,
-        )
-        _require_job(job, workflows, seen)
-        yield job
-
-
-def _read_when(row: Mapping[str, Any], where: str) -> CellCondition | None:
-    if "when" not in row:
-        return None
-    for key in ("runner", "python"):
-        if key in row:
-            raise ProfileError(
-                f"{where}: {key} and 'when' exclude each other: each cell has its own {key}"
-            )
-    return read_condition(convert(row["when"], str, f"{where}: when"), f"{where}: when")
-
-
-def _read_matrix(value: object, where: str) -> dict[str, tuple[str, ...]]:
-    found = {}
-    for axis, values in convert(value, dict, where).items():
-        if not _AXIS.fullmatch(axis) or axis in ("runner", "python"):
-            raise ProfileError(f"{where}: {axis!r:.60} is not a valid name for an axis")
-        found[axis] = convert(values, tuple[str, ...], f"{where}: {axis}")
-        if not found[axis]:
-            raise ProfileError(f"{where}: {axis}: an empty list makes no job")
-    return found
-
-
-def _read_steps(value: object, actions: Mapping[str, ActionPin], where: str) -> Iterator[OwnStep]:
-    if not isinstance(value, list) or not value:
-        raise ProfileError(f"{where}: not a list of shell lines and actions")
-    for number, each in enumerate(value):
-        place = f"{where}[{number}]"
-        table = {"run": each} if isinstance(each, str) else convert(each, dict, place)
-        values = convert_table(table, _STEP, place)
-        if ("run" in values) is ("uses" in values):
-            raise ProfileError(f"{place}: give either run or uses")
-        if "${{" in values.get("run", ""):
-            raise ProfileError(
-                f"{place}: expressions are not allowed in scripts; use a variable in env"
-            )
-        if "uses" in values:
-            reject_unknown(
-                [values["uses"]], actions, f"{place}: uses", "action; pin it in [ci.actions]:"
-            )
-        yield OwnStep(
-            name=values.get("name", ""),
-            run=values.get("run", ""),
-            uses=values.get("uses", ""),
-            given=values.get("with", {}),
-            environment=values.get("env", {}),
-            condition=values.get("if", ""),
-        )
-
-
-def _require_job(
-    job: OwnJob, workflows: Mapping[str, OwnWorkflow], seen: dict[tuple[str, str], str]
-) -> None:
-    """Raise ProfileError for invalid, repeated or unknown names in a job."""
-    reject_unknown([job.workflow], workflows, f"{job.where}: workflow", "workflow")
-    if not _NAME.fullmatch(job.name):
-        raise ProfileError(f"{job.where}: name: {job.name!r:.60} is not a valid name for a job")
-    if job.name == LISTING:
-        raise ProfileError(
-            f"{job.where}: name: {LISTING} is the name of the job that lists the cells"
-        )
-    if (job.workflow, job.name) in seen:
-        raise ProfileError(f"{job.where}: {job.workflow} has a job {job.name} already")
-    before = {name: name for workflow, name in seen if workflow == job.workflow}
-    reject_unknown(job.needs, before, f"{job.where}: needs", "job before it:")
-    if not 0 < job.timeout <= _MOST_SECONDS:
-        raise ProfileError(f"{job.where}: timeout: {job.timeout:g} s is not between 0 and 6 hours")
-    reject_unknown(job.environment, {"name": "", "url": ""}, f"{job.where}: environment", "key")
-    for folder in (*job.takes, *job.leaves, *job.keeps):
-        if not _NAME.fullmatch(folder):
-            raise ProfileError(f"{job.where}: {folder!r:.60} is not a valid name for a folder")
-    seen[job.workflow, job.name] = job.where
-
-
 # ``[ci]``: the files to generate, how a cell is built, and where its packages go.
 
-SYSTEMS = ("github", "gitlab", "circleci", "azure", "tox", "docs")
+SYSTEMS = (*HOSTED, "tox", "docs")
 """The systems for which files can be generated."""
 _SHIPPED = "shipped.toml"
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{0,99}")
@@ -342,7 +160,7 @@ _PINNED = re.compile(r"[#&]sha256=[0-9a-f]{64}(?:&|$)|\.git@[0-9a-f]{40}(?:#|$)"
 class CiSettings:
     """The table ``[ci]`` and ``[[runners]]``, with shipped defaults."""
 
-    systems: tuple[str, ...]  # github, gitlab, circleci, azure, tox, docs
+    systems: tuple[str, ...] = ()  # github, circleci, tox, docs: the files to generate
     # lines of shell that put a cell's files into dist/; () if nothing is built
     build: tuple[str, ...] = ()
     build_timeout: float = 3600.0  # seconds
@@ -356,15 +174,12 @@ class CiSettings:
     secrets: tuple[str, ...] = ()  # names of the variables that hold the store's credentials
     # variables of every job, without secrets
     environment: Mapping[str, str] = field(default_factory=dict)
-    deployment: str = ""  # the GitHub environment that has the secrets
+    deployment: str = ""  # GitHub's environment, or CircleCI's context, that has the secrets
     branch: str = "main"
     schedule: str = "17 3 * * *"  # of the night, in UTC
     smoke_cells: int = 20  # cells of the night in one job
     runners: tuple[RunnerRule, ...] = ()
     actions: Mapping[str, ActionPin] = field(default_factory=dict)
-    # for jobs of the project's own
-    workflows: Mapping[str, OwnWorkflow] = field(default_factory=dict)
-    jobs: tuple[OwnJob, ...] = ()
 
     @property
     def publish_secrets(self) -> tuple[str, ...]:
@@ -372,15 +187,10 @@ class CiSettings:
         return (*self.secrets, *filter(None, (self.key,)))
 
 
-_READ_APART = ("runners", "actions", "workflows", "jobs")
+_READ_APART = ("runners", "actions")
 _HINTS = typing.get_type_hints(CiSettings)
 _TYPES = {key: kind for key, kind in _HINTS.items() if key not in _READ_APART}
-_KEYS = {**_TYPES, "actions": dict, "workflows": dict, "jobs": list}
-
-
-def has_settings(matrix: Matrix) -> bool:
-    """Return whether the matrix's file has a table ``[ci]``."""
-    return "ci" in parse_toml(matrix.content, matrix.source)
+_KEYS = {**_TYPES, "actions": dict}
 
 
 def read_ci(matrix: Matrix) -> CiSettings:
@@ -388,8 +198,8 @@ def read_ci(matrix: Matrix) -> CiSettings:
     name = matrix.source
     tables = parse_toml(matrix.content, name)
     where = f"{name}: ci"
-    if not has_settings(matrix):
-        raise ProfileError(f"{name}: it has no [ci]; `binary-checks ci init` appends one")
+    if "ci" not in tables:
+        raise ProfileError(f"{name}: it has no [ci], which says what CI runs")
     table = convert(tables["ci"], dict, where)
     reject_unknown(table, _KEYS, where, "key")
     values = {
@@ -397,8 +207,6 @@ def read_ci(matrix: Matrix) -> CiSettings:
         for key, value in table.items()
         if key in _TYPES
     }
-    if "systems" not in values:
-        raise ProfileError(f"{where}: 'systems' is missing; known: {', '.join(SYSTEMS)}")
     rows = read_rows(tables, matrix.content, name, "runners", RUNNER_KEYS)
     shipped = files(__package__).joinpath(_SHIPPED).read_bytes()
     ours = parse_toml(shipped, _SHIPPED)
@@ -407,14 +215,10 @@ def read_ci(matrix: Matrix) -> CiSettings:
         **read_pins(ours["ci"]["actions"], f"{_SHIPPED}: ci.actions"),
         **read_pins(table.get("actions", {}), f"{where}.actions"),
     }
-    workflows = read_workflows(table.get("workflows", {}), f"{where}.workflows")
-    jobs = read_rows(table, matrix.content, name, "ci.jobs", JOB_KEYS)
     settings = CiSettings(
         **values,
         runners=(*read_runners(before), *read_runners(rows)),
         actions=actions,
-        workflows=workflows,
-        jobs=tuple(read_jobs(jobs, workflows, actions)),
     )
     _require_consistent(settings, where)
     source = matrix.sources.get(settings.published, PIPS_INDEX)
@@ -431,8 +235,7 @@ def require_install(settings: CiSettings, source: str) -> None:
 
     There is no default, because anyone could register an unused name on an index.
     """
-    listing = any(job.condition for job in settings.jobs)
-    hosted = {*settings.systems} - {"tox", "docs"} and (settings.build or settings.store or listing)
+    hosted = {*settings.systems} & {*HOSTED} and (settings.build or settings.store)
     if settings.install or not (hosted or "tox" in settings.systems):
         return
     wheel = f"tools/binary_checks-{__version__}-py3-none-any.whl[fleet,sign]"
@@ -453,8 +256,6 @@ def _read(value: Any, kind: Any, where: str) -> Any:
 def _require_consistent(settings: CiSettings, where: str) -> None:
     """Raise ProfileError for impossible values, and if a setting needs one that is missing."""
     known = ", ".join(SYSTEMS)
-    if not settings.systems:
-        raise ProfileError(f"{where}: systems: name at least one of: {known}")
     for system in settings.systems:
         if system not in SYSTEMS:
             raise ProfileError(f"{where}: systems: {system!r:.40} is not one of: {known}")
@@ -463,10 +264,6 @@ def _require_consistent(settings: CiSettings, where: str) -> None:
     for key, limit in (("build_timeout", 86_400), ("smoke_cells", 1_000)):
         if not 0 < getattr(settings, key) <= limit:
             raise ProfileError(f"{where}: {key}: {getattr(settings, key):g} is not in 1..{limit:,}")
-    if settings.jobs and "github" not in settings.systems:
-        raise ProfileError(
-            f"{where}: jobs: only github supports them, and 'systems' does not name it"
-        )
     lacking = [
         ("built", "store"),
         ("published", "built"),

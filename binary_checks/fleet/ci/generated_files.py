@@ -191,18 +191,14 @@ def _find_left_over(
 
 GENERATORS: Mapping[str, str] = {
     "github": "binary_checks.fleet.ci.github_workflows",
-    "gitlab": "binary_checks.fleet.ci.gitlab_pipelines",
     "circleci": "binary_checks.fleet.ci.circleci_workflows",
-    "azure": "binary_checks.fleet.ci.azure_pipelines",
     "tox": "binary_checks.fleet.ci.tox_environments",
     "docs": "binary_checks.fleet.ci.matrix_page",
 }
 """System -> module whose function ``write(pipeline)`` returns path -> text."""
 PLACES: Mapping[str, tuple[str, ...]] = {
     "github": (".github/workflows/*.yml",),
-    "gitlab": (".gitlab-ci.yml", ".gitlab/*.yml"),
     "circleci": (".circleci/*.yml",),
-    "azure": ("azure-pipelines*.yml", ".azure/*.yml"),
     "tox": ("tox*.toml", "tox*.ini"),
     "docs": ("docs/matrix.md",),
 }

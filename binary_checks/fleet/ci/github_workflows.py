@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from itertools import product
 from typing import Any
 
-from binary_checks.errors import ProfileError
 from binary_checks.fleet.cells import ALSO, LABELS, ONLY
 from binary_checks.fleet.ci.actions import require_pin
-from binary_checks.fleet.ci.ci_settings import LISTING, OwnJob, OwnStep, OwnWorkflow, RunsOn
+from binary_checks.fleet.ci.ci_settings import RunsOn
 from binary_checks.fleet.ci.job_scripts import (
     ARTIFACTS,
     LEAVES,
@@ -45,7 +43,6 @@ OFFICE = "ubuntu-24.04"
 """The machine of jobs that run no package."""
 READ = {"contents": "read"}
 ALWAYS = "!cancelled()"
-BASH = {"run": {"shell": "bash"}}
 
 
 def format_expression(expression: str) -> str:
@@ -76,150 +73,6 @@ def set_up_python(pipeline: Pipeline, version: str) -> Json:
     return use(pipeline, "actions/setup-python", **given)
 
 
-# Workflows of the project's own jobs.
-
-
-def write_workflow(workflow: OwnWorkflow, pipeline: Pipeline) -> Json:
-    """Return a workflow of the project's own jobs. Raises ProfileError."""
-    jobs = [job for job in pipeline.settings.jobs if job.workflow == workflow.name]
-    if not jobs:
-        raise ProfileError(
-            f"{pipeline.source}: ci.workflows.{workflow.name}: it has no [[ci.jobs]]"
-        )
-    written = {job.name: _write_job(job, pipeline) for job in jobs}
-    if listed := [job for job in jobs if job.condition]:
-        written = {LISTING: _listing_job(listed, pipeline), **written}
-    return {
-        "name": workflow.name,
-        "on": _events(workflow),
-        "permissions": {},
-        "concurrency": {
-            "group": f"{format_expression('github.workflow')}-{format_expression('github.ref')}",
-            "cancel-in-progress": workflow.pull_requests,
-        },
-        "defaults": BASH,
-        "jobs": written,
-    }
-
-
-def _events(workflow: OwnWorkflow) -> Json:
-    found: Json = {}
-    pushed = {"branches": [*workflow.branches], "tags": [*workflow.tags]}
-    if any(pushed.values()):
-        found["push"] = {kind: names for kind, names in pushed.items() if names}
-    if workflow.pull_requests:
-        found["pull_request"] = None
-    if workflow.schedule:
-        found["schedule"] = [{"cron": workflow.schedule}]
-        found["workflow_dispatch"] = None
-    return found
-
-
-def _listing_job(jobs: list[OwnJob], pipeline: Pipeline) -> Json:
-    """Return the job that computes the matrix rows of jobs that run for cells."""
-    plan = f'{plan_line(pipeline, "github").strip()} >> "$GITHUB_OUTPUT"'
-    return {
-        "runs-on": OFFICE,
-        "timeout-minutes": 10,
-        "permissions": READ,
-        **list_variables(pipeline),
-        "outputs": {
-            _output(job): format_expression(f"steps.plan.outputs.{_output(job)}") for job in jobs
-        },
-        "steps": [
-            check_out(pipeline),
-            set_up_python(pipeline, pipeline.settings.python),
-            {"run": install_line(pipeline).strip()},
-            {"id": "plan", "run": plan},
-        ],
-    }
-
-
-def _output(job: OwnJob) -> str:
-    """Return the name of the output that contains a job's rows."""
-    return f"rows_{job.workflow}_{job.name}"
-
-
-def list_rows_of_jobs(pipeline: Pipeline) -> dict[str, list[Json]]:
-    """Return output name -> matrix rows, for all jobs that run for cells."""
-    jobs = (job for job in pipeline.settings.jobs if job.condition)
-    return {_output(job): [*_rows(job, pipeline)] for job in jobs}
-
-
-def _write_job(job: OwnJob, pipeline: Pipeline) -> Json:
-    rows: Any = [*_rows(job, pipeline)]
-    needs = [*([LISTING] if job.condition else []), *job.needs]
-    found: Json = {"needs": needs} if needs else {}
-    if job.condition:
-        rows = format_expression(f"fromJSON(needs.{LISTING}.outputs.{_output(job)})")
-    found["runs-on"] = format_expression("matrix.runner") if job.condition else job.runner or OFFICE
-    found["timeout-minutes"] = max(1, round(job.timeout / 60))
-    if rows:
-        found["strategy"] = {"fail-fast": False, "matrix": {"include": rows}}
-    if job.environment:
-        found["environment"] = dict(job.environment)
-    found["permissions"] = dict(job.permissions) or READ
-    python = format_expression("matrix.python") if job.condition else job.python
-    variables = {"CELL_PYTHON": python} if job.condition else {}
-    variables |= {f"JOB_{name.upper()}": format_expression(f"matrix.{name}") for name in job.matrix}
-    if variables:
-        found["env"] = variables
-    return {**found, "steps": [*_write_steps(job, pipeline, python)]}
-
-
-def _rows(job: OwnJob, pipeline: Pipeline) -> Iterator[Json]:
-    """Yield the rows of a job's matrix: its cells times its additional axes."""
-    cells: list[Json] = [{}]
-    if job.condition:
-        cells = [
-            {"runner": list(each.runners["github"].labels), "python": each.python}
-            for each in pipeline.cells
-            if job.condition.meets(each.cell)
-        ]
-        if not cells:
-            raise ProfileError(f"{job.where}: when = {job.condition.written!r} matches no cell")
-    rows = [
-        {**cell, **dict(zip(job.matrix, chosen, strict=True))}
-        for cell in cells
-        for chosen in product(*job.matrix.values())
-    ]
-    if len(rows) > MOST_ROWS:
-        raise ProfileError(f"{job.where}: {len(rows)} jobs, but GitHub allows {MOST_ROWS}")
-    yield from filter(None, rows)
-
-
-def _write_steps(job: OwnJob, pipeline: Pipeline, python: str) -> Iterator[Json]:
-    if job.checkout:
-        yield check_out(pipeline)
-    if python:
-        yield set_up_python(pipeline, python)
-    for folder in job.takes:
-        yield use(pipeline, "actions/download-artifact", name=folder, path=folder)
-    for step in job.steps:
-        yield _write_step(step, pipeline)
-    for folder in job.leaves:
-        yield _leave(pipeline, folder, absent="error")
-    for folder in job.keeps:
-        yield {"if": "always()", **_leave(pipeline, folder, absent="ignore")}
-
-
-def _leave(pipeline: Pipeline, folder: str, *, absent: str) -> Json:
-    action = "actions/upload-artifact"
-    return use(pipeline, action, name=folder, path=folder, if_no_files_found=absent)
-
-
-def _write_step(step: OwnStep, pipeline: Pipeline) -> Json:
-    values: Json = {"name": step.name} if step.name else {}
-    if step.condition:
-        values["if"] = step.condition
-    if step.uses:
-        values["uses"] = pipeline.settings.actions[step.uses].used
-        return {**values, "with": dict(step.given)} if step.given else values
-    if step.environment:
-        values["env"] = dict(step.environment)
-    return {**values, "run": step.run}
-
-
 # Workflows of the cells and of the night.
 
 _MAIN = f"{FOLDER}/binary-checks.yml"
@@ -244,8 +97,6 @@ def write(pipeline: Pipeline) -> Mapping[str, str]:
         }
     if pipeline.settings.store:
         files[_NIGHT] = _write_night(pipeline)
-    for workflow in pipeline.settings.workflows.values():
-        files[f"{FOLDER}/{workflow.name}.yml"] = write_workflow(workflow, pipeline)
     return {path: write_yaml(document, pipeline) for path, document in files.items()}
 
 
@@ -533,7 +384,6 @@ def format_jobs(jobs: ChosenJobs) -> str:
         "chunks": chunks,
         "smoke": smoke,
         "smoke_gpu": gpu,
-        **list_rows_of_jobs(pipeline),
     }
     lines = [f"{name}={json.dumps(value)}\n" for name, value in values.items()]
     return "".join([f"date={jobs.date}\n", *lines])

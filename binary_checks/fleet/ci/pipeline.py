@@ -10,7 +10,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
 
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.cells import NIGHTLY, ONLY, TIERS, Matrix, is_shipped
@@ -18,6 +17,7 @@ from binary_checks.fleet.ci.ci_settings import (
     CPU,
     GPU,
     HOSTED,
+    SYSTEMS,
     CiSettings,
     RunsOn,
     choose_machine,
@@ -161,6 +161,9 @@ def make_pipeline(matrix: Matrix, folder: Path, systems: Sequence[str] = ()) -> 
     settings = read_ci(matrix)
     if systems:
         settings = replace(settings, systems=tuple(systems))
+    if not settings.systems:
+        known = ", ".join(SYSTEMS)
+        raise ProfileError(f"{matrix.source}: ci: 'systems' is missing; name some of: {known}")
     require_install(settings, matrix.source)
     source = _find_source(matrix, folder)
     require_text(source, matrix.source)
@@ -291,28 +294,10 @@ def list_missing(pipeline: Pipeline, folder: Path) -> Iterator[str]:
 PR, MERGE = "pr", "merge"
 TIER, TRIGGER = "BINARY_CHECKS_TIER", "BINARY_CHECKS_TRIGGER"
 """Variables: the requested tier, and what started a pipeline of CircleCI."""
-EVENT = "BINARY_CHECKS_EVENT"
-"""The variable in which a child pipeline of GitLab finds the event that started its parent."""
-GITLAB_LABELS = "CI_MERGE_REQUEST_LABELS"
-WHOLE = "1/1"
-MOST_ROWS = 256  # jobs that GitHub and Azure allow in one matrix
+MOST_ROWS = 256  # jobs that GitHub allows in one matrix
 
 
-class _Events(NamedTuple):
-    """The variable by which a CI system states what started a run, and its values."""
-
-    variable: str
-    named: Mapping[str, str]
-    other: str
-
-
-_EVENTS: Mapping[str, _Events] = {
-    "github": _Events("GITHUB_EVENT_NAME", {"pull_request": PR, "push": MERGE}, NIGHTLY),
-    "gitlab": _Events("CI_PIPELINE_SOURCE", {"merge_request_event": PR, "push": MERGE}, NIGHTLY),
-    "azure": _Events(
-        "BUILD_REASON", {"PullRequest": PR, "Schedule": NIGHTLY, "Manual": NIGHTLY}, MERGE
-    ),
-}
+_GITHUB_EVENTS: Mapping[str, str] = {"pull_request": PR, "push": MERGE}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -331,14 +316,12 @@ class ChosenJobs:
     cells: tuple[PipelineCell, ...]  # cells to build and test
     run: CiRun
     date: str  # of the night, in UTC
-    shard: str = WHOLE  # of the run; the first one includes the night
 
     @property
     def is_night(self) -> bool:
         """Whether published packages are judged, too."""
-        first = self.shard.startswith("1/")
         nightly = self.run == CiRun(event=NIGHTLY, tier=NIGHTLY)
-        return bool(first and nightly and self.pipeline.settings.store)
+        return bool(nightly and self.pipeline.settings.store)
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -347,9 +330,7 @@ class ChosenJobs:
         return tuple(each for each in stages if each != "publish" or self.run.event != PR)
 
 
-def choose_jobs(
-    pipeline: Pipeline, system: str, chosen: Sequence[str], run: CiRun, shard: str = WHOLE
-) -> ChosenJobs:
+def choose_jobs(pipeline: Pipeline, system: str, chosen: Sequence[str], run: CiRun) -> ChosenJobs:
     """Return a run's jobs for the cells with these ids.
 
     Raises ProfileError if the CI system has no machine for a job.
@@ -362,7 +343,6 @@ def choose_jobs(
         cells=tuple(each for each in cells if each.id in ids),
         run=run,
         date=tonight(),
-        shard=shard,
     )
 
 
@@ -382,9 +362,7 @@ def find_run(system: str, environment: Mapping[str, str], branch: str) -> CiRun:
         raise ProfileError(f"{TIER}: {asked!r:.40} is not one of: {', '.join(TIERS)}")
     if system == "circleci":
         return _find_circleci(environment, branch, asked)
-    events = _EVENTS[system]
-    value = environment.get(events.variable, "")
-    event = environment.get(EVENT) or events.named.get(value, events.other)
+    event = _GITHUB_EVENTS.get(environment.get("GITHUB_EVENT_NAME", ""), NIGHTLY)
     return CiRun(event=event, tier=asked or event)
 
 

@@ -42,13 +42,12 @@ when = "project=bear"
 profile = "toys.toml"
 
 [ci]
-systems = ["github", "gitlab"]
+systems = ["github", "tox"]
 build = ["mkdir -p dist", "cp shop/$CELL_VARIANT/bear-2.0.toy dist/"]
 install = ["true"]
 [[runners]]
 when = "system=linux"
 github = "ubuntu-latest"
-gitlab = ["linux"]
 """
 
 

@@ -109,6 +109,14 @@ def test_a_gpu_stage_and_how_a_cell_is_run_come_by_globs_and_the_last_one_holds(
     )
 
 
+def test_a_run_without_a_condition_is_that_of_all_cells(tmp_path: Path) -> None:
+    rules = '[[run]]\ntimeout = 60\n[[run]]\nwhen = "python=3.12"\ntimeout = 90\n'
+    matrix = read(tmp_path, NUMPY + rules)
+    assert [cell.timeout for cell in matrix.cells] == [60.0, 90.0]
+    assert matrix.warnings == ()
+    assert "'when' is missing" in refusal(tmp_path, NUMPY + "[[gpu]]\n")
+
+
 def test_a_source_belongs_to_the_cells_that_name_it(tmp_path: Path) -> None:
     source = (
         '[sources.nightly]\nindex = "https://x.example/{variant}"\nfreshness = 2\ngate = "x"\n'

@@ -246,13 +246,11 @@ def test_a_build_that_failed_leaves_nothing_to_publish() -> None:
     assert "if" not in upload
 
 
-# -- the others
+# -- CircleCI
 
 
-def test_gitlab_and_circleci_hide_secrets_from_what_plans() -> None:
+def test_circleci_hides_secrets_from_what_plans() -> None:
     hidden = "unset AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY SIGNING_KEY\n"
-    job = load(write("gitlab", make())[".gitlab/binary-checks.yml"])["plan cells"]
-    assert all(hidden in step for step in job["script"])
     plan = load(write("circleci", make())[".circleci/config.yml"])["jobs"]["plan"]
     assert "context" not in json.dumps(plan)
     assert all(hidden in step["run"] for step in plan["steps"] if "run" in step)
@@ -262,66 +260,5 @@ def test_variables_of_every_job_are_there_before_anything_is_installed() -> None
     region = ("AWS_REGION", "eu-central-1")
     for name, text in github().items():
         assert name == "binary-checks-chunk" or region in load(text)["env"].items()
-    plan = load(write("gitlab", make())[".gitlab/binary-checks.yml"])["plan cells"]
-    assert region in plan["variables"].items()
     plan = load(write("circleci", make())[".circleci/config.yml"])["jobs"]["plan"]
     assert region in plan["environment"].items()
-    assert region in load(write("azure", make())["azure-pipelines.yml"])["variables"].items()
-
-
-def test_an_agent_of_azure_is_cleaned_of_what_other_cells_left() -> None:
-    for stage in azure_stages().values():
-        (job,) = stage["jobs"]
-        assert job["steps"][0]["clean"] == "true"
-
-
-def azure_stages() -> dict[str, Json]:
-    """All stages, by name, in the order in which the files have them."""
-    files = write("azure", make())
-    main = load(files["azure-pipelines.yml"])["stages"]
-    included = [files[each["template"]] for each in main if "template" in each]
-    stages = [each for each in main if "stage" in each]
-    stages += [each for text in included for each in load(text)["stages"]]
-    return {each["stage"]: each for each in stages}
-
-
-def test_azure_gives_secrets_to_the_steps_that_read_them() -> None:
-    for name, stage in azure_stages().items():
-        (job,) = stage["jobs"]
-        given = [name for step in job["steps"] for name in step.get("env", ())]
-        assert bool(given) is (name == "publish" or name.startswith("night_"))
-
-
-def test_one_red_cell_skips_no_other_on_azure() -> None:
-    """What depends on a matrix waits for all of it, so each stage must run if a cell has failed."""
-    stages = azure_stages()
-    built = [name for name in ("test", "gpu", "publish") if name in stages]
-    assert len(built) == 3
-    results = dict.fromkeys(stages, "Failed") | {"plan": "Succeeded", "night_plan": "Succeeded"}
-    for name, stage in stages.items():
-        if name != "plan":
-            assert holds(stage["condition"], results), name
-            assert "plan" in stage["dependsOn"]
-    assert not holds(stages["gpu"]["condition"], {**results, "plan": "Failed"})
-    assert not holds(stages["gpu"]["condition"], results, outputs="")
-    assert not holds(stages["publish"]["condition"], results, reason="PullRequest")
-    assert not holds("succeeded()", results)  # what a stage has that says nothing
-
-
-def holds(
-    condition: str, results: Mapping[str, str], *, outputs: str = "{}", reason: str = "Schedule"
-) -> bool:
-    """What Azure makes of a condition, when stages before have ended so."""
-    text = re.sub(r"dependencies\.plan\.outputs\['[\w.]+'\]", repr(outputs), condition)
-    text = re.sub(r"dependencies\.(\w+)\.result", lambda found: repr(results[found[1]]), text)
-    text = text.replace("variables['Build.Reason']", repr(reason))
-    names = {
-        "all_of": lambda *each: all(each),
-        "negated": lambda each: not each,
-        "eq": lambda one, other: one == other,
-        "ne": lambda one, other: one != other,
-        "canceled": lambda: False,
-        "succeeded": lambda: set(results.values()) == {"Succeeded"},
-    }
-    text = re.sub(r"\bnot\(", "negated(", re.sub(r"\band\(", "all_of(", text))
-    return bool(eval(text, {"__builtins__": {}}, names))

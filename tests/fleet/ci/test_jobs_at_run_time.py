@@ -11,9 +11,8 @@ import pytest
 pytest.importorskip("yaml")
 
 from binary_checks.errors import ProfileError
-from binary_checks.fleet.ci import circleci_workflows, gitlab_pipelines
+from binary_checks.fleet.ci import circleci_workflows
 from binary_checks.fleet.ci.job_scripts import identify
-from binary_checks.fleet.ci.pipeline import find_run
 from tests.fleet.ci.ci_files import (
     PROJECT,
     Json,
@@ -36,20 +35,15 @@ def github_rows(text: str) -> list[Json]:
     return [row for chunk in chunks for row in json.loads(chunk)]
 
 
-def gitlab_jobs(text: str) -> dict[str, Json]:
-    """Those of cells."""
-    stages = {"build", "test", "gpu", "publish"}
-    jobs = {name: job for name, job in load(text).items() if name.partition(" ")[0] in stages}
-    return {name: job for name, job in jobs.items() if " " in name}
-
-
 def circleci_calls(text: str, workflow: str = "nightly") -> dict[str, Json]:
     jobs = load(text)["workflows"][workflow]["jobs"]
     return {call["name"]: {**call, "key": key} for job in jobs for key, call in job.items()}
 
 
-def list_needs(job: Json) -> list[str]:
-    return [each["job"] for each in job.get("needs", ())]
+def scripts_of(job: Json) -> list[str]:
+    """The scripts of a job's steps, without the one that ends it with the stage's status."""
+    runs = [step["run"] for step in job["steps"] if "run" in step]
+    return [run["command"] for run in runs if isinstance(run, dict)]
 
 
 # -- GitHub
@@ -98,17 +92,6 @@ def test_more_groups_than_a_matrix_may_have_are_one_line() -> None:
 # -- each cell waits for itself
 
 
-def test_a_job_of_gitlab_needs_jobs_of_its_own_cell_alone() -> None:
-    pipeline = make()
-    jobs = gitlab_jobs(format_jobs("gitlab", pipeline))
-    assert len(jobs) == 3 * len(pipeline.cells) + 2
-    for name, job in jobs.items():
-        assert {need.partition(" ")[2] for need in list_needs(job)} <= {name.partition(" ")[2]}
-        assert {*list_needs(job)} <= {*jobs}
-    assert list_needs(jobs[f"gpu {GPU_CELL}"]) == [f"build {GPU_CELL}", f"test {GPU_CELL}"]
-    assert list_needs(jobs[f"publish {CPU_CELL}"]) == [f"build {CPU_CELL}", f"test {CPU_CELL}"]
-
-
 def test_a_job_of_circleci_requires_jobs_of_its_own_cell_alone() -> None:
     calls = circleci_calls(format_jobs("circleci", make()))
     for name, call in calls.items():
@@ -125,41 +108,26 @@ def test_a_job_of_circleci_requires_jobs_of_its_own_cell_alone() -> None:
 
 
 def test_a_group_on_a_gpu_waits_for_its_own_group_on_the_cpu_alone() -> None:
-    document = load(format_jobs("gitlab", make()))
-    waiting = {name: job["needs"] for name, job in document.items() if name.startswith("smoke-gpu")}
-    assert waiting == {name: [name.replace("-gpu", "")] for name in waiting}
-    assert waiting
     calls = circleci_calls(format_jobs("circleci", make()), "night")
     waiting = {name: call["requires"] for name, call in calls.items() if "gpu" in name}
     assert waiting == {name: [{name.replace("-gpu", ""): "terminal"}] for name in waiting}
+    assert waiting
 
 
 # -- machines
 
 
 def test_a_gpu_machine_is_given_to_gpu_stages_alone() -> None:
-    pipeline = make()
-    jobs = gitlab_jobs(format_jobs("gitlab", pipeline))
-    assert {name.split()[0] for name, job in jobs.items() if job.get("tags") == ["gpu"]} == {"gpu"}
-    text = format_jobs("circleci", pipeline)
+    text = format_jobs("circleci", make())
     machines = {
         name: load(text)["jobs"][call["key"]] for name, call in circleci_calls(text).items()
     }
     owned = {name.split()[0] for name, job in machines.items() if "cuda" in json.dumps(job)}
     assert owned == {"gpu"}
-    outputs = read_outputs(format_jobs("azure", pipeline))
-    assert {row["POOL"] for row in json.loads(outputs["gpu"]).values()} == {"gpus"}
-    assert "gpus" not in outputs["cells"]
 
 
 def test_a_free_threaded_python_is_fetched_where_an_image_has_another_one() -> None:
     pipeline = make(PROJECT.replace('"3.12"', '"3.14t"'))
-    document = load(format_jobs("gitlab", pipeline))
-    threaded = document["test torch-linux-x86_64-3.14t-cpu"]
-    assert threaded["image"] == "python:3.13"
-    assert threaded["variables"]["JOB_PYTHON"] == "3.14t"
-    assert threaded["extends"] == ".test-machine"
-    assert document["test torch-linux-x86_64-3.11-cpu"]["extends"] == ".test"
     text = format_jobs("circleci", pipeline)
     calls = circleci_calls(text)
     for cell, made in (
@@ -168,101 +136,48 @@ def test_a_free_threaded_python_is_fetched_where_an_image_has_another_one() -> N
     ):
         job = load(text)["jobs"][calls[f"test {cell}"]["key"]]
         assert ("uv venv" in json.dumps(job)) is made
-    rows = json.loads(read_outputs(format_jobs("azure", pipeline))["cells"])
-    pythons = {row["CELL"]: (row["JOB_PYTHON"], row["FREE_THREADED"]) for row in rows.values()}
-    assert pythons["torch-linux-x86_64-3.14t-cpu"] == ("3.13", "3.14t")
-    assert pythons["torch-linux-x86_64-3.11-cpu"] == ("3.11", "")
+        assert job["docker"] == [{"image": f"cimg/python:{'3.13' if made else '3.11'}"}]
+        assert job["environment"]["JOB_PYTHON"] == cell.split("-")[3]
 
 
 def test_machines_of_windows_run_the_same_shell() -> None:
-    script = load(format_jobs("gitlab", make()))[".test-windows"]["script"]
-    assert all("Git/bin/bash.exe" in step and "exit $LASTEXITCODE" in step for step in script)
     text = format_jobs("circleci", make())
     call = circleci_calls(text)["test torch-windows-amd64-3.12-cpu"]
     assert load(text)["jobs"][call["key"]]["shell"] == "bash.exe -eo pipefail"
-
-
-def test_demands_of_azure_are_variables_and_others_are_met_by_every_agent() -> None:
-    text = PROJECT.replace(
-        'azure = { pool = "gpus" }', 'azure = { pool = "gpus", labels = ["a", "b"] }'
-    )
-    stages = write("azure", make(text))[".azure/binary-checks-tests.yml"]
-    assert "demands: [$(DEMAND_0), $(DEMAND_1)]" in stages
-    outputs = read_outputs(format_jobs("azure", make(text)))
-    (row, *_) = json.loads(outputs["gpu"]).values()
-    assert (row["DEMAND_0"], row["DEMAND_1"]) == ("a", "b")
-    (row, *_) = json.loads(outputs["cells"]).values()
-    assert (row["DEMAND_0"], row["DEMAND_1"]) == ("Agent.Version", "Agent.Version")
 
 
 # -- secrets and publishing
 
 
 def test_secrets_are_hidden_from_what_does_not_read_them() -> None:
-    document = load(format_jobs("gitlab", make()))
     hidden = "unset AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY SIGNING_KEY\n"
-    for base in (".build", ".test", ".gpu"):
-        assert all(hidden in step for step in document[base]["script"])
-    publish = document[".publish"]
-    assert publish["environment"] == {"name": "publish", "action": "access"}
-    assert [hidden in step for step in publish["script"]] == [True, False]
-    smoke = document["smoke 1"]["script"]
-    assert all(hidden in step for step in smoke[:-1])
-    assert "unset SIGNING_KEY\nbinary-checks ci stage smoke\n" in smoke[-1]
     text = format_jobs("circleci", make())
-    job = load(text)["jobs"]["smoke-1"]
-    runs = [step["run"] for step in job["steps"] if "run" in step]
-    scripts = [run["command"] for run in runs if isinstance(run, dict)]
-    assert [hidden in each for each in scripts] == [*[True] * (len(scripts) - 1), False]
-    assert any("uv python install" in each for each in scripts[:-1])
     calls = circleci_calls(text)
+    smoke = scripts_of(load(text)["jobs"]["smoke-1"])
+    assert [hidden in each for each in smoke] == [*[True] * (len(smoke) - 1), False]
+    assert "unset SIGNING_KEY\nbinary-checks ci stage smoke" in smoke[-1]
+    assert any("uv python install" in each for each in smoke[:-1])
+    for stage in ("build", "test", "gpu"):
+        job = load(text)["jobs"][calls[f"{stage} {GPU_CELL}"]["key"]]
+        assert all(hidden in each for each in scripts_of(job))
+    publish = scripts_of(load(text)["jobs"][calls[f"publish {GPU_CELL}"]["key"]])
+    assert [hidden in each for each in publish] == [True, False]
+    assert "unset" not in publish[-1]
     assert {name.split()[0] for name, call in calls.items() if "context" in call} == {"publish"}
 
 
 def test_variables_of_every_job_are_there_as_they_are() -> None:
     pipeline = make(PROJECT.replace('"eu-central-1"', '"$HOME"'))
-    shared = load(format_jobs("gitlab", pipeline))["variables"]
-    assert shared == {"AWS_REGION": {"value": "$HOME", "expand": False}}
     jobs = load(format_jobs("circleci", pipeline))["jobs"].values()
     assert {job["environment"]["AWS_REGION"] for job in jobs} == {"$HOME"}
 
 
 def test_nothing_is_published_for_a_pull_request() -> None:
-    pipeline = make()
-    assert not [n for n in gitlab_jobs(format_jobs("gitlab", pipeline, "pr")) if "publish" in n]
-    text = format_jobs("circleci", pipeline, "pr")
+    text = format_jobs("circleci", make(), "pr")
     assert not [name for name in circleci_calls(text, "pr") if "publish" in name]
 
 
-def test_the_parts_of_a_merge_request_publish_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gitlab_pipelines, "MOST_JOBS", 4)
-    document = load(format_jobs("gitlab", make(), "pr"))
-    plan = document["plan cells 1"]["variables"]
-    assert plan["BINARY_CHECKS_EVENT"] == "pr"
-    asked = {"CI_PIPELINE_SOURCE": "parent_pipeline", **plan}
-    assert find_run("gitlab", asked, "main").event == "pr"
-
-
-def test_a_build_of_gitlab_that_failed_leaves_nothing_to_publish() -> None:
-    document = load(format_jobs("gitlab", make()))
-    assert document[".build"]["artifacts"]["when"] == "on_success"
-    assert document[".test"]["artifacts"]["when"] == "always"
-
-
 # -- limits
-
-
-def test_gitlab_has_child_pipelines_where_one_would_be_too_large(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(gitlab_pipelines, "MOST_JOBS", 16)
-    document = load(format_jobs("gitlab", make()))
-    assert [*document][1:] == [
-        *("plan cells 1", "cells 1", "plan cells 2", "cells 2", "plan cells 3", "cells 3"),
-    ]
-    assert "--tier nightly --shard 2/3" in document["plan cells 2"]["script"][-1]
-    part = load(format_jobs("gitlab", make(), shard="2/3"))
-    assert not [name for name in part if name.startswith("smoke")]  # of which the first has all
 
 
 def test_a_run_that_circleci_would_not_read_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -272,7 +187,7 @@ def test_a_run_that_circleci_would_not_read_is_one_line(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("text", ["a-b", "a_b", "a.b", "a--b", "A-b", "x" * 150, "x" * 149, "-"])
-def test_a_name_for_azure_is_short_plain_and_its_own(text: str) -> None:
+def test_a_name_of_a_job_is_short_plain_and_its_own(text: str) -> None:
     others = ["a-b", "a_b", "a.b", "a--b", "A-b", "x" * 150, "x" * 149, "-"]
     name = identify(f"cell {text}", "_")
     assert re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,99}", name)
@@ -291,7 +206,6 @@ def test_a_value_that_yaml_reads_as_another_type_stays_text(value: str) -> None:
     )
 
 
-@pytest.mark.parametrize("system", ["gitlab", "circleci"])
-def test_what_run_time_writes_is_what_schemas_want(system: str, tmp_path: Path) -> None:
-    texts = [format_jobs(system, make(cells)) for cells in (PROJECT, multiply(60))]
-    demand_valid(system, tmp_path, *({f"{system}.yml": text} for text in texts))
+def test_what_run_time_writes_is_what_the_schema_wants(tmp_path: Path) -> None:
+    texts = [format_jobs("circleci", make(cells)) for cells in (PROJECT, multiply(60))]
+    demand_valid("circleci", tmp_path, *({"circleci.yml": text} for text in texts))

@@ -1,9 +1,10 @@
-"""Jobs of GitLab, CircleCI and Azure, stages on a desk, and tox, run here on built wheels."""
+"""Jobs of CircleCI, stages on a desk and in a loop, and tox, run here on built wheels."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -18,7 +19,7 @@ import pytest
 from binary_checks.fleet.cells import parse_cells
 from binary_checks.fleet.ci.pipeline import Pipeline, make_pipeline
 from fixtures.build_wheel import build_wheel
-from tests.fleet.ci.ci_files import demand_tool, format_jobs, load, read_outputs, write
+from tests.fleet.ci.ci_files import demand_tool, format_jobs, load, write
 from tests.fleet.nights.night_cells import is_running
 
 yaml = pytest.importorskip("yaml")
@@ -42,7 +43,7 @@ python = ["{PYTHON}", "3.99"]
 when = "id=*"
 options = ["-m", "linkage or python_abi"]
 [ci]
-systems = ["gitlab", "circleci", "azure", "tox"]
+systems = ["circleci", "tox"]
 build = ["mkdir dist", "cp \\"$BUILT\\" dist/"]
 install = ["{{install}}"]
 """
@@ -83,13 +84,6 @@ class JobShell:
         return 0, said
 
 
-def read_gitlab(pipeline: Pipeline, stage: str) -> JobShell:
-    document = load(format_jobs("gitlab", pipeline))
-    job = document[f"{stage} {CELL}"]
-    scripts = document[job["extends"]]["script"]
-    return JobShell(environment=job["variables"], scripts=tuple(scripts))
-
-
 def read_circleci(pipeline: Pipeline, stage: str) -> JobShell:
     document = load(format_jobs("circleci", pipeline))
     calls = [each for call in document["workflows"]["nightly"]["jobs"] for each in call.items()]
@@ -100,53 +94,34 @@ def read_circleci(pipeline: Pipeline, stage: str) -> JobShell:
     return JobShell(environment=job["environment"], scripts=tuple(scripts))
 
 
-def read_azure(pipeline: Pipeline, stage: str) -> JobShell:
-    files = write("azure", pipeline)
-    texts = (files["azure-pipelines.yml"], files[".azure/binary-checks-tests.yml"])
-    stages = [each for text in texts for each in load(text)["stages"]]
-    (own,) = [each for each in stages if each.get("stage") == stage]
-    rows = json.loads(read_outputs(format_jobs("azure", pipeline))["cells"])
-    (row,) = [row for row in rows.values() if row["CELL"] == CELL]
-    steps = [step for step in own["jobs"][0]["steps"] if "FREE_THREADED" not in str(step)]
-    return JobShell(
-        environment=row, scripts=tuple(step["bash"] for step in steps if "bash" in step)
-    )
-
-
-READERS = {"gitlab": read_gitlab, "circleci": read_circleci, "azure": read_azure}
-
-
 def read_result(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((folder / "results/cpu/result.json").read_text("utf-8"))
     return found
 
 
-@pytest.mark.parametrize("system", READERS)
-def test_what_was_built_is_judged(system: str, tmp_path: Path) -> None:
+def test_what_was_built_is_judged(tmp_path: Path) -> None:
     pipeline = make(tmp_path)
-    status, said = READERS[system](pipeline, "build").run(tmp_path, FIT)
+    status, said = read_circleci(pipeline, "build").run(tmp_path, FIT)
     assert status == 0, said
     assert [path.name for path in (tmp_path / "dist").iterdir()] == [FIT.name]
-    status, said = READERS[system](pipeline, "test").run(tmp_path, FIT)
+    status, said = read_circleci(pipeline, "test").run(tmp_path, FIT)
     assert status == 0, said
     (package,) = read_result(tmp_path)["packages"]
     assert {entry["family"] for entry in package["entries"]} == {"linkage", "python_abi"}
 
 
-@pytest.mark.parametrize("system", READERS)
-def test_a_test_that_fails_fails_its_job_and_leaves_its_result(system: str, tmp_path: Path) -> None:
+def test_a_test_that_fails_fails_its_job_and_leaves_its_result(tmp_path: Path) -> None:
     pipeline = make(tmp_path)
-    assert READERS[system](pipeline, "build").run(tmp_path, BROKEN)[0] == 0
-    status, said = READERS[system](pipeline, "test").run(tmp_path, BROKEN)
+    assert read_circleci(pipeline, "build").run(tmp_path, BROKEN)[0] == 0
+    status, said = read_circleci(pipeline, "test").run(tmp_path, BROKEN)
     assert status == 1, said
     assert read_result(tmp_path)["exit_code"] == 1
 
 
-@pytest.mark.parametrize("system", READERS)
-def test_a_build_that_leaves_nothing_fails(system: str, tmp_path: Path) -> None:
+def test_a_build_that_leaves_nothing_fails(tmp_path: Path) -> None:
     pipeline = make(tmp_path)
     (tmp_path / "empty").mkdir()
-    shell = READERS[system](pipeline, "build")
+    shell = read_circleci(pipeline, "build")
     status, said = shell.run(tmp_path, tmp_path / "empty" / "missing.whl")
     assert status != 0
     assert "missing.whl" in said
@@ -251,6 +226,47 @@ def test_a_stage_that_cannot_be_is_one_line(
 ) -> None:
     make(tmp_path)
     assert run_stage(tmp_path, *arguments) == (4, f"binary-checks: {said}\n")
+
+
+# -- any other system
+
+ANY_SYSTEM = f"""\
+[[cells]]
+project = ["demo", "demo_broken"]
+system = "linux-x86_64"
+python = "{PYTHON}"
+[[run]]
+options = ["-m", "linkage"]
+[ci]
+build = ["mkdir dist", "cp built/$CELL_PROJECT-* dist/"]
+store = "store"
+built = "test"
+"""
+
+
+def test_the_recipe_for_any_other_system_builds_judges_and_stores_each_cell(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "ci.md").read_text("utf-8")
+    (script,) = re.findall(r"```sh\n(.*?)```\n", page, re.DOTALL)
+    (tmp_path / "cells.toml").write_text(ANY_SYSTEM, encoding="utf-8")
+    (tmp_path / "built").mkdir()
+    for wheel in (FIT, BROKEN):
+        shutil.copy(wheel, tmp_path / "built")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    ended = subprocess.run(
+        ["sh", "-c", script],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": path, "GIT_COMMIT": "ab" * 20},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=200,
+    )
+    assert ended.returncode == 1, ended.stdout  # because one of both is broken
+    assert f"{FIT.name}: fit" in ended.stdout
+    assert f"{BROKEN.name}: unfit" in ended.stdout
+    stored = {path.name for path in (tmp_path / "store").rglob("*.whl")}
+    assert stored == {FIT.name, BROKEN.name}  # as untested or failing, too: the channel is a test
 
 
 # -- tox
