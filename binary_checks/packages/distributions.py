@@ -168,7 +168,8 @@ def read_text(tree: Tree, path: str, most: int) -> bytes | None:
 def read_texts(contents: Mapping[str, bytes | None]) -> Texts:
     """Read the given texts; the keys of ``contents`` are names in the folder."""
     metadata, metadata_faults = read_headers(contents.get("METADATA") or b"")
-    wheel, wheel_faults = read_headers(contents.get("WHEEL") or b"")
+    # tags-disagree reports a line break in a field
+    wheel, wheel_faults = read_headers(contents.get("WHEEL") or b"", blanks=" \t\r")
     record, record_faults = read_record(contents.get("RECORD"))
     points, point_faults = read_entry_points(contents.get("entry_points.txt") or b"")
     faults = {"METADATA": metadata_faults, "WHEEL": wheel_faults, "entry_points.txt": point_faults}
@@ -190,14 +191,17 @@ def _decode(content: bytes) -> tuple[str, Faults]:
         return content.decode(errors="replace"), (fault,)
 
 
-def read_headers(content: bytes) -> tuple[Headers, Faults]:
-    """Read METADATA or WHEEL, which have the format of e-mail headers."""
+def read_headers(content: bytes, blanks: str | None = None) -> tuple[Headers, Faults]:
+    """Read METADATA or WHEEL, which have the format of e-mail headers.
+
+    ``blanks`` are removed from both ends of a value; None: all blanks.
+    """
     text, faults = _decode(content)
     # "Core metadata specifications": not an RFC of e-mail counts, but what email.parser reads with
     # the policy compat32, which is the default of HeaderParser.
     message = HeaderParser().parsestr(text)
     defects = (f"its headers are broken: {type(defect).__name__}" for defect in message.defects)
-    headers = tuple((key, str(value).strip()) for key, value in message.items())
+    headers = tuple((key, str(value).strip(blanks)) for key, value in message.items())
     mark = _judge_start(content, "pip and uv do not find its first field")
     return headers, (*mark, *faults, *dict.fromkeys(defects))
 

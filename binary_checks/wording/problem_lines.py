@@ -71,6 +71,9 @@ OF_CXX_ABI = "two types of std::string"
 """The cause for objects of a package that were compiled for different ABIs of libstdc++."""
 
 
+OF_NO_FILES = "no files"  # but the metadata of a distribution
+OF_OTHER_STRINGS = "strings of another width"  # in modules for Python 2
+OF_ONE_PROCESSOR = "one processor"  # for which a wheel for any platform has files
 OF_ENABLED_GIL = "GIL enabled again"  # by extension modules, in a free-threaded Python
 
 

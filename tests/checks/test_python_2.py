@@ -43,6 +43,29 @@ def test_only_its_c_api_is_not_inspected(tmp_path: Path) -> None:
     assert found["missing-library"].outcome is Outcome.PASSED
 
 
+NARROW, WIDE = "PyUnicodeUCS2_Decode", "PyUnicodeUCS4_Decode"
+
+
+@pytest.mark.parametrize(
+    ("tag", "used", "has"),
+    [
+        ("cp27-cp27mu-manylinux1_x86_64", NARROW, WIDE),  # cx_Oracle 6.0, plyvel 1.0.1
+        ("cp27-cp27m-manylinux1_x86_64", WIDE, NARROW),
+        ("cp32-cp32mu-linux_x86_64", NARROW, WIDE),
+        ("cp27-cp27mu-manylinux1_x86_64", WIDE, ""),
+        ("cp27-cp27m-manylinux1_x86_64", NARROW, ""),
+        ("cp27-none-manylinux1_x86_64", NARROW, ""),
+        ("pp27-pypy_73-manylinux1_x86_64", NARROW, ""),
+    ],
+)
+def test_its_strings_have_one_width(tmp_path: Path, tag: str, used: str, has: str) -> None:
+    native = extension(imports=(*OLD, ElfSymbol(used), ElfSymbol("PyUnicode_Type")))
+    problems = judged(tmp_path, native, tag)["undefined-symbol"].problems
+    sentence = f"has 1 undefined symbol ({used}): a Python of {tag.split('-')[1]} has {has} instead"
+    told = [each.sentence for each in problems if "UCS" in each.sentence]
+    assert told == ([f"{sentence}; build the file with such a Python"] if has else [])
+
+
 @pytest.mark.parametrize(
     ("exported", "sentence"),
     [

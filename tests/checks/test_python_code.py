@@ -274,6 +274,19 @@ def test_a_wheel_that_installs_nothing(judge: Judge) -> None:
         assert judge(missing_top_level_module, {"demo/py.typed": "", other: ""}) == []
 
 
+def test_a_command_of_a_wheel_that_installs_nothing_follows_from_it(judge: Judge) -> None:
+    points = "[console_scripts]\ndemo = demo.__main__:main\n"
+    (nothing,) = judge(missing_top_level_module, {}, entry_points=points)
+    (command,) = judge(missing_entry_point, {}, entry_points=points)
+    assert (
+        command.sentence
+        == "the command demo = demo.__main__:main: there is no module demo.__main__"
+    )
+    assert (nothing.cause, nothing.consequence) == (command.cause, not command.consequence)
+    (alone,) = judge(missing_entry_point, {"demo/__init__.py": ""}, entry_points=points)
+    assert (alone.cause, alone.consequence) == ("", False)
+
+
 ABOUT = "Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n"
 
 

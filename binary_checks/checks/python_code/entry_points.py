@@ -30,6 +30,7 @@ from binary_checks.model import (
     find_names,
     read_entry_points,
 )
+from binary_checks.wording.problem_lines import OF_NO_FILES
 
 _DEEPEST = 100  # nested packages, of a module's name
 _LONGEST = 120  # characters of a value in a sentence
@@ -124,6 +125,7 @@ class _Content:
         self._files = package.derive(ModuleFiles)
         self._names = {each.path: each for each in modules.names}
         self._leads_elsewhere = any(each.path.endswith(".pth") for each in package.members)
+        self._is_empty = modules.advised is not None
         self._unparsed = {each.path: each.reason for each in modules.unparsed}
 
     def find_problem(self, point: EntryPoint) -> Problem | None:
@@ -142,7 +144,12 @@ class _Content:
         level = Level.ERROR if point.is_always_loaded and lack.certain else Level.WARNING
         sentence = f"{point.describe()}: {lack.what}"
         return Problem(
-            path=self._path, sentence=sentence, facts=(point.group, point.name), level=level
+            path=self._path,
+            sentence=sentence,
+            facts=(point.group, point.name),
+            level=level,
+            cause=OF_NO_FILES if self._is_empty else "",
+            consequence=self._is_empty,
         )
 
     def _find_lack(self, point: EntryPoint) -> _Lack | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from binary_checks.declaring import check
 from binary_checks.knowledge.failed_imports import describe_absent_module
@@ -22,7 +23,7 @@ from binary_checks.model import (
     PythonModules,
     find_names,
 )
-from binary_checks.wording.problem_lines import EDITABLE
+from binary_checks.wording.problem_lines import EDITABLE, OF_NO_FILES
 from binary_checks.wording.sentences import name_first
 
 _SOURCE_FOLDER = "src"
@@ -49,7 +50,7 @@ def missing_top_level_module(package: Distribution, modules: PythonModules) -> I
     files = package.derive(ModuleFiles)
     own = package.name.replace("-", "_").replace(".", "_")
     if modules.advised is not None:
-        yield _judge_empty(package, modules.advised)
+        yield replace(_judge_empty(package, modules.advised), cause=OF_NO_FILES)
     stated = modules.top_level or ()
     missing = [name for name in stated if not _has(files, name)]
     if files.roots and missing and len(missing) == len(stated) and own not in files.roots:
