@@ -97,7 +97,7 @@ def _list(options: argparse.Namespace) -> int:
 def _list_jobs(options: argparse.Namespace) -> int:
     """Print the jobs of this run for a CI system; the CI event determines the tier."""
     from binary_checks.fleet.ci.ci_settings import read_ci
-    from binary_checks.fleet.ci.generated_files import load_generator
+    from binary_checks.fleet.ci.generated_files import format_jobs
     from binary_checks.fleet.ci.pipeline import CiRun, choose_jobs, find_run, make_pipeline
 
     matrix = read_matrix(options.file or Path(DEFAULT_FILE))
@@ -111,7 +111,7 @@ def _list_jobs(options: argparse.Namespace) -> int:
     chosen = [cell.id for cell in cells]
     run = CiRun(event=begun.event, tier=one_off.tier)
     jobs = choose_jobs(pipeline, options.ci, chosen, run)
-    print(load_generator(options.ci).format_jobs(jobs), end="")
+    print(format_jobs(jobs), end="")
     return 0
 
 

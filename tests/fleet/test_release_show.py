@@ -10,7 +10,8 @@ pytest.importorskip("duckdb", reason="the extra fleet is not installed")
 pytest.importorskip("securesystemslib", reason="the extra sign is not installed")
 pytest.importorskip("check_jsonschema")
 
-from binary_checks.fleet.ci.generated_files import GENERATORS, PLACES
+from binary_checks.fleet.ci.ci_settings import SYSTEMS
+from binary_checks.fleet.ci.generated_files import PLACES
 from fixtures.fleet.object_store import find_program
 from fixtures.fleet.release_show import PLATFORMS, PROJECT, PYTHONS, SCHEMAS, VERSION, Stage, show
 
@@ -35,8 +36,8 @@ def lines(stage: Stage, name: str) -> list[str]:
 def test_the_files_of_every_ci_system_are_valid_and_drift_is_seen(stage: Stage) -> None:
     valid = {name for name in stage.ended if name.startswith("schema ")}
     assert valid == {f"schema {system}" for system in SCHEMAS}
-    assert GENERATORS.keys() == SCHEMAS.keys() | {"tox", "docs"}
-    for system in GENERATORS:
+    assert {*SYSTEMS} == SCHEMAS.keys() | {"tox", "docs"}
+    for system in SYSTEMS:
         assert any([*stage.folder.glob(pattern)] for pattern in PLACES[system]), system
     assert "```mermaid" in (stage.folder / "docs" / "matrix.md").read_text("utf-8")
     drifted = {line.partition(":")[0] for line in lines(stage, "ci drift") if ": changed" in line}

@@ -1,10 +1,10 @@
-"""Read ``[ci]`` and ``[[runners]]``: the stages that CI runs, and its machines."""
+"""Read ``[ci]`` and ``[[runners]]``: the stages that CI runs, its machines, and pinned actions."""
 
 from __future__ import annotations
 
 import re
 import typing
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any
@@ -12,7 +12,6 @@ from typing import Any
 from binary_checks import __version__
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.cells import PIPS_INDEX, Matrix, read_rows, require_public, require_value
-from binary_checks.fleet.ci.actions import ActionPin, read_pins
 from binary_checks.fleet.night import AXES, Cell
 from binary_checks.profile import (
     CellCondition,
@@ -29,13 +28,12 @@ from binary_checks.profile import (
 CPU, GPU = "cpu", "gpu"
 HOSTED = ("github", "circleci")
 """The CI systems that have runners."""
-RUNNER_KEYS: Mapping[str, Any] = {"when": str, "stage": str, **dict.fromkeys(HOSTED, object)}
-"""The keys of an entry, with their types."""
-_VALUES = {"labels": tuple[str, ...], "image": str, "pool": str, "size": str}
-_TEXT = re.compile(r"[A-Za-z0-9{][A-Za-z0-9 ._:/@{}+-]{0,199}")
+_RUNNER_KEYS: Mapping[str, Any] = {"when": str, "stage": str, **dict.fromkeys(HOSTED, object)}
+_MACHINE_KEYS = {"labels": tuple[str, ...], "image": str, "pool": str, "size": str}
+_MACHINE = re.compile(r"[A-Za-z0-9{][A-Za-z0-9 ._:/@{}+-]{0,199}")
 _BRACES = re.compile(r"\{([^{}]*)\}")
-JOB_PYTHON = "job_python"
-_AXES = {name: name for name in (*AXES, JOB_PYTHON)}
+_JOB_PYTHON = "job_python"
+_AXES = {name: name for name in (*AXES, _JOB_PYTHON)}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,6 +46,10 @@ class RunsOn:
     size: str = ""  # CircleCI's resource_class
 
 
+NOWHERE = RunsOn()
+"""Stands for a CI system that has no machine for a cell."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunnerRule:
     """One entry: the cells and the stage to which it applies, and the machine in each CI system."""
@@ -58,7 +60,7 @@ class RunnerRule:
     where: str  # location of the entry, for messages
 
 
-def read_runners(rows: Iterable[tuple[dict[str, Any], str]]) -> Iterator[RunnerRule]:
+def _read_runners(rows: Iterable[tuple[dict[str, Any], str]]) -> Iterator[RunnerRule]:
     """Yield the entries in order. Raises ProfileError."""
     for row, where in rows:
         if "when" not in row:
@@ -67,16 +69,13 @@ def read_runners(rows: Iterable[tuple[dict[str, Any], str]]) -> Iterator[RunnerR
         if stage not in (CPU, GPU):
             raise ProfileError(f"{where}: stage: {stage!r:.40} is not one of: {CPU}, {GPU}")
         when = convert(row["when"], str, f"{where}: when")
-        if not {*HOSTED} & {*row}:
+        named = [system for system in HOSTED if system in row]
+        if not named:
             raise ProfileError(f"{where}: name a machine for one of: {', '.join(HOSTED)}")
         yield RunnerRule(
             condition=read_condition(when, f"{where}: when"),
             stage=stage,
-            machines={
-                system: _read_machine(system, row[system], f"{where}: {system}")
-                for system in HOSTED
-                if system in row
-            },
+            machines={each: _read_machine(each, row[each], f"{where}: {each}") for each in named},
             where=where,
         )
 
@@ -84,60 +83,58 @@ def read_runners(rows: Iterable[tuple[dict[str, Any], str]]) -> Iterator[RunnerR
 def _read_machine(system: str, value: object, where: str) -> RunsOn:
     """Read a machine: a name (label or image), "" for none, a list of labels, or a table."""
     if value == "":
-        return RunsOn()
+        return NOWHERE
     if isinstance(value, str):
         value = {"labels": [value]} if system == "github" else {"image": value}
     elif isinstance(value, list):
         value = {"labels": value}
-    table = convert(value, dict, where)
-    values = convert_table(table, _VALUES, where)
+    values = convert_table(convert(value, dict, where), _MACHINE_KEYS, where)
     for key, found in values.items():
         for text in found if isinstance(found, tuple) else (found,):
-            _require_text(text, f"{where}: {key}")
+            _require_machine(text, f"{where}: {key}")
     if not any(values.values()):
         raise ProfileError(f"{where}: the entry names no machine")
     return RunsOn(**values)
 
 
-def _require_text(text: str, where: str) -> None:
-    if not _TEXT.fullmatch(text):
+def _require_machine(text: str, where: str) -> None:
+    if not _MACHINE.fullmatch(text):
         raise ProfileError(f"{where}: {text!r:.60} is not the name of a machine or an image")
     reject_unknown(_BRACES.findall(text), _AXES, where, "axis")
     if {"{", "}"} & set(_BRACES.sub("", text)):
         raise ProfileError(f"{where}: {text!r:.60} has an unmatched brace")
 
 
-def choose_machine(
-    rules: Sequence[RunnerRule], cell: Cell, *, stage: str, system: str, python: str
-) -> RunsOn | None:
-    """Return the machine of the last matching entry that names the system, or None."""
-    for rule in reversed(rules):
-        if rule.stage == stage and system in rule.machines and rule.condition.meets(cell):
-            machine = rule.machines[system]
-            if machine == RunsOn():
-                return None
-            return _fill_machine(machine, cell, python, f"{rule.where}: {system}")
-    return None
+# ``[ci.actions]``: the commits of actions, which nobody can move, with the tags that people know.
+
+_ACTION = re.compile(
+    r"[A-Za-z0-9][A-Za-z0-9-]{0,38}/[A-Za-z0-9._-]{1,100}(?:/[A-Za-z0-9._/-]{1,100})?"
+)
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,99}")
 
 
-def _fill_machine(machine: RunsOn, cell: Cell, python: str, where: str) -> RunsOn:
-    """Return the machine with the cell's values in place of {axis}. Raises ProfileError."""
+def _read_actions(value: object, where: str) -> dict[str, str]:
+    """Return name -> value of ``uses:``. Raises ProfileError, also for a pin without its tag."""
+    table = convert(value, dict, where)
+    return {name: _read_pin(name, row, f"{where}: {name!r}") for name, row in table.items()}
 
-    def value(found: re.Match[str]) -> str:
-        text: str = python if found[1] == JOB_PYTHON else getattr(cell, found[1])
-        if not text:
-            raise ProfileError(f"{where}: {{{found[1]}}} has no value in {cell.id}")
-        return text
 
-    def put(text: str) -> str:
-        return _BRACES.sub(value, text)
-
-    return RunsOn(
-        labels=tuple(map(put, machine.labels)),
-        image=put(machine.image),
-        pool=put(machine.pool),
-        size=put(machine.size),
-    )
+def _read_pin(name: str, row: Any, where: str) -> str:
+    if not _ACTION.fullmatch(name):
+        raise ProfileError(f"{where}: not an action, such as 'actions/checkout'")
+    if not isinstance(row, dict):
+        example = '{ commit = "40 hex digits", tag = "v4.2.2" }'
+        raise ProfileError(f"{where}: write {example}")
+    values = convert_table(row, {"commit": str, "tag": str}, where)
+    commit, tag = values.get("commit", ""), values.get("tag", "")
+    if not _COMMIT.fullmatch(commit):
+        raise ProfileError(f"{where}: commit: not the 40 hexadecimal digits of a commit")
+    if not _TAG.fullmatch(tag):
+        raise ProfileError(
+            f"{where}: tag: not the tag of a version, such as v4.2.2, which had the commit"
+        )
+    return f"{name}@{commit} # {tag}"
 
 
 # ``[ci]``: the files to generate, how a cell is built, and where its packages go.
@@ -179,18 +176,47 @@ class CiSettings:
     schedule: str = "17 3 * * *"  # of the night, in UTC
     smoke_cells: int = 20  # cells of the night in one job
     runners: tuple[RunnerRule, ...] = ()
-    actions: Mapping[str, ActionPin] = field(default_factory=dict)
+    actions: Mapping[str, str] = field(default_factory=dict)  # name -> name@commit # tag
 
     @property
     def publish_secrets(self) -> tuple[str, ...]:
         """Names of all secrets that publishing needs."""
         return (*self.secrets, *filter(None, (self.key,)))
 
+    def secrets_of(self, stage: str) -> tuple[str, ...]:
+        """Return the names of the secrets that a stage needs; "" stands for installing."""
+        if stage == "publish":
+            return self.publish_secrets
+        return () if stage in ("", "build", "test", "gpu") else self.secrets
 
-_READ_APART = ("runners", "actions")
+    def choose_machine(self, cell: Cell, *, stage: str, system: str, python: str) -> RunsOn:
+        """Return the machine of the last matching entry that names the system, or NOWHERE.
+
+        The values of the cell replace {axis}. Raises ProfileError if it has none.
+        """
+        for rule in reversed(self.runners):
+            if rule.stage == stage and system in rule.machines and rule.condition.meets(cell):
+                return _fill(rule.machines[system], cell, python, f"{rule.where}: {system}")
+        return NOWHERE
+
+
+def _fill(machine: RunsOn, cell: Cell, python: str, where: str) -> RunsOn:
+    def value(found: re.Match[str]) -> str:
+        text: str = python if found[1] == _JOB_PYTHON else getattr(cell, found[1])
+        if not text:
+            raise ProfileError(f"{where}: {{{found[1]}}} has no value in {cell.id}")
+        return text
+
+    return RunsOn(
+        labels=tuple(_BRACES.sub(value, label) for label in machine.labels),
+        image=_BRACES.sub(value, machine.image),
+        pool=_BRACES.sub(value, machine.pool),
+        size=_BRACES.sub(value, machine.size),
+    )
+
+
 _HINTS = typing.get_type_hints(CiSettings)
-_TYPES = {key: kind for key, kind in _HINTS.items() if key not in _READ_APART}
-_KEYS = {**_TYPES, "actions": dict}
+_TYPES = {key: kind for key, kind in _HINTS.items() if key not in ("runners", "actions")}
 
 
 def read_ci(matrix: Matrix) -> CiSettings:
@@ -201,25 +227,27 @@ def read_ci(matrix: Matrix) -> CiSettings:
     if "ci" not in tables:
         raise ProfileError(f"{name}: it has no [ci], which says what CI runs")
     table = convert(tables["ci"], dict, where)
-    reject_unknown(table, _KEYS, where, "key")
-    values = {
-        key: _read(value, _TYPES[key], f"{locate(where, key)}: {key}")
-        for key, value in table.items()
-        if key in _TYPES
-    }
-    rows = read_rows(tables, matrix.content, name, "runners", RUNNER_KEYS)
+    reject_unknown(table, {**_TYPES, "actions": dict}, where, "key")
     shipped = files(__package__).joinpath(_SHIPPED).read_bytes()
     ours = parse_toml(shipped, _SHIPPED)
-    before = read_rows(ours, shipped, _SHIPPED, "runners", RUNNER_KEYS)
-    actions = {
-        **read_pins(ours["ci"]["actions"], f"{_SHIPPED}: ci.actions"),
-        **read_pins(table.get("actions", {}), f"{where}.actions"),
-    }
-    settings = CiSettings(
-        **values,
-        runners=(*read_runners(before), *read_runners(rows)),
-        actions=actions,
+    runners = (
+        *read_rows(ours, shipped, _SHIPPED, "runners", _RUNNER_KEYS),
+        *read_rows(tables, matrix.content, name, "runners", _RUNNER_KEYS),
     )
+    settings = CiSettings(
+        **{
+            key: _read(value, _TYPES[key], f"{locate(where, key)}: {key}")
+            for key, value in table.items()
+            if key in _TYPES
+        },
+        runners=tuple(_read_runners(runners)),
+        actions={
+            **_read_actions(ours["ci"]["actions"], f"{_SHIPPED}: ci.actions"),
+            **_read_actions(table.get("actions", {}), f"{where}.actions"),
+        },
+    )
+    _require_texts(settings, where)
+    _require_names(settings, where)
     _require_consistent(settings, where)
     source = matrix.sources.get(settings.published, PIPS_INDEX)
     if settings.published and not settings.policy and not source.gate:
@@ -230,22 +258,6 @@ def read_ci(matrix: Matrix) -> CiSettings:
     return settings
 
 
-def require_install(settings: CiSettings, source: str) -> None:
-    """Raise ProfileError if jobs install the tool and the settings do not state its source.
-
-    There is no default, because anyone could register an unused name on an index.
-    """
-    hosted = {*settings.systems} & {*HOSTED} and (settings.build or settings.store)
-    if settings.install or not (hosted or "tox" in settings.systems):
-        return
-    wheel = f"tools/binary_checks-{__version__}-py3-none-any.whl[fleet,sign]"
-    raise ProfileError(
-        f"{source}: ci: 'install' is missing: state which binary-checks the jobs install. Write "
-        f'install = "./{wheel}" for a wheel in your repository, "binary-checks[fleet,sign] @ '
-        'https://…/….whl#sha256=…" for a published one, or a requirement of an index that you trust'
-    )
-
-
 def _read(value: Any, kind: Any, where: str) -> Any:
     """Convert a value; a single text is accepted where a list of texts is expected."""
     if isinstance(value, str) and kind == tuple[str, ...]:
@@ -253,39 +265,8 @@ def _read(value: Any, kind: Any, where: str) -> Any:
     return convert(value, kind, where)
 
 
-def _require_consistent(settings: CiSettings, where: str) -> None:
-    """Raise ProfileError for impossible values, and if a setting needs one that is missing."""
-    known = ", ".join(SYSTEMS)
-    for system in settings.systems:
-        if system not in SYSTEMS:
-            raise ProfileError(f"{where}: systems: {system!r:.40} is not one of: {known}")
-    _require_texts(settings, where)
-    _require_names(settings, where)
-    for key, limit in (("build_timeout", 86_400), ("smoke_cells", 1_000)):
-        if not 0 < getattr(settings, key) <= limit:
-            raise ProfileError(f"{where}: {key}: {getattr(settings, key):g} is not in 1..{limit:,}")
-    lacking = [
-        ("built", "store"),
-        ("published", "built"),
-        ("key", "store"),
-        ("built", "build"),
-    ]
-    for has, needs in lacking:
-        if getattr(settings, has) and not getattr(settings, needs):
-            raise ProfileError(
-                f"{where}: {has!r} is set, but {needs!r}, which it needs, is missing"
-            )
-    if settings.built and settings.built == settings.published:
-        raise ProfileError(
-            f"{where}: built and published are one channel, {settings.built!r:.40}; name a "
-            "separate channel for builds; the policy decides which of them are published"
-        )
-
-
 def _require_texts(settings: CiSettings, where: str) -> None:
     """Check texts that become part of scripts: no control characters, no CI expressions."""
-    listed = [("store", settings.store), ("policy", settings.policy), ("branch", settings.branch)]
-    listed += [("deployment", settings.deployment)]
     lines = [("build", each) for each in settings.build]
     lines += [("install", each) for each in settings.install]
     for key, text in lines:
@@ -298,11 +279,10 @@ def _require_texts(settings: CiSettings, where: str) -> None:
                 "install it have secrets; append #sha256=HASH of the wheel, or name a git "
                 "repository as .git@COMMIT"
             )
-    listed += [
-        *lines,
-        *((f"environment.{key}", each) for key, each in settings.environment.items()),
-    ]
-    for key, text in listed:
+    for key in ("store", "policy", "branch", "deployment"):
+        lines.append((key, getattr(settings, key)))
+    lines += [(f"environment.{key}", each) for key, each in settings.environment.items()]
+    for key, text in lines:
         require_text(text, f"{where}: {key}")
     if set("*?[") & {*settings.branch}:
         raise ProfileError(
@@ -348,3 +328,45 @@ def _require_names(settings: CiSettings, where: str) -> None:
         raise ProfileError(f"{where}: schedule: {settings.schedule!r:.40} is not five cron fields")
     if not _PYTHON.fullmatch(settings.python) or int(settings.python[2:]) < _OLDEST:
         raise ProfileError(f"{where}: python: {settings.python!r:.20} is not 3.{_OLDEST} or later")
+
+
+def _require_consistent(settings: CiSettings, where: str) -> None:
+    """Raise ProfileError for impossible values, and if a setting needs one that is missing."""
+    for system in settings.systems:
+        if system not in SYSTEMS:
+            known = ", ".join(SYSTEMS)
+            raise ProfileError(f"{where}: systems: {system!r:.40} is not one of: {known}")
+    for key, limit in (("build_timeout", 86_400), ("smoke_cells", 1_000)):
+        if not 0 < getattr(settings, key) <= limit:
+            raise ProfileError(f"{where}: {key}: {getattr(settings, key):g} is not in 1..{limit:,}")
+    for has, needs in (
+        ("built", "store"),
+        ("published", "built"),
+        ("key", "store"),
+        ("built", "build"),
+    ):
+        if getattr(settings, has) and not getattr(settings, needs):
+            raise ProfileError(
+                f"{where}: {has!r} is set, but {needs!r}, which it needs, is missing"
+            )
+    if settings.built and settings.built == settings.published:
+        raise ProfileError(
+            f"{where}: built and published are one channel, {settings.built!r:.40}; name a "
+            "separate channel for builds; the policy decides which of them are published"
+        )
+
+
+def require_install(settings: CiSettings, source: str) -> None:
+    """Raise ProfileError if jobs install the tool and the settings do not state its source.
+
+    There is no default, because anyone could register an unused name on an index.
+    """
+    hosted = {*settings.systems} & {*HOSTED} and (settings.build or settings.store)
+    if settings.install or not (hosted or "tox" in settings.systems):
+        return
+    wheel = f"tools/binary_checks-{__version__}-py3-none-any.whl[fleet,sign]"
+    raise ProfileError(
+        f"{source}: ci: 'install' is missing: state which binary-checks the jobs install. Write "
+        f'install = "./{wheel}" for a wheel in your repository, "binary-checks[fleet,sign] @ '
+        'https://…/….whl#sha256=…" for a published one, or a requirement of an index that you trust'
+    )

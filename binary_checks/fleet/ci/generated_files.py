@@ -4,121 +4,156 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
-from importlib import import_module
-from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from binary_checks.errors import GatherError, ProfileError
 from binary_checks.files import replace_file_when_complete
-from binary_checks.fleet.ci.ci_settings import HOSTED
-from binary_checks.fleet.ci.pipeline import MachineError, Pipeline
+from binary_checks.fleet.ci import (
+    circleci_workflows,
+    github_workflows,
+    matrix_page,
+    tox_environments,
+)
+from binary_checks.fleet.ci.pipeline import ChosenJobs, MachineError, Pipeline
+from binary_checks.fleet.ci.templating import MARK
 
-_MARK = "by `binary-checks ci write`"
+_GENERATORS: Mapping[str, Callable[[Pipeline], Mapping[str, str]]] = {
+    "github": github_workflows.write,
+    "circleci": circleci_workflows.write,
+    "tox": tox_environments.write,
+    "docs": matrix_page.write,
+}
+PLACES: Mapping[str, tuple[str, ...]] = {
+    "github": (".github/workflows/*.yml",),
+    "circleci": (".circleci/*.yml",),
+    "tox": ("tox*.toml", "tox*.ini"),
+    "docs": ("docs/matrix.md",),
+}
+"""System -> globs for its files; a matching generated file that is not needed is left over."""
 _LARGEST = 16 << 20  # bytes of a file to compare
 _MOST_LINES = 30  # of one file's diff
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class DriftedFile:
+class FileChange:
     """A file that differs from the text that would now be generated."""
 
     path: str
     fault: str  # missing, changed, left over
-    lines: tuple[str, ...] = ()  # of the diff
+    before: str = ""
+    after: str = ""
+
+    def format_diff(self) -> Iterator[str]:
+        """Yield the diff from a changed file to its new text, and the number of omitted lines."""
+        if self.fault != "changed":
+            return
+        texts = self.before.splitlines(), self.after.splitlines()
+        found = unified_diff(*texts, self.path, f"{self.path} as written", n=1, lineterm="")
+        yield from islice(found, _MOST_LINES)
+        if rest := sum(1 for _ in found):
+            yield f"… and {rest:,} more lines"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FileChanges:
-    """The changes to the files, by path."""
+def write_files(pipeline: Pipeline) -> tuple[dict[str, str], dict[str, str]]:
+    """Return path -> text, and the systems that have no machine for some cell, with the reasons.
 
-    written: tuple[str, ...]
-    removed: tuple[str, ...]
-    kept: tuple[str, ...]  # files that were up to date
+    Raises ProfileError for faults common to all systems.
+    """
+    files: dict[str, str] = {}
+    refused: dict[str, str] = {}
+    for system in pipeline.settings.systems:
+        try:
+            files.update(_GENERATORS[system](pipeline))
+        except MachineError as error:
+            refused[system] = str(error)
+    return files, refused
 
 
-def heading(pipeline: Pipeline) -> str:
-    """Return the text of a generated file's first line, without comment marks."""
-    return f"Generated from {pipeline.source} {_MARK}; change that file and run the command again."
+def format_jobs(jobs: ChosenJobs) -> str:
+    """Return the jobs of a run in the form that its CI system reads. Raises ProfileError."""
+    if jobs.system == "github":
+        return github_workflows.format_jobs(jobs)
+    return circleci_workflows.format_jobs(jobs)
 
 
-def _made_from(text: str) -> str:
+def find_changes(
+    folder: Path, files: Mapping[str, str], *, source: str, systems: Iterable[str]
+) -> Iterator[FileChange]:
+    """Yield the files that differ, in the order of paths. Raises ProfileError if one is unreadable.
+
+    A file in a place of the systems is left over if it was generated from ``source``, but is not in
+    ``files``.
+    """
+    for path, text in sorted(files.items()):
+        before = _read(folder, path)
+        if before is None:
+            yield FileChange(path=path, fault="missing", after=text)
+        elif before.replace("\r\n", "\n") != text:  # git may have converted line ends on Windows
+            yield FileChange(path=path, fault="changed", before=before, after=text)
+    places = [place for system in systems for place in PLACES[system]]
+    for found in sorted({path for place in places for path in folder.glob(place)}):
+        path = found.relative_to(folder).as_posix()
+        if path not in files and found.is_file():
+            before = _read(folder, path) or ""
+            if _find_origin(before) == source:
+                yield FileChange(path=path, fault="left over", before=before)
+
+
+def _find_origin(text: str) -> str:
     """Return the matrix that a file was generated from, or "" if it was not generated."""
     first = text.partition("\n")[0]
-    found = re.search(rf"Generated from (.+?) {re.escape(_MARK)}", first)
+    found = re.search(rf"Generated from (.+?) {re.escape(MARK)}", first)
     return found[1] if found else ""
 
 
-def find_drift(
-    folder: Path, files: Mapping[str, str], *, source: str, places: Sequence[str]
-) -> Iterator[DriftedFile]:
-    """Yield the files that differ, in the order of paths. Raises ProfileError if one is unreadable.
-
-    ``places`` are globs. A file that one of them matches is left over if it was generated from
-    ``source`` but is not in ``files``.
-    """
-    for path, text in sorted(files.items()):
-        before = _read(_resolve(folder, path))
-        if before is None:
-            yield DriftedFile(path=path, fault="missing")
-        elif _unify(before) != text:
-            lines = _compare(path, before, text)
-            yield DriftedFile(path=path, fault="changed", lines=tuple(lines))
-    for path in _find_left_over(folder, files, source, places):
-        yield DriftedFile(path=path, fault="left over")
+def _read(folder: Path, path: str) -> str | None:
+    """Return a file's text, or None if it does not exist. Raises ProfileError."""
+    target = folder / path
+    if not target.resolve().is_relative_to(folder.resolve()):
+        raise ProfileError(f"{target}: a symbolic link leads out of {folder}")
+    try:
+        with target.open("rb") as file:
+            content = file.read(_LARGEST + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ProfileError(f"{target}: {error.strerror}") from None
+    if len(content) > _LARGEST:
+        raise ProfileError(f"{target}: more than {_LARGEST:,} bytes, so not a generated file")
+    return content.decode("utf-8", "backslashreplace")
 
 
-def _compare(path: str, before: str, after: str) -> Iterator[str]:
-    """Yield the diff from the file to its new text, and the number of omitted lines."""
-    found = unified_diff(
-        before.splitlines(), after.splitlines(), path, f"{path} as written", n=1, lineterm=""
-    )
-    yield from islice(found, _MOST_LINES)
-    if rest := sum(1 for _ in found):
-        yield f"… and {rest:,} more lines"
-
-
-def _unify(text: str) -> str:
-    """Return the text with LF line ends, because git may have converted them on Windows."""
-    return text.replace("\r\n", "\n")
-
-
-def write_all(
-    folder: Path,
-    files: Mapping[str, str],
-    *,
-    source: str,
-    places: Sequence[str],
-    force: bool = False,
-) -> FileChanges:
+def apply_changes(
+    folder: Path, changes: Sequence[FileChange], *, source: str, force: bool = False
+) -> None:
     """Write all files, or none if one of them may not be written; remove left-over files.
 
     Raises ProfileError for an existing file that was not generated, unless ``force`` is set.
     """
-    pending: dict[str, Path] = {}
-    for path, text in sorted(files.items()):
-        target = _resolve(folder, path)
-        before = _read(target)
-        if before is not None and _unify(before) == text:
-            continue
-        if before is not None and not force:
-            _require_ours(target, before, folder, source)
-        pending[path] = target
-    left_over = tuple(_find_left_over(folder, files, source, places))
-    _replace_all({target: files[path] for path, target in pending.items()})
-    for path in left_over:
-        _resolve(folder, path).unlink()
-    kept = tuple(path for path in sorted(files) if path not in pending)
-    return FileChanges(written=tuple(pending), removed=left_over, kept=kept)
+    for change in changes:
+        if change.fault == "changed" and not force:
+            _require_ours(folder, change, source)
+    with contextlib.ExitStack() as waiting:  # files are replaced when all texts are on the disk
+        for change in changes:
+            if change.fault != "left over":
+                target = folder / change.path
+                waiting.enter_context(_naming(target))
+                target.parent.mkdir(parents=True, exist_ok=True)
+                file = waiting.enter_context(replace_file_when_complete(target, 0o644))
+                file.write(change.after.encode("utf-8"))
+                file.flush()
+    for change in changes:
+        if change.fault == "left over":
+            (folder / change.path).unlink()
 
 
-def _require_ours(target: Path, before: str, folder: Path, source: str) -> None:
+def _require_ours(folder: Path, change: FileChange, source: str) -> None:
     """Raise ProfileError for a file that was not generated from this matrix."""
-    origin = _made_from(before)
+    target, origin = folder / change.path, _find_origin(change.before)
     if not origin:
         raise ProfileError(
             f"{target}: not generated by `binary-checks ci write` and would be overwritten; "
@@ -131,18 +166,6 @@ def _require_ours(target: Path, before: str, folder: Path, source: str) -> None:
         )
 
 
-def _replace_all(texts: Mapping[Path, str]) -> None:
-    """Write all texts to temporary files, and only then replace the files."""
-    with contextlib.ExitStack() as waiting:
-        for target, text in texts.items():
-            with _naming(target):
-                target.parent.mkdir(parents=True, exist_ok=True)
-                waiting.enter_context(_naming(target))
-                file = waiting.enter_context(replace_file_when_complete(target, 0o644))
-                file.write(text.encode("utf-8"))
-                file.flush()
-
-
 @contextlib.contextmanager
 def _naming(target: Path) -> Iterator[None]:
     """Raise GatherError, with the file's name, if the block cannot write the file."""
@@ -150,87 +173,3 @@ def _naming(target: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise GatherError(f"{target}: cannot be written: {error.strerror}") from None
-
-
-def _resolve(folder: Path, path: str) -> Path:
-    """Return the file's path. Raises ProfileError if a symbolic link leads out of the folder."""
-    target = folder / path
-    if not target.resolve().is_relative_to(folder.resolve()):
-        raise ProfileError(f"{target}: a symbolic link leads out of {folder}")
-    return target
-
-
-def _read(path: Path) -> str | None:
-    """Return a file's text, or None if it does not exist. Raises ProfileError."""
-    try:
-        with path.open("rb") as file:
-            content = file.read(_LARGEST + 1)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise ProfileError(f"{path}: {error.strerror}") from None
-    if len(content) > _LARGEST:
-        raise ProfileError(f"{path}: more than {_LARGEST:,} bytes, so not a generated file")
-    return content.decode("utf-8", "backslashreplace")
-
-
-def _find_left_over(
-    folder: Path, files: Mapping[str, str], source: str, places: Sequence[str]
-) -> Iterator[str]:
-    for path in sorted({path for place in places for path in folder.glob(place)}):
-        name = path.relative_to(folder).as_posix()
-        if (
-            name not in files
-            and path.is_file()
-            and _made_from(_read(_resolve(folder, name)) or "") == source
-        ):
-            yield name
-
-
-# The generators: one module for each system, imported when its files are written.
-
-GENERATORS: Mapping[str, str] = {
-    "github": "binary_checks.fleet.ci.github_workflows",
-    "circleci": "binary_checks.fleet.ci.circleci_workflows",
-    "tox": "binary_checks.fleet.ci.tox_environments",
-    "docs": "binary_checks.fleet.ci.matrix_page",
-}
-"""System -> module whose function ``write(pipeline)`` returns path -> text."""
-PLACES: Mapping[str, tuple[str, ...]] = {
-    "github": (".github/workflows/*.yml",),
-    "circleci": (".circleci/*.yml",),
-    "tox": ("tox*.toml", "tox*.ini"),
-    "docs": ("docs/matrix.md",),
-}
-"""System -> globs for its files; a matching generated file that is not needed is left over."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RenderedFiles:
-    """The texts of all files, and the systems that cannot run the matrix."""
-
-    files: Mapping[str, str]  # path -> text
-    refused: Mapping[str, str]  # system -> reason: its runners have no machine for some cell
-
-
-def load_generator(system: str) -> Any:
-    """Import a system's generator. Raises ProfileError if it needs PyYAML, but cannot import it."""
-    if system in HOSTED and find_spec("yaml") is None:
-        raise ProfileError("ci: PyYAML is not installed: `pip install 'binary-checks[fleet]'`")
-    return import_module(GENERATORS[system])
-
-
-def write_files(pipeline: Pipeline) -> RenderedFiles:
-    """Return the files of all requested systems. Raises ProfileError for faults common to all."""
-    files: dict[str, str] = {}
-    refused: dict[str, str] = {}
-    for system in pipeline.settings.systems:
-        write: Callable[[Pipeline], Mapping[str, str]]
-        write = load_generator(system).write
-        try:
-            if system in HOSTED:
-                pipeline.require_machines(system)
-            files.update(write(pipeline))
-        except MachineError as error:
-            refused[system] = str(error)
-    return RenderedFiles(files=files, refused=refused)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 
-from binary_checks.fleet.cells import GPU, Matrix, name_values, tabulate_cells
-from binary_checks.fleet.ci.generated_files import heading
+from binary_checks.fleet.cells import Matrix, name_values, tabulate_cells
 from binary_checks.fleet.ci.pipeline import Pipeline
+from binary_checks.fleet.ci.templating import render
 from binary_checks.fleet.night import Cell
 from binary_checks.reports.verdict_texts import count
 from binary_checks.safe_text import one_line
@@ -33,95 +32,58 @@ _MARKDOWN = re.compile(r"[\\`*{}\[\]<>|~&$]|(?<![0-9A-Za-z])_|_(?![0-9A-Za-z])")
 
 def write(pipeline: Pipeline) -> Mapping[str, str]:
     """Return path -> text of the only file."""
-    return {"docs/matrix.md": describe_matrix(pipeline.matrix, heading(pipeline))}
-
-
-def describe_matrix(matrix: Matrix, heading: str) -> str:
-    """Return the page; ``heading`` says how it was generated."""
-    parts = (
-        [f"<!-- {heading} -->", "# The matrix", ""],
-        [f"{_sum_up(matrix)}.", ""],
-        ["```mermaid", *draw_cells(matrix), "```"],
-        chain.from_iterable(
-            _describe_project(project, cells, matrix.axes)
-            for project, cells in _by_project(matrix.cells).items()
-        ),
-        _list_left_out(matrix),
+    matrix = pipeline.matrix
+    projects: dict[str, list[Cell]] = {}
+    for cell in matrix.cells:
+        projects.setdefault(cell.project, []).append(cell)
+    tables = {name: tabulate_cells(cells, matrix.axes) for name, cells in projects.items()}
+    text = render(
+        "matrix.md",
+        pipeline,
+        matrix=matrix,
+        projects=projects,
+        tables=tables,
+        left_out=[each for each in matrix.left_out if not each.expired],
+        diagram=[*_draw(matrix)],
+        count=count,
+        row=_format_row,
+        escape=_escape,
     )
-    return "\n".join(chain(*parts)) + "\n"
+    return {"docs/matrix.md": text}
 
 
-def _sum_up(matrix: Matrix) -> str:
-    projects = len({cell.project for cell in matrix.cells})
-    gpu = sum(cell.gpu for cell in matrix.cells)
-    message = f"{count(len(matrix.cells), 'cell')} of {count(projects, 'project')}"
-    return f"{message}, {gpu:,} with a GPU stage ({GPU})" if gpu else message
+def _format_row(values: Iterable[object]) -> str:
+    return f"| {' | '.join(_escape(str(each)) for each in values)} |"
 
 
-def _by_project(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
-    """Return project -> cells, in the order of the file."""
-    found: dict[str, list[Cell]] = {}
-    for cell in cells:
-        found.setdefault(cell.project, []).append(cell)
-    return found
-
-
-def _describe_project(project: str, cells: Sequence[Cell], used: Sequence[str]) -> Iterator[str]:
-    """Yield a project's heading, the values common to its cells, and tables of the other axes."""
-    table = tabulate_cells(cells, used)
-    same = ", ".join(f"{axis} {value}" for axis, value in table.same.items())
-    yield from ("", f"## {escape(project)}", "")
-    gpu = ", with a GPU stage" if len(cells) == 1 and cells[0].gpu else ""
-    yield escape(f"{count(len(cells), 'cell')}{': ' * bool(same)}{same}{gpu}.")
-    if table.axes:
-        yield from ("", _row(table.axes), "|---" * len(table.axes) + "|")
-        yield from (_row((*key, " ".join(values))) for key, values in table.rows.items())
-
-
-def _list_left_out(matrix: Matrix) -> Iterator[str]:
-    """Yield the cells that are left out, with the reasons."""
-    found = [each for each in matrix.left_out if not each.expired]
-    if not found:
-        return
-    yield from ("", "## Left out", "", _row(("cells", "number", "until", "reason")))
-    yield "|---|---|---|---|"
-    for each in found:
-        yield _row((each.when, f"{each.cells:,}", each.expires, each.reason))
-
-
-def _row(values: Sequence[str]) -> str:
-    return f"| {' | '.join(map(escape, values))} |"
-
-
-def escape(text: str) -> str:
+def _escape(text: str) -> str:
     """Return the text as one line in which Markdown finds no markup."""
     return _MARKDOWN.sub(lambda found: f"&#{ord(found[0])};", one_line(text))
 
 
-def draw_cells(matrix: Matrix) -> Iterator[str]:
-    """Yield a Mermaid flowchart: projects, groups of cells, the GPU stage, and sources.
+# The diagram. The names of nodes are a letter and a number, and boxes contain values of axes: only
+# letters, digits and ._+-.
 
-    The names of nodes are a letter and a number. Boxes contain values of axes: only letters, digits
-    and ._+-.
-    """
-    yield "flowchart LR"
+
+def _draw(matrix: Matrix) -> Iterator[str]:
+    """Yield the lines of a Mermaid flowchart: projects, groups of cells, GPU stages and sources."""
     groups, project_of = _group(matrix.cells)
     projects = _number("p", map(project_of, matrix.cells))
     for name, node in projects.items():
         size = sum(project_of(cell) == name for cell in matrix.cells)
-        yield f"  {node}([{_label(name, count(size, 'cell'))}])"
+        yield f'{node}(["{name}<br>{count(size, "cell")}"])'
     source_of = _name_sources(matrix.cells)
     sources = _number("c", map(source_of, matrix.cells))
     for name, node in sources.items():
-        yield f"  {node}[({_label(name)})]"
+        yield f'{node}[("{name}")]'
     for number, cells in enumerate(groups):
-        yield f"  g{number}[{_label(*_describe_group(cells, matrix.axes))}]"
-        yield f"  {projects[project_of(cells[0])]} --> g{number}"
+        yield f'g{number}["{"<br>".join(_describe_group(cells, matrix.axes))}"]'
+        yield f"{projects[project_of(cells[0])]} --> g{number}"
         if gpu := sum(cell.gpu for cell in cells):
-            yield f"  u{number}{{{{{_label('GPU', count(gpu, 'cell'))}}}}}"
-            yield f"  g{number} --> u{number}"
+            yield f'u{number}{{{{"GPU<br>{count(gpu, "cell")}"}}}}'
+            yield f"g{number} --> u{number}"
         ends = dict.fromkeys(("u" if cell.gpu else "g", source_of(cell)) for cell in cells)
-        yield from (f"  {kind}{number} --> {sources[name]}" for kind, name in ends)
+        yield from (f"{kind}{number} --> {sources[name]}" for kind, name in ends)
 
 
 def _number(letter: str, names: Iterable[str]) -> dict[str, str]:
@@ -139,7 +101,8 @@ def _group(cells: Sequence[Cell]) -> tuple[list[list[Cell]], Callable[[Cell], st
     for axes in _GROUPINGS:
         found = {}
         for cell in cells:
-            found.setdefault(tuple(_value(cell, axis) for axis in axes), []).append(cell)
+            key = (*(getattr(cell, axis) for axis in axes), "system" in axes and cell.architecture)
+            found.setdefault(key, []).append(cell)
         if len(found) <= _MOST_GROUPS:
             break
     if "project" in axes:
@@ -157,11 +120,6 @@ def _name_sources(cells: Sequence[Cell]) -> Callable[[Cell], str]:
     return lambda _: everything
 
 
-def _value(cell: Cell, axis: str) -> str:
-    value: str = getattr(cell, axis)
-    return f"{value}-{cell.architecture}" if axis == "system" else value
-
-
 def _describe_group(cells: Sequence[Cell], used: Sequence[str]) -> Iterator[str]:
     """Yield the group's size, then the values of its cells on each axis."""
     yield count(len(cells), "cell")
@@ -171,8 +129,3 @@ def _describe_group(cells: Sequence[Cell], used: Sequence[str]) -> Iterator[str]
         more = f" and {len(values) - _MOST_VALUES} more" if len(values) > _MOST_VALUES else ""
         if values:
             yield f"{axis} {', '.join(values[:_MOST_VALUES])}{more}"
-
-
-def _label(*lines: str) -> str:
-    """Return a box's text in quotes, so that Mermaid finds no keyword in it."""
-    return '"' + "<br>".join(lines) + '"'

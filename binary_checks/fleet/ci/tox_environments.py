@@ -8,21 +8,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
 from binary_checks.fleet.cells import family_of
-from binary_checks.fleet.ci.generated_files import heading
-from binary_checks.fleet.ci.job_scripts import find_family, identify
-from binary_checks.fleet.ci.pipeline import Pipeline, PipelineCell, name_values
+from binary_checks.fleet.ci.pipeline import Pipeline, choose_job_python, make_options, name_values
+from binary_checks.fleet.ci.templating import identify, render
 from binary_checks.fleet.night import Cell
-from binary_checks.profile import quote_toml
 
-_FILE = "tox.toml"
-_DIST = "{env:DIST:dist}"
-_REQUIRES = "tox>=4.47"
 _FACTOR = re.compile(
     r"(?:py|pypy|cpython|jython|graalpy|rustpython|ironpython)[2-9][.\d]*t?d?|[23]\.\d+t?d?"
 )
@@ -34,86 +29,60 @@ _PLATFORMS = {"linux": "linux", "macos": "darwin", "windows": "win32"}  # values
 
 def write(pipeline: Pipeline) -> Mapping[str, str]:
     """Return path -> text of the only file."""
-    names = _name_environments(pipeline.cells)
-    patterns = {cell.id: [*_patterns(cell.cell)] for cell in pipeline.cells}
+    cells, settings = pipeline.matrix.cells, pipeline.settings
+    pythons = {cell.id: choose_job_python(cell, settings) for cell in cells}
+    names = _name_environments(pythons)
+    patterns = {cell.id: [*_list_patterns(cell)] for cell in cells}
     shared = Counter(pattern for each in patterns.values() for pattern in each)
-    lines = [
-        f"# {heading(pipeline)}",
-        f"requires = {_format_toml([_REQUIRES])}",
-        f"env_list = {_format_toml([*names.values()], 1)}",
-        "skip_missing_interpreters = true",
-        "",
-        "[env_run_base]",
-        "skip_install = true",
-        f"deps = {_format_toml([*map(_escape, pipeline.settings.install)])}",
-        'pass_env = ["BINARY_CHECKS_*", "SSL_CERT_FILE"]',
-    ]
-    if pipeline.settings.environment:
-        lines.append(f"set_env = {_format_toml(_escape_all(pipeline.settings.environment))}")
-    for cell in pipeline.cells:
+    environments = []
+    for cell in cells:
+        python = pythons[cell.id]
+        static = () if python == (cell.python or python) else ("--static",)
         own = [pattern for pattern in patterns[cell.id] if shared[pattern] == 1]
-        lines += ["", f"[env.{_format_toml(names[cell.id])}]", *_environment(cell, own, pipeline)]
-    return {_FILE: "\n".join(lines) + "\n"}
+        environments.append(
+            {
+                "name": names[cell.id],
+                "python": python,
+                "platform": _PLATFORMS[family_of(cell.system)] if cell.system else "",
+                "variables": name_values(cell, pipeline.matrix.axes),
+                # in this order: the first that matches a file counts
+                "patterns": (f"{cell.id}/*", *own, f"{cell.id}/*"),
+                "options": make_options(
+                    cell, pipeline.matrix, Path(pipeline.source), python=static
+                ),
+            }
+        )
+    return {"tox.toml": render("tox.toml", pipeline, environments=environments)}
 
 
-def _name_environments(cells: Sequence[PipelineCell]) -> dict[str, str]:
+def _name_environments(pythons: Mapping[str, str]) -> dict[str, str]:
     """Return id -> environment's name; it differs if tox would read another Python from the id."""
     found = {}
-    ids = {cell.id for cell in cells}
-    for cell in cells:
-        parts = cell.id.split("-")
-        own = parts.index(cell.python) if cell.python in parts else None
+    for cell, python in pythons.items():
+        parts = cell.split("-")
+        own = parts.index(python) if python in parts else None
         name = "-".join(
             f"_{part}" if _FACTOR.fullmatch(part) and number != own else part
             for number, part in enumerate(parts)
         )
-        found[cell.id] = name if name == cell.id or name not in ids else identify(name, "_")
+        found[cell] = name if name == cell or name not in pythons else identify(name, "_")
     return found
 
 
-def _environment(cell: PipelineCell, patterns: Sequence[str], pipeline: Pipeline) -> Iterator[str]:
-    """Yield the settings of one cell's environment, which needs the cell's system and Python."""
-    yield f"base_python = {_format_toml([cell.python])}"
-    if cell.cell.system:
-        yield f"platform = {_format_toml(_PLATFORMS[find_family(cell.cell)])}"
-    yield f"set_env = {_format_toml(_escape_all(name_values(cell.cell, pipeline.matrix.axes)))}"
-    given = [{"replace": "posargs", "extend": True}, _find_files(cell.id, patterns)]
-    options = [_escape(option) for option in cell.options]
-    yield f"commands = [{_format_toml(['binary-checks', *given, *options])}]"
-
-
-def _find_files(cell: str, patterns: Sequence[str]) -> dict[str, Any]:
-    """Return the files to judge: all in the cell's folder, or else all that match its tags.
-
-    If there is no such file, return the pattern itself, so that the command fails.
-    """
-    own = f"{_DIST}/{cell}/*"
-    default: Any = [own]
-    for pattern in (*reversed(patterns), f"{cell}/*"):
-        default = {
-            "replace": "glob",
-            "pattern": f"{_DIST}/{pattern}",
-            "default": default,
-            "extend": True,
-        }
-    found: dict[str, Any] = default
-    return found
-
-
-def _patterns(cell: Cell) -> Iterator[str]:
-    """Yield globs for the cell's files in dist/; several cells may have the same ones."""
-    project = canonicalize_name(cell.package or cell.project).replace("-", "_")
+def _list_patterns(cell: Cell) -> Sequence[str]:
+    """Return globs for the cell's files in dist/; several cells may have the same ones."""
     if cell.kind != "wheel" or not cell.python or not cell.system:
-        return
+        return ()
+    project = canonicalize_name(cell.package or cell.project).replace("-", "_")
     if not project.replace("_", "").isalnum():  # a requirement or a path
         project = canonicalize_name(cell.project).replace("-", "_")
     tag = f"cp{cell.python.rstrip('t').replace('.', '')}"
     abi = f"{tag}t" if cell.python.endswith("t") else tag
     letters = (f"[{each}{each.upper()}]" if each.isalpha() else each for each in project)
-    yield f"{''.join(letters).replace('_', '[_.]')}-*-{tag}-{abi}-{_platform(cell)}.whl"
+    return [f"{''.join(letters).replace('_', '[_.]')}-*-{tag}-{abi}-{_match_platform(cell)}.whl"]
 
 
-def _platform(cell: Cell) -> str:
+def _match_platform(cell: Cell) -> str:
     """Return a glob for the platform tags of the cell's system."""
     if family_of(cell.system) == "windows":
         return {"amd64": "win_amd64", "arm64": "win_arm64", "x86": "win32"}[cell.architecture]
@@ -121,27 +90,3 @@ def _platform(cell: Cell) -> str:
         cell.system, f"*{cell.system}"
     )
     return f"{name}_{cell.architecture}"
-
-
-def _escape(text: str) -> str:
-    """Return the text with tox's substitutions in braces escaped."""
-    return text.replace("{", "\\{").replace("}", "\\}")
-
-
-def _escape_all(values: Mapping[str, str]) -> dict[str, str]:
-    return {name: _escape(value) for name, value in values.items()}
-
-
-def _format_toml(value: Any, depth: int = 0) -> str:
-    """Return a value in TOML; a nested list has a line for each item."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, dict):
-        return (
-            "{ " + ", ".join(f"{key} = {_format_toml(each)}" for key, each in value.items()) + " }"
-        )
-    if isinstance(value, (list, tuple)):
-        if depth:
-            return "[\n" + "".join(f"    {_format_toml(each)},\n" for each in value) + "]"
-        return "[" + ", ".join(map(_format_toml, value)) + "]"
-    return quote_toml(str(value))

@@ -114,7 +114,7 @@ def test_a_label_that_widens_a_pull_request_publishes_nothing_and_is_no_night(
     monkeypatch.setenv("BINARY_CHECKS_LABELS", "cells tier: nightly")
     assert main(["cells", "--ci", system]) == 0
     text = capsys.readouterr().out
-    assert all(cell.id in text for cell in make().cells)
+    assert all(cell.id in text for cell in make().matrix.cells)
     assert not re.search(r"stage (?:publish|smoke|plan)\b", text)
     if system == "github":
         assert read_outputs(text)["night"] == "false"

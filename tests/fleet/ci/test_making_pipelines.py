@@ -12,9 +12,16 @@ import pytest
 
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.cells import read_cells
-from binary_checks.fleet.ci.ci_settings import RunsOn
+from binary_checks.fleet.ci.ci_settings import NOWHERE, RunsOn
 from binary_checks.fleet.ci.generated_files import write_files
-from binary_checks.fleet.ci.pipeline import Pipeline, make_pipeline, name_values
+from binary_checks.fleet.ci.pipeline import (
+    Pipeline,
+    choose_job_python,
+    list_warnings,
+    make_options,
+    make_pipeline,
+    name_values,
+)
 
 CELLS = """\
 [[cells]]
@@ -57,6 +64,7 @@ circleci = { image = "nvidia/cuda:{variant}" }
 """
 
 Make = Callable[..., Pipeline]
+Warn = Callable[[str], list[str]]
 
 
 @pytest.fixture
@@ -70,6 +78,15 @@ def make(tmp_path: Path) -> Make:
     return make
 
 
+@pytest.fixture
+def warn(make: Make, tmp_path: Path) -> Warn:
+    """What is warned of, where all named files exist."""
+    (tmp_path / "profiles").mkdir()
+    for name in ("policy.toml", "profiles/torch.toml"):
+        (tmp_path / name).write_text("", encoding="utf-8")
+    return lambda text: [*list_warnings(make(text), tmp_path)]
+
+
 def test_a_cell_is_built_tested_on_both_and_published(make: Make) -> None:
     assert make().stages == ("build", "test", "gpu", "publish")
     kept = CI.replace('built = "test"\npublished = "release"\npolicy = "policy.toml"\n', "")
@@ -78,8 +95,8 @@ def test_a_cell_is_built_tested_on_both_and_published(make: Make) -> None:
 
 def test_the_values_of_a_cell_are_variables(make: Make) -> None:
     pipeline = make()
-    cell = pipeline.cells[3]
-    assert name_values(cell.cell, pipeline.matrix.axes) == {
+    cell = pipeline.matrix.cells[3]
+    assert name_values(cell, pipeline.matrix.axes) == {
         "CELL": "torch-linux-x86_64-3.12-cu126",
         "CELL_PROJECT": "torch",
         "CELL_SYSTEM": "linux",
@@ -87,34 +104,38 @@ def test_the_values_of_a_cell_are_variables(make: Make) -> None:
         "CELL_PYTHON": "3.12",
         "CELL_VARIANT": "cu126",
     }
-    profile = ("--profile", "profiles/torch.toml")
-    assert cell.options == (*profile, "--with-requirements")
-    assert cell.minutes == 20
+    options = make_options(cell, pipeline.matrix, Path(pipeline.source), python=())
+    assert options == ("--profile", "profiles/torch.toml", "--with-requirements")
+    assert pipeline.place_cells("github")[3].minutes == 20
 
 
 def test_a_python_too_old_for_the_tool_is_inspected_only(make: Make) -> None:
-    cell = make().cells[0]
-    assert cell.cell.python == "3.9"
-    assert cell.python == "3.13"
-    assert cell.options[0] == "--static"
+    pipeline = make(CELLS + CI.replace('"circleci"', '"tox"'))
+    cell = pipeline.matrix.cells[0]
+    assert cell.python == "3.9"
+    assert choose_job_python(cell, pipeline.settings) == "3.13"
+    first, *others = write_files(pipeline)[0]["tox.toml"].split("[env.")[2:]
+    assert 'base_python = [ "3.13" ]' in first
+    assert '"--static"' in first
+    assert '"--static"' not in others[-1]
 
 
 def test_machines_are_ours_until_the_file_says_otherwise(make: Make) -> None:
-    pipeline = make()
-    linux, macos = pipeline.cells[2], pipeline.cells[-1]
-    assert linux.runners["github"] == RunsOn(labels=("ubuntu-24.04",))
-    assert linux.runners["circleci"] == RunsOn(image="cimg/python:3.12", size="medium")
-    assert macos.runners["github"] == RunsOn(labels=("macos-15",))
+    on_circleci = RunsOn(image="cimg/python:3.12", size="medium")
+    cells = make().place_cells("github")
+    assert cells[2].machine == RunsOn(labels=("ubuntu-24.04",))
+    assert cells[-1].machine == RunsOn(labels=("macos-15",))
+    assert make().place_cells("circleci")[2].machine == on_circleci
     own = '[[runners]]\nwhen = "system=linux"\ngithub = ["self-hosted", "big"]\n'
-    changed = make(CELLS + CI + GPU_RUNNER + own).cells[2]
-    assert changed.runners["github"] == RunsOn(labels=("self-hosted", "big"))
-    assert changed.runners["circleci"] == RunsOn(image="cimg/python:3.12", size="medium")
+    changed = make(CELLS + CI + GPU_RUNNER + own)
+    assert changed.place_cells("github")[2].machine == RunsOn(labels=("self-hosted", "big"))
+    assert changed.place_cells("circleci")[2].machine == on_circleci
 
 
 def test_a_gpu_stage_has_a_machine_of_its_own(make: Make) -> None:
-    cells = make().cells
-    assert not cells[2].gpu_runners
-    assert cells[3].gpu_runners["github"] == RunsOn(labels=("self-hosted", "gpu-cu126"))
+    cells = make().place_cells("github")
+    assert cells[2].gpu_machine == NOWHERE
+    assert cells[3].gpu_machine == RunsOn(labels=("self-hosted", "gpu-cu126"))
 
 
 def test_the_smoke_shares_cells_of_the_same_machines(make: Make) -> None:
@@ -122,33 +143,32 @@ def test_the_smoke_shares_cells_of_the_same_machines(make: Make) -> None:
     groups = pipeline.group_smoke("github")
     gpu = RunsOn(labels=("self-hosted", "gpu-cu126"))
     assert [
-        (each.name, len(each.cells), each.runner.labels, each.gpu_runner) for each in groups
+        (each.name, len(each.ids.split()), each.machine.labels, each.gpu_machine) for each in groups
     ] == [
-        ("1", 2, ("ubuntu-24.04",), None),
+        ("1", 2, ("ubuntu-24.04",), NOWHERE),
         ("2", 2, ("ubuntu-24.04",), gpu),
-        ("3", 2, ("macos-15",), None),
+        ("3", 2, ("macos-15",), NOWHERE),
     ]
-    assert groups[0].ids.split() == [each.id for each in groups[0].cells]
     assert groups[0].pythons == ("3.9", "3.12", "3.13")
 
 
-def test_a_runner_for_no_cell_is_warned_of(make: Make) -> None:
+def test_a_runner_for_no_cell_is_warned_of(warn: Warn) -> None:
     idle = '[[runners]]\nwhen = "system=windows"\ngithub = "x"\n'
     idle += '[[runners]]\nwhen = "variant=cpu"\nstage = "gpu"\ngithub = "x"\n'
-    first, second = make(CELLS + CI + GPU_RUNNER + idle).warnings
+    first, second = warn(CELLS + CI + GPU_RUNNER + idle)
     assert first.endswith(
         "runners[1] (line 33): when = 'system=windows' matches no cell; remove it"
     )
     assert "when = 'variant=cpu' matches no cell with a GPU stage" in second
-    assert make().warnings == ()
+    assert warn(CELLS + CI + GPU_RUNNER) == []
 
 
-def test_builds_that_no_channel_keeps_are_warned_of(make: Make) -> None:
+def test_builds_that_no_channel_keeps_are_warned_of(warn: Warn) -> None:
     lines = ('built = "test"\n', 'published = "release"\n', 'policy = "policy.toml"\n')
     text = CI
     for line in lines:
         text = text.replace(line, "")
-    (warning,) = make(CELLS + text + GPU_RUNNER).warnings
+    (warning,) = warn(CELLS + text + GPU_RUNNER)
     assert warning.startswith(
         "cells.toml: ci: 'built' is missing: builds are tested, but not stored"
     )
@@ -190,9 +210,9 @@ def test_where_no_job_installs_the_tool_nothing_need_be_stated(make: Make, setti
     ],
 )
 def test_what_is_stated_is_what_every_job_installs(make: Make, text: str) -> None:
-    files = write_files(make(CELLS + CI.replace(TOOL, text) + GPU_RUNNER)).files
+    files, _ = write_files(make(CELLS + CI.replace(TOOL, text) + GPU_RUNNER))
     found = {
-        line.strip().removeprefix("- ").removeprefix("run: ")
+        line.strip()
         for content in files.values()
         for line in content.splitlines()
         if "pip install" in line and " uv" not in line
@@ -203,8 +223,10 @@ def test_what_is_stated_is_what_every_job_installs(make: Make, text: str) -> Non
 def test_a_matrix_in_a_folder_names_its_files_from_the_repository(make: Make) -> None:
     pipeline = make(name="ci/cells.toml")
     assert pipeline.source == "ci/cells.toml"
-    assert "ci/profiles/torch.toml" in pipeline.cells[3].options
-    texts = "".join(write_files(pipeline).files.values())
+    cell = pipeline.matrix.cells[3]
+    options = make_options(cell, pipeline.matrix, Path(pipeline.source), python=())
+    assert "ci/profiles/torch.toml" in options
+    texts = "".join(write_files(pipeline)[0].values())
     assert "binary-checks ci stage test --cells ci/cells.toml\n" in texts
     assert "binary-checks cells ci/cells.toml --ci github >> " in texts
 
@@ -274,11 +296,7 @@ def test_a_matrix_in_a_folder_names_its_files_from_the_repository(make: Make) ->
             "has an expression of a CI system",
         ),
         (
-            CELLS.replace("--with-req", "${{ github.token }}") + CI + GPU_RUNNER,
-            "run: torch-linux-x86_64-3.9-cpu: '${{ github.token }}uirements' has an expression",
-        ),
-        (
-            CELLS.replace("profiles/torch", "profiles/\\ntorch") + CI + GPU_RUNNER,
+            CELLS + CI.replace("policy.toml", "policy\\n.toml"),
             "is not one line of printable text",
         ),
         (CELLS + CI.replace("s3://", "s3://key:secret@"), "ci: store: s3://"),
@@ -309,9 +327,9 @@ def test_a_message_never_shows_what_may_be_a_secret(make: Make) -> None:
 
 
 def test_a_cell_without_a_machine_concerns_the_system_that_lacks_it_alone(make: Make) -> None:
-    rendered = write_files(make(CELLS + CI + GPU_RUNNER.replace("circleci = {", "# {")))
-    assert {path.partition("/")[0] for path in rendered.files} == {".github"}
-    assert rendered.refused == {
+    files, refused = write_files(make(CELLS + CI + GPU_RUNNER.replace("circleci = {", "# {")))
+    assert {path.partition("/")[0] for path in files} == {".github"}
+    assert refused == {
         "circleci": "cells.toml: runners: circleci has no machine for "
         "torch-linux-x86_64-3.9-cu126 and 1 more; write [[runners]] with when = "
         '"id=torch-linux-x86_64-3.9-cu126", stage = "gpu" and circleci = …'
@@ -319,9 +337,10 @@ def test_a_cell_without_a_machine_concerns_the_system_that_lacks_it_alone(make: 
 
 
 def test_an_architecture_that_nobody_hosts_needs_a_machine(make: Make) -> None:
-    rendered = write_files(make(CELLS.replace('"linux-x86_64"', '"linux-s390x"') + CI + GPU_RUNNER))
-    assert rendered.files == {}
-    assert "github has no machine for torch-linux-s390x-3.9-cpu" in rendered.refused["github"]
+    text = CELLS.replace('"linux-x86_64"', '"linux-s390x"') + CI + GPU_RUNNER
+    files, refused = write_files(make(text))
+    assert files == {}
+    assert "github has no machine for torch-linux-s390x-3.9-cpu" in refused["github"]
 
 
 def test_the_example_of_the_documentation_is_read(make: Make) -> None:
@@ -330,4 +349,5 @@ def test_the_example_of_the_documentation_is_read(make: Make) -> None:
     settings, pins = (textwrap.dedent(each) for each in blocks if each.lstrip().startswith("[ci"))
     pipeline = make(CELLS + settings + pins)
     assert pipeline.settings.published == "release"
-    assert pipeline.cells[3].gpu_runners["github"].labels == ("self-hosted", "gpu-cu126")
+    cell = pipeline.place_cells("github")[3]
+    assert cell.gpu_machine.labels == ("self-hosted", "gpu-cu126")

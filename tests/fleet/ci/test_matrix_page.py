@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks.fleet.cells import Matrix, parse_cells
-from binary_checks.fleet.ci.matrix_page import describe_matrix
+from binary_checks.fleet.cells import parse_cells
+from binary_checks.fleet.ci.generated_files import write_files
+from binary_checks.fleet.ci.pipeline import make_pipeline
 
 TORCH = """
 [sources.nightly]
@@ -34,12 +35,10 @@ NODE = re.compile(r'  [pgcu]\d+(?:\(\[|\[\(|\[|\{\{)"[A-Za-z0-9 ,._+<>-]+"(?:\]\
 EDGE = re.compile(r"  ([pgu]\d+) --> ([guc]\d+)")
 
 
-def read(text: str) -> Matrix:
-    return parse_cells(text.encode(), Path("cells.toml"), date(2026, 11, 20))
-
-
 def describe(text: str) -> str:
-    return describe_matrix(read(text), "Generated.")
+    content = f'{text}\n[ci]\nsystems = ["docs"]\n'.encode()
+    matrix = parse_cells(content, Path("cells.toml"), date(2026, 11, 20))
+    return write_files(make_pipeline(matrix, Path()))[0]["docs/matrix.md"]
 
 
 def diagram(page: str) -> list[str]:
@@ -64,9 +63,9 @@ def multiply(projects: int, systems: int, pythons: int, variants: int) -> str:
 
 def test_a_project_is_a_table_with_a_row_for_cells_that_differ_in_one_axis() -> None:
     page = describe(TORCH)
-    assert page.startswith(
-        "<!-- Generated. -->\n# The matrix\n\n6 cells of 1 project, 2 with a GPU"
-    )
+    first, rest = page.split("\n", 1)
+    assert re.fullmatch("<!-- Generated from cells.toml by .* -->", first)
+    assert rest.startswith("# The matrix\n\n6 cells of 1 project, 2 with a GPU stage (+).\n")
     table = page[page.index("## torch") : page.index("## Left out")]
     assert table.splitlines() == [
         "## torch",

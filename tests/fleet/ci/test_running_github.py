@@ -92,7 +92,7 @@ def run(tmp_path: Path) -> Callable[..., tuple[int, str, Path]]:
         cells = repository / "cells.toml"
         python = ".".join(platform.python_version_tuple()[:2])
         cells.write_text(CELLS.replace("PYTHON", python) + also, encoding="utf-8")
-        files = write_files(make_pipeline(read_cells(cells), repository)).files
+        files = write_files(make_pipeline(read_cells(cells), repository))[0]
         main, chain = (
             yaml.safe_load(files[f".github/workflows/{name}.yml"])
             for name in ("binary-checks", "binary-checks-cell")
@@ -204,7 +204,7 @@ def test_the_smoke_of_a_night_ends_with_its_pages(tmp_path: Path) -> None:
     cells = repository / "cells.toml"
     python = ".".join(platform.python_version_tuple()[:2])
     cells.write_text(WATCHED.replace("PYTHON", python), encoding="utf-8")
-    files = write_files(make_pipeline(read_cells(cells), repository)).files
+    files = write_files(make_pipeline(read_cells(cells), repository))[0]
     night = yaml.safe_load(files[".github/workflows/binary-checks-night.yml"])
     shell = GithubShell(
         repository=repository,

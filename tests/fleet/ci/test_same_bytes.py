@@ -10,21 +10,24 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks.fleet.ci.generated_files import GENERATORS
+from binary_checks.fleet.ci.ci_settings import SYSTEMS
 from binary_checks.fleet.nights import find_python
 from tests.fleet.ci.ci_files import PROJECT
 
-yaml = pytest.importorskip("yaml")
+jinja2 = pytest.importorskip("jinja2")
+markupsafe = pytest.importorskip("markupsafe")
 ROOT = Path(__file__).parents[3]
 
 
 def write(folder: Path, *, python: str = sys.executable, seed: str) -> str:
     """The digest of all files that are written from scratch."""
     folder.mkdir()
-    systems = ", ".join(f'"{name}"' for name in GENERATORS)
+    systems = ", ".join(f'"{name}"' for name in SYSTEMS)
     text = PROJECT.replace('systems = ["github"]', f"systems = [{systems}]")
     (folder / "cells.toml").write_text(text, encoding="utf-8")
-    libraries = {str(Path(str(module.__file__)).parents[1]) for module in (yaml, pytest)}
+    libraries = {
+        str(Path(str(module.__file__)).parents[1]) for module in (jinja2, markupsafe, pytest)
+    }
     ended = subprocess.run(
         [python, "-m", "binary_checks", "ci", "write"],
         cwd=folder,

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from binary_checks.fleet.cells import parse_cells
+from binary_checks.fleet.ci.generated_files import write_files
 from binary_checks.fleet.ci.pipeline import make_pipeline
-from binary_checks.fleet.ci.tox_environments import write
 from binary_checks.profile import parse_toml
 
 CELLS = """\
@@ -26,7 +26,7 @@ install = ["binary-checks"]
 def make(text: str = CELLS) -> dict[str, Any]:
     """What TOML reads of the file."""
     matrix = parse_cells(text.encode(), Path.cwd() / "cells.toml")
-    (content,) = write(make_pipeline(matrix, Path.cwd())).values()
+    content = write_files(make_pipeline(matrix, Path.cwd()))[0]["tox.toml"]
     return parse_toml(content.encode(), "tox.toml")
 
 
