@@ -6,7 +6,6 @@ import hashlib
 import json
 import re
 import shlex
-from functools import cache
 from typing import Any
 
 from binary_checks.errors import ProfileError
@@ -41,7 +40,6 @@ def render(template: str, pipeline: Pipeline, **values: Any) -> str:
     return text
 
 
-@cache
 def _load_templates() -> Any:
     """Return Jinja's environment. Raises ProfileError if Jinja is not installed."""
     try:

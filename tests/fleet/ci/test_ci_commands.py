@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from binary_checks.command import main
-from binary_checks.fleet.ci import templating
 from tests.fleet.ci.ci_files import PROJECT
 
 pytest.importorskip("yaml")
@@ -48,7 +47,6 @@ def test_what_is_written_is_as_it_should_be(capsys: pytest.CaptureFixture[str]) 
 def test_without_jinja_there_is_one_line(
     arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    templating._load_templates.cache_clear()
     monkeypatch.setitem(sys.modules, "jinja2", None)
     assert main(arguments) == 4
     assert capsys.readouterr().err == (

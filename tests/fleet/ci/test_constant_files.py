@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,12 +14,16 @@ import pytest
 
 pytest.importorskip("yaml")
 
+from binary_checks.fleet.cells import read_cells
+from binary_checks.fleet.ci.pipeline import make_pipeline
+from binary_checks.profile import parse_toml
 from tests.fleet.ci.ci_files import (
     HOSTED,
     PROJECT,
     Json,
     demand_tool,
     demand_valid,
+    format_jobs,
     load,
     make,
     multiply,
@@ -96,6 +101,43 @@ def test_no_script_has_a_value_of_a_cell_or_an_expression(system: str) -> None:
     scripts = [script for text in files for _, script in scripts_of(text)]
     assert len(scripts) >= 2
     assert not [script for script in scripts if "{{" in script or "<<" in script]
+
+
+ODD = """a: b # c 'd' "e" {f} *g &h !i %j @k \\ ä ☃ {{ x }} [[ settings ]] [% y %] [# z #]"""
+
+
+@pytest.mark.parametrize("name", ["AWS_REGION", "YES", "NULL"])
+def test_a_text_is_nothing_but_a_text_in_every_file(name: str) -> None:
+    text = PROJECT.replace('deployment = "publish"', f"deployment = {json.dumps(ODD)}")
+    text = text.replace('AWS_REGION = "eu-central-1"', f"{name} = {json.dumps(ODD)}")
+    files = github(text)
+    assert load(files["binary-checks"])["env"] == {name: ODD}
+    assert jobs_of(files["binary-checks-cell"])["publish"]["environment"] == ODD
+    setup = jobs_of(write("circleci", make(text))[".circleci/config.yml"])
+    assert setup["plan"]["environment"][name] == ODD
+    at_run_time = load(format_jobs("circleci", make(text)))
+    assert {job["environment"][name] for job in at_run_time["jobs"].values()} == {ODD}
+    night = at_run_time["workflows"]["night"]["jobs"]
+    assert {context for call in night for job in call.values() for context in job["context"]} == {
+        ODD
+    }
+    tox = parse_toml(write("tox", make(text))["tox.toml"].encode(), "tox.toml")
+    assert tox["env_run_base"]["set_env"] == {name: re.sub(r"([{}])", r"\\\1", ODD)}
+
+
+def test_a_name_of_the_matrix_is_one_word_of_a_script(tmp_path: Path) -> None:
+    path = tmp_path / "it's: a # matrix.toml"
+    path.write_text(PROJECT, encoding="utf-8")
+    pipeline = make_pipeline(read_cells(path), tmp_path)
+    for system, command in (("github", "ci stage"), ("github", "cells"), ("circleci", "cells")):
+        scripts = [
+            script for text in write(system, pipeline).values() for _, script in scripts_of(text)
+        ]
+        (words, *others) = (
+            shlex.split(each) for each in scripts if f"binary-checks {command}" in each
+        )
+        assert path.name in words
+        assert all(path.name in each for each in others)
 
 
 # -- GitHub
