@@ -8,7 +8,6 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
-from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -16,11 +15,10 @@ from urllib.parse import urlsplit
 
 from binary_checks.command import TRY_AGAIN, UNREADABLE, SubcommandParser, complain
 from binary_checks.command.artifact_files import print_index_faults, update_index
-from binary_checks.documents.json_values import DocumentError, dump
+from binary_checks.command.signing_options import add_signing_options, read_signing_keys
+from binary_checks.documents.json_values import dump
 from binary_checks.errors import ArtifactRefusedError, ProfileError, RecordError, StoreError
 from binary_checks.fleet.artifacts import (
-    FILE_AXES,
-    FoundVerdicts,
     Gate,
     GatePolicy,
     IndexWritten,
@@ -29,7 +27,6 @@ from binary_checks.fleet.artifacts import (
     PromotionSettings,
     SigningKey,
     UploadFolder,
-    Verifier,
     VerifyScope,
     Withdrawal,
     apply_upload_rules,
@@ -40,15 +37,10 @@ from binary_checks.fleet.artifacts import (
     is_indexed,
     keep_verdict,
     list_channels,
-    list_gpu_fields,
     list_members,
-    load_signing_key,
     promote,
-    read_by_hand,
-    read_passphrase,
     read_policy,
     read_scope,
-    read_time,
     require_channel,
     take_night,
     take_results,
@@ -94,7 +86,6 @@ def run_promote(arguments: Sequence[str]) -> int:
         now=now,
         by=options.by or name_actor(),
         keys=keys,
-        fields=list_gpu_fields(matrix.cells) if matrix else frozenset(),
     )
     there = list_members(store, options.to)
     members = {each.sha256 for each in there}
@@ -450,14 +441,12 @@ def run_attest(arguments: Sequence[str]) -> int:
     options = _make_attest_parser().parse_args(arguments)
     if bool(options.results) == (options.night is not None):
         raise ProfileError("artifact attest: give result documents, or --night DATE")
-    if options.set and options.night is not None:
-        raise ProfileError(
-            "artifact attest: give --set or --night, not both: a night's cells state their axes"
-        )
-    _require_time(options.ended)
     keys = read_signing_keys(options)
     store = open_store(options.store)
-    found = _find(store, options)
+    if options.night is not None:
+        found = take_night(store, choose_night(store, options.night))
+    else:
+        found = take_results(store, map(Path, options.results))
     for verdict in found.verdicts:
         new = keep_verdict(store, verdict, keys)
         how = ("signed" if keys else "kept, not signed") if new else "there already"
@@ -485,20 +474,6 @@ def run_attest(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _find(store: Store, options: argparse.Namespace) -> FoundVerdicts:
-    if options.night is not None:
-        return take_night(store, choose_night(store, options.night))
-    by_hand = read_by_hand(options.set, (*FILE_AXES, "project", "version"))
-    return take_results(store, [Path(each) for each in options.results], options.ended, by_hand)
-
-
-def _require_time(text: str) -> None:
-    try:
-        _ = read_time(text) if text else None
-    except DocumentError as error:
-        raise ProfileError(f"artifact attest: --ended: {error}") from None
-
-
 def _make_attest_parser() -> argparse.ArgumentParser:
     parser = SubcommandParser(prog="binary-checks artifact attest", description=_ATTEST)
     add = parser.add_argument
@@ -510,19 +485,6 @@ def _make_attest_parser() -> argparse.ArgumentParser:
     )
     parser.add_store()
     add("--night", metavar="DATE", help="take all results of this night of the store instead")
-    add(
-        "--ended",
-        metavar="TIME",
-        default="",
-        help="when the run ended, for results without that time",
-    )
-    add(
-        "--set",
-        metavar="AXIS=VALUE",
-        action="append",
-        default=[],
-        help="a property of the files in RESULT, as given to `artifact push --set` (repeatable)",
-    )
     add_signing_options(parser, "each verdict")
     return parser
 
@@ -542,12 +504,11 @@ def run_verify(arguments: Sequence[str]) -> int:
     cells = read_cells(Path(options.cells)).cells if options.cells else ()
     store = open_store(options.store)
     try:
-        scope = read_scope(store, [*dict.fromkeys(options.channel)])
+        scope = read_scope(store, [*dict.fromkeys(options.channel)], policy, cells)
     except RecordError as error:  # a damaged withdrawal must not be ignored
         print(cut(one_line(f"{error}")))
         print("1 fault; nothing else was verified")
         return UNREADABLE
-    scope = replace(scope, by=Verifier(policy=policy, cells=cells))
     wrong = unknown = 0
     for each in verify(scope):
         wrong, unknown = wrong + each.looked, unknown + (not each.looked)
@@ -561,26 +522,18 @@ def run_verify(arguments: Sequence[str]) -> int:
 
 def _format_scope(scope: VerifyScope) -> str:
     """Describe what was verified."""
-    files = f"{count(len(scope.artifacts), 'file')}, {format_size(scope.size)}"
+    size = format_size(sum(each.size for each in scope.artifacts.values()))
     channels = (
         f"{name} ({count(len(view.members), 'member')}"
-        f"{'' if name in scope.indexed else ', without an index'})"
+        f"{'' if is_indexed(scope.store, name) else ', without an index'})"
         for name, view in scope.channels.items()
     )
-    line = f"{scope.store.url}: verified {files}; channels: {', '.join(channels) or 'none'}"
-    if scope.whole and scope.unfinished:
-        line += f"; ignored {count(len(scope.unfinished), 'file')} of unfinished pushes"
-    promoted = any("/promotions/" in name for name in scope.names)
-    policy = scope.by.policy
-    if policy is None:
-        own = (
-            "; promotions were verified only against their own records; --policy FILE verifies "
-            "them with keys that you trust"
-        )
-        line += own if promoted else ""
-    else:
-        gated = ", ".join(sorted(policy.gates.keys() & scope.channels.keys())) or "none"
-        line += f"; gates of {policy.source}: {gated}"
+    by = "the store's own gates; --policy FILE verifies with keys that you trust"
+    if scope.policy:
+        gated = ", ".join(sorted(scope.policy.gates.keys() & scope.channels.keys())) or "none"
+        by = f"gates of {scope.policy.source}: {gated}"
+    files = f"{count(len(scope.artifacts), 'file')}, {size}"
+    line = f"{scope.store.url}: verified {files}; channels: {', '.join(channels) or 'none'}; {by}"
     return one_line(line)
 
 
@@ -607,36 +560,3 @@ def _make_verify_parser() -> argparse.ArgumentParser:
         "the records of the files do not name the stage",
     )
     return parser
-
-
-# The options of commands that sign. Keys and passphrases are read from files, never from arguments.
-
-
-def add_signing_options(parser: argparse.ArgumentParser, what: str) -> None:
-    """Add ``--key`` and the option for its passphrase."""
-    add = parser.add_argument
-    add(
-        "--key",
-        metavar="FILE",
-        action="append",
-        default=[],
-        help=f"sign {what} with the ed25519 key in this PEM file (repeatable)",
-    )
-    add(
-        "--passphrase-env",
-        metavar="VARIABLE",
-        default="",
-        help="the environment variable that holds the key's passphrase",
-    )
-    add(
-        "--passphrase-file",
-        metavar="FILE",
-        default="",
-        help="the file that contains the passphrase",
-    )
-
-
-def read_signing_keys(options: argparse.Namespace) -> list[SigningKey]:
-    """Return the named keys. Raises ProfileError before anything is changed."""
-    passphrase = read_passphrase(options.passphrase_env, options.passphrase_file)
-    return [load_signing_key(each, passphrase) for each in options.key]

@@ -19,6 +19,7 @@ from binary_checks.command import (
     read_count,
     status_of,
 )
+from binary_checks.command.signing_options import add_signing_options, read_signing_keys
 from binary_checks.errors import ArtifactRefusedError, BinaryChecksError, ProfileError
 from binary_checks.fleet.artifacts import (
     FIELDS,
@@ -107,6 +108,7 @@ def _read_request(options: argparse.Namespace) -> PushRequest:
         channels=tuple(dict.fromkeys(options.channel)),
         companions=read_companions(options.license, options.dependency),
         timeout=options.timeout,
+        keys=read_signing_keys(options),
     )
 
 
@@ -237,6 +239,7 @@ def _make_push_parser() -> argparse.ArgumentParser:
         default=INSPECT_LIMIT,
         help=f"the time limit for reading one file (default: {INSPECT_LIMIT:g})",
     )
+    add_signing_options(parser, "each artifact.json")
     return parser
 
 

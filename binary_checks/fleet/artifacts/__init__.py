@@ -8,6 +8,7 @@ from binary_checks.fleet.artifacts.artifact import (
     CompanionFile,
     LinkedAs,
     describe_artifacts,
+    hash_record,
     read_artifact,
     write_artifact,
     write_properties,
@@ -16,7 +17,6 @@ from binary_checks.fleet.artifacts.attesting import FoundVerdicts, take_night, t
 from binary_checks.fleet.artifacts.axis_claims import (
     StatedAxes,
     derive_axes,
-    find_contradiction_in_name,
     read_by_hand,
 )
 from binary_checks.fleet.artifacts.channel_index import (
@@ -56,6 +56,7 @@ from binary_checks.fleet.artifacts.deriving import (
 )
 from binary_checks.fleet.artifacts.gating import (
     PLACED_FAMILIES,
+    Evidence,
     Gate,
     GateDecision,
     GateRule,
@@ -75,6 +76,7 @@ from binary_checks.fleet.artifacts.kept_artifacts import (
 )
 from binary_checks.fleet.artifacts.kept_verdicts import (
     hash_bytes,
+    keep_push,
     keep_verdict,
     label_artifacts,
     label_verdicts,
@@ -92,7 +94,6 @@ from binary_checks.fleet.artifacts.matching import (
     format_nearest,
     keep_latest,
     list_found,
-    list_gpu_fields,
     read_wish,
     tabulate_found,
     write_found,
@@ -103,8 +104,10 @@ from binary_checks.fleet.artifacts.promoting import (
     PromotionSettings,
     apply_upload_rules,
     decide_promotions,
+    list_gated,
     promote,
     read_promotion,
+    restore,
     write_promotion,
 )
 from binary_checks.fleet.artifacts.relabelling import (
@@ -117,7 +120,6 @@ from binary_checks.fleet.artifacts.relabelling import (
     relabel_wheel,
     write_origin,
 )
-from binary_checks.fleet.artifacts.restoring import list_gated, restore
 from binary_checks.fleet.artifacts.signatures import (
     PublicKey,
     SigningKey,
@@ -144,18 +146,15 @@ from binary_checks.fleet.artifacts.uploading import (
 )
 from binary_checks.fleet.artifacts.verdict import (
     PackageVerdict,
-    StatedField,
     make_verdict,
     read_statement,
     read_time,
     write_statement,
 )
 from binary_checks.fleet.artifacts.verifying import (
-    Verifier,
     VerifyScope,
     read_scope,
     verify,
-    verify_promotions,
 )
 
 __all__ = [
@@ -163,6 +162,7 @@ __all__ = [
     "ChannelMember",
     "CompanionFile",
     "DerivedIndex",
+    "Evidence",
     "FIELDS",
     "FILE_AXES",
     "FoundArtifact",
@@ -193,10 +193,8 @@ __all__ = [
     "StatedAxes",
     "StatedCommit",
     "StatedRequest",
-    "StatedField",
     "Upload",
     "UploadFolder",
-    "Verifier",
     "VerifyScope",
     "Withdrawal",
     "apply_rules",
@@ -214,7 +212,6 @@ __all__ = [
     "describe_relabelled",
     "fetch_file",
     "find_artifact",
-    "find_contradiction_in_name",
     "find_differences",
     "find_origin",
     "find_relabelled",
@@ -225,11 +222,13 @@ __all__ = [
     "format_upload_time",
     "hash_bytes",
     "hash_file",
+    "hash_record",
     "inspect_file",
     "is_indexed",
     "join_channel",
     "keep_artifact",
     "keep_latest",
+    "keep_push",
     "keep_verdict",
     "label_artifacts",
     "label_verdicts",
@@ -237,7 +236,6 @@ __all__ = [
     "list_channels",
     "list_found",
     "list_gated",
-    "list_gpu_fields",
     "list_members",
     "list_origins",
     "list_verdicts",
@@ -271,7 +269,6 @@ __all__ = [
     "take_night",
     "take_results",
     "verify",
-    "verify_promotions",
     "view_channel",
     "withdraw",
     "write_artifact",

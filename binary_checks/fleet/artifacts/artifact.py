@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -25,9 +26,8 @@ FILE_AXES = (*CELL_AXES, *LINKED_AXES)
 COMPANION_FOLDERS = ("licenses", "dependencies")
 PULL_REQUEST = re.compile(r"[1-9][0-9]{0,9}")
 """Matches the number of a pull or merge request."""
-RESERVED_NAMES = frozenset(
-    {"artifact.json", "with", "verdicts", "promotions", "origins", "expired", *COMPANION_FOLDERS}
-)
+_STATEMENTS = ("pushes", "verdicts", "promotions", "origins")
+RESERVED_NAMES = frozenset({"artifact.json", "with", "expired", *_STATEMENTS, *COMPANION_FOLDERS})
 """Names that a stored or pulled file cannot have, because the store uses them itself."""
 
 
@@ -95,6 +95,11 @@ def write_artifact(artifact: Artifact) -> bytes:
     row = encode_fields(artifact, _RECORD)
     record = {"record": dict(artifact.record)} if artifact.record else {}
     return write_document({"schema": ARTIFACT_SCHEMA, **row, **record})
+
+
+def hash_record(artifact: Artifact) -> str:
+    """Return the SHA-256 of the artifact's document, which verdicts on the file state."""
+    return hashlib.sha256(write_artifact(artifact)).hexdigest()
 
 
 def read_artifact(content: bytes, named: str) -> Artifact:

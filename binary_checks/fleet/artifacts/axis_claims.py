@@ -6,19 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from packaging.utils import InvalidWheelFilename, parse_wheel_filename
-from packaging.version import InvalidVersion
-
 from binary_checks.errors import ArtifactRefusedError, ProfileError
-from binary_checks.fleet.artifacts.artifact import FILE_AXES, LINKED_AXES, Artifact
+from binary_checks.fleet.artifacts.artifact import FILE_AXES, LINKED_AXES
 from binary_checks.fleet.cells import family_of, require_value
 from binary_checks.knowledge.configurations import (
     READERS,
     choose_stated,
     choose_value,
-    claim_by_file_name,
 )
-from binary_checks.knowledge.tags import read_claims
 from binary_checks.model import (
     ANY_SYSTEM,
     BinaryConfiguration,
@@ -35,7 +30,6 @@ from binary_checks.model import (
     PythonClaim,
     StatedClaim,
     StatedConfiguration,
-    SystemClaim,
     agree,
     find_disputes,
 )
@@ -346,62 +340,3 @@ def is_compatible(axis: str, text: str, known: str) -> bool:
 def libc_of(system: str) -> str:
     """Return the system of a tag: "linux" for manylinux_2_28; musllinux is a system of its own."""
     return "musllinux" if system.startswith("musllinux") else family_of(system)
-
-
-# Comparing the axes in an artifact's document with the tags in its file name.
-#
-# Signed verdicts state the file name, but nobody signs the document. A person who can write to the
-# store could make the document name another system, for which a gate asks less.
-
-_KINDS_BY_SUFFIX = {".whl": "wheel", ".conda": "conda"}
-_CPU = "cpu"
-_LIBCS = {"glibc": ("linux",), "musl": ("musllinux",), "": ("linux", "musllinux")}
-
-
-def find_contradiction_in_name(artifact: Artifact) -> str:
-    """Return how the document contradicts the file's name, or "" if it does not."""
-    name = artifact.file_name
-    kind = next(
-        (kind for end, kind in _KINDS_BY_SUFFIX.items() if name.endswith(end)), artifact.kind
-    )
-    if kind != artifact.kind:
-        return f"artifact.json states the kind {artifact.kind}"
-    if kind != "wheel":
-        return ""
-    for axis, known in _read_name(name):
-        value: str = getattr(artifact, axis)
-        if not all(
-            each in known or is_compatible(axis, each, ", ".join(known)) for each in _split(value)
-        ):
-            message = f"{axis} {value}" if value else f"no {axis}"
-            return f"artifact.json says {message}, but its file name says {', '.join(known)}"
-    return ""
-
-
-def _split(value: str) -> list[str]:
-    return value.split(", ")
-
-
-def _read_name(name: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield each axis that the wheel's tags restrict, with its values."""
-    try:
-        claims = read_claims(parse_wheel_filename(name)[3])
-    except (InvalidWheelFilename, InvalidVersion):
-        return
-    systems = [value for each in claims.systems for value in _list_systems(each)]
-    if all(systems) and ANY not in systems:
-        yield "system", [*dict.fromkeys(systems)]
-    machines = [value for each in claims.systems for value in each.architectures or ("",)]
-    if all(machines):
-        yield "architecture", [*dict.fromkeys(machines)]
-    python = format_pythons(claims.pythons)
-    if python != ANY:
-        yield "python", _split(python)
-    stated = claim_by_file_name(name)
-    labels = [each.claim.value for each in stated if each.aspect == "accelerator"]
-    if labels and _CPU not in labels:  # a CPU build may need an accelerator's library
-        yield "variant", [format_variant(each) for each in labels]
-
-
-def _list_systems(claim: SystemClaim) -> tuple[str, ...]:
-    return _LIBCS[claim.libc] if claim.system == "linux" else (claim.system,)

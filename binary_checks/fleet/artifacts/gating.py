@@ -9,14 +9,14 @@ passed.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from fnmatch import fnmatchcase
 
 from binary_checks.documents.json_values import DocumentError, decode_fields, dump, encode_fields
 from binary_checks.errors import ProfileError, RecordError
-from binary_checks.fleet.artifacts.artifact import Artifact
+from binary_checks.fleet.artifacts.artifact import Artifact, hash_record
 from binary_checks.fleet.artifacts.matching import FIELDS, is_itself
 from binary_checks.fleet.artifacts.signatures import PublicKey
 from binary_checks.fleet.artifacts.verdict import (
@@ -42,6 +42,16 @@ class KeptVerdict:
     verdict: PackageVerdict
     digests: tuple[str, ...]  # of the objects that contain it: each signer may have stored one
     signers: frozenset[str] = frozenset()  # names of keys
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Evidence:
+    """An artifact, and what the store states about it."""
+
+    artifact: Artifact
+    verdicts: tuple[KeptVerdict, ...] = ()
+    pushers: frozenset[str] = frozenset()  # names of the trusted keys that signed artifact.json
+    faults: tuple[str, ...] = ()  # invalid statements, a line each
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,21 +85,17 @@ class GateDecision:
 
 
 def decide(
-    gate: Gate,
-    artifact: Artifact,
-    kept: Iterable[KeptVerdict],
-    now: datetime,
-    *,
-    promoted: datetime | None = None,
+    gate: Gate, evidence: Evidence, now: datetime, *, promoted: datetime | None = None
 ) -> GateDecision:
-    """Decide from the verdicts on a file whether a gate lets the file in.
+    """Decide from the evidence on a file whether a gate lets the file in.
 
     ``gate`` contains the conditions for this file, as `apply_rules` returns them. ``promoted`` is
     the time at which the file was let in, or None for now; ages and waivers are compared with that
     time.
     """
-    case = _GateEvaluation(gate, artifact, now, promoted or now)
-    counted = [each for each in kept if case.counts(each)]
+    case = _GateEvaluation(gate, evidence.artifact, now, promoted or now)
+    case.require_pushers(evidence.pushers)
+    counted = [each for each in evidence.verdicts if case.counts(each)]
     for family in gate.families:
         for place in _places_of(gate, family):
             case.judge(family, place, counted)
@@ -101,34 +107,8 @@ def _places_of(gate: Gate, family: str) -> Sequence[str]:
     return gate.places if gate.places and family in PLACED_FAMILIES else ("",)
 
 
-def select_believed(
-    gate: Gate, artifact: Artifact, kept: Iterable[KeptVerdict], now: datetime
-) -> list[KeptVerdict]:
-    """Return the verdicts whose statements about the file the gate believes."""
-    return [each for each in kept if not any(_find_doubts(gate, artifact, each, now))]
-
-
-def _find_doubts(
-    gate: Gate, artifact: Artifact, kept: KeptVerdict, now: datetime
-) -> Iterator[tuple[str, str]]:
-    """Yield reasons why a gate does not believe a verdict's statements, each with a remedy."""
-    verdict = kept.verdict
-    if verdict.file_name != artifact.file_name:  # the file was renamed in the store
-        yield (
-            f"it is about {cut(one_line(verdict.file_name), 120)}, a file with the same bytes",
-            _AGAIN,
-        )
-    if read_time(verdict.ended) > now + AHEAD:
-        yield (
-            "its time is in the future: the clock of its host or of this host is wrong",
-            _AGAIN,
-        )
-    if len(kept.signers) < gate.threshold:
-        found = _count(len(kept.signers), "trusted signature")
-        yield f"{found}, but the gate requires {gate.threshold}", _SIGN
-
-
 _AGAIN = "judge it again"
+_TAMPERED = "somebody tampered with the store"
 _SIGN = "sign it with a key that the policy lists: `artifact attest --key FILE`"
 
 
@@ -137,6 +117,7 @@ class _GateEvaluation:
 
     def __init__(self, gate: Gate, artifact: Artifact, now: datetime, promoted: datetime) -> None:
         self._gate, self._artifact, self._now, self._promoted = gate, artifact, now, promoted
+        self._record = hash_record(artifact)
         self._refusals: list[GateRefusal] = []
         self._deciding: dict[str, None] = {}
         self._waived: dict[str, None] = {}
@@ -150,6 +131,13 @@ class _GateEvaluation:
             waived=tuple(self._waived),
             notes=tuple(self._notes),
         )
+
+    def require_pushers(self, names: Collection[str]) -> None:
+        """Refuse the file unless enough keys vouch for its artifact.json, which rules read."""
+        if len(names) < self._gate.threshold:
+            found = _count(len(names), "trusted signature")
+            why = f"artifact.json has {found}, but the gate requires {self._gate.threshold}"
+            self._refuse("", why, "push the same file with `artifact push --key FILE`")
 
     def counts(self, kept: KeptVerdict) -> bool:
         """Return whether the gate accepts the verdict as evidence; if not, note why."""
@@ -165,7 +153,17 @@ class _GateEvaluation:
     def _objections(self, kept: KeptVerdict) -> Iterator[tuple[str, str]]:
         """Yield reasons why the verdict does not count, each with a remedy."""
         gate, verdict = self._gate, kept.verdict
-        yield from _find_doubts(gate, self._artifact, kept, self._now)
+        if verdict.file_name != self._artifact.file_name:  # the file was renamed in the store
+            name = cut(one_line(verdict.file_name), 120)
+            yield f"it is about {name}, a file with the same bytes", _AGAIN
+        if verdict.artifact_json_sha256 != self._record:
+            yield "it is about another artifact.json", _TAMPERED
+        if read_time(verdict.ended) > self._now + AHEAD:
+            clocks = "the clock of its host or of this host is wrong"
+            yield f"its time is in the future: {clocks}", _AGAIN
+        if len(kept.signers) < gate.threshold:
+            found = _count(len(kept.signers), "trusted signature")
+            yield f"{found}, but the gate requires {gate.threshold}", _SIGN
         if gate.profile and gate.profile not in (verdict.profile, verdict.profile_sha256):
             yield f"it used the profile {verdict.profile} instead of {gate.profile}", _AGAIN
         wanted = gate.known_problems_sha256
@@ -369,12 +367,6 @@ class Gate:
     waivers: tuple[GateWaiver, ...] = ()
     relabel: bool = False  # whether wheels enter without their local version
     upload_rules: str = ""  # the profile by which files are judged, as the policy names it
-
-    @property
-    def read_fields(self) -> frozenset[str]:
-        """The fields of artifact.json that the rules read."""
-        parts = (each.globs for each in self.rules)
-        return frozenset(name for globs in parts for name, _ in globs)
 
     @property
     def digest(self) -> str:

@@ -201,6 +201,19 @@ def hash_content(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
+def fetch_object(
+    store: Store, name: str, sha256: str, size: int, file: IO[bytes] | None = None
+) -> None:
+    """Read a stored object, and write it to ``file`` if given.
+
+    Raises RecordError if the object is missing or does not have the stated bytes.
+    """
+    if not any(each.name == name for each in store.names(name)):
+        raise RecordError(f"{store.url}: {name}: missing")
+    if hash_pieces(store.pieces(name), file, size) != sha256:
+        raise RecordError(f"{store.url}: {name}: its bytes do not match its name")
+
+
 def hash_pieces(
     pieces: Iterable[bytes], file: IO[bytes] | None = None, most: int | None = None
 ) -> str:

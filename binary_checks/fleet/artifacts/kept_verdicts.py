@@ -9,7 +9,8 @@ from datetime import datetime
 from typing import NamedTuple
 
 from binary_checks.errors import RecordError
-from binary_checks.fleet.artifacts.gating import KeptVerdict
+from binary_checks.fleet.artifacts.artifact import Artifact, hash_record
+from binary_checks.fleet.artifacts.gating import Evidence, KeptVerdict
 from binary_checks.fleet.artifacts.signatures import (
     PublicKey,
     Signed,
@@ -24,9 +25,17 @@ from binary_checks.fleet.artifacts.verdict import (
     PackageVerdict,
     read_statement,
     read_time,
+    seal,
     write_statement,
 )
-from binary_checks.fleet.store import Store, ask_at_once, verdict_name, verdict_prefix
+from binary_checks.fleet.store import (
+    Store,
+    ask_at_once,
+    push_name,
+    push_prefix,
+    verdict_name,
+    verdict_prefix,
+)
 from binary_checks.model import FAILING, PASSING, UNTESTED
 
 _AT_ONCE = 64  # the most verdicts read at the same time
@@ -94,13 +103,22 @@ def _try(store: Store, name: str, sha256: str) -> _OpenedVerdict | RecordError:
 def open_verdict(store: Store, name: str, sha256: str) -> _OpenedVerdict:
     """Return the verdict in an object. Raises RecordError if it is not a verdict on these bytes."""
     where = f"{store.url}: {name}"
-    content = store.read(name, LARGEST_STATEMENT)
-    digest = require_digest_of(content, where)
-    signed = read_envelope(content or b"", where)
+    signed, digest = open_signed(store, name)
     verdict = read_statement(signed.payload, where)
     if verdict.sha256 != sha256:
         raise RecordError(f"{where}: a verdict for other bytes: {verdict.sha256}")
     return _OpenedVerdict(digest, signed, verdict)
+
+
+def open_signed(store: Store, name: str) -> tuple[SignedStatement, str]:
+    """Return the statement in an object, and the object's digest.
+
+    Raises RecordError if the object is not named by its digest, or is no statement.
+    """
+    where = f"{store.url}: {name}"
+    content = store.read(name, LARGEST_STATEMENT)
+    digest = require_digest_of(content, where)
+    return read_envelope(content or b"", where), digest
 
 
 def _add(found: dict[str, KeptVerdict], opened: _OpenedVerdict, names: frozenset[str]) -> None:
@@ -122,6 +140,60 @@ def require_digest_of(content: bytes | None, named: str) -> str:
 def hash_bytes(content: bytes) -> str:
     """Return the SHA-256 by which an object is named."""
     return hashlib.sha256(content).hexdigest()
+
+
+# Statements about pushes: each vouches for one artifact.json.
+#
+# A verdict states the SHA-256 of artifact.json, but a run cannot know which commit its package was
+# built from. Only the push can state that artifact.json is as it should be.
+
+PUSH_SCHEMA = "binary-checks/push/1"
+
+
+def keep_push(store: Store, artifact: Artifact, keys: Sequence[SigningKey]) -> None:
+    """Sign and store the statement that a push made this artifact.json."""
+    content = write_envelope(_state_push(artifact), keys)
+    store.create(push_name(artifact.sha256, hash_bytes(content)), content)
+
+
+def _state_push(artifact: Artifact) -> bytes:
+    document = {"name": "artifact.json", "digest": {"sha256": hash_record(artifact)}}
+    return seal(artifact.sha256, artifact.file_name, PUSH_SCHEMA, {"byproducts": [document]})
+
+
+def open_push(store: Store, name: str, artifact: Artifact) -> SignedStatement:
+    """Return the statement in an object.
+
+    Raises RecordError if it is about another artifact.json.
+    """
+    signed, _ = open_signed(store, name)
+    if signed.payload != _state_push(artifact):
+        raise RecordError(f"{store.url}: {name}: it is about another artifact.json")
+    return signed
+
+
+def collect_evidence(store: Store, artifact: Artifact, keys: Collection[PublicKey]) -> Evidence:
+    """Return all that the store states about an artifact, and which of the keys signed it.
+
+    Raises RecordError if the verdicts are too large to hold in memory.
+    """
+    faults: list[str] = []
+    verdicts = list_verdicts(store, artifact.sha256, keys, faults)
+    names = set[str]()
+    for each in store.names(push_prefix(artifact.sha256)) if keys else ():
+        try:
+            who = find_signers(open_push(store, each.name, artifact), keys)
+        except RecordError as error:
+            faults.append(str(error))
+            continue
+        names |= who.names
+        faults += who.faults
+    return Evidence(
+        artifact=artifact,
+        verdicts=tuple(verdicts),
+        pushers=frozenset(names),
+        faults=tuple(faults),
+    )
 
 
 # Labels: one word on each file of a channel without a gate.

@@ -330,13 +330,6 @@ def find_with_gpu(cells: Iterable[Cell], artifacts: Iterable[Artifact]) -> froze
     )
 
 
-def list_gpu_fields(cells: Iterable[Cell]) -> frozenset[str]:
-    """Return the fields of a file that `find_with_gpu` compares."""
-    wanted = [cell for cell in cells if cell.gpu]
-    axes = {axis for cell in wanted for axis in CELL_AXES if getattr(cell, axis)}
-    return frozenset({"kind", "project", *axes} if wanted else ())
-
-
 # The output of `artifact find --json`: artifacts as stored, with their channels.
 
 FOUND_SCHEMA = "binary-checks/found-artifacts/1"

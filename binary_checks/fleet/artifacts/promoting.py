@@ -6,57 +6,47 @@ channel, so that a promotion that is killed leaves no channel half-changed.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from pathlib import Path
-from threading import Lock
 from typing import Any
 
 from binary_checks import __version__
 from binary_checks.documents.json_values import DocumentError, decode_fields, encode_fields
 from binary_checks.errors import (
     ArtifactRefusedError,
-    BrokenDataError,
-    PackageError,
-    ProfileError,
     RecordError,
     StoreError,
 )
 from binary_checks.fleet.artifacts.artifact import Artifact
-from binary_checks.fleet.artifacts.axis_claims import find_contradiction_in_name
 from binary_checks.fleet.artifacts.channels import join_channel, list_withdrawn, require_free
-from binary_checks.fleet.artifacts.deriving import (
-    StatedArtifact,
-    StatedCommit,
-    derive,
-    inspect_file,
-    read_texts,
-)
 from binary_checks.fleet.artifacts.gating import (
     Gate,
     GateDecision,
     GateRefusal,
-    KeptVerdict,
     apply_rules,
     decide,
-    select_believed,
+    read_gate,
     write_gate,
 )
-from binary_checks.fleet.artifacts.kept_artifacts import hash_file, hash_pieces
-from binary_checks.fleet.artifacts.kept_verdicts import hash_bytes, list_verdicts
+from binary_checks.fleet.artifacts.kept_artifacts import fetch_object
+from binary_checks.fleet.artifacts.kept_verdicts import (
+    collect_evidence,
+    hash_bytes,
+    open_signed,
+)
 from binary_checks.fleet.artifacts.relabelling import FileOrigin, keep_origin
-from binary_checks.fleet.artifacts.signatures import SigningKey, write_envelope
+from binary_checks.fleet.artifacts.signatures import SignedStatement, SigningKey, write_envelope
 from binary_checks.fleet.artifacts.uploading import JudgedUploads, Upload, UploadFolder
 from binary_checks.fleet.artifacts.verdict import (
+    LARGEST_STATEMENT,
     open_statement,
     read_time,
     seal,
 )
 from binary_checks.fleet.store import (
+    POLICIES,
     Store,
-    artifact_name,
     ask_at_once,
     package_name,
     policy_name,
@@ -89,8 +79,6 @@ class PromotionSettings:
     now: datetime
     by: str = ""
     keys: Sequence[SigningKey] = ()
-    # fields of artifact.json that decide whether the matrix has a GPU stage for a file
-    fields: frozenset[str] = frozenset()
 
 
 def decide_promotions(
@@ -121,25 +109,20 @@ def decide_promotions(
 def _decide_promotion(
     store: Store, settings: PromotionSettings, artifact: Artifact, *, has_gpu_cell: bool
 ) -> PromotionCandidate:
-    faults: list[str] = []
+    faults: tuple[str, ...] = ()
     gate = apply_rules(settings.gate, artifact, has_gpu_cell=has_gpu_cell)
     try:
         require_free(store, settings.gate.channel, artifact)
-        if lie := find_contradiction_in_name(artifact):
-            raise RecordError(f"{store.url}: {artifact_name(artifact.sha256)}: {lie}")
-        kept = list_verdicts(store, artifact.sha256, gate.keys, faults)
-        decision = decide(gate, artifact, kept, settings.now)
-        believed = select_believed(gate, artifact, kept, settings.now)
-        names = gate.read_fields | settings.fields
-        if decision.passes and (found := find_unproven_field(store, artifact, believed, names)):
-            decision = GateDecision(refusals=(found,))
+        evidence = collect_evidence(store, artifact, gate.keys)
+        faults = evidence.faults
+        decision = decide(gate, evidence, settings.now)
     except ArtifactRefusedError as error:
         decision = GateDecision(refusals=(GateRefusal(what="", why=str(error), advice=_IMMUTABLE),))
     except RecordError as error:
         advice = "somebody tampered with the store"
         decision = GateDecision(refusals=(GateRefusal(what="", why=str(error), advice=advice),))
     return PromotionCandidate(
-        artifact=artifact, decision=decision, faults=tuple(faults), has_gpu_cell=has_gpu_cell
+        artifact=artifact, decision=decision, faults=faults, has_gpu_cell=has_gpu_cell
     )
 
 
@@ -224,6 +207,34 @@ def _describe_origin(settings: PromotionSettings, upload: Upload) -> FileOrigin:
     )
 
 
+# Restoring: a stored file returns to a channel without a gate, so that it is tested again.
+
+
+def list_gated(store: Store) -> frozenset[str]:
+    """Return the channels into which a gate has let a file. Raises RecordError."""
+
+    def read(name: str) -> str:
+        content = store.read(name, LARGEST_STATEMENT) or b""
+        return read_gate(content, f"{store.url}: {name}").channel
+
+    return frozenset(ask_at_once(read, [each.name for each in store.names(POLICIES)]))
+
+
+def restore(store: Store, channel: str, artifact: Artifact, *, dry: bool = False) -> bool:
+    """Put a stored file into a channel; return False if the channel has it.
+
+    With ``dry`` nothing is written. Raises ArtifactRefusedError if the channel has other bytes
+    under that name, or if the store no longer has these bytes.
+    """
+    require_free(store, channel, artifact)
+    name = package_name(artifact.sha256, artifact.file_name)
+    try:
+        fetch_object(store, name, artifact.sha256, artifact.size)
+    except RecordError as error:
+        raise ArtifactRefusedError(f"{artifact.file_name}: {error}") from None
+    return dry or join_channel(store, channel, artifact)
+
+
 # Records of promotions: in-toto statements with a verification summary (VSA) as predicate.
 #
 # A record contains the digests of the gate and of the verdicts that decided. Anyone who has the
@@ -284,107 +295,17 @@ def read_promotion(content: bytes, named: str) -> Promotion:
     return promotion
 
 
+def open_promotion(store: Store, name: str, sha256: str) -> tuple[SignedStatement, Promotion]:
+    """Return the record in an object. Raises RecordError if it is not a record of these bytes."""
+    signed, _ = open_signed(store, name)
+    record = read_promotion(signed.payload, f"{store.url}: {name}")
+    if record.sha256 != sha256:
+        raise RecordError(f"{store.url}: {name}: a record for other bytes: {record.sha256}")
+    return signed, record
+
+
 def _find_record(content: bytes) -> Any:
     predicate = open_statement(content, SUMMARY)
     if PROMOTION_SCHEMA not in predicate:
         raise DocumentError(f"its predicate has no {PROMOTION_SCHEMA}")
     return predicate[PROMOTION_SCHEMA]
-
-
-# Proving the unsigned fields of artifact.json that a gate reads, from verdicts and bytes.
-#
-# A signed verdict states which build its file is. A field that no verdict states is derived from
-# the bytes again, as when the file was pushed.
-
-_STORED = "artifact.json"
-_TURN = Lock()
-"""Held while a file is on the disk for inspection, so that only one file is there at a time."""
-_TAMPERED = "somebody tampered with the store"
-
-
-def find_unproven_field(
-    store: Store, artifact: Artifact, believed: Sequence[KeptVerdict], names: Collection[str]
-) -> GateRefusal | None:
-    """Return a refusal if one of the named fields of artifact.json cannot be believed, else None.
-
-    ``believed`` are the verdicts that the gate believes. Raises StoreError if the store fails, and
-    GatherError if the bytes cannot be inspected here.
-    """
-    stated = {name: _choose(name, believed) for name in sorted(names)}
-    unproven = [name for name in stated if stated[name] != {getattr(artifact, name)}]
-    for name in unproven:
-        if values := stated[name] - {""}:
-            return _contradict(name, getattr(artifact, name), values)
-    if not unproven:
-        return None
-    try:
-        derived = _derive_again(store, artifact)
-    except (RecordError, PackageError, BrokenDataError, DocumentError) as error:
-        return GateRefusal(what="", why=str(error), advice=_TAMPERED)
-    except (ArtifactRefusedError, ProfileError) as error:
-        return GateRefusal(what="", why=str(error), advice="push another build")
-    for name in unproven:
-        value, found = getattr(artifact, name), getattr(derived, name)
-        if value != found:
-            return _refuse_unsigned(name, value, found)
-    return None
-
-
-def _choose(name: str, kept: Iterable[KeptVerdict]) -> set[str]:
-    """Return the values of a field in the newest verdicts; values set by hand take precedence.
-
-    There are several values if verdicts of the same time disagree, and none if no verdict states
-    the field.
-    """
-    found: dict[tuple[bool, datetime], set[str]] = {}
-    for each in kept:
-        for stated in each.verdict.stated:
-            if stated.name == name:
-                rank = stated.by_hand, read_time(each.verdict.ended)
-                found.setdefault(rank, set()).add(stated.value)
-    newest = found[max(found)] if found else set[str]()
-    return newest - {""} or newest
-
-
-def _contradict(name: str, value: str, stated: Collection[str]) -> GateRefusal:
-    if len(stated) > 1:
-        values = " and ".join(sorted(stated))
-        why = f"verdicts that ended at the same time disagree on {name}: {values}"
-        return GateRefusal(
-            what="", why=why, advice="judge the file again, and attest the new result"
-        )
-    (signed,) = stated
-    why = f"{_STORED} says {_format_field(name, value)}, but its verdict states {name} {signed}"
-    advice = f"if {name} {value} is right, state it: `artifact attest RESULT --set {name}={value}`"
-    return GateRefusal(what="", why=why, advice=advice if value else _TAMPERED)
-
-
-def _refuse_unsigned(name: str, value: str, found: str) -> GateRefusal:
-    message = f"{_STORED} says {_format_field(name, value)}"
-    if found:
-        return GateRefusal(
-            what="", why=f"{message}, but its bytes {name} {found}", advice=_TAMPERED
-        )
-    why = f"{message}, which neither its bytes nor any verdict confirm"
-    advice = f"if the value is right, state it: `artifact attest RESULT --set {name}={value}`"
-    return GateRefusal(what="", why=why, advice=advice)
-
-
-def _format_field(name: str, value: str) -> str:
-    return f"{name} {value}" if value else f"no {name}"
-
-
-def _derive_again(store: Store, artifact: Artifact) -> Artifact:
-    """Derive the record only from the bytes in the store and their file name."""
-    name = package_name(artifact.sha256, artifact.file_name)
-    with _TURN, tempfile.TemporaryDirectory(prefix="gate-") as folder:
-        path = Path(folder) / artifact.file_name
-        with path.open("xb") as file:
-            if hash_pieces(store.pieces(name), file, artifact.size) != artifact.sha256:
-                raise RecordError(f"{store.url}: {name}: its bytes do not match its name")
-        with inspect_file(path) as inspected:
-            statement = inspected.statement
-            texts = read_texts(path, statement.package)
-            stated = StatedArtifact(project="" if statement.package.name else artifact.project)
-            derived = derive(hash_file(path), statement, texts, StatedCommit("", ""), stated)
-            return derived if statement.package.name else replace(derived, project="")

@@ -27,10 +27,10 @@ from packaging.version import InvalidVersion, Version
 from binary_checks.documents.json_values import DocumentError, decode_fields, encode_fields
 from binary_checks.errors import ArtifactRefusedError, RecordError
 from binary_checks.fleet.artifacts.artifact import Artifact
-from binary_checks.fleet.artifacts.kept_artifacts import find_artifact, hash_file, hash_pieces
-from binary_checks.fleet.artifacts.kept_verdicts import hash_bytes, require_digest_of
-from binary_checks.fleet.artifacts.signatures import SigningKey, read_envelope, write_envelope
-from binary_checks.fleet.artifacts.verdict import LARGEST_STATEMENT, open_statement, read_time, seal
+from binary_checks.fleet.artifacts.kept_artifacts import fetch_object, find_artifact, hash_file
+from binary_checks.fleet.artifacts.kept_verdicts import hash_bytes, open_signed
+from binary_checks.fleet.artifacts.signatures import SigningKey, write_envelope
+from binary_checks.fleet.artifacts.verdict import open_statement, read_time, seal
 from binary_checks.fleet.store import Store, origin_name, origins_prefix, package_name
 from binary_checks.fleet.stored_nights import require_digest
 
@@ -262,9 +262,7 @@ def keep_origin(store: Store, origin: FileOrigin, keys: Sequence[SigningKey]) ->
 def open_origin(store: Store, name: str, sha256: str) -> FileOrigin:
     """Return the origin in an object. Raises RecordError if it is not about these bytes."""
     named = f"{store.url}: {name}"
-    content = store.read(name, LARGEST_STATEMENT)
-    require_digest_of(content, named)
-    origin = read_origin(read_envelope(content or b"", named).payload, named)
+    origin = read_origin(open_signed(store, name)[0].payload, named)
     if origin.sha256 != sha256 or f"/{origin.origin_sha256}/" not in name:
         raise RecordError(f"{named}: an origin of other bytes: {origin.sha256}")
     return origin
@@ -281,8 +279,8 @@ def list_origins(store: Store, sha256: str) -> frozenset[str]:
 def find_origin(store: Store, artifact: Artifact) -> Artifact | None:
     """Return the file that an artifact is made of, or None if no statement says so.
 
-    The new bytes are made again and compared. Raises RecordError if they differ, or if the origin
-    is not in the store.
+    The new bytes and their record are made again and compared. Raises RecordError if they differ,
+    or if the origin is not in the store.
     """
     for each in store.names(origins_prefix(artifact.sha256)):
         stated = open_origin(store, each.name, artifact.sha256)
@@ -293,11 +291,13 @@ def find_origin(store: Store, artifact: Artifact) -> Artifact | None:
         with tempfile.TemporaryDirectory(prefix="relabel-") as folder:
             try:
                 with fetch_file(store, origin, Path(folder)) as path:
-                    made = hash_file(relabel_wheel(path, path.parent))
+                    made = describe_relabelled(origin, relabel_wheel(path, path.parent))
             except ArtifactRefusedError as error:
                 raise RecordError(f"{named}: {error}") from None
-        if (made.sha256, made.path.name) != (artifact.sha256, artifact.file_name):
+        if made.sha256 != artifact.sha256:
             raise RecordError(f"{named}: it is not {origin.file_name} without its local version")
+        if made != artifact:
+            raise RecordError(f"{named}: its artifact.json is not that of {origin.file_name}")
         return origin
     return None
 
@@ -309,8 +309,7 @@ def fetch_file(store: Store, artifact: Artifact, folder: Path) -> Iterator[Path]
     path = folder / artifact.file_name
     try:
         with path.open("xb") as file:
-            if hash_pieces(store.pieces(name), file, artifact.size) != artifact.sha256:
-                raise RecordError(f"{store.url}: {name}: its bytes do not match its name")
+            fetch_object(store, name, artifact.sha256, artifact.size, file)
         yield path
     finally:
         path.unlink(missing_ok=True)

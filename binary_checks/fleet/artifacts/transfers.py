@@ -8,7 +8,7 @@ import platform
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from binary_checks.documents.facts import Statement
@@ -46,6 +46,8 @@ from binary_checks.fleet.artifacts.kept_artifacts import (
     hash_pieces,
     keep_artifact,
 )
+from binary_checks.fleet.artifacts.kept_verdicts import keep_push
+from binary_checks.fleet.artifacts.signatures import SigningKey
 from binary_checks.fleet.store import Store, companion_name, facts_name, is_safe_part, package_name
 from binary_checks.fleet.store.kept_facts import find_facts, open_facts
 from binary_checks.model import BinaryConfiguration
@@ -63,6 +65,7 @@ class PushRequest:
     channels: Sequence[str] = ()
     companions: Mapping[str, HashedFile] = field(default_factory=dict)  # path when pulled -> file
     timeout: float = INSPECT_LIMIT  # seconds to read one file
+    keys: Sequence[SigningKey] = ()  # which sign artifact.json
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -104,10 +107,26 @@ def push_file(store: Store, path: Path, request: PushRequest) -> PushEnd:
         )
         new = keep_artifact(store, artifact, incoming)
     kept = artifact if new else find_artifact(store, file.sha256) or artifact
+    if request.keys:
+        _require_same(kept, artifact)
+        keep_push(store, kept, request.keys)
     joined = tuple(each for each in request.channels if join_channel(store, each, kept))
     return PushEnd(
         artifact=kept, new=new, joined=joined, remarks=tuple(_remark(kept, artifact, statement))
     )
+
+
+def _require_same(kept: Artifact, pushed: Artifact) -> None:
+    """Raise ArtifactRefusedError if the stored document is not the one that this push states."""
+    differing = [
+        each.name
+        for each in fields(Artifact)
+        if each.name != "pushed" and getattr(kept, each.name) != getattr(pushed, each.name)
+    ]
+    if differing:
+        names = ", ".join(differing)
+        message = f"artifact.json in the store has another {names} than this push, so no key signs"
+        raise ArtifactRefusedError(f"{pushed.file_name}: {message} it")
 
 
 def require_pushable(name: str) -> None:

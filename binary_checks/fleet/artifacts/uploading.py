@@ -28,8 +28,9 @@ from binary_checks.fleet.artifacts.gating import Gate
 from binary_checks.fleet.artifacts.kept_artifacts import (
     HashedFile,
     Incoming,
+    fetch_object,
+    find_artifact,
     hash_file,
-    hash_pieces,
     keep_artifact,
     list_artifacts,
 )
@@ -167,15 +168,18 @@ class UploadFolder:
             metadata = read_metadata(archive)
         companions = dict(self._fetch_companions(upload.origin))
         incoming = Incoming(file=hash_file(upload.path), companions=companions, metadata=metadata)
-        keep_artifact(self._store, upload.artifact, incoming)
+        made = upload.artifact
+        keep_artifact(self._store, made, incoming)
+        if find_artifact(self._store, made.sha256) != made:
+            message = f"{self._store.url} has another artifact.json for the same bytes"
+            raise ArtifactRefusedError(f"{made.file_name}: {message}")
 
     def _fetch_companions(self, origin: Artifact) -> Iterator[tuple[str, HashedFile]]:
         for number, each in enumerate(origin.companions):
             path = self._folder / origin.sha256 / f"companion{number}"
             name = companion_name(origin.sha256, each.sha256, each.path)
             with path.open("wb") as file:
-                if hash_pieces(self._store.pieces(name), file, each.size) != each.sha256:
-                    raise RecordError(f"{self._store.url}: {name}: its bytes are others")
+                fetch_object(self._store, name, each.sha256, each.size, file)
             yield each.path, hash_file(path)
 
     def close(self) -> None:

@@ -28,7 +28,7 @@ from binary_checks.model import (
 )
 from binary_checks.safe_text import cut, one_line
 
-VERDICT_SCHEMA = "binary-checks/verdict/1"
+VERDICT_SCHEMA = "binary-checks/verdict/2"
 GOOD_WORDS = tuple(
     VERDICTS[each].word for each in (Outcome.PASSED, Outcome.WARNED, Outcome.ACCEPTED)
 )
@@ -49,20 +49,12 @@ class FamilyVerdict:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class StatedField:
-    """A field of artifact.json whose value a verdict states, in addition to the outcome."""
-
-    name: str  # variant, system, project, …
-    value: str = ""  # "" if the run found that the file has none
-    by_hand: bool = False  # whether the person who attested the verdict set the value
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class PackageVerdict:
     """The result of a run for one file, with everything that a policy may ask about."""
 
     sha256: str
     file_name: str
+    artifact_json_sha256: str  # of the store's artifact.json, which says which build the file is
     outcome: Outcome
     ended: str  # RFC 3339, UTC, by the clock of the host that ran it
     exit_code: int  # of the whole run, which may have judged other packages, too
@@ -84,7 +76,6 @@ class PackageVerdict:
     stopped: str = ""  # why some checks did not finish
     selected: str = ""  # the option that selected only some checks
     versions: Mapping[str, str] = field(default_factory=dict)
-    stated: tuple[StatedField, ...] = ()  # fields that identify the build; () in older verdicts
     night: str = ""  # if made by an attempt in a night: 2026-11-20
     cell: str = ""
     stage: str = ""
@@ -132,16 +123,19 @@ def _list_faults(run: RunResult, package: PackageResult) -> Iterator[str]:
             yield cut(one_line(line))
 
 
-def make_verdict(run: RunResult, package: PackageResult, *, ended: str) -> PackageVerdict:
+def make_verdict(
+    run: RunResult, package: PackageResult, artifact_json_sha256: str
+) -> PackageVerdict:
     """Return the verdict of a run on one of its packages.
 
-    ``ended`` is used if the run does not state when it ended.
+    ``artifact_json_sha256`` is the SHA-256 of the file's artifact.json.
     """
     return PackageVerdict(
         sha256=package.sha256,
         file_name=package.file_name,
+        artifact_json_sha256=artifact_json_sha256,
         outcome=package.verdict,
-        ended=run.ended or ended,
+        ended=run.ended,
         exit_code=run.exit_code,
         profile=run.profile.source,
         profile_sha256=run.profile.sha256,
@@ -303,7 +297,7 @@ def _find_record(predicate: Mapping[str, Any]) -> Any:
 
 
 def _require_sound(verdict: PackageVerdict) -> None:
-    for name in ("sha256", "profile_sha256", "known_problems_sha256"):
+    for name in ("sha256", "artifact_json_sha256", "profile_sha256", "known_problems_sha256"):
         require_digest(name, getattr(verdict, name))
     read_time(verdict.ended)
     lacking = verdict.outcome is Outcome.FAILED and verdict.faults  # too few object files

@@ -144,11 +144,11 @@ class StageRun:
             raise ProfileError("ci stage publish: there is no result in results/")
         stated = ["--set", f"variant={cell.variant}"] if cell.variant else []
         own, store = self.settings, self._store()
-        push = ["artifact", "push", *files, *stated, *store, "--channel", own.built]
-        if status := self._command(push, own.secrets):
-            return status
         with self._write_key() as key:
-            attest = ["artifact", "attest", *results, *stated, *store, *key]
+            push = ["artifact", "push", *files, *stated, *store, "--channel", own.built, *key]
+            if status := self._command(push, own.secrets):
+                return status
+            attest = ["artifact", "attest", *results, *store, *key]
             if status := self._command(attest, own.secrets):
                 return status
         if not own.published:

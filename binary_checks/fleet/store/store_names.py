@@ -197,6 +197,16 @@ def expired_name(sha256: str) -> str:
     return f"{package_folder(sha256)}expired"
 
 
+def push_prefix(sha256: str) -> str:
+    """Return the prefix of the signed statements about the pushes of a package."""
+    return f"{package_folder(sha256)}pushes/"
+
+
+def push_name(sha256: str, digest: str) -> str:
+    """Return the name of a signed statement about a push; ``digest`` is its own SHA-256."""
+    return f"{push_prefix(sha256)}{digest}.json"
+
+
 def verdict_prefix(sha256: str) -> str:
     """Return the prefix of an artifact's verdicts."""
     return f"{package_folder(sha256)}verdicts/"

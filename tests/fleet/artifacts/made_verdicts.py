@@ -31,6 +31,7 @@ from binary_checks.model import (
 from fixtures.runs import PROFILE, package_result
 
 SHA = "ab" * 32
+RECORD = "cd" * 32
 ENDED = "2026-11-20T04:00:00+00:00"
 MISSING = Problem(path="demo/a.so", sentence="needs libfoo.so.1, which is nowhere")
 
@@ -60,7 +61,7 @@ def make_run(
 def make(*entries: Entry, **said: Any) -> PackageVerdict:
     """The verdict of such a run."""
     run = make_run(*entries, **said)
-    return make_verdict(run, run.packages[0], ended="")
+    return make_verdict(run, run.packages[0], RECORD)
 
 
 def configure(artifact: Artifact) -> BinaryConfiguration:

@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 
 from binary_checks.command.actions import ARTIFACT
-from binary_checks.fleet.artifacts import Artifact, join_channel, keep_artifact, list_members
+from binary_checks.fleet.artifacts import (
+    Artifact,
+    join_channel,
+    keep_artifact,
+    keep_push,
+    list_members,
+    load_signing_key,
+)
 from binary_checks.fleet.store import Store
 from binary_checks.model import Entry, Outcome
 from tests.fleet.artifacts.made_artifacts import make_artifact
@@ -35,6 +42,10 @@ class Desk:
         if entries:
             assert self.attest(self.result(artifact, *entries)) == 0
         return artifact
+
+    def sign_push(self, artifact: Artifact, *keys: object) -> None:
+        """What `artifact push --key` adds."""
+        keep_push(self.store, artifact, [load_signing_key(str(each)) for each in keys])
 
     def result(self, artifact: Artifact, *entries: Entry, **said: Any) -> Path:
         known = {"version": artifact.version, "configuration": configure(artifact)}

@@ -13,12 +13,14 @@ from binary_checks.declaring import FAMILIES, find_checks
 from binary_checks.fleet.artifacts import (
     PLACED_FAMILIES,
     Artifact,
+    Evidence,
     Gate,
     GateDecision,
     GateWaiver,
     KeptVerdict,
     PackageVerdict,
     decide,
+    hash_record,
 )
 from binary_checks.model import Outcome
 from tests.fleet.artifacts.made_verdicts import SHA, entry, make
@@ -37,11 +39,21 @@ def hours(ago: float) -> str:
 
 
 def gate_says(gate: Gate, *verdicts: PackageVerdict, signers: Iterable[str] = ()) -> GateDecision:
-    kept = [
-        KeptVerdict(verdict=each, digests=(f"{at:064x}",), signers=frozenset(signers))
+    return decide(gate, gather(*verdicts, signers=signers), NOW)
+
+
+def gather(*verdicts: PackageVerdict, signers: Iterable[str] = ()) -> Evidence:
+    """These verdicts on the demo, which these keys signed, and its push, too."""
+    names = frozenset(signers)
+    kept = tuple(
+        KeptVerdict(
+            verdict=replace(each, artifact_json_sha256=hash_record(DEMO)),
+            digests=(f"{at:064x}",),
+            signers=names,
+        )
         for at, each in enumerate(verdicts)
-    ]
-    return decide(gate, DEMO, kept, NOW)
+    )
+    return Evidence(artifact=DEMO, verdicts=kept, pushers=names)
 
 
 def reasons(gate: Gate, *verdicts: PackageVerdict, signers: Iterable[str] = ()) -> list[str]:
@@ -202,10 +214,30 @@ def test_unsigned_verdicts_do_not_count_where_signatures_are_asked_for() -> None
     assert gate_says(gate, passing(), signers=("a", "b")).passes
     assert (
         "1 trusted signature, but the gate requires 2"
-        in reasons(gate, passing(), signers=("a",))[0]
+        in reasons(gate, passing(), signers=("a",))[-1]
     )
-    unsigned = reasons(gate, passing())[0]
+    unsigned = reasons(gate, passing())[-1]
     assert "no trusted signatures, but the gate requires 2; sign it with a key that the" in unsigned
+
+
+def test_a_document_that_nobody_signed_is_refused_where_signatures_are_asked_for() -> None:
+    gate, found = replace(STATIC, threshold=1), gather(passing(), signers=("a",))
+    assert decide(gate, found, NOW).passes
+    (refusal,) = decide(gate, replace(found, pushers=frozenset()), NOW).refusals
+    assert refusal.why == "artifact.json has no trusted signatures, but the gate requires 1"
+    assert decide(STATIC, replace(found, pushers=frozenset()), NOW).passes
+
+
+@pytest.mark.parametrize("threshold", [0, 1])
+@pytest.mark.parametrize(
+    "changes", [{"system": "windows"}, {"commit": "c" * 40}, {"version": "2"}, {"variant": "cpu"}]
+)
+def test_a_verdict_that_was_given_for_another_document_does_not_count(
+    threshold: int, changes: dict[str, str]
+) -> None:
+    found = replace(gather(passing(), signers=("a",)), artifact=replace(DEMO, **changes))  # type: ignore[arg-type]
+    (refusal,) = decide(replace(STATIC, threshold=threshold), found, NOW).refusals
+    assert "it is about another artifact.json; somebody tampered" in refusal.format()
 
 
 def test_only_words_that_are_accepted_pass() -> None:

@@ -25,11 +25,12 @@ from binary_checks.fleet.artifacts import (
     read_envelope,
     read_origin,
     uploading,
+    write_artifact,
 )
 from binary_checks.fleet.artifacts.limited_process import LimitedEnd
 from binary_checks.fleet.retention.pruning import read_prune_view
 from binary_checks.fleet.retention.rules import ExpiryRule, expire
-from binary_checks.fleet.store import origins_prefix, package_name
+from binary_checks.fleet.store import artifact_name, origins_prefix, package_name
 from binary_checks.gather import description_rendering
 from fixtures.build_wheel import build_wheel
 from tests.fleet.artifacts.made_verdicts import make_key
@@ -248,7 +249,20 @@ def test_the_new_bytes_are_made_again_and_their_verdicts_are_those_of_the_old(de
     assert status == 0, out
     status, out = verify(desk, RULES.replace("relabel = true\n", ""))
     assert status == 1
-    assert "your policy does not relabel files for this channel" in out
+    assert "its gate refuses the file: linkage: no verdict" in out
+
+
+@pytest.mark.parametrize("field", ["variant", "commit", "system", "pushed"])
+def test_a_changed_document_of_the_new_file_is_found(desk: Desk, field: str) -> None:
+    push(desk)
+    assert desk.promote(policy=RULES)[0] == 0
+    made = released(desk)
+    name = artifact_name(made.sha256)
+    desk.store.delete(name)
+    desk.store.create(name, write_artifact(replace(made, **{field: "9"})))
+    status, out = verify(desk)
+    assert status == 1
+    assert "its artifact.json is not that of demo-1.0+cu126-" in out
 
 
 def test_other_bytes_with_a_stolen_origin_are_found(desk: Desk) -> None:

@@ -64,13 +64,14 @@ def test_bytes_that_are_gone_or_changed_do_not_return(desk: Desk) -> None:
     status, out, _ = desk.do("restore", "--to", "test", "--version", "1.0")
     assert (status, out) == (
         1,
-        f"{artifact.file_name}: refused: retention has deleted its bytes\n",
+        f"{artifact.file_name}: refused: {desk.store.url}: {name}: missing\n",
     )
     desk.store.create(name, b"others")
     status, out, _ = desk.do("restore", "--to", "test", "--version", "1.0")
     assert (status, out) == (
         1,
-        f"{artifact.file_name}: refused: its bytes do not match its name\n",
+        f"{artifact.file_name}: refused: {desk.store.url}: {name}: its bytes do not match its "
+        "name\n",
     )
     assert in_channel(desk) == []
 

@@ -189,7 +189,7 @@ def test_what_is_no_envelope_is_one_line(tmp_path: Path, change: Any, fault: str
         (lambda row: row["subject"][0].update(name="other.whl"), "contradict each other"),
         (lambda row: row["predicate"].update(result="PASSED"), "contradict each other"),
         (lambda row: row["predicate"].update(failedTests=[]), "contradict each other"),
-        (lambda row: row["predicate"].update(configuration=[]), "has no binary-checks/verdict/1"),
+        (lambda row: row["predicate"].update(configuration=[]), "has no binary-checks/verdict/2"),
         (lambda row: row["predicate"]["configuration"][2]["annotations"].update(new=1), "unknown"),
         (
             lambda row: row["predicate"]["configuration"][2]["annotations"].update(ended="now"),

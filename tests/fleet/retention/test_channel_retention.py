@@ -17,6 +17,7 @@ from binary_checks.errors import PruneRefusedError, StoreError
 from binary_checks.fleet.artifacts import (
     Artifact,
     ChannelMember,
+    hash_record,
     join_channel,
     keep_artifact,
     keep_verdict,
@@ -243,7 +244,8 @@ def fill(store: Store, folder: Path, count: int, channel: str = "nightly") -> li
             pushed=f"2026-11-{number + 1:02}T00:00:00Z",
         )
         keep_artifact(store, made, incoming)
-        keep_verdict(store, make(entry("linkage"), sha256=made.sha256))
+        verdict = make(entry("linkage"), sha256=made.sha256)
+        keep_verdict(store, replace(verdict, artifact_json_sha256=hash_record(made)))
         join_channel(store, channel, made)
         found.append(made)
     write_index(store, channel)
