@@ -111,14 +111,11 @@ from binary_checks.fleet.artifacts.promoting import (
     write_promotion,
 )
 from binary_checks.fleet.artifacts.relabelling import (
-    FileOrigin,
     describe_relabelled,
     fetch_file,
     find_origin,
     list_origins,
-    read_origin,
     relabel_wheel,
-    write_origin,
 )
 from binary_checks.fleet.artifacts.signatures import (
     PublicKey,
@@ -180,7 +177,6 @@ __all__ = [
     "KeptVerdict",
     "LinkedAs",
     "MemberWish",
-    "FileOrigin",
     "PLACED_FAMILIES",
     "PackageVerdict",
     "PromotionCandidate",
@@ -253,7 +249,6 @@ __all__ = [
     "read_envelope",
     "read_gate",
     "read_host_system",
-    "read_origin",
     "read_passphrase",
     "read_policy",
     "read_promotion",
@@ -276,7 +271,6 @@ __all__ = [
     "write_found",
     "write_gate",
     "write_index",
-    "write_origin",
     "write_promotion",
     "write_properties",
     "write_statement",

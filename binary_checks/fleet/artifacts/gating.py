@@ -9,19 +9,21 @@ passed.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from fnmatch import fnmatchcase
+from typing import Any
 
-from binary_checks.documents.json_values import DocumentError, decode_fields, dump, encode_fields
-from binary_checks.errors import ProfileError, RecordError
+from binary_checks.documents.json_values import DocumentError, dump, encode_fields
+from binary_checks.errors import ProfileError
 from binary_checks.fleet.artifacts.artifact import Artifact, hash_record
 from binary_checks.fleet.artifacts.matching import FIELDS, is_itself
 from binary_checks.fleet.artifacts.signatures import PublicKey
 from binary_checks.fleet.artifacts.verdict import (
     FamilyVerdict,
     PackageVerdict,
+    read_back,
     read_object,
     read_time,
 )
@@ -368,6 +370,21 @@ class Gate:
     relabel: bool = False  # whether wheels enter without their local version
     upload_rules: str = ""  # the profile by which files are judged, as the policy names it
 
+    def require_sound(self) -> None:
+        """Raise DocumentError for values that no policy can have."""
+        for key in (*self.keys, *self.promoters):
+            require_digest(f"keys: {key.name!r:.40}", key.public)
+        try:
+            for waiver in self.waivers:
+                date.fromisoformat(waiver.expires)
+            for rule in self.rules:
+                read_condition(rule.when, "when", dict.fromkeys(FIELDS, str))
+        except (ProfileError, ValueError) as error:
+            raise DocumentError(str(error)) from None
+        for age in (self.max_age, *(rule.max_age for rule in self.rules)):
+            if age is not None and not 0 < age <= MOST_DAYS:
+                raise DocumentError(f"max_age: {age:g} days")
+
     @property
     def digest(self) -> str:
         """The SHA-256 of the gate's document, by which promotions name the gate."""
@@ -402,22 +419,11 @@ def write_gate(gate: Gate) -> bytes:
 
 def read_gate(content: bytes, named: str) -> Gate:
     """Read a gate that a promotion recorded. Raises RecordError."""
-    try:
-        row = read_object(content)
-        if row.pop("schema", None) != GATE_SCHEMA:
-            raise DocumentError(f"not a document {GATE_SCHEMA}")
-        gate = Gate(**decode_fields(Gate, row))
-        for key in (*gate.keys, *gate.promoters):
-            require_digest(f"keys: {key.name!r:.40}", key.public)
-        for waiver in gate.waivers:
-            date.fromisoformat(waiver.expires)
-        for age in (gate.max_age, *(rule.max_age for rule in gate.rules)):
-            if age is not None and not 0 < age <= MOST_DAYS:
-                raise DocumentError(f"max_age: {age:g} days")
-        for rule in gate.rules:
-            read_condition(rule.when, "when", dict.fromkeys(FIELDS, str))
-        if write_gate(gate) != content:
-            raise DocumentError("not in the form that binary-checks writes")
-    except (DocumentError, ProfileError, ValueError) as error:
-        raise RecordError(f"{named}: {error}") from None
-    return gate
+    return read_back(Gate, _find_gate, write_gate, content, named)
+
+
+def _find_gate(content: bytes) -> Mapping[str, Any]:
+    row = read_object(content)
+    if row.pop("schema", None) != GATE_SCHEMA:
+        raise DocumentError(f"not a document {GATE_SCHEMA}")
+    return row

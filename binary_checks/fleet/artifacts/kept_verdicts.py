@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import NamedTuple
 
 from binary_checks.errors import RecordError
 from binary_checks.fleet.artifacts.artifact import Artifact, hash_record
@@ -38,8 +37,7 @@ from binary_checks.fleet.store import (
 )
 from binary_checks.model import FAILING, PASSING, UNTESTED
 
-_AT_ONCE = 64  # the most verdicts read at the same time
-_MOST_OF_ALL = 512 << 20  # bytes of all verdicts on one artifact
+_MOST_OF_ALL = 128 << 20  # bytes of all verdicts on one artifact
 
 
 def keep_verdict(store: Store, verdict: PackageVerdict, keys: Sequence[SigningKey] = ()) -> bool:
@@ -68,73 +66,56 @@ def list_verdicts(
             f"most {_MOST_OF_ALL:,} are allowed"
         )
     faults: list[str] = []
-    found: dict[str, KeptVerdict] = {}
-    names = [*listed]
-    for start in range(0, len(names), _AT_ONCE):
-        part = names[start : start + _AT_ONCE]
-        for content in ask_at_once(lambda name: _try(store, name, sha256), part):
-            if isinstance(content, RecordError):
-                faults.append(str(content))
-                continue
-            who = find_signers(content.signed, keys) if keys else Signed()
-            where = f"{store.url}: {verdict_name(sha256, content.digest)}"
-            faults += (f"{where}: {fault}" for fault in who.faults)
-            _add(found, content, who.names)
+    found: dict[bytes, KeptVerdict] = {}
+    contents = ask_at_once(lambda name: _try(store, name, sha256), listed)
+    for name, opened in zip(listed, contents, strict=True):
+        if isinstance(opened, RecordError):
+            faults.append(str(opened))
+            continue
+        signed, verdict = opened
+        who = find_signers(signed, keys) if keys else Signed()
+        faults += (f"{store.url}: {name}: {fault}" for fault in who.faults)
+        # each signer may have stored the same statement
+        known = found.get(signed.payload, KeptVerdict(verdict=verdict, digests=()))
+        digests = (*known.digests, name.rpartition("/")[2].removesuffix(".json"))
+        found[signed.payload] = replace(known, digests=digests, signers=known.signers | who.names)
     if broken is not None:
         broken += faults
     return [*found.values()]
 
 
-class _OpenedVerdict(NamedTuple):
-    """One object that contains a verdict."""
-
-    digest: str
-    signed: SignedStatement
-    verdict: PackageVerdict
-
-
-def _try(store: Store, name: str, sha256: str) -> _OpenedVerdict | RecordError:
+def _try(
+    store: Store, name: str, sha256: str
+) -> tuple[SignedStatement, PackageVerdict] | RecordError:
     try:
         return open_verdict(store, name, sha256)
     except RecordError as error:
         return error
 
 
-def open_verdict(store: Store, name: str, sha256: str) -> _OpenedVerdict:
+def open_verdict(store: Store, name: str, sha256: str) -> tuple[SignedStatement, PackageVerdict]:
     """Return the verdict in an object. Raises RecordError if it is not a verdict on these bytes."""
-    where = f"{store.url}: {name}"
-    signed, digest = open_signed(store, name)
-    verdict = read_statement(signed.payload, where)
+    signed = open_signed(store, name)
+    verdict = read_statement(signed.payload, f"{store.url}: {name}")
     if verdict.sha256 != sha256:
-        raise RecordError(f"{where}: a verdict for other bytes: {verdict.sha256}")
-    return _OpenedVerdict(digest, signed, verdict)
+        raise RecordError(f"{store.url}: {name}: a verdict for other bytes: {verdict.sha256}")
+    return signed, verdict
 
 
-def open_signed(store: Store, name: str) -> tuple[SignedStatement, str]:
-    """Return the statement in an object, and the object's digest.
+def open_signed(store: Store, name: str) -> SignedStatement:
+    """Return the statement in an object.
 
     Raises RecordError if the object is not named by its digest, or is no statement.
     """
-    where = f"{store.url}: {name}"
+    return read_envelope(read_named(store, name), f"{store.url}: {name}")
+
+
+def read_named(store: Store, name: str) -> bytes:
+    """Return an object's bytes. Raises RecordError unless the object is named by their digest."""
     content = store.read(name, LARGEST_STATEMENT)
-    digest = require_digest_of(content, where)
-    return read_envelope(content or b"", where), digest
-
-
-def _add(found: dict[str, KeptVerdict], opened: _OpenedVerdict, names: frozenset[str]) -> None:
-    """Add a verdict; if the same statement was added before, add only its signers and digest."""
-    key = hash_bytes(opened.signed.payload)
-    known = found.get(key, KeptVerdict(verdict=opened.verdict, digests=()))
-    digests = tuple(sorted((*known.digests, opened.digest)))
-    found[key] = replace(known, digests=digests, signers=known.signers | names)
-
-
-def require_digest_of(content: bytes | None, named: str) -> str:
-    """Return the content's digest. Raises RecordError unless the object is named by the digest."""
-    digest = "" if content is None else hash_bytes(content)
-    if not named.endswith(f"/{digest}.json"):
-        raise RecordError(f"{named}: its bytes do not match its name")
-    return digest
+    if content is None or not name.endswith(f"/{hash_bytes(content)}.json"):
+        raise RecordError(f"{store.url}: {name}: its bytes do not match its name")
+    return content
 
 
 def hash_bytes(content: bytes) -> str:
@@ -166,7 +147,7 @@ def open_push(store: Store, name: str, artifact: Artifact) -> SignedStatement:
 
     Raises RecordError if it is about another artifact.json.
     """
-    signed, _ = open_signed(store, name)
+    signed = open_signed(store, name)
     if signed.payload != _state_push(artifact):
         raise RecordError(f"{store.url}: {name}: it is about another artifact.json")
     return signed

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from binary_checks import __version__
-from binary_checks.documents.json_values import DocumentError, decode_fields, encode_fields
+from binary_checks.documents.json_values import DocumentError, encode_fields
 from binary_checks.errors import (
     ArtifactRefusedError,
     RecordError,
@@ -35,12 +35,12 @@ from binary_checks.fleet.artifacts.kept_verdicts import (
     hash_bytes,
     open_signed,
 )
-from binary_checks.fleet.artifacts.relabelling import FileOrigin, keep_origin
 from binary_checks.fleet.artifacts.signatures import SignedStatement, SigningKey, write_envelope
 from binary_checks.fleet.artifacts.uploading import JudgedUploads, Upload, UploadFolder
 from binary_checks.fleet.artifacts.verdict import (
     LARGEST_STATEMENT,
     open_statement,
+    read_back,
     read_time,
     seal,
 )
@@ -48,6 +48,7 @@ from binary_checks.fleet.store import (
     POLICIES,
     Store,
     ask_at_once,
+    origin_name,
     package_name,
     policy_name,
     promotion_name,
@@ -161,24 +162,24 @@ def promote(
 ) -> bool:
     """Let a file into the channel and record why; return False if another process did so first.
 
-    A file that is made of the artifact is stored first, with a statement of its origin. Raises
-    ArtifactRefusedError if another file took the name meanwhile.
+    A file that is made of the artifact is stored first. Raises ArtifactRefusedError if another file
+    took the name meanwhile.
     """
     if not candidate.decision.passes:
         raise StoreError(f"{candidate.artifact.file_name}: refused by its gate")
     gate = write_gate(settings.gate)
     digest = hash_bytes(gate)
     store.create(policy_name(digest), gate)
-    artifact = candidate.artifact
+    artifact, origin = candidate.artifact, ""
     if candidate.upload is not None and candidate.upload.is_relabelled and uploads is not None:
-        artifact = candidate.upload.artifact
+        artifact, origin = candidate.upload.artifact, artifact.sha256
         uploads.keep(candidate.upload)
-        keep_origin(store, _describe_origin(settings, candidate.upload), settings.keys)
     record = write_promotion(
         Promotion(
             sha256=artifact.sha256,
             file_name=artifact.file_name,
             project=artifact.project,
+            origin=origin,
             source=settings.source,
             channel=settings.gate.channel,
             at=settings.now.isoformat(timespec="seconds"),
@@ -191,20 +192,10 @@ def promote(
         )
     )
     content = write_envelope(record, settings.keys)
+    if origin:  # under a name that states it, by which pruning keeps the origin
+        store.create(origin_name(artifact.sha256, origin, hash_bytes(content)), content)
     store.create(promotion_name(artifact.sha256, hash_bytes(content)), content)
     return join_channel(store, settings.gate.channel, artifact)
-
-
-def _describe_origin(settings: PromotionSettings, upload: Upload) -> FileOrigin:
-    return FileOrigin(
-        sha256=upload.artifact.sha256,
-        file_name=upload.artifact.file_name,
-        origin_sha256=upload.origin.sha256,
-        origin_file_name=upload.origin.file_name,
-        at=settings.now.isoformat(timespec="seconds"),
-        by=settings.by,
-        versions={"binary_checks": __version__},
-    )
 
 
 # Restoring: a stored file returns to a channel without a gate, so that it is tested again.
@@ -240,7 +231,7 @@ def restore(store: Store, channel: str, artifact: Artifact, *, dry: bool = False
 # A record contains the digests of the gate and of the verdicts that decided. Anyone who has the
 # store and the public keys can therefore repeat the decision.
 
-PROMOTION_SCHEMA = "binary-checks/promotion/1"
+PROMOTION_SCHEMA = "binary-checks/promotion/2"
 SUMMARY = "https://slsa.dev/verification_summary/v1"
 _VERIFIER = "https://pypi.org/project/binary-checks"
 
@@ -252,6 +243,7 @@ class Promotion:
     sha256: str
     file_name: str
     project: str
+    origin: str = ""  # SHA-256 of the file that this one is, without its local version
     source: str  # the channel that it was in before
     channel: str
     at: str  # RFC 3339, UTC
@@ -261,6 +253,12 @@ class Promotion:
     waived: tuple[str, ...] = ()  # waivers used, a line each
     gpu_cell: bool = False  # whether the matrix has a GPU stage for it
     versions: Mapping[str, str] = field(default_factory=dict)
+
+    def require_sound(self) -> None:
+        """Raise DocumentError for digests and times that are none."""
+        for digest in (self.sha256, self.gate, *self.verdicts):
+            require_digest("digest", digest)
+        read_time(self.at)
 
 
 def write_promotion(promotion: Promotion) -> bytes:
@@ -283,21 +281,12 @@ def write_promotion(promotion: Promotion) -> bytes:
 
 def read_promotion(content: bytes, named: str) -> Promotion:
     """Return the promotion in a statement. Raises RecordError with a message of one line."""
-    try:
-        promotion = Promotion(**decode_fields(Promotion, _find_record(content)))
-        for digest in (promotion.sha256, promotion.gate, *promotion.verdicts):
-            require_digest("digest", digest)
-        read_time(promotion.at)
-        if write_promotion(promotion) != content:
-            raise DocumentError("its parts contradict each other")
-    except DocumentError as error:
-        raise RecordError(f"{named}: {error}") from None
-    return promotion
+    return read_back(Promotion, _find_record, write_promotion, content, named)
 
 
 def open_promotion(store: Store, name: str, sha256: str) -> tuple[SignedStatement, Promotion]:
     """Return the record in an object. Raises RecordError if it is not a record of these bytes."""
-    signed, _ = open_signed(store, name)
+    signed = open_signed(store, name)
     record = read_promotion(signed.payload, f"{store.url}: {name}")
     if record.sha256 != sha256:
         raise RecordError(f"{store.url}: {name}: a record for other bytes: {record.sha256}")

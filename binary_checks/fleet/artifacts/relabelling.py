@@ -1,4 +1,4 @@
-"""Wheels without their local version: the bytes, and the signed statement of what they are made of.
+"""Wheels without their local version, and what they are made of.
 
 An index for everybody accepts no local version. Only METADATA, RECORD, the names of the folders in
 which they are, and the file's name differ in the new wheel; all other members are copied as they
@@ -16,23 +16,19 @@ import re
 import struct
 import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
 from packaging.version import InvalidVersion, Version
 
-from binary_checks.documents.json_values import DocumentError, decode_fields, encode_fields
 from binary_checks.errors import ArtifactRefusedError, RecordError
 from binary_checks.fleet.artifacts.artifact import Artifact
 from binary_checks.fleet.artifacts.kept_artifacts import fetch_object, find_artifact, hash_file
-from binary_checks.fleet.artifacts.kept_verdicts import hash_bytes, open_signed
-from binary_checks.fleet.artifacts.signatures import SigningKey, write_envelope
-from binary_checks.fleet.artifacts.verdict import open_statement, read_time, seal
-from binary_checks.fleet.store import Store, origin_name, origins_prefix, package_name
-from binary_checks.fleet.stored_nights import require_digest
+from binary_checks.fleet.artifacts.kept_verdicts import hash_bytes
+from binary_checks.fleet.store import Store, origins_prefix, package_name
 
 _INFO, _DATA = ".dist-info", ".data"
 _SIGNED = ("RECORD.jws", "RECORD.p7s")
@@ -206,70 +202,11 @@ def _list_extra(extra: bytes) -> Iterator[bytes]:
         extra = extra[4 + size :]
 
 
-# Statements about the origin of a relabelled file: in-toto statements, signed as promotions are.
-
-ORIGIN_SCHEMA = "binary-checks/origin/1"
-_REMOVED = "local version"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FileOrigin:
-    """The statement that a file is another one without its local version."""
-
-    sha256: str  # of the new file
-    file_name: str
-    origin_sha256: str
-    origin_file_name: str
-    removed: str = _REMOVED
-    at: str  # RFC 3339, UTC
-    by: str = ""
-    versions: Mapping[str, str] = field(default_factory=dict)
-
-
-def write_origin(origin: FileOrigin) -> bytes:
-    """Return an origin's statement; equal origins give the same bytes."""
-    predicate = {
-        "materials": [
-            {"name": origin.origin_file_name, "digest": {"sha256": origin.origin_sha256}}
-        ],
-        ORIGIN_SCHEMA: encode_fields(origin),
-    }
-    return seal(origin.sha256, origin.file_name, ORIGIN_SCHEMA, predicate)
-
-
-def read_origin(content: bytes, named: str) -> FileOrigin:
-    """Return the origin in a statement. Raises RecordError with a message of one line."""
-    try:
-        predicate = open_statement(content, ORIGIN_SCHEMA)
-        origin = FileOrigin(**decode_fields(FileOrigin, predicate.get(ORIGIN_SCHEMA)))
-        for digest in (origin.sha256, origin.origin_sha256):
-            require_digest("digest", digest)
-        read_time(origin.at)
-        if write_origin(origin) != content:
-            raise DocumentError("its parts contradict each other")
-    except DocumentError as error:
-        raise RecordError(f"{named}: {error}") from None
-    return origin
-
-
-def keep_origin(store: Store, origin: FileOrigin, keys: Sequence[SigningKey]) -> None:
-    """Sign and store an origin next to the new file."""
-    content = write_envelope(write_origin(origin), keys)
-    name = origin_name(origin.sha256, origin.origin_sha256, hash_bytes(content))
-    store.create(name, content)
-
-
-def open_origin(store: Store, name: str, sha256: str) -> FileOrigin:
-    """Return the origin in an object. Raises RecordError if it is not about these bytes."""
-    named = f"{store.url}: {name}"
-    origin = read_origin(open_signed(store, name)[0].payload, named)
-    if origin.sha256 != sha256 or f"/{origin.origin_sha256}/" not in name:
-        raise RecordError(f"{named}: an origin of other bytes: {origin.sha256}")
-    return origin
+# The link from a relabelled file to its origin: the name of an object next to it.
 
 
 def list_origins(store: Store, sha256: str) -> frozenset[str]:
-    """Return the SHA-256 of the files that the statements next to a file name as its origin."""
+    """Return the SHA-256 of the files of which promotions made a file."""
     prefix = origins_prefix(sha256)
     return frozenset(
         each.name.removeprefix(prefix).partition("/")[0] for each in store.names(prefix)
@@ -277,27 +214,25 @@ def list_origins(store: Store, sha256: str) -> frozenset[str]:
 
 
 def find_origin(store: Store, artifact: Artifact) -> Artifact | None:
-    """Return the file that an artifact is made of, or None if no statement says so.
+    """Return the file that an artifact is made of, or None if the store names none.
 
     The new bytes and their record are made again and compared. Raises RecordError if they differ,
     or if the origin is not in the store.
     """
-    for each in store.names(origins_prefix(artifact.sha256)):
-        stated = open_origin(store, each.name, artifact.sha256)
-        origin = find_artifact(store, stated.origin_sha256)
-        named = f"{store.url}: {each.name}"
+    for sha256 in sorted(list_origins(store, artifact.sha256)):
+        origin = find_artifact(store, sha256)
         if origin is None:
-            raise RecordError(f"{named}: its origin {stated.origin_sha256} is not in the store")
+            raise RecordError(f"its origin {sha256} is not in the store")
         with tempfile.TemporaryDirectory(prefix="relabel-") as folder:
             try:
                 with fetch_file(store, origin, Path(folder)) as path:
                     made = describe_relabelled(origin, relabel_wheel(path, path.parent))
             except ArtifactRefusedError as error:
-                raise RecordError(f"{named}: {error}") from None
+                raise RecordError(str(error)) from None
         if made.sha256 != artifact.sha256:
-            raise RecordError(f"{named}: it is not {origin.file_name} without its local version")
+            raise RecordError(f"it is not {origin.file_name} without its local version")
         if made != artifact:
-            raise RecordError(f"{named}: its artifact.json is not that of {origin.file_name}")
+            raise RecordError(f"its artifact.json is not that of {origin.file_name}")
         return origin
     return None
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from binary_checks.documents.json_values import (
     DocumentError,
@@ -79,6 +79,15 @@ class PackageVerdict:
     night: str = ""  # if made by an attempt in a night: 2026-11-20
     cell: str = ""
     stage: str = ""
+
+    def require_sound(self) -> None:
+        """Raise DocumentError for values that no run has."""
+        for name in ("sha256", "artifact_json_sha256", "profile_sha256", "known_problems_sha256"):
+            require_digest(name, getattr(self, name))
+        read_time(self.ended)
+        lacking = self.outcome is Outcome.FAILED and self.faults  # too few object files
+        if (self.outcome is Outcome.FAILED) != bool(self.failed or lacking):
+            raise DocumentError(f"outcome: {self.outcome.value}, but its checks contradict that")
 
     @property
     def is_decisive(self) -> bool:
@@ -251,15 +260,39 @@ def read_statement(content: bytes, named: str) -> PackageVerdict:
     Raises RecordError with a message of one line if the statement is truncated, of another type or
     subject, or differs from the text that `write_statement` writes.
     """
+    return read_back(PackageVerdict, _find_record, write_statement, content, named)
+
+
+class _Checked(Protocol):
+    """A record that may hold values which contradict each other."""
+
+    def require_sound(self) -> None:
+        """Raise DocumentError if it does."""
+
+
+_Record = TypeVar("_Record", bound=_Checked)
+
+
+def read_back(
+    kind: type[_Record],
+    find: Callable[[bytes], Any],
+    write: Callable[[_Record], bytes],
+    content: bytes,
+    named: str,
+) -> _Record:
+    """Return the record of that class in a document, where ``find`` finds its fields.
+
+    Its ``require_sound`` may raise DocumentError. Raises RecordError with a message of one line
+    unless the document is as ``write`` writes it.
+    """
     try:
-        predicate = open_statement(content, TEST_RESULT)
-        verdict = PackageVerdict(**decode_fields(PackageVerdict, _find_record(predicate)))
-        _require_sound(verdict)
-        if write_statement(verdict) != content:
+        record = kind(**decode_fields(kind, find(content)))
+        record.require_sound()
+        if write(record) != content:
             raise DocumentError("its parts contradict each other")
     except DocumentError as error:
         raise RecordError(f"{named}: {error}") from None
-    return verdict
+    return record
 
 
 def open_statement(content: bytes, kind: str) -> Mapping[str, Any]:
@@ -288,21 +321,12 @@ def read_object(content: bytes) -> dict[str, Any]:
     return row
 
 
-def _find_record(predicate: Mapping[str, Any]) -> Any:
-    found = predicate.get("configuration")
+def _find_record(content: bytes) -> Any:
+    found = open_statement(content, TEST_RESULT).get("configuration")
     for each in found if isinstance(found, list) else ():
         if isinstance(each, dict) and each.get("name") == VERDICT_SCHEMA:
             return each.get("annotations")
     raise DocumentError(f"its configuration has no {VERDICT_SCHEMA}")
-
-
-def _require_sound(verdict: PackageVerdict) -> None:
-    for name in ("sha256", "artifact_json_sha256", "profile_sha256", "known_problems_sha256"):
-        require_digest(name, getattr(verdict, name))
-    read_time(verdict.ended)
-    lacking = verdict.outcome is Outcome.FAILED and verdict.faults  # too few object files
-    if (verdict.outcome is Outcome.FAILED) != bool(verdict.failed or lacking):
-        raise DocumentError(f"outcome: {verdict.outcome.value}, but its checks contradict that")
 
 
 def read_time(text: str) -> datetime:

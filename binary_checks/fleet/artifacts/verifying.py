@@ -27,14 +27,14 @@ from binary_checks.fleet.artifacts.kept_verdicts import (
     collect_evidence,
     open_push,
     open_verdict,
-    require_digest_of,
+    read_named,
 )
 from binary_checks.fleet.artifacts.matching import find_with_gpu
 from binary_checks.fleet.artifacts.policy_file import GatePolicy
 from binary_checks.fleet.artifacts.promoting import Promotion, open_promotion
-from binary_checks.fleet.artifacts.relabelling import find_origin, open_origin
+from binary_checks.fleet.artifacts.relabelling import find_origin
 from binary_checks.fleet.artifacts.signatures import SignedStatement, find_signers
-from binary_checks.fleet.artifacts.verdict import LARGEST_STATEMENT, read_time
+from binary_checks.fleet.artifacts.verdict import read_time
 from binary_checks.fleet.night import Cell
 from binary_checks.fleet.store import (
     DERIVED,
@@ -178,13 +178,11 @@ def _verify_statements(store: Store, artifact: Artifact) -> Iterator[str]:
                 case "pushes":
                     open_push(store, each.name, artifact)
                 case "verdicts":
-                    opened = open_verdict(store, each.name, artifact.sha256)
-                    if opened.verdict.artifact_json_sha256 != hash_record(artifact):
+                    _, verdict = open_verdict(store, each.name, artifact.sha256)
+                    if verdict.artifact_json_sha256 != hash_record(artifact):
                         yield f"{store.url}: {each.name}: it is about another artifact.json"
-                case "promotions":
+                case "promotions" | "origins":
                     open_promotion(store, each.name, artifact.sha256)
-                case "origins":
-                    open_origin(store, each.name, artifact.sha256)
         except RecordError as error:
             yield str(error)
 
@@ -292,9 +290,7 @@ def _require_pass(
 
 def _read_gate(store: Store, record: Promotion) -> Gate:
     name = policy_name(record.gate)
-    content = store.read(name, LARGEST_STATEMENT)
-    require_digest_of(content, f"{store.url}: {name}")
-    gate = read_gate(content or b"", f"{store.url}: {name}")
+    gate = read_gate(read_named(store, name), f"{store.url}: {name}")
     if gate.channel != record.channel:
         raise RecordError(f"{store.url}: {name}: it is the gate of the channel {gate.channel}")
     return gate

@@ -23,7 +23,7 @@ from binary_checks.fleet.artifacts import (
     list_members,
     list_origins,
     read_envelope,
-    read_origin,
+    read_promotion,
     uploading,
     write_artifact,
 )
@@ -120,9 +120,9 @@ def test_the_link_to_the_old_bytes_is_signed(desk: Desk) -> None:
     made = released(desk)
     (stored,) = desk.store.names(origins_prefix(made.sha256))
     signed = read_envelope(desk.store.read(stored.name) or b"", stored.name)
-    origin = read_origin(signed.payload, stored.name)
+    record = read_promotion(signed.payload, stored.name)
     assert len(signed.signatures) == 1
-    assert (origin.sha256, origin.origin_sha256) == (made.sha256, artifact.sha256)
+    assert (record.sha256, record.origin) == (made.sha256, artifact.sha256)
 
 
 def test_again_there_is_nothing_to_do(desk: Desk) -> None:

@@ -180,7 +180,7 @@ def test_verdicts_without_end_are_lines_and_never_read(desk: Desk) -> None:
     assert status == 1
     assert desk.released() == [good.file_name]
     assert f"{other.file_name}: refused: {desk.store.url}: packages/" in out
-    assert "bytes of verdicts; at most 536,870,912 are allowed; somebody tampered" in out
+    assert "bytes of verdicts; at most 134,217,728 are allowed; somebody tampered" in out
     faults = [line for line in verify(desk, "--channel", "release") if "larger than" in line]
     assert len(faults) == 1
 
