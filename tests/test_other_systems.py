@@ -16,7 +16,6 @@ import pytest
 
 from binary_checks import files
 from binary_checks.fleet.artifacts import read_host_system
-from binary_checks.fleet.artifacts.limited_process import run_limited
 from binary_checks.fleet.nights import RunningProcesses, cell_commands
 from binary_checks.fleet.nights.attempt_process import kill_carriers, run_command
 from binary_checks.gather.host_libraries import find_on_host
@@ -162,16 +161,6 @@ def test_the_memory_of_an_attempt_is_given_in_bytes(
 @pytest.mark.usefixtures("on_macos")
 def test_no_mps_shares_devices(tmp_path: Path) -> None:
     assert find_services({"CUDA_MPS_PIPE_DIRECTORY": str(tmp_path)}) == ()
-
-
-@linux
-@pytest.mark.usefixtures("on_macos")
-def test_a_file_is_read_without_a_limit_of_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    resource = pytest.importorskip("resource")
-    monkeypatch.delattr(resource, "prlimit")  # which only Linux has
-    assert run_limited(("--version",), tmp_path / "out", 60, "x").status == 0
 
 
 @posix

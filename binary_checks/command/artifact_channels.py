@@ -6,8 +6,8 @@ import argparse
 import getpass
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from binary_checks.command import TRY_AGAIN, UNREADABLE, SubcommandParser, complain
 from binary_checks.command.artifact_files import print_index_faults, update_index
-from binary_checks.command.signing_options import add_signing_options, read_signing_keys
+from binary_checks.command.signing_options import read_signing_keys, sign_options
 from binary_checks.documents.json_values import dump
 from binary_checks.errors import ArtifactRefusedError, ProfileError, RecordError, StoreError
 from binary_checks.fleet.artifacts import (
@@ -29,7 +29,7 @@ from binary_checks.fleet.artifacts import (
     UploadFolder,
     VerifyScope,
     Withdrawal,
-    apply_upload_rules,
+    apply_upload,
     choose_members,
     decide_promotions,
     find_relabelled,
@@ -56,9 +56,72 @@ from binary_checks.reports.html.templating import format_size
 from binary_checks.reports.verdict_texts import count
 from binary_checks.safe_text import MOST, cut, one_line
 
+_Options = Mapping[str, Mapping[str, Any]]  # option -> the keywords of its argument
+
+
+def _parse(action: str, about: str, options: _Options, given: Sequence[str]) -> Any:
+    parser = SubcommandParser(prog=f"binary-checks artifact {action}", description=about)
+    parser.add_store()
+    for name, keywords in options.items():
+        parser.add_argument(name, **keywords)
+    return parser.parse_args(given)
+
+
+_CHANNELS = {"metavar": "CHANNEL", "action": "append", "default": []}
+_MEMBERS: _Options = {
+    "--sha256": {
+        "metavar": "HEX",
+        "action": "append",
+        "default": [],
+        "help": "only the file with this hash (repeatable)",
+    },
+    "--no-index": {"action": "store_true", "help": "do not update the channel's index"},
+    "--by": {
+        "metavar": "NAME",
+        "default": "",
+        "help": "the user's name (default: from CI or the system)",
+    },
+}
+_NAMES = {"metavar": "NAME", "help": "projects, file names, globs, or paths of files"}
+
 # ``binary-checks artifact promote``: add files to a channel if its policy accepts them.
 
 _PROMOTE = "Add files of one channel to another, if its policy accepts them."
+_PROMOTE_OPTIONS: _Options = {
+    "--from": {
+        "dest": "source",
+        "metavar": "CHANNEL",
+        "required": True,
+        "help": "the channel that contains the files",
+    },
+    "--to": {
+        "metavar": "CHANNEL",
+        "required": True,
+        "help": "the channel to which the files are added",
+    },
+    "--policy": {
+        "metavar": "FILE",
+        "help": "the policy (default: the channel's gate in cells.toml)",
+    },
+    "--cells": {
+        "metavar": "FILE",
+        "help": "the matrix: files of cells with a GPU stage need a verdict of that stage",
+    },
+    "--where": {
+        "metavar": "CONDITION",
+        "default": "",
+        "help": 'only files that match these globs: "variant=cu* python=3.13*"',
+    },
+    "--all-or-nothing": {
+        "action": "store_true",
+        "help": "promote nothing if anything is refused",
+    },
+    "--dry-run": {"action": "store_true", "help": "show what would be done, but do nothing"},
+    "--json": {"action": "store_true", "help": "print a JSON document instead of lines"},
+    "names": {**_NAMES, "nargs": "*"},
+    **_MEMBERS,
+    **sign_options("the records of promotions"),
+}
 _REPORT = "binary-checks/promotions/1"
 _PROMOTED, _WOULD, _REFUSED, _BROKE = "promoted", "would be promoted", "refused", "not promoted"
 _ACTORS = ("GITHUB_ACTOR", "GITLAB_USER_LOGIN", "CIRCLE_USERNAME", "BUILD_REQUESTEDFOR")
@@ -66,7 +129,7 @@ _ACTORS = ("GITHUB_ACTOR", "GITLAB_USER_LOGIN", "CIRCLE_USERNAME", "BUILD_REQUES
 
 def run_promote(arguments: Sequence[str]) -> int:
     """Promote files; return the exit status."""
-    options = _make_promote_parser().parse_args(arguments)
+    options = _parse("promote", _PROMOTE, _PROMOTE_OPTIONS, arguments)
     require_channel(options.source)
     require_channel(options.to)
     now = datetime.now(timezone.utc)
@@ -84,7 +147,7 @@ def run_promote(arguments: Sequence[str]) -> int:
         gate=gate,
         source=options.source,
         now=now,
-        by=options.by or name_actor(),
+        by=options.by or _name_actor(),
         keys=keys,
     )
     there = list_members(store, options.to)
@@ -99,16 +162,17 @@ def run_promote(arguments: Sequence[str]) -> int:
         raise StoreError("artifact promote: --all-or-nothing: not all files can be read")
     with tempfile.TemporaryDirectory(prefix="promote-") as folder:
         uploads = UploadFolder(store, gate, Path(folder))
-        with closing(uploads):
-            if gate.relabel or gate.upload_rules:
-                going = (
-                    each.artifact
-                    for each in candidates
-                    if each.decision.passes and not each.is_member
-                )
-                judged = uploads.prepare(going, there, policy.locate_rules(gate))
-                candidates = apply_upload_rules(store, candidates, judged, options.to)
-            status = _carry_out(store, settings, candidates, options, uploads)
+        if gate.relabel or gate.upload_rules:
+            going = [each for each in candidates if each.decision.passes and not each.is_member]
+            artifacts = [each.artifact for each in going]
+            made = uploads.prepare(artifacts, there, policy.locate_rules(gate))
+            candidates = [
+                apply_upload(store, settings, each, made[each.artifact.sha256])
+                if each in going
+                else each
+                for each in candidates
+            ]
+        status = _carry_out(store, settings, candidates, options, uploads)
     return status or (UNREADABLE if broken else 0)
 
 
@@ -256,7 +320,7 @@ def _require_promoter(gate: Gate, keys: Sequence[SigningKey], options: argparse.
         raise ProfileError(f"artifact promote: --key: {message}")
 
 
-def name_actor() -> str:
+def _name_actor() -> str:
     """Return the user's name as CI or the system states it; this is not authenticated."""
     found = next(filter(None, map(os.environ.get, _ACTORS)), "")
     with suppress(OSError, KeyError, ImportError):
@@ -264,56 +328,24 @@ def name_actor() -> str:
     return cut(one_line(found), 100)
 
 
-def add_member_options(parser: argparse.ArgumentParser, least: str) -> None:
-    """Add the options for the members, the index, and the name of the user."""
-    add = parser.add_argument
-    add("names", metavar="NAME", nargs=least, help="projects, file names, globs, or paths of files")
-    add(
-        "--sha256",
-        metavar="HEX",
-        action="append",
-        default=[],
-        help="only the file with this hash (repeatable)",
-    )
-    add("--no-index", action="store_true", help="do not update the channel's index")
-    add("--by", metavar="NAME", default="", help="the user's name (default: from CI or the system)")
-
-
-def _make_promote_parser() -> argparse.ArgumentParser:
-    parser = SubcommandParser(prog="binary-checks artifact promote", description=_PROMOTE)
-    add = parser.add_argument
-    parser.add_store()
-    add(
-        "--from",
-        dest="source",
-        metavar="CHANNEL",
-        required=True,
-        help="the channel that contains the files",
-    )
-    add("--to", metavar="CHANNEL", required=True, help="the channel to which the files are added")
-    add("--policy", metavar="FILE", help="the policy (default: the channel's gate in cells.toml)")
-    add(
-        "--cells",
-        metavar="FILE",
-        help="the matrix: files of cells with a GPU stage need a verdict of that stage",
-    )
-    parser.add_where("files")
-    add("--all-or-nothing", action="store_true", help="promote nothing if anything is refused")
-    add("--dry-run", action="store_true", help="show what would be done, but do nothing")
-    add("--json", action="store_true", help="print a JSON document instead of lines")
-    add_member_options(parser, least="*")
-    add_signing_options(parser, "the records of promotions")
-    return parser
-
-
 # ``binary-checks artifact withdraw``: mark files of a channel so that nobody installs them.
 
 _WITHDRAW = "Mark files of a channel as yanked: installers skip them unless they are pinned."
+_WITHDRAW_OPTIONS: _Options = {
+    "--channel": {
+        "metavar": "CHANNEL",
+        "required": True,
+        "help": "the channel that contains the files",
+    },
+    "--reason": {"metavar": "TEXT", "required": True, "help": "why; installers show it"},
+    "names": {**_NAMES, "nargs": "+"},
+    **_MEMBERS,
+}
 
 
 def run_withdraw(arguments: Sequence[str]) -> int:
     """Withdraw files; return the exit status."""
-    options = _make_withdraw_parser().parse_args(arguments)
+    options = _parse("withdraw", _WITHDRAW, _WITHDRAW_OPTIONS, arguments)
     channel = require_channel(options.channel)
     reason = cut(one_line(options.reason.strip()))
     if not reason:
@@ -332,7 +364,7 @@ def run_withdraw(arguments: Sequence[str]) -> int:
                 channel=channel,
                 reason=reason,
                 at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-                by=options.by or name_actor(),
+                by=options.by or _name_actor(),
             ),
         )
         print(one_line(f"{artifact.file_name}: {'withdrawn' if new else 'withdrawn already'}"))
@@ -341,24 +373,30 @@ def run_withdraw(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _make_withdraw_parser() -> argparse.ArgumentParser:
-    parser = SubcommandParser(prog="binary-checks artifact withdraw", description=_WITHDRAW)
-    add = parser.add_argument
-    parser.add_store()
-    add("--channel", metavar="CHANNEL", required=True, help="the channel that contains the files")
-    add("--reason", metavar="TEXT", required=True, help="why; installers show it")
-    add_member_options(parser, least="+")
-    return parser
-
-
 # ``binary-checks artifact index``: write the index of channels, from which users install.
 
 _INDEX = "Write the index of channels, from which pip, uv and conda's tools install."
+_INDEX_OPTIONS: _Options = {
+    "--channel": {
+        **_CHANNELS,
+        "help": "only the index of this channel (repeatable; default: all channels)",
+    },
+    "--output": {
+        "metavar": "FOLDER",
+        "type": Path,
+        "help": "write a folder for a static site, files included, and nothing to the store",
+    },
+    "--base": {
+        "metavar": "URL",
+        "default": "",
+        "help": "the address of the files, which are then left out of the folder",
+    },
+}
 
 
 def run_index(arguments: Sequence[str]) -> int:
     """Write the indexes; return 1 if a member cannot be listed."""
-    options = _make_index_parser().parse_args(arguments)
+    options = _parse("index", _INDEX, _INDEX_OPTIONS, arguments)
     base = _read_base(options)
     store = open_store(options.store)
     channels = [*dict.fromkeys(options.channel)] or list_channels(store)
@@ -405,40 +443,26 @@ def _read_base(options: argparse.Namespace) -> str:
     return f"{base.rstrip('/')}/"
 
 
-def _make_index_parser() -> argparse.ArgumentParser:
-    parser = SubcommandParser(prog="binary-checks artifact index", description=_INDEX)
-    add = parser.add_argument
-    parser.add_store()
-    add(
-        "--channel",
-        metavar="CHANNEL",
-        action="append",
-        default=[],
-        help="only the index of this channel (repeatable; default: all channels)",
-    )
-    add(
-        "--output",
-        metavar="FOLDER",
-        type=Path,
-        help="write a folder for a static site, files included, and nothing to the store",
-    )
-    add(
-        "--base",
-        metavar="URL",
-        default="",
-        help="the address of the files, which are then left out of the folder",
-    )
-    return parser
-
-
 # ``binary-checks artifact attest``: store the verdicts of runs with the artifacts, signed or not.
 
 _ATTEST = "Store the verdicts of result documents, or of a night, with their artifacts."
+_ATTEST_OPTIONS: _Options = {
+    "results": {
+        "metavar": "RESULT",
+        "nargs": "*",
+        "help": "a result document, from --report json:RESULT",
+    },
+    "--night": {
+        "metavar": "DATE",
+        "help": "take all results of this night of the store instead",
+    },
+    **sign_options("each verdict"),
+}
 
 
 def run_attest(arguments: Sequence[str]) -> int:
     """Store verdicts; return the exit status."""
-    options = _make_attest_parser().parse_args(arguments)
+    options = _parse("attest", _ATTEST, _ATTEST_OPTIONS, arguments)
     if bool(options.results) == (options.night is not None):
         raise ProfileError("artifact attest: give result documents, or --night DATE")
     keys = read_signing_keys(options)
@@ -474,31 +498,29 @@ def run_attest(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _make_attest_parser() -> argparse.ArgumentParser:
-    parser = SubcommandParser(prog="binary-checks artifact attest", description=_ATTEST)
-    add = parser.add_argument
-    add(
-        "results",
-        metavar="RESULT",
-        nargs="*",
-        help="a result document, from --report json:RESULT",
-    )
-    parser.add_store()
-    add("--night", metavar="DATE", help="take all results of this night of the store instead")
-    add_signing_options(parser, "each verdict")
-    return parser
-
-
 # ``binary-checks artifact verify``: compare a store's content with the store's records.
 
-_VERIFY = (
-    "Check every file, document and index of a store against the hashes that the store states."
-)
+_VERIFY = "Check every file, statement, index and gated channel of a store."
+_VERIFY_OPTIONS: _Options = {
+    "--channel": {
+        **_CHANNELS,
+        "help": "only members of this channel (repeatable; default: the whole store)",
+    },
+    "--policy": {
+        "metavar": "FILE",
+        "help": "trust the keys and gates of this policy instead of those in the store",
+    },
+    "--cells": {
+        "metavar": "FILE",
+        "help": "the matrix: files of cells with a GPU stage need a verdict of that stage, even "
+        "if the records of the files do not name the stage",
+    },
+}
 
 
 def run_verify(arguments: Sequence[str]) -> int:
     """Verify a store; return 1 if content is wrong, 6 if it cannot be read."""
-    options = _make_verify_parser().parse_args(arguments)
+    options = _parse("verify", _VERIFY, _VERIFY_OPTIONS, arguments)
     today = datetime.now(timezone.utc).date()
     policy = read_policy(Path(options.policy), today) if options.policy else None
     cells = read_cells(Path(options.cells)).cells if options.cells else ()
@@ -535,28 +557,3 @@ def _format_scope(scope: VerifyScope) -> str:
     files = f"{count(len(scope.artifacts), 'file')}, {size}"
     line = f"{scope.store.url}: verified {files}; channels: {', '.join(channels) or 'none'}; {by}"
     return one_line(line)
-
-
-def _make_verify_parser() -> argparse.ArgumentParser:
-    parser = SubcommandParser(prog="binary-checks artifact verify", description=_VERIFY)
-    add = parser.add_argument
-    parser.add_store()
-    add(
-        "--channel",
-        metavar="CHANNEL",
-        action="append",
-        default=[],
-        help="only members of this channel (repeatable; default: the whole store)",
-    )
-    add(
-        "--policy",
-        metavar="FILE",
-        help="trust the keys and gates of this policy instead of those in the store",
-    )
-    add(
-        "--cells",
-        metavar="FILE",
-        help="the matrix: files of cells with a GPU stage need a verdict of that stage, even if "
-        "the records of the files do not name the stage",
-    )
-    return parser

@@ -19,7 +19,7 @@ from binary_checks.command import (
     read_count,
     status_of,
 )
-from binary_checks.command.signing_options import add_signing_options, read_signing_keys
+from binary_checks.command.signing_options import read_signing_keys, sign_options
 from binary_checks.errors import ArtifactRefusedError, BinaryChecksError, ProfileError
 from binary_checks.fleet.artifacts import (
     FIELDS,
@@ -239,7 +239,8 @@ def _make_push_parser() -> argparse.ArgumentParser:
         default=INSPECT_LIMIT,
         help=f"the time limit for reading one file (default: {INSPECT_LIMIT:g})",
     )
-    add_signing_options(parser, "each artifact.json")
+    for name, keywords in sign_options("each artifact.json").items():
+        add(name, **keywords)
     return parser
 
 

@@ -102,7 +102,7 @@ from binary_checks.fleet.artifacts.policy_file import GatePolicy, read_policy
 from binary_checks.fleet.artifacts.promoting import (
     PromotionCandidate,
     PromotionSettings,
-    apply_upload_rules,
+    apply_upload,
     decide_promotions,
     list_gated,
     promote,
@@ -136,7 +136,6 @@ from binary_checks.fleet.artifacts.transfers import (
     read_host_system,
 )
 from binary_checks.fleet.artifacts.uploading import (
-    JudgedUploads,
     Upload,
     UploadFolder,
     find_relabelled,
@@ -173,7 +172,6 @@ __all__ = [
     "Incoming",
     "IndexWritten",
     "IndexedMember",
-    "JudgedUploads",
     "KeptVerdict",
     "LinkedAs",
     "MemberWish",
@@ -194,7 +192,7 @@ __all__ = [
     "VerifyScope",
     "Withdrawal",
     "apply_rules",
-    "apply_upload_rules",
+    "apply_upload",
     "choose",
     "choose_commit",
     "choose_pull_request",

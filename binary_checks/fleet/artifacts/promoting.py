@@ -36,7 +36,7 @@ from binary_checks.fleet.artifacts.kept_verdicts import (
     open_signed,
 )
 from binary_checks.fleet.artifacts.signatures import SignedStatement, SigningKey, write_envelope
-from binary_checks.fleet.artifacts.uploading import JudgedUploads, Upload, UploadFolder
+from binary_checks.fleet.artifacts.uploading import Upload, UploadFolder
 from binary_checks.fleet.artifacts.verdict import (
     LARGEST_STATEMENT,
     open_statement,
@@ -127,31 +127,17 @@ def _decide_promotion(
     )
 
 
-def apply_upload_rules(
-    store: Store, candidates: Sequence[PromotionCandidate], judged: JudgedUploads, channel: str
-) -> list[PromotionCandidate]:
-    """Return the candidates with the files that enter, and with the refusals of the index."""
-    return [_apply_one(store, each, judged, channel) for each in candidates]
-
-
-def _apply_one(
-    store: Store, candidate: PromotionCandidate, judged: JudgedUploads, channel: str
+def apply_upload(
+    store: Store, settings: PromotionSettings, candidate: PromotionCandidate, upload: Upload
 ) -> PromotionCandidate:
-    digest = candidate.artifact.sha256
-    upload = judged.uploads.get(digest)
-    if candidate.is_member or not candidate.decision.passes:
-        return candidate
-    refusals = [
-        GateRefusal(what="", why=why, advice=_UPLOADED) for why in judged.refusals.get(digest, ())
-    ]
-    if upload is not None and upload.is_relabelled:
-        try:
-            require_free(store, channel, upload.artifact)
-        except ArtifactRefusedError as error:
-            refusals.append(GateRefusal(what="", why=str(error), advice=_IMMUTABLE))
-    if refusals:
-        return replace(candidate, decision=replace(candidate.decision, refusals=tuple(refusals)))
-    return replace(candidate, upload=upload)
+    """Return a candidate with the file that enters, or with the refusals of the index."""
+    refusals = [GateRefusal(what="", why=why, advice=_UPLOADED) for why in upload.refusals]
+    try:
+        require_free(store, settings.gate.channel, upload.artifact)
+    except ArtifactRefusedError as error:
+        refusals.append(GateRefusal(what="", why=str(error), advice=_IMMUTABLE))
+    decision = replace(candidate.decision, refusals=tuple(refusals))
+    return replace(candidate, decision=decision, upload=None if refusals else upload)
 
 
 def promote(

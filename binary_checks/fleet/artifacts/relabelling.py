@@ -17,7 +17,6 @@ import struct
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import IO
@@ -224,9 +223,9 @@ def find_origin(store: Store, artifact: Artifact) -> Artifact | None:
         if origin is None:
             raise RecordError(f"its origin {sha256} is not in the store")
         with tempfile.TemporaryDirectory(prefix="relabel-") as folder:
+            path = fetch_file(store, origin, Path(folder))
             try:
-                with fetch_file(store, origin, Path(folder)) as path:
-                    made = describe_relabelled(origin, relabel_wheel(path, path.parent))
+                made = describe_relabelled(origin, relabel_wheel(path, path.parent))
             except ArtifactRefusedError as error:
                 raise RecordError(str(error)) from None
         if made.sha256 != artifact.sha256:
@@ -237,17 +236,13 @@ def find_origin(store: Store, artifact: Artifact) -> Artifact | None:
     return None
 
 
-@contextmanager
-def fetch_file(store: Store, artifact: Artifact, folder: Path) -> Iterator[Path]:
-    """Yield the file of an artifact on this host. Raises RecordError if its bytes are others."""
-    name = package_name(artifact.sha256, artifact.file_name)
+def fetch_file(store: Store, artifact: Artifact, folder: Path) -> Path:
+    """Write the file of an artifact into the folder. Raises RecordError if its bytes are others."""
     path = folder / artifact.file_name
-    try:
-        with path.open("xb") as file:
-            fetch_object(store, name, artifact.sha256, artifact.size, file)
-        yield path
-    finally:
-        path.unlink(missing_ok=True)
+    with path.open("xb") as file:
+        name = package_name(artifact.sha256, artifact.file_name)
+        fetch_object(store, name, artifact.sha256, artifact.size, file)
+    return path
 
 
 def describe_relabelled(origin: Artifact, path: Path) -> Artifact:

@@ -210,7 +210,7 @@ def load_signing_key(path: str, passphrase: bytes | None = None) -> SigningKey:
         key = load_pem_private_key(content, passphrase)
     except TypeError:
         lacking = "it has no passphrase" if passphrase else "it needs a passphrase"
-        raise ProfileError(f"{where}: {lacking} (--passphrase-env, --passphrase-file)") from None
+        raise ProfileError(f"{where}: {lacking} (--passphrase-env)") from None
     except (ValueError, UnsupportedAlgorithm):
         wrong = ", or another passphrase" if passphrase else ""
         raise ProfileError(f"{where}: not a private key in PEM{wrong}") from None
@@ -225,22 +225,18 @@ def _is_key(text: str) -> bool:
     return _BARE.fullmatch(text) is not None and not os.path.lexists(text)
 
 
-def read_passphrase(variable: str, path: str) -> bytes | None:
-    """Return the passphrase from the named environment variable, or from a file.
+def read_passphrase(variable: str) -> bytes | None:
+    """Return the passphrase from the named environment variable, or None if none is named.
 
-    Raises ProfileError, which repeats neither argument: a user may have passed the passphrase
+    Raises ProfileError, which does not repeat the argument: a user may have passed the passphrase
     itself.
     """
-    if variable and path:
-        raise ProfileError("--passphrase-env and --passphrase-file: give only one")
-    if variable:
-        found = os.environ.get(variable)
-        if not found:
-            raise ProfileError("--passphrase-env: no environment variable of that name is set")
-        return found.encode()
-    if path:
-        return _read_secret(Path(path), "--passphrase-file").rstrip(b"\r\n") or None
-    return None
+    if not variable:
+        return None
+    found = os.environ.get(variable)
+    if not found:
+        raise ProfileError("--passphrase-env: no environment variable of that name is set")
+    return found.encode()
 
 
 def _read_secret(path: Path, where: str) -> bytes:

@@ -7,9 +7,8 @@ Files that the channel already has are represented by their METADATA, which the 
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
@@ -34,7 +33,7 @@ from binary_checks.fleet.artifacts.kept_artifacts import (
     keep_artifact,
     list_artifacts,
 )
-from binary_checks.fleet.artifacts.limited_process import LimitedEnd, run_limited
+from binary_checks.fleet.artifacts.limited_process import run_limited
 from binary_checks.fleet.artifacts.relabelling import (
     describe_relabelled,
     fetch_file,
@@ -44,7 +43,7 @@ from binary_checks.fleet.artifacts.relabelling import (
     relabel_wheel,
 )
 from binary_checks.fleet.store import Store, companion_name, metadata_name
-from binary_checks.model import GOOD_OUTCOMES, Entry, Outcome, PackageResult, RunResult
+from binary_checks.model import GOOD_OUTCOMES, Outcome, PackageResult, RunResult
 from binary_checks.safe_text import cut, one_line
 
 FAMILIES = ("upload", "metadata", "release")
@@ -62,7 +61,8 @@ class Upload:
 
     origin: Artifact
     artifact: Artifact  # the origin itself if nothing was removed
-    path: Path
+    path: Path  # of the file, if it was fetched
+    refusals: tuple[str, ...] = ()  # why an index would refuse it
 
     @property
     def is_relabelled(self) -> bool:
@@ -70,56 +70,46 @@ class Upload:
         return self.artifact.sha256 != self.origin.sha256
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JudgedUploads:
-    """Files, and why an index would refuse them."""
-
-    uploads: Mapping[str, Upload] = field(default_factory=dict)  # by SHA-256 of the origin
-    refusals: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by the same
-
-
 class UploadFolder:
-    """A folder of this host with the files of one promotion."""
+    """An empty folder of this host for the files of one promotion."""
 
     def __init__(self, store: Store, gate: Gate, folder: Path) -> None:
-        """Use an empty folder; the caller removes it after the promotion."""
         self._store, self._gate, self._folder = store, gate, folder
-        self._files = ExitStack()
 
     def prepare(
         self, artifacts: Iterable[Artifact], members: Sequence[ChannelMember], rules: str
-    ) -> JudgedUploads:
-        """Fetch the artifacts, remove local versions, and judge them together.
+    ) -> dict[str, Upload]:
+        """Fetch the artifacts, remove local versions, and judge them together; key is the SHA-256.
 
         ``rules`` is the name or the path of the profile, or "". Raises StoreError, ProfileError and
         GatherError if the store, the rules or the process failed.
         """
         uploads: dict[str, Upload] = {}
-        refusals: dict[str, tuple[str, ...]] = {}
         for artifact in artifacts:
             try:
-                uploads[artifact.sha256] = self._make(artifact, judged=bool(rules))
+                made = self._make(artifact, judged=bool(rules))
             except ArtifactRefusedError as error:
-                refusals[artifact.sha256] = (str(error),)
-        if rules and uploads:
-            stubs = self._write_stubs(uploads.values(), members)
-            refusals.update(self._judge(uploads, stubs, rules))
-        return JudgedUploads(uploads=uploads, refusals=refusals)
+                made = Upload(
+                    origin=artifact, artifact=artifact, path=Path(), refusals=(str(error),)
+                )
+            uploads[artifact.sha256] = made
+        sound = [each for each in uploads.values() if not each.refusals]
+        if rules and sound:
+            stubs = self._write_stubs(sound, members)
+            uploads |= {each.origin.sha256: each for each in self._judge(sound, stubs, rules)}
+        return uploads
 
     def _make(self, artifact: Artifact, *, judged: bool) -> Upload:
         if judged and artifact.kind != "wheel":
             raise ArtifactRefusedError(f"{artifact.file_name}: the index has only wheels")
         folder = self._folder / artifact.sha256
         folder.mkdir()
-        if not (self._gate.relabel and has_label(artifact)):
-            path = folder / artifact.file_name
-            if judged:
-                self._files.enter_context(fetch_file(self._store, artifact, folder))
+        relabelled = self._gate.relabel and has_label(artifact)
+        path = fetch_file(self._store, artifact, folder) if judged or relabelled else Path()
+        if not relabelled:
             return Upload(origin=artifact, artifact=artifact, path=path)
-        with fetch_file(self._store, artifact, folder) as path:
-            new = folder / "new"
-            new.mkdir()
-            made = relabel_wheel(path, new)
+        made = relabel_wheel(path, folder)
+        path.unlink()
         return Upload(origin=artifact, artifact=describe_relabelled(artifact, made), path=made)
 
     def _write_stubs(
@@ -147,17 +137,16 @@ class UploadFolder:
         return found
 
     def _judge(
-        self, uploads: Mapping[str, Upload], stubs: Sequence[Path], rules: str
-    ) -> dict[str, tuple[str, ...]]:
-        run = judge_files([each.path for each in uploads.values()], stubs, rules, self._folder)
+        self, uploads: Sequence[Upload], stubs: Sequence[Path], rules: str
+    ) -> Iterator[Upload]:
+        run = judge_files([each.path for each in uploads], stubs, rules, self._folder)
         by_name = {each.file_name: each for each in run.packages}
         together = [
             line for each in run.packages if each.parts for line in _list_problems(each, "release")
         ]
-        return {
-            digest: (*_list_problems(by_name.get(each.path.name), each.path.name), *together)
-            for digest, each in uploads.items()
-        }
+        for each in uploads:
+            own = _list_problems(by_name.get(each.path.name), each.path.name)
+            yield replace(each, refusals=(*own, *together))
 
     def keep(self, upload: Upload) -> None:
         """Store a relabelled file with what belongs to it.
@@ -182,10 +171,6 @@ class UploadFolder:
                 fetch_object(self._store, name, each.sha256, each.size, file)
             yield each.path, hash_file(path)
 
-    def close(self) -> None:
-        """Remove the fetched files."""
-        self._files.close()
-
 
 def judge_files(
     paths: Sequence[Path], stubs: Sequence[Path], rules: str, folder: Path
@@ -206,18 +191,13 @@ def judge_files(
         _FIRST + _EACH * len(paths),
         "upload rules",
     )
-    _require_result(end, document)
-    return read_results(document, "upload rules")
-
-
-def _require_result(end: LimitedEnd, document: Path) -> None:
     told = cut(one_line(end.complaint or f"it ended with {end.status}"))
     if end.status == _USAGE:
         raise ProfileError(f"upload rules: {told}")
-    if end.status in (0, 1) and document.is_file():
-        return
-    kind = StoreError if end.status == _TRY_AGAIN else GatherError
-    raise kind(f"upload rules: the files could not be judged: {told}")
+    if end.status not in (0, 1) or not document.is_file():
+        kind = StoreError if end.status == _TRY_AGAIN else GatherError
+        raise kind(f"upload rules: the files could not be judged: {told}")
+    return read_results(document, "upload rules")
 
 
 def _list_problems(package: PackageResult | None, named: str) -> Iterator[str]:
@@ -225,21 +205,16 @@ def _list_problems(package: PackageResult | None, named: str) -> Iterator[str]:
     if package is None:
         yield f"{named}: it was not judged"
         return
-    found = [line for entry in package.entries for line in _list_of_entry(entry)]
-    yield from found
-    if not found and package.verdict not in GOOD_OUTCOMES:
+    failed = [each for each in package.entries if each.outcome is Outcome.FAILED]
+    for entry in failed:
+        errors = [each for each in entry.problems if each.level.value == "error"]
+        for each in errors:
+            about = f"{each.path}: " if entry.family == "release" and each.path else ""
+            yield f"{entry.check}: {about}{each.sentence}"
+        if not errors:
+            yield f"{entry.check}: {entry.reason or 'not inspected'}"
+    if not failed and package.verdict not in GOOD_OUTCOMES:
         yield package.stopped or f"its verdict is {package.verdict.value}"
-
-
-def _list_of_entry(entry: Entry) -> Iterator[str]:
-    if entry.outcome is not Outcome.FAILED:
-        return
-    errors = [each for each in entry.problems if each.level.value == "error"]
-    for each in errors:
-        about = f"{each.path}: " if entry.family == "release" and each.path else ""
-        yield f"{entry.check}: {about}{each.sentence}"
-    if not errors:
-        yield f"{entry.check}: {entry.reason or 'not inspected'}"
 
 
 def find_relabelled(

@@ -312,8 +312,9 @@ def test_a_description_of_the_new_file_follows_from_the_old(desk: Desk, tmp_path
     artifact = push(desk)
     assert desk.promote(policy=RULES)[0] == 0
     made = released(desk)
-    with fetch_file(desk.store, made, tmp_path) as path:
-        assert describe_relabelled(artifact, path) == made
+    (tmp_path / "fetched").mkdir()
+    path = fetch_file(desk.store, made, tmp_path / "fetched")
+    assert describe_relabelled(artifact, path) == made
 
 
 def test_what_cannot_be_inspected_is_refused(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
