@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from fnmatch import fnmatchcase
+from itertools import chain
 from typing import Any
 
 from binary_checks.documents.json_values import DocumentError, dump, encode_fields
@@ -28,7 +29,7 @@ from binary_checks.fleet.artifacts.verdict import (
     read_time,
 )
 from binary_checks.fleet.stored_nights import require_digest
-from binary_checks.model import GAPS, Outcome
+from binary_checks.model import GAPS, Outcome, read_place
 from binary_checks.profile import read_condition
 from binary_checks.safe_text import cut, one_line
 
@@ -297,8 +298,7 @@ def _count(number: int, noun: str) -> str:
 GATE_SCHEMA = "binary-checks/gate/1"
 PLACED_FAMILIES = ("runtime", "consumer")
 """Families that run the package, each in one place; ``gpu`` runs where there is a GPU."""
-MOST_DAYS = 3650.0
-"""The longest maximum age that a gate may allow."""
+_MOST_DAYS = 3650.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -315,18 +315,14 @@ class GateRule:
     max_age: float | None = None
     gpu: bool | None = None  # whether the family gpu is required, whatever the other families are
 
-    @property
-    def globs(self) -> tuple[tuple[str, str], ...]:
-        """The condition as (field, glob) pairs."""
-        return read_condition(self.when, "when", dict.fromkeys(FIELDS, str)).globs
-
     def meets(self, artifact: Artifact) -> bool:
         """Return whether the file's own fields match; values that it merely supports do not count.
 
         A wheel for any system, for example, does not match a rule for Windows, which may ask for
         less.
         """
-        return all(is_itself(artifact, field, glob) for field, glob in self.globs)
+        condition = read_condition(self.when, "when", dict.fromkeys(FIELDS, str))
+        return all(is_itself(artifact, field, glob) for field, glob in condition.globs)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -371,19 +367,47 @@ class Gate:
     upload_rules: str = ""  # the profile by which files are judged, as the policy names it
 
     def require_sound(self) -> None:
-        """Raise DocumentError for values that no policy can have."""
+        """Raise DocumentError for conditions that no file can meet, or that every file meets."""
         for key in (*self.keys, *self.promoters):
             require_digest(f"keys: {key.name!r:.40}", key.public)
+        if self.known_problems_sha256:
+            require_digest("known_problems_sha256", self.known_problems_sha256)
         try:
             for waiver in self.waivers:
                 date.fromisoformat(waiver.expires)
             for rule in self.rules:
                 read_condition(rule.when, "when", dict.fromkeys(FIELDS, str))
+            for place in (
+                *self.places,
+                *(each for rule in self.rules for each in rule.places or ()),
+            ):
+                read_place(place)
         except (ProfileError, ValueError) as error:
             raise DocumentError(str(error)) from None
-        for age in (self.max_age, *(rule.max_age for rule in self.rules)):
-            if age is not None and not 0 < age <= MOST_DAYS:
-                raise DocumentError(f"max_age: {age:g} days")
+        if self.places and not {*self.families} & {*PLACED_FAMILIES}:
+            known = ", ".join(PLACED_FAMILIES)
+            fault = "none of the families runs the package there"
+            raise DocumentError(f"places: {self.places[0]}: {fault}; add one of: {known}")
+        if unknown := {*self.gaps} - {*self.places}:
+            raise DocumentError(f"gaps: {min(unknown)!r:.80} is not one of the places")
+        self._require_possible()
+        for rule in self.rules:
+            changed = _change(self, rule)
+            changed._require_possible()
+            less = sorted({*self.families} - {*changed.families}) or ["gpu"] * (rule.gpu is False)
+            if less and not rule.reason.strip():
+                message = f"'reason' is missing: state why these files need no {', '.join(less)}"
+                raise DocumentError(f"{rule.when}: {message}")
+
+    def _require_possible(self) -> None:
+        if not self.families:
+            raise DocumentError("families: name at least one; otherwise every file would pass")
+        if "passed" not in self.accept:
+            reason = "otherwise packages without problems are refused"
+            raise DocumentError(f"accept: add 'passed'; {reason}")
+        if self.max_age is not None and not 0 < self.max_age <= _MOST_DAYS:
+            bounds = f"expected more than 0 and at most {_MOST_DAYS:g}"
+            raise DocumentError(f"max_age: {self.max_age:g} days: {bounds}")
 
     @property
     def digest(self) -> str:
@@ -399,17 +423,18 @@ def apply_rules(gate: Gate, artifact: Artifact, *, has_gpu_cell: bool = False) -
     gpu = True if has_gpu_cell else None
     for rule in gate.rules:
         if rule.meets(artifact):
-            changes = {
-                name: value
-                for name in ("families", "places", "gaps", "accept", "max_age")
-                if (value := getattr(rule, name)) is not None
-            }
-            gate = replace(gate, **changes, profile=rule.profile or gate.profile)
+            gate = _change(gate, rule)
             gpu = gpu if rule.gpu is None else rule.gpu
     if gpu is None:
         return gate
     others = tuple(each for each in gate.families if each != "gpu")
     return replace(gate, families=(*others, "gpu") if gpu else others)
+
+
+def _change(gate: Gate, rule: GateRule) -> Gate:
+    names = ("families", "places", "gaps", "accept", "max_age")
+    asked = {name: getattr(rule, name) for name in names if getattr(rule, name) is not None}
+    return replace(gate, **asked, profile=rule.profile or gate.profile)
 
 
 def write_gate(gate: Gate) -> bytes:

@@ -131,7 +131,7 @@ def test_a_waiver_that_expired_is_a_warning(tmp_path: Path) -> None:
     text = '[channels.release]\nfamilies = ["linkage"]\n[[channels.release.waivers]]\n'
     text += 'despite = "x"\nreason = "r"\nowner = "o"\nexpires = 2026-11-19\n'
     (line,) = read(tmp_path, text).warnings
-    assert line.endswith("channels.release.waivers[0] (line 3): x: expired on 2026-11-19")
+    assert line.endswith("policy.toml: channels.release: waivers: x: expired on 2026-11-19")
 
 
 GATED = '[channels.release]\nfamilies = ["linkage"]\n'
@@ -142,15 +142,15 @@ GATED = '[channels.release]\nfamilies = ["linkage"]\n'
     [
         ("", "it has no [channels.NAME], so no channel has a gate"),
         ("[chanels.release]\n", "unknown key 'chanels'; did you mean 'channels'?"),
-        ("[channels.release]\n", "channels.release (line 1): 'families' is missing"),
-        ("channels.release = 1\n", "not a table; write [channels.release]"),
+        ("[channels.release]\n", "policy.toml:1: channels.release: 'families' is missing"),
+        ("channels.release = 1\n", "channels.release: 1 is not a table"),
         ('[channels.release]\nfamilies = ["linkag"]\n', "families: unknown family 'linkag'; did"),
         ("[channels.release]\nfamilies = []\n", "families: name at least one; otherwise"),
         ("[channels.release]\nfamilies = 1\n", "families: 1 is not an array"),
-        (GATED + "max_age = 0\n", "max_age: 0 days: the age must be more than 0"),
-        (GATED + "max_age = 4000\n", "max_age: 4000 days: more than 10 years"),
+        (GATED + "max_age = 0\n", "max_age: 0 days: expected more than 0"),
+        (GATED + "max_age = 4000\n", "max_age: 4000 days: expected more than 0 and at most 3650"),
         (GATED + 'accept = ["known"]\n', "add 'passed'; otherwise packages without problems"),
-        (GATED + 'accept = ["failed"]\n', "accept: unknown verdict 'failed'"),
+        (GATED + 'accept = ["failed"]\n', "accept: 'failed' is not one of: passed"),
         (GATED + "signed = true\n", "there are no [[keys]]: no file could pass"),
         (GATED + "threshold = 1\n", "there are no [[keys]]: no file could pass"),
         (GATED + "signed = false\nthreshold = 1\n", "signed = false contradicts the keys"),
@@ -158,9 +158,9 @@ GATED = '[channels.release]\nfamilies = ["linkage"]\n'
         (GATED + 'from = ["release"]\n', "from: name another channel; otherwise nothing"),
         (GATED + "from = []\n", "from: name another channel; otherwise nothing"),
         (GATED + 'places = ["image:oldest"]\n', "none of the families runs the package there"),
-        (GATED + 'gaps = ["venv"]\n', "gaps: unknown place 'venv'"),
-        (GATED + 'places = ["moon"]\n', "places: moon: unknown place"),
-        (GATED + 'known_problems_sha256 = "x"\n', "known_problems_sha256: not 64 hexadecimal"),
+        (GATED + 'gaps = ["venv"]\n', "gaps: 'venv' is not one of the places"),
+        (GATED + 'places = ["moon"]\n', "channels.release: moon: unknown place"),
+        (GATED + 'known_problems_sha256 = "x"\n', "known_problems_sha256: not a digest of 64 hexa"),
         (GATED + 'gate = "x"\n', "unknown key 'gate'"),
         (GATED + "[[channels.release.cells]]\n", "cells[0] (line 3): 'when' is missing"),
         (GATED + '[[channels.release.cells]]\nwhen = "os=x"\n', "when: unknown axis 'os'"),
@@ -177,7 +177,7 @@ GATED = '[channels.release]\nfamilies = ["linkage"]\n'
         (GATED + '[[channels.release.waivers]]\ndespite = "x"\n', "'reason' is missing"),
         (
             GATED + '[[channels.release.waivers]]\ndespite="x"\nreason="r"\nowner="o"\n',
-            "'expires' is missing: every waiver needs an end",
+            "waivers[0] (line 3): 'expires' is missing",
         ),
         ('[[keys]]\nname = "a"\n' + GATED, "give either file or public"),
         ('[[keys]]\nname = "a"\nfile = "none"\n' + GATED, "file none: No such file"),
@@ -228,10 +228,6 @@ def test_the_policy_in_the_documentation_is_one(tmp_path: Path) -> None:
 
 def test_a_policy_without_end_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "policy.toml"
-    for text, fault in (
-        ("#" * (1 << 20) + "\n", "more than 1,048,576 bytes"),
-        ("".join(f"[channels.c{at}]\n" for at in range(201)), "channels: at most 200 are allowed"),
-    ):
-        path.write_text(text)
-        with pytest.raises(ProfileError, match=fault):
-            read_policy(path, TODAY)
+    path.write_text("#" * (1 << 20) + "\n")
+    with pytest.raises(ProfileError, match="more than 1,048,576 bytes"):
+        read_policy(path, TODAY)
