@@ -6,6 +6,7 @@ import argparse
 import getpass
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timezone
@@ -19,6 +20,7 @@ from binary_checks.command.signing_options import read_signing_keys, sign_option
 from binary_checks.documents.json_values import dump
 from binary_checks.errors import ArtifactRefusedError, ProfileError, RecordError, StoreError
 from binary_checks.fleet.artifacts import (
+    Artifact,
     Gate,
     GatePolicy,
     IndexWritten,
@@ -122,8 +124,8 @@ _PROMOTE_OPTIONS: _Options = {
     **_MEMBERS,
     **sign_options("the records of promotions"),
 }
-_REPORT = "binary-checks/promotions/1"
-_PROMOTED, _WOULD, _REFUSED, _BROKE = "promoted", "would be promoted", "refused", "not promoted"
+_REPORT = "binary-checks/promotions/2"
+_PROMOTED, _REFUSED, _BROKE = "promoted", "refused", "not promoted"
 _ACTORS = ("GITHUB_ACTOR", "GITLAB_USER_LOGIN", "CIRCLE_USERNAME", "BUILD_REQUESTEDFOR")
 
 
@@ -136,9 +138,8 @@ def run_promote(arguments: Sequence[str]) -> int:
     matrix = _read_matrix(options)
     policy = _read_policy(options, matrix, now)
     gate = policy.gate_of(options.to)
-    _require_source(gate, options.source, policy)
     keys = read_signing_keys(options)
-    _require_promoter(gate, keys, options)
+    _require_entry(gate, policy, keys, options)
     store = open_store(options.store)
     broken: list[str] = []
     wish = MemberWish(names=options.names, where=options.where, digests=options.sha256)
@@ -183,15 +184,14 @@ def _carry_out(
     options: argparse.Namespace,
     uploads: UploadFolder,
 ) -> int:
-    refused = [each for each in candidates if not each.decision.passes]
-    held = options.all_or_nothing and bool(refused)
-    rows = []
-    for candidate in candidates:
-        hold = held or options.dry_run
-        state, why = _promote_one(store, settings, candidate, uploads, hold=hold)
-        if held and state == _WOULD:
-            state, why = "held back", [f"--all-or-nothing, and {len(refused):,} refused"]
-        rows.append((candidate, state, why))
+    refused = sum(not each.decision.passes for each in candidates)
+    hold: tuple[str, list[str]] | None = ("would be promoted", []) if options.dry_run else None
+    if options.all_or_nothing and refused:
+        hold = ("held back", [f"--all-or-nothing, and {refused:,} refused"])
+    rows = [
+        (candidate, *_promote_one(store, settings, candidate, uploads, hold))
+        for candidate in candidates
+    ]
     if options.json:
         print(dump(_describe(settings, rows)))
     else:
@@ -209,16 +209,18 @@ def _promote_one(
     settings: PromotionSettings,
     candidate: PromotionCandidate,
     uploads: UploadFolder,
-    *,
-    hold: bool,
+    hold: tuple[str, list[str]] | None,
 ) -> tuple[str, list[str]]:
-    """Return the result for a file, and if it was not added, the reasons."""
+    """Return the result for a file, and if it was not added, the reasons.
+
+    ``hold`` is the result for files that would be added, but are not now.
+    """
     if candidate.is_member:
         return "there already", []
     if not candidate.decision.passes:
         return _REFUSED, [each.format() for each in candidate.decision.refusals]
     if hold:
-        return _WOULD, []
+        return hold
     try:
         joined = promote(store, settings, candidate, uploads)
     # another process added a different file with the same name
@@ -229,13 +231,10 @@ def _promote_one(
     return (_PROMOTED if joined else "there already"), []
 
 
-def _iter_results(rows: Iterable[tuple[PromotionCandidate, str, list[str]]]) -> Iterator[str]:
-    counts: dict[str, int] = {}
+def _iter_results(rows: Sequence[tuple[PromotionCandidate, str, list[str]]]) -> Iterator[str]:
     for candidate, state, why in rows:
-        counts[state] = counts.get(state, 0) + 1
-        upload = candidate.upload
-        renamed = f" as {upload.artifact.file_name}" if upload and upload.is_relabelled else ""
-        about = f"{candidate.artifact.file_name}: {state}{renamed}"
+        name, new = candidate.artifact.file_name, candidate.entering.file_name
+        about = f"{name}: {state}{f' as {new}' if new != name else ''}"
         more = f" (and {len(why) - 1} more: --json)" if len(why) > 1 else ""
         yield f"{about}: {why[0]}{more}" if why else about
         if candidate.decision.passes:
@@ -244,7 +243,8 @@ def _iter_results(rows: Iterable[tuple[PromotionCandidate, str, list[str]]]) -> 
         yield from (f"  {fault}" for fault in faults[:MOST])
         if len(faults) > MOST:
             yield f"  and {len(faults) - MOST:,} more invalid verdicts: --json lists them"
-    yield ", ".join(f"{count:,} {state}" for state, count in counts.items())
+    counts = Counter(state for _, state, _ in rows)
+    yield ", ".join(f"{number:,} {state}" for state, number in counts.items())
 
 
 def _describe(
@@ -258,10 +258,9 @@ def _describe(
         "policy_sha256": settings.gate.digest,
         "files": [
             {
-                "file_name": candidate.artifact.file_name,
-                "sha256": candidate.artifact.sha256,
+                **_name_file(candidate.artifact),
                 "project": candidate.artifact.project,
-                **_describe_upload(candidate),
+                "entering": _name_file(candidate.entering),
                 "state": state,
                 "reasons": why,
                 "verdicts": [*candidate.decision.verdicts],
@@ -273,12 +272,8 @@ def _describe(
     }
 
 
-def _describe_upload(candidate: PromotionCandidate) -> dict[str, Any]:
-    upload = candidate.upload
-    if upload is None or not upload.is_relabelled:
-        return {}
-    made = upload.artifact
-    return {"relabelled": {"file_name": made.file_name, "sha256": made.sha256}}
+def _name_file(artifact: Artifact) -> dict[str, str]:
+    return {"file_name": artifact.file_name, "sha256": artifact.sha256}
 
 
 def _read_matrix(options: argparse.Namespace) -> Matrix | None:
@@ -300,21 +295,19 @@ def _read_policy(options: argparse.Namespace, matrix: Matrix | None, now: dateti
     return read_policy(matrix.folder / gate, now.date())
 
 
-def _require_source(gate: Gate, source: str, policy: GatePolicy) -> None:
+def _require_entry(
+    gate: Gate, policy: GatePolicy, keys: Sequence[SigningKey], options: argparse.Namespace
+) -> None:
+    """Raise ProfileError if the gate takes nothing from the channel, or wants another signature."""
+    source = options.source
     if source == gate.channel:
         raise ProfileError(f"artifact promote: --from and --to are both {source}")
     if gate.sources and source not in gate.sources:
         known = ", ".join(gate.sources)
         message = f"channels.{gate.channel}: from: {known}; it accepts no files from {source}"
         raise ProfileError(f"{policy.source}: {message}")
-
-
-def _require_promoter(gate: Gate, keys: Sequence[SigningKey], options: argparse.Namespace) -> None:
-    """Raise ProfileError if the record must be signed but none of the keys is accepted."""
-    if not gate.promoters or options.dry_run:
-        return
     trusted = {each.public for each in gate.promoters}
-    if not any(key.public in trusted for key in keys):
+    if trusted and not options.dry_run and trusted.isdisjoint(key.public for key in keys):
         names = ", ".join(each.name for each in gate.promoters)
         message = f"channels.{gate.channel} must be signed by one of {names}"
         raise ProfileError(f"artifact promote: --key: {message}")
@@ -413,11 +406,10 @@ def run_index(arguments: Sequence[str]) -> int:
 
 def _print_index(done: IndexWritten, place: str) -> None:
     index = done.index
-    held = count(len(index.wheels), "wheel")
-    if index.condas:
-        held += f" and {count(len(index.condas), 'conda package')}"
+    condas = f" and {count(len(index.condas), 'conda package')}" if index.condas else ""
     removed = f", {done.removed:,} removed" if done.removed else ""
     changed = f"{count(done.written, 'object')} written{removed}"
+    held = f"{count(len(index.wheels), 'wheel')}{condas}"
     print(f"{place}: channel {index.channel}: {held}: {changed}")
     print_index_faults(index.channel, done.faults)
 
@@ -432,14 +424,10 @@ def _read_base(options: argparse.Namespace) -> str:
             "artifact index: --base needs --output, because links in a store are relative"
         )
     parts = urlsplit(base)
-    if parts.scheme not in ("http", "https", "file") or parts.query or parts.fragment:
-        raise ProfileError(
-            "artifact index: --base: give an http, https or file URL without a query"
-        )
-    if parts.username or parts.password:
-        raise ProfileError(
-            "artifact index: --base: contains credentials, which everybody would read"
-        )
+    unwanted = parts.query or parts.fragment or parts.username or parts.password
+    if parts.scheme not in ("http", "https", "file") or unwanted:
+        wanted = "an http, https or file URL without a query or credentials"
+        raise ProfileError(f"artifact index: --base: give {wanted}")
     return f"{base.rstrip('/')}/"
 
 
@@ -479,23 +467,15 @@ def run_attest(arguments: Sequence[str]) -> int:
     for line in found.refusals:
         complain(f"artifact attest: {line}")
     if found.unknown_cells:
-        count, first = len(found.unknown_cells), found.unknown_cells[0]
-        more = f" and {count - 1:,} more" if count > 1 else ""
-        print(
-            one_line(
-                f"left out: {first}{more}: {store.url} does not contain the files of these cells"
-            )
-        )
+        cells = ", ".join(found.unknown_cells)
+        print(cut(one_line(f"left out: {store.url} does not contain the files of {cells}")))
     for line in found.undecided:
         print(cut(one_line(f"not attested, try again: {line}")))
-    if found.refusals:
-        return UNREADABLE
-    if found.undecided and not found.verdicts:
-        return TRY_AGAIN
-    if not found.verdicts:
+    if found.verdicts and not found.refusals:
+        return 0
+    if not (found.verdicts or found.refusals or found.undecided):
         complain("artifact attest: none of the verdicts is about a file in the store")
-        return UNREADABLE
-    return 0
+    return TRY_AGAIN if found.undecided and not found.refusals else UNREADABLE
 
 
 # ``binary-checks artifact verify``: compare a store's content with the store's records.
@@ -544,7 +524,6 @@ def run_verify(arguments: Sequence[str]) -> int:
 
 def _format_scope(scope: VerifyScope) -> str:
     """Describe what was verified."""
-    size = format_size(sum(each.size for each in scope.artifacts.values()))
     channels = (
         f"{name} ({count(len(view.members), 'member')}"
         f"{'' if is_indexed(scope.store, name) else ', without an index'})"
@@ -554,6 +533,7 @@ def _format_scope(scope: VerifyScope) -> str:
     if scope.policy:
         gated = ", ".join(sorted(scope.policy.gates.keys() & scope.channels.keys())) or "none"
         by = f"gates of {scope.policy.source}: {gated}"
+    size = format_size(sum(each.size for each in scope.artifacts.values()))
     files = f"{count(len(scope.artifacts), 'file')}, {size}"
     line = f"{scope.store.url}: verified {files}; channels: {', '.join(channels) or 'none'}; {by}"
     return one_line(line)

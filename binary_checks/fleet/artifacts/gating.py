@@ -13,7 +13,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from fnmatch import fnmatchcase
-from itertools import chain
 from typing import Any
 
 from binary_checks.documents.json_values import DocumentError, dump, encode_fields

@@ -16,7 +16,6 @@ from binary_checks.documents.json_values import DocumentError, encode_fields
 from binary_checks.errors import (
     ArtifactRefusedError,
     RecordError,
-    StoreError,
 )
 from binary_checks.fleet.artifacts.artifact import Artifact
 from binary_checks.fleet.artifacts.channels import join_channel, list_withdrawn, require_free
@@ -68,7 +67,12 @@ class PromotionCandidate:
     faults: tuple[str, ...] = ()  # invalid verdicts, a line each
     is_member: bool = False  # whether the channel contains it already
     has_gpu_cell: bool = False
-    upload: Upload | None = None  # the file that enters instead of the artifact
+    upload: Upload | None = None
+
+    @property
+    def entering(self) -> Artifact:
+        """The file that enters the channel: the artifact, or the one that was made of it."""
+        return self.upload.artifact if self.upload else self.artifact
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -144,21 +148,19 @@ def promote(
     store: Store,
     settings: PromotionSettings,
     candidate: PromotionCandidate,
-    uploads: UploadFolder | None = None,
+    uploads: UploadFolder,
 ) -> bool:
     """Let a file into the channel and record why; return False if another process did so first.
 
     A file that is made of the artifact is stored first. Raises ArtifactRefusedError if another file
     took the name meanwhile.
     """
-    if not candidate.decision.passes:
-        raise StoreError(f"{candidate.artifact.file_name}: refused by its gate")
     gate = write_gate(settings.gate)
     digest = hash_bytes(gate)
     store.create(policy_name(digest), gate)
-    artifact, origin = candidate.artifact, ""
-    if candidate.upload is not None and candidate.upload.is_relabelled and uploads is not None:
-        artifact, origin = candidate.upload.artifact, artifact.sha256
+    artifact, origin = candidate.entering, ""
+    if candidate.upload is not None and artifact != candidate.artifact:
+        origin = candidate.artifact.sha256
         uploads.keep(candidate.upload)
     record = write_promotion(
         Promotion(

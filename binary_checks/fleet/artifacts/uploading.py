@@ -64,11 +64,6 @@ class Upload:
     path: Path  # of the file, if it was fetched
     refusals: tuple[str, ...] = ()  # why an index would refuse it
 
-    @property
-    def is_relabelled(self) -> bool:
-        """Whether its bytes differ from those of the origin."""
-        return self.artifact.sha256 != self.origin.sha256
-
 
 class UploadFolder:
     """An empty folder of this host for the files of one promotion."""

@@ -88,7 +88,8 @@ def test_files_that_the_store_does_not_keep_are_left_out(desk: Desk) -> None:
     attempt(desk, kept, *GOOD)
     status, out, _ = desk.do("attest", "--night", NIGHT)
     assert status == 0
-    assert out.splitlines()[-1].startswith("left out: demo-1: ")
+    said = f"left out: {desk.store.url} does not contain the files of demo-1"
+    assert out.splitlines()[-1] == said
 
 
 @pytest.mark.parametrize(

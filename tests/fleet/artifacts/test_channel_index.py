@@ -349,7 +349,7 @@ def test_a_folder_of_somebody_else_is_left_alone(
     ("base", "said"),
     [
         ("ftp://example.org", "give an http, https or file URL"),
-        ("https://user:secret@example.org", "contains credentials"),
+        ("https://user:secret@example.org", "without a query or credentials"),
         ("https://example.org/?token=1", "without a query"),
         ("example.org", "give an http, https or file URL"),
     ],

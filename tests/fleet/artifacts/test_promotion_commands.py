@@ -66,7 +66,7 @@ def test_a_document_says_the_same_to_programs(desk: Desk) -> None:
     status, out, _ = desk.promote("--json")
     document = json.loads(out)
     assert status == 1
-    assert document["schema"] == "binary-checks/promotions/1"
+    assert document["schema"] == "binary-checks/promotions/2"
     states = {each["sha256"]: each["state"] for each in document["files"]}
     assert states == {good.sha256: "promoted", bad.sha256: "refused"}
 

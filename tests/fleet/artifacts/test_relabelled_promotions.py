@@ -140,7 +140,7 @@ def test_a_dry_run_writes_nothing_and_names_the_new_file(desk: Desk) -> None:
     status, out, _ = desk.promote("--dry-run", "--json", policy=RULES)
     assert status == 0
     (row,) = json.loads(out)["files"]
-    assert row["relabelled"]["file_name"] == "demo-1.0-cp312-cp312-manylinux_2_28_x86_64.whl"
+    assert row["entering"]["file_name"] == "demo-1.0-cp312-cp312-manylinux_2_28_x86_64.whl"
     assert desk.names() == before
 
 
