@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from binary_checks.documents.result import read_results
@@ -27,11 +27,12 @@ from binary_checks.model import GOOD_OUTCOMES, CellState, Outcome, PackageResult
 class FoundVerdicts:
     """The verdicts that may be stored, and a line for each verdict that may not."""
 
-    verdicts: tuple[PackageVerdict, ...] = ()
-    refusals: tuple[str, ...] = ()
-    unknown_cells: tuple[str, ...] = ()  # cells of a night whose files are not in the store
+    verdicts: list[PackageVerdict] = field(default_factory=list)
+    refusals: list[str] = field(default_factory=list)
+    # cells of a night whose files are not in the store
+    unknown_cells: list[str] = field(default_factory=list)
     # a line for each run that failed for a reason outside its package
-    undecided: tuple[str, ...] = ()
+    undecided: list[str] = field(default_factory=list)
 
 
 def take_results(store: Store, paths: Iterable[Path]) -> FoundVerdicts:
@@ -39,28 +40,24 @@ def take_results(store: Store, paths: Iterable[Path]) -> FoundVerdicts:
 
     A document that cannot be read, or that contradicts itself or the store, gives no verdict.
     """
-    verdicts: list[PackageVerdict] = []
-    refusals: list[str] = []
-    undecided: list[str] = []
+    found = FoundVerdicts()
     for path in paths:
         try:
             run = read_results(path, str(path))
             packages = _list_packages(run, str(path))
         except ProfileError as error:
-            refusals.append(str(error))
+            found.refusals.append(str(error))
             continue
         for package in packages:
             if _is_undecided(run, package):
-                undecided.append(f"{path}: {package.file_name}: {_explain(run, package)}")
+                found.undecided.append(f"{path}: {package.file_name}: {_explain(run, package)}")
                 continue
             try:
                 artifact = find_artifact(store, package.sha256)
-                verdicts.append(_vouch(store, artifact, run, package, str(path)))
+                found.verdicts.append(_vouch(store, artifact, run, package, str(path)))
             except ProfileError as error:
-                refusals.append(str(error))
-    return FoundVerdicts(
-        verdicts=tuple(verdicts), refusals=tuple(refusals), undecided=tuple(undecided)
-    )
+                found.refusals.append(str(error))
+    return found
 
 
 def take_night(store: Store, night: str) -> FoundVerdicts:
@@ -72,34 +69,26 @@ def take_night(store: Store, night: str) -> FoundVerdicts:
     attempts = NightAttempts(store, night)
     digests = sorted({each.sha256 for each in plan.cells} - {""})
     kept = {digest: find_artifact(store, digest) for digest in digests}
-    verdicts: list[PackageVerdict] = []
-    refusals: list[str] = []
-    unknown_cells: list[str] = []
-    undecided: list[str] = []
+    found = FoundVerdicts()
     for planned in plan.cells:
         artifact = kept.get(planned.sha256)
         if artifact is None:
-            unknown_cells += [planned.cell.id] if planned.sha256 else []
+            found.unknown_cells.extend([planned.cell.id] if planned.sha256 else [])
             continue
         # stage -> why its last attempts state nothing about the package
         broken: dict[str, str] = {}
-        for attempt in attempts.read(planned.cell.id, refusals):
+        for attempt in attempts.read(planned.cell.id, found.refusals):
             if attempt.state in (CellState.INFRA, CellState.LOST):
                 message = f"{attempt.state.value}: {attempt.reason or attempt.evidence}"
                 broken[attempt.stage] = f"{attempt.cell}.{attempt.stage}{attempt.number}: {message}"
                 continue
             broken.pop(attempt.stage, "")
             try:
-                verdicts += _take_attempt(store, attempt, artifact)
+                found.verdicts.extend(_take_attempt(store, attempt, artifact))
             except ProfileError as error:
-                refusals.append(str(error))
-        undecided += broken.values()
-    return FoundVerdicts(
-        verdicts=tuple(verdicts),
-        refusals=tuple(refusals),
-        unknown_cells=tuple(unknown_cells),
-        undecided=tuple(undecided),
-    )
+                found.refusals.append(str(error))
+        found.undecided.extend(broken.values())
+    return found
 
 
 def _take_attempt(store: Store, attempt: Attempt, artifact: Artifact) -> list[PackageVerdict]:

@@ -168,9 +168,6 @@ class _GateEvaluation:
             yield f"{found}, but the gate requires {gate.threshold}", _SIGN
         if gate.profile and gate.profile not in (verdict.profile, verdict.profile_sha256):
             yield f"it used the profile {verdict.profile} instead of {gate.profile}", _AGAIN
-        wanted = gate.known_problems_sha256
-        if wanted and wanted != verdict.known_problems_sha256:
-            yield "it used another list of known problems", _AGAIN
         if not verdict.is_decisive:
             reason = verdict.format_reason() or "it states nothing about the package"
             yield f"{verdict.word}: {reason}", _AGAIN
@@ -294,7 +291,7 @@ def _count(number: int, noun: str) -> str:
 
 # The conditions of a channel for its files, as a policy states and the store records them.
 
-GATE_SCHEMA = "binary-checks/gate/1"
+GATE_SCHEMA = "binary-checks/gate/2"
 PLACED_FAMILIES = ("runtime", "consumer")
 """Families that run the package, each in one place; ``gpu`` runs where there is a GPU."""
 _MOST_DAYS = 3650.0
@@ -355,7 +352,6 @@ class Gate:
     sources: tuple[str, ...] = ()  # channels that files may come from; empty: any
     accept: tuple[str, ...] = ("passed", "warned", "known")
     profile: str = ""  # the profile's name, or the SHA-256 of its content; "" for any
-    known_problems_sha256: str = ""
     max_age: float | None = None  # greatest age of a verdict in days
     threshold: int = 0  # how many keys must have signed a verdict; 0: it need not be signed
     keys: tuple[PublicKey, ...] = ()
@@ -369,8 +365,6 @@ class Gate:
         """Raise DocumentError for conditions that no file can meet, or that every file meets."""
         for key in (*self.keys, *self.promoters):
             require_digest(f"keys: {key.name!r:.40}", key.public)
-        if self.known_problems_sha256:
-            require_digest("known_problems_sha256", self.known_problems_sha256)
         try:
             for waiver in self.waivers:
                 date.fromisoformat(waiver.expires)

@@ -30,7 +30,6 @@ _GATE: dict[str, Any] = {
     "gaps": tuple[str, ...],
     "accept": _Words,
     "profile": str,
-    "known_problems_sha256": str,
     "max_age": float,
     "signed": bool,
     "keys": tuple[str, ...],

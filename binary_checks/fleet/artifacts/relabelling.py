@@ -81,12 +81,11 @@ def _rename(source: zipfile.ZipFile, named: str, public: str) -> dict[str, str]:
     stem = infos[0].removesuffix(_INFO)
     bare = f"{stem.partition('-')[0]}-{public}"
     renamed = {f"{stem}{end}": f"{bare}{end}" for end in (_INFO, _DATA)}
-    return {name: _rename_one(name, renamed) for name in listed}
-
-
-def _rename_one(name: str, renamed: Mapping[str, str]) -> str:
-    folder, slash, rest = name.partition("/")
-    return f"{renamed.get(folder, folder)}{slash}{rest}"
+    split = [name.partition("/") for name in listed]
+    return {
+        f"{folder}{slash}{rest}": f"{renamed.get(folder, folder)}{slash}{rest}"
+        for folder, slash, rest in split
+    }
 
 
 def _rewrite(source: zipfile.ZipFile, names: Mapping[str, str], named: str) -> dict[str, bytes]:
@@ -104,20 +103,13 @@ def _rewrite(source: zipfile.ZipFile, names: Mapping[str, str], named: str) -> d
 
 
 def _rewrite_metadata(content: bytes, named: str) -> bytes:
-    head, blank, body = _split(content)
-    found = _VERSION.findall(head)
+    blank = re.search(rb"\r?\n\r?\n", content)  # between the headers and the description
+    end = blank.start() if blank else len(content)
+    found = _VERSION.findall(content, 0, end)
     if len(found) != 1:
         raise ArtifactRefusedError(f"{named}: METADATA has {len(found)} Version fields")
     public = _take_label(found[0][0].decode("utf-8", "replace"), f"{named}: METADATA")
-    return _VERSION.sub(rb"Version: " + public.encode() + rb"\2", head) + blank + body
-
-
-def _split(content: bytes) -> tuple[bytes, bytes, bytes]:
-    """Return the headers, the blank line, and the description of METADATA."""
-    match = re.search(rb"\r?\n\r?\n", content)
-    if match is None:
-        return content, b"", b""
-    return content[: match.start()], match[0], content[match.end() :]
+    return _VERSION.sub(rb"Version: " + public.encode() + rb"\2", content[:end]) + content[end:]
 
 
 def _rewrite_record(

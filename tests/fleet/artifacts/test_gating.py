@@ -206,7 +206,6 @@ def test_only_the_profile_counts_that_is_asked_for() -> None:
     assert "it used the profile default instead of torch" in reason
     assert gate_says(replace(STATIC, profile="default"), passing()).passes
     assert gate_says(replace(STATIC, profile="0" * 64), passing()).passes
-    assert not gate_says(replace(STATIC, known_problems_sha256="2" * 64), passing()).passes
 
 
 def test_unsigned_verdicts_do_not_count_where_signatures_are_asked_for() -> None:
