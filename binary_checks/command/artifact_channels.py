@@ -31,7 +31,6 @@ from binary_checks.fleet.artifacts import (
     UploadFolder,
     VerifyScope,
     Withdrawal,
-    apply_upload,
     choose_members,
     decide_promotions,
     find_relabelled,
@@ -40,6 +39,7 @@ from binary_checks.fleet.artifacts import (
     keep_verdict,
     list_channels,
     list_members,
+    prepare_uploads,
     promote,
     read_policy,
     read_scope,
@@ -164,15 +164,7 @@ def run_promote(arguments: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="promote-") as folder:
         uploads = UploadFolder(store, gate, Path(folder))
         if gate.relabel or gate.upload_rules:
-            going = [each for each in candidates if each.decision.passes and not each.is_member]
-            artifacts = [each.artifact for each in going]
-            made = uploads.prepare(artifacts, there, policy.locate_rules(gate))
-            candidates = [
-                apply_upload(store, settings, each, made[each.artifact.sha256])
-                if each in going
-                else each
-                for each in candidates
-            ]
+            candidates = prepare_uploads(uploads, candidates, there, policy.locate_rules(gate))
         status = _carry_out(store, settings, candidates, options, uploads)
     return status or (UNREADABLE if broken else 0)
 

@@ -102,9 +102,12 @@ from binary_checks.fleet.artifacts.policy_file import GatePolicy, read_policy
 from binary_checks.fleet.artifacts.promoting import (
     PromotionCandidate,
     PromotionSettings,
-    apply_upload,
+    Upload,
+    UploadFolder,
     decide_promotions,
+    find_relabelled,
     list_gated,
+    prepare_uploads,
     promote,
     read_promotion,
     restore,
@@ -134,11 +137,6 @@ from binary_checks.fleet.artifacts.transfers import (
     push_file,
     read_companions,
     read_host_system,
-)
-from binary_checks.fleet.artifacts.uploading import (
-    Upload,
-    UploadFolder,
-    find_relabelled,
 )
 from binary_checks.fleet.artifacts.verdict import (
     PackageVerdict,
@@ -192,7 +190,6 @@ __all__ = [
     "VerifyScope",
     "Withdrawal",
     "apply_rules",
-    "apply_upload",
     "choose",
     "choose_commit",
     "choose_pull_request",
@@ -237,6 +234,7 @@ __all__ = [
     "load_signing_key",
     "make_verdict",
     "parse_upload_time",
+    "prepare_uploads",
     "promote",
     "pull",
     "push_file",

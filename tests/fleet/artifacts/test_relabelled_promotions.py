@@ -22,9 +22,9 @@ from binary_checks.fleet.artifacts import (
     keep_artifact,
     list_members,
     list_origins,
+    promoting,
     read_envelope,
     read_promotion,
-    uploading,
     write_artifact,
 )
 from binary_checks.fleet.artifacts.limited_process import LimitedEnd
@@ -58,7 +58,7 @@ def judged_here(monkeypatch: pytest.MonkeyPatch) -> None:
         lines = done.stderr.strip().splitlines()
         return LimitedEnd(done.returncode, lines[-1] if lines else "")
 
-    monkeypatch.setattr(uploading, "run_limited", run)
+    monkeypatch.setattr(promoting, "run_limited", run)
 
 
 def push(
