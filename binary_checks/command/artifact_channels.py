@@ -39,7 +39,6 @@ from binary_checks.fleet.artifacts import (
     keep_verdict,
     list_channels,
     list_members,
-    prepare_uploads,
     promote,
     read_policy,
     read_scope,
@@ -164,7 +163,7 @@ def run_promote(arguments: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="promote-") as folder:
         uploads = UploadFolder(store, gate, Path(folder))
         if gate.relabel or gate.upload_rules:
-            candidates = prepare_uploads(uploads, candidates, there, policy.locate_rules(gate))
+            candidates = uploads.prepare(candidates, there, policy.locate_rules(gate))
         status = _carry_out(store, settings, candidates, options, uploads)
     return status or (UNREADABLE if broken else 0)
 
@@ -226,7 +225,7 @@ def _promote_one(
 def _iter_results(rows: Sequence[tuple[PromotionCandidate, str, list[str]]]) -> Iterator[str]:
     for candidate, state, why in rows:
         name, new = candidate.artifact.file_name, candidate.entering.file_name
-        about = f"{name}: {state}{f' as {new}' if new != name else ''}"
+        about = f"{name}: {state}{f' as {new}' if new != name and state != _REFUSED else ''}"
         more = f" (and {len(why) - 1} more: --json)" if len(why) > 1 else ""
         yield f"{about}: {why[0]}{more}" if why else about
         if candidate.decision.passes:

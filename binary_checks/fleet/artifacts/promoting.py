@@ -83,17 +83,7 @@ from binary_checks.fleet.stored_nights import require_digest
 from binary_checks.model import GOOD_OUTCOMES, Outcome, PackageResult, RunResult
 from binary_checks.safe_text import cut, one_line
 
-_IMMUTABLE = "in a channel, a file name always means the same file"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Upload:
-    """A file that is to enter a channel, and the stored artifact that it is made of."""
-
-    origin: Artifact
-    artifact: Artifact  # the origin itself if nothing was removed
-    path: Path  # of the file, if it was fetched
-    refusals: tuple[str, ...] = ()  # why an index would refuse it
+_CORRECT = "correct it, and build again"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -105,12 +95,18 @@ class PromotionCandidate:
     faults: tuple[str, ...] = ()  # invalid verdicts, a line each
     is_member: bool = False  # whether the channel contains it already
     has_gpu_cell: bool = False
-    upload: Upload | None = None
+    made: Artifact | None = None  # the file without its local version, which enters instead
 
     @property
     def entering(self) -> Artifact:
         """The file that enters the channel: the artifact, or the one that was made of it."""
-        return self.upload.artifact if self.upload else self.artifact
+        return self.made or self.artifact
+
+    def refuse(self, advice: str, *reasons: str) -> PromotionCandidate:
+        """Return the candidate, refused for these reasons if there are any."""
+        refusals = (GateRefusal(what="", why=why, advice=advice) for why in reasons)
+        decision = replace(self.decision, refusals=(*self.decision.refusals, *refusals))
+        return replace(self, decision=decision)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -137,36 +133,34 @@ def decide_promotions(
     withdrawn = list_withdrawn(store, settings.source)
 
     def decide_one(digest: str) -> PromotionCandidate:
-        artifact = by_digest[digest]
-        if digest in members:
-            return PromotionCandidate(artifact=artifact, is_member=True)
+        has_gpu_cell = digest in with_gpu
+        candidate = PromotionCandidate(
+            artifact=by_digest[digest], is_member=digest in members, has_gpu_cell=has_gpu_cell
+        )
+        if candidate.is_member:
+            return candidate
         if digest in withdrawn:
             why = f"withdrawn from {settings.source}: {withdrawn[digest]}"
-            refusal = GateRefusal(what="", why=why, advice="promote another build")
-            return PromotionCandidate(artifact=artifact, decision=GateDecision(refusals=(refusal,)))
-        return _decide_promotion(store, settings, artifact, has_gpu_cell=digest in with_gpu)
+            return candidate.refuse("promote another build", why)
+        return _decide_promotion(store, settings, candidate)
 
     return [*ask_at_once(decide_one, by_digest)]
 
 
 def _decide_promotion(
-    store: Store, settings: PromotionSettings, artifact: Artifact, *, has_gpu_cell: bool
+    store: Store, settings: PromotionSettings, candidate: PromotionCandidate
 ) -> PromotionCandidate:
-    faults: tuple[str, ...] = ()
-    gate = apply_rules(settings.gate, artifact, has_gpu_cell=has_gpu_cell)
+    artifact = candidate.artifact
+    gate = apply_rules(settings.gate, artifact, has_gpu_cell=candidate.has_gpu_cell)
     try:
-        require_free(store, settings.gate.channel, artifact)
+        require_free(store, gate.channel, artifact)
         evidence = collect_evidence(store, artifact, gate.keys)
-        faults = evidence.faults
-        decision = decide(gate, evidence, settings.now)
     except ArtifactRefusedError as error:
-        decision = GateDecision(refusals=(GateRefusal(what="", why=str(error), advice=_IMMUTABLE),))
+        return candidate.refuse("in a channel, a file name always means the same file", str(error))
     except RecordError as error:
-        advice = "somebody tampered with the store"
-        decision = GateDecision(refusals=(GateRefusal(what="", why=str(error), advice=advice),))
-    return PromotionCandidate(
-        artifact=artifact, decision=decision, faults=faults, has_gpu_cell=has_gpu_cell
-    )
+        return candidate.refuse("somebody tampered with the store", str(error))
+    decision = decide(gate, evidence, settings.now)
+    return replace(candidate, decision=decision, faults=evidence.faults)
 
 
 def promote(
@@ -184,9 +178,9 @@ def promote(
     digest = hash_bytes(gate)
     store.create(policy_name(digest), gate)
     artifact, origin = candidate.entering, ""
-    if candidate.upload is not None and artifact != candidate.artifact:
+    if candidate.made is not None:
         origin = candidate.artifact.sha256
-        uploads.keep(candidate.upload)
+        uploads.keep(candidate)
     record = write_promotion(
         Promotion(
             sha256=artifact.sha256,
@@ -225,25 +219,6 @@ _LARGEST_METADATA = 16 << 20  # bytes
 _USAGE, _TRY_AGAIN = 4, 6
 
 
-def prepare_uploads(
-    uploads: UploadFolder,
-    candidates: Sequence[PromotionCandidate],
-    members: Sequence[ChannelMember],
-    rules: str,
-) -> list[PromotionCandidate]:
-    """Return the candidates with the files that enter, or with the refusals of the index.
-
-    ``members`` are those of the channel, ``rules`` the name or the path of a profile, or "". Raises
-    StoreError, ProfileError and GatherError if the store, the rules or the process failed.
-    """
-    going = [each.artifact for each in candidates if each.decision.passes and not each.is_member]
-    made = uploads.prepare(going, members, rules)
-    return [
-        uploads.apply(each, made[each.artifact.sha256]) if each.artifact.sha256 in made else each
-        for each in candidates
-    ]
-
-
 class UploadFolder:
     """An empty folder of this host for the files of one promotion."""
 
@@ -251,43 +226,52 @@ class UploadFolder:
         self._store, self._gate, self._folder = store, gate, folder
 
     def prepare(
-        self, artifacts: Iterable[Artifact], members: Sequence[ChannelMember], rules: str
-    ) -> dict[str, Upload]:
-        """Fetch the artifacts, remove local versions, and judge them together; key is the SHA-256."""
-        uploads: dict[str, Upload] = {}
-        for artifact in artifacts:
-            try:
-                made = self._make(artifact, judged=bool(rules))
-            except ArtifactRefusedError as error:
-                made = Upload(
-                    origin=artifact, artifact=artifact, path=Path(), refusals=(str(error),)
-                )
-            uploads[artifact.sha256] = made
-        sound = [each for each in uploads.values() if not each.refusals]
-        if rules and sound:
-            stubs = self._write_stubs(sound, members)
-            uploads |= {each.origin.sha256: each for each in self._judge(sound, stubs, rules)}
-        return uploads
+        self,
+        candidates: Sequence[PromotionCandidate],
+        members: Sequence[ChannelMember],
+        rules: str,
+    ) -> list[PromotionCandidate]:
+        """Return the candidates with the files that enter, or with the refusals of the index.
 
-    def _make(self, artifact: Artifact, *, judged: bool) -> Upload:
+        ``members`` are those of the channel, ``rules`` the name or the path of a profile, or "".
+        Raises StoreError, ProfileError and GatherError if the store, the rules or the process
+        failed.
+        """
+        going = [each for each in candidates if each.decision.passes and not each.is_member]
+        made = [self._make(each, judged=bool(rules)) for each in going]
+        fetched = [each for each in made if each.decision.passes]
+        if rules and fetched:
+            made += self._judge(fetched, self._write_stubs(fetched, members), rules)
+        by_digest = {each.artifact.sha256: each for each in made}
+        return [by_digest.get(each.artifact.sha256, each) for each in candidates]
+
+    def _make(self, candidate: PromotionCandidate, *, judged: bool) -> PromotionCandidate:
+        artifact = candidate.artifact
+        relabelled = self._gate.relabel and has_label(artifact)
         if judged and artifact.kind != "wheel":
-            raise ArtifactRefusedError(f"{artifact.file_name}: the index has only wheels")
+            return candidate.refuse(_CORRECT, "the index has only wheels")
+        if not (judged or relabelled):
+            return candidate
         folder = self._folder / artifact.sha256
         folder.mkdir()
-        relabelled = self._gate.relabel and has_label(artifact)
-        path = fetch_file(self._store, artifact, folder) if judged or relabelled else Path()
+        path = fetch_file(self._store, artifact, folder)
         if not relabelled:
-            return Upload(origin=artifact, artifact=artifact, path=path)
-        made = relabel_wheel(path, folder)
+            return candidate
+        try:
+            made = describe_relabelled(artifact, relabel_wheel(path, folder))
+            require_free(self._store, self._gate.channel, made)
+        except ArtifactRefusedError as error:
+            return candidate.refuse(_CORRECT, str(error))
         path.unlink()
-        return Upload(origin=artifact, artifact=describe_relabelled(artifact, made), path=made)
+        return replace(candidate, made=made)
 
     def _write_stubs(
-        self, uploads: Iterable[Upload], members: Sequence[ChannelMember]
+        self, candidates: Iterable[PromotionCandidate], members: Sequence[ChannelMember]
     ) -> list[Path]:
         """Write a wheel with only METADATA for each file of these releases in the channel."""
-        wanted = {(each.artifact.project, each.artifact.version) for each in uploads}
-        own = {each.artifact.file_name for each in uploads}
+        entering = [each.entering for each in candidates]
+        wanted = {(each.project, each.version) for each in entering}
+        own = {each.file_name for each in entering}
         digests = [each.sha256 for each in members if each.file_name.endswith(".whl")]
         found = []
         for artifact in list_artifacts(self._store, dict.fromkeys(digests)):
@@ -307,40 +291,31 @@ class UploadFolder:
         return found
 
     def _judge(
-        self, uploads: Sequence[Upload], stubs: Sequence[Path], rules: str
-    ) -> Iterator[Upload]:
-        run = judge_files([each.path for each in uploads], stubs, rules, self._folder)
+        self, candidates: Sequence[PromotionCandidate], stubs: Sequence[Path], rules: str
+    ) -> Iterator[PromotionCandidate]:
+        paths = [
+            self._folder / each.artifact.sha256 / each.entering.file_name for each in candidates
+        ]
+        run = judge_files(paths, stubs, rules, self._folder)
         by_name = {each.file_name: each for each in run.packages}
         together = [
             line for each in run.packages if each.parts for line in _list_problems(each, "release")
         ]
-        for each in uploads:
-            own = _list_problems(by_name.get(each.path.name), each.path.name)
-            yield replace(each, refusals=(*own, *together))
+        for each in candidates:
+            name = each.entering.file_name
+            yield each.refuse(_CORRECT, *_list_problems(by_name.get(name), name), *together)
 
-    def apply(self, candidate: PromotionCandidate, upload: Upload) -> PromotionCandidate:
-        """Return a candidate with the file that enters, or with the refusals of the index."""
-        refusals = [
-            GateRefusal(what="", why=why, advice="correct it, and build again")
-            for why in upload.refusals
-        ]
-        try:
-            require_free(self._store, self._gate.channel, upload.artifact)
-        except ArtifactRefusedError as error:
-            refusals.append(GateRefusal(what="", why=str(error), advice=_IMMUTABLE))
-        decision = replace(candidate.decision, refusals=tuple(refusals))
-        return replace(candidate, decision=decision, upload=None if refusals else upload)
-
-    def keep(self, upload: Upload) -> None:
-        """Store a relabelled file with what belongs to it.
+    def keep(self, candidate: PromotionCandidate) -> None:
+        """Store the file that was made for a candidate, with what belongs to it.
 
         Raises StoreError, ArtifactRefusedError.
         """
-        with zipfile.ZipFile(upload.path) as archive:
+        made = candidate.entering
+        path = self._folder / candidate.artifact.sha256 / made.file_name
+        with zipfile.ZipFile(path) as archive:
             metadata = read_metadata(archive)
-        companions = dict(self._fetch_companions(upload.origin))
-        incoming = Incoming(file=hash_file(upload.path), companions=companions, metadata=metadata)
-        made = upload.artifact
+        companions = dict(self._fetch_companions(candidate.artifact))
+        incoming = Incoming(file=hash_file(path), companions=companions, metadata=metadata)
         keep_artifact(self._store, made, incoming)
         if find_artifact(self._store, made.sha256) != made:
             message = f"{self._store.url} has another artifact.json for the same bytes"
