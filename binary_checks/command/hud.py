@@ -45,7 +45,7 @@ def _write(options: argparse.Namespace) -> int:
         raise ProfileError("hud: Jinja2 is not installed: `pip install 'binary-checks[fleet]'`")
     from binary_checks.fleet.page.commits import read_commits
     from binary_checks.fleet.page.evidence import EvidenceReader
-    from binary_checks.fleet.page.night_reading import read_night, require_number
+    from binary_checks.fleet.page.night_reading import open_night, require_number
     from binary_checks.fleet.page.site import make_commit_site, make_site
     from binary_checks.fleet.page.site_folder import claim, write_site
     from binary_checks.fleet.store import open_store
@@ -62,18 +62,12 @@ def _write(options: argparse.Namespace) -> int:
             said = count(len(commits.commits), "commit")
             print(f"{options.out / 'index.html'}: {said}, no night, {size / 1e6:.1f} MB")
             return 0
-    view = read_night(options.store, nights=shown, project=options.project)
-    commits = read_commits(view.store, view.history, shown=most, project=options.project)
-    files = make_site(
-        view.history,
-        EvidenceReader(view.store, view.plan).read,
-        shown=shown,
-        remarks=view.remarks,
-        base=options.base,
-        commits=commits,
-    )
-    size = write_site(options.out, files)
-    print(f"{options.out / 'index.html'}: night {view.history.last}, {size / 1e6:.1f} MB")
+    with open_night(options.store, nights=shown, project=options.project) as view:
+        commits = read_commits(store, view, shown=most, project=options.project)
+        read = EvidenceReader(store, view.plan).read
+        files = make_site(view, read, base=options.base, commits=commits)
+        size = write_site(options.out, files)
+    print(f"{options.out / 'index.html'}: night {view.night}, {size / 1e6:.1f} MB")
     return 0
 
 
@@ -82,14 +76,13 @@ _SUMMARY = "Print how a night ended, in about forty lines, or three if all is we
 
 def run_summary(arguments: Sequence[str]) -> int:
     """Print the summary; return 0 if every cell of the night is well, else 1."""
-    from binary_checks.fleet.page.night_comparison import look_back, write_mail
-    from binary_checks.fleet.page.night_reading import read_night
+    from binary_checks.fleet.page.morning import read_morning, write_mail
+    from binary_checks.fleet.page.night_reading import open_night
 
     options = _read_summary_options(arguments)
-    view = read_night(options.store, project=options.project, date=options.date)
-    morning = look_back(view.history, view.remarks)
-    lines = write_mail(morning, markdown=options.markdown)
-    sys.stdout.writelines(f"{line}\n" for line in lines)
+    with open_night(options.store, project=options.project, date=options.date) as view:
+        morning = read_morning(view)
+    sys.stdout.write(write_mail(morning, markdown=options.markdown))
     return FIT if morning.is_well else PROBLEMS
 
 

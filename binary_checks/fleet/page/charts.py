@@ -9,10 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, floor, log10
-from xml.etree import ElementTree
-
-from binary_checks.fleet.night import GOOD, WELL
-from binary_checks.model import CellState
 
 _WIDTH, _TALL = 300.0, 110.0  # size of the plot in a chart
 _WIDEST = 28.0  # width of a bar
@@ -20,9 +16,6 @@ _LABELLED = 4  # nights that all have a label on the axis; of more nights three 
 _INTERVALS = 4  # most intervals of the vertical axis
 _PARTS = ("native", "debug", "device", "python", "metadata", "other")
 """CSS classes of a package's parts, as in the HTML report."""
-
-
-_STATES = {"failed": "bad", "not judged": "mild"}
 _MINUTE, _HOUR = 60.0, 3600.0
 _ROUND_TIMES = (
     *(0.1, 0.2, 0.5),
@@ -177,18 +170,6 @@ def _label_nights(nights: Sequence[str]) -> Iterator[Tick]:
         yield Tick(at=round((index + side) * step, 1), label=nights[index], anchor=anchor)
 
 
-def draw_states(
-    nights: Sequence[tuple[str, Sequence[CellState]]], *, titled: bool = True
-) -> Chart | None:
-    """Return a chart of the numbers of failed cells and of cells without a verdict, each night."""
-    counts = []
-    for night, states in nights:
-        failed = states.count(CellState.FAILED)
-        unjudged = len(states) - failed - sum(state in WELL for state in states)
-        counts.append((night, {"failed": float(failed), "not judged": float(unjudged)}))
-    return draw_stacks(counts, lambda number: f"{number:,.0f}", _STATES, titled=titled, least=1.0)
-
-
 def _stack(
     nights: Sequence[tuple[str, Mapping[str, float]]],
     names: Iterable[str],
@@ -234,51 +215,3 @@ def _sum_up(values: Sequence[float], format_number: Callable[[float], str]) -> s
 def _y_coordinate(value: float, highest: float) -> float:
     """Return the y coordinate of a value, counted from the top."""
     return round(_TALL - value / highest * _TALL, 1)
-
-
-# Badges of projects and cells, as SVG that needs no font and loads nothing.
-
-_COLOURS = {"good": "#146c37", "bad": "#b3261e", "mild": "#805000"}
-"""Tone -> colour; each has a contrast to white of at least 4.5 (WCAG 2, 1.4.3)."""
-_LABEL = "#454b57"
-_HIGH, _PAD, _CHARACTER = 20, 6, 6.6  # pixels; the widest average character of common fonts
-_SPACE = "http://www.w3.org/2000/svg"
-
-
-def draw_project_badge(project: str, counts: Mapping[CellState, int]) -> str:
-    """Return a badge that shows how many cells of a project are well."""
-    total = sum(counts.values())
-    well = sum(counts.get(state, 0) for state in GOOD)
-    if failed := counts.get(CellState.FAILED, 0):
-        return draw_badge(project, f"{failed} of {total} cells fail", "bad")
-    return draw_badge(project, f"{well} of {total} cells pass", "good" if well == total else "mild")
-
-
-def draw_cell_badge(cell: str, state: CellState) -> str:
-    """Return a badge that shows how a cell ended."""
-    tone = "good" if state in GOOD else "bad" if state is CellState.FAILED else "mild"
-    return draw_badge(cell, state.value, tone)
-
-
-def draw_badge(label: str, value: str, tone: str) -> str:
-    """Return a badge with a label and a value."""
-    left, right = (round(len(text) * _CHARACTER + 2 * _PAD) for text in (label, value))
-    svg = ElementTree.Element(
-        "svg", xmlns=_SPACE, width=str(left + right), height=str(_HIGH), role="img"
-    )
-    ElementTree.SubElement(svg, "title").text = f"{label}: {value}"
-    for x, width, colour in ((0, left, _LABEL), (left, right, _COLOURS[tone])):
-        ElementTree.SubElement(
-            svg, "rect", x=str(x), width=str(width), height=str(_HIGH), fill=colour
-        )
-    for x, width, text in ((0, left, label), (left, right, value)):
-        each = ElementTree.SubElement(
-            svg,
-            "text",
-            {"x": str(x + width / 2), "y": "14", "fill": "#ffffff", "font-size": "11"},
-        )
-        each.set("text-anchor", "middle")
-        each.set("textLength", str(round(width - 2 * _PAD)))
-        each.set("font-family", "Verdana, DejaVu Sans, sans-serif")
-        each.text = text
-    return ElementTree.tostring(svg, encoding="unicode") + "\n"

@@ -17,13 +17,13 @@ from binary_checks.declaring import find_checks
 from binary_checks.differences import compare
 from binary_checks.documents.builds import read_build
 from binary_checks.errors import BinaryChecksError
-from binary_checks.fleet.night import CPU, Attempt, NightPlan, PlannedCell, final_state
+from binary_checks.fleet.night import CPU, GOOD, Attempt, NightPlan, PlannedCell, final_state
 from binary_checks.fleet.nights import rerun_command
-from binary_checks.fleet.page.history import CellNight
+from binary_checks.fleet.page.night_reading import Row
 from binary_checks.fleet.store import Store
 from binary_checks.fleet.store.kept_facts import open_facts
 from binary_checks.fleet.stored_nights import NightAttempts
-from binary_checks.model import Build, BuildComparison, CheckText
+from binary_checks.model import Build, BuildComparison, CellState, CheckText, DifferenceLine
 from binary_checks.reports.explanation import abridge
 from binary_checks.reports.html.page import ShownCheck, show_checks
 from binary_checks.reports.verdict_texts import count
@@ -53,15 +53,6 @@ class StageEvidence:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class BuildChange:
-    """One line about a difference from the last good build."""
-
-    severity: str
-    difference: str  # its id
-    text: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class CellEvidence:
     """The content of a cell's page that is not in the tables."""
 
@@ -70,13 +61,13 @@ class CellEvidence:
     log: tuple[str, ...] = ()  # its last lines
     log_cut: bool = False  # whether the log has earlier lines
     rerun: str = ""  # a command, or ""
-    changes: tuple[BuildChange, ...] = ()
+    changes: tuple[DifferenceLine, ...] = ()
     changes_note: str = ""  # why changes are missing or incomplete
     gaps: tuple[str, ...] = ()  # parts that could not be read, a line each
 
 
 _Log = tuple[tuple[str, ...], bool]
-_Changed = tuple[tuple[BuildChange, ...], str]
+_Changed = tuple[tuple[DifferenceLine, ...], str]
 
 
 class EvidenceReader:
@@ -89,23 +80,23 @@ class EvidenceReader:
         self._planned = {each.cell.id: each for each in plan.cells} if plan else {}
         self._attempts = NightAttempts(store, plan.night if plan else "")
 
-    def read(self, row: CellNight, last_good: CellNight | None, whole: bool) -> CellEvidence:
-        """Return a cell's evidence; unless ``whole``, only the command that repeats the cell."""
+    def read(self, row: Row) -> CellEvidence:
+        """Return the evidence of a cell, a row of `tonight`; of a good one only the command."""
         gaps = list[str]()
-        planned = self._planned.get(row.cell)
+        planned = self._planned.get(row["cell"])
         if planned is None:
             return CellEvidence(gaps=("the night's plan does not contain this cell",))
-        if not whole:
+        if CellState(row["state"]) in GOOD:
             rerun = _try(lambda: self._rerun(planned, {}), "", gaps)
             return CellEvidence(rerun=rerun, gaps=tuple(gaps))
-        attempts: list[Attempt] = _try(lambda: [*self._attempts.read(row.cell, gaps)], [], gaps)
+        attempts: list[Attempt] = _try(lambda: [*self._attempts.read(row["cell"], gaps)], [], gaps)
         last = final_state(planned, attempts).last
         found = [_show_stage(attempt) for attempt in last.values()]
         no_log: _Log = ((), False)
-        log = _try(lambda: self._read_log(row.log), no_log, gaps)
+        log = _try(lambda: self._read_log(row["log"]), no_log, gaps)
         changed: _Changed = ((), "")
-        if last_good is not None and row.sha256 != last_good.sha256:
-            changed = _try(lambda: self._compare(last_good, row), changed, gaps)
+        if row["last_good"] and row["sha256"] != row["good_sha256"]:
+            changed = _try(lambda: self._compare(row), changed, gaps)
         return CellEvidence(
             stages=tuple(stage for stage, _ in found),
             texts={check: text for _, texts in found for check, text in texts.items()},
@@ -126,39 +117,26 @@ class EvidenceReader:
         command = rerun_command(self._plan, planned, self._store.url, result)
         return command if command.isprintable() else ""
 
-    def _compare(self, old: CellNight, new: CellNight) -> _Changed:
-        """Return the changes between two nights' packages, and a note if they are incomplete."""
-        if not old.facts or not new.facts:
-            lacking = old if not old.facts else new
-            return (), f"Not compared: the night of {lacking.night} has no facts of this cell."
-        pair = (old.facts, new.facts)
+    def _compare(self, row: Row) -> _Changed:
+        """Return the changes since the last good night, and a note if they are incomplete."""
+        nights = {row["last_good"]: row["good_facts"], row["night"]: row["facts"]}
+        lacking = [night for night, facts in nights.items() if not facts]
+        if lacking:
+            return (), f"Not compared: the night of {lacking[0]} has no facts of this cell."
+        old, new = pair = (row["good_facts"], row["facts"])
         if pair not in self._compared:
             if len(self._compared) == _COMPARED:
-                command = self._name_diff(old, new)
+                sides = (f"store:{row['cell']}@{night}" for night in nights)
+                store = ("--store", self._store.url)
+                command = cut(one_line(shlex.join(("binary-checks", "diff", *sides, *store))))
                 return (), f"Not compared here, because too many cells are broken; run {command}"
-            self._compared[pair] = self._compare_facts(old, new)
+            found = compare(self._read_build(old, row), self._read_build(new, row))
+            self._compared[pair] = found.lines[:_CHANGES], _format_rest(found)
         return self._compared[pair]
 
-    def _name_diff(self, old: CellNight, new: CellNight) -> str:
-        sides = (f"store:{row.cell}@{row.night}" for row in (old, new))
-        store = ("--store", self._store.url)
-        return cut(one_line(shlex.join(("binary-checks", "diff", *sides, *store))))
-
-    def _compare_facts(self, old: CellNight, new: CellNight) -> _Changed:
-        found = compare(self._read_build(old), self._read_build(new))
-        lines = tuple(
-            BuildChange(
-                severity=each.severity.value,
-                difference=each.difference,
-                text=cut(one_line(each.text)),
-            )
-            for each in found.lines
-        )
-        return lines[:_CHANGES], _format_rest(lines, found)
-
-    def _read_build(self, row: CellNight) -> Build:
-        with open_facts(self._store, row.facts) as path:
-            return read_build(path, f"facts of {row.cell} of {row.night}")
+    def _read_build(self, facts: str, row: Row) -> Build:
+        with open_facts(self._store, facts) as path:
+            return read_build(path, f"facts of {row['cell']}")
 
     def _read_log(self, name: str) -> _Log:
         if not name:
@@ -167,13 +145,13 @@ class EvidenceReader:
             return read_tail(path)
 
 
-def _format_rest(lines: tuple[BuildChange, ...], found: BuildComparison) -> str:
+def _format_rest(found: BuildComparison) -> str:
     """Return a note about further lines, and about what could not be compared."""
     texts = []
-    if not lines and not found.not_compared:
+    if not found.lines and not found.not_compared:
         texts.append(_ALIKE)
-    if len(lines) > _CHANGES:
-        texts.append(f"And {count(len(lines) - _CHANGES, 'line')} more.")
+    if len(found.lines) > _CHANGES:
+        texts.append(f"And {count(len(found.lines) - _CHANGES, 'line')} more.")
     if found.not_compared:
         first = found.not_compared[0]
         reason = f"{first.subject}: {first.reason}" if first.subject else first.reason

@@ -6,14 +6,15 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from binary_checks.fleet.night import AXES, LETTERS
-from binary_checks.fleet.page.history import CellNight
 from binary_checks.model import CellState
 from binary_checks.reports.html.templating import shorten
 from binary_checks.safe_text import one_line
 
+_Any = TypeVar("_Any")
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,180}")
 _LONGEST = 90  # characters of a label
 TONES: Mapping[CellState, str] = {
@@ -59,22 +60,25 @@ def name_pull_page(number: str) -> str:
     return f"pulls/{number}.html"
 
 
-def label_cells(rows: Iterable[CellNight]) -> dict[str, str]:
-    """Return cell -> label: the values of the axes in which these cells differ, or all values.
+def label_cells(matrix: Iterable[Mapping[str, str]]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return cell -> label beside its project's name, and cell -> label with that name.
 
-    All cells of a page get their labels together, so that all labels name the same axes. A cell
-    that has the same label as another one of its project is called by its id.
+    A label has the values of the axes in which cells differ, or all values. A cell that has the
+    same label as another one of its project is called by its id.
     """
-    rows = list(rows)
-    labels = label_by_difference(
-        {row.cell: dict(zip(AXES[1:], row.axes[1:], strict=False)) for row in rows}
+    rows = {row["cell"]: {axis: row[axis] for axis in AXES} for row in matrix}
+    found = label_by_difference(
+        {cell: {axis: axes[axis] for axis in AXES[1:]} for cell, axes in rows.items()}
     )
-    times = Counter((row.project, labels[row.cell]) for row in rows)
-    return {
-        row.cell: format_text(label if label and times[row.project, label] == 1 else row.cell)
-        for row in rows
-        for label in (labels[row.cell],)
-    }
+    times = Counter((rows[cell]["project"], label) for cell, label in found.items())
+    labels, names = {}, {}
+    for cell, label in found.items():
+        project = rows[cell]["project"]
+        unique = label and times[project, label] == 1
+        labels[cell] = format_text(label if unique else cell)
+        named = labels[cell].startswith(format_text(project))
+        names[cell] = labels[cell] if named else f"{format_text(project)} {labels[cell]}"
+    return labels, names
 
 
 def label_by_difference(axes: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
@@ -83,20 +87,20 @@ def label_by_difference(axes: Mapping[str, Mapping[str, str]]) -> dict[str, str]
     If they differ in none, labels have the values of all axes.
     """
     every = dict.fromkeys(axis for row in axes.values() for axis in row)
-    differing = [axis for axis in every if len({row.get(axis, "") for row in axes.values()}) > 1]
+    differing = [axis for axis in every if len({row.get(axis) or "" for row in axes.values()}) > 1]
     return {
         name: " ".join(
             f"py{value}" if axis == "python" else value  # 3.12 alone could be a version
             for axis in differing or every
-            if (value := row.get(axis, ""))
+            if (value := row.get(axis) or "")
         )
         for name, row in axes.items()
     }
 
 
-def format_text(text: str, longest: int = _LONGEST) -> str:
+def format_text(text: str | None, longest: int = _LONGEST) -> str:
     """Return a text from outside as one printable line of limited length."""
-    return shorten(one_line(text), longest)
+    return shorten(one_line(text or ""), longest)
 
 
 def format_projects(projects: Sequence[str]) -> str:
@@ -111,8 +115,29 @@ def format_seconds(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
-def format_since(since: str, night: str, *, known: bool) -> str:
-    """Return when a state began, in words; ``known``: whether an earlier night shows that."""
+def format_since(row: Mapping[str, Any], night: str) -> str:
+    """Return since when a row's state, or its first cell's, has lasted."""
+    since, known = row["since"], row["known"]
     if since == night:
         return "since tonight" if known else "in the first night"
     return f"since {since}" if known else f"since {since} or earlier"
+
+
+def format_change(fault: Mapping[str, Any]) -> str:
+    """Return in words how the file has changed since a fault's first cell last passed."""
+    good = fault["last_good"]
+    if good is None:
+        is_first = fault["since"] == fault["night"]
+        return "" if fault["known"] or is_first else "no earlier night passed"
+    if fault["same_file"]:
+        return f"same file as passed on {good}"
+    old, new = (format_text(fault[name], 40) for name in ("good_version", "version"))
+    if old != new:
+        return f"{old} passed on {good}, now {new}"
+    return f"another file of {new} passed on {good}"
+
+
+def split(found: Sequence[_Any], most: int) -> tuple[Sequence[_Any], Sequence[_Any]]:
+    """Return what is shown, and the rest, which is never one alone: its line can show that one."""
+    shown = most if len(found) > most + 1 else len(found)
+    return found[:shown], found[shown:]

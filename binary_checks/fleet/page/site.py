@@ -1,268 +1,334 @@
-"""Make all files of the site from a history and the evidence in the store."""
+"""Make all files of the site from the answers about a night and the evidence in the store."""
 
 from __future__ import annotations
 
 import uuid
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, islice
-from typing import Any
+from datetime import date
+from itertools import groupby, pairwise
+from operator import itemgetter
 from urllib.parse import urljoin
-from xml.etree import ElementTree
 
-from binary_checks.fleet.night import GOOD
-from binary_checks.fleet.page.charts import draw_cell_badge, draw_project_badge
-from binary_checks.fleet.page.commits import COMMIT_LEGEND, CommitPage, CommitPages
+from binary_checks.fleet.causes.cause_rules import shipped_causes
+from binary_checks.fleet.night import AXES, GOOD, LETTERS
+from binary_checks.fleet.page.charts import Chart, draw_line, draw_stacks
+from binary_checks.fleet.page.commits import COMMIT_LEGEND, CommitPages
 from binary_checks.fleet.page.evidence import CellEvidence
-from binary_checks.fleet.page.history import CellNight, History
+from binary_checks.fleet.page.morning import OTHERS, Morning, count_states, read_morning, tally
 from binary_checks.fleet.page.naming import (
     LEGEND,
     MARKS,
     TONES,
-    format_projects,
+    format_seconds,
     format_text,
+    label_cells,
     name_cell_page,
-    name_checks,
     name_commit_page,
     name_file,
     name_pull_page,
 )
-from binary_checks.fleet.page.night_comparison import (
-    OTHERS,
-    Morning,
-    entitle,
-    format_beginning,
-    list_notes,
-    look_back,
-    name_check,
-    tally,
-)
-from binary_checks.fleet.page.night_reading import Remarks
-from binary_checks.fleet.page.pages import (
-    Link,
-    fold,
-    format_change,
-    lay_out_cell,
-    lay_out_index,
-    lay_out_trends,
-    link_cells,
-)
+from binary_checks.fleet.page.night_reading import NightView, Row
+from binary_checks.fleet.page.templates import Templates
 from binary_checks.model import CellState, CheckText
-from binary_checks.reports.verdict_texts import count
+from binary_checks.reports.html.templating import format_size
 from binary_checks.safe_text import one_line
 
 INDEX = "index.html"
-_WORDS = (
-    count,
-    entitle,
-    fold,
-    link_cells,
-    list_notes,
-    name_check,
-    name_checks,
-    name_commit_page,
-    name_pull_page,
-    format_text,
-    format_change,
-    format_projects,
-    tally,
-)
-"""Functions that the templates call."""
-Read = Callable[[CellNight, CellNight | None, bool], CellEvidence]
-"""Reads a cell's evidence: arguments are its last night, its last good night, and whether to read
-all.
-"""
+# most links in the tables; beyond that, only a letter that differs from the night before is a link
+_LINKED = 2_000
+_STATES = {letter: state for state, letter in LETTERS.items()}
+_STEADY = frozenset("·k ")  # letters of a cell that always passed
+_RANKED = 8  # cells in each list of the slowest and the largest
+_WELL = {state.value for state in GOOD}
+Read = Callable[[Row], CellEvidence]
+"""Reads the evidence of a cell, given as a row of the query `tonight`."""
 
 
-def make_site(  # noqa: PLR0913 - what is shown, how it is read, and options of the user
-    history: History,
+def make_site(
+    view: NightView,
     read: Read,
     *,
-    shown: int,
-    remarks: Remarks | None = None,
     base: str = "",
     commits: CommitPages | None = None,
 ) -> Iterator[tuple[str, bytes]]:
     """Yield name and content of every file; the index, which links to all others, is the last."""
-    draw = _Templates()
-    commits = commits or CommitPages()
-    built_from = commits.by_package()
-    morning = look_back(history, remarks)
-    texts: dict[str, CheckText] = {}
-    for row in sorted(history.tonight(), key=lambda row: _rank(row, history), reverse=True):
-        good = history.find_last_good(row.cell)
-        evidence = read(row, good, row.state not in GOOD)
-        texts.update(evidence.texts)
-        page = lay_out_cell(
-            row.cell, history, shown, evidence, _link_commit(built_from.get(row.sha256))
-        )
-        anchor, badge = f"project-{name_file(row.project)}", name_file(row.cell)
-        yield (
-            name_cell_page(row.cell),
-            draw("cell.html", page=page, night=history.last, anchor=anchor, badge=badge),
-        )
-        yield f"badges/cells/{badge}.svg", draw_cell_badge(page.cell, row.state).encode()
-    yield from _badges(history)
-    yield from _draw_commits(draw, commits, history.last)
-    yield "feed.xml", write_feed(morning, find_mornings(history, shown), base).encode()
-    yield (
-        "trends.html",
-        draw("trends.html", page=lay_out_trends(history, shown), night=history.last),
-    )
-    explained = [replace(texts[check], id=one_line(check)) for check in sorted(texts)]
-    yield "checks.html", draw("checks.html", checks=explained, night=history.last)
-    index = lay_out_index(history, morning, shown, frozenset(texts))
-    words = {
-        "since": lambda cell: format_beginning(cell, morning),
-        "failed_since": lambda cell: f"failed since {cell.since}",
-        "others_titles": OTHERS,
-        "tones": TONES,
-        "letters": MARKS,
-        "legend": LEGEND,
-        "has_commits": bool(commits.commits),
-    }
-    yield INDEX, draw("index.html", page=index, morning=morning, **words)
+    for name, text in _make_files(view, read, base, commits or CommitPages()):
+        yield name, text.encode()
 
 
 def make_commit_site(commits: CommitPages) -> Iterator[tuple[str, bytes]]:
     """Yield the files of a site without nights, whose index lists the commits."""
-    yield from _draw_commits(_Templates(), commits, "")
+    for name, text in _draw_commits(Templates(), commits, ""):
+        yield name, text.encode()
+
+
+def _make_files(
+    view: NightView, read: Read, base: str, commits: CommitPages
+) -> Iterator[tuple[str, str]]:
+    templates, night = Templates(), view.night
+    morning = read_morning(view)
+    texts: dict[str, CheckText] = {}
+    yield from _draw_cells(templates, view, read, commits, texts)
+    yield from _draw_badges(templates, morning)
+    yield from _draw_commits(templates, commits, night)
+    yield "feed.xml", write_feed(templates, view, morning, base)
+    labels, names = label_cells(view.ask("matrix"))
+    trends = [*view.ask("trends")]
+    every = [row for row in trends if row["project"] is None]
+    days = [row["night"] for row in reversed(every)]
+    yield "trends.html", _draw_trends(templates, view, trends, names)
+    explained = [replace(texts[check], id=one_line(check)) for check in sorted(texts)]
+    yield "checks.html", templates.render("checks.html", checks=explained, night=night)
+    yield (
+        INDEX,
+        templates.render(
+            "index.html",
+            night=night,
+            morning=morning,
+            notes=morning.list_notes(names),
+            others_titles=OTHERS,
+            tally=tally(morning.states),
+            trend=draw_states(every),
+            days=days,
+            months=[
+                (date.fromisoformat(month + "-01").strftime("%b"), len([*of]))
+                for month, of in groupby(days, lambda night: night[:7])
+            ],
+            projects=[*_lay_out_projects(view, morning, days)],
+            labels=labels,
+            names=names,
+            explained=texts,
+            legend=LEGEND,
+            has_commits=bool(commits.commits),
+        ),
+    )
+
+
+# The page of each cell: its problems, its changes, the command to repeat it, and earlier nights.
+
+
+def _draw_cells(
+    templates: Templates,
+    view: NightView,
+    read: Read,
+    commits: CommitPages,
+    texts: dict[str, CheckText],
+) -> Iterator[tuple[str, str]]:
+    """Yield pages and badges, and collect the descriptions of the checks that are named."""
+    built_from = commits.by_package()
+    tonight = [*view.ask("tonight")]
+    histories = groupby(view.ask("history"), itemgetter("cell"))  # cells in the same order
+    for row, (_, history) in zip(tonight, histories, strict=False):
+        evidence = read(row)
+        texts.update(evidence.texts)
+        nights = [*history]
+        values = {
+            "row": row,
+            "night": view.night,
+            "nights": nights,
+            "evidence": evidence,
+            "well": row["state"] in _WELL,
+            "cause": _format_cause(row, nights[0]["check_id"], evidence),
+            "axes": {name: row[name] for name in AXES[1:]},
+            "commit": built_from.get(row["sha256"]),
+            "sizes": _draw_sizes(nights[::-1]),
+            "times": draw_line(
+                [(each["night"], each["seconds"]) for each in nights[::-1] if each["seconds"]],
+                format_seconds,
+                durations=True,
+            ),
+        }
+        yield name_cell_page(row["cell"]), templates.render("cell.html", **values)
+        name = f"badges/cells/{name_file(row['cell'])}.svg"
+        tone = "good" if row["state"] in _WELL else "bad" if row["state"] == "failed" else "mild"
+        yield name, draw_badge(templates, format_text(row["cell"], 200), row["state"], tone)
+
+
+def _format_cause(row: Row, check: str | None, evidence: CellEvidence) -> str:
+    """Return the cause and the remedy; "" for a failed check, whose problems the page shows."""
+    cause, kind = row["cause"], row["cause_kind"]
+    if not cause or cause == check or cause in evidence.texts:
+        return ""
+    named = f"{cause} ({kind})" if kind and kind != cause else cause
+    text = format_text(f"{named}: {row['evidence']}" if row["evidence"] else named, 400)
+    advice = shipped_causes().advice_on(cause)
+    return f"{text}. What to do: {advice}" if advice else text
+
+
+def _draw_sizes(nights: Sequence[Row]) -> Chart | None:
+    """Draw the installed size by part if it is known for every file, else the file's size."""
+    sized = [row for row in nights if row["size"]]
+    if sized and all(row["parts"] for row in sized):
+        parts = [
+            (row["night"], {name: size for name, size in row["parts"].items() if size})
+            for row in sized
+        ]
+        return draw_stacks(parts, format_size)
+    return draw_line([(row["night"], row["size"]) for row in sized], format_size)
+
+
+# Badges of cells and projects.
+
+
+def draw_badge(templates: Templates, label: str, word: str, tone: str) -> str:
+    """Return a badge with a label and a word, as SVG that needs no font and loads nothing."""
+    return templates.render("badge.svg", label=label, word=word, tone=tone) + "\n"
+
+
+def _draw_badges(templates: Templates, morning: Morning) -> Iterator[tuple[str, str]]:
+    """Yield the badges of projects: how many of their cells are well."""
+    for project, rows in groupby(morning.states, itemgetter("project")):
+        counts = count_states([*rows])
+        total, well = counts.total(), sum(counts[state] for state in GOOD)
+        word, tone = f"{well} of {total} cells pass", "good" if well == total else "mild"
+        if failed := counts[CellState.FAILED]:
+            word, tone = f"{failed} of {total} cells fail", "bad"
+        label = one_line(project)[:80]
+        yield f"badges/projects/{name_file(project)}.svg", draw_badge(templates, label, word, tone)
 
 
 def _draw_commits(
-    draw: _Templates, commits: CommitPages, night: str
-) -> Iterator[tuple[str, bytes]]:
+    templates: Templates, commits: CommitPages, night: str
+) -> Iterator[tuple[str, str]]:
     """Yield the pages of commits and pull requests, and their list; none without a commit."""
     words = {"night": night, "commit_legend": COMMIT_LEGEND}
     for each in commits.commits:
-        yield name_commit_page(each.commit), draw("commit.html", page=each, **words)
-    for pull in commits.pulls:
-        yield name_pull_page(pull.number), draw("pull.html", page=pull, **words)
+        yield name_commit_page(each.commit), templates.render("commit.html", page=each, **words)
+    for number, pull in commits.pulls.items():
+        text = templates.render("pull.html", number=number, commits=pull, **words)
+        yield name_pull_page(number), text
     if commits.commits or not night:
         name = "commits.html" if night else INDEX
-        yield name, draw("commits.html", pages=commits, **words)
+        yield name, templates.render("commits.html", pages=commits, **words)
 
 
-def _link_commit(page: CommitPage | None) -> Link | None:
-    return Link(text=page.short, href=name_commit_page(page.commit)) if page else None
+# The table of nights and cells on the index.
 
 
-def _rank(row: CellNight, history: History) -> tuple[bool, str]:
-    """Return a sort key; in descending order, cells with the latest trouble come first.
+def _lay_out_projects(view: NightView, morning: Morning, days: Sequence[str]) -> Iterator[Row]:
+    """Yield each project with its rows, the cells that always passed, and those that left."""
+    grid = [*view.ask("grid")]
+    every = sum(letter not in _STEADY for row in grid for letter in row["nights"]) <= _LINKED
+    for project, found in groupby(grid, itemgetter("project")):
+        rows = [*found]
+        planned = [row for row in rows if row["last_night"] == view.night]
+        troubled = [row for row in planned if not _STEADY.issuperset(row["nights"])]
+        yield {
+            "name": format_text(project),
+            "anchor": f"project-{name_file(project)}",
+            "tally": tally([row for row in morning.states if row["project"] == project]),
+            "rows": [(row["cell"], [*mark_nights(row, days, every=every)]) for row in troubled],
+            "steady": sorted(
+                (row for row in planned if _STEADY.issuperset(row["nights"])),
+                key=itemgetter("cell"),
+            ),
+            "departed": sorted(
+                (row for row in rows if row["last_night"] != view.night), key=itemgetter("cell")
+            ),
+        }
 
-    Only the builds of the first cells are compared, because comparing all would take too long.
+
+def mark_nights(
+    row: Row, days: Sequence[str], *, every: bool
+) -> Iterator[tuple[str, str, str] | None]:
+    """Yield letter, tone and address of each night, the latest first; None without the cell.
+
+    Letters are linked if the cell had trouble: ``every`` one, or those that differ from the night
+    before.
     """
-    return row.state not in GOOD, history.find_since(row)[0]
+    letters = row["nights"][::-1]
+    for index, (letter, before) in enumerate(pairwise([*letters, ""])):
+        state = _STATES.get(letter)
+        if state is None:
+            yield None
+            continue
+        begins = letter != before
+        tone = "" if state is CellState.PASSED else TONES[state]
+        # in the first night shown, the failure may have begun earlier
+        if state is CellState.FAILED and begins and before:
+            tone = f"{tone} new"
+        linked = state not in GOOD and (every or begins or not index)
+        href = f"{name_cell_page(row['cell'])}#n{days[index]}" if linked else ""
+        yield MARKS[state], tone, href
 
 
-def _badges(history: History) -> Iterator[tuple[str, bytes]]:
-    by_project: dict[str, Counter[CellState]] = {}
-    for row in history.tonight():
-        by_project.setdefault(row.project, Counter())[row.state] += 1
-    for project, counts in by_project.items():
-        badge = draw_project_badge(one_line(project)[:80], counts)
-        yield f"badges/projects/{name_file(project)}.svg", badge.encode()
+# The trends: numbers of cells with trouble, file sizes, and durations.
 
 
-class _Templates:
-    """The templates, with style and script and their hashes for the page's policy."""
-
-    def __init__(self) -> None:
-        from binary_checks.reports.html.templating import prepare, read_own
-
-        self._environment = prepare("binary_checks.fleet.page")
-        self._environment.globals.update({each.__name__: each for each in _WORDS})
-        style, source = read_own(self._environment, "fleet.css")
-        script, script_source = read_own(self._environment, "filter.js")
-        self._own = {"style": style, "style_source": source}
-        self._script = {"script": script, "script_source": script_source}
-
-    def __call__(self, template: str, **values: Any) -> bytes:
-        script = self._script if template == "index.html" else {}
-        found = self._environment.get_template(template)
-        return found.render(**self._own, **script, **values).encode()
+def draw_states(rows: Sequence[Row], *, titled: bool = True) -> Chart | None:
+    """Return a chart of the numbers of failed cells and of cells without a verdict, each night."""
+    counts = [
+        (row["night"], {"failed": row["failed"], "not judged": row["unjudged"]}) for row in rows
+    ]
+    tones = {"failed": "bad", "not judged": "mild"}
+    return draw_stacks(counts, lambda number: f"{number:,.0f}", tones, titled=titled, least=1.0)
 
 
-# An Atom feed of newly broken and fixed cells; entries keep their ids (RFC 4287).
+def _draw_trends(
+    templates: Templates, view: NightView, trends: Sequence[Row], names: Mapping[str, str]
+) -> str:
+    charts = []
+    for project, found in groupby(trends, itemgetter("project")):
+        rows = [*found]
+        alone = project is None  # dozens of charts with tooltips would make the page too large
+        size, time = (
+            [(row["night"], row[name]) for row in rows if row[name]] for name in ("size", "seconds")
+        )
+        charts.append(
+            {
+                "project": project,
+                "cells": max(row["cells"] for row in rows),
+                "states": draw_states(rows, titled=alone),
+                "size": draw_line(size, format_size, titled=alone),
+                "time": draw_line(time, format_seconds, titled=alone, durations=True),
+            }
+        )
+    slowest = [
+        (row["cell"], format_seconds(row["seconds"])) for row in view.ask("slowest", rows=_RANKED)
+    ]
+    largest = [(row["cell"], format_size(row["size"])) for row in view.ask("largest", rows=_RANKED)]
+    ranked = {"Slowest tonight": slowest, "Largest tonight": largest}
+    whole, *projects = charts
+    values = {"whole": whole, "projects": projects, "ranked": ranked, "names": names}
+    return templates.render("trends.html", night=view.night, **values)
 
-_SPACE = "http://www.w3.org/2005/Atom"
+
+# An Atom feed of newly broken and mended cells; entries keep their ids (RFC 4287).
+
 _NAMES = uuid.uuid5(uuid.NAMESPACE_URL, "binary-checks/hud/1")
 _MOST = 200  # most entries
-_NAMED = 20  # most cells named in an entry
 
 
-def find_mornings(history: History, shown: int) -> Iterator[Morning]:
-    """Yield the last nights, each compared with earlier ones, the newest first.
-
-    The first night of the history is left out, because no earlier night is known.
-    """
-    for night in reversed(history.nights[-shown:]):
-        if night != history.nights[0]:
-            yield look_back(history.until(night))
-
-
-def write_feed(last: Morning, mornings: Iterable[Morning], base: str) -> str:
-    """Return the feed; ``base`` is the site's URL, or "" if unknown."""
+def write_feed(templates: Templates, view: NightView, morning: Morning, base: str) -> str:
+    """Return the feed of the nights shown; ``base`` is the site's URL, or "" if unknown."""
     base = base and f"{base.rstrip('/')}/"  # otherwise urljoin would replace its last part
-    feed = ElementTree.Element("feed", xmlns=_SPACE)
-    _add(feed, "title", "Nightly binary checks")
-    _add(feed, "subtitle", entitle(last))
-    _add(feed, "id", uuid.uuid5(_NAMES, base).urn)
-    _add(feed, "updated", _at(last.night))
-    ElementTree.SubElement(ElementTree.SubElement(feed, "author"), "name").text = "binary-checks"
-    ElementTree.SubElement(feed, "link", rel="self", href=urljoin(base, "feed.xml"))
-    ElementTree.SubElement(feed, "link", rel="alternate", href=urljoin(base, "index.html"))
-    entries = chain.from_iterable(_make_entries(each, base) for each in mornings)
-    feed.extend(islice(entries, _MOST))
-    ElementTree.indent(feed)
-    text = ElementTree.tostring(feed, encoding="unicode")
-    return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'
-
-
-def _make_entries(morning: Morning, base: str) -> Iterator[ElementTree.Element]:
-    """Yield an entry for each newly broken check, and for each project with fixed cells."""
-    for each in morning.broke:
-        cells = [cell.row.cell for cell in each.cells]
-        what = f"{format_projects(each.projects)}: {name_check(each.check)}"
-        yield _make_entry(
-            morning.night,
-            f"broke {morning.night} {' '.join(each.projects)} {each.check}",
-            f"{what} broke in {count(len(cells), 'cell')}",
-            f"{format_text(each.summary, 400)} ({_name(cells)})",
-            urljoin(base, f"{name_cell_page(cells[0])}#n{morning.night}"),
+    oldest = min(row["night"] for row in view.ask("trends"))
+    days = (date.fromisoformat(view.night) - date.fromisoformat(oldest)).days + 1
+    broke = [*view.ask("newly-broken", days=days)]
+    mended = groupby(view.ask("mended", days=days), itemgetter("night", "project"))
+    entries = [
+        {
+            **each,
+            "key": f"broke {each['night']} {' '.join(each['projects'])} {each['check_id']}",
+            "broke": True,
+        }
+        for each in broke
+    ]
+    for (night, project), rows in mended:
+        cells = [row["cell"] for row in rows]
+        key = f"mended {night} {project}"
+        entries.append({"night": night, "project": project, "cells": cells, "key": key})
+    shown = [each for each in entries if each["night"] != view.first]
+    shown.sort(key=itemgetter("night"), reverse=True)
+    return (
+        templates.render(
+            "feed.xml",
+            morning=morning,
+            entries=shown[:_MOST],
+            base=base,
+            urljoin=urljoin,
+            identify=lambda key: uuid.uuid5(_NAMES, key).urn,
         )
-    for project in sorted({cell.row.project for cell in morning.mended}):
-        cells = [cell.row.cell for cell in morning.mended if cell.row.project == project]
-        yield _make_entry(
-            morning.night,
-            f"mended {morning.night} {project}",
-            f"{format_text(project)}: {count(len(cells), 'cell')} mended",
-            _name(cells),
-            urljoin(base, f"{name_cell_page(cells[0])}#n{morning.night}"),
-        )
-
-
-def _make_entry(night: str, key: str, title: str, text: str, href: str) -> ElementTree.Element:
-    """Return an entry; ``key`` identifies the same news in later feeds."""
-    entry = ElementTree.Element("entry")
-    _add(entry, "title", title)
-    _add(entry, "id", uuid.uuid5(_NAMES, key).urn)
-    _add(entry, "updated", _at(night))
-    ElementTree.SubElement(entry, "link", rel="alternate", href=href)
-    _add(entry, "content", text)
-    return entry
-
-
-def _name(cells: list[str]) -> str:
-    named = ", ".join(format_text(cell) for cell in cells[:_NAMED])
-    return f"{named} and {len(cells) - _NAMED} more" if len(cells) > _NAMED else named
-
-
-def _add(parent: ElementTree.Element, name: str, text: str) -> None:
-    ElementTree.SubElement(parent, name).text = text
-
-
-def _at(night: str) -> str:
-    """Return a time for a night, made only from its date, so that all feeds state the same time."""
-    return f"{night}T00:00:00Z"
+        + "\n"
+    )

@@ -62,7 +62,7 @@ def make_tables(store: Store, night: str, folder: Path) -> NightTables:
     documents, complaints = _find_documents(store, plan)
     states: Counter[CellState] = Counter()
     counted, with_facts = {}, {}
-    with TemporaryDirectory() as work, connect() as connection:
+    with TemporaryDirectory() as work, connect(Path(work)) as connection:
         writers = {table: TableWriter(table, Path(work)) for table in TABLES}
         try:
             for planned, attempts in _read_cells(store, plan, documents, complaints):
@@ -73,7 +73,7 @@ def make_tables(store: Store, night: str, folder: Path) -> NightTables:
                 counted[planned.cell.id] = _without_results(end)
                 if facts := facts_of(end):
                     with_facts[planned.sha256] = facts
-            known = known_packages(connection, store, night)
+            known = known_packages(connection, store, night, with_facts)
             new = {each: facts for each, facts in with_facts.items() if each not in known}
             for found in _read_facts(store, night, new, complaints):
                 writers["objects"].add(found.objects)

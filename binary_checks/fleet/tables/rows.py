@@ -13,6 +13,7 @@ from typing import Any
 
 from binary_checks.documents.json_values import DocumentError, read_document
 from binary_checks.errors import FIT, RecordError
+from binary_checks.fleet.causes.naming_causes import find_leaders
 from binary_checks.fleet.night import AXES, CPU, GOOD, GPU, Attempt, CellEnd, PlannedCell
 from binary_checks.fleet.stored_nights import name_log
 from binary_checks.knowledge.inventory import measure_parts
@@ -85,7 +86,7 @@ TABLES: Mapping[str, Mapping[str, str]] = {
         "night": "DATE",
         "cell": "VARCHAR",
         "stage": "VARCHAR",  # cpu, gpu
-        "check": "VARCHAR",  # id
+        "check_id": "VARCHAR",
         "family": "VARCHAR",
         "check_place": "VARCHAR",  # where it ran, if there are several places
         "outcome": "VARCHAR",  # passed, warned, accepted, failed, error, not inspected, …
@@ -93,6 +94,7 @@ TABLES: Mapping[str, Mapping[str, str]] = {
         "problems": "UINTEGER",  # errors that are not accepted
         "path": "VARCHAR",  # of the first problem or warning
         "sentence": "VARCHAR",  # of the same problem
+        "leads": "BOOLEAN",  # whether reports show its errors, rather than fold them under others
         "seconds": "REAL",
     },
     # one row for each object file of each package, in the first night with that package
@@ -211,13 +213,15 @@ def facts_of(end: CellEnd) -> str:
 def check_rows(night: str, planned: PlannedCell, end: CellEnd) -> Iterator[Row]:
     """Yield a row for each check in the attempts that decided."""
     for stage in (CPU, GPU):
-        for entry in entries_of(end.last[stage]) if stage in end.last else ():
+        attempt = end.last.get(stage)
+        leaders = find_leaders(attempt.result) if attempt else ()
+        for entry in entries_of(attempt) if attempt else ():
             first = _first_problem(entry)
             yield {
                 "night": night,
                 "cell": plain(planned.cell.id),
                 "stage": stage,
-                "check": plain(entry.check),
+                "check_id": plain(entry.check),
                 "family": plain(entry.family),
                 "check_place": plain(entry.place),
                 "outcome": entry.outcome.value,
@@ -225,6 +229,7 @@ def check_rows(night: str, planned: PlannedCell, end: CellEnd) -> Iterator[Row]:
                 "problems": len(entry.problems),
                 "path": plain(first.path) if first else "",
                 "sentence": plain(first.sentence) if first else "",
+                "leads": entry.shown_check in leaders,
                 "seconds": _round(entry.seconds),
             }
 

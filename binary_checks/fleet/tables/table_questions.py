@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from binary_checks.errors import ProfileError, StoreError
-from binary_checks.fleet.tables.views import Connection, quote_text
+from binary_checks.fleet.tables.views import Connection, explain_unreadable, names_table
 
 _AT_ONCE = 1_000  # rows
 _WRITES = re.compile(
@@ -22,7 +22,6 @@ _WRITES = re.compile(
 """Names of steps in a query plan that do more than read."""
 _MISTAKE = re.compile(r"[A-Z][\w ]* Error: ")
 """Matches DuckDB's messages about faulty SQL; messages about faulty files begin differently."""
-_STORED = re.compile(r"[^\s'\"]*?(night=\d{4}-\d{2}-\d{2}/\w+\.parquet)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -143,26 +142,10 @@ def _distinguish(names: Sequence[str]) -> tuple[str, ...]:
 def _explain(connection: Connection, error: Exception) -> ProfileError | StoreError:
     """Return the error for faulty SQL, or for a table that cannot be read, in one line."""
     reason = str(error).partition("\n")[0]
-    stored = _STORED.search(reason)
-    if reason.startswith("Permission") or (_MISTAKE.match(reason) and not stored):
+    if reason.startswith("Permission") or (_MISTAKE.match(reason) and not names_table(reason)):
         return ProfileError(f"SQL: {reason}")
-    name = stored[1] if stored else _find_unreadable(connection)
-    shown = _STORED.sub(r"\1", reason)
-    return StoreError(f"{name}: cannot be read: {shown}")
-
-
-def _find_unreadable(connection: Connection) -> str:
-    """Find the first unreadable table; DuckDB's errors do not always name it."""
-    import duckdb
-
     (paths,) = connection.execute("SELECT current_setting('allowed_paths')").fetchone()
-    for path in sorted(paths):
-        try:
-            rows = f"FROM read_parquet({quote_text(path)}, hive_partitioning = false)"
-            connection.execute(f"SELECT max(hash(COLUMNS(*))) {rows}").fetchall()
-        except duckdb.Error:
-            return _STORED.sub(r"\1", path)
-    return "a table"
+    return explain_unreadable(connection, paths, error)
 
 
 # Shipped queries: SQL files whose comments at the top describe the query and its parameters.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,6 +16,7 @@ from binary_checks.fleet.night import LETTERS
 from binary_checks.fleet.store import Store, ask_at_once, table_name
 from binary_checks.fleet.stored_nights import closed_nights
 from binary_checks.fleet.tables.rows import TABLES, Row
+from binary_checks.model import CellState
 
 # DuckDB, which only this folder imports.
 
@@ -31,25 +33,31 @@ _SETTINGS: dict[str, Any] = {
     "python_enable_replacements": False,  # otherwise SQL could read Python variables
     "temp_directory": "",  # a query that exceeds memory fails and fills no disk
 }
+_SPILLING: dict[str, Any] = {"memory_limit": "64MB", "threads": 1, "max_temp_directory_size": "2GB"}
+"""Settings for our own questions, which may use the disk."""
 _SORTED_BY = {
     "cells": ("cell",),
     # similar rows lie together, which compresses well
-    "checks": ("check", "stage", "check_place", "cell"),
+    "checks": ("check_id", "stage", "check_place", "cell"),
     "objects": ("sha256", "path", "architecture"),
     "parts": ("sha256", "part"),
 }
 
 
 @contextmanager
-def connect() -> Iterator[Connection]:
-    """Yield a database in memory that loads no extension. Raises GatherError without DuckDB."""
+def connect(spill: Path | None = None) -> Iterator[Connection]:
+    """Yield a database in memory that loads no extension, and may spill into the folder.
+
+    Raises GatherError without DuckDB.
+    """
     try:
         import duckdb
     except ImportError:
         raise GatherError(
             "DuckDB is not installed: `pip install 'binary-checks[fleet]'` on Python 3.11 or later"
         ) from None
-    with duckdb.connect(":memory:", config=_SETTINGS) as connection:
+    own = {**_SPILLING, "temp_directory": str(spill)} if spill else {}
+    with duckdb.connect(":memory:", config={**_SETTINGS, **own}) as connection:
         connection.execute("SET enable_progress_bar = false")
         yield connection
 
@@ -112,70 +120,102 @@ def quote_path(path: Path) -> str:
 
 # Views of all nights.
 
+_SQL = Path(__file__).with_name("views.sql")
 _OF_PACKAGES = ("objects", "parts")
 """Tables with one set of rows for each package, from the first night with that package."""
+_KEPT = ("past", "failures")
+"""Views that are computed once for a connection that answers many questions."""
+_WORST_FIRST = (
+    *(CellState.FAILED, CellState.LOST, CellState.INFRA, CellState.NOT_JUDGED, CellState.MISSING),
+    *(CellState.STALE, CellState.FLAKY, CellState.BLOCKED, CellState.KNOWN, CellState.PASSED),
+)
+_STORED = re.compile(r"[^\s'\"]*?(night=\d{4}-\d{2}-\d{2}/\w+\.parquet)")
 
 
 @contextmanager
-def open_tables(
+def open_tables(  # noqa: PLR0913 - what is read, and by whom
     store: Store,
     *,
     tables: Collection[str] = TABLES,
     nights: Sequence[str] | None = None,
     project: str = "",
     apart: bool = False,
+    often: bool = False,
 ) -> Iterator[Connection]:
-    """Yield a connection with the views cells, checks, objects and parts of all closed nights.
+    """Yield a connection with the tables of all closed nights, and the views of `views.sql`.
 
-    ``tables`` limits the views and the fetched files; it must include cells. ``nights``
-    limits cells and checks to these closed nights, and ignores later ones; ``project`` limits all
-    views to its cells. The connection can open no other files. With ``apart`` it opens copies, so
-    that untrusted SQL cannot change the store even through a fault in DuckDB. Raises StoreError if
-    no night is closed, and for tables that cannot be read.
+    ``tables`` limits the fetched files; other tables are empty. ``nights`` limits cells and checks
+    to these closed nights, and ignores later ones; ``project`` limits all views to its cells. The
+    connection can open no other files. With ``apart`` it opens copies, so that untrusted SQL
+    cannot change the store even through a fault in DuckDB. With ``often`` it is prepared for many
+    questions of ours, and may spill to the disk. Raises StoreError if no night is closed, and for
+    tables that cannot be read.
     """
     every = closed_nights(store)
     if not every:
         raise StoreError(f"{store.url}: no night is closed yet: `binary-checks nightly collect`")
     chosen = every if nights is None else nights
     known = [night for night in every if night <= chosen[-1]]
-    with ExitStack() as stack, connect() as connection:
+    names = {
+        table: [table_name(night, table) for night in (known if table in _OF_PACKAGES else chosen)]
+        for table in tables
+    }
+    _fetch(store, [name for each in names.values() for name in each])
+    with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory()))
-        names = {
-            table: [
-                table_name(night, table) for night in (known if table in _OF_PACKAGES else chosen)
-            ]
-            for table in tables
-        }
-        _fetch(store, [name for each in names.values() for name in each])
-        files = {
-            table: {
-                _copy(path, name, folder) if apart or _is_pattern(path) else path: name
-                for name in names[table]
+        connection = stack.enter_context(connect(folder if often else None))
+        opened: list[Path] = []
+        for table in TABLES:
+            paths = [
+                _copy(path, name, folder) if apart or _is_pattern(path) else path
+                for name in names.get(table, ())
                 for path in (stack.enter_context(store.local(name)),)
-            }
-            for table in tables
-        }
-        for table, paths in files.items():
-            _make_view(connection, store, table, paths)
-        _narrow(connection, tables, project)
-        _lock(connection, [path for paths in files.values() for path in paths])
-        named = {path: name for paths in files.values() for path, name in paths.items()}
-        with _explained(store, named):
-            yield connection
+            ]
+            _make_view(connection, table, paths)
+            opened += paths
+        stack.enter_context(_explained(connection, opened))
+        make_views(connection, project, often=often)
+        _lock(connection, opened)
+        yield connection
 
 
 @contextmanager
-def _explained(store: Store, paths: Mapping[Path, str]) -> Iterator[None]:
+def _explained(connection: Connection, paths: Sequence[Path]) -> Iterator[None]:
     """Raise StoreError for rows that cannot be read, although the table's header can."""
     import duckdb
 
     try:
         yield
     except duckdb.Error as error:
-        reason = str(error).partition("\n")[0]
-        for path, name in paths.items():
-            reason = reason.replace(str(path), name)
-        raise StoreError(f"{store.url}: its tables cannot be read: {reason}") from None
+        raise explain_unreadable(connection, paths, error) from None
+
+
+def explain_unreadable(
+    connection: Connection, paths: Iterable[str | Path], error: Exception
+) -> StoreError:
+    """Return an error of one line that names the first unreadable table.
+
+    DuckDB's errors do not always name it.
+    """
+    import duckdb
+
+    reason = str(error).partition("\n")[0]
+    found = _STORED.search(reason)
+    for path in () if found else sorted(map(str, paths)):
+        try:
+            rows = f"FROM {_read([Path(path)])}"
+            connection.execute(f"SELECT max(hash(COLUMNS(*))) {rows}").fetchall()
+        except duckdb.Error:
+            found = _STORED.search(path)
+            break
+    name = found[1] if found else "a table"
+    shown = _STORED.sub(r"\1", reason)
+    return StoreError(f"{name}: cannot be read: {shown}")
+
+
+def names_table(reason: str) -> bool:
+    """Return whether an error of DuckDB names a stored table."""
+    return _STORED.search(reason) is not None
 
 
 def _fetch(store: Store, names: Sequence[str]) -> None:
@@ -204,71 +244,49 @@ def _is_pattern(path: Path) -> bool:
     return any(char in str(path) for char in "*?[")
 
 
-def known_packages(connection: Connection, store: Store, before: str) -> frozenset[str]:
-    """Return the SHA-256 of packages whose objects an earlier night has."""
+def known_packages(
+    connection: Connection, store: Store, before: str, wanted: Iterable[str]
+) -> frozenset[str]:
+    """Return those of the SHA-256 of packages whose objects an earlier night has."""
     nights = [night for night in closed_nights(store) if night < before]
-    if not nights:
-        return frozenset()
     with ExitStack() as stack:
-        names = [table_name(night, "parts") for night in nights]
-        paths = {stack.enter_context(store.local(name)): name for name in names}
-        _make_view(connection, store, "parts", paths)
-        stack.enter_context(_explained(store, paths))
-        found = connection.execute("SELECT DISTINCT sha256 FROM all_parts").fetchall()
+        paths = [stack.enter_context(store.local(table_name(night, "parts"))) for night in nights]
+        _make_view(connection, "parts", paths)
+        stack.enter_context(_explained(connection, paths))
+        known = "SELECT DISTINCT sha256 FROM all_parts WHERE list_contains($wanted, sha256)"
+        found = connection.execute(known, {"wanted": [*wanted]}).fetchall()
         return frozenset(sha256 for (sha256,) in found)
 
 
-def _make_view(connection: Connection, store: Store, table: str, paths: Mapping[Path, str]) -> None:
+def _make_view(connection: Connection, table: str, paths: Sequence[Path]) -> None:
     """Make the view all_TABLE of these files, with the columns that this version knows."""
-    import duckdb
-
-    columns = ", ".join(
-        f"CAST({quote_name(name)} AS {kind}) AS {quote_name(name)}"
-        for name, kind in TABLES[table].items()
-    )
-    select = f"SELECT {columns} FROM {_read(paths)}"  # noqa: S608 - names and paths of ours
-    try:
-        connection.execute(f"CREATE VIEW all_{table} AS {select}")
-    except duckdb.Error as error:
-        name = _find_damaged(connection, columns, paths)
-        reason = str(error).partition("\n")[0]
-        for path in paths:
-            reason = reason.replace(str(path), name)
-        raise StoreError(f"{store.url}: {name}: not a readable table: {reason}") from None
+    columns = {quote_name(name): kind for name, kind in TABLES[table].items()}
+    if not paths:
+        described = ", ".join(f"{name} {kind}" for name, kind in columns.items())
+        connection.execute(f"CREATE TABLE all_{table} ({described})")
+        return
+    cast = ", ".join(f"CAST({name} AS {kind}) AS {name}" for name, kind in columns.items())
+    with _explained(connection, paths):
+        connection.execute(f"CREATE VIEW all_{table} AS SELECT {cast} FROM {_read(paths)}")  # noqa: S608 - names and paths of ours
 
 
 def _read(paths: Iterable[Path]) -> str:
     files = ", ".join(map(quote_path, paths))
-    return f"read_parquet([{files}], union_by_name = true, hive_partitioning = false)"
+    return f"read_parquet([{files}], union_by_name = false, hive_partitioning = false)"
 
 
-def _find_damaged(connection: Connection, columns: str, paths: Mapping[Path, str]) -> str:
-    """Find the first table that cannot be read; DuckDB's errors do not always name it."""
-    import duckdb
-
-    for path, name in paths.items():
-        try:
-            connection.execute(f"SELECT {columns} FROM {_read([path])} LIMIT 0")  # noqa: S608
-        except duckdb.Error:
-            return name
-    return "its tables"
-
-
-def _narrow(connection: Connection, tables: Collection[str], project: str) -> None:
-    """Make the views for queries: of the project, with the objects of each package only once."""
-    rows = ", ".join(f"('{state.value}', '{letter}')" for state, letter in LETTERS.items())
-    connection.execute(f"CREATE TABLE letters AS FROM (VALUES {rows}) AS letters(state, letter)")
-    chosen = f" WHERE project = {quote_text(project)}" if project else ""
-    connection.execute(f"CREATE VIEW cells AS FROM all_cells{chosen}")
-    of_cells = " WHERE cell IN (SELECT cell FROM cells)" if project else ""
-    if "checks" in tables:
-        connection.execute(f"CREATE VIEW checks AS FROM all_checks{of_cells}")
-    of_packages = " WHERE sha256 IN (SELECT sha256 FROM cells)" if project else ""
-    for table in filter(tables.__contains__, _OF_PACKAGES):
-        connection.execute(
-            f"CREATE VIEW {table} AS FROM all_{table}{of_packages} "
-            "QUALIFY night = min(night) OVER (PARTITION BY sha256)"
-        )
+def make_views(connection: Connection, project: str = "", *, often: bool = False) -> None:
+    """Make the views that questions use."""
+    connection.execute("CREATE TABLE letters (state VARCHAR, letter VARCHAR, rank INT, worst INT)")
+    rows = [
+        (state.value, letter, rank, _WORST_FIRST.index(state))
+        for rank, (state, letter) in enumerate(LETTERS.items())
+    ]
+    connection.executemany("INSERT INTO letters VALUES (?, ?, ?, ?)", rows)
+    connection.execute(f"SET VARIABLE project = {quote_text(project)}")
+    connection.execute(_SQL.read_text(encoding="utf-8"))
+    for view in _KEPT if often else ():
+        connection.execute(f"CREATE TEMP TABLE {view} AS FROM {view}")
 
 
 def _lock(connection: Connection, paths: Sequence[Path]) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from binary_checks.command import main
 from binary_checks.fleet.known import LONG
-from binary_checks.fleet.page.night_reading import read_night
+from binary_checks.fleet.page.night_reading import open_night
 from binary_checks.fleet.store import frozen_name, plan_name
 from binary_checks.fleet.stored_nights import read_plan, write_plan
 from binary_checks.profile import read_known_list
@@ -87,7 +87,8 @@ def test_what_matched_nothing_for_five_nights_and_what_expired_goes(
 
 
 def test_the_page_lists_it_for_removal(nights: Nights) -> None:
-    waivers = read_night(str(nights.folder)).remarks.waivers
+    with open_night(str(nights.folder)) as view:
+        waivers = view.remarks.waivers
     assert waivers.removable == ("missing-library: libbar comes later",)
     assert waivers.unmatched == ()
 

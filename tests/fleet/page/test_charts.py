@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from binary_checks.fleet.page.charts import Chart, draw_line, draw_stacks, draw_states
+from binary_checks.fleet.page.charts import Chart, draw_line, draw_stacks
 from binary_checks.fleet.page.naming import format_seconds
-from binary_checks.model import CellState
+from binary_checks.fleet.page.site import draw_states
 from binary_checks.reports.html.templating import format_size
 from fixtures.histories import nights
 
@@ -54,7 +54,7 @@ def test_times_have_values_that_are_round_in_their_unit(highest: float, labels: 
     ],
 )
 def test_cells_are_counted_in_whole_numbers(failed: int, labels: list[str]) -> None:
-    found = draw_states([("2026-11-21", [CellState.FAILED] * failed)])
+    found = draw_states([{"night": "2026-11-21", "failed": failed, "unjudged": 0}])
     assert found is not None
     assert [each.label for each in found.values] == labels
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,11 +10,11 @@ import pytest
 from binary_checks.command import main
 from binary_checks.fleet.artifacts import Artifact, write_artifact
 from binary_checks.fleet.page.commits import CommitPages, read_commits
-from binary_checks.fleet.page.history import History
+from binary_checks.fleet.page.night_reading import NightView
 from binary_checks.fleet.page.site import make_commit_site, make_site
 from binary_checks.fleet.store import Store, artifact_name, open_store, verdict_prefix
 from fixtures.fleet.commits import SAID, commit_of, push_builds
-from fixtures.histories import history
+from fixtures.histories import history, update
 from tests.fleet.page.test_index_page import Reader, nothing
 
 A, B, C = map(commit_of, range(3))
@@ -27,21 +26,22 @@ def store(tmp_path: Path) -> Store:
     return open_store(str(tmp_path / "store"), make=True)
 
 
-def read(store: Store, found: History | None = None, **options: object) -> CommitPages:
+def read(store: Store, found: NightView | None = None, **options: object) -> CommitPages:
     return read_commits(store, found, **{"shown": 30, **options})  # type: ignore[arg-type]
 
 
 def verdicts(pages: CommitPages) -> dict[str, dict[str, str]]:
     """The verdicts of each commit's builds, by label."""
     return {
-        page.commit: {build.label: build.verdict for build in page.builds} for page in pages.commits
+        page.commit: {build["label"]: build["verdict"] for build in page.builds}
+        for page in pages.commits
     }
 
 
 def test_a_commit_has_its_builds_with_their_verdicts_the_failing_ones_first(store: Store) -> None:
     push_builds(store, A, {"3.11": "P", "3.12": "X", "3.13": "?"})
     (page,) = read(store).commits
-    assert [(build.label, build.verdict, build.reason) for build in page.builds] == [
+    assert [(build["label"], build["verdict"], build["reason"]) for build in page.builds] == [
         ("py3.12", "failing", f"missing-library: demo/a.so: {SAID}"),
         ("py3.13", "untested", ""),
         ("py3.11", "passed", ""),
@@ -63,26 +63,26 @@ def test_pull_requests_have_their_commits_the_newest_first(store: Store) -> None
     push_builds(store, A, {"3.12": "P"}, pushed="2026-11-01T01:00:00Z", pull_request="7")
     push_builds(store, B, {"3.12": "P"}, pushed="2026-11-02T01:00:00Z")
     push_builds(store, C, {"3.12": "X"}, pushed="2026-11-03T01:00:00Z", pull_request="7")
-    (pull,) = read(store).pulls
-    assert (pull.number, [page.commit for page in pull.commits]) == ("7", [C, A])
+    pulls = read(store).pulls
+    assert {number: [page.commit for page in of] for number, of in pulls.items()} == {"7": [C, A]}
 
 
 def test_a_build_without_a_verdict_is_what_a_night_found(store: Store) -> None:
     found = history({"demo-linux": "··X", "demo-macos": "···", "demo-windows": "··I"})
-    rows = {
-        cell: {night: replace(row, sha256=f"{number}" * 64) for night, row in of.items()}
-        for number, (cell, of) in enumerate(found.cells.items(), start=1)
-    }
+    for number, cell in enumerate(("demo-linux", "demo-macos", "demo-windows"), start=1):
+        digest = "UPDATE all_cells SET sha256 = ? WHERE cell = ?"
+        found.connection.execute(digest, [f"{number}" * 64, cell])
     digests = dict(zip(("3.11", "3.12", "3.13"), (each * 64 for each in "123"), strict=True))
     push_builds(store, A, dict.fromkeys(digests, "?"), sha256=digests)
-    pages = read(store, replace(found, cells=rows))
+    pages = read(store, found)
     assert verdicts(pages)[A] == {"py3.11": "failing", "py3.12": "passed", "py3.13": "untested"}
     failing = pages.commits[0].builds[0]
     assert (
-        failing.reason == "missing-library: demo/a.so: needs libgone.so.1, which nothing provides"
+        failing["reason"]
+        == "missing-library: demo/a.so: needs libgone.so.1, which nothing provides"
     )
-    assert [(each.cell, each.letter, each.href) for each in failing.nights] == [
-        ("demo-linux", "X", "cells/demo-linux.html")
+    assert [(each["cell"], each["state"], each["href"]) for each in failing["nights"]] == [
+        ("demo-linux", "failed", "cells/demo-linux.html")
     ]
 
 
@@ -105,7 +105,9 @@ def test_only_the_commits_of_a_project_are_shown_where_that_is_asked(store: Stor
 def test_what_cannot_be_read_is_named_and_the_rest_is_shown(store: Store) -> None:
     push_builds(store, A, {"3.12": "P"})
     store.create(artifact_name("f" * 64), b"{")
-    store.create(f"{verdict_prefix(read(store).commits[0].builds[0].sha256)}{'0' * 64}.json", b"{}")
+    store.create(
+        f"{verdict_prefix(read(store).commits[0].builds[0]['sha256'])}{'0' * 64}.json", b"{}"
+    )
     pages = read(store)
     assert len(pages.complaints) == 2
     assert verdicts(pages)[A] == {"wheel linux x86_64 py3.12": "passed"}
@@ -113,7 +115,7 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_shown(store: Store) -> Non
 
 def draw(pages: CommitPages) -> dict[str, bytes]:
     found = history({"demo-linux": "··X", "demo-macos": "···"})
-    return dict(make_site(found, nothing, shown=30, commits=pages))
+    return dict(make_site(found, nothing, commits=pages))
 
 
 def test_every_link_of_these_pages_leads_to_a_file_of_the_site(store: Store) -> None:
@@ -133,11 +135,9 @@ def test_every_link_of_these_pages_leads_to_a_file_of_the_site(store: Store) -> 
 
 def test_the_page_of_a_cell_links_to_the_commit_of_its_package(store: Store) -> None:
     found = history({"demo-linux": "··X"})
-    row = replace(found.cells["demo-linux"][found.last], sha256="a" * 64)
-    rows = {"demo-linux": {**found.cells["demo-linux"], found.last: row}}
+    update(found, sha256="a" * 64)
     push_builds(store, A, {"3.12": "?"}, sha256={"3.12": "a" * 64})
-    found = replace(found, cells=rows)
-    made = dict(make_site(found, nothing, shown=30, commits=read(store, found)))
+    made = dict(make_site(found, nothing, commits=read(store, found)))
     assert f"../commits/{A}.html" in Reader(made["cells/demo-linux.html"]).links
 
 

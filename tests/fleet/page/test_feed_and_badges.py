@@ -7,23 +7,23 @@ from xml.etree import ElementTree
 
 import pytest
 
-from binary_checks.fleet.page.charts import draw_badge, draw_cell_badge, draw_project_badge
-from binary_checks.fleet.page.history import History
-from binary_checks.fleet.page.night_comparison import look_back
-from binary_checks.fleet.page.site import find_mornings, write_feed
-from binary_checks.model import CellState
+from binary_checks.fleet.page.evidence import CellEvidence
+from binary_checks.fleet.page.night_reading import NightView
+from binary_checks.fleet.page.site import draw_badge, make_site
+from binary_checks.fleet.page.templates import Templates
 from fixtures.contrast import contrast
-from fixtures.histories import history, nights
+from fixtures.histories import history, nights, update
 
 ATOM = "{http://www.w3.org/2005/Atom}"
 EVIL = "\x1b\u202e\"'><script>alert(1)</script>&"
 
 
-def feed(found: History, base: str = "") -> ElementTree.Element:
-    return ElementTree.fromstring(write_feed(look_back(found), find_mornings(found, 30), base))
+def feed(found: NightView, base: str = "") -> ElementTree.Element:
+    made = dict(make_site(found, lambda _: CellEvidence(), base=base))
+    return ElementTree.fromstring(made["feed.xml"])
 
 
-def entries(found: History, base: str = "") -> list[dict[str, str]]:
+def entries(found: NightView, base: str = "") -> list[dict[str, str]]:
     def read(entry: ElementTree.Element) -> dict[str, str]:
         texts = {each.tag.removeprefix(ATOM): each.text or "" for each in entry}
         link = entry.find(f"{ATOM}link")
@@ -45,7 +45,7 @@ def test_there_is_an_entry_for_what_broke_and_one_for_what_was_mended_the_newest
 
 def test_an_entry_keeps_its_name_in_later_feeds() -> None:
     found = history({"a-1": "·X··", "a-2": "··X·"})
-    earlier = {each["id"] for each in entries(found.until(nights(4)[2]))}
+    earlier = {each["id"] for each in entries(replace(found, night=nights(4)[2]))}
     assert earlier
     assert earlier < {each["id"] for each in entries(found)}
 
@@ -68,32 +68,31 @@ def test_the_first_night_is_no_news() -> None:
 
 def test_what_comes_from_outside_stays_text() -> None:
     found = history({"a-1": "·X"}, said=EVIL)
-    rows = {night: replace(row, project=EVIL) for night, row in found.cells["a-1"].items()}
-    (entry,) = entries(replace(found, cells={"a-1": rows}))
+    update(found, project=EVIL)
+    (entry,) = entries(found)
     assert "<script>" in entry["title"]
     assert "\u202e" not in entry["content"]
 
 
 def test_a_badge_says_how_many_cells_pass() -> None:
-    states = {CellState.PASSED: 3, CellState.KNOWN: 1}
-    said = [
-        draw_project_badge("demo", states),
-        draw_project_badge("demo", {**states, CellState.FAILED: 2}),
-        draw_project_badge("demo", {**states, CellState.MISSING: 1}),
-        draw_cell_badge("demo-linux", CellState.STALE),
-    ]
-    titles = [ElementTree.fromstring(each)[0].text for each in said]
-    assert titles == [
-        "demo: 4 of 4 cells pass",
-        "demo: 2 of 6 cells fail",
-        "demo: 4 of 5 cells pass",
-        "demo-linux: stale",
-    ]
+    said = {
+        "·k··": "4 of 4 cells pass",
+        "·k··XX": "2 of 6 cells fail",
+        "·k··-": "4 of 5 cells pass",
+    }
+    for letters, word in said.items():
+        found = history({f"demo-{number}": letter for number, letter in enumerate(letters)})
+        made = dict(make_site(found, lambda _: CellEvidence()))
+        badge = ElementTree.fromstring(made["badges/projects/demo.svg"])
+        assert badge[0].text == f"demo: {word}"
+        stale = dict(make_site(history({"demo-linux": "S"}), lambda _: CellEvidence()))
+        badge = ElementTree.fromstring(stale["badges/cells/demo-linux.svg"])
+        assert badge[0].text == "demo-linux: stale"
 
 
 @pytest.mark.parametrize("tone", ["good", "bad", "mild"])
 def test_what_a_badge_says_can_be_read(tone: str) -> None:
-    badge = ElementTree.fromstring(draw_badge(EVIL.replace("\x1b", ""), "said", tone))
+    badge = ElementTree.fromstring(draw_badge(Templates(), EVIL.replace("\x1b", ""), "said", tone))
     fills = [each.attrib["fill"] for each in badge if each.tag.endswith("rect")]
     assert len(fills) == 2
     assert all(contrast(fill, "#ffffff") >= 4.5 for fill in fills)

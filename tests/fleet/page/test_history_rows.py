@@ -1,59 +1,47 @@
-"""The history, read from the tables."""
+"""The nights of cells, as the pages of cells ask for them; states that this version knows."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import pytest
 
 from binary_checks.errors import StoreError
-from binary_checks.fleet.page.history import read_history
-from binary_checks.fleet.tables.rows import TABLES
-from binary_checks.model import CellState
+from binary_checks.fleet.page.night_reading import require_known_states
+from fixtures.histories import add, fail, history, nights, update
 
 
-@pytest.fixture
-def connection() -> Any:
-    opened = pytest.importorskip("duckdb").connect()
-    for table, columns in TABLES.items():
-        spelled = ", ".join(f'"{name}" {kind}' for name, kind in columns.items())
-        opened.execute(f"create table {table} ({spelled})")
-    return opened
+def test_the_nights_of_a_cell_have_its_failure_and_the_sizes_of_its_parts() -> None:
+    found = history({"a-1": "···-X"})
+    for sha256, part in (("a-1-0", "native code"), ("a-1-1", "data"), ("another", "data")):
+        add(found, "parts", night=nights(5)[0], sha256=sha256, part=part, size=5)
+    fail(found, "a-1", found.night, "import-fails", said="fails too")
+    fail(found, "a-1", found.night, "fine", outcome="passed")
+    last, missing, *_, first = found.ask("history")
+    assert (last["night"], last["state"], last["new_file"]) == (found.night, "failed", True)
+    assert (last["check_id"], last["other_checks"]) == ("import-fails", 1)
+    assert last["summary"] == "demo/a.so: fails too"
+    assert {name: size for name, size in last["parts"].items() if size} == {"data": 5}
+    assert (missing["check_id"], missing["new_file"]) == (None, False)
+    assert first["parts"]["native code"] == 5
 
 
-def add(connection: Any, table: str, **values: object) -> None:
-    names = ", ".join(f'"{name}"' for name in values)
-    marks = ", ".join("?" for _ in values)
-    connection.execute(f"insert into {table} ({names}) values ({marks})", [*values.values()])
+def test_the_cells_with_the_latest_trouble_come_first() -> None:
+    found = history({"a-1": "···", "a-2": "·XX", "a-3": "··X", "a-4": "-X "})
+    cells = ["a-3", "a-2", "a-1", "a-4"]  # the last one is no longer planned
+    assert [*dict.fromkeys(row["cell"] for row in found.ask("history"))] == cells
+    assert [row["cell"] for row in found.ask("tonight")] == cells[:3]
 
 
-def test_nights_cells_failures_and_parts_are_read(connection: Any) -> None:
-    common = {"cell": "a-1", "project": "a", "system": "linux"}
-    add(connection, "cells", night="2026-11-19", state="passed", sha256="1", size=7, **common)
-    add(connection, "cells", night="2026-11-20", state="failed", sha256="2", size=8, **common)
-    check = {"night": "2026-11-20", "cell": "a-1", "stage": "cpu", "check_place": ""}
-    add(connection, "checks", check="fine", outcome="passed", **check)
-    add(connection, "checks", check="bad", outcome="failed", sentence="is bad", **check)
-    add(connection, "parts", night="2026-11-19", sha256="1", part="native code", size=5)
-    add(connection, "parts", night="2026-11-19", sha256="another", part="data", size=5)
-    found = read_history(connection)
-    assert found.nights == ("2026-11-19", "2026-11-20")
-    row = found.cells["a-1"]["2026-11-20"]
-    assert (row.state, row.size, row.axes[3], row.url) == (CellState.FAILED, 8, "linux", "")
-    ((failed,),) = found.failures.values()
-    assert (failed.check, failed.summary) == ("bad", "is bad")
-    assert found.parts == {"1": {"native code": 5}}
-
-
-def test_a_state_that_nobody_knows_is_of_a_newer_version(connection: Any) -> None:
-    add(connection, "cells", night="2026-11-20", cell="a-1", project="a", state="teleported")
+def test_a_state_that_nobody_knows_is_of_a_newer_version() -> None:
+    found = history({"a-1": "·"})
+    require_known_states(found.connection)
+    update(found, state="teleported")
     with pytest.raises(StoreError, match="a-1: state 'teleported' is unknown; a newer version"):
-        read_history(connection)
+        require_known_states(found.connection)
 
 
 @pytest.mark.parametrize("lacks", ["night", "cell"])
-def test_a_row_without_a_night_or_a_cell_is_an_error(connection: Any, lacks: str) -> None:
-    row = {"night": "2026-11-20", "cell": "a", "state": "passed", lacks: None}
-    add(connection, "cells", **row)
+def test_a_row_without_a_night_or_a_cell_is_an_error(lacks: str) -> None:
+    found = history({"a-1": "·"})
+    update(found, **{lacks: None})
     with pytest.raises(StoreError, match="a row without a night or a cell"):
-        read_history(connection)
+        require_known_states(found.connection)

@@ -8,14 +8,15 @@ from html.parser import HTMLParser
 
 import pytest
 
-from binary_checks.fleet.page import pages
+from binary_checks.fleet.night import AXES
+from binary_checks.fleet.page import site
 from binary_checks.fleet.page.evidence import CellEvidence, StageEvidence
-from binary_checks.fleet.page.history import CellNight, FailedCheck, History
-from binary_checks.fleet.page.night_reading import Remarks
+from binary_checks.fleet.page.night_reading import NightView, Row
+from binary_checks.fleet.page.remarks import Remarks
 from binary_checks.fleet.page.site import make_site
 from binary_checks.model import CheckText, Level
 from binary_checks.reports.html.page import ShownCheck
-from fixtures.histories import history
+from fixtures.histories import fail, history, update
 from fixtures.runs import package_result
 
 EVIL = "\n\x1b[31m\u202e\"'><img src=x onerror=alert(1)></title></style><script>alert(1)</script>&"
@@ -67,16 +68,16 @@ class Reader(HTMLParser):
         return [attrs["href"] or "" for tag, attrs in self.elements if tag == "a"]
 
 
-def nothing(row: CellNight, good: CellNight | None, whole: bool) -> CellEvidence:
-    return CellEvidence(texts={CHECK.id: CHECK} if whole else {})
+def nothing(row: Row) -> CellEvidence:
+    return CellEvidence(texts={} if row["state"] in ("passed", "known") else {CHECK.id: CHECK})
 
 
-def make(found: History, **options: object) -> dict[str, bytes]:
-    return dict(make_site(found, nothing, **{"shown": 30, **options}))  # type: ignore[arg-type]
+def make(found: NightView) -> dict[str, bytes]:
+    return dict(make_site(found, nothing))
 
 
-def read_index(found: History, **options: object) -> Reader:
-    return Reader(make(found, **options)["index.html"])
+def read_index(found: NightView) -> Reader:
+    return Reader(make(found)["index.html"])
 
 
 def test_what_broke_tonight_stands_on_top_with_check_sentence_cell_and_since() -> None:
@@ -91,10 +92,9 @@ def test_what_broke_tonight_stands_on_top_with_check_sentence_cell_and_since() -
 
 def test_a_second_sentence_of_the_check_is_counted() -> None:
     found = history({"demo-linux": "··X", "demo-macos": "··X", "demo-windows": "··X"})
-    failures = {**found.failures}
     for cell, said in (("demo-macos", "second"), ("demo-windows", "third")):
-        failures[cell, found.last] = (FailedCheck(check="missing-library", sentence=said),)
-        found = replace(found, failures={**failures})
+        sentence = "UPDATE all_checks SET sentence = ? WHERE cell = ?"
+        found.connection.execute(sentence, [said, cell])
         number = "1 other sentence" if said == "second" else "2 other sentences"
         assert f"and {number}" in read_index(found).text
 
@@ -119,7 +119,7 @@ def test_failing_rows_are_first_and_cells_that_always_passed_are_folded() -> Non
 
 
 def test_only_the_nights_that_are_asked_for_have_a_column() -> None:
-    page = read_index(history({"d-1": "·XXXX", "d-2": "X····"}), shown=2)
+    page = read_index(history({"d-1": "·XXXX", "d-2": "X····"}, shown=2))
     assert len(page.rows["1"]) == 2
     assert "2" not in page.rows  # it passed in both
     assert "since 2026-11-18" in page.text  # which is older than what is shown
@@ -157,7 +157,7 @@ def test_columns_have_the_days_and_the_names_of_their_months() -> None:
 
 
 def test_where_too_much_is_wrong_only_changes_are_links(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pages, "_LINKED", 2)
+    monkeypatch.setattr(site, "_LINKED", 2)
     page = read_index(history({"d-1": "·XXX", "d-2": "····"}))
     assert [bool(href) for _, href in page.rows["1"]] == [True, False, True, False]
 
@@ -195,7 +195,7 @@ def test_links_to_a_check_of_an_odd_name_lead_to_its_text() -> None:
         texts={odd: replace(CHECK, id=odd)},
         stages=(StageEvidence(stage="cpu", exit_status="exit 1", checks=(shown,)),),
     )
-    made = dict(make_site(found, lambda *_: evidence, shown=30))
+    made = dict(make_site(found, lambda _: evidence))
     anchors = {attrs.get("id") for _, attrs in Reader(made["checks.html"]).elements}
     links = Reader(made["index.html"]).links + Reader(made["cells/demo-linux.html"]).links
     named = [link.partition("#")[2] for link in links if "checks.html#" in link]
@@ -204,15 +204,13 @@ def test_links_to_a_check_of_an_odd_name_lead_to_its_text() -> None:
 
 
 def test_what_cells_checks_and_sentences_say_stays_text() -> None:
-    found = history({"demo-linux": "··X"})
-    evil = FailedCheck(check=EVIL, path=EVIL, sentence=EVIL)
-    texts = ("project", "cell", "reason", "version", "cause", "evidence", "url", "file_name")
-    rows = {
-        night: replace(row, axes=(EVIL,) * 9, **dict.fromkeys(texts, EVIL))
-        for night, row in found.cells["demo-linux"].items()
-    }
-    found = replace(found, cells={EVIL: rows}, failures={(EVIL, found.last): (evil,)})
-    made = make(found, remarks=Remarks(notices=(EVIL,), changed=(EVIL,)))
+    remarks = Remarks(notices=(EVIL,), changed=(EVIL,))
+    found = history({"demo-linux": "··X"}, remarks=remarks)
+    texts = ("reason", "version", "cause", "evidence", "url", "file_name", "cell", *AXES)
+    update(found, **dict.fromkeys(texts, EVIL))
+    found.connection.execute("DELETE FROM all_checks")
+    fail(found, EVIL, found.night, EVIL, said=EVIL, path=EVIL)
+    made = make(found)
     for name, content in made.items():
         assert name.isascii(), name
         assert "/" not in name.removeprefix("cells/").removeprefix("badges/").split("/", 1)[-1]

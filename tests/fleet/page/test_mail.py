@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from binary_checks.fleet.page.history import History
-from binary_checks.fleet.page.night_comparison import look_back, write_mail
-from binary_checks.fleet.page.night_reading import Remarks, WaiverNews
+from binary_checks.fleet.page.morning import read_morning, write_mail
+from binary_checks.fleet.page.night_reading import NightView
+from binary_checks.fleet.page.remarks import Remarks, WaiverNews
 from fixtures.histories import history
 
 REMARKS = Remarks(
@@ -13,8 +13,8 @@ REMARKS = Remarks(
 )
 
 
-def mail(found: History, remarks: Remarks | None = None) -> list[str]:
-    return [*write_mail(look_back(found, remarks))]
+def mail(found: NightView, *, markdown: bool = False) -> list[str]:
+    return write_mail(read_morning(found), markdown=markdown).splitlines()
 
 
 def test_a_good_night_is_two_lines() -> None:
@@ -34,7 +34,7 @@ def test_a_cell_that_is_no_longer_looked_at_is_named() -> None:
 
 def test_each_kind_of_news_has_its_line() -> None:
     cells = {"a-1": "·X", "a-2": "XX", "a-3": "X·", "a-4": "·~", "a-5": "·-", "a-6": "·S"}
-    assert mail(history(cells | {"a-7": "·L", "a-8": "·I", "a-9": "·B"}), REMARKS) == [
+    assert mail(history({**cells, "a-7": "·L", "a-8": "·I", "a-9": "·B"}, remarks=REMARKS)) == [
         "2026-11-21: 1 check broke in 1 cell",
         "  1 passed, 2 failed, 1 flaky, 1 infra, 1 lost, 1 blocked, 1 stale, 1 missing",
         "Broke tonight:",
@@ -63,20 +63,42 @@ def test_a_terrible_night_still_fits_a_screen() -> None:
     checks = {cell: f"check-{cell}" for cell in cells}
     many = tuple(map(str, range(50)))
     news = WaiverNews(expiring=many, unmatched=many, complaint="the list is too old")
-    lines = mail(history(cells, checks=checks), Remarks(notices=many, changed=many, waivers=news))
+    lines = mail(
+        history(
+            cells,
+            checks=checks,
+            remarks=Remarks(notices=many, changed=many, waivers=news),
+        )
+    )
     assert len(lines) <= 45
     assert max(map(len, lines)) <= 500
-    assert "  and 45 more" in lines
+    assert "  and 44 more" in lines
 
 
 def test_nothing_from_outside_becomes_markup() -> None:
     found = history({"a-1": "·X"}, said="`*a* [b](http://c) <b> @d | e")
-    lines = [*write_mail(look_back(found), markdown=True)]
+    lines = mail(found, markdown=True)
     assert "- `a: missing-library` in 1 cell since tonight: `a-1`" in lines
     assert "    ``demo/a.so: `*a* [b](http://c) <b> @d | e``" in lines
 
 
 def test_a_notice_drives_no_terminal() -> None:
     notice = "one.cpu1.json: \x1b]0;owned\x07\n::error::\u202e"
-    lines = mail(history({"a-1": "··"}), Remarks(notices=(notice,)))
+    lines = mail(history({"a-1": "··"}, remarks=Remarks(notices=(notice,))))
     assert "Notice: one.cpu1.json: \\x1b]0;owned\\x07\\n\\x3a:error::\\u202e" in lines
+
+
+def test_six_broken_cells_are_all_named_whether_one_check_broke_them_or_six() -> None:
+    cells = {f"a-{number}": "·X" for number in range(6)}
+    for checks in ({}, {cell: f"check-{cell}" for cell in cells}):
+        text = "\n".join(mail(history(cells, checks=checks)))
+        assert all(cell in text for cell in cells)
+        assert "more" not in text
+
+
+def test_no_line_says_that_one_is_left_out() -> None:
+    for number in range(1, 30):
+        cells = {f"a-{each}": "·X" for each in range(number)}
+        for checks in ({}, {cell: f"check-{cell}" for cell in cells}):
+            lines = mail(history(cells, checks=checks))
+            assert not [line for line in lines if line.endswith("and 1 more")]

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from binary_checks.fleet.night import AXES
 from binary_checks.fleet.page.commits import read_commits
-from binary_checks.fleet.page.evidence import BuildChange, CellEvidence, StageEvidence
-from binary_checks.fleet.page.history import CellNight, FailedCheck, History
-from binary_checks.fleet.page.night_reading import Remarks, WaiverNews
+from binary_checks.fleet.page.evidence import CellEvidence, StageEvidence
+from binary_checks.fleet.page.night_reading import NightView, Row
+from binary_checks.fleet.page.remarks import Remarks, WaiverNews
 from binary_checks.fleet.page.site import make_site
 from binary_checks.fleet.page.site_folder import write_site
 from binary_checks.fleet.store import open_store
-from binary_checks.model import CheckText, Entry, Level, Outcome, Problem
+from binary_checks.model import (
+    CheckText,
+    DifferenceLine,
+    Entry,
+    Level,
+    Outcome,
+    Problem,
+    Severity,
+)
 from binary_checks.reports.html.page import show_checks
 from binary_checks.safe_text import one_line
 from fixtures.browser import Page
 from fixtures.fleet.commits import commit_of, push_builds
-from fixtures.histories import history
+from fixtures.histories import add, history
 from fixtures.runs import package_result
 from tests.shown_pages import HOSTILE, demand_accessible, page
 
@@ -52,27 +60,29 @@ QUIET = {BROKEN, "commits.html"}
 """The pages on which nothing hostile stands."""
 
 
-def make_evil(found: History) -> History:
+def make_evil() -> NightView:
     """One cell of which everything that comes from outside is hostile."""
-    texts = ("reason", "version", "cause", "evidence", "url", "file_name", "project")
-    rows = {
-        night: replace(row, axes=(HOSTILE,) * 9, **dict.fromkeys(texts, HOSTILE))
-        for night, row in found.cells[EVIL].items()
-    }
-    failed = FailedCheck(check=HOSTILE, path=HOSTILE, sentence=HOSTILE)
-    return replace(
-        found,
-        cells={**found.cells, EVIL: rows},
-        failures={**found.failures, (EVIL, found.last): (failed,)},
-        parts={row.sha256: {"native code": 3_000_000, HOSTILE: 70_000} for row in rows.values()},
-    )
+    found = history(CELLS, remarks=REMARKS)
+    texts = ("reason", "version", "cause", "evidence", "url", "file_name", *AXES)
+    named = ", ".join(f'"{name}" = $hostile' for name in texts)
+    given = {"hostile": HOSTILE, "cell": EVIL}
+    found.connection.execute(f"UPDATE all_cells SET {named} WHERE cell = $cell", given)
+    evil = "check_id = $hostile, path = $hostile, sentence = $hostile"
+    found.connection.execute(f"UPDATE all_checks SET {evil} WHERE cell = $cell", given)
+    digests = found.connection.execute(
+        "SELECT DISTINCT sha256 FROM all_cells WHERE cell = ?", [EVIL]
+    ).fetchall()
+    for (sha256,) in digests:
+        for part, size in (("native code", 3_000_000), ("data", 70_000)):
+            add(found, "parts", night=found.first, sha256=sha256, part=part, size=size)
+    return found
 
 
-def read(row: CellNight, good: CellNight | None, whole: bool) -> CellEvidence:
+def read(row: Row) -> CellEvidence:
     """What a store may keep of a cell."""
-    text = HOSTILE if row.cell == EVIL else "missing-library"
+    text = HOSTILE if row["cell"] == EVIL else "missing-library"
     said = one_line(text)
-    if not whole:
+    if row["state"] in ("passed", "known"):
         return CellEvidence(rerun="binary-checks demo.whl")
     files = ("demo/a.so", said, *(f"demo/{number}.so" for number in range(8)))
     problems = [Problem(path=path, sentence=said, cause=said, command=said) for path in files]
@@ -101,7 +111,9 @@ def read(row: CellNight, good: CellNight | None, whole: bool) -> CellEvidence:
         log=(said, "", "the last line"),
         log_cut=True,
         rerun=f"binary-checks {said} {'x' * 500}",
-        changes=(BuildChange(severity="break", difference="needed-libraries", text=said),),
+        changes=(
+            DifferenceLine(severity=Severity.BREAK, difference="needed-libraries", text=said),
+        ),
         changes_note=said,
         gaps=(said,),
     )
@@ -111,13 +123,13 @@ def read(row: CellNight, good: CellNight | None, whole: bool) -> CellEvidence:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A site with every state, and with a cell that is hostile wherever it can be."""
     out = tmp_path_factory.mktemp("site")
-    found = make_evil(history(CELLS))
+    found = make_evil()
     store = open_store(str(tmp_path_factory.mktemp("store") / "store"), make=True)
     for number in range(3):
         builds = {"3.11": "P", "3.12": "X", "3.13": "?"}
         push_builds(store, commit_of(number), builds, pull_request="7", said=HOSTILE)
     commits = read_commits(store, found, shown=30)
-    write_site(out, make_site(found, read, shown=30, remarks=REMARKS, commits=commits))
+    write_site(out, make_site(found, read, commits=commits))
     return out
 
 
@@ -165,7 +177,7 @@ def test_nights_are_narrow_columns_beside_names_that_can_be_read(
     page: Page, tmp_path: Path, nights: int, width: int, least: int
 ) -> None:
     found = history({"demo-linux-x86_64": "X" * nights, "demo-windows-x86_64": "X" * nights})
-    write_site(tmp_path, make_site(found, read, shown=30))
+    write_site(tmp_path, make_site(found, read))
     page.open((tmp_path / "index.html").as_uri(), scheme="light", width=width)
     last = "[...document.querySelectorAll('.nights tbody tr:last-child > *')]"
     name, *letters = page.evaluate(f"{last}.map(each => each.offsetWidth)")

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks.fleet.night import NightPlan
-from binary_checks.fleet.page.history import CellNight
-from binary_checks.fleet.page.night_reading import Remarks, WaiverNews, review_waivers
+from binary_checks.fleet.page.remarks import EndedCell, Remarks, WaiverNews, review_waivers
 from binary_checks.fleet.store import Store, frozen_name, open_store, plan_name, result_name
 from binary_checks.fleet.stored_nights import read_attempt, read_plan, write_attempt
 from binary_checks.model import CellState
@@ -53,18 +52,16 @@ def plan(store: Store, night: str, known: str) -> NightPlan:
     return replace(made, known_sha256=digest)
 
 
-def rows(found: Nights, *, judged: bool) -> list[CellNight]:
+def rows(found: Nights, *, judged: bool) -> list[EndedCell]:
     """All cells of the last night: one with a known problem, and others that pass, or are lost."""
     content = open_store(str(found.folder)).read(plan_name(found.tonight)) or b""
     known = found.cell(ROLES.known)
     other = CellState.PASSED if judged else CellState.LOST
     return [
-        CellNight(
-            night=found.tonight,
-            cell=each.cell.id,
-            project="a",
-            state=CellState.KNOWN if each.cell.id == known else other,
-            accepted=int(each.cell.id == known),
+        EndedCell(
+            each.cell.id,
+            CellState.KNOWN if each.cell.id == known else other,
+            int(each.cell.id == known),
         )
         for each in read_plan(content, "plan.json").cells
     ]

@@ -25,8 +25,9 @@ from binary_checks.fleet.stored_nights import read_attempt, write_attempt
 from binary_checks.fleet.tables.collecting import NightTables, keep_tables, make_tables
 from binary_checks.fleet.tables.rows import TABLES
 from binary_checks.fleet.tables.views import open_tables
-from binary_checks.model import CellState
+from binary_checks.model import CellState, Entry, Outcome, Problem
 from fixtures.fleet.nights import Nights, make_nights
+from fixtures.fleet.nights import collect as collect_night
 from fixtures.fleet.script_of_nights import ROLES
 
 CELLS, NIGHTS = 8, 5
@@ -295,7 +296,7 @@ def test_a_second_stage_has_checks_of_its_own(untouched: Nights) -> None:
 def test_the_first_problem_of_a_check_stands_in_its_row(untouched: Nights) -> None:
     (row,) = ask(
         open_store(str(untouched.folder)),
-        'SELECT "check", family, problems, path, sentence FROM checks '
+        "SELECT check_id, family, problems, path, sentence FROM checks "
         "WHERE night = '2026-11-20' AND outcome = 'failed' "
         f"AND cell = '{untouched.cell(ROLES.breaks_tonight)}'",
     )
@@ -365,3 +366,43 @@ def test_facts_that_are_gone_are_reported(
     path = nights.folder / result_name(nights.tonight, nights.cell(ROLES.grows), "cpu", 1)
     (nights.folder / facts_name(read_attempt(path.read_bytes(), "it").facts)).unlink()
     assert "the tables lack its objects" in collect().complaints[0]
+
+
+def test_checks_that_report_one_fault_have_one_that_leads(tmp_path: Path) -> None:
+    """A truncated object: its import fails for the same cause."""
+    made = make_nights(tmp_path / "store", 3, 2)
+    store, cell = open_store(str(made.folder)), made.cell(ROLES.breaks_tonight)
+    name = result_name(made.tonight, cell, "cpu", 1)
+    attempt = read_attempt(store.read(name) or b"", "it")
+    assert attempt.result is not None
+    (package,) = attempt.result.packages
+    sentences = {"malformed-object": False, "import-fails": True}
+    broken = tuple(
+        Entry(
+            check=check,
+            family="runtime",
+            outcome=Outcome.FAILED,
+            problems=(
+                Problem(path="a.so", sentence=check, cause="damaged a.so", consequence=follows),
+            ),
+        )
+        for check, follows in sentences.items()
+    )
+    others = tuple(each for each in package.entries if not each.problems)
+    result = replace(attempt.result, packages=(replace(package, entries=(*others, *broken)),))
+    (made.folder / name).write_bytes(write_attempt(replace(attempt, result=result)))
+    for table in (*(table_name(made.tonight, each) for each in TABLES), closed_name(made.tonight)):
+        (made.folder / table).unlink()
+    collect_night(store, made.tonight)
+    with open_tables(store) as connection:
+        found = connection.execute(
+            "SELECT check_id, leads FROM checks WHERE cell = $cell AND night = $night "
+            "AND outcome = 'failed' ORDER BY check_id",
+            {"cell": cell, "night": made.tonight},
+        ).fetchall()
+        assert found == [("import-fails", False), ("malformed-object", True)]
+        faults = connection.execute(
+            "SELECT check_id FROM faults WHERE list_contains(cells, $cell) AND night = $night",
+            {"cell": cell, "night": made.tonight},
+        ).fetchall()
+        assert faults == [("malformed-object",)]

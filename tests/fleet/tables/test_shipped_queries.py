@@ -56,8 +56,10 @@ def answer(connection: Any) -> Ask:
 def test_each_query_describes_itself_and_its_parameters() -> None:
     queries = shipped_queries()
     assert [*queries] == [
-        *("architecture-dropped", "first-bad-night", "flaky", "grid", "missing", "needs-glibc"),
-        *("newly-broken", "size-jumps", "sizes", "slowest"),
+        *("architecture-dropped", "departed", "first-bad-night", "flaky", "grid", "history"),
+        *("judged", "largest", "matrix", "mended", "missing", "needs-glibc", "new-versions"),
+        *("newly-broken", "size-jumps", "sizes", "slowest", "states", "still-broken", "tonight"),
+        *("trends", "undecided"),
     ]
     for query in queries.values():
         assert query.description.endswith("."), query.name
@@ -67,16 +69,55 @@ def test_each_query_describes_itself_and_its_parameters() -> None:
 
 def test_newly_broken_is_what_broke_tonight_and_nothing_else(nights: Nights, answer: Ask) -> None:
     (row,) = answer("newly-broken")
+    summary = row["summary"]
     assert row == {
-        "cell": nights.cell(ROLES.breaks_tonight),
+        "night": nights.tonight,
+        "check_id": "missing-library",
+        "projects": [nights.cells[ROLES.breaks_tonight].project],
+        "number": 1,
+        "since": nights.tonight,
+        "known": True,
+        "summary": summary,
+        "sentences": 1,
+        "cause": "",
         "version": "1.2",
         "last_good": nights.nights[-2],
         "good_version": "1.1",
-        "check": "missing-library",
-        "path": "demo/_native.so",
-        "sentence": row["sentence"],
+        "same_file": False,
+        "cells": [nights.cell(ROLES.breaks_tonight)],
     }
-    assert row["sentence"].startswith("needs libfoo.so.1, which neither")
+    assert summary.startswith("demo/_native.so: needs libfoo.so.1, which neither")
+
+
+def test_what_broke_in_earlier_nights_is_still_broken_and_found_among_several_nights(
+    nights: Nights, answer: Ask
+) -> None:
+    (row,) = answer("still-broken")
+    assert row["cells"] == [nights.cell(ROLES.broken_since)]
+    assert (row["since"], row["known"]) == (nights.nights[middle(NIGHTS)], True)
+    broke = {each["night"]: each["cells"] for each in answer("newly-broken", days=str(NIGHTS))}
+    assert broke[row["since"]] == row["cells"]
+    assert answer("mended", days=str(NIGHTS)) == []
+
+
+def test_a_name_of_a_column_needs_no_quotes(connection: Any) -> None:
+    with ask(connection, "SELECT check_id, count(*) FROM checks GROUP BY ALL", {}) as answer:
+        assert answer.columns == ("check_id", "count_star()")
+
+
+def test_a_cell_has_its_history(nights: Nights, answer: Ask) -> None:
+    rows = answer("history", cell=nights.cell(ROLES.broken_since))
+    assert [row["night"] for row in rows] == [*reversed(nights.nights)]
+    assert rows[0]["check_id"] == "missing-library"
+    assert sum(filter(None, rows[0]["parts"].values())) > 0
+    assert [row["night"] for row in rows if row["new_file"]][-1] == nights.nights[middle(NIGHTS)]
+
+
+def test_the_states_of_all_projects_add_up_to_the_trends(nights: Nights, answer: Ask) -> None:
+    assert sum(row["cells"] for row in answer("states")) == CELLS
+    whole = [row for row in answer("trends") if row["project"] is None]
+    assert [row["night"] for row in whole] == [*nights.nights]
+    assert (whole[-1]["cells"], whole[-1]["failed"], whole[-1]["unjudged"]) == (CELLS, 2, 2)
 
 
 def test_another_check_of_a_cell_that_fails_already_is_newly_broken_too(tmp_path: Path) -> None:
@@ -89,10 +130,13 @@ def test_another_check_of_a_cell_that_fails_already_is_newly_broken_too(tmp_path
     collect(open_store(str(made.folder)), made.tonight)
     with (
         open_tables(open_store(str(made.folder))) as connection,
-        ask(connection, shipped_queries()["newly-broken"].sql, {}, ours=True) as answer,
+        ask(connection, shipped_queries()["newly-broken"].sql, {"days": "1"}, ours=True) as answer,
     ):
-        found = {row[0]: row[4] for row in answer.rows}
-    assert found == {made.cell(ROLES.breaks_tonight): "missing-library", cell: "missing-version"}
+        found = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
+    assert {row["check_id"]: row["cells"] for row in found} == {
+        "missing-library": [made.cell(ROLES.breaks_tonight)],
+        "missing-version": [cell],
+    }
 
 
 def test_the_pages_own_examples_are_answered(connection: Any) -> None:
@@ -108,7 +152,7 @@ def test_the_pages_own_examples_are_answered(connection: Any) -> None:
 def test_newly_broken_of_an_earlier_night(nights: Nights, answer: Ask) -> None:
     night = nights.nights[middle(NIGHTS)]
     (row,) = answer("newly-broken", night=night)
-    assert row["cell"] == nights.cell(ROLES.broken_since)
+    assert row["cells"] == [nights.cell(ROLES.broken_since)]
 
 
 def test_the_first_bad_night_lies_between_two_builds(nights: Nights, answer: Ask) -> None:
@@ -154,7 +198,7 @@ def test_the_slowest_come_first_with_their_slowest_check(answer: Ask) -> None:
     rows = answer("slowest", rows="3")
     assert len(rows) == 3
     assert rows[0]["seconds"] >= rows[1]["seconds"] >= rows[2]["seconds"] > rows[0]["check_seconds"]
-    assert all(row["median"] > 0 and row["check"] and row["installing"] > 0 for row in rows)
+    assert all(row["median"] > 0 and row["check_id"] and row["installing"] > 0 for row in rows)
 
 
 def test_the_grid_has_a_letter_a_night_and_what_is_wrong_first(nights: Nights, answer: Ask) -> None:
@@ -170,8 +214,8 @@ def test_the_grid_has_a_letter_a_night_and_what_is_wrong_first(nights: Nights, a
         nights.cell(ROLES.blocked): "·····B",
         nights.cell(ROLES.known): "kkkkkk",
     }
-    good = [row["state"] in ("passed", "known") for row in rows]
-    assert good == sorted(good)
+    assert rows[0]["cell"] == nights.cell(ROLES.breaks_tonight)
+    assert rows[1]["cell"] == nights.cell(ROLES.broken_since)
     assert [row["nights"] for row in answer("grid", rows="1", cell=nights.cell(ROLES.flaky))] == [
         "·"
     ]

@@ -232,7 +232,7 @@ def test_rows_that_are_others_than_the_columns_say_are_one_line(tmp_path: Path) 
     )
     wrong.replace(path)
     with (
-        pytest.raises(StoreError, match="its tables cannot be read: Conversion Error"),
+        pytest.raises(StoreError, match=r"cells\.parquet: cannot be read: Conversion Error"),
         open_tables(open_store(str(made.folder))) as tables,
     ):
         tables.execute("SELECT night FROM cells").fetchall()

@@ -8,13 +8,13 @@ WITH usual AS (
   WHERE night < $night::DATE AND night >= $night::DATE - $days::INT AND attempts > 0
   GROUP BY cell
 ), slowest_check AS (
-  SELECT cell, arg_max("check", seconds) AS "check", max(seconds) AS check_seconds
+  SELECT cell, arg_max(check_id, seconds) AS check_id, max(seconds) AS check_seconds
   FROM checks
   WHERE night = $night::DATE
   GROUP BY cell
 )
 SELECT cell, state, attempts, seconds, round(median, 3) AS median, installing,
-       "check", check_seconds, cpu_seconds, peak_memory
+       check_id, check_seconds, cpu_seconds, peak_memory
 FROM cells
 LEFT JOIN usual USING (cell)
 LEFT JOIN slowest_check USING (cell)
