@@ -39,6 +39,7 @@ from binary_checks.fleet.artifacts import (
     keep_verdict,
     list_channels,
     list_members,
+    locate_rules,
     promote,
     read_policy,
     read_scope,
@@ -163,7 +164,9 @@ def run_promote(arguments: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="promote-") as folder:
         uploads = UploadFolder(store, gate, Path(folder))
         if gate.relabel or gate.upload_rules:
-            candidates = uploads.prepare(candidates, there, policy.locate_rules(gate))
+            candidates = uploads.prepare(
+                candidates, there, locate_rules(gate.upload_rules, policy.folder)
+            )
         status = _carry_out(store, settings, candidates, options, uploads)
     return status or (UNREADABLE if broken else 0)
 

@@ -98,7 +98,7 @@ from binary_checks.fleet.artifacts.matching import (
     tabulate_found,
     write_found,
 )
-from binary_checks.fleet.artifacts.policy_file import GatePolicy, read_policy
+from binary_checks.fleet.artifacts.policy_file import GatePolicy, locate_rules, read_policy
 from binary_checks.fleet.artifacts.promoting import (
     PromotionCandidate,
     PromotionSettings,
@@ -229,6 +229,7 @@ __all__ = [
     "list_verdicts",
     "list_withdrawn",
     "load_signing_key",
+    "locate_rules",
     "make_verdict",
     "parse_upload_time",
     "promote",

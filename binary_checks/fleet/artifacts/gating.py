@@ -99,14 +99,10 @@ def decide(
     case.require_pushers(evidence.pushers)
     counted = [each for each in evidence.verdicts if case.counts(each)]
     for family in gate.families:
-        for place in _places_of(gate, family):
+        # "" is any place
+        for place in gate.places if gate.places and family in PLACED_FAMILIES else ("",):
             case.judge(family, place, counted)
     return case.conclude()
-
-
-def _places_of(gate: Gate, family: str) -> Sequence[str]:
-    """Return the places where a family must have been judged; ("",) if any place will do."""
-    return gate.places if gate.places and family in PLACED_FAMILIES else ("",)
 
 
 _AGAIN = "judge it again"
@@ -206,9 +202,9 @@ class _GateEvaluation:
         self, where: str, verdict: PackageVerdict, result: FamilyVerdict, place: str
     ) -> None:
         run = _name_run(verdict)
-        if self._is_too_old(verdict):
-            limit = f"{self._gate.max_age:g} days"
-            self._refuse(where, f"the verdict of {run} is older than {limit}", _AGAIN)
+        age = self._gate.max_age
+        if age is not None and self._promoted - read_time(verdict.ended) > timedelta(days=age):
+            self._refuse(where, f"the verdict of {run} is older than {age:g} days", _AGAIN)
         if verdict.word not in self._gate.accept and not self._waives_all(verdict):
             advice = (
                 "no gate accepts a file that cannot be judged"
@@ -223,10 +219,6 @@ class _GateEvaluation:
             advice += f", or name {place} under gaps" if place else ""
             self._refuse(where, f"not inspected: {result.gap}", advice)
 
-    def _is_too_old(self, verdict: PackageVerdict) -> bool:
-        age = self._gate.max_age
-        return age is not None and self._promoted - read_time(verdict.ended) > timedelta(days=age)
-
     def _waives_all(self, verdict: PackageVerdict) -> bool:
         """Return whether each check that failed, or its family, is waived."""
         if verdict.word != "failed" or not verdict.failed:
@@ -237,7 +229,8 @@ class _GateEvaluation:
 
     def _waives(self, named: str) -> bool:
         for waiver in self._gate.waivers:
-            if waiver.covers(named, self._artifact.file_name):
+            name = self._artifact.file_name
+            if waiver.despite == named and fnmatchcase(name, waiver.package):
                 if not waiver.has_expired(self._promoted.date()):
                     self._waived[_format_waiver(waiver)] = None
                     return True
@@ -330,10 +323,6 @@ class GateWaiver:
     owner: str
     expires: str  # the last day on which it holds: 2027-01-31
     package: str = "*"  # glob on the file's name
-
-    def covers(self, named: str, file_name: str) -> bool:
-        """Return whether the waiver applies to that check or family of that file, on any day."""
-        return self.despite == named and fnmatchcase(file_name, self.package)
 
     def has_expired(self, today: date) -> bool:
         """Return whether the waiver is no longer valid."""

@@ -61,10 +61,6 @@ class GatePolicy:
     warnings: tuple[str, ...] = ()  # a line each
     folder: Path = Path()  # of the file
 
-    def locate_rules(self, gate: Gate) -> str:
-        """Return the name or the path of the profile with the gate's upload rules, or ""."""
-        return locate_rules(gate.upload_rules, self.folder)
-
     def gate_of(self, channel: str) -> Gate:
         """Return the gate of a channel. Raises ProfileError if it has none."""
         reject_unknown([channel], self.gates, self.source, "channel")

@@ -16,7 +16,7 @@ from typing import Any
 from packaging.utils import canonicalize_name
 
 from binary_checks import __version__
-from binary_checks.documents.json_values import DocumentError, encode_fields
+from binary_checks.documents.json_values import encode_fields
 from binary_checks.documents.result import read_results
 from binary_checks.errors import (
     ArtifactRefusedError,
@@ -471,7 +471,11 @@ def write_promotion(promotion: Promotion) -> bytes:
 
 def read_promotion(content: bytes, named: str) -> Promotion:
     """Return the promotion in a statement. Raises RecordError with a message of one line."""
-    return read_back(Promotion, _find_record, write_promotion, content, named)
+
+    def find(statement: bytes) -> Any:
+        return open_statement(statement, SUMMARY).get(PROMOTION_SCHEMA)
+
+    return read_back(Promotion, find, write_promotion, content, named)
 
 
 def open_promotion(store: Store, name: str, sha256: str) -> tuple[SignedStatement, Promotion]:
@@ -481,10 +485,3 @@ def open_promotion(store: Store, name: str, sha256: str) -> tuple[SignedStatemen
     if record.sha256 != sha256:
         raise RecordError(f"{store.url}: {name}: a record for other bytes: {record.sha256}")
     return signed, record
-
-
-def _find_record(content: bytes) -> Any:
-    predicate = open_statement(content, SUMMARY)
-    if PROMOTION_SCHEMA not in predicate:
-        raise DocumentError(f"its predicate has no {PROMOTION_SCHEMA}")
-    return predicate[PROMOTION_SCHEMA]

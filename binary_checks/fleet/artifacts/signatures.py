@@ -70,8 +70,6 @@ def read_public_key(name: str, text: str, where: str) -> PublicKey:
     found = _BLOCK.search(text)
     if found and "PRIVATE" in found[1]:
         raise ProfileError(f"{where}: a private key; a policy contains only public keys")
-    if "-----" in text and not found:
-        raise ProfileError(f"{where}: not a PEM file, or a truncated one")
     try:
         content = base64.b64decode("".join((found[2] if found else text).split()), validate=True)
     except (binascii.Error, ValueError):

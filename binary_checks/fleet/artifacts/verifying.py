@@ -5,9 +5,7 @@ Anything that cannot be read is reported, and never counts as verified.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import partial
@@ -38,7 +36,6 @@ from binary_checks.fleet.artifacts.verdict import read_time
 from binary_checks.fleet.night import Cell
 from binary_checks.fleet.store import (
     DERIVED,
-    FACTS,
     Store,
     ask_at_once,
     companion_name,
@@ -49,10 +46,8 @@ from binary_checks.fleet.store import (
     policy_name,
     promotion_prefix,
 )
-from binary_checks.fleet.store.kept_facts import require_facts
 from binary_checks.safe_text import cut, one_line
 
-_AT_ONCE = 4  # files at the same time; two cores hash faster than most disks and networks read
 _FEW = 3  # pages that a line lists
 _LARGEST_METADATA = 16 << 20  # bytes
 
@@ -73,7 +68,6 @@ class VerifyScope:
     store: Store
     channels: Mapping[str, ChannelView]
     artifacts: Mapping[str, Artifact]  # by SHA-256
-    facts: Mapping[str, Sequence[str]]  # SHA-256 -> objects below facts/
     faults: tuple[Remark, ...] = ()  # found while the store was read
     policy: GatePolicy | None = None  # of the person who verifies; None: the store's gates count
     cells: tuple[Cell, ...] = ()  # of a matrix, which decide which files need a GPU verdict
@@ -99,14 +93,10 @@ def read_scope(
         faults += [Remark(about="packages", text=each) for each in broken if each not in seen]
         if not (artifacts or faults or views):
             raise ProfileError(f"{store.url}: it contains neither artifacts nor channels")
-    facts: dict[str, list[str]] = {}
-    for each in store.names(FACTS):
-        facts.setdefault(each.name.rpartition("/")[2].partition(".")[0], []).append(each.name)
     return VerifyScope(
         store=store,
         channels=views,
         artifacts=artifacts,
-        facts=facts,
         faults=tuple(faults),
         policy=policy,
         cells=cells,
@@ -126,11 +116,10 @@ def _list_known(store: Store) -> list[str]:
 def verify(scope: VerifyScope) -> Iterator[Remark]:
     """Yield all faults, and everything that could not be verified."""
     yield from scope.faults
-    workers = min(_AT_ONCE, max(2, os.cpu_count() or 1))
-    with ThreadPoolExecutor(workers) as pool:
-        ordered = sorted(scope.artifacts.values(), key=lambda each: each.file_name)
-        for found in pool.map(lambda each: [*_verify_file(scope, each)], ordered):
-            yield from found
+    files = scope.artifacts
+    ordered = sorted(files, key=lambda digest: files[digest].file_name)
+    for found in ask_at_once(lambda digest: _verify_file(scope.store, files[digest]), ordered):
+        yield from found
     for channel, view in scope.channels.items():
         yield from _guard(channel, partial(_verify_index, scope.store, channel, view))
         yield from _guard(channel, partial(_verify_gate, scope, channel, view))
@@ -147,14 +136,13 @@ def _guard(about: str, find: Callable[[], Iterator[str] | None]) -> Iterator[Rem
         yield Remark(about=about, text=str(error), looked=False)
 
 
-def _verify_file(scope: VerifyScope, artifact: Artifact) -> Iterator[Remark]:
+def _verify_file(store: Store, artifact: Artifact) -> list[Remark]:
     """Verify the bytes of a file, of what belongs to it, and of all statements about it."""
-    store, about = scope.store, artifact.file_name
-    for name, sha256, size in _list_objects(artifact):
-        yield from _guard(about, partial(fetch_object, store, name, sha256, size))
-    for name in scope.facts.get(artifact.sha256, ()):
-        yield from _guard(about, partial(require_facts, store, name, artifact.sha256))
-    yield from _guard(about, partial(_verify_statements, store, artifact))
+    steps: list[Callable[[], Iterator[str] | None]] = [
+        partial(fetch_object, store, *each) for each in _list_objects(artifact)
+    ]
+    steps.append(partial(_verify_statements, store, artifact))
+    return [remark for step in steps for remark in _guard(artifact.file_name, step)]
 
 
 def _list_objects(artifact: Artifact) -> Iterator[tuple[str, str, int]]:

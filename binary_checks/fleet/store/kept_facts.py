@@ -86,20 +86,6 @@ def identify_facts(store: Store, sha256: str) -> tuple[str, str]:
         return _identify(path, sha256), digest.hexdigest()
 
 
-def require_facts(store: Store, name: str, sha256: str) -> None:
-    """Raise RecordError unless the stored object is the facts of that package."""
-    with tempfile.TemporaryDirectory(prefix="facts-") as folder:
-        packed = Path(folder) / "packed"
-        # the name of the unpacked file
-        path = Path(folder) / name.rpartition("/")[2].removesuffix(".gz")
-        with packed.open("wb") as file:
-            for piece in store.pieces(name):
-                if file.write(piece) and file.tell() > LARGEST:
-                    raise RecordError(f"{store.url}: {name}: more than {LARGEST} bytes")
-        _unpack(packed, path, f"{store.url}: {name}")
-        _identify(path, sha256)
-
-
 def _unpack(packed: Path, path: Path, named: str) -> None:
     try:
         with gzip.open(packed) as source, path.open("wb") as file:

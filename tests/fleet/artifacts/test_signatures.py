@@ -211,7 +211,7 @@ def test_a_key_is_read_from_pem_and_from_base64(tmp_path: Path) -> None:
     ("text", "fault"),
     [
         ("-----BEGIN PRIVATE KEY-----\nMC4=\n-----END PRIVATE KEY-----", "a private key"),
-        ("-----BEGIN PUBLIC KEY-----\nMCow", "truncated"),
+        ("-----BEGIN PUBLIC KEY-----\nMCow", "neither PEM nor base64"),
         ("-----BEGIN PUBLIC KEY-----\nMCow\n-----END PUBLIC KEY-----", "not an ed25519 public key"),
         ("AAAA", "not an ed25519 public key"),
         ("%%", "neither PEM nor base64"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import shutil
 from dataclasses import fields, replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from binary_checks.fleet.artifacts import (
 )
 from binary_checks.fleet.store import (
     artifact_name,
+    facts_name,
     promotion_prefix,
     push_prefix,
     verdict_name,
@@ -140,6 +142,19 @@ def test_a_document_that_a_push_with_a_key_made_is_promoted_and_no_other_is_sign
     assert desk.do(*push, "--key", key)[0] == 0
     assert desk.promote(policy=policy)[0] == 0
     assert verify(desk, "--policy", desk.folder / "policy.toml") == []
+
+
+def test_a_push_with_a_key_does_not_believe_the_facts_in_the_store(desk: Desk) -> None:
+    key, _ = make_key(desk.folder)
+    push = ("push", build_wheel(desk.folder / "dist", tags=("py3-none-any",)), "--commit", "c" * 40)
+    assert desk.do(*push)[0] == 0
+    (artifact,) = list_artifacts(desk.store)
+    name = facts_name(artifact.sha256)
+    desk.store.delete(name)
+    desk.store.create(name, gzip.compress(b"{}"))
+    assert desk.do(*push)[0] != 0  # they were read
+    assert desk.do(*push, "--key", key)[0] == 0
+    assert len(desk.names(push_prefix(artifact.sha256))) == 1
 
 
 def test_only_a_push_with_a_trusted_key_vouches_for_a_document(desk: Desk) -> None:

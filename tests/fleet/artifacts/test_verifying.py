@@ -22,7 +22,6 @@ from binary_checks.fleet.store import (
     Store,
     artifact_name,
     companion_name,
-    facts_name,
     metadata_name,
     open_store,
     package_name,
@@ -157,15 +156,6 @@ def test_a_document_or_a_member_without_end_is_named_and_never_read(kept: Store)
 def test_a_member_without_a_document_is_found(kept: Store) -> None:
     put(kept, artifact_name(artifacts_of(kept)["wheel"].sha256), None)
     assert any("nothing is known about it" in each for each in find(kept))
-
-
-def test_facts_of_another_package_are_found(kept: Store) -> None:
-    import gzip
-
-    wheel = artifacts_of(kept)["wheel"]
-    kept.create(facts_name(wheel.sha256), gzip.compress(b"{}"))
-    (fault,) = find(kept)
-    assert fault.startswith(f"{wheel.file_name}: {wheel.sha256}.")
 
 
 def test_an_index_that_is_not_that_of_its_members_is_found(kept: Store, tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from binary_checks.fleet.store.kept_facts import (
     find_facts,
     keep_facts,
     open_facts,
-    require_facts,
 )
 from fixtures.values import wheel
 
@@ -42,13 +41,6 @@ def test_facts_are_kept_once_and_read_as_they_were_written(store: Store, facts: 
         assert path.read_bytes() == facts.read_bytes()
     assert not path.exists()
     assert [each.name for each in store.names("facts/")] == [facts_name(SHA256)]
-
-
-def test_kept_facts_are_verified_as_those_of_their_package(store: Store, facts: Path) -> None:
-    keep_facts(store, SHA256, facts)
-    require_facts(store, facts_name(SHA256), SHA256)
-    with pytest.raises(RecordError, match=f"facts of {SHA256}, not of {'a' * 64}"):
-        require_facts(store, facts_name(SHA256), "a" * 64)
 
 
 def test_the_same_facts_are_the_same_bytes_whenever_they_are_kept(
