@@ -192,9 +192,8 @@ def _carry_out(
         for line in _iter_results(rows):
             print(cut(one_line(line)))
     states = {state for _, state, _ in rows}
-    indexed = 0
-    if not options.no_index and _PROMOTED in states:
-        indexed = update_index(store, settings.gate.channel)
+    stale = not options.no_index and _PROMOTED in states
+    indexed = update_index(store, settings.gate.channel) if stale else 0
     return UNREADABLE if _REFUSED in states else TRY_AGAIN if _BROKE in states else indexed
 
 

@@ -50,7 +50,9 @@ def take_results(store: Store, paths: Iterable[Path]) -> FoundVerdicts:
             continue
         for package in packages:
             if _is_undecided(run, package):
-                found.undecided.append(f"{path}: {package.file_name}: {_explain(run, package)}")
+                errors = (each.reason for each in package.entries if each.outcome is Outcome.ERROR)
+                why = next(filter(None, (*errors, *run.complaints, package.stopped)), "")
+                found.undecided.append(f"{path}: {package.file_name}: {why}")
                 continue
             try:
                 artifact = find_artifact(store, package.sha256)
@@ -137,11 +139,6 @@ def _is_undecided(run: RunResult, package: PackageResult) -> bool:
     """Return whether the network or the host failed, so that the run judges nothing."""
     broke = run.exit_code == TRY_AGAIN and package.verdict not in GOOD_OUTCOMES
     return broke or package.verdict is Outcome.ERROR
-
-
-def _explain(run: RunResult, package: PackageResult) -> str:
-    errors = (each.reason for each in package.entries if each.outcome is Outcome.ERROR)
-    return next(filter(None, (*errors, *run.complaints, package.stopped)), "")
 
 
 def _vouch(

@@ -78,7 +78,7 @@ class GateDecision:
     refusals: tuple[GateRefusal, ...] = ()
     verdicts: tuple[str, ...] = ()  # digests of the verdicts that decided
     waived: tuple[str, ...] = ()  # a line each
-    notes: tuple[str, ...] = ()  # observations that decided nothing
+    notes: tuple[str, ...] = ()  # why verdicts do not count
 
     @property
     def passes(self) -> bool:
@@ -119,7 +119,6 @@ class _GateEvaluation:
         self._refusals: list[GateRefusal] = []
         self._deciding: dict[str, None] = {}
         self._waived: dict[str, None] = {}
-        self._notes: list[str] = []
         self._ignored: list[tuple[str, str]] = []  # (why a verdict does not count, the remedy)
 
     def conclude(self) -> GateDecision:
@@ -127,7 +126,7 @@ class _GateEvaluation:
             refusals=tuple(_merge(self._refusals)),
             verdicts=tuple(sorted(self._deciding)),
             waived=tuple(self._waived),
-            notes=tuple(self._notes),
+            notes=tuple(note for note, _ in self._ignored),
         )
 
     def require_pushers(self, names: Collection[str]) -> None:
@@ -144,7 +143,6 @@ class _GateEvaluation:
             return True
         reason, advice = objection
         note = f"the verdict of {_name_run(kept.verdict)} does not count: {reason}"
-        self._notes.append(note)
         self._ignored.append((note, advice))
         return False
 
@@ -229,12 +227,11 @@ class _GateEvaluation:
 
     def _waives(self, named: str) -> bool:
         for waiver in self._gate.waivers:
-            name = self._artifact.file_name
-            if waiver.despite == named and fnmatchcase(name, waiver.package):
-                if not waiver.has_expired(self._promoted.date()):
-                    self._waived[_format_waiver(waiver)] = None
-                    return True
-                self._notes.append(f"the waiver of {named} expired on {waiver.expires}")
+            file_name = self._artifact.file_name
+            covers = waiver.despite == named and fnmatchcase(file_name, waiver.package)
+            if covers and not waiver.has_expired(self._promoted.date()):
+                self._waived[_format_waiver(waiver)] = None
+                return True
         return False
 
     def _refuse(self, what: str, why: str, advice: str) -> None:
@@ -303,15 +300,6 @@ class GateRule:
     profile: str = ""
     max_age: float | None = None
     gpu: bool | None = None  # whether the family gpu is required, whatever the other families are
-
-    def meets(self, artifact: Artifact) -> bool:
-        """Return whether the file's own fields match; values that it merely supports do not count.
-
-        A wheel for any system, for example, does not match a rule for Windows, which may ask for
-        less.
-        """
-        condition = read_condition(self.when, "when", dict.fromkeys(FIELDS, str))
-        return all(is_itself(artifact, field, glob) for field, glob in condition.globs)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -400,11 +388,14 @@ class Gate:
 def apply_rules(gate: Gate, artifact: Artifact, *, has_gpu_cell: bool = False) -> Gate:
     """Return a gate's conditions for one file: for each key, the last rule that matches wins.
 
-    A cell of the matrix that has a GPU stage requires ``gpu``, unless a rule says otherwise.
+    Only the file's own fields match, not values that it merely supports: a wheel for any system
+    does not match a rule for Windows, which may ask for less. A cell of the matrix that has a GPU
+    stage requires ``gpu``, unless a rule says otherwise.
     """
     gpu = True if has_gpu_cell else None
     for rule in gate.rules:
-        if rule.meets(artifact):
+        condition = read_condition(rule.when, "when", dict.fromkeys(FIELDS, str))
+        if all(is_itself(artifact, field, glob) for field, glob in condition.globs):
             gate = _change(gate, rule)
             gpu = gpu if rule.gpu is None else rule.gpu
     if gpu is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 
 from binary_checks.errors import RecordError
 from binary_checks.fleet.artifacts.artifact import Artifact, hash_record
@@ -65,7 +64,7 @@ def list_verdicts(
             f"{store.url}: {verdict_prefix(sha256)}: {total:,} bytes of verdicts; at "
             f"most {_MOST_OF_ALL:,} are allowed"
         )
-    faults: list[str] = []
+    faults = [] if broken is None else broken
     found: dict[bytes, KeptVerdict] = {}
     contents = ask_at_once(lambda name: _try(store, name, sha256), listed)
     for name, opened in zip(listed, contents, strict=True):
@@ -79,8 +78,6 @@ def list_verdicts(
         known = found.get(signed.payload, KeptVerdict(verdict=verdict, digests=()))
         digests = (*known.digests, name.rpartition("/")[2].removesuffix(".json"))
         found[signed.payload] = replace(known, digests=digests, signers=known.signers | who.names)
-    if broken is not None:
-        broken += faults
     return [*found.values()]
 
 
@@ -195,19 +192,11 @@ def label_artifacts(store: Store, digests: Iterable[str]) -> Mapping[str, str]:
 
 def label_verdicts(verdicts: Iterable[PackageVerdict]) -> str:
     """Return the label of a file with these verdicts."""
-    newest: dict[tuple[object, ...], PackageVerdict] = {}
-    for each in verdicts:
-        if each.is_decisive:
-            about = (each.places, each.profile_sha256, each.stage)
-            known = newest.get(about)
-            if known is None or _rank(known) < _rank(each):
-                newest[about] = each
-    labels = {each.label for each in newest.values()}
+    decisive = [each for each in verdicts if each.is_decisive]
+    # the newest is last; of equally new verdicts, the failed one
+    decisive.sort(key=lambda each: (read_time(each.ended), each.words.label == FAILING))
+    newest = {(each.places, each.profile_sha256, each.stage): each for each in decisive}
+    labels = {each.words.label for each in newest.values()}
     if FAILING in labels:
         return FAILING
     return PASSING if labels == {PASSING} else UNTESTED
-
-
-def _rank(verdict: PackageVerdict) -> tuple[datetime, bool]:
-    """Return a sort key: the newest verdict is last; of equally new verdicts, the failed one."""
-    return read_time(verdict.ended), verdict.label == FAILING

@@ -55,7 +55,6 @@ from binary_checks.fleet.artifacts.limited_process import run_limited
 from binary_checks.fleet.artifacts.relabelling import (
     describe_relabelled,
     fetch_file,
-    has_label,
     list_origins,
     read_metadata,
     relabel_wheel,
@@ -80,7 +79,7 @@ from binary_checks.fleet.store import (
     promotion_name,
 )
 from binary_checks.fleet.stored_nights import require_digest
-from binary_checks.model import GOOD_OUTCOMES, Outcome, PackageResult, RunResult
+from binary_checks.model import GOOD_OUTCOMES, Outcome, PackageResult
 from binary_checks.safe_text import cut, one_line
 
 _CORRECT = "correct it, and build again"
@@ -247,8 +246,9 @@ class UploadFolder:
 
     def _make(self, candidate: PromotionCandidate, *, judged: bool) -> PromotionCandidate:
         artifact = candidate.artifact
-        relabelled = self._gate.relabel and has_label(artifact)
-        if judged and artifact.kind != "wheel":
+        wheel = artifact.kind == "wheel"
+        relabelled = self._gate.relabel and wheel and "+" in artifact.version
+        if judged and not wheel:
             return candidate.refuse(_CORRECT, "the index has only wheels")
         if not (judged or relabelled):
             return candidate
@@ -296,7 +296,25 @@ class UploadFolder:
         paths = [
             self._folder / each.artifact.sha256 / each.entering.file_name for each in candidates
         ]
-        run = judge_files(paths, stubs, rules, self._folder)
+        document = self._folder / "result.json"
+        end = run_limited(
+            (
+                *("--static", "--profile", rules, "-m", " or ".join(FAMILIES)),
+                *(word for family in _REQUIRED for word in ("--require", family)),
+                *("--report", f"json:{document}"),
+                *map(str, (*paths, *stubs)),
+            ),
+            self._folder / "output",
+            _FIRST + _EACH * len(paths),
+            "upload rules",
+        )
+        told = cut(one_line(end.complaint or f"it ended with {end.status}"))
+        if end.status == _USAGE:
+            raise ProfileError(f"upload rules: {told}")
+        if end.status not in (0, 1) or not document.is_file():
+            kind = StoreError if end.status == _TRY_AGAIN else GatherError
+            raise kind(f"upload rules: the files could not be judged: {told}")
+        run = read_results(document, "upload rules")
         by_name = {each.file_name: each for each in run.packages}
         together = [
             line for each in run.packages if each.parts for line in _list_problems(each, "release")
@@ -328,34 +346,6 @@ class UploadFolder:
             with path.open("wb") as file:
                 fetch_object(self._store, name, each.sha256, each.size, file)
             yield each.path, hash_file(path)
-
-
-def judge_files(
-    paths: Sequence[Path], stubs: Sequence[Path], rules: str, folder: Path
-) -> RunResult:
-    """Judge files by a profile, and compare them with those of which only METADATA is there.
-
-    Raises ProfileError for rules that cannot be followed, GatherError if the run failed.
-    """
-    document = folder / "result.json"
-    end = run_limited(
-        (
-            *("--static", "--profile", rules, "-m", " or ".join(FAMILIES)),
-            *(word for family in _REQUIRED for word in ("--require", family)),
-            *("--report", f"json:{document}"),
-            *map(str, (*paths, *stubs)),
-        ),
-        folder / "output",
-        _FIRST + _EACH * len(paths),
-        "upload rules",
-    )
-    told = cut(one_line(end.complaint or f"it ended with {end.status}"))
-    if end.status == _USAGE:
-        raise ProfileError(f"upload rules: {told}")
-    if end.status not in (0, 1) or not document.is_file():
-        kind = StoreError if end.status == _TRY_AGAIN else GatherError
-        raise kind(f"upload rules: the files could not be judged: {told}")
-    return read_results(document, "upload rules")
 
 
 def _list_problems(package: PackageResult | None, named: str) -> Iterator[str]:

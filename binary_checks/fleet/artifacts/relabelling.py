@@ -39,11 +39,6 @@ _ZIP64 = 1  # id of the extra field with sizes of 8 bytes
 _PIECE = 1 << 20
 
 
-def has_label(artifact: Artifact) -> bool:
-    """Return whether the artifact is a wheel whose version has a local label."""
-    return artifact.kind == "wheel" and "+" in artifact.version
-
-
 def relabel_wheel(path: Path, folder: Path) -> Path:
     """Write a wheel without its local version to the folder. Raises ArtifactRefusedError."""
     parts = path.name.split("-")
@@ -122,16 +117,13 @@ def _rewrite_record(
     written = io.StringIO(newline="")
     writer = csv.writer(written, lineterminator="\n")
     for row in filter(None, rows):
-        name = row[0]
-        text = texts.get(name)
-        hashed = row[1:] if text is None else [_hash(text), str(len(text))]
+        name, text = row[0], texts.get(row[0])
+        hashed = row[1:]
+        if text is not None:
+            digest = base64.urlsafe_b64encode(hashlib.sha256(text).digest())
+            hashed = [f"sha256={digest.rstrip(b'=').decode()}", str(len(text))]
         writer.writerow([names.get(name, name), *hashed])
     return written.getvalue().encode()
-
-
-def _hash(content: bytes) -> str:
-    digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest())
-    return f"sha256={digest.rstrip(b'=').decode()}"
 
 
 def _write(

@@ -86,17 +86,17 @@ def read_envelope(content: bytes, named: str) -> SignedStatement:
         row = read_object(content)
         if "payloadType" not in row:
             return SignedStatement(payload=content.removesuffix(b"\n"))
-        return _open_envelope(row)
+        if row.keys() != {"payload", "payloadType", "signatures"}:
+            raise DocumentError("not a DSSE envelope: expected payload, payloadType and signatures")
+        if row["payloadType"] != PAYLOAD_TYPE:
+            raise DocumentError(f"its payload is {row['payloadType']!r:.80}, not {PAYLOAD_TYPE}")
+        signatures = _read_signatures(row["signatures"])
+        return SignedStatement(payload=_decode(row["payload"], "payload"), signatures=signatures)
     except DocumentError as error:
         raise RecordError(f"{named}: {error}") from None
 
 
-def _open_envelope(row: Mapping[str, Any]) -> SignedStatement:
-    if row.keys() != {"payload", "payloadType", "signatures"}:
-        raise DocumentError("not a DSSE envelope: expected payload, payloadType and signatures")
-    if row["payloadType"] != PAYLOAD_TYPE:
-        raise DocumentError(f"its payload is {row['payloadType']!r:.80}, not {PAYLOAD_TYPE}")
-    listed = row["signatures"]
+def _read_signatures(listed: Any) -> dict[str, str]:
     if not isinstance(listed, list) or not 0 < len(listed) <= _MOST_SIGNATURES:
         raise DocumentError(f"signatures: expected 1 to {_MOST_SIGNATURES}")
     found: dict[str, str] = {}
@@ -106,7 +106,7 @@ def _open_envelope(row: Mapping[str, Any]) -> SignedStatement:
         if not isinstance(each["keyid"], str) or each["keyid"] in found:
             raise DocumentError("signatures: a repeated or missing keyid")
         found[each["keyid"]] = _decode(each["sig"], "sig").hex()
-    return SignedStatement(payload=_decode(row["payload"], "payload"), signatures=found)
+    return found
 
 
 def _decode(text: Any, name: str) -> bytes:
@@ -192,7 +192,8 @@ def write_envelope(payload: bytes, keys: Iterable[SigningKey] = ()) -> bytes:
 
 def load_signing_key(path: str, passphrase: bytes | None = None) -> SigningKey:
     """Read a private key in PEM (PKCS #8). Raises ProfileError, which never contains the key."""
-    if "-----" in path or "\n" in path or _is_key(path):
+    bare = _BARE.fullmatch(path) and not os.path.lexists(path)
+    if "-----" in path or "\n" in path or bare:
         message = "expected a file name, but this looks like a key; consider it disclosed"
         raise ProfileError(f"--key: {message}")
     where = f"--key {one_line(path)}"
@@ -216,11 +217,6 @@ def load_signing_key(path: str, passphrase: bytes | None = None) -> SigningKey:
         made = "openssl genpkey -algorithm ed25519 makes one"
         raise ProfileError(f"{where}: not an ed25519 key: {made}")
     return SigningKey(CryptoSigner(key))
-
-
-def _is_key(text: str) -> bool:
-    """Return whether the text may be a key without its PEM header, and not a file's name."""
-    return _BARE.fullmatch(text) is not None and not os.path.lexists(text)
 
 
 def read_passphrase(variable: str) -> bytes | None:

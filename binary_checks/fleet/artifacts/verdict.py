@@ -105,15 +105,11 @@ class PackageVerdict:
     @property
     def word(self) -> str:
         """The verdict as policies and pages show it: passed, warned, known, failed, …."""
-        return self._words.word
+        return self.words.word
 
     @property
-    def label(self) -> str:
-        """The label of the file in a channel without a gate: untested, failing, passed."""
-        return self._words.label
-
-    @property
-    def _words(self) -> Words:
+    def words(self) -> Words:
+        """How the verdict is shown, and the label of the file in a channel without a gate."""
         complained = self.faults and self.outcome in GOOD_OUTCOMES
         return VERDICTS[Outcome.FAILED if complained else self.outcome]
 
@@ -174,22 +170,16 @@ def _judge_families(entries: Sequence[Entry]) -> Iterator[FamilyVerdict]:
         groups.setdefault((entry.family, entry.place), []).append(entry)
     for (family, place), found in sorted(groups.items()):
         gaps = [entry for entry in found if entry.has_gap]
+        outcomes = {entry.outcome for entry in found}
+        # for the whole package, such outcomes mean that nothing was judged
+        inapplicable = outcomes == {Outcome.NOT_APPLICABLE}
         yield FamilyVerdict(
             family=family,
             place=place,
-            outcome=_sum_up_family(found),
+            outcome=Outcome.NOT_APPLICABLE if inapplicable else sum_up(outcomes),
             gap=next(map(_format_gap, gaps), ""),
             gapped=tuple(sorted(entry.check for entry in gaps)),
         )
-
-
-def _sum_up_family(entries: Iterable[Entry]) -> Outcome:
-    """Return the outcome of a family, summed up as for a package.
-
-    A family without applicable checks is not applicable; a package without them is not judged.
-    """
-    found = {entry.outcome for entry in entries}
-    return Outcome.NOT_APPLICABLE if found == {Outcome.NOT_APPLICABLE} else sum_up(found)
 
 
 def _format_gap(entry: Entry) -> str:
@@ -229,7 +219,19 @@ _RESULTS = {"passed": "PASSED", "warned": "WARNED", "known": "WARNED"}
 
 def write_statement(verdict: PackageVerdict) -> bytes:
     """Return a verdict's statement; equal verdicts give the same bytes."""
-    return seal(verdict.sha256, verdict.file_name, TEST_RESULT, _describe(verdict))
+    configuration = [
+        {"name": "profile", "digest": {"sha256": verdict.profile_sha256}},
+        {"name": "known problems", "digest": {"sha256": verdict.known_problems_sha256}},
+        {"name": VERDICT_SCHEMA, "annotations": encode_fields(verdict)},
+    ]
+    predicate = {
+        "result": _RESULTS.get(verdict.word, "FAILED"),
+        "configuration": configuration,
+        "passedTests": [*verdict.passed],
+        "warnedTests": [*verdict.warned],
+        "failedTests": [*verdict.failed],
+    }
+    return seal(verdict.sha256, verdict.file_name, TEST_RESULT, predicate)
 
 
 def seal(sha256: str, file_name: str, kind: str, predicate: Mapping[str, Any]) -> bytes:
@@ -237,21 +239,6 @@ def seal(sha256: str, file_name: str, kind: str, predicate: Mapping[str, Any]) -
     subject = {"name": file_name, "digest": {"sha256": sha256}}
     row = {"_type": STATEMENT, "subject": [subject], "predicateType": kind, "predicate": predicate}
     return dump(row).encode("ascii")
-
-
-def _describe(verdict: PackageVerdict) -> dict[str, Any]:
-    known = {"sha256": verdict.known_problems_sha256}
-    return {
-        "result": _RESULTS.get(verdict.word, "FAILED"),
-        "configuration": [
-            {"name": "profile", "digest": {"sha256": verdict.profile_sha256}},
-            {"name": "known problems", "digest": known},
-            {"name": VERDICT_SCHEMA, "annotations": encode_fields(verdict)},
-        ],
-        "passedTests": [*verdict.passed],
-        "warnedTests": [*verdict.warned],
-        "failedTests": [*verdict.failed],
-    }
 
 
 def read_statement(content: bytes, named: str) -> PackageVerdict:

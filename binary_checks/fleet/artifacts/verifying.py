@@ -200,13 +200,12 @@ def _verify_gate(scope: VerifyScope, channel: str, view: ChannelView) -> Iterato
     A channel that the policy does not name, and into which nothing was ever promoted, has no gate.
     """
     own = scope.policy.gates.get(channel) if scope.policy else None
-    members = {each.stored.name: each for each in view.members if each.sha256 in view.artifacts}
-
-    def verify_one(name: str) -> tuple[bool, str]:
-        member = members[name]
-        return _verify_member(scope, own, member, view.artifacts[member.sha256])
-
-    found = [*ask_at_once(verify_one, members)]
+    members = {
+        each.stored.name: (each, view.artifacts[each.sha256])
+        for each in view.members
+        if each.sha256 in view.artifacts
+    }
+    found = [*ask_at_once(lambda name: _verify_member(scope, own, *members[name]), members)]
     if own is not None or any(recorded for recorded, _ in found):
         yield from filter(None, (fault for _, fault in found))
 
