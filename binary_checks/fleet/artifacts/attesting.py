@@ -127,9 +127,10 @@ def _list_packages(run: RunResult, named: str) -> list[PackageResult]:
     counted = Counter(each.sha256 for each in packages)
     for package in packages:
         if not package.sha256:
-            installed = "an installed copy" if package.record_sha256 else ""
-            what = installed or "it does not state which bytes were judged"
-            raise ProfileError(f"{named}: {package.file_name}: no sha256: {what}")
+            message = (
+                "no sha256 of the bytes that were judged; of an installed copy, judge the file"
+            )
+            raise ProfileError(f"{named}: {package.file_name}: {message}")
         if counted[package.sha256] > 1:
             raise ProfileError(f"{named}: {package.sha256}: two verdicts on the same bytes")
     return packages

@@ -230,7 +230,8 @@ class _GateEvaluation:
             file_name = self._artifact.file_name
             covers = waiver.despite == named and fnmatchcase(file_name, waiver.package)
             if covers and not waiver.has_expired(self._promoted.date()):
-                self._waived[_format_waiver(waiver)] = None
+                until = f"{waiver.owner}, until {waiver.expires}"
+                self._waived[f"{waiver.despite}: {waiver.reason} ({until})"] = None
                 return True
         return False
 
@@ -238,17 +239,18 @@ class _GateEvaluation:
         self._refusals.append(GateRefusal(what=what, why=why, advice=advice))
 
 
-def _find(verdict: PackageVerdict, family: str, place: str) -> Iterator[FamilyVerdict]:
-    """Yield the results in a verdict for a family in a place, or in any place if ``place`` is "".
+def _find(verdict: PackageVerdict, family: str, place: str) -> list[FamilyVerdict]:
+    """Return the results in a verdict for a family in a place, or anywhere if ``place`` is "".
 
     A result names no place if the run had only one place, or if the family's checks run no code of
     the package. It then holds for each place of the run.
     """
-    for result in verdict.families:
-        if result.family != family:
-            continue
-        if not place or result.place == place or (not result.place and place in verdict.places):
-            yield result
+    return [
+        each
+        for each in verdict.families
+        if each.family == family
+        and (not place or each.place == place or (not each.place and place in verdict.places))
+    ]
 
 
 def _rank(verdict: PackageVerdict, result: FamilyVerdict) -> tuple[datetime, int, int, bool]:
@@ -269,10 +271,6 @@ def _merge(refusals: Iterable[GateRefusal]) -> Iterator[GateRefusal]:
 def _name_run(verdict: PackageVerdict) -> str:
     cell = f", {verdict.cell}" if verdict.cell else ""
     return f"{verdict.ended}{cell}"
-
-
-def _format_waiver(waiver: GateWaiver) -> str:
-    return f"{waiver.despite}: {waiver.reason} ({waiver.owner}, until {waiver.expires})"
 
 
 def _count(number: int, noun: str) -> str:

@@ -124,10 +124,8 @@ class _PolicyReader:
                 content = read_named(self._folder / table["file"], _LARGEST_KEY, place)
                 text = content.decode("utf-8", "replace")
             key = read_public_key(name, text, place)
-            same = [each.name for each in found.values() if each.public == key.public]
-            if name in found or same:
-                repeated = f"the same key as {same[0]}" if same else "a second key of that name"
-                raise ProfileError(f"{where}: {name}: {repeated}; each counts once")
+            if name in found or key.public in {each.public for each in found.values()}:
+                raise ProfileError(f"{where}: {name}: this name or this key is listed before")
             found[name] = key
         return found
 
@@ -182,8 +180,9 @@ class _PolicyReader:
             raise ProfileError(f"{where}: {message}")
         threshold = table.get("threshold", 1)
         if not 0 < threshold <= len(found):
-            there = f"there {'is 1 key' if len(found) == 1 else f'are {len(found)} keys'}"
-            raise ProfileError(f"{where}: threshold: {threshold}, and {there}")
+            raise ProfileError(
+                f"{where}: threshold: {threshold}, but it has {len(found)} of the keys"
+            )
         return found
 
     def _pick(self, names: Iterable[str], where: str) -> tuple[PublicKey, ...]:

@@ -21,8 +21,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
-from packaging.version import InvalidVersion, Version
-
 from binary_checks.errors import ArtifactRefusedError, RecordError
 from binary_checks.fleet.artifacts.artifact import Artifact
 from binary_checks.fleet.artifacts.kept_artifacts import fetch_object, find_artifact, hash_file
@@ -55,13 +53,10 @@ def relabel_wheel(path: Path, folder: Path) -> Path:
 
 
 def _take_label(version: str, named: str) -> str:
-    try:
-        local = Version(version).local
-    except InvalidVersion:
-        local = None
-    if local is None:
+    public, _, local = version.partition("+")
+    if not local:
         raise ArtifactRefusedError(f"{named}: its version has no local label")
-    return version.partition("+")[0]
+    return public
 
 
 def _rename(source: zipfile.ZipFile, named: str, public: str) -> dict[str, str]:

@@ -48,7 +48,6 @@ from binary_checks.fleet.store import (
 )
 from binary_checks.safe_text import cut, one_line
 
-_FEW = 3  # pages that a line lists
 _LARGEST_METADATA = 16 << 20  # bytes
 
 
@@ -185,10 +184,8 @@ def _verify_index(store: Store, channel: str, view: ChannelView) -> Iterator[str
         index = view_known_channel(store, channel).derive(channel)
         differing = find_differences(store, index)
     if differing:
-        more = f" and {len(differing) - _FEW:,} more" if len(differing) > _FEW else ""
-        names = ", ".join(differing[:_FEW])
         hint = "run `binary-checks artifact index`"
-        yield f"its index does not match its members: {names}{more}; {hint}"
+        yield f"its index does not match its members ({hint}): {', '.join(differing)}"
     for name in sorted(index.files.keys() - {*differing}):
         file = index.files[name]
         fetch_object(store, name, file.sha256, file.size)

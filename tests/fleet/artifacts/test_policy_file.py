@@ -194,9 +194,9 @@ def test_what_cannot_be_followed_is_refused(tmp_path: Path, text: str, fault: st
 def test_a_key_counts_once(tmp_path: Path) -> None:
     _, raw = make_key(tmp_path)
     twice = f'[[keys]]\nname = "a"\npublic = "{raw}"\n[[keys]]\nname = "b"\nfile = "ci.pub"\n'
-    with pytest.raises(ProfileError, match=r"keys\[1\] \(line 4\): b: the same key as a; each"):
+    with pytest.raises(ProfileError, match=r"keys\[1\] \(line 4\): b: this name or this key"):
         read(tmp_path, twice + GATED)
-    with pytest.raises(ProfileError, match="threshold: 2, and there is 1 key"):
+    with pytest.raises(ProfileError, match="threshold: 2, but it has 1 of the keys"):
         read(tmp_path, f'[[keys]]\nname = "a"\npublic = "{raw}"\n{GATED}threshold = 2\n')
 
 

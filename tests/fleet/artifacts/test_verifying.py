@@ -163,8 +163,8 @@ def test_an_index_that_is_not_that_of_its_members_is_found(kept: Store, tmp_path
     kept.replace("simple/release/evil/index.html", b"")
     (fault,) = find(kept)
     assert fault == (
-        "release: its index does not match its members: simple/release/demo/index.html, "
-        "simple/release/evil/index.html; run `binary-checks artifact index`"
+        "release: its index does not match its members (run `binary-checks artifact index`): "
+        "simple/release/demo/index.html, simple/release/evil/index.html"
     )
     write_index(kept, "release")
     assert find(kept) == []
