@@ -19,6 +19,8 @@ from binary_checks import __version__
 from binary_checks.documents.json_values import encode_fields
 from binary_checks.documents.result import read_results
 from binary_checks.errors import (
+    MISUSED,
+    TRY_AGAIN,
     ArtifactRefusedError,
     GatherError,
     ProfileError,
@@ -215,7 +217,6 @@ _REQUIRED = ("upload", "metadata")
 """The families that must be able to inspect a file: an index inspects everything."""
 _EACH, _FIRST = 600.0, 600.0  # seconds for each file, and for the process
 _LARGEST_METADATA = 16 << 20  # bytes
-_USAGE, _TRY_AGAIN = 4, 6
 
 
 class UploadFolder:
@@ -309,10 +310,10 @@ class UploadFolder:
             "upload rules",
         )
         told = cut(one_line(end.complaint or f"it ended with {end.status}"))
-        if end.status == _USAGE:
+        if end.status == MISUSED:
             raise ProfileError(f"upload rules: {told}")
         if end.status not in (0, 1) or not document.is_file():
-            kind = StoreError if end.status == _TRY_AGAIN else GatherError
+            kind = StoreError if end.status == TRY_AGAIN else GatherError
             raise kind(f"upload rules: the files could not be judged: {told}")
         run = read_results(document, "upload rules")
         by_name = {each.file_name: each for each in run.packages}
