@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from binary_checks.command import SubcommandParser, guard
+from binary_checks.command import SubcommandParser, guard, read_count
 from binary_checks.errors import FIT, PROBLEMS, ProfileError
 from binary_checks.reports.verdict_texts import count
 
@@ -28,10 +28,10 @@ def _read_hud_options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("out", metavar="OUT", type=Path, help="a folder that only the site uses")
     parser.add_store()
     parser.add_argument(
-        "--nights", metavar="N", default="30", help="the number of nights shown (default: 30)"
+        "--nights", metavar="N", type=read_count, default=30, help="nights shown (default: 30)"
     )
     parser.add_argument(
-        "--commits", metavar="N", default="30", help="the number of commits shown (default: 30)"
+        "--commits", metavar="N", type=int, default=30, help="commits shown (default: 30; 0: none)"
     )
     parser.add_argument("--project", metavar="P", default="", help="only the cells of this project")
     parser.add_argument(
@@ -45,25 +45,23 @@ def _write(options: argparse.Namespace) -> int:
         raise ProfileError("hud: Jinja2 is not installed: `pip install 'binary-checks[fleet]'`")
     from binary_checks.fleet.page.commits import read_commits
     from binary_checks.fleet.page.evidence import EvidenceReader
-    from binary_checks.fleet.page.night_reading import open_night, require_number
+    from binary_checks.fleet.page.night_reading import open_night
     from binary_checks.fleet.page.site import make_commit_site, make_site
     from binary_checks.fleet.page.site_folder import claim, write_site
     from binary_checks.fleet.store import open_store
     from binary_checks.fleet.stored_nights import closed_nights
 
-    shown = require_number(options.nights)
-    most = require_number(options.commits, "--commits", least=0)
     claim(options.out)  # first, so that a wrong folder is reported at once
     store = open_store(options.store)
-    if most and not closed_nights(store):
-        commits = read_commits(store, None, shown=most, project=options.project)
+    if options.commits > 0 and not closed_nights(store):
+        commits = read_commits(store, None, shown=options.commits, project=options.project)
         if commits.commits:
             size = write_site(options.out, make_commit_site(commits))
             said = count(len(commits.commits), "commit")
             print(f"{options.out / 'index.html'}: {said}, no night, {size / 1e6:.1f} MB")
             return 0
-    with open_night(options.store, nights=shown, project=options.project) as view:
-        commits = read_commits(store, view, shown=most, project=options.project)
+    with open_night(options.store, nights=options.nights, project=options.project) as view:
+        commits = read_commits(store, view, shown=options.commits, project=options.project)
         read = EvidenceReader(store, view.plan).read
         files = make_site(view, read, base=options.base, commits=commits)
         size = write_site(options.out, files)

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import codecs
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from binary_checks.command import SubcommandParser, guard, suggest
-from binary_checks.errors import GatherError, ProfileError
+from binary_checks.command import SubcommandParser, guard, read_count, suggest
+from binary_checks.errors import FIT, GatherError, ProfileError
 from binary_checks.files import read_named
 from binary_checks.fleet.tables.table_questions import ShippedQuery, shipped_queries
 from binary_checks.processes import SAFE_PATH
@@ -37,41 +35,10 @@ def run(arguments: Sequence[str]) -> int:
 
 def _query(arguments: Sequence[str]) -> int:
     options = _read_options(arguments)
-    if options.question:
-        return _answer(options)
-    for line in _list_queries(shipped_queries().values()):
-        print(one_line(line))
-    return 0
-
-
-def _read_options(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = SubcommandParser(prog="binary-checks query", description=_PURPOSE)
-    add = parser.add_argument
-    add("question", metavar="NAME|SQL", nargs="?", help="or FILE.sql, or - for standard input")
-    add(
-        "parameters",
-        metavar="NAME=VALUE",
-        nargs="*",
-        help="the value of $NAME, as night=2026-11-20",
-    )
-    parser.add_store(required=False)
-    add("--nights", metavar="N", type=int, help="only the last N nights of cells and checks")
-    add("--project", metavar="NAME", default="", help="only the cells of this project")
-    form = parser.add_mutually_exclusive_group()
-    for name, meaning in (
-        ("json", "as a document"),
-        ("csv", "all rows"),
-        ("markdown", "for a chat"),
-    ):
-        form.add_argument(f"--{name}", dest="form", action="store_const", const=name, help=meaning)
-    parser.set_defaults(form="table")
-    options = parser.parse_intermixed_args(arguments)
-    if options.nights is not None and options.nights < 1:
-        raise ProfileError(f"--nights {options.nights}: give 1 or more")
-    return options
-
-
-def _answer(options: argparse.Namespace) -> int:
+    if not options.question:
+        for line in _list_queries(shipped_queries().values()):
+            print(one_line(line))
+        return 0
     sql, parameters = _choose(options.question, _read_parameters(options.parameters))
     if not options.store:
         raise ProfileError("give the store: --store URL")
@@ -86,6 +53,30 @@ def _answer(options: argparse.Namespace) -> int:
             "form": options.form,
         }
     )
+
+
+def _read_options(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = SubcommandParser(prog="binary-checks query", description=_PURPOSE)
+    add = parser.add_argument
+    add("question", metavar="NAME|SQL", nargs="?", help="or FILE.sql, or - for standard input")
+    add(
+        "parameters",
+        metavar="NAME=VALUE",
+        nargs="*",
+        help="the value of $NAME, as night=2026-11-20",
+    )
+    parser.add_store(required=False)
+    add("--nights", metavar="N", type=read_count, help="only the last N nights of cells and checks")
+    add("--project", metavar="NAME", default="", help="only the cells of this project")
+    form = parser.add_mutually_exclusive_group()
+    for name, meaning in (
+        ("json", "as a document"),
+        ("csv", "all rows"),
+        ("markdown", "for a chat"),
+    ):
+        form.add_argument(f"--{name}", dest="form", action="store_const", const=name, help=meaning)
+    parser.set_defaults(form="table")
+    return parser.parse_intermixed_args(arguments)
 
 
 def _choose(question: str, given: Mapping[str, str]) -> tuple[str, Mapping[str, str]]:
@@ -149,14 +140,11 @@ def _list_queries(queries: Iterable[ShippedQuery]) -> Iterator[str]:
     yield "tables: cells, checks, objects, parts; their columns are in docs/query.md"
 
 
-# The process that answers: the parent copies its output, and ends it at the time limit.
+# The process that answers. Its answer goes into a file, so that a question that fails answers
+# nothing, and so that no time passes while a pager waits for its reader.
 
 LONGEST = 60.0
-"""Seconds to wait for an answer; the time in which output waits for its reader does not count."""
-READY = b"."
-"""The first byte of an answer: the tables are open, and the time limit starts."""
-_PIECE = 1 << 16  # bytes
-_LONGEST_MESSAGE = 1 << 16  # bytes of complaints
+"""Seconds to wait for an answer, once the tables are open."""
 _PROGRAM = (sys.executable, SAFE_PATH, "-m", "binary_checks.command.query_process")
 
 
@@ -173,67 +161,37 @@ def guard_query(act: Callable[[], int]) -> int:
 
 
 def answer_in_process(asked: Mapping[str, Any]) -> int:
-    """Write the answer as it arrives, and return the exit status.
+    """Print the answer once it is complete, and return the exit status.
 
-    Raises ProfileError for a question that takes too long, GatherError if a signal ended the
-    process, and errors of writing.
+    Raises GatherError if a signal ended the process, and errors of writing.
     """
     # the process may be killed before it removes its files
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        return _answer_in(folder, asked)
-
-
-def _answer_in(folder: str, asked: Mapping[str, Any]) -> int:
-    process = subprocess.Popen(
-        _PROGRAM,
-        env={**os.environ, **dict.fromkeys(("TMPDIR", "TEMP", "TMP"), folder)},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,  # Ctrl-C reaches only this process, which ends the child
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    assert process.stderr is not None
-    with process.stdin as questions, process.stdout as answers, process.stderr as complaints:
-        try:
-            with suppress(OSError):  # if the child has ended, its status says why
-                os.write(questions.fileno(), json.dumps(asked).encode() + b"\n")
-            decode = codecs.getincrementaldecoder("utf-8")("replace").decode
-            for piece in _read(process, answers.fileno()):
-                sys.stdout.write(decode(piece))
-            message = complaints.read(_LONGEST_MESSAGE).decode("utf-8", "replace")
-            status = process.wait()
-        finally:
-            process.kill()
-            process.wait()
-    if status < 0:
-        name = signal.Signals(-status).name
-        raise GatherError(f"query: the process that answers was ended by {name}")
-    sys.stderr.write(message)
+        answer, complaints = Path(folder, "answer"), Path(folder, "complaints")
+        with answer.open("wb") as output, complaints.open("wb") as errors:
+            process = subprocess.Popen(
+                _PROGRAM,
+                env={**os.environ, **dict.fromkeys(("TMPDIR", "TEMP", "TMP"), folder)},
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=errors,
+                start_new_session=True,  # Ctrl-C reaches only this process, which ends the child
+            )
+            assert process.stdin is not None
+            try:
+                with suppress(OSError):  # if the child has ended, its status says why
+                    process.stdin.write(json.dumps({**asked, "seconds": LONGEST}).encode() + b"\n")
+                    process.stdin.flush()
+                status = process.wait()
+            finally:
+                process.kill()
+                process.wait()
+                process.stdin.close()
+        if status < 0:
+            name = signal.Signals(-status).name
+            raise GatherError(f"query: the process that answers was ended by {name}")
+        sys.stderr.write(complaints.read_text("utf-8", "replace"))
+        if status == FIT:
+            with answer.open(encoding="utf-8", newline="") as lines:
+                shutil.copyfileobj(lines, sys.stdout)
     return status
-
-
-def _read(process: subprocess.Popen[bytes], answers: int) -> Iterator[bytes]:
-    """Yield the answer. Raises ProfileError if it took too long to arrive."""
-    late = threading.Event()
-
-    def give_up() -> None:
-        late.set()
-        process.kill()
-
-    piece = os.read(answers, _PIECE)  # opening a remote store takes time
-    left = LONGEST
-    yield piece.removeprefix(READY)
-    while piece:
-        begun = time.monotonic()
-        timer = threading.Timer(max(left, 0), give_up)
-        timer.start()
-        try:
-            piece = os.read(answers, _PIECE)
-        finally:
-            timer.cancel()
-        left -= time.monotonic() - begun
-        if late.is_set():
-            raise ProfileError(f"SQL: no answer within {LONGEST:g} seconds")
-        yield piece

@@ -18,9 +18,10 @@ from datetime import datetime
 from itertools import chain, islice
 from typing import IO, Any
 
-from binary_checks.command.query import READY, guard_query
+from binary_checks.command import complain
+from binary_checks.command.query import guard_query
 from binary_checks.documents.json_values import dump
-from binary_checks.errors import ProfileError
+from binary_checks.errors import MISUSED, ProfileError
 from binary_checks.fleet.store import open_store
 from binary_checks.fleet.stored_nights import closed_nights
 from binary_checks.fleet.tables.table_questions import QueryAnswer, ask
@@ -28,6 +29,7 @@ from binary_checks.fleet.tables.views import open_tables
 from binary_checks.reports.markdown import format_cell
 from binary_checks.safe_text import MOST_OF_A_RUN, cut, one_line
 
+_LARGEST = 2 << 30  # bytes of an answer
 _MEMORY = 512 << 20  # bytes: Python, DuckDB and 150 MB for its tables take less than half
 
 
@@ -35,7 +37,7 @@ def main() -> int:
     """Answer the question on standard input; return the exit status."""
     asked = json.loads(sys.stdin.buffer.readline())
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    with os.fdopen(os.dup(1), "w", encoding="utf-8", errors="backslashreplace") as output:
+    with open(1, "w", encoding="utf-8", errors="backslashreplace", closefd=False) as output:
         return guard_query(lambda: _answer(asked, output))
 
 
@@ -46,8 +48,7 @@ def _answer(asked: Mapping[str, Any], output: IO[str]) -> int:
         if project and connection.execute("FROM cells LIMIT 1").fetchone() is None:
             found = f"no cells of this project in {store.url}"
             raise ProfileError(f"--project {project!r:.80}: {found}")
-        os.write(1, READY)
-        _limit()
+        _limit(asked["seconds"])
         try:
             with ask(connection, asked["sql"], asked["given"], ours=asked["ours"]) as answer:
                 for line in _FORMS[asked["form"]](answer):
@@ -55,17 +56,36 @@ def _answer(asked: Mapping[str, Any], output: IO[str]) -> int:
                 output.flush()
         except MemoryError:
             raise ProfileError(f"SQL: the answer takes more than {_MEMORY >> 20} MiB") from None
+        except OSError as error:
+            raise ProfileError(f"SQL: the answer cannot be kept: {error.strerror}") from None
     return 0
 
 
-def _limit() -> None:
-    """Limit the process's memory, apart from mapped files; only Linux enforces this limit."""
+def _limit(seconds: float) -> None:
+    """Limit the time that is left, and the memory and files of the process.
+
+    Mapped files do not count as memory, and only Linux enforces that limit.
+    """
+    timer = threading.Timer(seconds, _give_up, [seconds])
+    timer.daemon = True
+    timer.start()
     if sys.platform != "win32":
         import resource
 
-        for kind, most in ((resource.RLIMIT_DATA, _MEMORY), (resource.RLIMIT_CORE, 0)):
+        limits = {
+            resource.RLIMIT_DATA: _MEMORY,
+            resource.RLIMIT_FSIZE: _LARGEST,
+            resource.RLIMIT_CORE: 0,
+        }
+        for kind, most in limits.items():
             with suppress(OSError, ValueError):  # the limit is already lower
                 resource.setrlimit(kind, (most, most))
+
+
+def _give_up(seconds: float) -> None:
+    complain(f"query: SQL: no answer within {seconds:g} seconds")
+    sys.stderr.flush()
+    os._exit(MISUSED)
 
 
 def _end_with_parent() -> None:
@@ -106,9 +126,7 @@ def write_table(answer: QueryAnswer) -> Iterator[str]:
 
 def write_csv(answer: QueryAnswer) -> Iterator[str]:
     """Yield comma-separated values; text that a spreadsheet would evaluate begins with a quote."""
-    rows = iter(answer.rows)
-    first = [*islice(rows, 1)]  # before the header: a question that fails answers nothing
-    for row in chain((answer.columns,), first, rows):
+    for row in chain((answer.columns,), answer.rows):
         yield _csv_line(map(_format_csv, row))
 
 

@@ -1,4 +1,4 @@
-"""Charts of a few dozen numbers and badges, as inline SVG.
+"""Charts of a few dozen numbers, as inline SVG.
 
 Charts take their colours from the page's style.
 """
@@ -6,9 +6,9 @@ Charts take their colours from the page's style.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import ceil, floor, log10
+from typing import Any
 
 _WIDTH, _TALL = 300.0, 110.0  # size of the plot in a chart
 _WIDEST = 28.0  # width of a bar
@@ -25,53 +25,23 @@ _ROUND_TIMES = (
 """Distances in seconds between two values on an axis of durations."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Bar:
-    """A rectangle with its tone and its tooltip."""
+Chart = dict[str, Any]
+"""A line, or stacked bars, over nights; coordinates count from the top left of the plot.
 
-    x: float
-    y: float
-    width: float
-    height: float
-    tone: str
-    title: str = ""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Tick:
-    """A labelled position on an axis."""
-
-    at: float
-    label: str
-    anchor: str = "middle"  # the end of the label that is at the position: start, middle, end
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Chart:
-    """A line, or stacked bars, over nights; coordinates count from the top left of the plot."""
-
-    width: float
-    height: float
-    bars: tuple[Bar, ...] = ()
-    lines: tuple[str, ...] = ()  # the points of each polyline
-    dots: tuple[tuple[float, float, str], ...] = ()  # position and tooltip
-    values: tuple[Tick, ...]  # of the vertical axis, from 0 upwards
-    nights: tuple[Tick, ...]  # of the horizontal axis
-    legend: tuple[tuple[str, str], ...] = ()  # (tone, word)
-    summary: str
+`bars` have position, size, tone and tooltip; `dots` position and tooltip; `lines` are the points of
+polylines; `levels` and `days` are the labels of the axes, with their positions.
+"""
 
 
 def draw_line(
     values: Sequence[tuple[str, float]],
     format_number: Callable[[float], str],
     *,
-    titled: bool = True,
     durations: bool = False,
 ) -> Chart | None:
     """Return a line chart of one number a night, oldest first; None without a night.
 
-    If it is ``titled``, each point has a tooltip with its value. Numbers are seconds if they are
-    ``durations``, which have other round values.
+    Numbers are seconds if they are ``durations``, which have other round values.
     """
     if not values:
         return None
@@ -81,19 +51,15 @@ def draw_line(
         (round((index + 0.5) * step, 1), _y_coordinate(value, axis[-1]))
         for index, (_, value) in enumerate(values)
     ]
-    return Chart(
-        width=_WIDTH,
-        height=_TALL,
-        lines=(" ".join(f"{x},{y}" for x, y in points),) if len(points) > 1 else (),
-        dots=tuple(
+    return {
+        **_draw_axes(axis, [night for night, _ in values], format_number),
+        "lines": [" ".join(f"{x},{y}" for x, y in points)] if len(points) > 1 else [],
+        "dots": [
             (x, y, f"{night}: {format_number(value)}")
             for (x, y), (night, value) in zip(points, values, strict=True)
-            if titled
-        ),
-        values=tuple(_label_values(axis, format_number)),
-        nights=tuple(_label_nights([night for night, _ in values])),
-        summary=_sum_up([value for _, value in values], format_number),
-    )
+        ],
+        "summary": _sum_up([value for _, value in values], format_number),
+    }
 
 
 def draw_stacks(
@@ -101,7 +67,6 @@ def draw_stacks(
     format_number: Callable[[float], str],
     tones: Mapping[str, str] | None = None,
     *,
-    titled: bool = True,
     least: float = 0.0,
 ) -> Chart | None:
     """Return stacked bars of several numbers a night, the largest at the bottom.
@@ -119,16 +84,24 @@ def draw_stacks(
     if tones is None:
         tones = {name: _PARTS[min(index, len(_PARTS) - 1)] for index, name in enumerate(names)}
     axis = _divide_axis(max(whole), least=least)
-    stacked = _stack(nights, names, tones, axis[-1], format_number)
-    return Chart(
-        width=_WIDTH,
-        height=_TALL,
-        bars=tuple(bar if titled else replace(bar, title="") for bar in stacked),
-        values=tuple(_label_values(axis, format_number)),
-        nights=tuple(_label_nights([night for night, _ in nights])),
-        legend=tuple((tones[name], name) for name in names),
-        summary=_sum_up(whole, format_number),
-    )
+    return {
+        **_draw_axes(axis, [night for night, _ in nights], format_number),
+        "bars": [*_stack(nights, names, tones, axis[-1], format_number)],
+        "legend": [(tones[name], name) for name in names],
+        "summary": _sum_up(whole, format_number),
+    }
+
+
+def _draw_axes(
+    axis: Sequence[float], nights: Sequence[str], format_number: Callable[[float], str]
+) -> Chart:
+    """Return a chart without content; 0 is the same without a unit."""
+    levels = [
+        (_y_coordinate(each, axis[-1]), format_number(each) if each else "0") for each in axis
+    ]
+    days = [*_label_nights(nights)]
+    size = {"width": _WIDTH, "height": _TALL, "levels": levels, "days": days}
+    return {**size, "bars": [], "lines": [], "dots": [], "legend": []}
 
 
 def _divide_axis(
@@ -151,14 +124,8 @@ def _divide_axis(
     return [distance * index for index in range(max(ceil(highest / distance - 1e-9), 1) + 1)]
 
 
-def _label_values(axis: Sequence[float], format_number: Callable[[float], str]) -> Iterator[Tick]:
-    """Yield the ticks of the vertical axis; 0 is the same without a unit."""
-    for value in axis:
-        yield Tick(at=_y_coordinate(value, axis[-1]), label=format_number(value) if value else "0")
-
-
-def _label_nights(nights: Sequence[str]) -> Iterator[Tick]:
-    """Yield the ticks of the horizontal axis: of all nights, or of the first, middle and last."""
+def _label_nights(nights: Sequence[str]) -> Iterator[tuple[float, str, str]]:
+    """Yield position, label and its anchor: for all nights, or for the first, middle and last."""
     step = _WIDTH / len(nights)
     if len(nights) <= _LABELLED:
         chosen = dict.fromkeys(range(len(nights)), "middle")
@@ -167,17 +134,16 @@ def _label_nights(nights: Sequence[str]) -> Iterator[Tick]:
         chosen = {0: "start", middle: "middle", len(nights) - 1: "end"}
     for index, anchor in chosen.items():
         side = {"start": 0.0, "middle": 0.5, "end": 1.0}[anchor]
-        yield Tick(at=round((index + side) * step, 1), label=nights[index], anchor=anchor)
+        yield round((index + side) * step, 1), nights[index], anchor
 
 
 def _stack(
     nights: Sequence[tuple[str, Mapping[str, float]]],
-    names: Iterable[str],
+    names: Sequence[str],
     tones: Mapping[str, str],
     highest: float,
     format_number: Callable[[float], str],
-) -> Iterator[Bar]:
-    names = [*names]
+) -> Iterator[tuple[float, float, float, float, str, str]]:
     step = _WIDTH / len(nights)
     width = round(min(step * 0.85, _WIDEST), 1)
     for index, (night, parts) in enumerate(nights):
@@ -187,14 +153,9 @@ def _stack(
             if tall <= 0:
                 continue
             bottom = round(bottom - tall, 2)
-            yield Bar(
-                x=round((index + 0.5) * step - width / 2, 1),
-                y=bottom,
-                width=width,
-                height=tall,
-                tone=tones[name],
-                title=f"{night}: {name}, {format_number(parts[name])}",
-            )
+            left = round((index + 0.5) * step - width / 2, 1)
+            title = f"{night}: {name}, {format_number(parts[name])}"
+            yield left, bottom, width, tall, tones[name], title
 
 
 def _sum_up(values: Sequence[float], format_number: Callable[[float], str]) -> str:

@@ -97,7 +97,7 @@ def read_commits(
 
     Artifacts that name no commit are left out.
     """
-    if not shown:
+    if shown <= 0:
         return CommitPages()
     broken: list[str] = []
     by_commit: dict[str, list[FoundArtifact]] = {}

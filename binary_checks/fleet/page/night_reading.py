@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
@@ -20,7 +20,6 @@ from binary_checks.fleet.tables.views import Connection, open_tables
 from binary_checks.model import CellState
 
 _MORE = 60  # earlier nights that are read, too, to find when trouble began and what is new
-_MOST = 3660  # nights or commits that a site may show
 _STRANGE = """
 SELECT night, cell, state FROM cells
 WHERE night IS NULL OR cell IS NULL OR state NOT IN (SELECT state FROM letters) LIMIT 1
@@ -68,7 +67,11 @@ def open_night(
     store = open_store(url)
     closed = closed_nights(store)
     if date and read_date(date) not in closed:
-        raise StoreError(f"{store.url}: {_explain(store, date)}")
+        collect = f"`binary-checks nightly collect --date {date}`"
+        known = (
+            f"night {date} is not collected yet: {collect}" if date in list_nights(store) else ""
+        )
+        raise StoreError(f"{store.url}: {known or f'no night {date}'}")
     until = [night for night in closed if not date or night <= date]
     last = until[-nights - _MORE :] or None  # if the store has no night, open_tables reports that
     tables = ("cells", "checks", "parts")
@@ -114,25 +117,6 @@ def list_ended(connection: Connection) -> dict[str, list[EndedCell]]:
     for night, cell, state, accepted in connection.execute(_ENDED).fetchall():
         found.setdefault(str(night), []).append(EndedCell(cell, CellState(state), accepted))
     return found
-
-
-def require_number(text: str, option: str = "--nights", *, least: int = 1) -> int:
-    """Return the number of nights or commits to show. Raises ProfileError."""
-    number = -1
-    with suppress(ValueError):
-        number = int(text)
-    if not least <= number <= _MOST:
-        raise ProfileError(f"hud: {option} {text!r:.40}: not a number from {least} to {_MOST}")
-    return number
-
-
-def _explain(store: Store, date: str) -> str:
-    """Return why a night cannot be shown."""
-    if date not in list_nights(store):
-        return f"no night {date}"
-    if store.read(plan_name(date)) is None:
-        return f"night {date} has no plan"
-    return f"night {date} is not collected yet: `binary-checks nightly collect --date {date}`"
 
 
 def _read_changed(store: Store, night: str, notices: list[str]) -> tuple[str, ...]:

@@ -256,13 +256,13 @@ def mark_nights(
 # The trends: numbers of cells with trouble, file sizes, and durations.
 
 
-def draw_states(rows: Sequence[Row], *, titled: bool = True) -> Chart | None:
+def draw_states(rows: Sequence[Row]) -> Chart | None:
     """Return a chart of the numbers of failed cells and of cells without a verdict, each night."""
     counts = [
         (row["night"], {"failed": row["failed"], "not judged": row["unjudged"]}) for row in rows
     ]
     tones = {"failed": "bad", "not judged": "mild"}
-    return draw_stacks(counts, lambda number: f"{number:,.0f}", tones, titled=titled, least=1.0)
+    return draw_stacks(counts, lambda number: f"{number:,.0f}", tones, least=1.0)
 
 
 def _draw_trends(
@@ -271,7 +271,6 @@ def _draw_trends(
     charts = []
     for project, found in groupby(trends, itemgetter("project")):
         rows = [*found]
-        alone = project is None  # dozens of charts with tooltips would make the page too large
         size, time = (
             [(row["night"], row[name]) for row in rows if row[name]] for name in ("size", "seconds")
         )
@@ -279,9 +278,9 @@ def _draw_trends(
             {
                 "project": project,
                 "cells": max(row["cells"] for row in rows),
-                "states": draw_states(rows, titled=alone),
-                "size": draw_line(size, format_size, titled=alone),
-                "time": draw_line(time, format_seconds, titled=alone, durations=True),
+                "states": draw_states(rows),
+                "size": draw_line(size, format_size),
+                "time": draw_line(time, format_seconds, durations=True),
             }
         )
     slowest = [

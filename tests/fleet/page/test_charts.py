@@ -28,7 +28,7 @@ def line(*values: float, durations: bool = False) -> Chart:
     ],
 )
 def test_sizes_have_round_values(highest: float, labels: list[str]) -> None:
-    assert [each.label for each in line(1.0, highest).values] == labels
+    assert [label for _, label in line(1.0, highest)["levels"]] == labels
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_sizes_have_round_values(highest: float, labels: list[str]) -> None:
     ],
 )
 def test_times_have_values_that_are_round_in_their_unit(highest: float, labels: list[str]) -> None:
-    assert [each.label for each in line(0.1, highest, durations=True).values] == labels
+    assert [label for _, label in line(0.1, highest, durations=True)["levels"]] == labels
 
 
 @pytest.mark.parametrize(
@@ -56,40 +56,40 @@ def test_times_have_values_that_are_round_in_their_unit(highest: float, labels: 
 def test_cells_are_counted_in_whole_numbers(failed: int, labels: list[str]) -> None:
     found = draw_states([{"night": "2026-11-21", "failed": failed, "unjudged": 0}])
     assert found is not None
-    assert [each.label for each in found.values] == labels
+    assert [label for _, label in found["levels"]] == labels
 
 
 def test_the_axis_reaches_from_the_bottom_to_the_highest_value() -> None:
     found = line(10e6, 20e6)
-    assert found.values[0].at == found.height
-    assert found.values[-1].at == 0
-    assert found.lines[0].endswith(",0.0")
+    assert found["levels"][0][0] == found["height"]
+    assert found["levels"][-1][0] == 0
+    assert found["lines"][0].endswith(",0.0")
 
 
 def test_numbers_that_are_all_zero_have_an_axis() -> None:
-    assert line(0.0, 0.0).values[0].label == "0"
+    assert line(0.0, 0.0)["levels"][0][1] == "0"
 
 
 @pytest.mark.parametrize("number", [1, 2, 4])
 def test_a_few_nights_are_labelled_below_the_middle_of_their_bars(number: int) -> None:
     found = draw_stacks([(night, {"native": 5.0}) for night in nights(number)], format_size)
     assert found is not None
-    assert [each.label for each in found.nights] == [*nights(number)]
-    middles = [bar.x + bar.width / 2 for bar in found.bars]
-    assert middles == pytest.approx([each.at for each in found.nights], abs=0.2)
+    assert [label for _, label, _ in found["days"]] == [*nights(number)]
+    middles = [x + width / 2 for x, _, width, *_ in found["bars"]]
+    assert middles == pytest.approx([x for x, *_ in found["days"]], abs=0.2)
 
 
 def test_of_many_nights_the_first_the_middle_and_the_last_are_labelled() -> None:
     found = draw_stacks([(night, {"native": 5.0}) for night in nights(30)], format_size)
     assert found is not None
     days = nights(30)
-    assert [each.label for each in found.nights] == [days[0], days[14], days[29]]
-    first, last = found.bars[0], found.bars[-1]
-    assert first.x < 2
-    assert found.width - 2 < last.x + last.width <= found.width
+    assert [label for _, label, _ in found["days"]] == [days[0], days[14], days[29]]
+    first, last = found["bars"][0], found["bars"][-1]
+    assert first[0] < 2
+    assert found["width"] - 2 < last[0] + last[2] <= found["width"]
 
 
 def test_one_night_is_a_point_and_its_value() -> None:
     found = line(3_000_000)
-    assert (found.lines, len(found.dots), found.summary) == ((), 1, "3 MB")
+    assert (found["lines"], len(found["dots"]), found["summary"]) == ([], 1, "3 MB")
     assert draw_line([], format_size) is None

@@ -52,13 +52,14 @@ def answered_here(monkeypatch: pytest.MonkeyPatch) -> None:
     def answer(asked: Mapping[str, Any]) -> int:
         output = io.TextIOWrapper(io.BytesIO(), "utf-8", "backslashreplace", newline="")
         try:
-            return query_process.guard_query(lambda: query_process._answer(asked, output))
+            return query_process.guard_query(
+                lambda: query_process._answer({**asked, "seconds": 60}, output)
+            )
         finally:
             output.seek(0)
             sys.stdout.write(output.read())
 
-    monkeypatch.setattr(query_process, "_limit", lambda: None)
-    monkeypatch.setattr(query_process, "READY", b"")
+    monkeypatch.setattr(query_process, "_limit", lambda seconds: None)
     monkeypatch.setattr("binary_checks.command.query.answer_in_process", answer)
 
 
@@ -176,7 +177,11 @@ def test_a_question_that_is_too_long_is_refused_and_not_cut(
         (["grid", "row=3"], 4, "query: grid: no parameter row; did you mean rows? (it has: "),
         (["grid", "rows"], 4, "query: rows: not a parameter: give NAME=VALUE"),
         (["grid", "rows=many"], 4, "query: SQL: Conversion Error: Could not convert string 'many'"),
-        (["grid", "--nights", "0"], 4, "query: --nights 0: give 1 or more"),
+        (
+            ["grid", "--nights", "0"],
+            4,
+            "query: argument --nights: '0' is not a number of 1 or more",
+        ),
         (["grid", "--jsn"], 4, "query: unknown option --jsn; did you mean --json?"),
         (
             ["newly-broken", "night=2001-01-01"],
