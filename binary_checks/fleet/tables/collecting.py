@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -28,7 +28,7 @@ from binary_checks.fleet.stored_nights import (
 )
 from binary_checks.fleet.tables.rows import (
     TABLES,
-    FactsRows,
+    Row,
     cell_row,
     check_rows,
     facts_of,
@@ -75,9 +75,9 @@ def make_tables(store: Store, night: str, folder: Path) -> NightTables:
                     with_facts[planned.sha256] = facts
             known = known_packages(connection, store, night, with_facts)
             new = {each: facts for each, facts in with_facts.items() if each not in known}
-            for found in _read_facts(store, night, new, complaints):
-                writers["objects"].add(found.objects)
-                writers["parts"].add(found.parts)
+            for objects, parts in _read_facts(store, night, new, complaints):
+                writers["objects"].add(objects)
+                writers["parts"].add(parts)
             paths = {table: folder / f"{table}.parquet" for table in TABLES}
             for table, writer in writers.items():
                 writer.write(connection, paths[table])
@@ -165,8 +165,11 @@ def _without_results(end: CellEnd) -> tuple[Attempt, ...]:
 
 def _read_facts(
     store: Store, night: str, wanted: Mapping[str, str], complaints: list[str]
-) -> Iterator[FactsRows]:
-    """Yield the rows of packages; ``wanted`` maps SHA-256 of packages to SHA-256 of their facts."""
+) -> Iterator[tuple[Sequence[Row], Sequence[Row]]]:
+    """Yield the rows of objects and of parts of packages.
+
+    ``wanted`` maps SHA-256 of packages to SHA-256 of their facts.
+    """
     for sha256, facts in sorted(wanted.items()):
         name = facts_name(facts)  # for messages, if there are none
         try:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from binary_checks.documents.json_values import DocumentError, read_document
-from binary_checks.errors import FIT, RecordError
+from binary_checks.documents.builds import StatedSymbols
+from binary_checks.documents.facts import WantedFacts, restore
+from binary_checks.errors import FIT, ProfileError, RecordError
 from binary_checks.fleet.causes.naming_causes import find_leaders
 from binary_checks.fleet.night import AXES, CPU, GOOD, GPU, Attempt, CellEnd, PlannedCell
 from binary_checks.fleet.stored_nights import name_log
@@ -20,23 +20,16 @@ from binary_checks.knowledge.inventory import measure_parts
 from binary_checks.model import (
     BROKE,
     GOOD_OUTCOMES,
-    DeviceCode,
-    DeviceKind,
+    DeviceCodeCarrier,
     DeviceLinking,
+    ElfFile,
     Entry,
-    Format,
-    Kind,
-    Layout,
-    MalformedObject,
-    Member,
     NotInspected,
     ObjectFile,
     Outcome,
-    Package,
     PackageResult,
     Problem,
     RunResult,
-    object_kinds,
 )
 from binary_checks.safe_text import cut
 
@@ -266,94 +259,55 @@ def plain(text: Any) -> str:
 
 
 # Rows of a package's objects and parts, from its facts.
-#
-# Only the fields that the tables need are read, so that facts of other versions can be read, too.
 
-_FACTS = "binary-checks/facts/"
+_READING = WantedFacts(record=False, any_writer=True, keep_symbols=StatedSymbols)
 _GLIBC = re.compile(r"GLIBC_(\d{1,4}(?:\.\d{1,4})*)")
 _RELR = (2, 36)  # GLIBC_ABI_DT_RELR was added in that version
-_ARCHITECTURE = "x86_64"  # default of the model, which documents leave out
-_PLACES = ("site_packages", "headers", "climbs")
 _LARGEST_BIGINT = (1 << 62) - 1
 _DIGITS = 16  # enough to distinguish tables of exports
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FactsRows:
-    """The rows of one package."""
-
-    objects: tuple[Row, ...]
-    parts: tuple[Row, ...]
-
-
-def read_facts_rows(path: Path, night: str, sha256: str, named: str) -> FactsRows:
-    """Read a package's facts from ``.json.gz``.
+def read_facts_rows(
+    path: Path, night: str, sha256: str, named: str
+) -> tuple[Sequence[Row], Sequence[Row]]:
+    """Return the rows of a package's objects and of its parts, from its facts.
 
     Raises RecordError with a message of one line if the document is truncated, corrupt, or of
     another package.
     """
     try:
-        return _read(read_document(path), night, sha256)
-    except DocumentError as error:
-        raise RecordError(f"{named}: {error}") from None
-    except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError):
-        raise RecordError(f"{named}: not the facts of a package") from None
-
-
-def _read(document: Any, night: str, sha256: str) -> FactsRows:
-    if not str(document["schema"]).startswith(_FACTS):
-        raise DocumentError("not the facts of a package: the document has another schema")
-    objects = [
-        {"night": night, "sha256": sha256, **_object_row(row)} for row in document["object_files"]
-    ]
-    unread = (*document["malformed_objects"], *document["unread_objects"])
-    package = Package(
-        path=Path("package"),
-        layout=_require_package(document["package"], sha256),
-        members=tuple(map(_light_member, document["members"])),
-        objects=tuple(map(_light_object, document["object_files"])),
-        malformed=tuple(map(_unread_object, unread)),
+        facts = restore(path, named=named, reading=_READING)
+    except ProfileError as error:
+        raise RecordError(str(error)) from None
+    if facts.sha256 != sha256:
+        raise RecordError(f"{named}: the facts of another package")
+    own = {"night": night, "sha256": sha256}
+    parts = measure_parts(facts.package).items()
+    return (
+        [{**own, **_object_row(item, symbols=facts.symbols)} for item in facts.package.objects],
+        [{**own, "part": part, "files": of.files, "size": of.size} for part, of in parts],
     )
-    parts = [
-        {"night": night, "sha256": sha256, "part": part, "files": found.files, "size": found.size}
-        for part, found in measure_parts(package).items()
-    ]
-    return FactsRows(objects=tuple(objects), parts=tuple(parts))
 
 
-def _require_package(row: Mapping[str, Any], sha256: str) -> Layout:
-    if row["sha256"] != sha256:
-        raise DocumentError("the facts of another package")
-    return Layout(**{name: row["layout"][name] for name in _PLACES if name in row["layout"]})
-
-
-def _object_row(row: Mapping[str, Any]) -> Row:
-    versions = row.get("symbol_versions", ())
-    exports = sorted(f"{each['name']}@{each.get('version', '')}" for each in row.get("exports", ()))
+def _object_row(item: ObjectFile, *, symbols: bool) -> Row:
+    versions = item.symbol_versions if isinstance(item, ElfFile) else ()
+    exports = sorted(f"{each.name}@{each.version}" for each in item.exports) if symbols else []
+    codes = item.device_code if isinstance(item, DeviceCodeCarrier) else ()
+    usable = (each for each in codes if each.linking is not DeviceLinking.UNUSABLE)
     return {
-        "path": plain(row["path"]),
-        "architecture": plain(row.get("architecture", _ARCHITECTURE)),
-        "size": _count(row.get("size", 0)),
-        "needed": [plain(each["name"]) for each in row.get("needed", ())],
-        "glibc": highest_glibc(each["version"] for each in versions if not each.get("weak")),
+        "path": plain(item.path),
+        "architecture": plain(item.architecture),
+        "size": min(max(item.size, 0), _LARGEST_BIGINT),
+        "needed": [plain(each.name) for each in item.needed],
+        "glibc": highest_glibc(each.version for each in versions if not each.weak),
         "exports": _digest(exports)[:_DIGITS] if exports else "",
-        "gpu": sorted(_find_generations(row.get("device_code", ())) - {""}),
+        "gpu": sorted({plain(each.architecture) for each in usable} - {""}),
     }
-
-
-def _find_generations(codes: Iterable[Mapping[str, Any]]) -> set[str]:
-    """Return the GPU architectures of code that a driver can use."""
-    unusable = DeviceLinking.UNUSABLE.value
-    return {plain(each["architecture"]) for each in codes if each.get("linking") != unusable}
 
 
 def _digest(texts: Iterable[str]) -> str:
     """Return the SHA-256 of the texts, joined as lines."""
-    found, between = hashlib.sha256(), b""
-    for text in texts:
-        found.update(between + text.encode("utf-8", "replace"))
-        between = b"\n"
-    return found.hexdigest()
+    return hashlib.sha256("\n".join(texts).encode("utf-8", "replace")).hexdigest()
 
 
 def highest_glibc(versions: Iterable[str]) -> str:
@@ -365,38 +319,3 @@ def highest_glibc(versions: Iterable[str]) -> str:
 def _read_version(node: str) -> tuple[int, ...]:
     match = _GLIBC.fullmatch(node)
     return tuple(map(int, match[1].split("."))) if match else ()
-
-
-def _light_object(row: Mapping[str, Any]) -> ObjectFile:
-    """Return an object with only the fields that `measure_parts` needs."""
-    kind = object_kinds()[row["format"]]
-    found: dict[str, Any] = {"kind": Kind(row["kind"])} if "kind" in row else {}
-    if "device_code" in row:
-        found["device_code"] = tuple(map(_light_code, row["device_code"]))
-    if "debug_bytes" in row:
-        found["debug_bytes"] = _count(row["debug_bytes"])
-    return kind(path=str(row["path"]), **found)
-
-
-def _light_code(row: Mapping[str, Any]) -> DeviceCode:
-    amount = _count(row["bytes"])
-    return DeviceCode(kind=DeviceKind.UNKNOWN, architecture="", count=1, bytes=amount, compressed=0)
-
-
-def _light_member(row: Mapping[str, Any]) -> Member:
-    return Member(
-        path=str(row["path"]),
-        archive_name=str(row["archive_name"]),
-        size=_count(row.get("size", 0)),
-        mode=_count(row.get("mode", 0)),
-        target=str(row.get("target", "")),
-    )
-
-
-def _unread_object(row: Mapping[str, Any]) -> MalformedObject:
-    return MalformedObject(path=str(row["path"]), format=Format.ELF, offset=0, reason="")
-
-
-def _count(number: Any) -> int:
-    """Return a number of bytes that fits into a table."""
-    return min(max(int(number), 0), _LARGEST_BIGINT)
