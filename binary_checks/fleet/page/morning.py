@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import groupby
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from binary_checks.fleet.night import WELL
-from binary_checks.fleet.page.naming import TONES, format_text
+from binary_checks.fleet.page.naming import TONES, format_text, split
 from binary_checks.fleet.page.night_reading import NightView, Row
-from binary_checks.fleet.page.remarks import Remarks
 from binary_checks.fleet.page.templates import Templates
 from binary_checks.model import CellState
 from binary_checks.reports.verdict_texts import count
 
-OTHERS: Mapping[CellState, tuple[str, str]] = {
-    CellState.MISSING: ("Nothing is published", "Missing"),
-    CellState.STALE: ("Too old", "Too old"),
-    CellState.LOST: ("No result", "No result"),
-    CellState.INFRA: ("The network, the disk or the host broke", "Infra"),
-    CellState.NOT_JUDGED: ("Not judged", "Not judged"),
-    CellState.FLAKY: ("Failed, then passed on the same bytes", "Flaky"),
-    CellState.BLOCKED: ("GPU stage waits for a CPU stage that passes", "GPU waits"),
+OTHERS: Mapping[str, tuple[str, str]] = {
+    CellState.MISSING.value: ("Nothing is published", "Missing"),
+    CellState.STALE.value: ("Too old", "Too old"),
+    CellState.LOST.value: ("No result", "No result"),
+    CellState.INFRA.value: ("The network, the disk or the host broke", "Infra"),
+    CellState.NOT_JUDGED.value: ("Not judged", "Not judged"),
+    CellState.FLAKY.value: ("Failed, then passed on the same bytes", "Flaky"),
+    CellState.BLOCKED.value: ("GPU stage waits for a CPU stage that passes", "GPU waits"),
 }
 """State -> its title on the page and in a mail, in the order in which they are shown."""
 _NAMED = 5  # cells that a line names
+_QUERIES = (
+    *("states", "newly-broken", "still-broken", "mended", "undecided", "new-versions"),
+    "departed",
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,19 +35,14 @@ class Morning:
     """The answers about one night that the index, the mail and the feed present."""
 
     night: str
-    states: Sequence[Row]  # number of cells by project and state
-    broke: Sequence[Row]  # faults
-    still: Sequence[Row]
-    mended: Sequence[Row]
-    others: Mapping[CellState, Sequence[Row]]  # cells that neither passed nor failed
-    versions: Sequence[Row]
-    departed: Sequence[Row]
-    remarks: Remarks = field(default_factory=Remarks)
+    answers: Mapping[str, Sequence[Row]]  # by query
+    notices: Sequence[str]
+    notes: Mapping[str, Sequence[str]]  # title -> lines
 
     @property
     def counts(self) -> Counter[CellState]:
         """The number of cells in each state."""
-        return count_states(self.states)
+        return count_states(self.answers["states"])
 
     @property
     def is_well(self) -> bool:
@@ -58,9 +55,9 @@ class Morning:
         counts = self.counts
         if not counts:
             return "No cell was planned"
-        if self.broke:
-            cells = {cell for each in self.broke for cell in each["cells"]}
-            checks = {each["check_id"] for each in self.broke}
+        if broke := self.answers["newly-broken"]:
+            cells = {cell for each in broke for cell in each["cells"]}
+            checks = {each["check_id"] for each in broke}
             return f"{count(len(checks), 'check')} broke in {count(len(cells), 'cell')}"
         if failing := counts[CellState.FAILED]:
             fails = "fails" if failing == 1 else "fail"
@@ -75,49 +72,33 @@ class Morning:
         """The tone of the whole night."""
         if self.counts[CellState.FAILED]:
             return "bad"
-        return "good" if self.is_well and self.states else "mild"
+        return "good" if self.is_well and self.counts else "mild"
 
-    def list_notes(self, names: Mapping[str, str]) -> list[tuple[str, Sequence[str]]]:
-        """Return title and lines of notes that are not about single cells.
+    def list_notes(self, names: Mapping[str, str]) -> dict[str, Sequence[str]]:
+        """Return title -> lines of notes that are not about single cells.
 
         ``names`` maps cells to the names to show instead of their ids.
         """
-        found = (
-            ("New versions", [*self._list_versions()]),
-            ("No longer in the matrix", [*self._list_departed(names)]),
-            *self.remarks.by_title(),
-        )
-        return [(title, lines) for title, lines in found if lines]
-
-    def _list_versions(self) -> Iterator[str]:
-        for each in self.versions:
-            before, now = (format_text(each[name], 40) for name in ("version_before", "version"))
-            project, cells = format_text(each["project"]), count(each["cells"], "cell")
-            yield f"{project} {before} → {now} in {cells}"
-
-    def _list_departed(self, names: Mapping[str, str]) -> Iterator[str]:
-        cells = [format_text(names.get(each["cell"], each["cell"]), 120) for each in self.departed]
-        if cells:
-            more = f" and {len(cells) - _NAMED} more" if len(cells) > _NAMED + 1 else ""
-            shown = cells[:_NAMED] if more else cells
-            yield f"{count(len(cells), 'cell')}: {', '.join(shown)}{more}"
+        versions = [
+            f"{format_text(each['project'])} {format_text(each['version_before'], 40)} → "
+            f"{format_text(each['version'], 40)} in {count(each['cells'], 'cell')}"
+            for each in self.answers["new-versions"]
+        ]
+        gone = [each["cell"] for each in self.answers["departed"]]
+        shown, others = split([format_text(names.get(each, each), 120) for each in gone], _NAMED)
+        more = f" and {len(others)} more" if others else ""
+        departed = [f"{count(len(gone), 'cell')}: {', '.join(shown)}{more}"] if gone else []
+        found = {"New versions": versions, "No longer in the matrix": departed, **self.notes}
+        return {title: lines for title, lines in found.items() if lines}
 
 
 def read_morning(view: NightView) -> Morning:
     """Ask how a night ended, compared with the nights before."""
-    others = {
-        state: [*of] for state, of in groupby(view.ask("undecided"), lambda row: row["state"])
-    }
     return Morning(
         night=view.night,
-        states=[*view.ask("states")],
-        broke=[*view.ask("newly-broken")],
-        still=[*view.ask("still-broken")],
-        mended=[*view.ask("mended")],
-        others={state: others[state.value] for state in OTHERS if state.value in others},
-        versions=[*view.ask("new-versions")],
-        departed=[*view.ask("departed")],
-        remarks=view.remarks,
+        answers={name: [*view.ask(name)] for name in _QUERIES},
+        notices=view.notices,
+        notes=view.notes,
     )
 
 
@@ -141,7 +122,7 @@ def write_mail(morning: Morning, *, markdown: bool = False) -> str:
     return Templates().render(
         "mail.txt",
         morning=morning,
-        tally=tally(morning.states),
+        tally=tally(morning.answers["states"]),
         notes=morning.list_notes({}),
         titles=OTHERS,
         markdown=markdown,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
@@ -12,7 +12,7 @@ from binary_checks.errors import ProfileError, RecordError, StoreError
 from binary_checks.fleet.known import LOOKED_AT
 from binary_checks.fleet.night import NightPlan
 from binary_checks.fleet.nights import read_closed
-from binary_checks.fleet.page.remarks import EndedCell, Remarks, WaiverNews, review_waivers
+from binary_checks.fleet.page.remarks import EndedCell, review_waivers
 from binary_checks.fleet.store import Store, open_store, plan_name
 from binary_checks.fleet.stored_nights import closed_nights, find_plan, list_nights, read_date
 from binary_checks.fleet.tables.table_questions import ask, shipped_queries
@@ -42,7 +42,8 @@ class NightView:
     shown: int = 30  # nights
     store: Store | None = None
     plan: NightPlan | None = None
-    remarks: Remarks = field(default_factory=Remarks)
+    notices: Sequence[str] = ()  # about missing or unknown parts
+    notes: Mapping[str, Sequence[str]] = field(default_factory=dict)  # title -> lines
 
     def ask(self, name: str, **given: object) -> Iterator[Row]:
         """Yield the rows of a shipped query's answer; one answer at a time is read."""
@@ -85,11 +86,10 @@ def open_night(
         require_known_states(connection)
         later = (each for each in list_nights(store) if each > night and each not in closed)
         notices = [f"The night of {each} is not collected yet, and not shown." for each in later]
-        changed = _read_changed(store, night, notices)
+        notes = _read_changed(store, night, notices)
         plan = _read_plan(store, night, notices)
-        news = WaiverNews()
         if plan:
-            news = review_waivers(store, plan, list_ended(connection), whole=not project)
+            notes |= review_waivers(store, plan, _list_ended(connection), whole=not project)
         yield NightView(
             connection=connection,
             night=night,
@@ -97,7 +97,8 @@ def open_night(
             shown=nights,
             store=store,
             plan=plan,
-            remarks=Remarks(notices=tuple(notices), changed=changed, waivers=news),
+            notices=notices,
+            notes=notes,
         )
 
 
@@ -111,7 +112,7 @@ def require_known_states(connection: Connection) -> None:
         raise StoreError(f"night {night}: {cell}: state {state!r} is unknown; {known}")
 
 
-def list_ended(connection: Connection) -> dict[str, list[EndedCell]]:
+def _list_ended(connection: Connection) -> dict[str, list[EndedCell]]:
     """Return night -> how its cells ended, for the nights in which waivers are looked up."""
     found: dict[str, list[EndedCell]] = {}
     for night, cell, state, accepted in connection.execute(_ENDED).fetchall():
@@ -119,15 +120,16 @@ def list_ended(connection: Connection) -> dict[str, list[EndedCell]]:
     return found
 
 
-def _read_changed(store: Store, night: str, notices: list[str]) -> tuple[str, ...]:
+def _read_changed(store: Store, night: str, notices: list[str]) -> dict[str, list[str]]:
     """Return what the indexes had changed at the end of a night, and add its complaints."""
     try:
         closed = read_closed(store, night)
     except RecordError as error:
         notices.append(str(error))
-        return ()
+        closed = None
     notices += closed.complaints if closed else ()
-    return tuple(f"{each.cell}: {each.reason}" for each in closed.changed) if closed else ()
+    changed = [f"{each.cell}: {each.reason}" for each in closed.changed] if closed else []
+    return {"Changed in the index since planning": changed} if changed else {}
 
 
 def _read_plan(store: Store, night: str, notices: list[str]) -> NightPlan | None:

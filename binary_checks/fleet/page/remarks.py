@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import NamedTuple
 
@@ -39,65 +38,45 @@ Rows = Mapping[str, Iterable[EndedCell]]
 """Night -> how its cells ended."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WaiverNews:
-    """Advice about the list of known problems, a line each."""
-
-    expiring: tuple[str, ...] = ()
-    unmatched: tuple[str, ...] = ()  # in the last night
-    removable: tuple[str, ...] = ()  # unmatched for several nights
-    remark: str = ""  # why a copy of the list was used
-    complaint: str = ""  # why no waiver holds, or why nothing is known about waivers
+EXPIRING = "Known problems that expire soon"
+UNMATCHED = "Known problems without a match"
+REMOVABLE = f"Known problems to remove: no match for {LONG} nights"
+LIST = "Known problems"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Remarks:
-    """Remarks about a night as a whole, a line each."""
-
-    notices: tuple[str, ...] = ()  # about missing or unknown parts
-    changed: tuple[str, ...] = ()  # changes of the indexes by the end of the night
-    waivers: WaiverNews = WaiverNews()
-
-    def by_title(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Yield title and lines, without the notices."""
-        news = self.waivers
-        yield "Changed in the index since planning", self.changed
-        yield "Known problems that expire soon", news.expiring
-        yield "Known problems without a match", news.unmatched
-        yield f"Known problems to remove: no match for {LONG} nights", news.removable
-        yield "Known problems", tuple(filter(None, (news.complaint, news.remark)))
-
-
-def review_waivers(store: Store, plan: NightPlan, rows: Rows, *, whole: bool = True) -> WaiverNews:
+def review_waivers(
+    store: Store, plan: NightPlan, rows: Rows, *, whole: bool = True
+) -> dict[str, list[str]]:
     """Find which of the plan's known problems cells accepted, in this night and earlier ones.
 
-    Unmatched entries can be found only if ``rows`` contain the ``whole`` night.
+    The result maps titles to lines. Unmatched entries can be found only if ``rows`` contain the
+    ``whole`` night.
     """
     if plan.known_complaint or not plan.known_sha256:
-        return WaiverNews(complaint=cut(one_line(plan.known_complaint)))
+        return {LIST: [cut(one_line(plan.known_complaint))]} if plan.known_complaint else {}
     name = frozen_name(plan.night, plan.known_sha256)
     try:
         listed = read_known_list(read_frozen(store, name), "of the night")
     except (BinaryChecksError, OSError) as error:
-        return WaiverNews(complaint=cut(f"The known problems cannot be read: {error}"))
-    unmatched, removable, complaint = list[KnownProblem](), list[KnownProblem](), ""
+        return {LIST: [cut(f"The known problems cannot be read: {error}")]}
+    unmatched, removable, remarks = list[KnownProblem](), list[KnownProblem](), list[str]()
     try:
         tonight = read_waived_night(store, plan, rows[plan.night]) if whole else None
         if tonight is not None:
             unmatched = [each for each in listed.entries if tonight.matched(each) is False]
             removable = find_removable(unmatched, _look_back(store, tonight, rows))
     except (BinaryChecksError, OSError) as error:  # deleted by retention, or truncated
-        complaint = cut(f"It is unknown which known problems have no match: {error}")
+        remarks.append(cut(f"It is unknown which known problems have no match: {error}"))
+    if plan.known_remark:
+        remarks.append(cut(one_line(f"{plan.known_source}: {plan.known_remark}")))
     gone = {*map(key_of, removable)}
-    return WaiverNews(
-        expiring=tuple(_expiring(listed, date.fromisoformat(plan.night))),
-        unmatched=tuple(_name(each) for each in unmatched if key_of(each) not in gone),
-        removable=tuple(map(_name, removable)),
-        remark=cut(one_line(f"{plan.known_source}: {plan.known_remark}"))
-        if plan.known_remark
-        else "",
-        complaint=complaint,
-    )
+    found = {
+        EXPIRING: [*_expiring(listed, date.fromisoformat(plan.night))],
+        UNMATCHED: [_name(each) for each in unmatched if key_of(each) not in gone],
+        REMOVABLE: [_name(each) for each in removable],
+        LIST: remarks,
+    }
+    return {title: lines for title, lines in found.items() if lines}
 
 
 def _look_back(store: Store, tonight: WaivedNight, rows: Rows) -> Iterator[WaivedNight | None]:

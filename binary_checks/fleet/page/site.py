@@ -88,7 +88,7 @@ def _make_files(
             morning=morning,
             notes=morning.list_notes(names),
             others_titles=OTHERS,
-            tally=tally(morning.states),
+            tally=tally(morning.answers["states"]),
             trend=draw_states(every),
             days=days,
             months=[
@@ -178,7 +178,7 @@ def draw_badge(templates: Templates, label: str, word: str, tone: str) -> str:
 
 def _draw_badges(templates: Templates, morning: Morning) -> Iterator[tuple[str, str]]:
     """Yield the badges of projects: how many of their cells are well."""
-    for project, rows in groupby(morning.states, itemgetter("project")):
+    for project, rows in groupby(morning.answers["states"], itemgetter("project")):
         counts = count_states([*rows])
         total, well = counts.total(), sum(counts[state] for state in GOOD)
         word, tone = f"{well} of {total} cells pass", "good" if well == total else "mild"
@@ -217,7 +217,7 @@ def _lay_out_projects(view: NightView, morning: Morning, days: Sequence[str]) ->
         yield {
             "name": format_text(project),
             "anchor": f"project-{name_file(project)}",
-            "tally": tally([row for row in morning.states if row["project"] == project]),
+            "tally": tally([row for row in morning.answers["states"] if row["project"] == project]),
             "rows": [(row["cell"], [*mark_nights(row, days, every=every)]) for row in troubled],
             "steady": sorted(
                 (row for row in planned if _STEADY.issuperset(row["nights"])),

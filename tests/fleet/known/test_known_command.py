@@ -13,6 +13,7 @@ import pytest
 from binary_checks.command import main
 from binary_checks.fleet.known import LONG
 from binary_checks.fleet.page.night_reading import open_night
+from binary_checks.fleet.page.remarks import REMOVABLE, UNMATCHED
 from binary_checks.fleet.store import frozen_name, plan_name
 from binary_checks.fleet.stored_nights import read_plan, write_plan
 from binary_checks.profile import read_known_list
@@ -88,9 +89,9 @@ def test_what_matched_nothing_for_five_nights_and_what_expired_goes(
 
 def test_the_page_lists_it_for_removal(nights: Nights) -> None:
     with open_night(str(nights.folder)) as view:
-        waivers = view.remarks.waivers
-    assert waivers.removable == ("missing-library: libbar comes later",)
-    assert waivers.unmatched == ()
+        notes = view.notes
+    assert notes[REMOVABLE] == ["missing-library: libbar comes later"]
+    assert UNMATCHED not in notes
 
 
 def test_without_a_store_only_what_expired_goes_and_the_file_is_replaced_whole(

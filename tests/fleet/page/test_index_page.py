@@ -12,7 +12,6 @@ from binary_checks.fleet.night import AXES
 from binary_checks.fleet.page import site
 from binary_checks.fleet.page.evidence import CellEvidence, StageEvidence
 from binary_checks.fleet.page.night_reading import NightView, Row
-from binary_checks.fleet.page.remarks import Remarks
 from binary_checks.fleet.page.site import make_site
 from binary_checks.model import CheckText, Level
 from binary_checks.reports.html.page import ShownCheck
@@ -204,8 +203,7 @@ def test_links_to_a_check_of_an_odd_name_lead_to_its_text() -> None:
 
 
 def test_what_cells_checks_and_sentences_say_stays_text() -> None:
-    remarks = Remarks(notices=(EVIL,), changed=(EVIL,))
-    found = history({"demo-linux": "··X"}, remarks=remarks)
+    found = history({"demo-linux": "··X"}, notices=[EVIL], notes={"Changed": [EVIL]})
     texts = ("reason", "version", "cause", "evidence", "url", "file_name", "cell", *AXES)
     update(found, **dict.fromkeys(texts, EVIL))
     found.connection.execute("DELETE FROM all_checks")

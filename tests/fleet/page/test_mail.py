@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from binary_checks.fleet.page.morning import read_morning, write_mail
 from binary_checks.fleet.page.night_reading import NightView
-from binary_checks.fleet.page.remarks import Remarks, WaiverNews
+from binary_checks.fleet.page.remarks import EXPIRING, LIST, UNMATCHED
 from fixtures.histories import history
 
-REMARKS = Remarks(
-    changed=("a-1: 1.1 is published by now",),
-    waivers=WaiverNews(expiring=("missing-library until 2026-11-25: soon",), unmatched=("x: y",)),
-)
+CHANGED = "Changed in the index since planning"
+NOTES = {
+    CHANGED: ["a-1: 1.1 is published by now"],
+    EXPIRING: ["missing-library until 2026-11-25: soon"],
+    UNMATCHED: ["x: y"],
+}
 
 
 def mail(found: NightView, *, markdown: bool = False) -> list[str]:
@@ -34,7 +36,7 @@ def test_a_cell_that_is_no_longer_looked_at_is_named() -> None:
 
 def test_each_kind_of_news_has_its_line() -> None:
     cells = {"a-1": "·X", "a-2": "XX", "a-3": "X·", "a-4": "·~", "a-5": "·-", "a-6": "·S"}
-    assert mail(history({**cells, "a-7": "·L", "a-8": "·I", "a-9": "·B"}, remarks=REMARKS)) == [
+    assert mail(history({**cells, "a-7": "·L", "a-8": "·I", "a-9": "·B"}, notes=NOTES)) == [
         "2026-11-21: 1 check broke in 1 cell",
         "  1 passed, 2 failed, 1 flaky, 1 infra, 1 lost, 1 blocked, 1 stale, 1 missing",
         "Broke tonight:",
@@ -61,15 +63,9 @@ def test_a_terrible_night_still_fits_a_screen() -> None:
         f"q{number}-1": "XX" for number in range(50)
     }
     checks = {cell: f"check-{cell}" for cell in cells}
-    many = tuple(map(str, range(50)))
-    news = WaiverNews(expiring=many, unmatched=many, complaint="the list is too old")
-    lines = mail(
-        history(
-            cells,
-            checks=checks,
-            remarks=Remarks(notices=many, changed=many, waivers=news),
-        )
-    )
+    many = [*map(str, range(50))]
+    notes = {CHANGED: many, EXPIRING: many, UNMATCHED: many, LIST: ["the list is too old"]}
+    lines = mail(history(cells, checks=checks, notices=many, notes=notes))
     assert len(lines) <= 45
     assert max(map(len, lines)) <= 500
     assert "  and 44 more" in lines
@@ -84,7 +80,7 @@ def test_nothing_from_outside_becomes_markup() -> None:
 
 def test_a_notice_drives_no_terminal() -> None:
     notice = "one.cpu1.json: \x1b]0;owned\x07\n::error::\u202e"
-    lines = mail(history({"a-1": "··"}, remarks=Remarks(notices=(notice,))))
+    lines = mail(history({"a-1": "··"}, notices=[notice]))
     assert "Notice: one.cpu1.json: \\x1b]0;owned\\x07\\n\\x3a:error::\\u202e" in lines
 
 

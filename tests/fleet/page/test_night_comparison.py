@@ -7,22 +7,28 @@ from dataclasses import replace
 from binary_checks.fleet.page.morning import Morning, read_morning
 from binary_checks.fleet.page.night_reading import NightView
 from binary_checks.fleet.page.site import draw_states
-from binary_checks.model import CellState
 from fixtures.histories import fail, history, nights, update
 
 look_back = read_morning
 
 
 def broke(found: NightView) -> list[str]:
-    return [cell for each in look_back(found).broke for cell in each["cells"]]
+    return [cell for each in look_back(found).answers["newly-broken"] for cell in each["cells"]]
 
 
 def still(found: NightView) -> list[tuple[str, str]]:
-    return [(cell, each["since"]) for each in look_back(found).still for cell in each["cells"]]
+    return [
+        (cell, each["since"])
+        for each in look_back(found).answers["still-broken"]
+        for cell in each["cells"]
+    ]
 
 
 def faults(morning: Morning) -> list[tuple[list[str], str, int]]:
-    return [(each["projects"], each["check_id"], each["number"]) for each in morning.broke]
+    return [
+        (each["projects"], each["check_id"], each["number"])
+        for each in morning.answers["newly-broken"]
+    ]
 
 
 def test_a_cell_that_passed_and_fails_is_newly_broken() -> None:
@@ -47,7 +53,7 @@ def test_nights_that_could_not_tell_are_stepped_over() -> None:
 def test_a_check_that_begins_to_fail_in_a_broken_cell_is_newly_broken() -> None:
     found = history({"a-1": "·XX"})
     fail(found, "a-1", found.night, "import-fails", said="import a fails")
-    (new,) = look_back(found).broke
+    (new,) = look_back(found).answers["newly-broken"]
     assert (new["check_id"], new["since"]) == ("import-fails", found.night)
     assert still(found) == [("a-1", nights(3)[1])]
 
@@ -55,11 +61,12 @@ def test_a_check_that_begins_to_fail_in_a_broken_cell_is_newly_broken() -> None:
 def test_of_checks_that_say_one_fault_only_the_one_that_leads_is_named() -> None:
     found = history({"a-1": "·X"})
     fail(found, "a-1", found.night, "malformed-object", said="is cut off", leads=False)
-    assert [each["check_id"] for each in look_back(found).broke] == ["missing-library"]
+    assert [each["check_id"] for each in look_back(found).answers["newly-broken"]] == [
+        "missing-library"
+    ]
     update_leads = "UPDATE all_checks SET leads = false"
     found.connection.execute(update_leads)
-    both = [each["check_id"] for each in look_back(found).broke]
-    assert both == ["malformed-object", "missing-library"]
+    assert checks(found) == ["malformed-object", "missing-library"]
 
 
 def test_a_cause_that_is_a_check_which_failed_is_not_said_twice() -> None:
@@ -70,7 +77,7 @@ def test_a_cause_that_is_a_check_which_failed_is_not_said_twice() -> None:
         "glibc-too-old": "glibc-too-old",
     }.items():
         update(found, cause=cause)
-        (each,) = look_back(found).broke
+        (each,) = look_back(found).answers["newly-broken"]
         assert each["cause"] == said
 
 
@@ -85,37 +92,36 @@ def test_projects_in_which_a_check_says_the_very_same_are_one_breakage() -> None
 
 
 def test_a_cell_that_failed_and_passes_is_mended() -> None:
-    (cell,) = look_back(history({"a-1": "·XXI·", "a-2": "·····"})).mended
+    (cell,) = look_back(history({"a-1": "·XXI·", "a-2": "·····"})).answers["mended"]
     assert (cell["cell"], cell["since"]) == ("a-1", nights(5)[1])
 
 
 def test_what_neither_passed_nor_failed_is_listed_by_state_with_its_first_night() -> None:
-    others = look_back(history({"a-1": "·--", "a-2": "··S", "a-3": "··~", "a-4": "XXI"})).others
-    assert {
-        state: [(row["cell"], row["since"]) for row in cells] for state, cells in others.items()
-    } == {
-        CellState.FLAKY: [("a-3", nights(3)[2])],
-        CellState.INFRA: [("a-4", nights(3)[2])],
-        CellState.STALE: [("a-2", nights(3)[2])],
-        CellState.MISSING: [("a-1", nights(3)[1])],
-    }
+    found = history({"a-1": "·--", "a-2": "··S", "a-3": "··~", "a-4": "XXI"})
+    rows = look_back(found).answers["undecided"]
+    assert [(row["state"], row["cell"], row["since"]) for row in rows] == [
+        ("flaky", "a-3", nights(3)[2]),
+        ("infra", "a-4", nights(3)[2]),
+        ("missing", "a-1", nights(3)[1]),
+        ("stale", "a-2", nights(3)[2]),
+    ]
 
 
 def test_a_failure_that_no_check_could_say_has_its_reason() -> None:
     found = history({"a-1": "·X", "a-2": "XX"})
     found.connection.execute("DELETE FROM all_checks")
     update(found, reason="timed out after 1800 s")
-    (each,) = look_back(found).broke
+    (each,) = look_back(found).answers["newly-broken"]
     assert (each["check_id"], each["summary"]) == ("", "timed out after 1800 s")
     assert [cell for cell, _ in still(found)] == ["a-2"]
 
 
 def test_new_versions_are_counted_and_cells_that_are_gone_are_named() -> None:
     found = look_back(history({"a-1": "·····", "a-2": "·····", "b-1": "···· "}))
-    assert found.versions == [
+    assert found.answers["new-versions"] == [
         {"project": "a", "version_before": "1.0", "version": "1.1", "cells": 2}
     ]
-    assert [row["cell"] for row in found.departed] == ["b-1"]
+    assert [row["cell"] for row in found.answers["departed"]] == ["b-1"]
 
 
 def test_the_title_says_the_worst_in_one_sentence() -> None:
@@ -145,4 +151,4 @@ def test_a_night_is_well_only_where_every_cell_was_judged() -> None:
 def test_an_earlier_morning_knows_nothing_of_what_came_later() -> None:
     found = history({"a-1": "·X··"})
     assert broke(replace(found, night=nights(4)[1])) == ["a-1"]
-    assert look_back(replace(found, night=nights(4)[2])).mended
+    assert look_back(replace(found, night=nights(4)[2])).answers["mended"]

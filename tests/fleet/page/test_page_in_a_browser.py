@@ -10,7 +10,6 @@ from binary_checks.fleet.night import AXES
 from binary_checks.fleet.page.commits import read_commits
 from binary_checks.fleet.page.evidence import CellEvidence, StageEvidence
 from binary_checks.fleet.page.night_reading import NightView, Row
-from binary_checks.fleet.page.remarks import Remarks, WaiverNews
 from binary_checks.fleet.page.site import make_site
 from binary_checks.fleet.page.site_folder import write_site
 from binary_checks.fleet.store import open_store
@@ -49,9 +48,7 @@ CELLS = {
     "fourth-1": "······",
     EVIL: "·····X",
 }
-REMARKS = Remarks(
-    notices=(HOSTILE,), changed=(HOSTILE,), waivers=WaiverNews(expiring=(HOSTILE, "b"))
-)
+NOTES = {"Changed in the index since planning": [HOSTILE], "Soon": [HOSTILE, "b"]}
 BROKEN = "cells/demo-linux-1.html"
 COMMIT = f"commits/{commit_of(1)}.html"
 OF_COMMITS = ("commits.html", COMMIT, "pulls/7.html")
@@ -62,7 +59,7 @@ QUIET = {BROKEN, "commits.html"}
 
 def make_evil() -> NightView:
     """One cell of which everything that comes from outside is hostile."""
-    found = history(CELLS, remarks=REMARKS)
+    found = history(CELLS, notices=[HOSTILE], notes=NOTES)
     texts = ("reason", "version", "cause", "evidence", "url", "file_name", *AXES)
     named = ", ".join(f'"{name}" = $hostile' for name in texts)
     given = {"hostile": HOSTILE, "cell": EVIL}

@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 
 from binary_checks.fleet.night import NightPlan
-from binary_checks.fleet.page.remarks import EndedCell, Remarks, WaiverNews, review_waivers
+from binary_checks.fleet.page.remarks import (
+    EXPIRING,
+    LIST,
+    UNMATCHED,
+    EndedCell,
+    review_waivers,
+)
 from binary_checks.fleet.store import Store, frozen_name, open_store, plan_name, result_name
 from binary_checks.fleet.stored_nights import read_attempt, read_plan, write_attempt
 from binary_checks.model import CellState
@@ -37,7 +43,7 @@ def nights(tmp_path_factory: pytest.TempPathFactory) -> Nights:
     return make_nights(tmp_path_factory.mktemp("store") / "store", cells=8, nights=2)
 
 
-def review(found: Nights, known: str, *, judged: bool = True) -> WaiverNews:
+def review(found: Nights, known: str, *, judged: bool = True) -> dict[str, list[str]]:
     """What is said of a list, after a night whose cells were all judged, or were not."""
     store = open_store(str(found.folder))
     return review_waivers(
@@ -69,23 +75,23 @@ def rows(found: Nights, *, judged: bool) -> list[EndedCell]:
 
 def test_an_entry_that_ends_within_a_week_is_named(nights: Nights) -> None:
     said = "missing-library until 2026-11-25: libfoo comes with the driver"
-    assert review(nights, KNOWN) == WaiverNews(expiring=(said,))
+    assert review(nights, KNOWN) == {EXPIRING: [said]}
 
 
 def test_one_that_ends_later_or_has_ended_is_not(nights: Nights) -> None:
     for day in ("2026-11-28", "2026-11-19"):
-        assert review(nights, KNOWN.replace("2026-11-25", day)).expiring == ()
+        assert review(nights, KNOWN.replace("2026-11-25", day)).get(EXPIRING) is None
 
 
 def test_an_entry_that_accepted_nothing_is_named(nights: Nights) -> None:
     said = "missing-library: libbar comes with the driver"
-    assert review(nights, OTHER) == WaiverNews(unmatched=(said,))
+    assert review(nights, OTHER) == {UNMATCHED: [said]}
 
 
 def test_of_a_night_that_did_not_judge_all_cells_none_is_said_to_match_nothing(
     nights: Nights,
 ) -> None:
-    assert review(nights, OTHER, judged=False) == WaiverNews()
+    assert review(nights, OTHER, judged=False) == {}
 
 
 def test_an_entry_that_only_the_first_stage_of_a_cell_with_a_gpu_needs_does_match(
@@ -101,14 +107,15 @@ def test_an_entry_that_only_the_first_stage_of_a_cell_with_a_gpu_needs_does_matc
     made = plan(store, found.tonight, KNOWN)
     cells = [replace(each, cell=replace(each.cell, gpu=True)) for each in made.cells]
     ended = {found.tonight: rows(found, judged=True)}
-    assert not review_waivers(store, replace(made, cells=tuple(cells)), ended).unmatched
+    found_news = review_waivers(store, replace(made, cells=tuple(cells)), ended)
+    assert UNMATCHED not in found_news
 
 
 def test_of_one_project_alone_no_entry_is_said_to_match_nothing(nights: Nights) -> None:
     store = open_store(str(nights.folder))
     made = plan(store, nights.tonight, OTHER)
     news = review_waivers(store, made, {nights.tonight: rows(nights, judged=True)}, whole=False)
-    assert news == WaiverNews()
+    assert news == {}
 
 
 def test_a_result_that_cannot_be_read_leaves_it_open_what_matches(tmp_path: Path) -> None:
@@ -116,41 +123,41 @@ def test_a_result_that_cannot_be_read_leaves_it_open_what_matches(tmp_path: Path
     path = found.folder / result_name(found.tonight, found.cell(ROLES.known), "cpu", 1)
     path.write_bytes(b"{")
     news = review(found, OTHER)
-    assert news.unmatched == ()
-    assert news.complaint.startswith("It is unknown which known problems have no match: ")
+    assert UNMATCHED not in news
+    assert news[LIST][0].startswith("It is unknown which known problems have no match: ")
     path.unlink()
-    assert "one of its results is missing" in review(found, OTHER).complaint
+    assert "one of its results is missing" in review(found, OTHER)[LIST][0]
 
 
 def test_a_list_that_cannot_be_read_is_said(nights: Nights) -> None:
-    assert "cannot be read" in review(nights, "[[known_problems]]\ncheck = 1").complaint
+    assert "cannot be read" in review(nights, "[[known_problems]]\ncheck = 1")[LIST][0]
     found = replace(
         plan(open_store(str(nights.folder)), nights.tonight, KNOWN), known_complaint="out of date"
     )
     news = review_waivers(
         open_store(str(nights.folder)), found, {nights.tonight: rows(nights, judged=True)}
     )
-    assert news == WaiverNews(complaint="out of date")
+    assert news == {LIST: ["out of date"]}
 
 
 def test_owner_and_issue_stand_beside_an_entry(nights: Nights) -> None:
     said = "missing-library: libbar comes with the driver (gpu team, https://example.org/7)"
     owned = OTHER + 'owner = "gpu team"\nissue = "https://example.org/7"\n'
-    assert review(nights, owned) == WaiverNews(unmatched=(said,))
+    assert review(nights, owned) == {UNMATCHED: [said]}
 
 
 def test_an_entry_of_other_cells_matches_nothing_though_it_covers_the_problem(
     nights: Nights,
 ) -> None:
     said = "missing-library: libfoo comes with the driver"
-    for cells, unmatched in (("python=3.99", (said,)), ("project=*", ())):
-        assert review(nights, f'{KNOWN}cells = "{cells}"\n').unmatched == unmatched
+    for cells, unmatched in (("python=3.99", [said]), ("project=*", [])):
+        assert review(nights, f'{KNOWN}cells = "{cells}"\n').get(UNMATCHED, []) == unmatched
 
 
 def test_a_list_that_ends_within_a_week_is_said(nights: Nights) -> None:
     said = "the whole list is valid until 2026-11-27"
-    assert review(nights, f"valid_until = 2026-11-27\n{KNOWN}").expiring[0] == said
-    assert said not in review(nights, f"valid_until = 2026-11-28\n{KNOWN}").expiring
+    assert review(nights, f"valid_until = 2026-11-27\n{KNOWN}")[EXPIRING][0] == said
+    assert said not in review(nights, f"valid_until = 2026-11-28\n{KNOWN}")[EXPIRING]
 
 
 def test_a_copy_that_stood_in_is_said(nights: Nights) -> None:
@@ -158,5 +165,4 @@ def test_a_copy_that_stood_in_is_said(nights: Nights) -> None:
     made = plan(store, nights.tonight, KNOWN)
     made = replace(made, known_source="https://x/k.toml", known_remark="answers 500; the copy")
     news = review_waivers(store, made, {nights.tonight: rows(nights, judged=True)})
-    assert news.remark == "https://x/k.toml: answers 500; the copy"
-    assert ("Known problems", (news.remark,)) in Remarks(waivers=news).by_title()
+    assert news[LIST] == ["https://x/k.toml: answers 500; the copy"]

@@ -64,11 +64,17 @@ def test_exports_are_told_apart_by_their_names(facts: bytes, tmp_path: Path) -> 
         (lambda content: content.rstrip().removesuffix(b"}"), "not JSON"),
         (lambda content: b"", "not JSON"),
         (lambda content: b"[]\n", "not a facts document"),
-        (lambda content: content.replace(b"binary-checks/facts", b"other"), "its schema is 'other/3'"),
+        (
+            lambda content: content.replace(b"binary-checks/facts", b"other"),
+            "its schema is 'other/3'",
+        ),
         (lambda content: content.replace(SHA256.encode(), b"0" * 64), "another package"),
         (lambda content: content.replace(b'"package": {', b'"parcel": {'), 'field "parcel"'),
         (lambda content: content.replace(b'"size": ', b'"size": 1e999, "s": '), 'field "s"'),
-        (lambda content: content.replace(b'"format": "ELF"', b'"format": "odd"'), "unknown format 'odd'"),
+        (
+            lambda content: content.replace(b'"format": "ELF"', b'"format": "odd"'),
+            "unknown format 'odd'",
+        ),
     ],
 )
 def test_a_document_that_is_not_the_facts_of_that_package_is_one_line(
