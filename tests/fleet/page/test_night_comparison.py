@@ -17,18 +17,17 @@ def broke(found: NightView) -> list[str]:
 
 
 def still(found: NightView) -> list[tuple[str, str]]:
-    return [
-        (cell, each["since"])
-        for each in look_back(found).answers["still-broken"]
-        for cell in each["cells"]
-    ]
+    rows = look_back(found).answers["still-broken"]
+    return [(cell, each["since"]) for each in rows for cell in each["cells"]]
 
 
 def faults(morning: Morning) -> list[tuple[list[str], str, int]]:
-    return [
-        (each["projects"], each["check_id"], each["number"])
-        for each in morning.answers["newly-broken"]
-    ]
+    rows = morning.answers["newly-broken"]
+    return [(each["projects"], each["check_id"], each["number"]) for each in rows]
+
+
+def checks(found: NightView) -> list[str]:
+    return [each["check_id"] for each in look_back(found).answers["newly-broken"]]
 
 
 def test_a_cell_that_passed_and_fails_is_newly_broken() -> None:
@@ -61,9 +60,7 @@ def test_a_check_that_begins_to_fail_in_a_broken_cell_is_newly_broken() -> None:
 def test_of_checks_that_say_one_fault_only_the_one_that_leads_is_named() -> None:
     found = history({"a-1": "·X"})
     fail(found, "a-1", found.night, "malformed-object", said="is cut off", leads=False)
-    assert [each["check_id"] for each in look_back(found).answers["newly-broken"]] == [
-        "missing-library"
-    ]
+    assert checks(found) == ["missing-library"]
     update_leads = "UPDATE all_checks SET leads = false"
     found.connection.execute(update_leads)
     assert checks(found) == ["malformed-object", "missing-library"]
