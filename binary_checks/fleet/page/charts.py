@@ -6,9 +6,12 @@ Charts take their colours from the page's style.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import ceil, floor, log10
 from typing import Any
+
+from binary_checks.fleet.page.night_reading import Row
+from binary_checks.reports.html.templating import format_size
 
 _WIDTH, _TALL = 300.0, 110.0  # size of the plot in a chart
 _WIDEST = 28.0  # width of a bar
@@ -34,15 +37,18 @@ polylines; `levels` and `days` are the labels of the axes, with their positions.
 
 
 def draw_line(
-    values: Sequence[tuple[str, float]],
+    rows: Iterable[Row],
+    column: str,
     format_number: Callable[[float], str],
     *,
     durations: bool = False,
 ) -> Chart | None:
-    """Return a line chart of one number a night, oldest first; None without a night.
+    """Return a line chart of one number of each night, the oldest first; None without a number.
 
-    Numbers are seconds if they are ``durations``, which have other round values.
+    Nights without a number are left out. Numbers are seconds if they are ``durations``, which have
+    other round values.
     """
+    values = [(row["night"], float(row[column])) for row in rows if row[column]]
     if not values:
         return None
     axis = _divide_axis(max(value for _, value in values), _ROUND_TIMES if durations else ())
@@ -60,6 +66,26 @@ def draw_line(
         ],
         "summary": _sum_up([value for _, value in values], format_number),
     }
+
+
+def draw_states(rows: Iterable[Row]) -> Chart | None:
+    """Return a chart of the numbers of failed cells and of cells without a verdict, each night."""
+    counts = [
+        (row["night"], {"failed": row["failed"], "not judged": row["unjudged"]}) for row in rows
+    ]
+    tones = {"failed": "bad", "not judged": "mild"}
+    return draw_stacks(counts, lambda number: f"{number:,.0f}", tones, least=1.0)
+
+
+def draw_sizes(rows: Iterable[Row]) -> Chart | None:
+    """Draw the installed size by part if it is known for every file, else the file's size."""
+    sized = [row for row in rows if row["size"]]
+    if not sized or not all(row["parts"] for row in sized):
+        return draw_line(sized, "size", format_size)
+    parts = [
+        (row["night"], {name: size for name, size in row["parts"].items() if size}) for row in sized
+    ]
+    return draw_stacks(parts, format_size)
 
 
 def draw_stacks(

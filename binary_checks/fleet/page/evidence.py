@@ -25,7 +25,7 @@ from binary_checks.fleet.store.kept_facts import open_facts
 from binary_checks.fleet.stored_nights import NightAttempts
 from binary_checks.model import Build, BuildComparison, CellState, CheckText, DifferenceLine
 from binary_checks.reports.explanation import abridge
-from binary_checks.reports.html.page import ShownCheck, show_checks
+from binary_checks.reports.html.page import show_checks
 from binary_checks.reports.verdict_texts import count
 from binary_checks.safe_text import cut, one_line
 
@@ -42,21 +42,10 @@ _CONTROLS = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class StageEvidence:
-    """The findings of one stage of a cell."""
-
-    stage: str
-    exit_status: str
-    checks: tuple[ShownCheck, ...] = ()
-    complaints: tuple[str, ...] = ()
-    systems: tuple[str, ...] = ()  # the operating systems on which the package ran
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class CellEvidence:
     """The content of a cell's page that is not in the tables."""
 
-    stages: tuple[StageEvidence, ...] = ()
+    stages: tuple[Row, ...] = ()  # the findings of each stage
     texts: Mapping[str, CheckText] = field(default_factory=dict)  # descriptions of the named checks
     log: tuple[str, ...] = ()  # its last lines
     log_cut: bool = False  # whether the log has earlier lines
@@ -184,22 +173,21 @@ def read_tail(path: Path) -> _Log:
     )
 
 
-def _show_stage(attempt: Attempt) -> tuple[StageEvidence, dict[str, CheckText]]:
+def _show_stage(attempt: Attempt) -> tuple[Row, dict[str, CheckText]]:
     """Return an attempt's findings and the descriptions of the checks in them."""
     run = attempt.result
     packages = run.packages if run else ()
     stated = {check.id: check for check in run.checks} if run else {}
     named = {e.check for package in packages for e in package.entries if e.problems or e.warnings}
     texts = find_texts(sorted(named), stated)
-    shown = StageEvidence(
-        stage=attempt.stage,
-        exit_status=_format_end(attempt),
-        checks=tuple(check for package in packages for check in show_checks(package, texts)),
-        complaints=tuple(cut(one_line(each)) for each in run.complaints) if run else (),
-        systems=tuple(
-            cut(one_line(name)) for package in packages for name in package.operating_systems
-        ),
-    )
+    systems = (name for package in packages for name in package.operating_systems)
+    shown = {
+        "stage": attempt.stage,
+        "exit_status": _format_end(attempt),
+        "checks": [check for package in packages for check in show_checks(package, texts)],
+        "complaints": [cut(one_line(each)) for each in run.complaints] if run else [],
+        "systems": [cut(one_line(name)) for name in systems],
+    }
     return shown, texts
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import date
 from itertools import groupby, pairwise
@@ -12,7 +12,7 @@ from urllib.parse import urljoin
 
 from binary_checks.fleet.causes.cause_rules import shipped_causes
 from binary_checks.fleet.night import AXES, GOOD, LETTERS
-from binary_checks.fleet.page.charts import Chart, draw_line, draw_stacks
+from binary_checks.fleet.page.charts import draw_states
 from binary_checks.fleet.page.commits import COMMIT_LEGEND, CommitPages
 from binary_checks.fleet.page.evidence import CellEvidence
 from binary_checks.fleet.page.morning import OTHERS, Morning, count_states, read_morning, tally
@@ -20,7 +20,6 @@ from binary_checks.fleet.page.naming import (
     LEGEND,
     MARKS,
     TONES,
-    format_seconds,
     format_text,
     label_cells,
     name_cell_page,
@@ -31,7 +30,6 @@ from binary_checks.fleet.page.naming import (
 from binary_checks.fleet.page.night_reading import NightView, Row
 from binary_checks.fleet.page.templates import Templates
 from binary_checks.model import CellState, CheckText
-from binary_checks.reports.html.templating import format_size
 from binary_checks.safe_text import one_line
 
 INDEX = "index.html"
@@ -74,10 +72,23 @@ def _make_files(
     yield from _draw_commits(templates, commits, night)
     yield "feed.xml", write_feed(templates, view, morning, base)
     labels, names = label_cells(view.ask("matrix"))
-    trends = [*view.ask("trends")]
-    every = [row for row in trends if row["project"] is None]
-    days = [row["night"] for row in reversed(every)]
-    yield "trends.html", _draw_trends(templates, view, trends, names)
+    trends = {
+        project: [*rows] for project, rows in groupby(view.ask("trends"), itemgetter("project"))
+    }
+    whole = trends.pop(None)
+    days = [row["night"] for row in reversed(whole)]
+    yield (
+        "trends.html",
+        templates.render(
+            "trends.html",
+            night=night,
+            whole=whole,
+            projects=trends,
+            slowest=[*view.ask("slowest", rows=_RANKED)],
+            largest=[*view.ask("largest", rows=_RANKED)],
+            names=names,
+        ),
+    )
     explained = [replace(texts[check], id=one_line(check)) for check in sorted(texts)]
     yield "checks.html", templates.render("checks.html", checks=explained, night=night)
     yield (
@@ -89,7 +100,7 @@ def _make_files(
             notes=morning.list_notes(names),
             others_titles=OTHERS,
             tally=tally(morning.answers["states"]),
-            trend=draw_states(every),
+            trend=draw_states(whole),
             days=days,
             months=[
                 (date.fromisoformat(month + "-01").strftime("%b"), len([*of]))
@@ -132,12 +143,6 @@ def _draw_cells(
             "cause": _format_cause(row, nights[0]["check_id"], evidence),
             "axes": {name: row[name] for name in AXES[1:]},
             "commit": built_from.get(row["sha256"]),
-            "sizes": _draw_sizes(nights[::-1]),
-            "times": draw_line(
-                [(each["night"], each["seconds"]) for each in nights[::-1] if each["seconds"]],
-                format_seconds,
-                durations=True,
-            ),
         }
         yield name_cell_page(row["cell"]), templates.render("cell.html", **values)
         name = f"badges/cells/{name_file(row['cell'])}.svg"
@@ -154,18 +159,6 @@ def _format_cause(row: Row, check: str | None, evidence: CellEvidence) -> str:
     text = format_text(f"{named}: {row['evidence']}" if row["evidence"] else named, 400)
     advice = shipped_causes().advice_on(cause)
     return f"{text}. What to do: {advice}" if advice else text
-
-
-def _draw_sizes(nights: Sequence[Row]) -> Chart | None:
-    """Draw the installed size by part if it is known for every file, else the file's size."""
-    sized = [row for row in nights if row["size"]]
-    if sized and all(row["parts"] for row in sized):
-        parts = [
-            (row["night"], {name: size for name, size in row["parts"].items() if size})
-            for row in sized
-        ]
-        return draw_stacks(parts, format_size)
-    return draw_line([(row["night"], row["size"]) for row in sized], format_size)
 
 
 # Badges of cells and projects.
@@ -251,46 +244,6 @@ def mark_nights(
         linked = state not in GOOD and (every or begins or not index)
         href = f"{name_cell_page(row['cell'])}#n{days[index]}" if linked else ""
         yield MARKS[state], tone, href
-
-
-# The trends: numbers of cells with trouble, file sizes, and durations.
-
-
-def draw_states(rows: Sequence[Row]) -> Chart | None:
-    """Return a chart of the numbers of failed cells and of cells without a verdict, each night."""
-    counts = [
-        (row["night"], {"failed": row["failed"], "not judged": row["unjudged"]}) for row in rows
-    ]
-    tones = {"failed": "bad", "not judged": "mild"}
-    return draw_stacks(counts, lambda number: f"{number:,.0f}", tones, least=1.0)
-
-
-def _draw_trends(
-    templates: Templates, view: NightView, trends: Sequence[Row], names: Mapping[str, str]
-) -> str:
-    charts = []
-    for project, found in groupby(trends, itemgetter("project")):
-        rows = [*found]
-        size, time = (
-            [(row["night"], row[name]) for row in rows if row[name]] for name in ("size", "seconds")
-        )
-        charts.append(
-            {
-                "project": project,
-                "cells": max(row["cells"] for row in rows),
-                "states": draw_states(rows),
-                "size": draw_line(size, format_size),
-                "time": draw_line(time, format_seconds, durations=True),
-            }
-        )
-    slowest = [
-        (row["cell"], format_seconds(row["seconds"])) for row in view.ask("slowest", rows=_RANKED)
-    ]
-    largest = [(row["cell"], format_size(row["size"])) for row in view.ask("largest", rows=_RANKED)]
-    ranked = {"Slowest tonight": slowest, "Largest tonight": largest}
-    whole, *projects = charts
-    values = {"whole": whole, "projects": projects, "ranked": ranked, "names": names}
-    return templates.render("trends.html", night=view.night, **values)
 
 
 # An Atom feed of newly broken and mended cells; entries keep their ids (RFC 4287).

@@ -12,7 +12,7 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -45,8 +45,7 @@ def write_site(folder: Path, files: Iterable[tuple[str, bytes | Path]], maker: s
     staging = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=folder))
     try:
         sizes = {name: _stage(staging / name, content) for name, content in files}
-        _refuse_foreign(folder, maker, sizes.keys() - {*ours})
-        _refuse_links(folder, maker, sizes)
+        _refuse(folder, maker, sizes, ours)
         _note(folder, maker, {*ours, *sizes})
         for name in sizes:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -71,25 +70,14 @@ def claim(folder: Path, maker: str = "hud") -> frozenset[str]:
         with open_regular(folder / _name_list(maker)) as file:
             text = file.read(_LARGEST)
     except FileNotFoundError:
-        foreign = next((each for each in _look_into(folder) if _is_foreign(each)), None)
-        if foreign:
-            hint = f"name an empty folder, or one made by {maker}"
-            raise ProfileError(
-                f"{maker}: {folder}: holds {foreign.name!r} already; {hint}"
-            ) from None
+        names = sorted(each.name for each in folder.iterdir()) if folder.exists() else []
+        if foreign := [name for name in names if not name.startswith(UNFINISHED)]:
+            message = f"holds {foreign[0]!r} already; name an empty folder, or one made by {maker}"
+            raise ProfileError(f"{maker}: {folder}: {message}") from None
         return frozenset()
     except NotRegularError:
         text = b""
     return frozenset(_read_list(text, folder, maker))
-
-
-def _look_into(folder: Path) -> Iterator[Path]:
-    if folder.exists():
-        yield from sorted(folder.iterdir())
-
-
-def _is_foreign(path: Path) -> bool:
-    return not path.name.startswith(UNFINISHED)
 
 
 def _name_list(maker: str) -> str:
@@ -111,12 +99,8 @@ def _read_list(text: bytes, folder: Path, maker: str) -> Iterator[str]:
         named = folder / _name_list(maker)
         raise ProfileError(f"{maker}: {named}: not a list that {maker} wrote")
     for name in names:
-        if isinstance(name, str) and _is_inside(name):
+        if isinstance(name, str) and all(map(_PART.fullmatch, name.split("/"))):
             yield name
-
-
-def _is_inside(name: str) -> bool:
-    return all(map(_PART.fullmatch, name.split("/")))
 
 
 def _stage(path: Path, content: bytes | Path) -> int:
@@ -131,19 +115,15 @@ def _stage(path: Path, content: bytes | Path) -> int:
     return path.stat().st_size
 
 
-def _refuse_foreign(folder: Path, maker: str, names: Iterable[str]) -> None:
-    """Raise ProfileError if a file exists that is not in our list."""
+def _refuse(folder: Path, maker: str, names: Iterable[str], ours: Collection[str]) -> None:
+    """Raise ProfileError for a file that is not ours, and for a link that others may have made."""
     for name in sorted(names):
-        if os.path.lexists(folder / name):
-            message = f"holds {one_line(name)!r}, which {maker} did not make"
-            raise ProfileError(f"{maker}: {folder}: {message}")
-
-
-def _refuse_links(folder: Path, maker: str, names: Iterable[str]) -> None:
-    """Raise ProfileError if a path is a symbolic link, which someone else may have made."""
-    for name in sorted(names):
+        message = ""
         if any((folder / each).is_symlink() for each in PurePosixPath(name).parents):
             message = f"{one_line(name)!r} would be written through a link"
+        elif name not in ours and os.path.lexists(folder / name):
+            message = f"holds {one_line(name)!r}, which {maker} did not make"
+        if message:
             raise ProfileError(f"{maker}: {folder}: {message}")
 
 

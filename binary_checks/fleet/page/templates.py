@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from binary_checks.fleet.page import naming
-from binary_checks.fleet.page.charts import draw_line, draw_stacks
+from binary_checks.fleet.page.charts import draw_line, draw_sizes, draw_states
 from binary_checks.reports.html.templating import format_size, prepare, read_own
 from binary_checks.reports.markdown import format_code
 from binary_checks.reports.verdict_texts import count
@@ -13,7 +13,8 @@ from binary_checks.reports.verdict_texts import count
 _WORDS = (
     count,
     draw_line,
-    draw_stacks,
+    draw_sizes,
+    draw_states,
     format_size,
     naming.format_change,
     naming.format_projects,

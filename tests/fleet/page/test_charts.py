@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from binary_checks.fleet.page.charts import Chart, draw_line, draw_stacks
+from binary_checks.fleet.page.charts import Chart, draw_line, draw_stacks, draw_states
 from binary_checks.fleet.page.naming import format_seconds
-from binary_checks.fleet.page.site import draw_states
 from binary_checks.reports.html.templating import format_size
 from fixtures.histories import nights
 
 
 def line(*values: float, durations: bool = False) -> Chart:
     format_number = format_seconds if durations else format_size
-    numbered = list(zip(nights(len(values)), values, strict=True))
-    found = draw_line(numbered, format_number, durations=durations)
+    days = nights(len(values))
+    rows = [{"night": night, "n": value} for night, value in zip(days, values, strict=True)]
+    found = draw_line(rows, "n", format_number, durations=durations)
     assert found is not None
     return found
 
@@ -66,8 +66,8 @@ def test_the_axis_reaches_from_the_bottom_to_the_highest_value() -> None:
     assert found["lines"][0].endswith(",0.0")
 
 
-def test_numbers_that_are_all_zero_have_an_axis() -> None:
-    assert line(0.0, 0.0)["levels"][0][1] == "0"
+def test_nights_without_a_number_are_left_out() -> None:
+    assert [label for _, label, _ in line(0.0, 5.0)["days"]] == [nights(2)[1]]
 
 
 @pytest.mark.parametrize("number", [1, 2, 4])
@@ -92,4 +92,4 @@ def test_of_many_nights_the_first_the_middle_and_the_last_are_labelled() -> None
 def test_one_night_is_a_point_and_its_value() -> None:
     found = line(3_000_000)
     assert (found["lines"], len(found["dots"]), found["summary"]) == ([], 1, "3 MB")
-    assert draw_line([], format_size) is None
+    assert draw_line([], "n", format_size) is None

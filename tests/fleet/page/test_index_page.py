@@ -10,7 +10,7 @@ import pytest
 
 from binary_checks.fleet.night import AXES
 from binary_checks.fleet.page import site
-from binary_checks.fleet.page.evidence import CellEvidence, StageEvidence
+from binary_checks.fleet.page.evidence import CellEvidence
 from binary_checks.fleet.page.night_reading import NightView, Row
 from binary_checks.fleet.page.site import make_site
 from binary_checks.model import CheckText, Level
@@ -20,6 +20,8 @@ from fixtures.runs import package_result
 
 EVIL = "\n\x1b[31m\u202e\"'><img src=x onerror=alert(1)></title></style><script>alert(1)</script>&"
 CHECK = CheckText(id="missing-library", family="linkage", title="Is gone.", why="", fix="")
+
+STAGE = {"stage": "cpu", "exit_status": "exit 1", "complaints": [], "systems": []}
 
 
 class Reader(HTMLParser):
@@ -192,7 +194,7 @@ def test_links_to_a_check_of_an_odd_name_lead_to_its_text() -> None:
     shown = ShownCheck(package, id=odd, level=Level.ERROR, text=None, fixes=(), faults=[])
     evidence = CellEvidence(
         texts={odd: replace(CHECK, id=odd)},
-        stages=(StageEvidence(stage="cpu", exit_status="exit 1", checks=(shown,)),),
+        stages=({**STAGE, "checks": [shown]},),
     )
     made = dict(make_site(found, lambda _: evidence))
     anchors = {attrs.get("id") for _, attrs in Reader(made["checks.html"]).elements}

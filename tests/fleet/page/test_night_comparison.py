@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from binary_checks.fleet.page.charts import draw_states
 from binary_checks.fleet.page.morning import Morning, read_morning
 from binary_checks.fleet.page.night_reading import NightView
-from binary_checks.fleet.page.site import draw_states
 from fixtures.histories import fail, history, nights, update
 
 look_back = read_morning

@@ -8,7 +8,7 @@ import pytest
 
 from binary_checks.fleet.night import AXES
 from binary_checks.fleet.page.commits import read_commits
-from binary_checks.fleet.page.evidence import CellEvidence, StageEvidence
+from binary_checks.fleet.page.evidence import CellEvidence
 from binary_checks.fleet.page.night_reading import NightView, Row
 from binary_checks.fleet.page.site import make_site
 from binary_checks.fleet.page.site_folder import write_site
@@ -53,6 +53,7 @@ BROKEN = "cells/demo-linux-1.html"
 COMMIT = f"commits/{commit_of(1)}.html"
 OF_COMMITS = ("commits.html", COMMIT, "pulls/7.html")
 PAGES = ("index.html", BROKEN, f"cells/{EVIL}.html", "trends.html", "checks.html", *OF_COMMITS)
+STAGE = {"stage": "cpu", "exit_status": "exit 1", "systems": []}
 QUIET = {BROKEN, "commits.html"}
 """The pages on which nothing hostile stands."""
 
@@ -101,9 +102,7 @@ def read(row: Row) -> CellEvidence:
     }
     checks = tuple(show_checks(package_result("demo.whl", *results), texts))
     return CellEvidence(
-        stages=(
-            StageEvidence(stage="cpu", exit_status="exit 1", checks=checks, complaints=(said,)),
-        ),
+        stages=({**STAGE, "checks": checks, "complaints": [said]},),
         texts=texts,
         log=(said, "", "the last line"),
         log_cut=True,
