@@ -47,25 +47,10 @@ class CommitPage:
     builds: tuple[Row, ...]
 
     @property
-    def short(self) -> str:
-        """The beginning of the commit."""
-        return self.commit[:10]
-
-    @property
-    def tally(self) -> tuple[tuple[str, str, str], ...]:
-        """Tone, number and word of each verdict that a build has."""
+    def counts(self) -> dict[str, int]:
+        """The number of builds with each verdict."""
         counts = Counter(each["verdict"] for each in self.builds)
-        return tuple(
-            (tone, f"{counts[label]:,}", label)
-            for label, (_, tone) in VERDICTS.items()
-            if counts[label]
-        )
-
-    @property
-    def tone(self) -> str:
-        """The tone of the whole commit."""
-        tones = {each["tone"] for each in self.builds}
-        return "bad" if "bad" in tones else "mild" if "mild" in tones else "good"
+        return {label: counts[label] for label in VERDICTS if counts[label]}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

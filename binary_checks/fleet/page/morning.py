@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from binary_checks.fleet.night import WELL
-from binary_checks.fleet.page.naming import TONES, format_text, split
+from binary_checks.fleet.night import DECIDED, WELL
+from binary_checks.fleet.page.naming import format_text, split
 from binary_checks.fleet.page.night_reading import NightView, Row
 from binary_checks.fleet.page.templates import Templates
 from binary_checks.model import CellState
@@ -23,6 +23,7 @@ OTHERS: Mapping[str, tuple[str, str]] = {
     CellState.BLOCKED.value: ("GPU stage waits for a CPU stage that passes", "GPU waits"),
 }
 """State -> its title on the page and in a mail, in the order in which they are shown."""
+_DECIDED = {state.value for state in WELL | DECIDED}
 _NAMED = 5  # cells that a line names
 _QUERIES = (
     *("states", "newly-broken", "still-broken", "mended", "undecided", "new-versions"),
@@ -40,39 +41,19 @@ class Morning:
     notes: Mapping[str, Sequence[str]]  # title -> lines
 
     @property
-    def counts(self) -> Counter[CellState]:
+    def counts(self) -> dict[str, int]:
         """The number of cells in each state."""
         return count_states(self.answers["states"])
 
     @property
+    def unjudged(self) -> int:
+        """The number of cells without a verdict, for which somebody should look."""
+        return sum(number for state, number in self.counts.items() if state not in _DECIDED)
+
+    @property
     def is_well(self) -> bool:
         """Whether every cell was judged and passed."""
-        return all(state in WELL for state in self.counts)
-
-    @property
-    def title(self) -> str:
-        """One sentence about the night."""
-        counts = self.counts
-        if not counts:
-            return "No cell was planned"
-        if broke := self.answers["newly-broken"]:
-            cells = {cell for each in broke for cell in each["cells"]}
-            checks = {each["check_id"] for each in broke}
-            return f"{count(len(checks), 'check')} broke in {count(len(cells), 'cell')}"
-        if failing := counts[CellState.FAILED]:
-            fails = "fails" if failing == 1 else "fail"
-            return f"Nothing new broke; {count(failing, 'cell')} still {fails}"
-        if self.is_well:
-            return f"All is well in {count(counts.total(), 'cell')}"
-        unjudged = sum(number for state, number in counts.items() if state not in WELL)
-        return f"Nothing broke; {count(unjudged, 'cell')} could not be judged"
-
-    @property
-    def tone(self) -> str:
-        """The tone of the whole night."""
-        if self.counts[CellState.FAILED]:
-            return "bad"
-        return "good" if self.is_well and self.counts else "mild"
+        return not self.unjudged and CellState.FAILED.value not in self.counts
 
     def list_notes(self, names: Mapping[str, str]) -> dict[str, Sequence[str]]:
         """Return title -> lines of notes that are not about single cells.
@@ -102,19 +83,12 @@ def read_morning(view: NightView) -> Morning:
     )
 
 
-def count_states(rows: Sequence[Row]) -> Counter[CellState]:
-    """Return the number of cells in each state, in the order of the states."""
-    counts = Counter[CellState]()
-    for state in CellState:
-        if number := sum(row["cells"] for row in rows if row["state"] == state.value):
-            counts[state] = number
-    return counts
-
-
-def tally(rows: Sequence[Row]) -> list[tuple[str, str, str]]:
-    """Return (tone, number, word) for each state."""
-    counts = count_states(rows)
-    return [(TONES[state], f"{number:,}", state.value) for state, number in counts.items()]
+def count_states(rows: Iterable[Row]) -> dict[str, int]:
+    """Return state -> number of cells, in the order of the states."""
+    counts = Counter[str]()
+    for row in rows:
+        counts[row["state"]] += row["cells"]
+    return {state.value: counts[state.value] for state in CellState if counts[state.value]}
 
 
 def write_mail(morning: Morning, *, markdown: bool = False) -> str:
@@ -122,7 +96,6 @@ def write_mail(morning: Morning, *, markdown: bool = False) -> str:
     return Templates().render(
         "mail.txt",
         morning=morning,
-        tally=tally(morning.answers["states"]),
         notes=morning.list_notes({}),
         titles=OTHERS,
         markdown=markdown,

@@ -123,20 +123,6 @@ def format_since(row: Mapping[str, Any], night: str) -> str:
     return f"since {since}" if known else f"since {since} or earlier"
 
 
-def format_change(fault: Mapping[str, Any]) -> str:
-    """Return in words how the file has changed since a fault's first cell last passed."""
-    good = fault["last_good"]
-    if good is None:
-        is_first = fault["since"] == fault["night"]
-        return "" if fault["known"] or is_first else "no earlier night passed"
-    if fault["same_file"]:
-        return f"same file as passed on {good}"
-    old, new = (format_text(fault[name], 40) for name in ("good_version", "version"))
-    if old != new:
-        return f"{old} passed on {good}, now {new}"
-    return f"another file of {new} passed on {good}"
-
-
 def split(found: Sequence[_Any], most: int) -> tuple[Sequence[_Any], Sequence[_Any]]:
     """Return what is shown, and the rest, which is never one alone: its line can show that one."""
     shown = most if len(found) > most + 1 else len(found)

@@ -15,7 +15,7 @@ from binary_checks.fleet.night import AXES, GOOD, LETTERS
 from binary_checks.fleet.page.charts import draw_states
 from binary_checks.fleet.page.commits import COMMIT_LEGEND, CommitPages
 from binary_checks.fleet.page.evidence import CellEvidence
-from binary_checks.fleet.page.morning import OTHERS, Morning, count_states, read_morning, tally
+from binary_checks.fleet.page.morning import OTHERS, Morning, count_states, read_morning
 from binary_checks.fleet.page.naming import (
     LEGEND,
     MARKS,
@@ -99,7 +99,6 @@ def _make_files(
             morning=morning,
             notes=morning.list_notes(names),
             others_titles=OTHERS,
-            tally=tally(morning.answers["states"]),
             trend=draw_states(whole),
             days=days,
             months=[
@@ -172,10 +171,11 @@ def draw_badge(templates: Templates, label: str, word: str, tone: str) -> str:
 def _draw_badges(templates: Templates, morning: Morning) -> Iterator[tuple[str, str]]:
     """Yield the badges of projects: how many of their cells are well."""
     for project, rows in groupby(morning.answers["states"], itemgetter("project")):
-        counts = count_states([*rows])
-        total, well = counts.total(), sum(counts[state] for state in GOOD)
+        counts = count_states(rows)
+        total, failed = sum(counts.values()), counts.get(CellState.FAILED.value, 0)
+        well = sum(counts.get(state, 0) for state in _WELL)
         word, tone = f"{well} of {total} cells pass", "good" if well == total else "mild"
-        if failed := counts[CellState.FAILED]:
+        if failed:
             word, tone = f"{failed} of {total} cells fail", "bad"
         label = one_line(project)[:80]
         yield f"badges/projects/{name_file(project)}.svg", draw_badge(templates, label, word, tone)
@@ -210,7 +210,9 @@ def _lay_out_projects(view: NightView, morning: Morning, days: Sequence[str]) ->
         yield {
             "name": format_text(project),
             "anchor": f"project-{name_file(project)}",
-            "tally": tally([row for row in morning.answers["states"] if row["project"] == project]),
+            "counts": count_states(
+                row for row in morning.answers["states"] if row["project"] == project
+            ),
             "rows": [(row["cell"], [*mark_nights(row, days, every=every)]) for row in troubled],
             "steady": sorted(
                 (row for row in planned if _STEADY.issuperset(row["nights"])),

@@ -16,7 +16,6 @@ _WORDS = (
     draw_sizes,
     draw_states,
     format_size,
-    naming.format_change,
     naming.format_projects,
     naming.format_seconds,
     naming.format_since,
