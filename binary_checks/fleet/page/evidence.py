@@ -7,19 +7,17 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TypeVar
 
 from binary_checks.declaring import find_checks
 from binary_checks.differences import compare
 from binary_checks.documents.builds import read_build
-from binary_checks.errors import BinaryChecksError
 from binary_checks.fleet.night import CPU, GOOD, Attempt, NightPlan, PlannedCell, final_state
 from binary_checks.fleet.nights import rerun_command
-from binary_checks.fleet.page.night_reading import Row
+from binary_checks.fleet.page.night_reading import Row, try_to_read
 from binary_checks.fleet.store import Store
 from binary_checks.fleet.store.kept_facts import open_facts
 from binary_checks.fleet.stored_nights import NightAttempts
@@ -33,7 +31,6 @@ _ALIKE = (
     "Modules, libraries, symbols, requirements and sizes are the same: the cause is in the "
     "contents of the files, or not in the package."
 )
-_Found = TypeVar("_Found")
 _TAIL, _LINES, _LONGEST = 1 << 16, 80, 400  # of a log's end: bytes, lines, characters of a line
 _CHANGES = 40  # lines of a comparison
 _COMPARED = 40  # comparisons of builds; comparing two of torch takes a second
@@ -76,22 +73,24 @@ class EvidenceReader:
         if planned is None:
             return CellEvidence(gaps=("the night's plan does not contain this cell",))
         if CellState(row["state"]) in GOOD:
-            rerun = _try(lambda: self._rerun(planned, {}), "", gaps)
+            rerun = try_to_read(lambda: self._rerun(planned, {}), "", gaps)
             return CellEvidence(rerun=rerun, gaps=tuple(gaps))
-        attempts: list[Attempt] = _try(lambda: [*self._attempts.read(row["cell"], gaps)], [], gaps)
+        attempts: list[Attempt] = try_to_read(
+            lambda: [*self._attempts.read(row["cell"], gaps)], [], gaps
+        )
         last = final_state(planned, attempts).last
-        found = [_show_stage(attempt) for attempt in last.values()]
+        shown = [_show_stage(attempt) for attempt in last.values()]
         no_log: _Log = ((), False)
-        log = _try(lambda: self._read_log(row["log"]), no_log, gaps)
+        log = try_to_read(lambda: self._read_log(row["log"]), no_log, gaps)
         changed: _Changed = ((), "")
         if row["last_good"] and row["sha256"] != row["good_sha256"]:
-            changed = _try(lambda: self._compare(row), changed, gaps)
+            changed = try_to_read(lambda: self._compare(row), changed, gaps)
         return CellEvidence(
-            stages=tuple(stage for stage, _ in found),
-            texts={check: text for _, texts in found for check, text in texts.items()},
+            stages=tuple(stage for stage, _ in shown),
+            texts={check: text for _, texts in shown for check, text in texts.items()},
             log=log[0],
             log_cut=log[1],
-            rerun=_try(lambda: self._rerun(planned, last), "", gaps),
+            rerun=try_to_read(lambda: self._rerun(planned, last), "", gaps),
             changes=changed[0],
             changes_note=changed[1],
             gaps=tuple(gaps),
@@ -147,14 +146,6 @@ def _format_rest(found: BuildComparison) -> str:
         more = count(len(found.not_compared), "thing")
         texts.append(cut(one_line(f"{more} could not be compared: {reason}")))
     return " ".join(texts)
-
-
-def _try(ask: Callable[[], _Found], otherwise: _Found, gaps: list[str]) -> _Found:
-    try:
-        return ask()
-    except (BinaryChecksError, OSError) as error:
-        gaps.append(cut(one_line(str(error))))
-        return otherwise
 
 
 def read_tail(path: Path) -> _Log:

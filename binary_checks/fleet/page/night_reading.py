@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Any
+from typing import Any, TypeVar
 
-from binary_checks.errors import ProfileError, RecordError, StoreError
+from binary_checks.errors import BinaryChecksError, ProfileError, StoreError
 from binary_checks.fleet.known import LOOKED_AT
 from binary_checks.fleet.night import NightPlan
 from binary_checks.fleet.nights import read_closed
@@ -18,6 +18,7 @@ from binary_checks.fleet.stored_nights import closed_nights, find_plan, list_nig
 from binary_checks.fleet.tables.table_questions import ask, shipped_queries
 from binary_checks.fleet.tables.views import Connection, open_tables
 from binary_checks.model import CellState
+from binary_checks.safe_text import cut, one_line
 
 _MORE = 60  # earlier nights that are read, too, to find when trouble began and what is new
 _STRANGE = """
@@ -28,6 +29,7 @@ _ENDED = f"""
 SELECT night, cell, state, coalesce(accepted, 0) FROM cells
 WHERE night IN (SELECT DISTINCT night FROM cells ORDER BY night DESC LIMIT {LOOKED_AT})
 """  # noqa: S608 - our own number
+_Found = TypeVar("_Found")
 Row = dict[str, Any]
 """A row of an answer: column -> value, with dates as text."""
 
@@ -86,10 +88,19 @@ def open_night(
         require_known_states(connection)
         later = (each for each in list_nights(store) if each > night and each not in closed)
         notices = [f"The night of {each} is not collected yet, and not shown." for each in later]
-        notes = _read_changed(store, night, notices)
-        plan = _read_plan(store, night, notices)
+        closing = try_to_read(lambda: read_closed(store, night), None, notices)
+        notices += closing.complaints if closing else ()
+        notes = {
+            "Changed in the index since planning": [
+                f"{each.cell}: {each.reason}" for each in (closing.changed if closing else ())
+            ]
+        }
+        plan = try_to_read(lambda: find_plan(store, night), None, notices)
         if plan:
             notes |= review_waivers(store, plan, _list_ended(connection), whole=not project)
+        else:
+            lost = "known problems and commands are not shown"
+            notices.append(f"{plan_name(night)} is missing or not readable: {lost}.")
         yield NightView(
             connection=connection,
             night=night,
@@ -120,25 +131,10 @@ def _list_ended(connection: Connection) -> dict[str, list[EndedCell]]:
     return found
 
 
-def _read_changed(store: Store, night: str, notices: list[str]) -> dict[str, list[str]]:
-    """Return what the indexes had changed at the end of a night, and add its complaints."""
+def try_to_read(read: Callable[[], _Found], otherwise: _Found, complaints: list[str]) -> _Found:
+    """Return what is read; if it cannot be read, add a complaint and return ``otherwise``."""
     try:
-        closed = read_closed(store, night)
-    except RecordError as error:
-        notices.append(str(error))
-        closed = None
-    notices += closed.complaints if closed else ()
-    changed = [f"{each.cell}: {each.reason}" for each in closed.changed] if closed else []
-    return {"Changed in the index since planning": changed} if changed else {}
-
-
-def _read_plan(store: Store, night: str, notices: list[str]) -> NightPlan | None:
-    """Return the night's plan, or None; if the plan cannot be read, add a notice."""
-    try:
-        plan = find_plan(store, night)
-    except RecordError as error:
-        notices.append(str(error))
-        return None
-    if plan is None:
-        notices.append(f"{plan_name(night)} is missing: known problems and commands are not shown.")
-    return plan
+        return read()
+    except (BinaryChecksError, OSError) as error:
+        complaints.append(cut(one_line(str(error))))
+        return otherwise
