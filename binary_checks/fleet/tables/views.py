@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
@@ -33,7 +33,7 @@ _SETTINGS: dict[str, Any] = {
     "python_enable_replacements": False,  # otherwise SQL could read Python variables
     "temp_directory": "",  # a query that exceeds memory fails and fills no disk
 }
-_SPILLING: dict[str, Any] = {"memory_limit": "64MB", "threads": 1, "max_temp_directory_size": "2GB"}
+_SPILLING: dict[str, Any] = {"threads": 1, "max_temp_directory_size": "2GB"}
 """Settings for our own questions, which may use the disk."""
 _SORTED_BY = {
     "cells": ("cell",),
@@ -285,8 +285,20 @@ def make_views(connection: Connection, project: str = "", *, often: bool = False
     connection.executemany("INSERT INTO letters VALUES (?, ?, ?, ?)", rows)
     connection.execute(f"SET VARIABLE project = {quote_text(project)}")
     connection.execute(_SQL.read_text(encoding="utf-8"))
-    for view in _KEPT if often else ():
-        connection.execute(f"CREATE TEMP TABLE {view} AS FROM {view}")
+    if often:
+        _bound_memory(connection)
+        for view in _KEPT:
+            connection.execute(f"CREATE TEMP TABLE {view} AS FROM {view}")
+
+
+def _bound_memory(connection: Connection) -> None:
+    """Let questions spill to the disk early: their memory grows with the cells, not the nights."""
+    import duckdb
+
+    (cells,) = connection.execute("SELECT count(DISTINCT cell) FROM all_cells").fetchone()
+    connection.execute(f"SET memory_limit = '{64 + max(cells - 2_000, 0) // 100}MB'")
+    with suppress(duckdb.CatalogException):  # before DuckDB 2.0, one operator may take all of it
+        connection.execute("SET operator_memory_limit = '24MB'")
 
 
 def _lock(connection: Connection, paths: Sequence[Path]) -> None:

@@ -97,8 +97,9 @@ WITH first AS (
   FROM broken
 ), ordered AS (
   SELECT night, fresh, check_id, fault AS summary,
-         list(DISTINCT project ORDER BY project) AS projects,
-         list(cell ORDER BY since, cell) AS cells,
+         list_sort(list(DISTINCT project)) AS projects,
+         list_transform(list_sort(list({since: since, cell: cell})), lambda each: each.cell)
+           AS cells,
          count(DISTINCT summary) AS sentences,
          arg_min({since: since, known: known, cause: cause, version: version, sha256: sha256,
                   last_good: last_good}, (since, cell)) AS oldest

@@ -4,22 +4,27 @@
 -- $cell = *: the cells, as a glob
 WITH nights AS (
   SELECT DISTINCT night FROM cells WHERE night <= $night::DATE ORDER BY night DESC LIMIT $rows::INT
-), listed AS (
-  SELECT DISTINCT cell FROM cells JOIN nights USING (night) WHERE cell GLOB $cell
+), shown AS MATERIALIZED (
+  SELECT cell, night, state, project, letter, worst
+  FROM cells
+  JOIN nights USING (night)
+  JOIN letters USING (state)
+  WHERE cell GLOB $cell
 ), drawn AS (
-  SELECT listed.cell, string_agg(coalesce(letter, ' '), '' ORDER BY nights.night) AS nights,
-         max(cells.night) AS last_night
-  FROM listed
+  -- the letters sorted by night; an aggregate with ORDER BY would take 20 kB of memory a cell
+  SELECT cell, list_sort(list({night: night, letter: coalesce(letter, ' ')})) AS letters,
+         max(night) FILTER (letter IS NOT NULL) AS last_night
+  FROM (SELECT DISTINCT cell FROM shown)
   CROSS JOIN nights
-  LEFT JOIN cells ON cells.cell = listed.cell AND cells.night = nights.night
-  LEFT JOIN letters ON letters.state = cells.state
-  GROUP BY listed.cell
+  LEFT JOIN shown USING (cell, night)
+  GROUP BY cell
 ), judged AS (
-  SELECT drawn.*, cells.project, cells.state, letters.worst,
-         drawn.cell IN (SELECT cell FROM broken WHERE fresh AND night = $night::DATE) AS broke
+  SELECT project, cell, state, last_night, worst,
+         list_aggregate(list_transform(letters, lambda each: each.letter), 'string_agg', '')
+           AS nights,
+         cell IN (SELECT cell FROM broken WHERE fresh AND night = $night::DATE) AS broke
   FROM drawn
-  JOIN cells ON cells.cell = drawn.cell AND cells.night = drawn.last_night
-  JOIN letters ON letters.state = cells.state
+  JOIN (SELECT * RENAME (night AS last_night) FROM shown) AS last USING (cell, last_night)
 ), ranked AS (
   SELECT *, bool_or(broke) OVER projects AS breaking,
          count(*) FILTER (state = 'failed' AND last_night = $night::DATE) OVER projects AS failing
