@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
 from importlib.util import resolve_name
 from itertools import chain
 
@@ -189,7 +190,9 @@ class _ModuleReader:
 # Own modules that the package imports and does not have.
 
 _IMPORT = re.compile(
-    rb"^[ \t]*(?:from[ \t]+(\.*)([\w.]*)[ \t]+import\b|import[ \t]+(\w[\w. \t,]*))", re.MULTILINE
+    rb"^[ \t]*(?:from[ \t]+(\.*)([\w.]*)[ \t]+import\b([ \t]*\([^)]*|[^\n]*)"
+    rb"|import[ \t]+(\w[\w. \t,]*))",
+    re.MULTILINE,
 )
 """Most imports. Sources are parsed only if one of these may name a module that is not there."""
 _SINCE: dict[type[ast.AST], tuple[int, str]] = {
@@ -201,6 +204,9 @@ _SINCE: dict[type[ast.AST], tuple[int, str]] = {
 """Syntax by the minor version of Python that brought it."""
 _TRIED = re.compile(rb"^([ \t]*)try:[^\n]*\n((?:\1[ \t]+[^\n]*\n|[ \t\r]*\n)+)", re.MULTILINE)
 """What a ``try`` contains. Its failure may be foreseen, as of insightface's mask_renderer."""
+_BINDS_ANY = re.compile(rb"\b__getattr__\b|\bimport[ \t]+\*|\bglobals\(\)")
+_CHOSEN = re.compile(rb"(?m)^[ \t]+(?:from|import)\b([^\n]*)|(['\"]|\b\w+)\.(\w+)['\"]")
+"""Imports in branches, and names of modules in texts: ``".core"`` or ``"demo.core"``."""
 _MAKES = re.compile(
     rb"\bmeta_path\b|\bpath_hooks\b|\bextend_path\b|\bdeclare_namespace\b"
     rb"|__path__\s*(?:\+?=(?!=)|\.(?:append|insert|extend)\b|\[)|\w\(\s*__name__\s*,"
@@ -215,20 +221,15 @@ _MAKES = re.compile(
 def find_lacking_imports(package: Distribution, contents: MemberContents) -> OwnImports:
     """Find imports that always run and whose module the package should have, but has not.
 
-    Raises PackageError, and NotApplicable for a package without modules, or with extension modules:
-    fastwarc's makes the modules fastwarc.warc and fastwarc.stream_io.
+    Raises PackageError, and NotApplicable for a package without Python sources.
     """
-    # most packages have extension modules, and a static run of them needs no code of probes
-    from binary_checks.probes.importable import find_import_names
-
-    if package.derive(ModuleFiles).extensions:
-        raise NotApplicable("an extension module may make the modules that sources import")
+    if not package.derive(ModuleFiles).sources:
+        raise NotApplicable("it contains no Python source")
     reader = _ImportReader(package, contents)
-    roots = find_import_names(package, (".so", ".pyd"))
-    lacking = tuple(reader.find(roots))
+    lacking = tuple(reader.find())
     is_anywhere = ANY_SYSTEM in {each.name for each in package.claims.systems}
     is_asked = is_anywhere and not package.header("Requires-Python")
-    newest = reader.find_newest(roots) if is_asked else None
+    newest = reader.find_newest() if is_asked else None
     unread = (UnparsedSource(path=path, reason=why) for path, why in reader.unread.items())
     return OwnImports(lacking=lacking, unread=tuple(unread), newest=newest)
 
@@ -242,43 +243,52 @@ class _ImportReader:
         self._modules = {
             path: name
             for name, path in self._files.sources.items()
-            if not is_for_tests(name.split("."))
+            # an extension module takes precedence over a source: backports.zstd._zstd
+            if not (name in self._files.extensions or is_for_tests(name.split(".")))
         }
         self._members = {
             self._modules[each.path]: each for each in package.members if each.path in self._modules
         }
-        self._makers: dict[str, bytes] = {}
         self._imported: dict[str, tuple[tuple[int, str, bool], ...]] = {}
+        self._words: dict[str, frozenset[bytes] | None] = {}
+        self._others: dict[str, frozenset[str]] = {}
         self.unread: dict[str, str] = {}
 
-    def find(self, roots: Iterable[str]) -> Iterator[LackingImport]:
-        """Yield the first import of each absent module; ``roots`` are names that users import."""
+    @cached_property
+    def roots(self) -> tuple[str, ...]:
+        """The names that users import. Raises NotApplicable if there are none."""
+        from binary_checks.probes.importable import find_import_names
+
+        return find_import_names(self._package, (".so", ".pyd"))
+
+    def find(self) -> Iterator[LackingImport]:
+        """Yield one import of each module that imports absent ones, unless another one has them."""
         suspects = [module for module, content in self._each() if self._is_suspect(module, content)]
-        reached = self._follow(roots) if suspects else {}
-        named = (
-            self._name_imported(module, block)
-            for module, content in self._each()
-            for _, block in _TRIED.findall(content)
-        )
-        tried = self._follow(chain.from_iterable(named)) if suspects else {}
+        lacks = {module: list(self._list_lacks(module)) for module in suspects}
+        if not any(lacks.values()):
+            return
+        surroundings = _Surroundings(self._package, self._files, self._each())
+        reached = self._follow(self.roots)
+        named = (self._name_imported(module, block) for module, block in surroundings.tried)
+        tried = self._follow(chain.from_iterable(named))
         found = set[str]()
-        for module in sorted(suspects, key=lambda each: (each not in reached, each)):
-            for line, name, is_module in sorted(self._list_imports(module)):
-                lack = self._find_lack(name) if is_module else ""
-                if not lack or lack in found:
-                    continue
-                found.add(lack)
-                if module in reached or not (
-                    module in tried or any(_is_chosen(module, each) for _, each in self._each())
-                ):
-                    yield LackingImport(
-                        path=self._members[module].path,
-                        line=line,
-                        module=lack,
-                        fails=reached.get(module, module),
-                        reached=module in reached,
-                        doubt=self._find_doubt(lack),
-                    )
+        for module in sorted(lacks, key=lambda each: (each not in reached, each)):
+            absent = {lack: line for line, lack in reversed(lacks[module]) if lack not in found}
+            found.update(absent)
+            is_foreseen = module in tried or surroundings.is_chosen(module)
+            if not absent or (is_foreseen and module not in reached):
+                continue
+            doubts = {lack: surroundings.find_doubt(lack) for lack in absent}
+            lack = min(absent, key=lambda each: (doubts[each], absent[each], each))
+            yield LackingImport(
+                path=self._members[module].path,
+                line=absent[lack],
+                module=lack,
+                others=len(absent) - 1,
+                fails=reached.get(module, module),
+                reached=module in reached,
+                doubt=doubts[lack],
+            )
 
     def _each(self) -> Iterator[tuple[str, bytes]]:
         for member, content in self._contents.each(self._members.values()):
@@ -288,18 +298,65 @@ class _ImportReader:
                 yield self._modules[member.path], content
 
     def _is_suspect(self, module: str, content: bytes) -> bool:
-        if _MAKES.search(content):
-            self._makers[module] = content
-        return any(map(self._find_lack, self._name_imported(module, content)))
+        """Return whether an import may name a module that is not there."""
+        from binary_checks.probes.compile_modules.script import resolve
+
+        for dots, origin, names, plain in _IMPORT.findall(content):
+            if plain:
+                if any(map(self._find_lack, _name_plain(plain))):
+                    return True
+                continue
+            base = resolve(len(dots), origin.decode(), module, self._is_package(module))
+            if self._find_lack(base):
+                return True
+            words = self._list_words(base) if self._is_package(base) else None
+            if words is not None:
+                known = set() if base == module else words
+                named = set(re.findall(rb"(?:\A|[(,])\s*(\w+)", names)) - known
+                if any(self._find_lack(f"{base}.{each.decode()}") for each in named):
+                    return True
+        return False
+
+    def _is_package(self, module: str) -> bool:
+        return module in self._members and self._members[module].path.endswith("/__init__.py")
+
+    def _list_words(self, module: str) -> frozenset[bytes] | None:
+        """Return the words of a source, or None if it may bind any name."""
+        if module not in self._words:
+            with suppress(Unavailable):
+                content = self._contents.read(self._members[module])
+                if not _BINDS_ANY.search(content):
+                    self._words[module] = frozenset(re.findall(rb"\w+", content))
+        return self._words.setdefault(module, None)
+
+    def _list_lacks(self, module: str) -> Iterator[tuple[int, str]]:
+        """Yield the imports that always run and cannot succeed, each with its line."""
+        for line, name, is_module in sorted(self._list_imports(module)):
+            base = name.rpartition(".")[0]
+            if is_module or (self._is_package(base) and not self._may_bind(base, name)):
+                lack = self._find_lack(name)
+                if lack:
+                    yield line, lack
+
+    def _may_bind(self, package: str, name: str) -> bool:
+        """Return whether a package's own code may bind a name, other than by importing it."""
+        if package not in self._others:
+            tree, path = self._parse(package), self._members[package].path
+            bound = set(_list_bound(tree, package))
+            with suppress(LeftAloneError, FaultyError, Unavailable):
+                names = read_names(path, tabulate(self._contents.read(self._members[package])))
+                bound.update("*" for _ in (*names.stars, *names.opaque))
+            self._others[package] = frozenset(bound)
+        last = name.rpartition(".")[2]
+        return last == "*" or bool(self._others[package] & {"*", last})
 
     def _name_imported(self, module: str, content: bytes) -> set[str]:
         from binary_checks.probes.compile_modules.script import resolve
 
-        is_package = self._members[module].path.endswith("/__init__.py")
         names = set[str]()
-        for dots, origin, plain in _IMPORT.findall(content):
-            names.add(resolve(len(dots), origin.decode(), module, is_package))
-            names.update(re.findall(r"(?:\A|,)\s*([\w.]+)", plain.decode()))
+        for dots, origin, _, plain in _IMPORT.findall(content):
+            names.add(resolve(len(dots), origin.decode(), module, self._is_package(module)))
+            names.update(_name_plain(plain))
         return names
 
     def _find_lack(self, name: str) -> str:
@@ -313,11 +370,11 @@ class _ImportReader:
             nearest = each
         return ""
 
-    def find_newest(self, roots: Iterable[str]) -> tuple[int, str, int, str] | None:
-        """Return the newest syntax of modules that are always imported with ``roots``."""
+    def find_newest(self) -> tuple[int, str, int, str] | None:
+        """Return the newest syntax of modules that are always imported with `roots`."""
         found = (
             (*_SINCE[type(node)], getattr(node, "lineno", 0), self._members[module].path)
-            for module in self._follow(roots)
+            for module in self._follow(self.roots)
             for node in ast.walk(self._parse(module))
             if type(node) in _SINCE
         )
@@ -327,8 +384,7 @@ class _ImportReader:
         from binary_checks.probes.compile_modules.script import list_imports
 
         if module not in self._imported:
-            is_package = self._members[module].path.endswith("/__init__.py")
-            found = list_imports(self._parse(module).body, module, is_package)
+            found = list_imports(self._parse(module).body, module, self._is_package(module))
             self._imported[module] = tuple(found)
         return self._imported[module]
 
@@ -358,31 +414,89 @@ class _ImportReader:
                         waiting.extend(name for _, name, _ in self._list_imports(module))
         return reached
 
-    def _find_doubt(self, lack: str) -> str:
+
+def _name_plain(names: bytes) -> list[str]:
+    """Return the modules of ``import a.b, c``."""
+    return re.findall(r"(?:\A|,)\s*([\w.]+)", names.decode())
+
+
+def _list_bound(tree: ast.Module, package: str) -> Iterator[str]:
+    """Yield the names that a package's own source binds, except by importing them from itself."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield node.name
+        elif isinstance(node, ast.Import):
+            yield from (each.asname or each.name.partition(".")[0] for each in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            is_own = (
+                node.module == package
+                if not node.level
+                else node.level == 1 > len(node.module or "")
+            )
+            yield from (
+                each.asname or each.name for each in node.names if each.asname or not is_own
+            )
+
+
+class _Surroundings:
+    """What may provide an absent module, or keep its import from running: one look at all sources.
+
+    Only a package with an absent module is looked at.
+    """
+
+    def __init__(
+        self, package: Distribution, files: ModuleFiles, sources: Iterable[tuple[str, bytes]]
+    ) -> None:
+        self._package, self._files = package, files
+        self.tried: list[tuple[str, bytes]] = []  # modules with the text in their ``try``
+        self._makers: set[str] = set()
+        self._made: dict[bytes, str] = {}  # each word of a source that makes modules
+        self._imported = set[bytes]()  # words of imports in branches
+        self._texts = set[tuple[bytes, bytes]]()  # (b"demo", b"core") for "demo.core"
+        for module, content in sources:
+            self.tried += ((module, block) for _, block in _TRIED.findall(content))
+            for line, parent, name in _CHOSEN.findall(content):
+                self._imported.update(re.findall(rb"\w+", line))
+                self._texts.add((parent.strip(b"'\""), name))
+            if _MAKES.search(content):
+                self._makers.add(module)
+                self._made.update(dict.fromkeys(re.findall(rb"\w+", content), module))
+        # the first extension module of each package
+        self._extensions = {
+            each.rpartition(".")[0]: each for each in sorted(files.extensions, reverse=True)
+        }
+        self._files_by_name: dict[str, str] = {}
+        for member in package.members:
+            path = package.layout.inside(member.path) or ""
+            if "." in path and not path.endswith(".pyi"):
+                self._files_by_name.setdefault(path.partition(".")[0], path)
+
+    def is_chosen(self, module: str) -> bool:
+        """Return whether a source imports just this module in a branch, or names it in a text.
+
+        A mere word, such as rikai's ``"schema"``, is no name of the module rikai.spark.sql.schema.
+        """
+        around, _, last = module.encode().rpartition(b".")
+        named = {(b"", last), (around.rpartition(b".")[2], last)}
+        return bool(around) and (last in self._imported or bool(named & self._texts))
+
+    def find_doubt(self, lack: str) -> str:
         """Return what may provide a module nevertheless, or ""."""
         from binary_checks.probes.compile_modules.script import list_with_parents
 
         around, last = list_with_parents(lack)[:-1], lack.rpartition(".")[2].encode()
         outer = next(each for each in around if each in self._files.sources)
-        beginning = f"{lack.replace('.', '/')}."
-        for member in self._package.members:
-            path = self._package.layout.inside(member.path) or ""
-            if path.startswith(beginning) and not path.endswith(".pyi"):
-                return f"code loads {path}"
-        for module, content in self._makers.items():
-            if module in around or re.search(rb"\b%b\b" % last, content):
-                return f"{module} makes it"
+        if path := self._files_by_name.get(lack.replace(".", "/"), ""):
+            return f"code loads {path}"
+        maker = next((each for each in around if each in self._makers), self._made.get(last, ""))
+        if maker:
+            return f"{maker} makes it"
+        # fastwarc._fastwarc makes the modules fastwarc.warc and fastwarc.stream_io
+        near = next((each for each in ("", *around) if each in self._extensions), None)
+        if near is not None:
+            return f"the extension module {self._extensions[near]} makes it"
         names = find_names(self._package.requires_dist) - {canonicalize_name(self._package.name)}
-        near = next((each for each in sorted(names) if is_named_after(each, outer)), "")
-        return f"the required {near} has it" if near else ""
-
-
-def _is_chosen(module: str, content: bytes) -> bool:
-    """Return whether a source imports just this module in a branch, or names it with its package.
-
-    A mere word, such as rikai's ``"schema"``, is no name of the module rikai.spark.sql.schema.
-    """
-    around, _, last = module.encode().rpartition(b".")
-    parent = around.rpartition(b".")[2]
-    pattern = rb"(?m)^[ \t]+(?:from|import)\b[^\n]*\b%b\b|(?:['\"]|\b%b)\.%b['\"]"
-    return bool(around) and re.search(pattern % (last, parent, last), content) is not None
+        required = next((each for each in sorted(names) if is_named_after(each, outer)), "")
+        return f"the required {required} has it" if required else ""

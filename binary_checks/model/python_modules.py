@@ -322,6 +322,7 @@ class LackingImport:
     path: str  # of the source
     line: int
     module: str  # "demo.parts"
+    others: int  # how many other modules it imports that are absent, too
     fails: str  # the module whose import fails
     reached: bool  # whether users import that module, or it is a command; else nothing names it
     doubt: str = ""  # what may provide the module: "an extension module makes it"

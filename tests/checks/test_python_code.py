@@ -478,9 +478,47 @@ def test_a_module_too_long_to_follow_is_not_inspected(judge: Judge) -> None:
     assert any(isinstance(each, NotInspected) and "not parsed" in each.sentence for each in found)
 
 
-def test_a_package_with_extension_modules_is_left_to_the_import(judge: Judge) -> None:
-    with pytest.raises(NotApplicable, match="an extension module may make"):
-        judge(missing_own_module, {**LOST, "demo/fast.abi3.so": b""})
+def test_an_extension_module_makes_modules_of_its_own_package_alone(judge: Judge) -> None:
+    # river 0.24.0 has extension modules in folders that lost everything else
+    (problem,) = told(judge(missing_own_module, {**LOST, "demo/other/fast.abi3.so": b""}))
+    assert problem[2] is Level.ERROR
+    # fastwarc's makes fastwarc.warc
+    (found,) = judge(missing_own_module, {**LOST, "demo/fast.abi3.so": b""})
+    assert isinstance(found, NotInspected)
+    assert found.sentence.endswith(", unless the extension module demo.fast makes it")
+
+
+NAMED = {"demo/__init__.py": "from . import core\n", "demo/core.py": "from demo import inner\n"}
+
+
+def test_a_name_that_is_neither_a_module_nor_bound_by_its_package(judge: Judge) -> None:
+    lack = "demo.inner is not in the wheel"
+    (problem,) = told(judge(missing_own_module, NAMED))
+    assert problem == ("demo/core.py", f"`import demo` fails at line 1: {lack}", Level.ERROR)
+    (problem,) = told(judge(missing_own_module, {"demo/__init__.py": "from . import (\n inner)\n"}))
+    assert problem == ("demo/__init__.py", f"`import demo` fails at line 1: {lack}", Level.ERROR)
+    several = {"demo/__init__.py": "from . import inner, more\nimport demo.most\n"}
+    ((_, sentence, _),) = told(judge(missing_own_module, several))
+    assert sentence == f"`import demo` fails at line 1: {lack}, and it imports 2 more that are not"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "inner = 1\n",
+        "def inner(): pass\n",
+        "from .core import inner\n",
+        "from . import core as inner\n",
+        "from os import *\n",
+        "def __getattr__(name): return 1\n",
+        "globals().update(inner=1)\n",
+        "from other import inner\n",
+        "def set_it():\n    global inner\n    inner = 1\n",
+    ],
+)
+def test_a_name_that_its_package_may_bind_is_quiet(judge: Judge, code: str) -> None:
+    beginning = f"{code}from . import core\n"
+    assert judge(missing_own_module, {**NAMED, "demo/__init__.py": beginning}) == []
 
 
 def test_a_module_that_its_namesake_shadows(judge: Judge) -> None:

@@ -147,9 +147,9 @@ def missing_own_module(package: Distribution, imports: OwnImports) -> Iterator[F
 
     The source is read, and nothing of it is run. Imports in functions and branches do not count,
     nor those for which an ImportError is caught, nor names below a folder without ``__init__.py``,
-    to which other distributions may add modules. If code of the package or a required distribution
-    with a similar name may provide the module, it is not inspected. A package with extension
-    modules, which may make modules, is left to ``import-fails``.
+    to which other distributions may add modules. If code of the package, an extension module in a
+    package around it or a required distribution with a similar name may provide the module, it is
+    not inspected.
 
     Why: the import ends with a ModuleNotFoundError.
     Fix: include the module, most often by adding its folder to the packages that the build backend
@@ -161,6 +161,8 @@ def missing_own_module(package: Distribution, imports: OwnImports) -> Iterator[F
     for each in imports.lacking:
         lack = describe_absent_module(each.module, package)
         sentence = f"`import {each.fails}` fails at line {each.line}: {lack}"
+        if each.others:
+            sentence += f", and it imports {each.others} more that are not"
         if not each.doubt:
             level = Level.ERROR if each.reached else Level.WARNING
             yield Problem(path=each.path, sentence=sentence, level=level, cause=lack)
