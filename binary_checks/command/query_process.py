@@ -44,13 +44,14 @@ def main() -> int:
 def _answer(asked: Mapping[str, Any], output: IO[str]) -> int:
     store, project = open_store(asked["store"]), asked["project"]
     last = closed_nights(store)[-asked["nights"] :] or None if asked["nights"] else None
-    with open_tables(store, nights=last, project=project, apart=not asked["ours"]) as connection:
+    ours = asked["ours"]
+    with open_tables(store, nights=last, project=project, apart=not ours, often=ours) as connection:
         if project and connection.execute("FROM cells LIMIT 1").fetchone() is None:
             found = f"no cells of this project in {store.url}"
             raise ProfileError(f"--project {project!r:.80}: {found}")
         _limit(asked["seconds"])
         try:
-            with ask(connection, asked["sql"], asked["given"], ours=asked["ours"]) as answer:
+            with ask(connection, asked["sql"], asked["given"], ours=ours) as answer:
                 for line in _FORMS[asked["form"]](answer):
                     output.write(line)
                 output.flush()

@@ -33,8 +33,6 @@ _SETTINGS: dict[str, Any] = {
     "python_enable_replacements": False,  # otherwise SQL could read Python variables
     "temp_directory": "",  # a query that exceeds memory fails and fills no disk
 }
-_SPILLING: dict[str, Any] = {"threads": 1, "max_temp_directory_size": "2GB"}
-"""Settings for our own questions, which may use the disk."""
 _SORTED_BY = {
     "cells": ("cell",),
     # similar rows lie together, which compresses well
@@ -56,9 +54,12 @@ def connect(spill: Path | None = None) -> Iterator[Connection]:
         raise GatherError(
             "DuckDB is not installed: `pip install 'binary-checks[fleet]'` on Python 3.11 or later"
         ) from None
-    own = {**_SPILLING, "temp_directory": str(spill)} if spill else {}
+    own = {"temp_directory": str(spill), "max_temp_directory_size": "2GB"} if spill else {}
     with duckdb.connect(":memory:", config={**_SETTINGS, **own}) as connection:
         connection.execute("SET enable_progress_bar = false")
+        if spill:
+            with suppress(duckdb.CatalogException):  # before DuckDB 2.0, an operator may take all
+                connection.execute("SET operator_memory_limit = '24MB'")
         yield connection
 
 
@@ -147,8 +148,8 @@ def open_tables(  # noqa: PLR0913 - what is read, and by whom
     ``tables`` limits the fetched files; other tables are empty. ``nights`` limits cells and checks
     to these closed nights, and ignores later ones; ``project`` limits all views to its cells. The
     connection can open no other files. With ``apart`` it opens copies, so that untrusted SQL
-    cannot change the store even through a fault in DuckDB. With ``often`` it is prepared for many
-    questions of ours, and may spill to the disk. Raises StoreError if no night is closed, and for
+    cannot change the store even through a fault in DuckDB; otherwise it may spill to the disk. With
+    ``often`` it is prepared for many questions. Raises StoreError if no night is closed, and for
     tables that cannot be read.
     """
     every = closed_nights(store)
@@ -163,7 +164,7 @@ def open_tables(  # noqa: PLR0913 - what is read, and by whom
     _fetch(store, [name for each in names.values() for name in each])
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory()))
-        connection = stack.enter_context(connect(folder if often else None))
+        connection = stack.enter_context(connect(None if apart else folder))
         opened: list[Path] = []
         for table in TABLES:
             paths = [
@@ -296,9 +297,10 @@ def _bound_memory(connection: Connection) -> None:
     import duckdb
 
     (cells,) = connection.execute("SELECT count(DISTINCT cell) FROM all_cells").fetchone()
+    connection.execute("SET threads = 1")  # each has buffers of its own
     connection.execute(f"SET memory_limit = '{64 + max(cells - 2_000, 0) // 100}MB'")
-    with suppress(duckdb.CatalogException):  # before DuckDB 2.0, one operator may take all of it
-        connection.execute("SET operator_memory_limit = '24MB'")
+    with suppress(duckdb.CatalogException):
+        connection.execute("SET streaming_buffer_size = '1MB'")
 
 
 def _lock(connection: Connection, paths: Sequence[Path]) -> None:

@@ -28,7 +28,7 @@ WITH nights AS (
            'data': max(size) FILTER (part = 'data')
          } AS parts
   FROM all_parts
-  WHERE sha256 IN (SELECT package FROM shown)
+  WHERE sha256 IN (SELECT DISTINCT package FROM shown)
   GROUP BY sha256
 )
 SELECT cell, night, shown.state, version,
