@@ -27,6 +27,7 @@ from binary_checks.fleet.stored_nights import closed_nights
 from binary_checks.fleet.tables.table_questions import QueryAnswer, ask
 from binary_checks.fleet.tables.views import open_tables
 from binary_checks.reports.markdown import format_cell
+from binary_checks.reports.verdict_texts import count
 from binary_checks.safe_text import MOST_OF_A_RUN, cut, one_line
 
 _LARGEST = 2 << 30  # bytes of an answer
@@ -121,14 +122,17 @@ def write_table(answer: QueryAnswer) -> Iterator[str]:
         ]
         yield f"{one_line('  '.join(cells).rstrip())}\n"
     more = next(answer.rows, None) is not None
-    count = f"the first {len(rows):,} rows; --csv has all" if more else _count(len(rows))
-    yield f"{count}\n"
+    yield (
+        f"the first {len(rows):,} rows; --csv has all\n" if more else f"{count(len(rows), 'row')}\n"
+    )
 
 
 def write_csv(answer: QueryAnswer) -> Iterator[str]:
     """Yield comma-separated values; text that a spreadsheet would evaluate begins with a quote."""
     for row in chain((answer.columns,), answer.rows):
-        yield _csv_line(map(_format_csv, row))
+        line = io.StringIO()
+        csv.writer(line, lineterminator="\n").writerow(map(_format_csv, row))
+        yield line.getvalue()
 
 
 def write_markdown(answer: QueryAnswer) -> Iterator[str]:
@@ -169,12 +173,6 @@ def _format_csv(value: Any) -> str:
     return f"'{text}" if isinstance(value, str) and text.startswith(_FORMULA) else text
 
 
-def _csv_line(cells: Any) -> str:
-    line = io.StringIO()
-    csv.writer(line, lineterminator="\n").writerow(cells)
-    return line.getvalue()
-
-
 def _as_json(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_as_json(each) for each in value]
@@ -190,10 +188,6 @@ def _as_json(value: Any) -> Any:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _count(rows: int) -> str:
-    return "1 row" if rows == 1 else f"{rows:,} rows"
 
 
 _FORMS = {"table": write_table, "csv": write_csv, "markdown": write_markdown, "json": write_json}

@@ -172,13 +172,8 @@ class ShippedQuery:
     name: str
     description: str
     parameters: Mapping[str, QueryParameter]
+    defaults: Mapping[str, str]  # of the parameters that need not be given
     sql: str
-
-    @property
-    def defaults(self) -> dict[str, str]:
-        """The values of the parameters that need not be given."""
-        every = self.parameters.values()
-        return {each.name: each.default for each in every if each.default is not None}
 
 
 @cache
@@ -199,5 +194,6 @@ def _parse(name: str, sql: str) -> ShippedQuery:
         name=name,
         description=head[0].removeprefix("-- "),
         parameters={each.name: each for each in parameters},
+        defaults={each.name: each.default for each in parameters if each.default is not None},
         sql=sql,
     )

@@ -57,7 +57,7 @@ def test_nights_in_a_bucket_are_collected_and_asked_like_those_in_a_folder(
         assert bucket.read(closed_name(night))
     assert main(["query", "newly-broken", "--store", URL, "--json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)["rows"]
-    assert row["cell"] == made.cell(ROLES.breaks_tonight)
+    assert row["cells"] == [made.cell(ROLES.breaks_tonight)]
     assert main(["query", "SELECT count(*) AS n FROM cells", "--store", URL, "--csv"]) == 0
     assert capsys.readouterr().out == "n\n24\n"
     for name, value in server.environment("reader").items():
