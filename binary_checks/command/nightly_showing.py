@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import shlex
 from collections.abc import Iterator, Sequence
 
 from binary_checks.command import SubcommandParser, complain, suggest
 from binary_checks.errors import ProfileError, StoreError
-from binary_checks.fleet.causes.cause_rules import Causes, load_causes
+from binary_checks.fleet.causes.cause_rules import load_causes
 from binary_checks.fleet.night import LETTERS, Attempt, CellEnd, NightPlan, PlannedCell, final_state
 from binary_checks.fleet.nights import read_closed, read_coordinator_logs, rerun_command
 from binary_checks.fleet.store import Store, closed_name, frozen_name, open_store
@@ -36,26 +35,32 @@ _SHOWN_PROBLEMS, _SHOWN_LOG, _SHOWN_RUN = 20, 20, 500  # lines
 
 def run_show(arguments: Sequence[str]) -> int:
     """Show a cell; return the exit status."""
-    options = _make_show_parser().parse_args(arguments)
+    parser = SubcommandParser(prog="binary-checks nightly show", description=_SHOW)
+    parser.add_argument(
+        "cell",
+        nargs="?",
+        default="",
+        metavar="CELL",
+        help="the cell's id, as `binary-checks cells` prints it (default: the night itself)",
+    )
+    parser.add_store()
+    parser.add_date()
+    options = parser.parse_args(arguments)
     store = open_store(options.store)
     night = choose_night(store, options.date)
     plan = require_plan(store, night)
     broken: list[str] = []
-    if not options.cell:
-        _print_all(_describe_runs(store, plan, broken), broken)
-        return 0
-    planned = find_cell(plan, options.cell)
-    end = final_state(planned, NightAttempts(store, night).read(planned.cell.id, broken))
-    _print_all(_describe(store, plan, planned, end), broken)
-    return 0
-
-
-def _print_all(lines: Iterator[str], broken: Sequence[str]) -> None:
-    """Print the lines, then complain about everything that could not be read."""
+    if options.cell:
+        planned = find_cell(plan, options.cell)
+        end = final_state(planned, NightAttempts(store, night).read(planned.cell.id, broken))
+        lines = _describe(store, plan, planned, end)
+    else:
+        lines = _describe_runs(store, plan, broken)
     for line in lines:
         print(cut(one_line(line), 2_000))
     for each in broken:
         complain(f"nightly show: {each}")
+    return 0
 
 
 def _describe_runs(store: Store, plan: NightPlan, broken: list[str]) -> Iterator[str]:
@@ -92,7 +97,9 @@ def _describe(store: Store, plan: NightPlan, planned: PlannedCell, end: CellEnd)
         yield f"  from     {planned.url}"
     for each in end.attempts:
         yield f"  {each.stage}{each.number}     {_describe_attempt(each)}"
-    if advice := _read_causes(store, plan).advice_on(end.cause):
+    named = plan.causes_sha256
+    own = read_frozen(store, frozen_name(plan.night, named)) if named else None
+    if advice := load_causes(own, "the night's causes").advice_on(end.cause):
         yield f"  do       {advice}"
     for each in end.last.values():
         yield from _list_problems(each.result)
@@ -104,13 +111,6 @@ def _describe(store: Store, plan: NightPlan, planned: PlannedCell, end: CellEnd)
         yield f"  diff     {compared}"
     if again := rerun_command(plan, planned, store.url, result):
         yield f"  again    {again}"
-
-
-def _read_causes(store: Store, plan: NightPlan) -> Causes:
-    """Return the rules for causes that the night used."""
-    named = plan.causes_sha256
-    own = read_frozen(store, frozen_name(plan.night, named)) if named else None
-    return load_causes(own, "the night's causes")
 
 
 def _was_good(store: Store, planned: PlannedCell, night: str) -> bool:
@@ -163,18 +163,3 @@ def _show_log(store: Store, attempt: Attempt) -> Iterator[str]:
         yield f"  log      {name}"
         for line in content.decode("utf-8", "replace").splitlines()[-_SHOWN_LOG:]:
             yield f"    {line}"
-
-
-def _make_show_parser() -> argparse.ArgumentParser:
-    parser = SubcommandParser(prog="binary-checks nightly show", description=_SHOW)
-    add = parser.add_argument
-    add(
-        "cell",
-        nargs="?",
-        default="",
-        metavar="CELL",
-        help="the cell's id, as `binary-checks cells` prints it (default: the night itself)",
-    )
-    parser.add_store()
-    parser.add_date()
-    return parser
