@@ -98,7 +98,6 @@ Exit code: 0 done, 1 a file differs, 4 usage or an unusable matrix, 6 a disk fai
 KNOWN = ActionGroup(
     name="known",
     actions={
-        "propose": "binary_checks.command.known:run_propose",
         "expire": "binary_checks.command.known:run_expire",
         "lint": "binary_checks.command.known:run_lint",
     },
@@ -107,7 +106,6 @@ usage: binary-checks known ACTION ...
 
 Keep a published list of known problems (--known-problems URL) short, owned and up to date.
 
-  propose   print entries for the problems of a night; they expire in 14 days
   expire    print the list without entries that have expired or no longer match anything
   lint      report what is wrong with a list: no owner, no date, unknown checks, overlaps
 

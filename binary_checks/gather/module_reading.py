@@ -281,7 +281,9 @@ class _ImportReader:
         for module in sorted(lacks, key=lambda each: (each not in reached, each)):
             absent = {lack: line for line, lack in reversed(lacks[module]) if lack not in found}
             found.update(absent)
-            is_foreseen = module in tried or surroundings.is_chosen(module)
+            # nobody imports a private module that no code names: zmq.eventloop._deprecated
+            is_private = "._" in module
+            is_foreseen = is_private or module in tried or surroundings.is_chosen(module)
             if not absent or (is_foreseen and module not in reached):
                 continue
             doubts = {lack: surroundings.find_doubt(lack) for lack in absent}
@@ -447,8 +449,8 @@ class _ImportReader:
 
 
 def _is_test(module: str) -> bool:
-    """Return whether users do not import a module: protobuf 4.21.8 has ``message_test``."""
-    return is_for_tests(module.split(".")) or module.endswith("_test")
+    """Return whether users do not import a module: protobuf has ``message_test``."""
+    return is_for_tests(module.split(".")) or module.endswith(("_test", "_benchmark"))
 
 
 def _name_plain(names: bytes) -> list[str]:

@@ -43,6 +43,7 @@ from binary_checks.profile.reading import (
 from binary_checks.profile.toml_values import (
     convert,
     convert_table,
+    line_of_table,
     locate,
     parse_toml,
     quote_toml,
@@ -79,6 +80,7 @@ __all__ = [
     "identify_profile",
     "is_follow_up",
     "leave_out_code",
+    "line_of_table",
     "list_code",
     "load_known_list",
     "load_profile",

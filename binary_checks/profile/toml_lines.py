@@ -38,6 +38,11 @@ class Located(str):
         """The line in the file, from 1."""
         return self._lines.find(self._path)
 
+    @property
+    def table_line(self) -> int:
+        """The line on which the table of a key begins."""
+        return self._lines.find(self._path[:-1])
+
     def __reduce__(self) -> tuple[type[str], tuple[str]]:
         """Be a plain string in another process, which prints no line."""
         return str, (str(self),)

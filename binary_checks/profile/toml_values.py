@@ -81,6 +81,11 @@ def locate(where: str, name: str) -> str:
     return f"{place}{rest}"
 
 
+def line_of_table(text: str) -> int:
+    """Return the line of the table with this key or value; 0 if it is not from a TOML file."""
+    return text.table_line if isinstance(text, Located) else 0
+
+
 def convert_table(
     table: Mapping[str, Any],
     kinds: Mapping[str, Any],

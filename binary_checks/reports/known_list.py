@@ -98,9 +98,4 @@ def iter_entry_lines(known: KnownProblem, sentence: str) -> Iterator[str]:
         yield f"facts = [{', '.join(map(quote_toml, known.facts))}]"
     for key in ("package", "reason"):
         yield f"{key} = {quote_toml(getattr(known, key))}"
-    for key in ("owner", "issue"):
-        if value := getattr(known, key):
-            yield f"{key} = {quote_toml(value)}"
-    if known.cells is not None:
-        yield f"cells = {quote_toml(known.cells.written)}"
     yield f"expires = {known.expires}"

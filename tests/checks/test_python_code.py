@@ -441,6 +441,7 @@ def test_an_own_module_that_is_imported_and_not_there(judge: Judge) -> None:
         {"demo/core.py": "", "demo/tests/a.py": "import demo.inner\n"},
         {"demo/core.py": "", "demo/a_test.py": "import demo.inner\n"},
         {"demo/core.py": "from demo.tests import x\n"},
+        {"demo/core.py": "", "demo/_old.py": "import demo.inner\n"},  # pyzmq
         {"demo/__init__.py": "if x:\n    from . import core\n"},  # chosen, as psutil._pswindows
         {"demo/__init__.py": "f('demo.core')\n"},
         {"demo/__init__.py": "f('.core', __name__)\n"},

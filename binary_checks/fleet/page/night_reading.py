@@ -9,15 +9,14 @@ from datetime import date
 from typing import Any, TypeVar
 
 from binary_checks.errors import BinaryChecksError, ProfileError, StoreError
-from binary_checks.fleet.known import LOOKED_AT
+from binary_checks.fleet.known import list_ended
 from binary_checks.fleet.night import NightPlan
 from binary_checks.fleet.nights import read_closed
-from binary_checks.fleet.page.remarks import EndedCell, review_waivers
+from binary_checks.fleet.page.remarks import review_waivers
 from binary_checks.fleet.store import Store, open_store, plan_name
 from binary_checks.fleet.stored_nights import closed_nights, find_plan, list_nights, read_date
 from binary_checks.fleet.tables.table_questions import ask, shipped_queries
 from binary_checks.fleet.tables.views import Connection, open_tables
-from binary_checks.model import CellState
 from binary_checks.safe_text import cut, one_line
 
 _MORE = 60  # earlier nights that are read, too, to find when trouble began and what is new
@@ -25,10 +24,6 @@ _STRANGE = """
 SELECT night, cell, state FROM cells
 WHERE night IS NULL OR cell IS NULL OR state NOT IN (SELECT state FROM letters) LIMIT 1
 """
-_ENDED = f"""
-SELECT night, cell, state, coalesce(accepted, 0) FROM cells
-WHERE night IN (SELECT DISTINCT night FROM cells ORDER BY night DESC LIMIT {LOOKED_AT})
-"""  # noqa: S608 - our own number
 _Found = TypeVar("_Found")
 Row = dict[str, Any]
 """A row of an answer: column -> value, with dates as text."""
@@ -97,7 +92,7 @@ def open_night(
         }
         plan = try_to_read(lambda: find_plan(store, night), None, notices)
         if plan:
-            notes |= review_waivers(store, plan, _list_ended(connection), whole=not project)
+            notes |= review_waivers(store, plan, list_ended(connection), whole=not project)
         else:
             lost = "known problems and commands are not shown"
             notices.append(f"{plan_name(night)} is missing or not readable: {lost}.")
@@ -121,14 +116,6 @@ def require_known_states(connection: Connection) -> None:
             raise StoreError(f"night {night}: a row without a night or a cell in its tables")
         known = "a newer version of binary-checks wrote it"
         raise StoreError(f"night {night}: {cell}: state {state!r} is unknown; {known}")
-
-
-def _list_ended(connection: Connection) -> dict[str, list[EndedCell]]:
-    """Return night -> how its cells ended, for the nights in which waivers are looked up."""
-    found: dict[str, list[EndedCell]] = {}
-    for night, cell, state, accepted in connection.execute(_ENDED).fetchall():
-        found.setdefault(str(night), []).append(EndedCell(cell, CellState(state), accepted))
-    return found
 
 
 def try_to_read(read: Callable[[], _Found], otherwise: _Found, complaints: list[str]) -> _Found:

@@ -2,40 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from datetime import date, timedelta
-from typing import NamedTuple
+from itertools import chain
 
 from binary_checks.errors import BinaryChecksError
 from binary_checks.fleet.known import (
     LONG,
-    LOOKED_AT,
-    WaivedNight,
+    EndedNights,
     find_removable,
     key_of,
-    read_before,
     read_waived_night,
+    read_waived_nights,
 )
 from binary_checks.fleet.night import NightPlan
 from binary_checks.fleet.store import Store, frozen_name
 from binary_checks.fleet.stored_nights import read_frozen
-from binary_checks.model import CellState
 from binary_checks.profile import KnownList, KnownProblem, read_known_list
 from binary_checks.safe_text import cut, one_line
 
 _SOON = timedelta(days=7)
-
-
-class EndedCell(NamedTuple):
-    """How the night of a cell ended."""
-
-    cell: str
-    state: CellState
-    accepted: int  # known problems
-
-
-Rows = Mapping[str, Iterable[EndedCell]]
-"""Night -> how its cells ended."""
 
 
 EXPIRING = "Known problems that expire soon"
@@ -45,7 +31,7 @@ LIST = "Known problems"
 
 
 def review_waivers(
-    store: Store, plan: NightPlan, rows: Rows, *, whole: bool = True
+    store: Store, plan: NightPlan, rows: EndedNights, *, whole: bool = True
 ) -> dict[str, list[str]]:
     """Find which of the plan's known problems cells accepted, in this night and earlier ones.
 
@@ -61,10 +47,12 @@ def review_waivers(
         return {LIST: [cut(f"The known problems cannot be read: {error}")]}
     unmatched, removable, remarks = list[KnownProblem](), list[KnownProblem](), list[str]()
     try:
-        tonight = read_waived_night(store, plan, rows[plan.night]) if whole else None
-        if tonight is not None:
+        if whole:
+            tonight = read_waived_night(store, plan, rows[plan.night])
             unmatched = [each for each in listed.entries if tonight.matched(each) is False]
-            removable = find_removable(unmatched, _look_back(store, tonight, rows))
+            before = {night: ended for night, ended in rows.items() if night < plan.night}
+            nights = chain([tonight], read_waived_nights(store, before))
+            removable = find_removable(unmatched, nights)
     except (BinaryChecksError, OSError) as error:  # deleted by retention, or truncated
         remarks.append(cut(f"It is unknown which known problems have no match: {error}"))
     if plan.known_remark:
@@ -77,13 +65,6 @@ def review_waivers(
         LIST: remarks,
     }
     return {title: lines for title, lines in found.items() if lines}
-
-
-def _look_back(store: Store, tonight: WaivedNight, rows: Rows) -> Iterator[WaivedNight | None]:
-    """Yield the night and earlier nights, the latest first."""
-    yield tonight
-    before = sorted((night for night in rows if night < tonight.night), reverse=True)
-    yield from read_before(store, {night: rows[night] for night in before[: LOOKED_AT - 1]})
 
 
 def _expiring(listed: KnownList, today: date) -> Iterator[str]:

@@ -7,8 +7,8 @@ from itertools import combinations
 import pytest
 
 from binary_checks.errors import ProfileError
-from binary_checks.fleet.known import find_headers, remove_entries
-from binary_checks.profile import read_known_list
+from binary_checks.fleet.known import remove_entries
+from binary_checks.profile import line_of_table, read_known_list
 
 HEAD = """\
 # Ours. Ask in #release before you add to it.
@@ -76,5 +76,5 @@ def test_a_list_without_lines_of_its_own_is_left_to_a_person() -> None:
 
 
 def test_the_lines_of_entries_are_found() -> None:
-    assert find_headers(LIST, 3) == [5, 13, 19]
-    assert find_headers(LIST, 2) == []
+    entries = read_known_list(LIST.encode(), "k.toml").entries
+    assert [line_of_table(each.check) for each in entries] == [6, 14, 20]

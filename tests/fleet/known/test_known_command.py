@@ -1,4 +1,4 @@
-"""`binary-checks known`: propose, expire and lint, on nights whose truth is known."""
+"""`binary-checks known`: expire and lint, on nights whose truth is known."""
 
 from __future__ import annotations
 
@@ -110,52 +110,6 @@ def test_without_a_store_only_what_expired_goes_and_the_file_is_replaced_whole(
     assert sorted(each.name for each in tmp_path.iterdir()) == ["known.toml", "link.toml"]
 
 
-def test_what_fails_is_proposed_for_the_cells_that_fail(
-    nights: Nights, capfd: pytest.CaptureFixture[str]
-) -> None:
-    night = nights.tonight
-    assert main(["known", "propose", night, "--store", str(nights.folder), "--owner", "me"]) == 0
-    printed = capfd.readouterr()
-    entries = read_known_list(printed.out.encode(), "printed").entries
-    today = datetime.now(timezone.utc).date()
-    broken = [nights.cell(role) for role in (ROLES.breaks_tonight, ROLES.broken_since)]
-    for cell_id in broken:
-        (cell,) = (each for each in nights.cells if each.id == cell_id)
-        about = [
-            each
-            for each in entries
-            if each.holds_in(cell) and each.selects(file_of(nights, cell_id))
-        ]
-        assert [(each.check, each.path) for each in about] == [
-            ("missing-library", "demo/_native.so")
-        ]
-        assert about[0].owner == "me"
-        assert today + timedelta(days=13) <= (about[0].expires or today)
-    well = next(each for each in nights.cells if each.id == nights.cell(ROLES.known))
-    assert not [
-        each for each in entries if each.holds_in(well) and each.selects(file_of(nights, well.id))
-    ]
-    assert "TODO" in printed.out
-
-
-def file_of(nights: Nights, cell: str) -> str:
-    plan = read_plan((nights.folder / plan_name(nights.tonight)).read_bytes(), "plan")
-    return next(each.file_name for each in plan.cells if each.cell.id == cell)
-
-
-def test_a_proposal_does_not_pass_lint_before_a_person_wrote_why(
-    nights: Nights, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    main(["known", "propose", "--store", str(nights.folder)])
-    path = tmp_path / "known.toml"
-    path.write_text(capfd.readouterr().out)
-    assert main(["known", "lint", str(path)]) == 1
-    lines = capfd.readouterr().out.splitlines()
-    assert any(
-        "(line 5): reason 'TODO: why it is accepted' is a placeholder" in each for each in lines
-    )
-
-
 def test_lint_says_a_line_for_each_fault_and_nothing_amiss_for_none(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -168,8 +122,8 @@ def test_lint_says_a_line_for_each_fault_and_nothing_amiss_for_none(
     assert capfd.readouterr().out == f"{path}: nothing wrong in 1 known problem\n"
     path.write_text(path.read_text().replace("project=demo", "project=other"))
     assert main(["known", "lint", str(path), *cells]) == 1
-    said = "known_problems[0] (line 5): cells 'project=other' matches no cell"
-    assert capfd.readouterr().out == f"{path}: {said}\n"
+    said = "known_problems[0]: cells 'project=other' matches no cell"
+    assert capfd.readouterr().out == f"{path}:5: {said}\n"
 
 
 @pytest.mark.parametrize(
@@ -194,22 +148,22 @@ def test_a_list_that_cannot_be_read_is_one_line_of_lint(
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
-        (["propos"], 4, "propos: not an action; did you mean propose?"),
+        (["expir"], 4, "expir: not an action; did you mean expire?"),
         (["lint", "gone.toml"], 4, "known problems gone.toml: No such file"),
         (["lint", "k.toml", "--days", "soon"], 4, "'soon' is not a number of days"),
-        (["propose", "--store", "gone"], 6, "gone: not a store"),
-        (["propose", "20-11-2026", "--store", "{store}"], 4, "20-11-2026"),
-        (["propose", "2026-01-01", "--store", "{store}"], 6, "the night has no plan"),
+        (["expire", "{list}", "--store", "gone"], 6, "gone: not a store"),
     ],
 )
 def test_bad_input_is_one_line(
-    nights: Nights,
+    tmp_path: Path,
     capfd: pytest.CaptureFixture[str],
     arguments: list[str],
     status: int,
     said: str,
 ) -> None:
-    given = [each.format(store=nights.folder) for each in arguments]
+    path = tmp_path / "known.toml"
+    path.write_text(HEAD)
+    given = [each.format(list=path) for each in arguments]
     assert main(["known", *given]) == status
     (line,) = capfd.readouterr().err.splitlines()
     assert said in line

@@ -25,15 +25,16 @@ def night(
 ) -> WaivedNight:
     """A night so many days ago, in which one problem was accepted, or none."""
     found = AcceptedProblem(
-        planned=PLANNED,
+        cell=PLANNED.cell,
         file_name=PLANNED.file_name,
-        check="missing-library",
         problem=Problem(sentence=said),
     )
     return WaivedNight(
         night=str(LAST - timedelta(days=ago)),
         listed=KnownList(entries=entries),
-        accepted={"missing-library": {said: [found]}} if said else {},
+        accepted={key: [found] for key in ((ENTRY.check, None), (ENTRY.check, (said,)))}
+        if said
+        else {},
         unjudged=unjudged,
     )
 
@@ -65,7 +66,7 @@ def test_a_match_in_another_cell_or_package_is_none() -> None:
 
 
 def test_a_night_that_did_not_judge_a_cell_of_the_entry_does_not_count() -> None:
-    nights = [night(0, unjudged=(PLANNED,)), None, *(night(ago) for ago in range(1, 5))]
+    nights = [night(0, unjudged=(PLANNED,)), *(night(ago) for ago in range(1, 5))]
     assert find_removable([ENTRY], nights) == []
     assert find_removable([ENTRY], [*nights, night(5)]) == [ENTRY]
 

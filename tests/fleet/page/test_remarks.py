@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from binary_checks.fleet.known import EndedCell
 from binary_checks.fleet.night import NightPlan
 from binary_checks.fleet.page.remarks import (
     EXPIRING,
     LIST,
     UNMATCHED,
-    EndedCell,
     review_waivers,
 )
 from binary_checks.fleet.store import Store, frozen_name, open_store, plan_name, result_name
