@@ -205,7 +205,11 @@ _SINCE: dict[type[ast.AST], tuple[int, str]] = {
 _TRIED = re.compile(rb"^([ \t]*)try:[^\n]*\n((?:\1[ \t]+[^\n]*\n|[ \t\r]*\n)+)", re.MULTILINE)
 """What a ``try`` contains. Its failure may be foreseen, as of insightface's mask_renderer."""
 _NAMED = re.compile(rb"(?:\A|[(,])\s*(\w+)")
-_BINDS_ANY = re.compile(rb"\b__getattr__\b|\bimport[ \t]+\*|\bglobals\(\)")
+_BINDS_ANY = re.compile(
+    rb"\bimport[ \t]+\*|__getattr__|globals\(\)|locals\(\)|vars\(\)|sys\.modules|\bexec\("
+    rb"|\bsetattr\(|__dict__|__path__"
+)
+"""Code with which a module may bind any name."""
 _CHOSEN = re.compile(rb"(?m)^[ \t]+(?:from|import)\b([^\n]*)|(['\"]|\b\w+)\.(\w+)['\"]")
 """Imports in branches, and names of modules in texts: ``".core"`` or ``"demo.core"``."""
 _MAKES = re.compile(
@@ -255,8 +259,8 @@ class _ImportReader:
             self._modules[each.path]: each for each in package.members if each.path in self._modules
         }
         self._imported: dict[str, tuple[tuple[int, str, bool], ...]] = {}
-        self._words: dict[str, frozenset[bytes] | None] = {}
-        self._others: dict[str, frozenset[str]] = {}
+        self._words: dict[str, frozenset[str] | None] = {}
+        self._bound: dict[str, frozenset[str]] = {}
         self.unread: dict[str, str] = {}
 
     @cached_property
@@ -269,21 +273,25 @@ class _ImportReader:
     def find(self) -> Iterator[LackingImport]:
         """Yield one import of each module that imports absent ones, unless another one has them."""
         suspects = [module for module, content in self._each() if self._is_suspect(module, content)]
-        lacks = {module: list(self._list_lacks(module)) for module in suspects}
-        if not any(lacks.values()):
+        listed = {module: list(self._list_lacks(module)) for module in suspects}
+        targets = [module for module, found in listed.items() if found]
+        if not targets:
+            return
+        leading = self._find_leading(targets)
+        reached = self._follow(self.roots, leading)
+        # nobody imports a private module that no code names: zmq.eventloop._deprecated
+        targets = [each for each in targets if each in reached or "._" not in each]
+        if not targets:
             return
         surroundings = _Surroundings(self._package, self._files, self._each())
-        leading = self._find_leading(module for module, found in lacks.items() if found)
-        reached = self._follow(self.roots, leading)
         named = (self._name_imported(module, block) for module, block in surroundings.tried)
-        tried = self._follow(chain.from_iterable(named), leading)
+        bases = (base for base, _ in chain.from_iterable(named))
+        tried = self._follow(bases, leading)
         found = set[str]()
-        for module in sorted(lacks, key=lambda each: (each not in reached, each)):
-            absent = {lack: line for line, lack in reversed(lacks[module]) if lack not in found}
+        for module in sorted(targets, key=lambda each: (each not in reached, each)):
+            absent = {lack: line for line, lack in reversed(listed[module]) if lack not in found}
             found.update(absent)
-            # nobody imports a private module that no code names: zmq.eventloop._deprecated
-            is_private = "._" in module
-            is_foreseen = is_private or module in tried or surroundings.is_chosen(module)
+            is_foreseen = module in tried or surroundings.is_chosen(module)
             if not absent or (is_foreseen and module not in reached):
                 continue
             doubts = {lack: surroundings.find_doubt(lack) for lack in absent}
@@ -307,78 +315,66 @@ class _ImportReader:
 
     def _is_suspect(self, module: str, content: bytes) -> bool:
         """Return whether an import may name a module that is not there."""
-        from binary_checks.probes.compile_modules.script import resolve
-
-        for dots, origin, names, plain in _IMPORT.findall(content):
-            if plain:
-                if any(map(self._find_lack, _name_plain(plain))):
-                    return True
-                continue
-            base = resolve(len(dots), origin.decode(), module, self._is_package(module))
-            if self._find_lack(base):
-                return True
-            words = self._list_words(base) if self._is_package(base) else None
-            if words is not None:
-                known = set() if base == module else words
-                named = set(_NAMED.findall(names)) - known
-                if any(self._find_lack(f"{base}.{each.decode()}") for each in named):
-                    return True
-        return False
+        return any(
+            self._find_lack(f"{base}.{name}" if name else base)
+            for base, name in self._name_imported(module, content)
+            if not name or base == module or not self._has_word(base, name)
+        )
 
     def _is_package(self, module: str) -> bool:
         return module in self._members and self._members[module].path.endswith("/__init__.py")
 
-    def _list_words(self, module: str) -> frozenset[bytes] | None:
-        """Return the words of a source, or None if it may bind any name."""
-        if module not in self._words:
+    def _has_word(self, package: str, name: str) -> bool:
+        """Return whether a package's own code has this word, or may bind any name."""
+        if not self._is_package(package):
+            return True
+        if package not in self._words:
+            self._words[package] = None
             with suppress(Unavailable):
-                content = self._contents.read(self._members[module])
+                content = self._contents.read(self._members[package])
                 if not _BINDS_ANY.search(content):
-                    self._words[module] = frozenset(re.findall(rb"\w+", content))
-        return self._words.setdefault(module, None)
+                    self._words[package] = frozenset(re.findall(r"\w+", content.decode("latin-1")))
+        words = self._words[package]
+        return words is None or name in words
 
     def _list_lacks(self, module: str) -> Iterator[tuple[int, str]]:
         """Yield the imports that always run and cannot succeed, each with its line."""
         for line, name, is_module in sorted(self._list_imports(module)):
-            base = name.rpartition(".")[0]
-            if is_module or (self._is_package(base) and not self._may_bind(base, name)):
+            base, _, last = name.rpartition(".")
+            is_lost = last != "*" and self._is_package(base) and not self._may_bind(base, last)
+            if is_module or is_lost:
                 lack = self._find_lack(name)
                 if lack and not _is_test(lack):
                     yield line, lack
 
     def _may_bind(self, package: str, name: str) -> bool:
         """Return whether a package's own code may bind a name, other than by importing it."""
-        if package not in self._others:
-            tree, path = self._parse(package), self._members[package].path
-            bound = set(_list_bound(tree, package))
-            with suppress(LeftAloneError, FaultyError, Unavailable):
-                names = read_names(path, tabulate(self._contents.read(self._members[package])))
-                bound.update("*" for _ in (*names.stars, *names.opaque))
-            self._others[package] = frozenset(bound)
-        last = name.rpartition(".")[2]
-        return last == "*" or bool(self._others[package] & {"*", last})
+        if package not in self._bound:
+            self._bound[package] = frozenset(_list_bound(self._parse(package), package))
+        is_unread = self._members[package].path in self.unread
+        return is_unread or name in self._bound[package] or self._has_word(package, "")
 
-    def _name_imported(self, module: str, content: bytes) -> set[str]:
+    def _name_imported(self, module: str, content: bytes) -> Iterator[tuple[str, str]]:
+        """Yield modules, and for ``from a import b`` also ``a`` with ``b``."""
         from binary_checks.probes.compile_modules.script import resolve
 
-        names = set[str]()
-        for dots, origin, named, plain in _IMPORT.findall(content):
+        for dots, origin, names, plain in _IMPORT.findall(content):
             base = resolve(len(dots), origin.decode(), module, self._is_package(module))
-            names.update((base, *_name_plain(plain)))
-            names.update(f"{base}.{each.decode()}" for each in _NAMED.findall(named))
-        return names
+            yield base, ""
+            yield from ((base, each.decode()) for each in _NAMED.findall(names))
+            yield from ((each, "") for each in re.findall(r"(?:\A|,)\s*([\w.]+)", plain.decode()))
 
     def _find_leading(self, targets: Iterable[str]) -> set[str]:
         """Return the modules whose import may import a target: only these need to be followed."""
         from binary_checks.probes.compile_modules.script import list_with_parents
 
+        waiting = [*targets]
         importers: dict[str, set[str]] = {}
         for module, content in self._each():
-            for name in self._name_imported(module, content) | {module}:
-                for each in list_with_parents(name):
+            for base, name in [(module, ""), *self._name_imported(module, content)]:
+                for each in list_with_parents(f"{base}.{name}" if name else base):
                     importers.setdefault(each, set()).add(module)
         leading = set[str]()
-        waiting = [*targets]
         while waiting:
             module = waiting.pop()
             if module not in leading:
@@ -451,11 +447,6 @@ class _ImportReader:
 def _is_test(module: str) -> bool:
     """Return whether users do not import a module: protobuf has ``message_test``."""
     return is_for_tests(module.split(".")) or module.endswith(("_test", "_benchmark"))
-
-
-def _name_plain(names: bytes) -> list[str]:
-    """Return the modules of ``import a.b, c``."""
-    return re.findall(r"(?:\A|,)\s*([\w.]+)", names.decode())
 
 
 def _list_bound(tree: ast.Module, package: str) -> Iterator[str]:
