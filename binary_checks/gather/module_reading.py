@@ -210,6 +210,12 @@ _BINDS_ANY = re.compile(
     rb"|\bsetattr\(|__dict__|__path__"
 )
 """Code with which a module may bind any name."""
+_BINDS_NOTHING = re.compile(
+    rb"^[ \t]*from[ \t]+\.[ \t]+import\b(?:[ \t]*\((?:(?!\bas\b)[^)])*\)|(?:(?!\bas\b)[^\n(])*$)"
+    rb"|['\"]\w+['\"]",
+    re.MULTILINE,
+)
+"""A package's import from itself, and words like those in ``__all__``."""
 _CHOSEN = re.compile(rb"(?m)^[ \t]+(?:from|import)\b([^\n]*)|(['\"]|\b\w+)\.(\w+)['\"]")
 """Imports in branches, and names of modules in texts: ``".core"`` or ``"demo.core"``."""
 _MAKES = re.compile(
@@ -253,14 +259,13 @@ class _ImportReader:
             path: name
             for name, path in self._files.sources.items()
             # an extension module takes precedence over a source: backports.zstd._zstd
-            if not (name in self._files.extensions or _is_test(name))
+            if not (name in self._files.extensions or is_for_tests(name.split(".")))
         }
         self._members = {
             self._modules[each.path]: each for each in package.members if each.path in self._modules
         }
         self._imported: dict[str, tuple[tuple[int, str, bool], ...]] = {}
-        self._words: dict[str, frozenset[str] | None] = {}
-        self._bound: dict[str, frozenset[str]] = {}
+        self._words: dict[str, frozenset[bytes] | None] = {}
         self.unread: dict[str, str] = {}
 
     @cached_property
@@ -318,41 +323,34 @@ class _ImportReader:
         return any(
             self._find_lack(f"{base}.{name}" if name else base)
             for base, name in self._name_imported(module, content)
-            if not name or base == module or not self._has_word(base, name)
+            if not name or not self._may_bind(base, name)
         )
 
     def _is_package(self, module: str) -> bool:
         return module in self._members and self._members[module].path.endswith("/__init__.py")
 
-    def _has_word(self, package: str, name: str) -> bool:
-        """Return whether a package's own code has this word, or may bind any name."""
-        if not self._is_package(package):
+    def _may_bind(self, module: str, name: str) -> bool:
+        """Return whether a package's own source has a name; plain modules are not looked into."""
+        if not self._is_package(module):
             return True
-        if package not in self._words:
-            self._words[package] = None
+        if module not in self._words:
+            self._words[module] = None
             with suppress(Unavailable):
-                content = self._contents.read(self._members[package])
+                content = self._contents.read(self._members[module])
                 if not _BINDS_ANY.search(content):
-                    self._words[package] = frozenset(re.findall(r"\w+", content.decode("latin-1")))
-        words = self._words[package]
-        return words is None or name in words
+                    words = re.findall(rb"\w+", _BINDS_NOTHING.sub(b"", content))
+                    self._words[module] = frozenset(words)
+        bound = self._words[module]
+        return bound is None or name.encode() in bound
 
     def _list_lacks(self, module: str) -> Iterator[tuple[int, str]]:
         """Yield the imports that always run and cannot succeed, each with its line."""
         for line, name, is_module in sorted(self._list_imports(module)):
             base, _, last = name.rpartition(".")
-            is_lost = last != "*" and self._is_package(base) and not self._may_bind(base, last)
-            if is_module or is_lost:
+            if is_module or not (last == "*" or self._may_bind(base, last)):
                 lack = self._find_lack(name)
-                if lack and not _is_test(lack):
+                if lack and not is_for_tests(lack.split(".")):
                     yield line, lack
-
-    def _may_bind(self, package: str, name: str) -> bool:
-        """Return whether a package's own code may bind a name, other than by importing it."""
-        if package not in self._bound:
-            self._bound[package] = frozenset(_list_bound(self._parse(package), package))
-        is_unread = self._members[package].path in self.unread
-        return is_unread or name in self._bound[package] or self._has_word(package, "")
 
     def _name_imported(self, module: str, content: bytes) -> Iterator[tuple[str, str]]:
         """Yield modules, and for ``from a import b`` also ``a`` with ``b``."""
@@ -444,31 +442,6 @@ class _ImportReader:
         return reached
 
 
-def _is_test(module: str) -> bool:
-    """Return whether users do not import a module: protobuf has ``message_test``."""
-    return is_for_tests(module.split(".")) or module.endswith(("_test", "_benchmark"))
-
-
-def _list_bound(tree: ast.Module, package: str) -> Iterator[str]:
-    """Yield the names that a package's own source binds, except by importing them from itself."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.id
-        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            yield node.name
-        elif isinstance(node, ast.Import):
-            yield from (each.asname or each.name.partition(".")[0] for each in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            is_own = (
-                node.module == package
-                if not node.level
-                else node.level == 1 > len(node.module or "")
-            )
-            yield from (
-                each.asname or each.name for each in node.names if each.asname or not is_own
-            )
-
-
 class _Surroundings:
     """What may provide an absent module, or keep its import from running: one look at all sources.
 
@@ -480,8 +453,12 @@ class _Surroundings:
     ) -> None:
         self._package, self._files = package, files
         self.tried: list[tuple[str, bytes]] = []  # modules with the text in their ``try``
-        self._makers: set[str] = set()
-        self._made: dict[bytes, str] = {}  # each word of a source that makes modules
+        # what makes modules, by the package around them or by a word of the source
+        self._makers: dict[str | bytes, str] = {}
+        for extension in sorted(files.extensions):
+            # fastwarc._fastwarc makes the modules fastwarc.warc and fastwarc.stream_io
+            around = extension.rpartition(".")[0]
+            self._makers.setdefault(around, f"the extension module {extension}")
         self._imported = set[bytes]()  # words of imports in branches
         self._texts = set[tuple[bytes, bytes]]()  # (b"demo", b"core") for "demo.core"
         for module, content in sources:
@@ -491,12 +468,8 @@ class _Surroundings:
                 self._texts.add((parent.strip(b"'\""), name))
             # the words are found at ten times the speed of the expression
             if any(each in content for each in _MAKERS_WORDS) and _MAKES.search(content):
-                self._makers.add(module)
-                self._made.update(dict.fromkeys(re.findall(rb"\w+", content), module))
-        # the first extension module of each package
-        self._extensions = {
-            each.rpartition(".")[0]: each for each in sorted(files.extensions, reverse=True)
-        }
+                keys = (module, *re.findall(rb"\w+", content))
+                self._makers.update(dict.fromkeys(keys, module))
         self._files_by_name: dict[str, str] = {}
         for member in package.members:
             path = package.layout.inside(member.path) or ""
@@ -520,13 +493,9 @@ class _Surroundings:
         outer = next(each for each in around if each in self._files.sources)
         if path := self._files_by_name.get(lack.replace(".", "/"), ""):
             return f"code loads {path}"
-        maker = next((each for each in around if each in self._makers), self._made.get(last, ""))
-        if maker:
-            return f"{maker} makes it"
-        # fastwarc._fastwarc makes the modules fastwarc.warc and fastwarc.stream_io
-        near = next((each for each in ("", *around) if each in self._extensions), None)
-        if near is not None:
-            return f"the extension module {self._extensions[near]} makes it"
+        for key in (*around, last, ""):
+            if key in self._makers:
+                return f"{self._makers[key]} makes it"
         names = find_names(self._package.requires_dist) - {canonicalize_name(self._package.name)}
-        required = next((each for each in sorted(names) if is_named_after(each, outer)), "")
-        return f"the required {required} has it" if required else ""
+        near = next((each for each in sorted(names) if is_named_after(each, outer)), "")
+        return f"the required {near} has it" if near else ""

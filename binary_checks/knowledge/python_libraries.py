@@ -342,4 +342,7 @@ def is_named_after(project: str, module: str) -> bool:
 
 def is_for_tests(names: Iterable[str]) -> bool:
     """Return whether the parts of a module's name show that users do not import it."""
-    return any(name in _TESTS or name.startswith("test_") for name in names)
+    return any(
+        name in _TESTS or name.startswith("test_") or name.endswith(("_test", "_benchmark"))
+        for name in names
+    )
