@@ -108,9 +108,22 @@ def run_night(arguments: Sequence[str]) -> int:
             outcome = _run_planned(store, plan, chosen, log, options)
         finally:
             screen.close()
-        for line in _describe_outcome(outcome, store, night):
+        is_whole = len(chosen) == len(plan.cells) and not (outcome.stopped or outcome.waiting)
+        collects = is_whole and not options.no_collect
+        for line in _describe_outcome(outcome, store, night, collects=collects):
             _print(line, log)
-        return _find_status(outcome)
+    if collects:  # once the log is kept: a closed night does not change
+        _show_collected(options.cells, store, night)
+    return _find_status(outcome)
+
+
+def _show_collected(cells: str, store: Store, night: str) -> None:
+    """Collect the night, and print its summary."""
+    from binary_checks.command.hud import run_summary  # only the coordinator of a whole night
+
+    given = ["--store", store.url, "--date", night]
+    if run_collect([cells, *given]) == 0:
+        run_summary(given)
 
 
 @contextlib.contextmanager
@@ -192,6 +205,11 @@ def _make_parser() -> SubcommandParser:
     )
     add("--causes", metavar="FILE", help="the project's own causes.toml, frozen with the plan")
     add("--plan-only", action="store_true", help="plan the night, but run nothing")
+    add(
+        "--no-collect",
+        action="store_true",
+        help="leave the night open: another command collects it, as for shards",
+    )
     # For tests: a replacement of binary-checks, and the seconds to wait.
     add("--program", type=shlex.split, default=[], help=SUPPRESS)
     add("--pause", type=float, default=PAUSE, help=SUPPRESS)
@@ -317,8 +335,10 @@ def _signals(interrupt: Callable[[], None]) -> Iterator[None]:
             signal.signal(each, handler)
 
 
-def _describe_outcome(outcome: NightOutcome, store: Store, night: str) -> Iterator[str]:
-    """Yield the counts and the next command."""
+def _describe_outcome(
+    outcome: NightOutcome, store: Store, night: str, *, collects: bool
+) -> Iterator[str]:
+    """Yield the counts and, unless the night is collected now, the next command."""
     begun = [end for end in outcome.ends.values() if not end.unrun]
     found = Counter(end.state for end in begun)
     texts = [f"{found[state]:,} {state.value}" for state in CellState if found[state]]
@@ -333,7 +353,7 @@ def _describe_outcome(outcome: NightOutcome, store: Store, night: str) -> Iterat
     given = f"--date {night} --store {shlex.quote(store.url)}"
     if outcome.stopped:
         yield f"{outcome.stopped}; to continue: binary-checks nightly run {given}"
-    else:
+    elif not collects:
         yield f"next: binary-checks nightly collect {given}"
 
 

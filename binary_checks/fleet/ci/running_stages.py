@@ -195,7 +195,7 @@ class StageRun:
             return max(self._command(each, secrets) for each in commands)
         if not ids:
             raise ProfileError(f"ci stage {stage}: give the ids of cells")
-        queue = ["--queue", "gpu" if stage == "smoke-gpu" else "cpu"]
+        queue = ["--queue", "gpu" if stage == "smoke-gpu" else "cpu", "--no-collect"]
         chosen = [word for each in ids for word in ("--cell", each)]
         return self._command(["nightly", "run", cells, *store, *date, *queue, *chosen], secrets)
 

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 from binary_checks.errors import ProfileError, StoreError
@@ -100,6 +101,12 @@ def _ask_version(path: str) -> str:
 KNOWN = "known.toml"
 _PROFILES = "profiles"
 _REQUIRE = "--require"
+
+
+@cache
+def has_libraries() -> bool:
+    """Return whether this host has the libraries that read each object file a second time."""
+    return all(map(find_spec, ("elftools", "lief", "macholib", "pefile")))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

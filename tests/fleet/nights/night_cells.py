@@ -65,7 +65,8 @@ def keep_plan(store: Store, *cells: PlannedCell, night: str = NIGHT) -> NightPla
 def run_night(store: Store, *options: str, night: str = NIGHT) -> int:
     """Run the command in this process, with the stand-in and without pauses."""
     program = ("--program", shlex.join(STAND_IN), "--pause", "0")
-    return NIGHTLY.run(["run", "--store", store.url, "--date", night, *program, *options])
+    command = ["run", "--store", store.url, "--date", night, "--no-collect"]
+    return NIGHTLY.run([*command, *program, *options])
 
 
 def begin_night(store: Store, *options: str, night: str = NIGHT) -> subprocess.Popen[str]:
@@ -73,7 +74,7 @@ def begin_night(store: Store, *options: str, night: str = NIGHT) -> subprocess.P
     program = ("--program", shlex.join(STAND_IN), "--pause", "0")
     command = (sys.executable, "-m", "binary_checks", "nightly", "run", "--store", store.url)
     return subprocess.Popen(
-        [*command, "--date", night, *program, *options],
+        [*command, "--date", night, "--no-collect", *program, *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

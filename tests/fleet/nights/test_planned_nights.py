@@ -11,8 +11,8 @@ import pytest
 
 from binary_checks.command.actions import NIGHTLY
 from binary_checks.fleet.night import NightPlan
-from binary_checks.fleet.nights import read_attempts
-from binary_checks.fleet.store import Store, frozen_name
+from binary_checks.fleet.nights import attempting, read_attempts
+from binary_checks.fleet.store import Store, closed_name, frozen_name
 from binary_checks.fleet.stored_nights import find_plan, keep_plan, name_log
 from binary_checks.model import CellState
 from tests.fleet.nights.night_cells import NIGHT, plan_cell, plan_night, states_of
@@ -44,7 +44,8 @@ def matrix(tmp_path: Path) -> Path:
 
 
 def nightly(matrix: Path, store: Store, *options: str) -> int:
-    return NIGHTLY.run(["run", str(matrix), "--store", store.url, "--date", NIGHT, *options])
+    command = ["run", str(matrix), "--store", store.url, "--date", NIGHT, "--no-collect"]
+    return NIGHTLY.run([*command, *options])
 
 
 def test_a_night_of_real_packages_says_what_the_command_says(
@@ -190,3 +191,29 @@ def test_a_night_that_is_planned_already_has_no_cell_that_is_left_out(
     assert nightly(matrix, store, "--plan-only") == 0
     assert nightly(matrix, store, "--plan-only", "--also", "project=absent") == 4
     assert "--also 'project=absent' matches no cell" in capsys.readouterr().err
+
+
+def test_a_whole_night_ends_with_its_tables_and_its_summary(
+    store: Store, matrix: Path, capsys: Lines
+) -> None:
+    pytest.importorskip("duckdb")
+    assert NIGHTLY.run(["run", str(matrix), "--store", store.url, "--date", NIGHT]) == 1
+    out = capsys.readouterr().out
+    assert f"{NIGHT}: closed; 1 passed, 1 failed, 1 missing" in out
+    assert "next: " not in out
+    assert "executable-stack" in out[out.index("closed;") :]
+    assert store.read(closed_name(NIGHT)) is not None
+    command = ["run", str(matrix), "--store", store.url, "--date", "2026-11-21"]
+    assert NIGHTLY.run([*command, "--cell", "demo-linux-x86_64-3.11-local"]) == 0
+    assert "next: binary-checks nightly collect --date 2026-11-21" in capsys.readouterr().out
+
+
+def test_every_object_is_read_twice_where_the_libraries_are_installed(
+    store: Store, matrix: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attempting, "has_libraries", lambda: True)
+    assert nightly(matrix, store, "--cell", "demo-linux-x86_64-3.11-local") == 0
+    plan = find_plan(store, NIGHT)
+    assert plan is not None
+    (attempt,) = read_attempts(store, NIGHT, {each.cell.id: each for each in plan.cells})
+    assert "--crosscheck" in attempt.command
