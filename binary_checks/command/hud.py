@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from binary_checks.command import SubcommandParser, guard, read_count
 from binary_checks.errors import FIT, PROBLEMS, ProfileError
 from binary_checks.reports.verdict_texts import count
+from binary_checks.safe_text import one_line
 
 _HUD = (
     "Write the nights and the commits of a store as static pages for any browser, offline, without "
@@ -81,7 +84,19 @@ def run_summary(arguments: Sequence[str]) -> int:
     with open_night(options.store, project=options.project, date=options.date) as view:
         morning = read_morning(view)
     sys.stdout.write(write_mail(morning, markdown=options.markdown))
+    answers = morning.answers
+    broken = [
+        cell for name in ("newly-broken", "still-broken") for cell in _list_cells(answers[name])
+    ]
+    for cell in (*broken, *(row["cell"] for row in answers["undecided"]))[:1]:
+        given = ("--date", morning.night, "--store", options.store)
+        shown = one_line(shlex.join(("binary-checks", "nightly", "show", cell, *given)))
+        print(f"\nMore: `{shown}`" if options.markdown else f"More: {shown}")
     return FIT if morning.is_well else PROBLEMS
+
+
+def _list_cells(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    return [cell for row in rows for cell in row["cells"]]
 
 
 def _read_summary_options(arguments: Sequence[str]) -> argparse.Namespace:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -65,7 +66,8 @@ def open_night(
     store = open_store(url)
     closed = closed_nights(store)
     if date and read_date(date) not in closed:
-        collect = f"`binary-checks nightly collect --date {date}`"
+        given = f"--date {date} --store {shlex.quote(store.url)}"
+        collect = f"`binary-checks nightly collect {given}`"
         known = (
             f"night {date} is not collected yet: {collect}" if date in list_nights(store) else ""
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -154,7 +155,8 @@ def open_tables(  # noqa: PLR0913 - what is read, and by whom
     """
     every = closed_nights(store)
     if not every:
-        raise StoreError(f"{store.url}: no night is closed yet: `binary-checks nightly collect`")
+        collect = f"binary-checks nightly collect --store {shlex.quote(store.url)}"
+        raise StoreError(f"{store.url}: no night is closed yet: `{collect}`")
     chosen = every if nights is None else nights
     known = [night for night in every if night <= chosen[-1]]
     names = {

@@ -204,6 +204,19 @@ def test_the_mail_names_what_broke_and_fits_a_screen(
     assert len(lines) <= 40
 
 
+def test_the_command_at_the_end_of_the_mail_works(
+    nights: Nights, capsys: pytest.CaptureFixture[str]
+) -> None:
+    summarise(nights)
+    (line,) = (each for each in capsys.readouterr().out.splitlines() if each.startswith("More: "))
+    program, *arguments = shlex.split(line.removeprefix("More: "))
+    assert (program, main(arguments)) == ("binary-checks", 0)
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"X {nights.cell(ROLES.breaks_tonight)}  {nights.tonight}: failed")
+    summarise(nights, "--markdown")
+    assert capsys.readouterr().out.endswith(f"\n\nMore: `{line.removeprefix('More: ')}`\n")
+
+
 def test_the_mail_of_a_good_night_is_three_lines(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], nights: Nights
 ) -> None:
