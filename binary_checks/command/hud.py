@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from binary_checks.command import SubcommandParser, guard, read_count
 from binary_checks.errors import FIT, PROBLEMS, ProfileError
@@ -85,18 +84,13 @@ def run_summary(arguments: Sequence[str]) -> int:
         morning = read_morning(view)
     sys.stdout.write(write_mail(morning, markdown=options.markdown))
     answers = morning.answers
-    broken = [
-        cell for name in ("newly-broken", "still-broken") for cell in _list_cells(answers[name])
-    ]
+    rows = (*answers["newly-broken"], *answers["still-broken"])
+    broken = [cell for row in rows for cell in row["cells"]]
     for cell in (*broken, *(row["cell"] for row in answers["undecided"]))[:1]:
         given = ("--date", morning.night, "--store", options.store)
         shown = one_line(shlex.join(("binary-checks", "nightly", "show", cell, *given)))
         print(f"\nMore: `{shown}`" if options.markdown else f"More: {shown}")
     return FIT if morning.is_well else PROBLEMS
-
-
-def _list_cells(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    return [cell for row in rows for cell in row["cells"]]
 
 
 def _read_summary_options(arguments: Sequence[str]) -> argparse.Namespace:
