@@ -244,6 +244,7 @@ def _make_surroundings(
         progress=lambda name: progress_line(config, name, "downloading"),
         shared_results={} if given is None else json.loads(given),
     )
+    config.add_cleanup(surroundings.close)  # also if the run ends before it is configured
     return surroundings
 
 

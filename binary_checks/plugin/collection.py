@@ -54,8 +54,6 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     session = config.stash.get(SESSION, None)
     if session:
         session.run.close()
-    if surroundings := config.stash.get(SURROUNDINGS, None):
-        surroundings.close()
 
 
 def pytest_collection(session: pytest.Session) -> bool | None:
