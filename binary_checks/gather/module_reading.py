@@ -190,7 +190,7 @@ class _ModuleReader:
 # Own modules that the package imports and does not have.
 
 _IMPORT = re.compile(
-    rb"^[ \t]*(?:from[ \t]+(\.*)([\w.]*)[ \t]+import\b([ \t]*\([^)]*|[^\n]*)"
+    rb"^[ \t]*(?:from[ \t]+(?=[\w.])(\.*)(|\w[\w.]*)[ \t]*\bimport\b([ \t]*\([^)]*|[^\n]*)"
     rb"|import[ \t]+(\w[\w. \t,]*))",
     re.MULTILINE,
 )
@@ -211,11 +211,11 @@ _BINDS_ANY = re.compile(
 )
 """Code with which a module may bind any name."""
 _BINDS_NOTHING = re.compile(
-    rb"^[ \t]*from[ \t]+\.[ \t]+import\b(?:[ \t]*\((?:(?!\bas\b)[^)])*\)|(?:(?!\bas\b)[^\n(])*$)"
+    rb"^[ \t]*from[ \t]+\.[ \t]*import\b(?:[ \t]*\((?:(?!\bas\b)[^)])*|(?:(?!\bas\b)[^\n(])*)"
     rb"|['\"]\w+['\"]",
     re.MULTILINE,
 )
-"""A package's import from itself, and words like those in ``__all__``."""
+"""A package's import from itself up to the first ``as``, and words like those in ``__all__``."""
 _CHOSEN = re.compile(rb"(?m)^[ \t]+(?:from|import)\b([^\n]*)|(['\"]|\b\w+)\.(\w+)['\"]")
 """Imports in branches, and names of modules in texts: ``".core"`` or ``"demo.core"``."""
 _MAKES = re.compile(

@@ -413,6 +413,25 @@ TRIED = "from . import core\n"
 LOST = {"demo/__init__.py": "from . import core\n", "demo/core.py": "from .inner.deep import x\n"}
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        f"from{' ' * 300_000}os import path\n",
+        "from . import (\n" * 60_000,
+        "from . import a as\n" * 40_000,
+        f"x = 'a.{'b' * 900_000}\n",
+        f"{'a.' * 450_000}a\n",
+        f"from {'.' * 900_000}\n",
+        f"import {'a,' * 400_000}\n",
+    ],
+    ids=["spaces", "parentheses", "as", "long word", "dots", "levels", "plain"],
+)
+def test_imports_of_hostile_code_take_no_time_without_end(judge: Judge, code: str) -> None:
+    """The watchdog would end a search whose cost grows with the square."""
+    found = judge(missing_own_module, {**NAMED, "demo/__init__.py": f"from . import core\n{code}"})
+    assert all(isinstance(each, (Problem, NotInspected)) for each in found)
+
+
 def test_an_own_module_that_is_imported_and_not_there(judge: Judge) -> None:
     lack = "demo.inner is not in the wheel"
     (problem,) = told(judge(missing_own_module, LOST))
