@@ -44,12 +44,7 @@ from binary_checks.fleet.nights.attempt_process import (
     StoppedError,
     run_command,
 )
-from binary_checks.fleet.nights.cell_commands import (
-    command_of,
-    fetch_inputs,
-    has_libraries,
-    options_of_gpu,
-)
+from binary_checks.fleet.nights.cell_commands import command_of, fetch_inputs, options_of_gpu
 from binary_checks.fleet.store import (
     Store,
     facts_name,
@@ -256,8 +251,7 @@ def _lacks_facts(store: Store, task: AttemptTask) -> bool:
 
 def _complete(task: AttemptTask, arguments: tuple[str, ...]) -> tuple[str, ...]:
     """Return the arguments of the cell and its stage, with options for facts and reports."""
-    second = ("--crosscheck",) if has_libraries() else ()
-    stage = options_of_gpu(arguments) if task.stage == GPU else (*arguments, *second)
+    stage = options_of_gpu(arguments) if task.stage == GPU else arguments
     given = ("--facts", _GIVEN_FACTS) if task.facts else ()
     kept = ("--report", f"facts:{_FACTS}") if task.keeps_facts else ()
     # Otherwise each of 400 cells would write to the summary of the job that runs the night.

@@ -101,6 +101,7 @@ def _ask_version(path: str) -> str:
 KNOWN = "known.toml"
 _PROFILES = "profiles"
 _REQUIRE = "--require"
+_CROSSCHECK = "--crosscheck"
 
 
 @cache
@@ -142,7 +143,8 @@ def command_of(
     # The list that was valid when the night was planned is valid for all cells, whenever they run.
     at = ("--known-at", plan.made) if KNOWN in inputs else _state_cell(cell) if inputs else ()
     package = f"{planned.url}#sha256={planned.sha256}"
-    return CellCommand(arguments=(package, *at, *options), inputs=inputs)
+    second = (_CROSSCHECK,) if has_libraries() else ()
+    return CellCommand(arguments=(package, *at, *options, *second), inputs=inputs)
 
 
 def _state_cell(cell: Cell) -> tuple[str, str]:
@@ -182,7 +184,7 @@ def options_of_gpu(options: Sequence[str]) -> tuple[str, ...]:
     for option in following:
         if option in ("-m", _REQUIRE):
             next(following, "")
-        elif not option.startswith(("-m", f"{_REQUIRE}=")):
+        elif not option.startswith(("-m", f"{_REQUIRE}=", _CROSSCHECK)):
             kept.append(option)
     # without --require, a pass could mean that there was no GPU
     return (*kept, "-m", "gpu", _REQUIRE, "gpu")

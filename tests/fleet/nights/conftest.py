@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from binary_checks.fleet.nights import cell_commands
 from binary_checks.fleet.store import Store, open_store
+
+
+@pytest.fixture(autouse=True)
+def without_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host without the libraries of the second opinion, whatever this one has."""
+    monkeypatch.setattr(cell_commands, "has_libraries", lambda: False)
 
 
 @pytest.fixture

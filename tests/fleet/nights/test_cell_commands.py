@@ -21,6 +21,7 @@ from binary_checks.fleet.nights import (
     command_of,
     find_python,
     options_of_gpu,
+    rerun_command,
 )
 from binary_checks.model import CellState
 from fixtures.build_wheel import build_wheel
@@ -63,6 +64,17 @@ def test_the_gpu_stage_requires_no_family_but_its_own() -> None:
     assert options_of_gpu((URL, *options, "--strict")) == (
         *(URL, "-k", "x", "--strict", "-m", "gpu", "--require", "gpu"),
     )
+
+
+def test_every_object_is_read_twice_where_the_libraries_are_installed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cell_commands, "has_libraries", lambda: True)
+    arguments = command(options=("--strict",)).arguments
+    assert arguments == (URL, "--strict", "--crosscheck")
+    planned = replace(PLANNED, cell=replace(CELL, options=("--strict",)))
+    assert rerun_command(PLAN, planned, "store").endswith(" --strict --crosscheck")
+    assert options_of_gpu(arguments) == (URL, "--strict", "-m", "gpu", "--require", "gpu")
 
 
 def test_place_and_options_are_the_cells() -> None:

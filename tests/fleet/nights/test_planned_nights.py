@@ -11,7 +11,7 @@ import pytest
 
 from binary_checks.command.actions import NIGHTLY
 from binary_checks.fleet.night import NightPlan
-from binary_checks.fleet.nights import attempting, read_attempts
+from binary_checks.fleet.nights import cell_commands, read_attempts
 from binary_checks.fleet.store import Store, closed_name, frozen_name
 from binary_checks.fleet.stored_nights import find_plan, keep_plan, name_log
 from binary_checks.model import CellState
@@ -211,7 +211,7 @@ def test_a_whole_night_ends_with_its_tables_and_its_summary(
 def test_every_object_is_read_twice_where_the_libraries_are_installed(
     store: Store, matrix: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attempting, "has_libraries", lambda: True)
+    monkeypatch.setattr(cell_commands, "has_libraries", lambda: True)
     assert nightly(matrix, store, "--cell", "demo-linux-x86_64-3.11-local") == 0
     plan = find_plan(store, NIGHT)
     assert plan is not None
