@@ -43,6 +43,7 @@ from binary_checks.profile.reading import (
 from binary_checks.profile.toml_values import (
     convert,
     convert_table,
+    hint,
     line_of_table,
     locate,
     parse_toml,
@@ -77,6 +78,7 @@ __all__ = [
     "format_cell",
     "format_few",
     "format_left_out",
+    "hint",
     "identify_profile",
     "is_follow_up",
     "leave_out_code",

@@ -62,9 +62,14 @@ def reject_unknown(given: Iterable[str], known: Mapping[str, Any], where: str, n
     """Raise ProfileError for an unknown name; the message suggests the most similar known name."""
     for name in given:
         if name not in known:
-            close = get_close_matches(name, known, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise ProfileError(f"{locate(where, name)}: unknown {noun} {_show(name)}{hint}")
+            shown = f"{_show(name)}{hint(name, known)}"
+            raise ProfileError(f"{locate(where, name)}: unknown {noun} {shown}")
+
+
+def hint(name: str, known: Iterable[str]) -> str:
+    """Return the question "did you mean …?" with the most similar known name, or ""."""
+    close = get_close_matches(name, known, n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def locate(where: str, name: str) -> str:

@@ -23,7 +23,6 @@ from binary_checks.fleet.cells.matrix import (
     CellSource,
     LeftOut,
     Matrix,
-    hint,
     require_consistent,
     require_value,
 )
@@ -33,6 +32,7 @@ from binary_checks.profile import (
     CellCondition,
     convert,
     convert_table,
+    hint,
     load_profile,
     parse_toml,
     read_condition,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.night import Cell
+from binary_checks.profile import hint
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -119,12 +119,6 @@ def require_value(axis: str, value: object, where: str) -> str:
     if axis == "python" and value.endswith("t") and int(value[2:-1]) < _FREE_THREADED:
         raise ProfileError(f"{where}: {value!r}: free threading starts with 3.{_FREE_THREADED}t")
     return value
-
-
-def hint(value: str, known: tuple[str, ...]) -> str:
-    """Return the question "did you mean …?" with the nearest known value, or ""."""
-    close = get_close_matches(value, known, n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def _hint_same(value: str, known: tuple[str, ...]) -> str:

@@ -123,7 +123,7 @@ def test_lint_says_a_line_for_each_fault_and_nothing_amiss_for_none(
     path.write_text(path.read_text().replace("project=demo", "project=other"))
     assert main(["known", "lint", str(path), *cells]) == 1
     said = "known_problems[0]: cells 'project=other' matches no cell"
-    assert capfd.readouterr().out == f"{path}:5: {said}\n"
+    assert capfd.readouterr().out == f"{path}:6: {said}\n"
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_a_list_that_cannot_be_read_is_one_line_of_lint(
     [
         (["expir"], 4, "expir: not an action; did you mean expire?"),
         (["lint", "gone.toml"], 4, "known problems gone.toml: No such file"),
-        (["lint", "k.toml", "--days", "soon"], 4, "'soon' is not a number of days"),
+        (["expire", ".", "--write"], 4, "not a regular file: it cannot be replaced"),
         (["expire", "{list}", "--store", "gone"], 6, "gone: not a store"),
     ],
 )

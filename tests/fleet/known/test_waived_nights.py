@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date, timedelta
 
-from binary_checks.fleet.known import AcceptedProblem, WaivedNight, find_removable
+from binary_checks.fleet.known import WaivedNight, find_removable
 from binary_checks.fleet.night import Cell, PlannedCell
 from binary_checks.model import Problem
 from binary_checks.profile import KnownList, KnownProblem, read_condition
@@ -24,11 +24,7 @@ def night(
     unjudged: tuple[PlannedCell, ...] = (),
 ) -> WaivedNight:
     """A night so many days ago, in which one problem was accepted, or none."""
-    found = AcceptedProblem(
-        cell=PLANNED.cell,
-        file_name=PLANNED.file_name,
-        problem=Problem(sentence=said),
-    )
+    found = (PLANNED.cell, PLANNED.file_name, Problem(sentence=said))
     return WaivedNight(
         night=str(LAST - timedelta(days=ago)),
         listed=KnownList(entries=entries),

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks.fleet.known import EndedCell
 from binary_checks.fleet.night import NightPlan
 from binary_checks.fleet.page.remarks import (
     EXPIRING,
@@ -58,19 +57,12 @@ def plan(store: Store, night: str, known: str) -> NightPlan:
     return replace(made, known_sha256=digest)
 
 
-def rows(found: Nights, *, judged: bool) -> list[EndedCell]:
+def rows(found: Nights, *, judged: bool) -> dict[str, tuple[int, bool]]:
     """All cells of the last night: one with a known problem, and others that pass, or are lost."""
     content = open_store(str(found.folder)).read(plan_name(found.tonight)) or b""
     known = found.cell(ROLES.known)
-    other = CellState.PASSED if judged else CellState.LOST
-    return [
-        EndedCell(
-            each.cell.id,
-            CellState.KNOWN if each.cell.id == known else other,
-            int(each.cell.id == known),
-        )
-        for each in read_plan(content, "plan.json").cells
-    ]
+    cells = [each.cell.id for each in read_plan(content, "plan.json").cells]
+    return {cell: (int(cell == known), judged or cell == known) for cell in cells}
 
 
 def test_an_entry_that_ends_within_a_week_is_named(nights: Nights) -> None:
