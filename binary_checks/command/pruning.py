@@ -2,106 +2,29 @@
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Iterable, Iterator, Sequence
+from argparse import Namespace
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from datetime import datetime, timezone
-from typing import Any
 
 from binary_checks.command import UNREADABLE, SubcommandParser, complain
-from binary_checks.errors import ProfileError
-from binary_checks.fleet.retention.pruning import PruneView, carry_out, read_prune_view
-from binary_checks.fleet.retention.rules import (
-    Deletion,
-    Entry,
-    ExpiryRule,
-    Retention,
-    expire,
-    retain,
-)
-from binary_checks.fleet.store import FACTS, NIGHTS, Store, open_store
+from binary_checks.fleet.retention.pruning import carry_out, read_history
+from binary_checks.fleet.retention.rules import Retention, StoreHistory, expire, retain
+from binary_checks.fleet.store import FACTS, NIGHTS, Store, Stored, open_store
 from binary_checks.reports.html.templating import format_size
 from binary_checks.reports.verdict_texts import count
 from binary_checks.safe_text import one_line
 
-# ``binary-checks nightly prune``: show what retention would delete; ``--do-it`` deletes it.
-
-_PRUNE_NIGHTS = "Show what retention would delete from a store, and why it keeps the rest."
+_MOST_DAYS = 36_500  # the resulting date is still valid
 
 
 def run_prune_nights(arguments: Sequence[str]) -> int:
     """Show what retention would delete, or delete it; return the exit status."""
-    options = _make_prune_nights_parser().parse_args(arguments)
-    if options.keep < 1:
-        raise ProfileError("prune: --keep: at least 1 night of each cell is kept")
-    store = open_store(options.store)
-    view = read_prune_view(store)
-    retention = retain(view.history, keep=options.keep, expiring=frozenset(options.expire))
-    for channel in sorted({*options.expire} - {each.channel for each in view.history.members}):
-        complain(f"nightly prune: --expire {channel}: the store holds no package of that channel")
-    print(f"{store.url}: {count(len(view.nights), 'night')}, {view.closed} of them closed")
-    for line in (*_iter_kept(retention), *iter_deletions(retention.steps, names=options.names)):
-        print(one_line(line))
-    return finish(store, retention, view, do_it=options.do_it)
-
-
-def finish(store: Store, retention: Retention[Any], view: PruneView, *, do_it: bool) -> int:
-    """Delete the objects, or print how much would be deleted; return the exit status."""
-    size = _format_sum(each.stored.size for each in retention.deletions)
-    if not do_it:
-        going = f"{count(len(retention.deletions), 'object')}, {size}"
-        print(f"would delete {going}; nothing is deleted without --do-it")
-        return 0
-    done = carry_out(store, retention, view)
-    print(f"deleted {count(done.deleted, 'object')}, {size}")
-    for name in done.refilled:
-        complain(f"{name}: it was added while its bytes were deleted: push it again")
-    return UNREADABLE if done.refilled else 0
-
-
-def _iter_kept(retention: Retention[Entry]) -> Iterator[str]:
-    """Yield a line for each cell, with the nights kept and the reasons."""
-    cells: dict[str, dict[tuple[str, ...], list[str]]] = {}
-    for (cell, night), why in sorted(retention.kept.items()):
-        cells.setdefault(cell, {}).setdefault(why, []).append(night)
-    for cell, groups in cells.items():
-        shown = (f"{_format_nights(nights)} ({', '.join(why)})" for why, nights in groups.items())
-        yield f"kept: {cell}: {'; '.join(shown)}"
-
-
-def _format_nights(nights: Sequence[str]) -> str:
-    return ", ".join(nights) if len(nights) < 3 else f"{nights[0]} … {nights[-1]}"
-
-
-def iter_deletions(steps: Iterable[Sequence[Deletion]], *, names: bool) -> Iterator[str]:
-    """Yield a line for the deletions of each night and package, or for each object."""
-    groups: dict[str, list[Deletion]] = {}
-    for step in steps:
-        for each in step:
-            groups.setdefault(each.stored.name if names else _group(each), []).append(each)
-    for group, deletions in groups.items():
-        several = f"{len(deletions):,} objects, " if len(deletions) > 1 else ""
-        name = group if several else deletions[0].stored.name
-        size = _format_sum(each.stored.size for each in deletions)
-        yield f"delete: {name}: {several}{size}: {deletions[0].reason}"
-
-
-def _group(deletion: Deletion) -> str:
-    parts = deletion.stored.name.split("/")
-    if parts[0].startswith(NIGHTS):
-        return f"{parts[0]}/{parts[1]}/"
-    return FACTS if f"{parts[0]}/" == FACTS else f"{'/'.join(parts[:3])}/"
-
-
-def _format_sum(sizes: Iterable[int]) -> str:
-    return format_size(sum(sizes))
-
-
-def _make_prune_nights_parser() -> argparse.ArgumentParser:
-    parser = SubcommandParser(prog="binary-checks nightly prune", description=_PRUNE_NIGHTS)
-    add = parser.add_argument
-    parser.add_store()
-    add("--keep", metavar="N", type=int, default=5, help="nights kept of each cell (default: 5)")
-    add(
+    parser = SubcommandParser(
+        prog="binary-checks nightly prune",
+        description="Show what retention would delete from a store, and what it keeps, and why.",
+    )
+    parser.add_argument(
         "--expire",
         metavar="CHANNEL",
         action="append",
@@ -109,60 +32,96 @@ def _make_prune_nights_parser() -> argparse.ArgumentParser:
         help="channel whose packages may be deleted (repeatable); packages in other channels are "
         "kept",
     )
-    add("--names", action="store_true", help="list every object that would be deleted")
-    add("--do-it", action="store_true", help="really delete; nothing is deleted without it")
-    return parser
-
-
-# ``binary-checks artifact prune``: show what would leave a channel; ``--do-it`` deletes it.
-
-_MOST_DAYS = 36_500  # the resulting date is still valid
-_PRUNE_CHANNELS = (
-    "Show which members a channel would lose for their number or age, and which files would be "
-    "deleted."
-)
+    options = _parse(parser, arguments, "keep the last N nights of each cell")
+    store = open_store(options.store)
+    history = read_history(store)
+    retention = retain(history, keep=options.keep, expiring=frozenset(options.expire))
+    for channel in sorted({*options.expire} - {each.channel for each in history.members}):
+        complain(f"nightly prune: --expire {channel}: the store holds no package of that channel")
+    closed = len(history.nights) - len(history.held)
+    print(f"{store.url}: {count(len(history.nights), 'night')}, {closed} of them closed")
+    return _finish(store, history, retention, options, ("night", "cell"))
 
 
 def run_prune_channels(arguments: Sequence[str]) -> int:
     """Show what would be deleted, or delete it; return the exit status."""
-    options = _make_prune_channels_parser().parse_args(arguments)
-    if options.keep < 1 or not 0 <= options.days <= _MOST_DAYS:
-        raise ProfileError(f"artifact prune: --keep: at least 1; --days: 0 to {_MOST_DAYS:,}")
-    store, channel = open_store(options.store), options.channel
-    view = read_prune_view(store, channel)
-    rule = ExpiryRule(channel=channel, keep=options.keep, days=options.days)
-    retention = expire(view.history, rule, datetime.now(timezone.utc))
-    stays = count(len(retention.kept), "member")
-    print(one_line(f"{store.url}: channel {channel}: {stays} kept, {len(retention.steps[0]):,} go"))
-    for line in iter_deletions(retention.steps, names=options.names):
-        print(one_line(line))
-    return finish(store, retention, view, do_it=options.do_it)
-
-
-def _make_prune_channels_parser() -> argparse.ArgumentParser:
-    parser = SubcommandParser(prog="binary-checks artifact prune", description=_PRUNE_CHANNELS)
-    add = parser.add_argument
-    parser.add_store()
-    add(
+    parser = SubcommandParser(
+        prog="binary-checks artifact prune",
+        description="Show which members a channel would lose for their number or age, and which "
+        "files would be deleted.",
+    )
+    parser.add_argument(
         "--channel",
         metavar="CHANNEL",
         required=True,
         help="the channel from which members are removed",
     )
-    add(
-        "--keep",
-        metavar="N",
-        type=int,
-        default=5,
-        help="keep the newest N of each project and configuration (default: 5)",
-    )
-    add(
+    parser.add_argument(
         "--days",
         metavar="N",
         type=int,
         default=0,
         help="also keep files pushed within N days (default: 0)",
     )
-    add("--names", action="store_true", help="list every object that would be deleted")
+    options = _parse(parser, arguments, "keep the newest N of each project and configuration")
+    if not 0 <= options.days <= _MOST_DAYS:
+        parser.error(f"--days: 0 to {_MOST_DAYS:,}")
+    store, channel, now = open_store(options.store), options.channel, datetime.now(timezone.utc)
+    history = read_history(store, channel)
+    retention = expire(history, channel, now, keep=options.keep, days=options.days)
+    return _finish(store, history, retention, options, ("member", "channel"))
+
+
+def _parse(parser: SubcommandParser, arguments: Sequence[str], kept: str) -> Namespace:
+    """Add the options of both commands, and read the arguments."""
+    parser.add_store()
+    add = parser.add_argument
+    add("--keep", metavar="N", type=int, default=5, help=f"{kept} (default: 5)")
+    add("--names", action="store_true", help="list all that is kept, and every object that is not")
     add("--do-it", action="store_true", help="really delete; nothing is deleted without it")
-    return parser
+    options = parser.parse_args(arguments)
+    if options.keep < 1:
+        parser.error("--keep: at least 1")
+    return options
+
+
+def _finish(
+    store: Store,
+    history: StoreHistory,
+    retention: Retention,
+    options: Namespace,
+    nouns: tuple[str, str],
+) -> int:
+    """Count what is kept, list what is deleted, and delete it; return the exit status."""
+    reasons = Counter(why for each in retention.kept.values() for why in each)
+    shown = ", ".join(f"{number:,} {why}" for why, number in reasons.items()) or "nothing"
+    owners = count(len({owner for owner, _ in retention.kept}), nouns[1])
+    print(one_line(f"kept: {count(len(retention.kept), nouns[0])} of {owners}: {shown}"))
+    for (owner, what), why in sorted(retention.kept.items()) if options.names else ():
+        print(one_line(f"kept: {owner}: {what}: {', '.join(why)}"))
+    groups: dict[tuple[str, str], list[Stored]] = defaultdict(list)
+    for reason, objects in retention.steps:
+        for each in objects:
+            groups[each.name if options.names else _group(each.name), reason].append(each)
+    for (group, reason), found in groups.items():
+        several = f"{group}: {len(found):,} objects, " if found[1:] else f"{found[0].name}: "
+        print(one_line(f"delete: {several}{_format_sum(found)}: {reason}"))
+    going = f"{count(len(retention.deletions), 'object')}, {_format_sum(retention.deletions)}"
+    if not options.do_it:
+        print(f"would delete {going}; nothing is deleted without --do-it")
+        return 0
+    refilled = carry_out(store, retention, history)
+    print(f"deleted {going}")
+    for name in refilled:
+        complain(f"{name}: it was added while its bytes were deleted: push it again")
+    return UNREADABLE if refilled else 0
+
+
+def _group(name: str) -> str:
+    """Return the folder of a night, of all facts, or of a package or a channel's project."""
+    parts = 2 if name.startswith(NIGHTS) else 1 if name.startswith(FACTS) else 3
+    return f"{'/'.join(name.split('/')[:parts])}/"
+
+
+def _format_sum(objects: Sequence[Stored]) -> str:
+    return format_size(sum(each.size for each in objects))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from itertools import chain
 
 from binary_checks.errors import ProfileError, PruneRefusedError, RecordError, StoreError
 from binary_checks.fleet.artifacts import (
@@ -15,13 +14,7 @@ from binary_checks.fleet.artifacts import (
     require_channel,
     write_index,
 )
-from binary_checks.fleet.retention.rules import (
-    Deletion,
-    PastCell,
-    Retention,
-    StoreHistory,
-    digest_of,
-)
+from binary_checks.fleet.retention.rules import PastCell, Retention, StoreHistory, digest_of
 from binary_checks.fleet.store import (
     ATTEMPT_FOLDERS,
     FACTS,
@@ -38,24 +31,7 @@ from binary_checks.fleet.tables.views import open_tables
 from binary_checks.model import CellState
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PruneView:
-    """The history that was read, and values that show whether it has changed since."""
-
-    history: StoreHistory
-    nights: tuple[str, ...]
-    closed: int  # number of nights
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Pruned:
-    """The result of pruning."""
-
-    deleted: int  # number of objects
-    refilled: tuple[str, ...] = ()  # names of members that joined while their bytes were deleted
-
-
-def read_prune_view(store: Store, channel: str = "") -> PruneView:
+def read_history(store: Store, channel: str = "") -> StoreHistory:
     """Read the history on which the pruning of nights, or of a channel, depends.
 
     Raises ProfileError for an unknown channel, and PruneRefusedError if anything cannot be read, or
@@ -72,9 +48,10 @@ def read_prune_view(store: Store, channel: str = "") -> PruneView:
         closed = closed_nights(store)
         members = tuple(list_members(store))
         digests = dict.fromkeys(each.sha256 for each in members if each.channel == channel)
-        history = StoreHistory(
+        return StoreHistory(
+            nights=tuple(nights),
             past=_read_past(store) if closed else (),
-            held=_read_open(store, nights, closed),
+            held={each: _read_held(store, each) for each in nights if each not in closed},
             members=members,
             artifacts={each.sha256: each for each in list_artifacts(store, digests)},
             attempts=() if channel else tuple(_list_attempts(store, closed)),
@@ -83,38 +60,33 @@ def read_prune_view(store: Store, channel: str = "") -> PruneView:
         )
     except StoreError as error:
         raise PruneRefusedError(f"nothing is deleted: {error}") from None
-    return PruneView(history=history, nights=tuple(nights), closed=len(closed))
 
 
-def carry_out(store: Store, retention: Retention[Any], view: PruneView) -> Pruned:
+def carry_out(store: Store, retention: Retention, history: StoreHistory) -> list[str]:
     """Carry out the deletions. After an interruption, another call continues them.
 
-    Raises PruneRefusedError if a night began or a channel changed since the history was read, or if
-    that is unknown, and StoreError if a deletion fails.
+    Return the names of members that joined while their bytes were deleted. Raises PruneRefusedError
+    if a night began or a channel changed since the history was read, or if that is unknown, and
+    StoreError if a deletion fails.
     """
-    done = 0
     if retention.marked:
-        _require_unchanged(store, view)
+        _require_unchanged(store, history)
         marks = map(expired_name, retention.marked)
         for _ in ask_at_once(lambda name: store.create(name, b""), marks):
             pass
-    for step in retention.steps:
-        if step:
-            _require_unchanged(store, view)
-            done += sum(1 for _ in ask_at_once(store.delete, [d.stored.name for d in step]))
-            _mend_indexes(store, view, step)
-    going = {digest_of(each.stored) for each in retention.deletions} - {""}
-    joined = list_members(store) if going else ()
-    refilled = sorted(each.stored.name for each in joined if each.sha256 in going)
-    return Pruned(deleted=done, refilled=tuple(refilled))
-
-
-def _mend_indexes(store: Store, view: PruneView, step: tuple[Deletion, ...]) -> None:
-    """Update the indexes, so that none links to an object that is deleted next."""
-    gone = {each.stored.name for each in step}
-    for channel in sorted({m.channel for m in view.history.members if m.stored.name in gone}):
-        if is_indexed(store, channel):
-            write_index(store, channel)
+    for _, objects in retention.steps:
+        if objects:
+            _require_unchanged(store, history)
+            names = [each.name for each in objects]
+            for _ in ask_at_once(store.delete, names):
+                pass
+            # no index may link to an object that is deleted next
+            for channel in sorted({m.channel for m in history.members if m.stored.name in names}):
+                if is_indexed(store, channel):
+                    write_index(store, channel)
+    gone = {digest_of(each.name) for each in retention.deletions} - {""}
+    joined = list_members(store) if gone else ()
+    return sorted(each.stored.name for each in joined if each.sha256 in gone)
 
 
 def _require_member(store: Store, channel: str) -> None:
@@ -125,7 +97,7 @@ def _require_member(store: Store, channel: str) -> None:
         )
 
 
-def _require_listing(store: Store, nights: list[str]) -> None:
+def _require_listing(store: Store, nights: Sequence[str]) -> None:
     """Raise PruneRefusedError if tonight's listing of published packages is incomplete."""
     if not nights:
         message = "it has no night; `binary-checks artifact prune` is for channels"
@@ -142,7 +114,7 @@ def _require_listing(store: Store, nights: list[str]) -> None:
 
 
 def _read_past(store: Store) -> tuple[PastCell, ...]:
-    with open_tables(store) as connection:
+    with open_tables(store, tables=["cells"]) as connection:
         rows = connection.execute(
             "SELECT cell, strftime(night, '%Y-%m-%d'), state, sha256, facts FROM cells"
         ).fetchall()
@@ -157,12 +129,6 @@ def _read_past(store: Store) -> tuple[PastCell, ...]:
         raise RecordError(f"{store.url}: cells: a state that only a newer version knows") from None
 
 
-def _read_open(
-    store: Store, nights: Sequence[str], closed: Sequence[str]
-) -> dict[str, frozenset[str]]:
-    return {each: _read_held(store, each) for each in nights if each not in closed}
-
-
 def _read_held(store: Store, night: str) -> frozenset[str]:
     """Return the SHA-256 of everything to which a night refers; the night may still run."""
     found = {each.sha256 for each in require_plan(store, night).cells}
@@ -174,20 +140,19 @@ def _read_held(store: Store, night: str) -> frozenset[str]:
     return frozenset(found - {""})
 
 
-def _list_attempts(store: Store, closed: tuple[str, ...]) -> Iterator[Stored]:
+def _list_attempts(store: Store, closed: Sequence[str]) -> Iterator[Stored]:
     folders = [f"{night_folder(night)}{folder}/" for night in closed for folder in ATTEMPT_FOLDERS]
-    for found in ask_at_once(lambda folder: list(store.names(folder)), folders):
-        yield from found
+    return chain.from_iterable(ask_at_once(lambda folder: list(store.names(folder)), folders))
 
 
-def _require_unchanged(store: Store, view: PruneView) -> None:
-    members = {(each.stored.name, each.sha256) for each in view.history.members}
+def _require_unchanged(store: Store, history: StoreHistory) -> None:
+    members = {(each.stored.name, each.sha256) for each in history.members}
     try:
         there = {(each.stored.name, each.sha256) for each in list_members(store)}
         nights = set(list_nights(store))
     except StoreError as error:
         raise PruneRefusedError(f"nothing more is deleted: {error}") from None
-    if not there <= members or not nights <= set(view.nights):
+    if not there <= members or not nights <= set(history.nights):
         raise PruneRefusedError(
             f"{store.url}: a night began, or a channel changed, meanwhile: nothing more is deleted;"
             " run it again"

@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Generic, TypeVar
 
 from packaging.version import Version
 
@@ -15,7 +14,6 @@ from binary_checks.errors import PruneRefusedError
 from binary_checks.fleet.artifacts import FILE_AXES, Artifact, ChannelMember, parse_upload_time
 from binary_checks.fleet.night import GOOD
 from binary_checks.fleet.store import (
-    ATTEMPT_FOLDERS,
     FACTS,
     NIGHT,
     PACKAGES,
@@ -28,13 +26,11 @@ from binary_checks.fleet.store import (
 )
 from binary_checks.model import CellState
 
-_OF_NIGHT = re.compile(rf"{NIGHT.pattern}({'|'.join(ATTEMPT_FOLDERS)})/[^/]+")
-_FACTS = re.compile(rf"{FACTS}[0-9a-f]{{2}}/([0-9a-f]{{64}})\.[^/]+")
-_PACKAGE = re.compile(rf"{PACKAGES}[0-9a-f]{{2}}/([0-9a-f]{{64}})/.+")
+_OF_PACKAGE = re.compile(rf"(?:{FACTS}|{PACKAGES})[0-9a-f]{{2}}/([0-9a-f]{{64}})[./].+")
 _OLDEST = Version("0.dev0")
-_Kept = TypeVar("_Kept")
+_UNUSED = "no channel contains it, and no night that is kept refers to it"
 Entry = tuple[str, str]
-"""A cell, and a night in which it was planned."""
+"""A cell and a night in which it was planned, or a channel and the name of a member."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,12 +53,13 @@ class PastCell:
 class StoreHistory:
     """The state of a store, on which the decision depends."""
 
+    nights: tuple[str, ...] = ()
     past: tuple[PastCell, ...] = ()  # of closed nights
     held: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Open night -> SHA-256 of everything that it refers to."""
     members: tuple[ChannelMember, ...] = ()
     artifacts: Mapping[str, Artifact] = field(default_factory=dict)
-    """SHA-256 -> artifact, for the members of the requested channel."""
+    """SHA-256 -> artifact, for all members of the requested channel."""
     attempts: tuple[Stored, ...] = ()  # results and logs of closed nights
     facts: tuple[Stored, ...] = ()
     packages: tuple[Stored, ...] = ()
@@ -73,35 +70,31 @@ class StoreHistory:
         return [found for each in self.packages if (found := split_origin(each.name))]
 
     @property
-    def referred(self) -> frozenset[str]:
-        """The SHA-256 of everything that any night refers to."""
-        past = (each.digests for each in self.past)
-        return frozenset[str]().union(*past, *self.held.values())
+    def known(self) -> frozenset[str]:
+        """The SHA-256 of everything that a closed night refers to."""
+        return frozenset[str]().union(*(each.digests for each in self.past))
+
+    @property
+    def marked(self) -> frozenset[str]:
+        """The SHA-256 of packages that an earlier run has marked, and not deleted completely."""
+        return frozenset(digest_of(each.name) for each in self.packages if _is_mark(each.name))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Deletion:
-    """One object that may be deleted."""
-
-    stored: Stored
-    reason: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Retention(Generic[_Kept]):
+class Retention:
     """A decision: what is kept, with the reasons, and steps of deletions, in order.
 
     An object is deleted before the objects that it refers to, so that no reference dangles.
     """
 
-    kept: Mapping[_Kept, tuple[str, ...]]  # nights of cells, or names of a channel's members
-    steps: tuple[tuple[Deletion, ...], ...]
+    kept: Mapping[Entry, tuple[str, ...]]
+    steps: tuple[tuple[str, tuple[Stored, ...]], ...]  # (reason, objects)
     marked: tuple[str, ...] = ()  # SHA-256 of packages that are marked before the first step
 
     @property
-    def deletions(self) -> list[Deletion]:
-        """All deletions, in order."""
-        return [each for step in self.steps for each in step]
+    def deletions(self) -> list[Stored]:
+        """All objects to be deleted, in order."""
+        return [each for _, objects in self.steps for each in objects]
 
 
 # Nights
@@ -109,7 +102,7 @@ class Retention(Generic[_Kept]):
 
 def retain(
     history: StoreHistory, *, keep: int = 5, expiring: frozenset[str] = frozenset()
-) -> Retention[Entry]:
+) -> Retention:
     """Keep the last nights of each cell, its last pass, and all that a channel contains.
 
     Packages may be deleted if only ``expiring`` channels contain them. Raises PruneRefusedError if
@@ -118,34 +111,44 @@ def retain(
     holding = {
         each.sha256: each.channel for each in history.members if each.channel not in expiring
     }
-    holding |= {
-        origin: holding[made]
-        for made, origin in history.origins
-        if made in holding and origin not in holding
-    }
-    kept = {entry: tuple(why) for entry, why in _keep_nights(history, keep, holding).items()}
-    retention = Retention(kept=kept, steps=_list_steps(history, kept, frozenset(holding)))
+    for made, origin in history.origins:
+        if made in holding:
+            holding.setdefault(origin, holding[made])
+    kept = _keep_nights(history, keep, holding)
+    of_kept = (each.digests for each in history.past if (each.cell, each.night) in kept)
+    wanted = frozenset(holding).union(*of_kept, *history.held.values())
+    # A package that no night has used may have been pushed just now.
+    stray = {digest_of(each.name) for each in history.facts}
+    stray -= {digest_of(each.name) for each in history.packages}
+    superfluous = (history.known | stray) - wanted
+    gone = {(each.cell, each.night) for each in history.past} - kept.keys()
+    attempts = [each for each in history.attempts if _entry_of(each.name) in gone]
+    members = (each.stored for each in history.members if each.sha256 in superfluous)
+    why = "neither one of the last nights nor the last night that passed"
+    steps = (
+        (why, tuple(each for each in attempts if f"/{RESULTS}/" in each.name)),
+        (why, tuple(each for each in attempts if f"/{RESULTS}/" not in each.name)),
+        ("no night that is kept refers to its package", tuple(members)),
+        *_list_packages((*history.facts, *history.packages), superfluous),
+    )
+    retention = Retention(kept=kept, steps=steps)
     _require_last_good(history, retention)
     return retention
 
 
 def _keep_nights(
     history: StoreHistory, keep: int, holding: Mapping[str, str]
-) -> dict[Entry, list[str]]:
-    kept: dict[Entry, list[str]] = {}
+) -> dict[Entry, tuple[str, ...]]:
+    kept: dict[Entry, tuple[str, ...]] = defaultdict(tuple)
     for cell, newest_first in _by_cell(history).items():
         for each in newest_first[:keep]:
-            kept.setdefault((cell, each.night), []).append(f"of the last {keep}")
-        good = next((each for each in newest_first if each.state in GOOD), None)
-        if good is not None:
-            kept.setdefault((cell, good.night), []).append("the last night that passed")
-        seen = set[str]()
-        for each in newest_first:
-            if each.sha256 in holding and each.sha256 not in seen:
-                seen.add(each.sha256)
-                why = f"in the channel {holding[each.sha256]}"
-                kept.setdefault((cell, each.night), []).append(why)
-    return kept
+            kept[cell, each.night] += (f"of the last {keep}",)
+        for each in _find_good(newest_first):
+            kept[cell, each.night] += ("the last night that passed",)
+        latest = {each.sha256: each for each in reversed(newest_first)}
+        for sha256 in latest.keys() & holding.keys():
+            kept[cell, latest[sha256].night] += (f"in the channel {holding[sha256]}",)
+    return dict(kept)
 
 
 def _by_cell(history: StoreHistory) -> dict[str, list[PastCell]]:
@@ -155,168 +158,84 @@ def _by_cell(history: StoreHistory) -> dict[str, list[PastCell]]:
     return found
 
 
-def _list_steps(
-    history: StoreHistory, kept: Mapping[Entry, object], holding: frozenset[str]
-) -> tuple[tuple[Deletion, ...], ...]:
-    known = {digest for each in history.past for digest in each.digests}
-    of_nights = {
-        d for each in history.past if (each.cell, each.night) in kept for d in each.digests
-    }
-    wanted = of_nights.union(holding, *history.held.values())
-    # A package that no night has used may have been pushed just now.
-    superfluous = known - wanted - {""}
-    packages = [each for each in history.packages if digest_of(each) in superfluous]
-    gone = {digest_of(each) for each in packages}
-    there = {digest_of(each) for each in history.packages} - gone
-    referred = wanted | there | {""}
-    facts = [each for each in history.facts if digest_of(each) not in referred]
-    nobody = "no night that is kept refers to it"
-    return (
-        tuple(_list_attempts(history, kept, RESULTS)),
-        tuple(_list_attempts(history, kept, "")),
-        tuple(Deletion(stored=each, reason=f"{nobody}, and no package") for each in facts),
-        tuple(
-            Deletion(stored=each.stored, reason=f"its package goes: {nobody}")
-            for each in history.members
-            if each.sha256 in gone
-        ),
-        *_order_packages(
-            Deletion(stored=each, reason=f"{nobody}, and no channel") for each in packages
-        ),
-    )
+def _find_good(newest_first: Sequence[PastCell]) -> list[PastCell]:
+    """Return the last night in which the cell passed, or nothing."""
+    return [each for each in newest_first if each.state in GOOD][:1]
 
 
-def _list_attempts(
-    history: StoreHistory, kept: Mapping[Entry, object], folder: str
-) -> Iterator[Deletion]:
-    """Yield the results of nights that are not kept; if ``folder`` is "", yield their logs."""
-    past = {(each.cell, each.night) for each in history.past}
-    for stored in history.attempts:
-        found, attempt = _OF_NIGHT.fullmatch(stored.name), split_attempt(stored.name)
-        if found is None or attempt is None or (found[2] == RESULTS) != bool(folder):
-            continue
-        entry = (attempt[0], found[1])
-        if entry in past and entry not in kept:
-            yield Deletion(
-                stored=stored,
-                reason="neither one of the last nights nor the last night that passed",
-            )
+def _entry_of(name: str) -> Entry | None:
+    """Return the cell and the night of a result or a log, or None for other objects."""
+    night, attempt = NIGHT.match(name), split_attempt(name)
+    return (attempt[0], night[1]) if night and attempt else None
 
 
-def _require_last_good(history: StoreHistory, retention: Retention[Entry]) -> None:
+def _require_last_good(history: StoreHistory, retention: Retention) -> None:
     """Raise PruneRefusedError if a cell would lose the package that last worked."""
-    gone = {each.stored.name for step in retention.steps for each in step}
-    deleted = {digest_of(Stored(name=name, size=0)) for name in gone} - {""}
-    entries = {
-        (attempt[0], found[1])
-        for name in gone
-        if (found := _OF_NIGHT.fullmatch(name)) and (attempt := split_attempt(name))
-    }
-    for cell, nights in _by_cell(history).items():
-        good = next((each for each in nights if each.state in GOOD), None)
-        if good is not None and (good.digests & deleted or (cell, good.night) in entries):
-            raise PruneRefusedError(
-                f"{cell}: it would lose its last good package, from {good.night}"
-            )
+    gone = {digest_of(each.name) for each in retention.deletions}
+    entries = {_entry_of(each.name) for each in retention.deletions}
+    for cell, newest_first in _by_cell(history).items():
+        for good in _find_good(newest_first):
+            if good.digests & gone or (cell, good.night) in entries:
+                raise PruneRefusedError(
+                    f"{cell}: it would lose its last good package, from {good.night}"
+                )
 
 
 # Channels
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ExpiryRule:
-    """A rule for how many members a channel keeps of each configuration of a project."""
-
-    channel: str
-    keep: int = 5  # how many of the newest; at least 1
-    days: int = 0  # also those that were pushed within so many days
-
-
-def expire(history: StoreHistory, rule: ExpiryRule, now: datetime) -> Retention[str]:
+def expire(
+    history: StoreHistory, channel: str, now: datetime, *, keep: int = 5, days: int = 0
+) -> Retention:
     """Remove older members from a channel, and packages that nothing refers to afterwards.
 
-    A package is deleted if it was in the channel, or if an earlier run marked it. It is kept if
-    another member or a night refers to it. A package that was never in a channel is kept, too.
+    The channel keeps the newest ``keep`` of each configuration of a project, and those that were
+    pushed within so many days. A package is deleted if it was in the channel, or if an earlier run
+    marked it. It is kept if another member or a night refers to it. A package that was never in a
+    channel is kept, too.
     """
-    kept = {name: (why,) for name, why in _keep_members(history, rule, now)}
-    going = [
-        each
-        for each in history.members
-        if each.channel == rule.channel and each.stored.name not in kept
-    ]
-    gone_names = {each.stored.name for each in going}
-    held = {each.sha256 for each in history.members if each.stored.name not in gone_names}
+    chosen = [each for each in history.members if each.channel == channel]
+    kept = {
+        (channel, member.stored.name): (why,)
+        for member, why in _keep_members(history, chosen, keep, now - timedelta(days=days))
+    }
+    going = {each.stored: each.sha256 for each in chosen if (channel, each.stored.name) not in kept}
+    held = {each.sha256 for each in history.members if each.stored not in going}
     held |= {origin for made, origin in history.origins if made in held}
-    marked = {digest_of(each) for each in history.packages if _is_mark(each)}
-    superfluous = ({each.sha256 for each in going} | marked) - held - history.referred
-    why = f"not among the newest {rule.keep} of its configuration" + (
-        f" nor pushed in the last {rule.days} days" if rule.days else ""
+    gone = history.marked.union(going.values())
+    superfluous = gone - history.known.union(held, *history.held.values())
+    unmarked = sorted(superfluous - history.marked)
+    marks = [Stored(name=expired_name(each), size=0) for each in unmarked]
+    why = f"not among the newest {keep} of its configuration" + (
+        f" nor pushed in the last {days} days" if days else ""
     )
-    return Retention(
-        kept=kept,
-        steps=(
-            tuple(Deletion(stored=each.stored, reason=why) for each in going),
-            *_list_packages(history, superfluous),
-        ),
-        marked=tuple(sorted(superfluous - marked)),
+    steps = (
+        (why, tuple(going)),
+        *_list_packages((*history.facts, *history.packages, *marks), superfluous),
     )
-
-
-def _list_packages(history: StoreHistory, superfluous: set[str]) -> Iterator[tuple[Deletion, ...]]:
-    """Yield the steps: delete facts, documents, the objects next to them, and last the marks."""
-    why = "no channel contains it, and no night refers to it"
-
-    def choose(objects: Iterable[Stored]) -> list[Deletion]:
-        return [
-            Deletion(stored=each, reason=why) for each in objects if digest_of(each) in superfluous
-        ]
-
-    yield tuple(choose(history.facts))
-    yield from _order_packages(choose(e for e in history.packages if not _is_mark(e)))
-    known = {each.name: each for each in history.packages}
-    marks = [expired_name(each) for each in sorted(superfluous)]
-    yield tuple(choose(known.get(name, Stored(name=name, size=0)) for name in marks))
-
-
-def _is_mark(stored: Stored) -> bool:
-    digest = digest_of(stored)
-    return bool(digest) and stored.name == expired_name(digest)
+    return Retention(kept=kept, steps=steps, marked=tuple(unmarked))
 
 
 def _keep_members(
-    history: StoreHistory, rule: ExpiryRule, now: datetime
-) -> Iterator[tuple[str, str]]:
-    """Yield the names of the members that stay, with the reason."""
+    history: StoreHistory, chosen: Iterable[ChannelMember], keep: int, since: datetime
+) -> Iterator[tuple[ChannelMember, str]]:
+    """Yield the members that stay, with the reason."""
     groups: dict[tuple[str, ...], list[tuple[ChannelMember, Artifact]]] = defaultdict(list)
-    for each in history.members:
-        if each.channel != rule.channel:
-            continue
-        artifact = history.artifacts.get(each.sha256)
-        if artifact is None:
-            yield each.stored.name, "its document is missing or unreadable"
-        else:
-            groups[_configuration(artifact)].append((each, artifact))
+    for member in chosen:
+        artifact = history.artifacts[member.sha256]
+        axes = (str(getattr(artifact, axis)) for axis in FILE_AXES)
+        configuration = (artifact.kind, artifact.project, artifact.subdir, *axes)
+        groups[configuration].append((member, artifact))
     for members in groups.values():
-        yield from _keep_of_one(members, rule, now)
-
-
-def _configuration(artifact: Artifact) -> tuple[str, ...]:
-    axes = (str(getattr(artifact, axis)) for axis in FILE_AXES)
-    return artifact.kind, artifact.project, artifact.subdir, *axes
-
-
-def _keep_of_one(
-    members: Sequence[tuple[ChannelMember, Artifact]], rule: ExpiryRule, now: datetime
-) -> Iterator[tuple[str, str]]:
-    newest_first = sorted(members, key=lambda pair: _age(pair[1]), reverse=True)
-    for place, (member, artifact) in enumerate(newest_first):
-        pushed = parse_upload_time(artifact.pushed)
-        if place < max(rule.keep, 1):
-            yield member.stored.name, f"of the last {rule.keep}"
-        elif pushed is None:
-            yield member.stored.name, "the time of its push is unknown"
-        elif rule.days and pushed > now - timedelta(days=rule.days):
-            yield member.stored.name, f"pushed in the last {rule.days} days"
+        newest_first = sorted(members, key=lambda pair: _age(pair[1]), reverse=True)
+        for place, (member, artifact) in enumerate(newest_first):
+            pushed = parse_upload_time(artifact.pushed)
+            if place < keep:
+                yield member, f"of the last {keep}"
+            elif pushed is None:
+                yield member, "the time of its push is unknown"
+            elif pushed > since:
+                yield member, f"pushed since {since:%Y-%m-%d}"
 
 
 def _age(artifact: Artifact) -> tuple[Version, str, str]:
@@ -328,20 +247,34 @@ def _age(artifact: Artifact) -> tuple[Version, str, str]:
     return version, moment.isoformat() if moment else "", artifact.file_name
 
 
-# Steps of both decisions
+# Packages, whose objects both decisions delete in the same order
 
 
-def _order_packages(deletions: Iterable[Deletion]) -> tuple[tuple[Deletion, ...], ...]:
-    """Return the steps in which artifacts are deleted: documents before other objects."""
-    found = [*deletions]
-    documents = tuple(each for each in found if split_artifact(each.stored.name))
-    return documents, tuple(each for each in found if not split_artifact(each.stored.name))
+def _list_packages(
+    objects: Iterable[Stored], superfluous: frozenset[str]
+) -> Iterator[tuple[str, tuple[Stored, ...]]]:
+    """Yield the steps: delete facts, documents, the objects next to them, and last the marks."""
+    found = [each for each in objects if digest_of(each.name) in superfluous]
+    for rank in range(4):
+        yield _UNUSED, tuple(each for each in found if _rank(each.name) == rank)
 
 
-def digest_of(stored: Stored) -> str:
+def _rank(name: str) -> int:
+    if name.startswith(FACTS):
+        return 0
+    if split_artifact(name):
+        return 1
+    return 3 if _is_mark(name) else 2
+
+
+def _is_mark(name: str) -> bool:
+    return name == expired_name(digest_of(name))
+
+
+def digest_of(name: str) -> str:
     """Return the SHA-256 of the package that an object below packages/ or facts/ belongs to.
 
     Return "" for other objects.
     """
-    found = _PACKAGE.fullmatch(stored.name) or _FACTS.fullmatch(stored.name)
+    found = _OF_PACKAGE.fullmatch(name)
     return found[1] if found else ""

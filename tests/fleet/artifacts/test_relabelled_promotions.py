@@ -28,8 +28,8 @@ from binary_checks.fleet.artifacts import (
     write_artifact,
 )
 from binary_checks.fleet.artifacts.limited_process import LimitedEnd
-from binary_checks.fleet.retention.pruning import read_prune_view
-from binary_checks.fleet.retention.rules import ExpiryRule, expire
+from binary_checks.fleet.retention.pruning import read_history
+from binary_checks.fleet.retention.rules import expire
 from binary_checks.fleet.store import artifact_name, origins_prefix, package_name
 from binary_checks.gather import description_rendering
 from fixtures.build_wheel import build_wheel
@@ -301,9 +301,9 @@ def test_the_old_file_is_kept_as_long_as_the_new_one_is_in_a_channel(desk: Desk)
     push(desk, version=f"2.0{LABEL}")
     assert desk.promote("--where", f"version=1.0{LABEL}", policy=RULES)[0] == 0
     later = datetime.now(timezone.utc) + timedelta(days=400)
-    history = read_prune_view(desk.store, "test").history
-    expired = expire(history, ExpiryRule(channel="test", keep=1), later)
-    deleted = {each.stored.name for each in expired.deletions}
+    history = read_history(desk.store, "test")
+    expired = expire(history, "test", later, keep=1)
+    deleted = {each.name for each in expired.deletions}
     assert any(artifact.file_name in name and name.startswith("channels/") for name in deleted)
     assert package_name(artifact.sha256, artifact.file_name) not in deleted
 

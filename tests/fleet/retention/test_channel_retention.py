@@ -27,9 +27,8 @@ from binary_checks.fleet.artifacts import (
     verify,
     write_index,
 )
-from binary_checks.fleet.retention.pruning import carry_out, read_prune_view
+from binary_checks.fleet.retention.pruning import carry_out, read_history
 from binary_checks.fleet.retention.rules import (
-    ExpiryRule,
     Retention,
     StoreHistory,
     digest_of,
@@ -102,84 +101,73 @@ def history_of(
     )
 
 
-def lost(found: Retention[str]) -> set[int]:
+def lost(found: Retention) -> set[int]:
     """The packages that go."""
-    return {
-        int(digest_of(each.stored), 16)
-        for step in found.steps[1:]
-        for each in step
-        if digest_of(each.stored)
-    }
+    digests = {digest_of(each.name) for each in found.deletions} - {""}
+    return {int(each, 16) for each in digests}
 
 
-def left(found: Retention[str]) -> set[int]:
+def left(found: Retention) -> set[int]:
     """The members that go."""
-    return {int(each.stored.name.split("-")[-1].partition(".")[0]) for each in found.steps[0]}
+    members = (each.name for each in found.deletions if each.name.startswith("channels/"))
+    return {int(name.split("-")[-1].partition(".")[0]) for name in members}
 
 
 def test_the_newest_of_each_configuration_stay() -> None:
     builds = [artifact(n) for n in range(1, 8)] + [
         artifact(n, python="3.13") for n in range(11, 13)
     ]
-    found = expire(history_of({"nightly": builds}), ExpiryRule(channel="nightly", keep=3), NOW)
+    found = expire(history_of({"nightly": builds}), "nightly", NOW, keep=3)
     assert left(found) == lost(found) == {1, 2, 3, 4}
 
 
 def test_versions_are_no_words() -> None:
     builds = [artifact(n) for n in (2, 9, 10, 11)]
-    assert left(expire(history_of({"a": builds}), ExpiryRule(channel="a", keep=2), NOW)) == {2, 9}
+    assert left(expire(history_of({"a": builds}), "a", NOW, keep=2)) == {2, 9}
 
 
 def test_what_was_pushed_lately_stays() -> None:
     builds = [artifact(n, days=40 - n) for n in range(1, 10)]
-    found = expire(history_of({"a": builds}), ExpiryRule(channel="a", keep=1, days=35), NOW)
+    found = expire(history_of({"a": builds}), "a", NOW, keep=1, days=35)
     assert left(found) == {1, 2, 3, 4, 5}
 
 
 def test_what_another_channel_holds_loses_its_place_and_not_its_bytes() -> None:
     builds = [artifact(n) for n in range(1, 5)]
-    found = expire(
-        history_of({"nightly": builds, "release": builds[:1]}),
-        ExpiryRule(channel="nightly", keep=1),
-        NOW,
-    )
+    found = expire(history_of({"nightly": builds, "release": builds[:1]}), "nightly", NOW, keep=1)
     assert left(found) == {1, 2, 3}
     assert lost(found) == {2, 3}
-    assert all("release" not in each.stored.name for step in found.steps for each in step)
+    assert all("release" not in each.name for each in found.deletions)
 
 
 def test_what_a_night_refers_to_stays_until_the_night_goes() -> None:
     builds = [artifact(n) for n in range(1, 5)]
-    found = expire(
-        history_of({"nightly": builds}, referred=[1]), ExpiryRule(channel="nightly", keep=1), NOW
-    )
+    found = expire(history_of({"nightly": builds}, referred=[1]), "nightly", NOW, keep=1)
     assert left(found) == {1, 2, 3}
     assert lost(found) == {2, 3}
 
 
 def test_what_nobody_put_into_a_channel_stays() -> None:
-    found = expire(history_of({"a": [artifact(1)]}, [artifact(7)]), ExpiryRule(channel="a"), NOW)
-    assert found.steps == ((), (), (), (), ())
+    found = expire(history_of({"a": [artifact(1)]}, [artifact(7)]), "a", NOW)
+    assert found.deletions == []
 
 
 def test_what_an_earlier_run_has_marked_goes_unless_somebody_holds_it() -> None:
     history = history_of({"a": [artifact(1)]}, [artifact(7)], marked=[1, 7])
-    assert lost(expire(history, ExpiryRule(channel="a"), NOW)) == {7}
+    assert lost(expire(history, "a", NOW)) == {7}
 
 
 def test_what_nobody_knows_the_age_of_stays() -> None:
     unknown = replace(artifact(1), pushed="yesterday")
     history = history_of({"a": [unknown, artifact(2), artifact(3)]})
-    assert left(expire(history, ExpiryRule(channel="a", keep=1), NOW)) == {2}
-    lacking = replace(history, artifacts={})
-    assert left(expire(lacking, ExpiryRule(channel="a", keep=1), NOW)) == set()
+    assert left(expire(history, "a", NOW, keep=1)) == {2}
 
 
 def test_what_refers_goes_first_and_the_mark_last() -> None:
     history = history_of({"a": [artifact(n) for n in range(1, 4)]})
-    found = expire(history, ExpiryRule(channel="a", keep=1), NOW)
+    found = expire(history, "a", NOW, keep=1)
     kinds = ["channels/", "facts/", "/artifact.json", "/expired", "packages/"]
-    gone = [each.stored.name for step in found.steps for each in step]
+    gone = [each.name for each in found.deletions]
     order = [next(kind for kind in kinds if kind in name) for name in gone]
     assert list(dict.fromkeys(order)) == [*kinds[:3], "packages/", "/expired"]
     assert found.marked == (digest(1), digest(2))
@@ -208,18 +196,18 @@ histories = st.builds(
 @settings(max_examples=150, deadline=None)
 @given(histories, st.integers(1, 4), st.integers(0, 30))
 def test_nothing_goes_that_anybody_holds(history: StoreHistory, keep: int, days: int) -> None:
-    found = expire(history, ExpiryRule(channel="nightly", keep=keep, days=days), NOW)
-    names = [each.stored.name for step in found.steps for each in step]
+    found = expire(history, "nightly", NOW, keep=keep, days=days)
+    names = [each.name for each in found.deletions]
     assert len(names) == len(set(names))
     remaining = [each for each in history.members if each.stored.name not in names]
     assert {e for e in history.members if e.channel != "nightly"} <= {*remaining}
-    held = {each.sha256 for each in remaining} | history.referred
+    held = {each.sha256 for each in remaining}.union(history.known, *history.held.values())
     assert not {digest(number) for number in lost(found)} & held
     known = {each.sha256 for each in history.members if each.channel == "nightly"}
-    marked = {digest_of(e) for e in history.packages if e.name.endswith("/expired")}
+    marked = {digest_of(e.name) for e in history.packages if e.name.endswith("/expired")}
     assert {digest(number) for number in lost(found)} <= known | marked
     for number in lost(found):  # of an artifact all goes
-        beside = {e.name for e in history.packages if digest_of(e) == digest(number)}
+        beside = {e.name for e in history.packages if digest_of(e.name) == digest(number)}
         assert beside <= {*names}
     axes = {a.python for s, a in history.artifacts.items() if s in known}
     for python in axes:  # each configuration keeps something
@@ -262,14 +250,20 @@ def prune(store: Store, *options: str) -> int:
     return ARTIFACT.run(["prune", "--store", store.url, "--channel", "nightly", *options])
 
 
-@pytest.mark.parametrize("wrong", [("--keep", "0"), ("--days", "-1"), ("--days", "9999999")])
+@pytest.mark.parametrize(
+    ("option", "value", "allowed"),
+    [
+        ("--keep", "0", "at least 1"),
+        ("--days", "-1", "0 to 36,500"),
+        ("--days", "36501", "0 to 36,500"),
+    ],
+)
 def test_a_number_that_cannot_be_is_one_line(
-    wrong: tuple[str, str], store: Store, capsys: pytest.CaptureFixture[str]
+    option: str, value: str, allowed: str, store: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert prune(store, *wrong) == 4
-    assert capsys.readouterr().err == (
-        "binary-checks: artifact prune: --keep: at least 1; --days: 0 to 36,500\n"
-    )
+    assert prune(store, option, value) == 4
+    said = capsys.readouterr().err
+    assert said == f"binary-checks: artifact prune: {option}: {allowed}\n"
 
 
 def test_without_being_told_so_it_deletes_nothing(
@@ -280,7 +274,8 @@ def test_without_being_told_so_it_deletes_nothing(
     assert prune(store, "--keep", "2") == 0
     assert [each.name for each in store.names("")] == before
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == f"{store.url}: channel nightly: 2 members kept, 2 go"
+    assert lines[0] == "kept: 2 members of 1 channel: 2 of the last 2"
+    assert lines[1].startswith("delete: channels/nightly/demo/: 2 objects, ")
     assert lines[-1].endswith("; nothing is deleted without --do-it")
 
 
@@ -293,7 +288,7 @@ def test_told_so_it_leaves_a_sound_store_with_the_newest(store: Store, tmp_path:
     assert {each.channel: each.sha256 for each in list_members(store, "release")} == {
         "release": made[0].sha256
     }
-    digests = {digest_of(each) for each in store.names("packages/")}
+    digests = {digest_of(each.name) for each in store.names("packages/")}
     assert digests == {made[n].sha256 for n in (0, 3, 4)}
     assert faults(store) == []
     assert prune(store, "--keep", "2", "--do-it") == 0
@@ -325,7 +320,7 @@ def test_one_that_is_ended_anywhere_is_finished_by_the_next(
             ended = prune(store, "--keep", "1", "--do-it")
         assert ended in (0, 6)
         assert prune(store, "--keep", "1", "--do-it") == 0
-        assert len({digest_of(each) for each in store.names("packages/")}) == 1
+        assert len({digest_of(each.name) for each in store.names("packages/")}) == 1
         assert faults(store) == []
     assert ended == 0  # the last limits were above all that goes
 
@@ -333,11 +328,11 @@ def test_one_that_is_ended_anywhere_is_finished_by_the_next(
 def test_a_push_meanwhile_ends_it(tmp_path: Path) -> None:
     store = open_store(str(tmp_path / "kept"), make=True)
     made = fill(store, tmp_path / "made", 4)
-    view = read_prune_view(store, "nightly")
-    retention = expire(view.history, ExpiryRule(channel="nightly", keep=1), NOW)
+    history = read_history(store, "nightly")
+    retention = expire(history, "nightly", NOW, keep=1)
     join_channel(store, "release", made[0])
     with pytest.raises(PruneRefusedError, match="a channel changed, meanwhile"):
-        carry_out(store, retention, view)
+        carry_out(store, retention, history)
     assert len(list(list_artifacts(store))) == 4
 
 

@@ -104,7 +104,7 @@ def member(channel: str, sha256: str) -> ChannelMember:
 
 
 def names(found: Retention) -> list[str]:
-    return [each.stored.name for step in found.steps for each in step]
+    return [each.name for each in found.deletions]
 
 
 def nights_kept(found: Retention, cell: str = "a") -> list[int]:
@@ -169,7 +169,7 @@ def test_an_expiring_channel_holds_nothing_and_loses_what_goes() -> None:
 
 
 def test_what_refers_to_something_goes_before_it() -> None:
-    kinds = ["results/", "/failed/", "facts/", "channels/", "/artifact.json", "packages/"]
+    kinds = ["results/", "/failed/", "channels/", "facts/", "/artifact.json", "packages/"]
     history = history_of({"a": "·" * 9, "b": "X" * 9})
     history = replace(history, members=(member("nightly", digest(0)),))
     gone = names(retain(history, expiring=frozenset({"nightly"})))
@@ -261,7 +261,7 @@ def test_no_deletion_takes_the_last_good_of_a_cell_or_what_is_held(
     history: StoreHistory, keep: int, expiring: set[str]
 ) -> None:
     gone = names(retain(history, keep=keep, expiring=frozenset(expiring)))
-    lost = {digest_of(Stored(name=name, size=0)) for name in gone} - {""}
+    lost = {digest_of(name) for name in gone} - {""}
     for cell in "abc":
         nights = sorted((e for e in history.past if e.cell == cell), key=lambda e: e.night)
         good = [each for each in nights if each.state in (CellState.PASSED, CellState.KNOWN)]

@@ -25,7 +25,7 @@ from binary_checks.fleet.artifacts import (
     write_index,
 )
 from binary_checks.fleet.night import NightPlan
-from binary_checks.fleet.retention.pruning import carry_out, read_prune_view
+from binary_checks.fleet.retention.pruning import carry_out, read_history
 from binary_checks.fleet.retention.rules import retain
 from binary_checks.fleet.store import (
     MOST_READ,
@@ -87,9 +87,8 @@ def test_without_being_told_so_it_deletes_nothing_and_says_what_it_would(
     assert names(store) == before
     said = capsys.readouterr().out.splitlines()
     assert said[0] == f"{store.url}: {NIGHTS} nights, {NIGHTS} of them closed"
-    kept = [line for line in said if line.startswith("kept: ")]
-    assert len(kept) == len(made.cells)
-    assert all(f"(of the last {KEEP}" in line for line in kept)
+    (kept,) = (line for line in said if line.startswith("kept: "))
+    assert f" of {len(made.cells)} cells: {KEEP * len(made.cells)} of the last {KEEP}, " in kept
     assert any(line.startswith(f"delete: night={made.nights[0]}/results/: ") for line in said)
     assert said[-1].endswith("; nothing is deleted without --do-it")
 
@@ -99,9 +98,12 @@ def test_told_so_it_deletes_what_it_said_and_nothing_is_left_to_do(
 ) -> None:
     before = set(names(store))
     assert prune(store, "--names") == 0
-    wanted = {
-        line.split(": ")[1] for line in capsys.readouterr().out.splitlines() if line[0] == "d"
+    said = capsys.readouterr().out.splitlines()
+    wanted = {line.split(": ")[1] for line in said if line.startswith("delete: ")}
+    nights = {
+        line.split(": ")[2] for line in said if line.startswith(f"kept: {made.cells[0].id}: ")
     }
+    assert {*made.nights[-KEEP:]} <= nights
     assert prune(store, "--do-it") == 0
     assert before - set(names(store)) == wanted
     assert {name.partition("/")[0] for name in wanted} >= {f"night={made.nights[0]}", "packages"}
@@ -270,8 +272,8 @@ def test_no_failure_of_the_store_leads_to_a_deletion(store: Store) -> None:
     for fails_at in range(1, 1000):
         failing = Failing(store, fails_at)
         try:
-            view = read_prune_view(failing)
-            assert carry_out(failing, retain(view.history, keep=KEEP), view)
+            history = read_history(failing)
+            carry_out(failing, retain(history, keep=KEEP), history)
         except PruneRefusedError as error:
             if "nothing more" in str(error):
                 break  # all that it was to know was read
@@ -282,13 +284,13 @@ def test_no_failure_of_the_store_leads_to_a_deletion(store: Store) -> None:
 
 
 def test_a_night_that_begins_meanwhile_ends_it(store: Store, made: Nights) -> None:
-    view = read_prune_view(store)
-    retention = retain(view.history, keep=KEEP)
+    history = read_history(store)
+    retention = retain(history, keep=KEEP)
     plan = replace(plan_of(store, made.nights[0]), night="2026-11-30")
     store.create(plan_name("2026-11-30"), write_plan(plan))
     before = names(store)
     with pytest.raises(PruneRefusedError, match="a night began, or a channel changed, meanwhile"):
-        carry_out(store, retention, view)
+        carry_out(store, retention, history)
     assert names(store) == before
 
 
@@ -366,4 +368,4 @@ def test_nothing_is_deleted_by_tables_with_rows_that_are_of_no_night(
     duckdb.sql(f"COPY ({rows}) TO '{other}' (FORMAT parquet)")
     other.replace(path)
     with pytest.raises(PruneRefusedError, match="a row without a night, a cell or a state"):
-        read_prune_view(store)
+        read_history(store)
