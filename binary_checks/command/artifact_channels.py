@@ -40,6 +40,7 @@ from binary_checks.fleet.artifacts import (
     list_channels,
     list_members,
     locate_rules,
+    name_actor,
     promote,
     read_policy,
     read_scope,
@@ -126,7 +127,6 @@ _PROMOTE_OPTIONS: _Options = {
 }
 _REPORT = "binary-checks/promotions/2"
 _PROMOTED, _REFUSED, _BROKE = "promoted", "refused", "not promoted"
-_ACTORS = ("GITHUB_ACTOR", "GITLAB_USER_LOGIN", "CIRCLE_USERNAME", "BUILD_REQUESTEDFOR")
 
 
 def run_promote(arguments: Sequence[str]) -> int:
@@ -308,7 +308,7 @@ def _require_entry(
 
 def _name_actor() -> str:
     """Return the user's name as CI or the system states it; this is not authenticated."""
-    found = next(filter(None, map(os.environ.get, _ACTORS)), "")
+    found = name_actor(os.environ)
     with suppress(OSError, KeyError, ImportError):
         found = found or getpass.getuser()
     return cut(one_line(found), 100)

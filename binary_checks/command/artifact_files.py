@@ -32,7 +32,6 @@ from binary_checks.fleet.artifacts import (
     StatedArtifact,
     StatedAxes,
     choose,
-    choose_pull_request,
     format_differences,
     format_nearest,
     keep_latest,
@@ -46,7 +45,7 @@ from binary_checks.fleet.artifacts import (
     push_file,
     read_by_hand,
     read_companions,
-    read_given_commit,
+    read_given,
     read_host_system,
     read_wish,
     require_channel,
@@ -83,7 +82,6 @@ def run_push(arguments: Sequence[str]) -> int:
 def _read_request(options: argparse.Namespace) -> PushRequest:
     if not 0 < options.timeout <= _LONGEST:
         raise ProfileError(f"push: --timeout: more than 0 and at most {_LONGEST:g} seconds")
-    read_given_commit(options.commit)  # a mistake in it is one line, and not one for each file
     variables = read_variables(os.environ)
     for each in variables.misunderstood:
         complain(f"push: {each}: not understood, and ignored")
@@ -97,12 +95,11 @@ def _read_request(options: argparse.Namespace) -> PushRequest:
         project=options.project,
         version=options.version,
         system=read_host_system(),
-        pull_request=choose_pull_request(options.pull_request, os.environ),
         pushed=now(),
     )
     return PushRequest(
         stated=stated,
-        commit=options.commit,
+        given=read_given(options.commit, options.branch, options.pull_request),
         environment=os.environ,
         folder=Path.cwd(),
         channels=tuple(dict.fromkeys(options.channel)),
@@ -184,6 +181,12 @@ def _make_push_parser() -> argparse.ArgumentParser:
         metavar="HEX",
         default="",
         help="the full commit that was built (default: from CI, the package or git)",
+    )
+    add(
+        "--branch",
+        metavar="NAME",
+        default="",
+        help="the branch that was built (default: from CI or git)",
     )
     add(
         "--pull-request",

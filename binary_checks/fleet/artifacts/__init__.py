@@ -15,9 +15,15 @@ from binary_checks.fleet.artifacts.artifact import (
 )
 from binary_checks.fleet.artifacts.attesting import FoundVerdicts, take_night, take_results
 from binary_checks.fleet.artifacts.axis_claims import (
+    AxisValue,
     StatedAxes,
     derive_axes,
     read_by_hand,
+)
+from binary_checks.fleet.artifacts.built_from import (
+    find_origin_of_build,
+    name_actor,
+    read_given,
 )
 from binary_checks.fleet.artifacts.channel_index import (
     IndexWritten,
@@ -47,12 +53,7 @@ from binary_checks.fleet.artifacts.derived_index import (
 from binary_checks.fleet.artifacts.deriving import (
     INSPECT_LIMIT,
     StatedArtifact,
-    StatedCommit,
-    StatedRequest,
-    choose_commit,
-    choose_pull_request,
     inspect_file,
-    read_given_commit,
 )
 from binary_checks.fleet.artifacts.gating import (
     PLACED_FAMILIES,
@@ -151,6 +152,7 @@ from binary_checks.fleet.artifacts.verifying import (
 
 __all__ = [
     "Artifact",
+    "AxisValue",
     "ChannelMember",
     "CompanionFile",
     "DerivedIndex",
@@ -181,15 +183,11 @@ __all__ = [
     "SigningKey",
     "StatedArtifact",
     "StatedAxes",
-    "StatedCommit",
-    "StatedRequest",
     "UploadFolder",
     "VerifyScope",
     "Withdrawal",
     "apply_rules",
     "choose",
-    "choose_commit",
-    "choose_pull_request",
     "choose_members",
     "decide",
     "decide_promotions",
@@ -202,6 +200,7 @@ __all__ = [
     "find_artifact",
     "find_differences",
     "find_origin",
+    "find_origin_of_build",
     "find_relabelled",
     "find_signers",
     "find_with_gpu",
@@ -231,6 +230,7 @@ __all__ = [
     "load_signing_key",
     "locate_rules",
     "make_verdict",
+    "name_actor",
     "parse_upload_time",
     "promote",
     "pull",
@@ -238,7 +238,7 @@ __all__ = [
     "read_artifact",
     "read_by_hand",
     "read_companions",
-    "read_given_commit",
+    "read_given",
     "read_envelope",
     "read_gate",
     "read_host_system",

@@ -15,17 +15,23 @@ from binary_checks.fleet.night import AXES
 from binary_checks.fleet.store import is_safe_part
 from binary_checks.fleet.stored_nights import open_document, require_digest, write_document
 
-ARTIFACT_SCHEMA = "binary-checks/artifact/1"
+ARTIFACT_SCHEMA = "binary-checks/artifact/2"
 KINDS = ("wheel", "conda", "libtorch", "library")
 CELL_AXES = tuple(axis for axis in AXES if axis not in ("project", "kind", "source"))
 """The axes of a cell whose values can be read from a file's bytes."""
-LINKED_AXES: Mapping[str, str] = {"blas": "BLAS", "openmp": "OpenMP"}
+LIBRARY_AXES: Mapping[str, str] = {"blas": "BLAS", "openmp": "OpenMP"}
 """Axis that only files have -> the role of the linked libraries that are its values."""
-FILE_AXES = (*CELL_AXES, *LINKED_AXES)
+LINKED = "linked"
+"""The axis that says how a file is linked with the libraries that it is built with."""
+FILE_AXES = (*CELL_AXES, *LIBRARY_AXES, LINKED)
 """All axes of a file."""
+CHOICES: Mapping[str, tuple[str, ...]] = {"kind": KINDS, LINKED: ("dynamic", "static")}
+"""Field -> all its values, for fields that have only a few."""
 COMPANION_FOLDERS = ("licenses", "dependencies")
 PULL_REQUEST = re.compile(r"[1-9][0-9]{0,9}")
 """Matches the number of a pull or merge request."""
+BRANCH = re.compile(r"(?![-/.])(?!.*(?:\.\.|//|@\{|[/.]$))[^\s~^:?*\[\\]{1,200}")
+"""Matches the name of a branch, by the rules of git."""
 _STATEMENTS = ("pushes", "verdicts", "promotions", "origins")
 RESERVED_NAMES = frozenset({"artifact.json", "with", "expired", *_STATEMENTS, *COMPANION_FOLDERS})
 """Names that a stored or pulled file cannot have, because the store uses them itself."""
@@ -65,6 +71,9 @@ class Artifact:
     project: str  # wheels: normalised (PEP 503); other kinds: unchanged from the package
     version: str = ""
     commit: str = ""  # full hash of the commit that it was built from
+    branch: str = (
+        ""  # that it was built from; unknown for a pull request, unless the user states it
+    )
     pull_request: str = ""  # number of the pull or merge request that it was built for
     system: str = ""
     architecture: str = ""
@@ -74,8 +83,9 @@ class Artifact:
     libtorch: str = ""
     blas: str = ""  # mkl, openblas, accelerate, blis, system
     openmp: str = ""  # libgomp, intel, llvm, microsoft
+    linked: str = ""  # static, dynamic; "" if some libraries are static, and others dynamic
     evidence: Mapping[str, str] = field(default_factory=dict)  # axis -> the source of its value
-    linked: tuple[LinkedAs, ...] = ()
+    libraries: tuple[LinkedAs, ...] = ()
     licenses: tuple[str, ...] = ()  # license expressions, and names of license files in the package
     companions: tuple[CompanionFile, ...] = ()
     requires_python: str = ""  # from METADATA
@@ -132,12 +142,16 @@ def require_sound(artifact: Artifact) -> None:
     require_digest("sha256", artifact.sha256)
     if artifact.metadata_sha256:  # only wheels have METADATA
         require_digest("metadata_sha256", artifact.metadata_sha256)
-    if artifact.kind not in KINDS:
-        raise DocumentError(f"kind: {artifact.kind!r:.40} is not one of {', '.join(KINDS)}")
+    for name, values in CHOICES.items():
+        value = getattr(artifact, name)
+        if value not in values and (value or name == "kind"):
+            raise DocumentError(f"{name}: {value!r:.40} is not one of {', '.join(values)}")
     if artifact.size < 0:
         raise DocumentError("size: less than 0")
     if artifact.pull_request and not PULL_REQUEST.fullmatch(artifact.pull_request):
         raise DocumentError(f"pull_request: {artifact.pull_request!r:.40} is not a number")
+    if artifact.branch and not is_branch(artifact.branch):
+        raise DocumentError(f"branch: {artifact.branch!r:.40} is not the name of a branch")
     require_part("file_name", artifact.file_name)
     if artifact.file_name.lower() in RESERVED_NAMES:  # many file systems ignore case
         raise DocumentError(f"file_name: {artifact.file_name} is a name that the store uses itself")
@@ -145,6 +159,11 @@ def require_sound(artifact: Artifact) -> None:
     if artifact.subdir:
         require_part("subdir", artifact.subdir)
     _require_companions(artifact)
+
+
+def is_branch(text: str) -> bool:
+    """Return whether git allows a branch of that name, and a person can read it."""
+    return BRANCH.fullmatch(text) is not None and text.isprintable()
 
 
 def require_part(name: str, value: str) -> None:
@@ -184,27 +203,27 @@ def write_properties(artifact: Artifact) -> bytes:
 
 
 def _list_properties(artifact: Artifact) -> Mapping[str, str]:
-    build = ("version", "commit", "pull_request")
+    build = ("version", "commit", "branch", "pull_request")
     plain = ("file_name", "sha256", "kind", "project", *build, *FILE_AXES)
     rows = {name: getattr(artifact, name) for name in (*plain, "requires_python", "subdir")}
     rows["size"] = str(artifact.size)
     rows["licenses"] = "; ".join(artifact.licenses)
     rows.update((f"evidence.{axis}", text) for axis, text in artifact.evidence.items())
-    rows.update(_list_linked(artifact))
+    rows.update(_list_libraries(artifact))
     rows.update((each.path, each.sha256) for each in artifact.companions)
     return {name: value for name, value in rows.items() if value}
 
 
-def _list_linked(artifact: Artifact) -> Iterator[tuple[str, str]]:
+def _list_libraries(artifact: Artifact) -> Iterator[tuple[str, str]]:
     """Yield a property for each library.
 
     Two objects of one package may link the same library in different ways, static and dynamic.
     """
     by_library: dict[str, list[str]] = {}
-    for each in artifact.linked:
+    for each in artifact.libraries:
         version = f" {each.version}" if each.version else ""
         by_library.setdefault(each.library, []).append(f"{each.how}{version} ({each.evidence})")
-    yield from ((f"linked.{library}", "; ".join(ways)) for library, ways in by_library.items())
+    yield from ((f"library.{library}", "; ".join(ways)) for library, ways in by_library.items())
 
 
 def _escape(text: str, *, key: bool = False) -> str:

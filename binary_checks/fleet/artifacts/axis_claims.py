@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from binary_checks.errors import ArtifactRefusedError, ProfileError
-from binary_checks.fleet.artifacts.artifact import FILE_AXES, LINKED_AXES
+from binary_checks.fleet.artifacts.artifact import CHOICES, FILE_AXES, LIBRARY_AXES, LINKED
 from binary_checks.fleet.cells import family_of, require_value
 from binary_checks.knowledge.configurations import (
     READERS,
     choose_stated,
     choose_value,
 )
+from binary_checks.knowledge.linked_libraries import library_of_file
 from binary_checks.model import (
     ANY_SYSTEM,
     BinaryConfiguration,
@@ -33,6 +36,8 @@ from binary_checks.model import (
     agree,
     find_disputes,
 )
+from binary_checks.profile import reject_unknown
+from binary_checks.systems.libraries import is_api_set, policies, windows_libraries
 from binary_checks.wording.sentences import format_claim
 
 ANY = ANY_SYSTEM
@@ -88,6 +93,8 @@ def read_by_hand(texts: Sequence[str], names: Sequence[str] = FILE_AXES) -> dict
             raise ProfileError(
                 f"{where}: {axis}={found[axis]} is given, too, but an axis has only one value"
             )
+        if axis in CHOICES:
+            reject_unknown([value], dict.fromkeys(CHOICES[axis]), where, axis)
         found[axis] = require_value(axis, value, where)
     return found
 
@@ -122,7 +129,8 @@ def derive_axes(
         if axis not in found or found[axis].value != promise.value:
             found[axis] = promise
     _refine_by_system(package, found)
-    found |= _name_linked(linked or LinkedLibraries())
+    found |= _name_libraries(linked or LinkedLibraries())
+    found |= _name_linking(package, linked or LinkedLibraries())
     for axis, text in stated.by_hand.items():
         found[axis] = _set(package.file_name, axis, text, found.get(axis))
     return found
@@ -266,9 +274,9 @@ _SHORT = {
 """Name of a library -> value of its axis, for names that do not become one in lower case."""
 
 
-def _name_linked(linked: LinkedLibraries) -> Iterator[tuple[str, AxisValue]]:
+def _name_libraries(linked: LinkedLibraries) -> Iterator[tuple[str, AxisValue]]:
     """Yield each axis whose value is the linked libraries of one role: blas is mkl or openblas."""
-    for axis, role in LINKED_AXES.items():
+    for axis, role in LIBRARY_AXES.items():
         evidence = {
             _SHORT.get(each.name, each.name.lower().replace(" ", "-")): each.evidence
             for each in reversed(linked.libraries)
@@ -277,6 +285,47 @@ def _name_linked(linked: LinkedLibraries) -> Iterator[tuple[str, AxisValue]]:
         if evidence:
             first = min(evidence)
             yield axis, AxisValue(", ".join(sorted(evidence)), evidence[first])
+
+
+_UNCOUNTED = frozenset(
+    {"C++ runtime", "Fortran runtime", "OpenMP", "profiling"}
+    | {"CUDA runtime", "cuDNN", "cuBLAS", "NCCL"}
+)
+"""Roles of libraries that come with a compiler, or that the variant states.
+
+A build that links everything else statically still needs them as files.
+"""
+_OF_HOST = re.compile(
+    r"ld-|libc\.|/usr/lib/|/System/|(?:lib)?(?:python|nv|cuda|cu(?:fft|rand|sol|spars|pti)|hip|amd|roc)",
+    re.IGNORECASE,
+)
+"""Matches needed files of the system's loader, the interpreter and the accelerator."""
+
+
+def _name_linking(package: Package, linked: LinkedLibraries) -> Iterator[tuple[str, AxisValue]]:
+    """Yield whether the package is linked statically or dynamically, if all evidence agrees."""
+    ways: dict[str, str] = {}
+    for each in linked.libraries:
+        if each.role not in _UNCOUNTED:
+            ways.setdefault(each.linking.value, each.evidence)
+    own = {item.file_name for item in package.objects}
+    system = _list_system_libraries()
+    for item in package.objects:
+        for need in item.needed:
+            file = need.name.rpartition("/")[2]
+            known = library_of_file(file) or file in own or file.lower() in system
+            if not known and not _OF_HOST.match(need.name) and not is_api_set(file.lower()):
+                ways.setdefault("dynamic", f"{item.path}: needs {file}")
+    if len(ways) == 1 and not ways.keys().isdisjoint(CHOICES[LINKED]):
+        ((way, evidence),) = ways.items()
+        yield LINKED, AxisValue(way, evidence)
+
+
+@functools.cache
+def _list_system_libraries() -> frozenset[str]:
+    """Return the libraries of Linux, by its oldest and newest policies, and of Windows."""
+    listed = (each.libraries for each in policies("glibc", "x86_64"))
+    return windows_libraries("x86_64").union(*listed)
 
 
 def _refine_by_system(package: Package, found: dict[str, AxisValue]) -> None:
@@ -325,7 +374,7 @@ def _set(file_name: str, axis: str, text: str, known: AxisValue | None) -> AxisV
 
 def is_compatible(axis: str, text: str, known: str) -> bool:
     """Return whether a value set by hand is the known one, or a more precise one."""
-    if axis in LINKED_AXES:  # its values are names that have no other form
+    if axis in LIBRARY_AXES or axis == LINKED:  # its values are names that have no other form
         return False
     if axis == "system":
         return libc_of(text) in [libc_of(each) for each in known.split(", ")]

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from packaging.utils import canonicalize_name
 
@@ -30,7 +28,6 @@ from binary_checks.errors import (
 )
 from binary_checks.fleet.artifacts.artifact import (
     KINDS,
-    PULL_REQUEST,
     Artifact,
     CompanionFile,
     LinkedAs,
@@ -74,7 +71,6 @@ class StatedArtifact:
     version: str = ""
     # of the host where it was built, used if the bytes do not state a system
     system: AxisValue | None = None
-    pull_request: StatedRequest | None = None
     pushed: str = ""
 
 
@@ -82,16 +78,19 @@ def derive(
     file: HashedFile,
     statement: Statement,
     texts: PackageTexts,
-    commit: StatedCommit,
+    origin: Mapping[str, AxisValue],
     stated: StatedArtifact,
 ) -> Artifact:
-    """Return a file's record. Raises ArtifactRefusedError if sources contradict each other."""
+    """Return a file's record; ``origin`` is what it was built from.
+
+    Raises ArtifactRefusedError if sources contradict each other.
+    """
     package = replace(statement.package, path=Path(file.path.name))
     configuration = statement.configuration or BinaryConfiguration()
     kind = _name_kind(package)
     _require_own_name(package, texts.record)
     linked = statement.linked_libraries or LinkedLibraries()
-    axes = derive_axes(package, configuration, stated.axes, linked)
+    axes = {**derive_axes(package, configuration, stated.axes, linked), **origin}
     _require_kind(package, configuration, stated.axes)
     if kind != _LIBTORCH and "libtorch" not in stated.axes.by_hand:
         axes.pop("libtorch", None)
@@ -99,11 +98,10 @@ def derive(
         axes["system"] = stated.system
     project, version = _name_project(package, stated), _name_version(package, stated)
     evidence = {name: each.evidence for name, each in sorted(axes.items())}
+    evidence["kind"] = f"the file is {package.noun}"
     for name, value in (("project", stated.project), ("version", stated.version)):
         if value:
             evidence[name] = BY_HAND
-    if stated.pull_request:
-        evidence["pull_request"] = stated.pull_request.evidence
     metadata = texts.metadata
     artifact = Artifact(
         sha256=file.sha256,
@@ -112,13 +110,8 @@ def derive(
         kind=kind,
         project=project,
         version=version,
-        commit=commit.commit,
-        pull_request=stated.pull_request.number if stated.pull_request else "",
-        evidence={
-            **{name: cut(one_line(each), 300) for name, each in evidence.items()},
-            "commit": commit.evidence,
-        },
-        linked=tuple(_list_linked(linked)),
+        evidence={name: cut(one_line(each), 300) for name, each in evidence.items()},
+        libraries=tuple(_list_libraries(linked)),
         licenses=list_licenses(package, texts.record),
         requires_python=_header(package, "Requires-Python"),
         metadata_sha256="" if metadata is None else hash_content(metadata),
@@ -205,7 +198,7 @@ def _name_version(package: Package, stated: StatedArtifact) -> str:
     return known or given
 
 
-def _list_linked(linked: LinkedLibraries) -> list[LinkedAs]:
+def _list_libraries(linked: LinkedLibraries) -> list[LinkedAs]:
     return [
         LinkedAs(
             library=each.name,
@@ -416,158 +409,6 @@ def _read_record(name: str, content: bytes) -> Mapping[str, Any]:
     if not isinstance(record, dict):
         raise PackageError(f"{name}: {_INDEX}: not an object")
     return record
-
-
-# The commit that a file was built from, as the user, the CI system, the package or git states it.
-
-VARIABLES = (
-    "GITHUB_SHA",
-    "CI_COMMIT_SHA",  # GitLab, Woodpecker
-    "CIRCLE_SHA1",
-    "BUILD_SOURCEVERSION",  # Azure Pipelines
-    "BUILDKITE_COMMIT",
-    "TRAVIS_COMMIT",
-    "APPVEYOR_REPO_COMMIT",
-    "CIRRUS_CHANGE_IN_REPO",
-    "DRONE_COMMIT_SHA",
-    "BITBUCKET_COMMIT",
-    "CODEBUILD_RESOLVED_SOURCE_VERSION",
-    "GIT_COMMIT",  # Jenkins
-)
-"""The variables in the order in which they are read; all that are set must agree."""
-_FULL = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-_SHORT = re.compile(r"[0-9a-f]{7,64}")
-_GIT_TIMEOUT = 10.0  # seconds
-
-
-class StatedCommit(NamedTuple):
-    """A commit, and its source."""
-
-    commit: str
-    evidence: str
-
-
-def choose_commit(
-    given: str,
-    environment: Mapping[str, str],
-    package: Sequence[tuple[str, str]],
-    folder: Path,
-    named: str,
-) -> StatedCommit:
-    """Return the commit of a file, stated by the user, a variable, the package itself or git.
-
-    Raises ProfileError if none of them states it, and ArtifactRefusedError if two disagree.
-    """
-    stated = [*read_given_commit(given), *_read_variables(environment)]
-    own = [StatedCommit(commit, f"{member} of the package") for member, commit in package]
-    every = [*stated, *own]
-    full = next((each for each in every if _FULL.fullmatch(each.commit)), None)
-    chosen = full or _ask_git(folder)
-    if chosen is None:
-        variables = ", ".join(VARIABLES[:4])
-        raise ProfileError(
-            f"{named}: the commit that it was built from is unknown; give --commit (neither "
-            f"variables ({variables}, …) nor the package nor git in this folder state it)"
-        )
-    for each in every:
-        if not _agree(chosen.commit, each.commit):
-            raise ArtifactRefusedError(
-                f"{named}: commit: {chosen.evidence} says {chosen.commit}, but {each.evidence} "
-                f"says {each.commit}{_advise(chosen, each)}"
-            )
-    return chosen
-
-
-def _advise(*stated: StatedCommit) -> str:
-    found = next((each.evidence for each in stated if each.evidence in VARIABLES), "")
-    return f"; if {found} is set for another repository, unset it for this command" if found else ""
-
-
-def read_given_commit(given: str) -> list[StatedCommit]:
-    """Return the commit that the user gave, if any. Raises ProfileError unless it is complete."""
-    text = given.strip().lower()
-    if given and not _FULL.fullmatch(text):
-        shown = cut(one_line(repr(given)), 80)
-        raise ProfileError(f"--commit: {shown} is not a full commit hash of 40 or 64 hex digits")
-    return [StatedCommit(text, "--commit")] if text else []
-
-
-def _read_variables(environment: Mapping[str, str]) -> list[StatedCommit]:
-    """Return the variables that hold a commit of git.
-
-    Other version control systems put their revisions into some of these variables.
-    """
-    texts = ((name, environment.get(name, "").strip().lower()) for name in VARIABLES)
-    return [StatedCommit(text, name) for name, text in texts if _FULL.fullmatch(text)]
-
-
-def _agree(one: str, other: str) -> bool:
-    return one.startswith(other) if _SHORT.fullmatch(other) else False
-
-
-def _ask_git(folder: Path) -> StatedCommit | None:
-    """Return the commit that is checked out, without running commands that a repository configures.
-
-    git itself refuses a repository that belongs to another user.
-    """
-    kept = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
-    kept["GIT_NO_LAZY_FETCH"] = "1"  # otherwise a partial clone would run its transport
-    harmless = ("-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}")
-    command = ["git", *harmless, "rev-parse", "--verify", "HEAD"]
-    try:
-        ended = subprocess.run(
-            command, cwd=folder, env=kept, capture_output=True, timeout=_GIT_TIMEOUT, check=False
-        )
-    except (OSError, subprocess.SubprocessError):  # git is not installed
-        return None
-    found = ended.stdout.decode("ascii", "replace").strip()
-    if ended.returncode or not _FULL.fullmatch(found):
-        return None
-    return StatedCommit(found, "git rev-parse HEAD")
-
-
-# The pull or merge request that a file was built for, as the user or the CI system states it.
-
-_REQUESTS = {
-    "GITHUB_REF": r"refs/pull/(\d+)/.*",
-    "CI_MERGE_REQUEST_IID": r"(\d+)",  # GitLab
-    "CIRCLE_PULL_REQUEST": r".*/(?:pull|pull-requests|merge_requests)/(\d+)",
-    "SYSTEM_PULLREQUEST_PULLREQUESTNUMBER": r"(\d+)",  # Azure Pipelines
-    "BUILDKITE_PULL_REQUEST": r"(\d+)",  # else "false"
-    "TRAVIS_PULL_REQUEST": r"(\d+)",  # else "false"
-    "APPVEYOR_PULL_REQUEST_NUMBER": r"(\d+)",
-    "CIRRUS_PR": r"(\d+)",
-    "DRONE_PULL_REQUEST": r"(\d+)",
-    "CI_COMMIT_PULL_REQUEST": r"(\d+)",  # Woodpecker
-    "BITBUCKET_PR_ID": r"(\d+)",
-    "CHANGE_ID": r"(\d+)",  # Jenkins
-}
-"""Variable -> regular expression for its whole value, whose group is the number."""
-
-
-class StatedRequest(NamedTuple):
-    """The number of a pull or merge request, and its source."""
-
-    number: str
-    evidence: str
-
-
-def choose_pull_request(given: str, environment: Mapping[str, str]) -> StatedRequest | None:
-    """Return the pull request that a file was built for, stated by the user or a variable.
-
-    Return None for a build of a branch. Raises ProfileError if the user states no number.
-    """
-    if given:
-        number = given.strip().removeprefix("#")
-        if not PULL_REQUEST.fullmatch(number):
-            shown = cut(one_line(repr(given)), 80)
-            raise ProfileError(f"--pull-request: {shown} is not the number of a pull request")
-        return StatedRequest(number, "--pull-request")
-    for name, pattern in _REQUESTS.items():
-        found = re.fullmatch(pattern, environment.get(name, "").strip(), re.ASCII)
-        if found and PULL_REQUEST.fullmatch(found[1]):
-            return StatedRequest(found[1], name)
-    return None
 
 
 # The licenses that a package states, and its license files.

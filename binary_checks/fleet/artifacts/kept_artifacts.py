@@ -14,7 +14,7 @@ from binary_checks.documents.json_values import DocumentError
 from binary_checks.errors import ArtifactRefusedError, ProfileError, RecordError, StoreError
 from binary_checks.files import open_regular
 from binary_checks.fleet.artifacts.artifact import (
-    CELL_AXES,
+    FILE_AXES,
     Artifact,
     read_artifact,
     require_sound,
@@ -33,7 +33,7 @@ from binary_checks.fleet.store import (
 from binary_checks.fleet.store.kept_facts import keep_facts
 
 _LONGEST = 16 << 20  # bytes of a document
-_ONCE = ("file_name", "size", "kind", "project", "version", "subdir", *CELL_AXES)
+_ONCE = ("file_name", "size", "kind", "project", "version", "subdir", "branch", *FILE_AXES)
 """Fields that every push of the same bytes must agree on."""
 
 

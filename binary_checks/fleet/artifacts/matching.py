@@ -21,7 +21,8 @@ from binary_checks.errors import ProfileError
 from binary_checks.fleet.artifacts.artifact import (
     CELL_AXES,
     FILE_AXES,
-    LINKED_AXES,
+    LIBRARY_AXES,
+    LINKED,
     Artifact,
     describe_artifacts,
     write_artifact,
@@ -128,7 +129,7 @@ def keep_latest(found: Iterable[FoundArtifact]) -> list[FoundArtifact]:
         rank = _rank(each.artifact.version)
         if any(_rank(other.artifact.version) != rank for other in builds.values()):
             builds.clear()  # they are of an older version
-        builds[tuple(getattr(each.artifact, axis) for axis in LINKED_AXES)] = each
+        builds[tuple(getattr(each.artifact, axis) for axis in (*LIBRARY_AXES, LINKED))] = each
     return sorted((each for builds in newest.values() for each in builds.values()), key=_order)
 
 
@@ -332,7 +333,7 @@ def find_with_gpu(cells: Iterable[Cell], artifacts: Iterable[Artifact]) -> froze
 
 # The output of `artifact find --json`: artifacts as stored, with their channels.
 
-FOUND_SCHEMA = "binary-checks/found-artifacts/1"
+FOUND_SCHEMA = "binary-checks/found-artifacts/2"
 
 
 def write_found(found: Iterable[FoundArtifact]) -> str:

@@ -22,6 +22,7 @@ from binary_checks.errors import (
 )
 from binary_checks.fleet.artifacts.artifact import Artifact, require_sound, write_properties
 from binary_checks.fleet.artifacts.axis_claims import AxisValue
+from binary_checks.fleet.artifacts.built_from import find_origin_of_build
 from binary_checks.fleet.artifacts.channels import (
     join_channel,
     require_channel,
@@ -31,7 +32,6 @@ from binary_checks.fleet.artifacts.deriving import (
     INSPECT_LIMIT,
     StatedArtifact,
     add_companions,
-    choose_commit,
     derive,
     inspect_file,
     read_statement,
@@ -59,9 +59,9 @@ class PushRequest:
     """The options of a push."""
 
     stated: StatedArtifact = field(default_factory=StatedArtifact)
-    commit: str = ""  # --commit, as given
+    given: Mapping[str, AxisValue] = field(default_factory=dict)  # commit, branch, pull_request
     environment: Mapping[str, str] = field(default_factory=dict)
-    folder: Path  # the folder whose git may state the commit
+    folder: Path  # the folder whose git may state the commit and the branch
     channels: Sequence[str] = ()
     companions: Mapping[str, HashedFile] = field(default_factory=dict)  # path when pulled -> file
     timeout: float = INSPECT_LIMIT  # seconds to read one file
@@ -91,10 +91,10 @@ def push_file(store: Store, path: Path, request: PushRequest) -> PushEnd:
         require_channel(channel)
     with _find_facts(store, file, request) as (statement, facts):
         texts = read_texts(path, statement.package)
-        commit = choose_commit(
-            request.commit, request.environment, texts.commits, request.folder, path.name
+        origin = find_origin_of_build(
+            request.given, request.environment, texts.commits, request.folder, path.name
         )
-        artifact = derive(file, statement, texts, commit, request.stated)
+        artifact = derive(file, statement, texts, origin, request.stated)
         artifact = add_companions(artifact, request.companions)
         try:
             require_sound(artifact)

@@ -16,6 +16,7 @@ from binary_checks.model import (
     Claims,
     ClaimSource,
     ConfigurationClaim,
+    Dependency,
     LinkedLibraries,
     LinkedLibrary,
     Linking,
@@ -25,7 +26,7 @@ from binary_checks.model import (
     SystemClaim,
     Wheel,
 )
-from fixtures.values import macho_file, pe_file
+from fixtures.values import elf_file, macho_file, pe_file
 
 NAMED = "demo-1.0-cp312-cp312-manylinux_2_28_x86_64.whl"
 GLIBC = SystemClaim(name="manylinux_2_28_x86_64", system="linux", libc="glibc")
@@ -311,10 +312,8 @@ def test_an_axis_is_set_to_one_value() -> None:
         read_by_hand(["variant=cu130", "variant=cpu"])
 
 
-def linked_as(name: str, role: str) -> LinkedLibrary:
-    return LinkedLibrary(
-        name=name, role=role, linking=Linking.DYNAMIC, evidence=f"demo/a.so: needs {name}"
-    )
+def linked_as(name: str, role: str, linking: Linking = Linking.DYNAMIC) -> LinkedLibrary:
+    return LinkedLibrary(name=name, role=role, linking=linking, evidence=f"demo/a.so: needs {name}")
 
 
 @pytest.mark.parametrize(
@@ -346,3 +345,49 @@ def test_a_blas_set_by_hand_must_not_contradict_what_is_linked() -> None:
     said = "blas: openblas is set by hand, but demo/a.so: needs MKL says mkl"
     with pytest.raises(ArtifactRefusedError, match=said):
         derived(by_hand={"blas": "openblas"}, linked=mkl)
+
+
+STATIC, DYNAMIC, UNKNOWN = Linking.STATIC, Linking.DYNAMIC, Linking.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("libraries", "how"),
+    [
+        ([("OpenBLAS", "BLAS", STATIC), ("zlib", "zlib", STATIC)], "static"),
+        ([("OpenBLAS", "BLAS", DYNAMIC)], "dynamic"),
+        ([("OpenBLAS", "BLAS", STATIC), ("zlib", "zlib", DYNAMIC)], ""),
+        ([("OpenBLAS", "BLAS", UNKNOWN)], ""),
+        ([("libgomp", "OpenMP", DYNAMIC), ("CUDA runtime", "CUDA runtime", DYNAMIC)], ""),
+        ([("OpenBLAS", "BLAS", STATIC), ("CUDA runtime", "CUDA runtime", DYNAMIC)], "static"),
+        ([], ""),
+    ],
+)
+def test_a_file_is_static_or_dynamic_where_all_its_libraries_are(
+    libraries: list[tuple[str, str, Linking]], how: str
+) -> None:
+    assert derived(linked=tuple(linked_as(*each) for each in libraries)).get("linked", "") == how
+
+
+@pytest.mark.parametrize(
+    ("needed", "how"),
+    [
+        ("libopencv_core.so.4", ""),
+        ("libc.so.6", "static"),
+        ("libcudart.so.12", "static"),
+        ("libpython3.12.so.1.0", "static"),
+    ],
+)
+def test_a_library_of_any_name_that_is_needed_is_not_static(needed: str, how: str) -> None:
+    objects = (elf_file("demo/a.so", needed=(Dependency(name=needed),)),)
+    static = (linked_as("OpenBLAS", "BLAS", STATIC),)
+    assert derived(objects=objects, linked=static).get("linked", "") == how
+    assert derived(objects=objects).get("linked", "") == ("" if how else "dynamic")
+
+
+def test_linking_set_by_hand_must_not_contradict_what_is_linked() -> None:
+    assert derived(by_hand=read_by_hand(["linked=static"]))["linked"] == "static"
+    said = "linked: static is set by hand, but demo/a.so: needs OpenBLAS says dynamic"
+    with pytest.raises(ArtifactRefusedError, match=said):
+        derived(by_hand={"linked": "static"}, linked=(linked_as("OpenBLAS", "BLAS"),))
+    with pytest.raises(ProfileError, match="unknown linked 'statc'; did you mean 'static'"):
+        read_by_hand(["linked=statc"])

@@ -1,4 +1,4 @@
-"""The commit that a file was built from, and the pull request that it was built for."""
+"""What a file was built from: the commit, and its branch or pull request."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ import pytest
 
 from binary_checks.errors import ArtifactRefusedError, ProfileError
 from binary_checks.fleet.artifacts import (
-    StatedCommit,
-    StatedRequest,
-    choose_commit,
-    choose_pull_request,
+    AxisValue,
+    find_origin_of_build,
+    read_given,
 )
 
 A, B = "a" * 40, "b" * 40
@@ -25,23 +24,31 @@ def chosen(
     given: str = "",
     package: tuple[tuple[str, str], ...] = (),
     **environment: str,
-) -> StatedCommit:
-    return choose_commit(given, environment, package, folder, "demo.whl")
+) -> AxisValue:
+    origin = find_origin_of_build(read_given(given), environment, package, folder, "demo.whl")
+    return origin["commit"]
+
+
+def origin_of(folder: Path, given: dict[str, str], **environment: str) -> dict[str, AxisValue]:
+    """What is stated besides the commit."""
+    options = read_given(A, **given)
+    found = find_origin_of_build(options, environment, (), folder, "demo.whl")
+    return {name: each for name, each in found.items() if name != "commit"}
 
 
 def test_the_option_says_it(tmp_path: Path) -> None:
-    assert chosen(tmp_path, A.upper()) == StatedCommit(A, "--commit")
+    assert chosen(tmp_path, A.upper()) == AxisValue(A, "--commit")
 
 
 @pytest.mark.parametrize(
     "name", ["GITHUB_SHA", "CI_COMMIT_SHA", "CIRCLE_SHA1", "BUILD_SOURCEVERSION", "GIT_COMMIT"]
 )
 def test_the_variable_of_a_ci_system_says_it(tmp_path: Path, name: str) -> None:
-    assert chosen(tmp_path, **{name: A}) == StatedCommit(A, name)
+    assert chosen(tmp_path, **{name: A}) == AxisValue(A, name)
 
 
 def test_the_first_of_several_variables_that_agree_is_named(tmp_path: Path) -> None:
-    assert chosen(tmp_path, GIT_COMMIT=A, GITHUB_SHA=A) == StatedCommit(A, "GITHUB_SHA")
+    assert chosen(tmp_path, GIT_COMMIT=A, GITHUB_SHA=A) == AxisValue(A, "GITHUB_SHA")
 
 
 def test_a_number_of_another_system_is_no_commit(tmp_path: Path) -> None:
@@ -49,11 +56,11 @@ def test_a_number_of_another_system_is_no_commit(tmp_path: Path) -> None:
 
 
 def test_the_package_says_it_itself(tmp_path: Path) -> None:
-    assert chosen(tmp_path, package=((STATED, A),)) == StatedCommit(A, f"{STATED} of the package")
+    assert chosen(tmp_path, package=((STATED, A),)) == AxisValue(A, f"{STATED} of the package")
 
 
 def test_an_abbreviation_agrees_with_what_it_stands_for(tmp_path: Path) -> None:
-    assert chosen(tmp_path, A, package=((STATED, "aaaaaaa"),)).commit == A
+    assert chosen(tmp_path, A, package=((STATED, "aaaaaaa"),)).value == A
 
 
 @pytest.mark.parametrize(
@@ -89,31 +96,46 @@ def test_without_anybody_who_says_it_nothing_is_pushed(tmp_path: Path) -> None:
         chosen(tmp_path)
 
 
-@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
-def test_git_says_what_is_checked_out_and_runs_nothing_of_the_repository(tmp_path: Path) -> None:
-    evil = tmp_path / "evil"
-    evil.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
-    evil.chmod(0o755)
+def start_repository(folder: Path, branch: str = "main") -> str:
+    """Make a repository with one commit, and return the commit."""
 
     def git(*words: str) -> str:
         ended = subprocess.run(
             ["git", "-c", "user.name=a", "-c", "user.email=a@b", *words],
-            cwd=tmp_path,
+            cwd=folder,
             check=True,
             capture_output=True,
             text=True,
         )
         return ended.stdout.strip()
 
-    git("init", "-q")
+    git("init", "-q", "-b", branch)
     git("commit", "-q", "--allow-empty", "-m", "first")
+    evil = folder / "evil"
+    evil.write_text(f"#!/bin/sh\ntouch {folder}/ran\n")
+    evil.chmod(0o755)
     for key in ("core.fsmonitor", "core.pager", "core.sshCommand", "alias.rev-parse"):
         git("config", key, f"!{evil}" if key.startswith("alias") else str(evil))
-    assert chosen(tmp_path) == StatedCommit(
-        (tmp_path / ".git" / git("symbolic-ref", "HEAD")).read_text().strip(),
-        "git rev-parse HEAD",
-    )
+    return (folder / ".git" / "refs" / "heads" / branch).read_text().strip()
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+def test_git_says_what_is_checked_out_and_runs_nothing_of_the_repository(tmp_path: Path) -> None:
+    commit = start_repository(tmp_path, "release/1.0")
+    assert find_origin_of_build({}, {}, (), tmp_path, "demo.whl") == {
+        "commit": AxisValue(commit, "git rev-parse HEAD"),
+        "branch": AxisValue("release/1.0", "git symbolic-ref HEAD"),
+    }
     assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+def test_the_branch_of_a_folder_is_not_that_of_a_commit_stated_elsewhere(tmp_path: Path) -> None:
+    commit = start_repository(tmp_path)
+    assert origin_of(tmp_path, {}, GITHUB_SHA=A) == {}
+    assert find_origin_of_build(read_given(commit), {}, (), tmp_path, "demo.whl").keys() == {
+        "commit"
+    }
 
 
 @pytest.mark.parametrize(
@@ -132,13 +154,50 @@ def test_git_says_what_is_checked_out_and_runs_nothing_of_the_repository(tmp_pat
         ("CIRRUS_PR", "9" * 40, ""),
     ],
 )
-def test_the_ci_system_says_for_which_pull_request(name: str, value: str, number: str) -> None:
-    stated = StatedRequest(number, name) if number else None
-    assert choose_pull_request("", {name: value}) == stated
+def test_the_ci_system_says_for_which_pull_request(
+    tmp_path: Path, name: str, value: str, number: str
+) -> None:
+    found = origin_of(tmp_path, {}, **{name: value})
+    assert found.get("pull_request") == (AxisValue(number, name) if number else None)
 
 
-def test_the_option_says_for_which_pull_request() -> None:
-    variables = {"CHANGE_ID": "8"}
-    assert choose_pull_request("#12", variables) == StatedRequest("12", "--pull-request")
+def test_the_option_says_for_which_pull_request(tmp_path: Path) -> None:
+    found = origin_of(tmp_path, {"pull_request": "#12"}, CHANGE_ID="8")
+    assert found == {"pull_request": AxisValue("12", "--pull-request")}
     with pytest.raises(ProfileError, match="--pull-request: 'feature' is not the number"):
-        choose_pull_request("feature", variables)
+        read_given(pull_request="feature")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "branch"),
+    [
+        ("GITHUB_REF", "refs/heads/release/1.5", "release/1.5"),
+        ("GITHUB_REF", "refs/tags/v1.5", ""),
+        ("CI_COMMIT_BRANCH", "main", "main"),
+        ("BUILD_SOURCEBRANCH", "refs/heads/main", "main"),
+        ("GIT_BRANCH", "origin/main", "main"),
+        ("CIRCLE_BRANCH", "a b", ""),
+        ("CIRCLE_BRANCH", "a\N{RIGHT-TO-LEFT OVERRIDE}b", ""),
+        ("CIRCLE_BRANCH", "../main", ""),
+        ("CIRCLE_BRANCH", "", ""),
+    ],
+)
+def test_the_ci_system_says_which_branch(
+    tmp_path: Path, name: str, value: str, branch: str
+) -> None:
+    found = origin_of(tmp_path, {}, **{name: value})
+    assert found == ({"branch": AxisValue(branch, name)} if branch else {})
+
+
+def test_a_pull_request_has_the_branch_only_that_the_user_states(tmp_path: Path) -> None:
+    """The branch of a fork may be called main, too."""
+    variables = {"TRAVIS_PULL_REQUEST": "7", "TRAVIS_BRANCH": "main"}
+    assert origin_of(tmp_path, {}, **variables).keys() == {"pull_request"}
+    found = origin_of(tmp_path, {"branch": "refs/heads/main"}, **variables)
+    assert found["branch"] == AxisValue("main", "--branch")
+
+
+@pytest.mark.parametrize("given", ["a b", "-x", "/x", "x/", "a..b", "a//b", "x:y", "x*", "a\x07b"])
+def test_the_option_takes_a_branch_that_git_allows(given: str) -> None:
+    with pytest.raises(ProfileError, match=r"--branch: .* is not the name of a branch"):
+        read_given(branch=given)

@@ -152,11 +152,11 @@ def test_properties_are_escaped_as_java_reads_them() -> None:
         project="demo",
         pushed="2026-11-22T18:00:00Z",
         evidence={"variant": " C:\\x = y\nnext \N{GREEK SMALL LETTER ALPHA}\N{PILE OF POO}"},
-        linked=(LinkedAs(library="a: b=c", how="static", evidence="x", version="1"),),
+        libraries=(LinkedAs(library="a: b=c", how="static", evidence="x", version="1"),),
     )
     lines = write_properties(artifact).decode("ascii").splitlines()
     assert "evidence.variant=\\ C:\\\\x = y\\u000anext \\u03b1\\ud83d\\udca9" in lines
-    assert "linked.a\\:\\ b\\=c=static 1 (x)" in lines
+    assert "library.a\\:\\ b\\=c=static 1 (x)" in lines
     assert "kind=wheel" in lines
     assert lines == sorted(lines)
     assert not any("2026" in line for line in lines)

@@ -23,6 +23,7 @@ from binary_checks.fleet.artifacts import (
     list_members,
     push_file,
     read_companions,
+    read_given,
 )
 from binary_checks.fleet.store import Store, metadata_name, open_store
 from binary_checks.fleet.store.kept_facts import find_facts
@@ -48,7 +49,7 @@ def push(store: Store, path: Path, by_hand: dict[str, str] | None = None, **said
             project=said.pop("project", ""),
             version=said.pop("version", ""),
         ),
-        commit=COMMIT,
+        given=read_given(COMMIT, said.pop("branch", "")),
         folder=path.parent,
         channels=said.pop("channels", ("test",)),
         **said,
@@ -77,6 +78,7 @@ def test_a_wheel_is_kept_with_metadata_facts_and_what_it_is(kept: Store, tmp_pat
     assert (found.system, found.architecture, found.python) == ("linux", "x86_64", "3.12")
     assert found.evidence["python"] == EXTENSION
     assert found.evidence["commit"] == "--commit"
+    assert found.evidence["kind"] == "the file is a wheel"
     assert found.licenses == ("MIT", "demo-1.0.dist-info/licenses/LICENSE")
     assert found.requires_python == ">=3.9"
     assert kept.read(metadata_name(found.sha256, path.name)) == metadata.encode()
@@ -118,13 +120,28 @@ def test_other_bytes_under_the_name_leave_nothing(kept: Store, tmp_path: Path) -
 def test_a_reproducible_build_of_another_commit_is_remarked(kept: Store, tmp_path: Path) -> None:
     path = make_wheel(tmp_path)
     push(kept, path)
-    request = PushRequest(commit="d" * 40, folder=tmp_path, channels=("test",))
+    request = PushRequest(given=read_given("d" * 40), folder=tmp_path, channels=("test",))
     end = push_file(kept, path, request)
     assert (end.new, end.artifact.commit) == (False, COMMIT)
     assert end.remarks == (
         f"the store still names the commit {COMMIT}, although this push states {'d' * 40} for the "
         "same bytes",
     )
+
+
+def test_the_same_bytes_from_another_branch_are_refused(kept: Store, tmp_path: Path) -> None:
+    path = make_wheel(tmp_path)
+    assert push(kept, path, branch="main").artifact.branch == "main"
+    with pytest.raises(ArtifactRefusedError, match="branch main, but this push states old"):
+        push(kept, path, branch="old")
+    assert not push(kept, path).new
+
+
+def test_linking_set_by_hand_is_not_dropped_for_the_same_bytes(kept: Store, tmp_path: Path) -> None:
+    path = make_wheel(tmp_path)
+    push(kept, path)
+    with pytest.raises(ArtifactRefusedError, match="without linked, but this push states static"):
+        push(kept, path, {"linked": "static"})
 
 
 def test_the_commit_that_a_package_says_itself_is_held_against_the_others(

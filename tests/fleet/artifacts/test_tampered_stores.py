@@ -90,7 +90,7 @@ def test_a_member_whose_document_was_changed_after_its_promotion_is_found(desk: 
 
 # Whoever attests has a key, and reads the document that an attacker may have changed.
 
-ODD = {"kind": "library", "metadata_sha256": "a" * 64, "pull_request": "7"}
+ODD = {"kind": "library", "linked": "static", "metadata_sha256": "a" * 64, "pull_request": "7"}
 TEXTS = [
     each.name
     for each in fields(Artifact)
