@@ -37,7 +37,8 @@ from binary_checks.model import (
     find_disputes,
 )
 from binary_checks.profile import reject_unknown
-from binary_checks.systems.libraries import is_api_set, policies, windows_libraries
+from binary_checks.systems import policies
+from binary_checks.systems.libraries import is_api_set, windows_libraries
 from binary_checks.wording.sentences import format_claim
 
 ANY = ANY_SYSTEM
