@@ -13,7 +13,6 @@ import tempfile
 from argparse import SUPPRESS, Namespace
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -21,25 +20,18 @@ from binary_checks.command import INTERRUPTED, TRY_AGAIN, SubcommandParser, comp
 from binary_checks.command.cells import add_one_off, ask_one_off, read_matrix
 from binary_checks.command.nightly_showing import find_cell
 from binary_checks.errors import PROBLEMS, BinaryChecksError, ProfileError
-from binary_checks.fleet.cells import DEFAULT_FILE, OneOff, choose_cells, parse_cells
+from binary_checks.fleet.cells import DEFAULT_FILE, OneOff, choose_cells
 from binary_checks.fleet.night import CPU, GPU, CellEnd, NightPlan, PlannedCell
 from binary_checks.fleet.nights import (
     ALL,
     PAUSE,
-    AttemptTask,
-    ChangedCell,
     ClosedNight,
     Coordinator,
     CoordinatorLog,
-    Engine,
     Merged,
-    NextAttempt,
     NightOutcome,
-    NightProgress,
-    NightScreen,
     close_night,
     command_of,
-    compare_serials,
     fetch_inputs,
     list_waiting,
     merge_night,
@@ -85,15 +77,11 @@ def run_night(arguments: Sequence[str]) -> int:
         raise ProfileError(
             f"nightly run: {night} is closed and cannot change; --date names another night"
         )
-    screen = NightScreen(sys.stdout, terminal=sys.stdout.isatty())
-    log = CoordinatorLog(screen)
-    try:
-        if not options.date:
-            _report_open_night(store, night, log)
-        one_off = ask_one_off(options)
-        plan = _take_plan(store, night, options, log, one_off)
-    finally:
-        screen.close()
+    log = CoordinatorLog(sys.stdout, terminal=sys.stdout.isatty())
+    if not options.date:
+        _report_open_night(store, night, log)
+    one_off = ask_one_off(options)
+    plan = _take_plan(store, night, Path(options.cells), log, one_off)
     with _keep(log, store, night):
         if plan.known_complaint:
             log.print_line(f"no problem counts as known this night: {plan.known_complaint}")
@@ -102,28 +90,23 @@ def run_night(arguments: Sequence[str]) -> int:
         chosen = _choose(plan, options, one_off)
         if options.plan_only:
             planned = count(len(plan.cells), "cell")
-            _print(f"{night} is planned: {planned}, store {store.url}", log)
+            log.print_line(f"{night} is planned: {planned}, store {store.url}")
             return 0
         try:
             outcome = _run_planned(store, plan, chosen, log, options)
         finally:
-            screen.close()
+            log.close()
         is_whole = len(chosen) == len(plan.cells) and not (outcome.stopped or outcome.waiting)
         collects = is_whole and not options.no_collect
         for line in _describe_outcome(outcome, store, night, collects=collects):
-            _print(line, log)
+            log.print_line(line)
     if collects:  # once the log is kept: a closed night does not change
-        _show_collected(options.cells, store, night)
+        from binary_checks.command.hud import run_summary  # only the coordinator of a whole night
+
+        given = ["--store", store.url, "--date", night]
+        if run_collect(given) == 0:
+            run_summary(given)
     return _find_status(outcome)
-
-
-def _show_collected(cells: str, store: Store, night: str) -> None:
-    """Collect the night, and print its summary."""
-    from binary_checks.command.hud import run_summary  # only the coordinator of a whole night
-
-    given = ["--store", store.url, "--date", night]
-    if run_collect([cells, *given]) == 0:
-        run_summary(given)
 
 
 @contextlib.contextmanager
@@ -142,11 +125,6 @@ def _keep(log: CoordinatorLog, store: Store, night: str) -> Iterator[None]:
             complain(f"nightly run: the log of this run is not kept: {error}")
 
 
-def _print(line: str, log: CoordinatorLog) -> None:
-    log.note(line)
-    print(line)
-
-
 def _run_planned(
     store: Store,
     plan: NightPlan,
@@ -160,9 +138,18 @@ def _run_planned(
             raise ProfileError(
                 "--queue gpu: no GPU was found on this host; give the number of GPUs with --gpus N"
             )
-        program = tuple(options.program)
-        tasks = _Tasks(store=store, plan=replace(plan, cells=()), engine=engine, program=program)
-        return _run_cells(tasks, chosen, log, options)
+        coordinator = Coordinator(
+            store,
+            plan,
+            engine,
+            log,
+            chosen=chosen,
+            queue=options.queue,
+            pause=options.pause,
+            program=options.program,
+        )
+        with _signals(coordinator.interrupt):
+            return coordinator.run()
 
 
 def _make_parser() -> SubcommandParser:
@@ -198,12 +185,6 @@ def _make_parser() -> SubcommandParser:
         type=read_count,
         help="GPU attempts at a time (default: the number of NVIDIA GPUs)",
     )
-    add(
-        "--known",
-        metavar="PATH_OR_URL[#sha256=HEX]",
-        help="known problems, fetched once and frozen with the plan",
-    )
-    add("--causes", metavar="FILE", help="the project's own causes.toml, frozen with the plan")
     add("--plan-only", action="store_true", help="plan the night, but run nothing")
     add(
         "--no-collect",
@@ -216,7 +197,7 @@ def _make_parser() -> SubcommandParser:
     return parser
 
 
-def _report_open_night(store: Store, night: str, log: NightProgress) -> None:
+def _report_open_night(store: Store, night: str, log: CoordinatorLog) -> None:
     """Report that the previous night is still open when a new one begins.
 
     The user may want to continue the previous night after midnight.
@@ -236,10 +217,9 @@ def _warn_of_future(night: str) -> None:
 
 
 def _take_plan(
-    store: Store, night: str, options: Namespace, log: NightProgress, one_off: OneOff
+    store: Store, night: str, path: Path, log: CoordinatorLog, one_off: OneOff
 ) -> NightPlan:
     """Return the night's plan from the store, or make a plan from the cells file."""
-    path = Path(options.cells)
     if (plan := find_plan(store, night)) is None:
         from binary_checks.fleet.nights import make_plan  # a night is planned once
 
@@ -248,8 +228,7 @@ def _take_plan(
         for warning in matrix.warnings:
             log.print_line(f"warning: {warning}")
         log.print_line(f"planning {night}: {count(len(matrix.cells), 'cell')}")
-        causes = Path(options.causes) if options.causes else None
-        made = make_plan(matrix, night, known=options.known, causes=causes)
+        made = make_plan(matrix, night)
         return keep_plan(store, made.plan, made.frozen)
     if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() != plan.cells_sha256:
         log.print_line(
@@ -270,54 +249,6 @@ def _choose(plan: NightPlan, options: Namespace, one_off: OneOff) -> list[Planne
     )
     wanted = {cell.id for cell in cells if cell.gpu or options.queue != GPU}
     return [each for each in plan.cells if each.cell.id in wanted]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Tasks:
-    """The tasks of a night."""
-
-    store: Store
-    plan: NightPlan
-    engine: Engine
-    program: tuple[str, ...]
-
-    def make(
-        self, planned: PlannedCell, stage: str, following: NextAttempt, facts: str
-    ) -> AttemptTask:
-        """Return the task of one attempt."""
-        return AttemptTask(
-            store=_as_workers_find_it(self.store.url),
-            plan=self.plan,
-            planned=planned,
-            stage=stage,
-            number=following.number,
-            facts=facts,
-            engine=self.engine.name,
-            program=self.program,
-            folder=self.engine.folder,
-        )
-
-
-def _as_workers_find_it(url: str) -> str:
-    """Return the store's URL in a form that does not depend on the current folder, for workers."""
-    return url if "://" in url or url.startswith("file:") else str(Path(url).absolute())
-
-
-def _run_cells(
-    tasks: _Tasks, chosen: Sequence[PlannedCell], log: NightProgress, options: Namespace
-) -> NightOutcome:
-    coordinator = Coordinator(
-        tasks.store,
-        tasks.plan,
-        tasks.engine,
-        log,
-        chosen=chosen,
-        make_task=tasks.make,
-        queue=options.queue,
-        pause=options.pause,
-    )
-    with _signals(coordinator.interrupt):
-        return coordinator.run()
 
 
 @contextlib.contextmanager
@@ -383,7 +314,7 @@ def run_collect(arguments: Sequence[str]) -> int:
     """Collect a night; return the exit status."""
     options = _make_collect_parser().parse_args(arguments)
     store = open_store(options.store)
-    night = _choose_night(store, options)
+    night = choose_night(store, options.date)
     if closed := read_closed(store, night):
         print(one_line(f"{night}: closed already, {closed.closed}; nothing in it changes any more"))
         return 0
@@ -392,18 +323,6 @@ def run_collect(arguments: Sequence[str]) -> int:
         known = f", {merged.known} known already" if merged.known else ""
         print(f"{night}: {merged.attempts} results merged{known}")
     _complain_all(merged.complaints)
-    return _collect(store, night, merged, options)
-
-
-def _choose_night(store: Store, options: argparse.Namespace) -> str:
-    """Return the selected night."""
-    if options.folders and options.date:
-        # `merge_night` explains why a plan in a folder is not used
-        return read_date(options.date)
-    return choose_night(store, options.date)
-
-
-def _collect(store: Store, night: str, merged: Merged, options: argparse.Namespace) -> int:
     plan = require_plan(store, night)
     with tempfile.TemporaryDirectory(prefix="binary-checks-") as folder:
         made = make_tables(store, night, Path(folder))
@@ -412,39 +331,11 @@ def _collect(store: Store, night: str, merged: Merged, options: argparse.Namespa
         if waiting and not options.close:
             return _leave_open(night, waiting, len(plan.cells))
         keep_tables(store, made)
-    states = {state.value: made.states[state] for state in CellState if made.states.get(state)}
-    changed, unasked = ((), "") if options.offline else _ask_again(plan, options.cells)
-    _complain_all([unasked] if unasked else [])
-    closed = close_night(
-        store,
-        ClosedNight(
-            night=night,
-            closed=now(),
-            states=states,
-            changed=changed,
-            complaints=(*merged.complaints, *made.complaints, *([unasked] if unasked else ())),
-        ),
-    )
-    for each in closed.changed:
-        print(one_line(f"{night}: {each.cell}: the index changed meanwhile: {each.reason}"))
-    counts = [
-        f"{closed.states[state]} {state.value}" for state in CellState if state in closed.states
-    ]
+    complaints = (*merged.complaints, *made.complaints)
+    close_night(store, ClosedNight(night=night, closed=now(), complaints=complaints))
+    counts = [f"{made.states[state]} {state.value}" for state in CellState if made.states[state]]
     print(f"{night}: closed; {', '.join(counts) or 'no cell'}")
     return 0
-
-
-def _ask_again(plan: NightPlan, cells: Path) -> tuple[tuple[ChangedCell, ...], str]:
-    """Return the cells whose packages have changed; if they are unknown, () and the reason."""
-    content = cells.read_bytes() if cells.is_file() else b""
-    if hashlib.sha256(content).hexdigest() != plan.cells_sha256:
-        message = f"{cells}: not the file that the night was planned from"
-        return (), f"{message}: indexes were not asked again"
-    try:
-        changes = compare_serials(plan, parse_cells(content, cells))
-    except BinaryChecksError as error:
-        return (), f"indexes were not asked again: {error}"
-    return tuple(ChangedCell(cell=each.cell, reason=each.reason) for each in changes), ""
 
 
 def _leave_open(night: str, waiting: Sequence[str], planned: int) -> int:
@@ -463,17 +354,9 @@ def _complain_all(complaints: Iterable[str]) -> None:
 
 def _make_collect_parser() -> argparse.ArgumentParser:
     parser = SubcommandParser(prog="binary-checks nightly collect", description=_COLLECT)
-    add = parser.add_argument
-    add(
-        "cells",
-        nargs="?",
-        type=Path,
-        default=Path(DEFAULT_FILE),
-        metavar="CELLS.toml",
-        help="the matrix, whose indexes are asked again (default: cells.toml)",
-    )
     parser.add_store()
     parser.add_date()
+    add = parser.add_argument
     add(
         "--from",
         dest="folders",
@@ -484,7 +367,6 @@ def _make_collect_parser() -> argparse.ArgumentParser:
         help="a store in a folder, or a folder of stores, as written by jobs of a CI system: merge "
         "their results for the night that is planned in --store (repeatable)",
     )
-    add("--offline", action="store_true", help="do not ask the indexes for newer files")
     add("--close", action="store_true", help="count cells without a result as lost")
     return parser
 

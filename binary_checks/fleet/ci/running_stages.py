@@ -188,7 +188,7 @@ class StageRun:
             return self._command(["nightly", "run", cells, *store, *date, "--plan-only"], secrets)
         if stage == "collect":
             commands = (
-                ["nightly", "collect", cells, *store, *date, "--close"],
+                ["nightly", "collect", *store, *date, "--close"],
                 ["hud", SITE, *store],
                 ["nightly", "summary", *store, *date],
             )

@@ -35,15 +35,12 @@ from binary_checks.fleet.nights.coordinating import (
     Coordinator,
     Engine,
     NightOutcome,
-    NightProgress,
-    NightScreen,
     read_attempts,
 )
 from binary_checks.fleet.nights.coordinator_log import CoordinatorLog, read_coordinator_logs
 from binary_checks.fleet.nights.engines import open_engine
 from binary_checks.fleet.nights.host_resources import open_folder, reserve_device
 from binary_checks.fleet.nights.merging import (
-    ChangedCell,
     ClosedNight,
     Merged,
     close_night,
@@ -53,7 +50,6 @@ from binary_checks.fleet.nights.merging import (
 )
 from binary_checks.fleet.nights.planning import (
     PreparedNight,
-    compare_serials,
     make_plan,
 )
 
@@ -61,7 +57,6 @@ __all__ = [
     "ALL",
     "AttemptTask",
     "CellCommand",
-    "ChangedCell",
     "ClosedNight",
     "Coordinator",
     "CoordinatorLog",
@@ -69,8 +64,6 @@ __all__ = [
     "Merged",
     "NextAttempt",
     "NightOutcome",
-    "NightProgress",
-    "NightScreen",
     "PAUSE",
     "PreparedNight",
     "ProcessOutput",
@@ -79,7 +72,6 @@ __all__ = [
     "choose_python",
     "close_night",
     "command_of",
-    "compare_serials",
     "decide_state",
     "fetch_inputs",
     "find_attempt",

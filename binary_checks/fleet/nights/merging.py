@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from binary_checks.documents.json_values import DocumentError, decode_fields, encode_fields
@@ -376,25 +376,15 @@ def _read_log(found: _Found, attempt: Attempt) -> bytes | None:
 
 # Closing a night: after this mark, nothing in its folder changes.
 
-CLOSED_SCHEMA = "binary-checks/closed/1"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ChangedCell:
-    """A cell for which an index, when the night was closed, offered other bytes than planned."""
-
-    cell: str  # id
-    reason: str  # one line
+CLOSED_SCHEMA = "binary-checks/closed/2"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClosedNight:
-    """The mark of a closed night, with the end of the whole night."""
+    """The mark of a closed night."""
 
     night: str
     closed: str  # RFC 3339, UTC
-    states: Mapping[str, int] = field(default_factory=dict)  # state -> number of cells
-    changed: tuple[ChangedCell, ...] = ()  # cells whose indexes then offered other bytes
     complaints: tuple[str, ...] = ()  # about unreadable documents, one line each
 
 

@@ -8,7 +8,7 @@ import platform
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date, datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -42,57 +42,52 @@ class PreparedNight:
     frozen: Mapping[str, bytes]
 
 
-def make_plan(
-    matrix: Matrix,
-    night: str,
-    *,
-    known: str | None = None,
-    causes: Path | None = None,
-    surroundings: Surroundings | None = None,
-) -> PreparedNight:
+def make_plan(matrix: Matrix, night: str) -> PreparedNight:
     """Find where each cell is published, and freeze its file for that day.
 
-    ``known`` (a path or a URL) and ``causes`` replace those that the matrix names. Raises
-    ProfileError if a file that the user named cannot be read; faults of servers become the state of
-    their cells.
+    Raises ProfileError if a file that the matrix names cannot be read, except for known problems:
+    then no waiver holds. Faults of servers become the state of their cells.
     """
-    today = read_day(night)
-    inputs = freeze(matrix, known, causes)
-    cells = plan_cells(matrix, today, inputs, surroundings)
+    today = date.fromisoformat(read_date(night))
+    files: dict[str, bytes] = {}
+    named, profiles = _read_profiles(matrix)
+    known = _fetch_known_list(matrix)
+    causes = _read_causes(matrix)
+    _keep(matrix.content, files)
     plan = NightPlan(
         night=night,
         made=now(),
         cells_sha256=matrix.sha256,
-        known_sha256=inputs.known_sha256,
-        known_source=inputs.known_source,
-        known_remark=inputs.known_remark,
-        known_complaint=inputs.known_complaint,
-        profiles=inputs.profiles,
-        causes_sha256=inputs.causes_sha256,
+        known_sha256=_keep(known.content, files) if known and not known.complaint else "",
+        known_source=known.identity.source if known else "",
+        known_remark=one_line(known.identity.remark) if known else "",
+        known_complaint=known.complaint if known else "",
+        profiles={path: _keep(content, files) for path, content in profiles},
+        causes_sha256="" if causes is None else _keep(causes, files),
         versions={"binary-checks": __version__, "python": platform.python_version()},
-        cells=cells,
+        cells=_plan_cells(matrix, today, named),
     )
-    return PreparedNight(plan=plan, frozen=inputs.files)
+    return PreparedNight(plan=plan, frozen=files)
 
 
-def read_day(night: str) -> date:
-    """Return the day of a night. Raises ProfileError."""
-    return date.fromisoformat(read_date(night))
-
-
-def plan_cells(
-    matrix: Matrix, today: date, inputs: FrozenInputs, surroundings: Surroundings | None = None
+def _plan_cells(
+    matrix: Matrix, today: date, profiles: Mapping[str, str]
 ) -> tuple[PlannedCell, ...]:
-    """Return each cell of the matrix with its current file, sorted by id."""
-    surroundings = surroundings or Surroundings(python=Path(sys.executable), static=True)
+    """Return each cell of the matrix with its current file, sorted by id.
+
+    ``profiles`` maps profiles as cells name them to paths among the frozen files.
+    """
+    surroundings = Surroundings(python=Path(sys.executable), static=True)
     try:
         found = look_up(matrix, surroundings)
     finally:
         surroundings.connect().close()
-    return tuple(_plan(each, matrix.source_of(each.cell), today, inputs) for each in found)
+    return tuple(_plan(each, matrix.source_of(each.cell), today, profiles) for each in found)
 
 
-def _plan(found: LookedUp, source: CellSource, today: date, inputs: FrozenInputs) -> PlannedCell:
+def _plan(
+    found: LookedUp, source: CellSource, today: date, profiles: Mapping[str, str]
+) -> PlannedCell:
     state, reason = found.state, found.reason
     if state is None:
         state, reason = _judge(found, source, today)
@@ -109,7 +104,7 @@ def _plan(found: LookedUp, source: CellSource, today: date, inputs: FrozenInputs
         uploaded=one_line(found.uploaded),
         index=one_line(found.index),
         serial=one_line(found.serial),
-        profile=inputs.named.get(found.cell.profile, ""),
+        profile=profiles.get(found.cell.profile, ""),
     )
 
 
@@ -138,65 +133,27 @@ def _judge(found: LookedUp, source: CellSource, today: date) -> tuple[CellState 
 _LARGEST = 4 << 20  # bytes of one file
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FrozenInputs:
-    """The inputs by which all cells of a night are judged; ``files`` maps SHA-256 to content."""
-
-    profiles: Mapping[str, str] = field(default_factory=dict)
-    """Path in the run's folder -> SHA-256, for each file of a profile."""
-    named: Mapping[str, str] = field(default_factory=dict)
-    """Profile as a cell names it -> path in the run's folder; without shipped profiles."""
-    known_sha256: str = ""
-    known_source: str = ""  # path, or URL without its secret parts
-    known_remark: str = ""  # why a cached copy is used
-    known_complaint: str = ""
-    causes_sha256: str = ""
-    files: Mapping[str, bytes] = field(default_factory=dict)
-
-
-def freeze(
-    matrix: Matrix, known: str | None, causes: Path | None, now: datetime | None = None
-) -> FrozenInputs:
-    """Read all inputs once. Raises ProfileError, except for known problems.
-
-    If these cannot be read, no waiver holds. ``known``, a path or a URL, replaces the list that the
-    matrix names.
-    """
-    files: dict[str, bytes] = {}
-    named, profiles = _read_profiles(matrix)
-    held = _fetch_known_list(matrix, known, now or datetime.now(timezone.utc))
-    known_sha256 = _keep(held.content, files) if held and not held.complaint else ""
-    own = causes or (matrix.folder / matrix.causes if matrix.causes else None)
-    causes_sha256 = ""
-    if own is not None:
-        content = read_named(own, _LARGEST, f"causes {own.name}")
-        load_causes(content, own.name)
-        causes_sha256 = _keep(content, files)
-    _keep(matrix.content, files)
-    return FrozenInputs(
-        profiles={path: _keep(content, files) for path, content in profiles},
-        named=named,
-        known_sha256=known_sha256,
-        known_source=held.identity.source if held else "",
-        known_remark=one_line(held.identity.remark) if held else "",
-        known_complaint=held.complaint if held else "",
-        causes_sha256=causes_sha256,
-        files=files,
-    )
-
-
-def _fetch_known_list(matrix: Matrix, known: str | None, now: datetime) -> LoadedList | None:
-    """Return the named list, fetched once for all cells; None if none is named."""
-    argument, folder = (known, Path.cwd()) if known else (matrix.known, matrix.folder)
-    if not argument:
+def _fetch_known_list(matrix: Matrix) -> LoadedList | None:
+    """Return the list that the matrix names, fetched once for all cells; None if it names none."""
+    if not matrix.known:
         return None
     try:
-        return load_list(argument, folder, now)
+        return load_list(matrix.known, matrix.folder, datetime.now(timezone.utc))
     except ProfileError as error:
-        source = "" if is_url(argument) else one_line(argument)
+        source = "" if is_url(matrix.known) else one_line(matrix.known)
         return LoadedList(
             identity=KnownListIdentity(source=source, complaint=str(error).removeprefix(LIST))
         )
+
+
+def _read_causes(matrix: Matrix) -> bytes | None:
+    """Return the project's own causes, which must be valid; None if it has none."""
+    if not matrix.causes:
+        return None
+    path = matrix.folder / matrix.causes
+    content = read_named(path, _LARGEST, f"causes {path.name}")
+    load_causes(content, path.name)
+    return content
 
 
 def _keep(content: bytes, files: dict[str, bytes]) -> str:
@@ -257,67 +214,3 @@ def _list_sources(probes: Mapping[str, Any]) -> Iterator[str]:
         for unit in table.get("units", {}).values() if isinstance(table, dict) else ():
             if "file" in unit:
                 yield unit["file"]
-
-
-# Comparing a plan with the indexes again: which cells would now get other bytes.
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class IndexChange:
-    """A cell whose source gives another answer than when the night was planned."""
-
-    cell: str  # id
-    reason: str  # the current file and the planned one, in one line
-    now: PlannedCell
-
-
-def compare_serials(
-    plan: NightPlan, matrix: Matrix, surroundings: Surroundings | None = None
-) -> tuple[IndexChange, ...]:
-    """Ask every source again and return the cells that changed; the plan does not change.
-
-    A change of a page counts only if it concerns a cell's file; a new serial alone does not count.
-    """
-    again = plan_cells(matrix, read_day(plan.night), FrozenInputs(), surroundings)
-    now = {each.cell.id: each for each in again}
-    return tuple(_list_changes(plan, now))
-
-
-def _list_changes(plan: NightPlan, again: dict[str, PlannedCell]) -> Iterator[IndexChange]:
-    for planned in plan.cells:
-        now = again.get(planned.cell.id)
-        if now is not None and (reason := _compare(planned, now)):
-            yield IndexChange(cell=planned.cell.id, reason=reason, now=now)
-
-
-def _compare(planned: PlannedCell, now: PlannedCell) -> str:
-    """Return what changed for one cell, or "" if its file is the same."""
-    if now.state is planned.state and now.state in (CellState.INFRA, CellState.MISSING):
-        return ""
-    if now.state is CellState.INFRA:
-        return f"the source could not be asked again: {now.reason}"
-    serials = _format_serials(planned, now)
-    if now.state is CellState.MISSING:
-        gone = f"{planned.file_name or 'the former file'} is no longer published"
-        return f"{gone}{serials}: {now.reason}"
-    return _compare_files(planned, now, serials)
-
-
-def _compare_files(planned: PlannedCell, now: PlannedCell, serials: str) -> str:
-    name = now.file_name
-    if not planned.sha256:
-        return f"{name} is published now, but nothing was planned{serials}"
-    if planned.file_name != name:
-        return f"{name} is published now, but {planned.file_name} was planned{serials}"
-    if planned.sha256 != now.sha256:
-        hashes = f"sha256 {planned.sha256[:12]}… was planned, {now.sha256[:12]}… is published now"
-        return f"{name} was replaced by another file of that name: {hashes}{serials}"
-    if planned.url != now.url:
-        return f"{name} is now at another URL, with the same bytes: {now.url}"
-    return ""
-
-
-def _format_serials(planned: PlannedCell, now: PlannedCell) -> str:
-    if not planned.serial or not now.serial or planned.serial == now.serial:
-        return ""
-    return f" (serial {planned.serial[:12]}, then {now.serial[:12]})"

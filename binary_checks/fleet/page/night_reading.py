@@ -87,11 +87,7 @@ def open_night(
         notices = [f"The night of {each} is not collected yet, and not shown." for each in later]
         closing = try_to_read(lambda: read_closed(store, night), None, notices)
         notices += closing.complaints if closing else ()
-        notes = {
-            "Changed in the index since planning": [
-                f"{each.cell}: {each.reason}" for each in (closing.changed if closing else ())
-            ]
-        }
+        notes: dict[str, Sequence[str]] = {}
         plan = try_to_read(lambda: find_plan(store, night), None, notices)
         if plan:
             notes |= review_waivers(store, plan, list_ended(connection), whole=not project)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Executor, Future
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from binary_checks.errors import StoreError
 from binary_checks.fleet.night import CPU, Attempt, PlannedCell
 from binary_checks.fleet.nights import (
     AttemptTask,
     Coordinator,
+    CoordinatorLog,
     Engine,
-    NextAttempt,
     NightOutcome,
     run_attempt,
 )
@@ -23,28 +24,9 @@ from tests.fleet.nights.night_cells import (
     STAND_IN,
     keep_plan,
     plan_cell,
-    plan_night,
     runs_of,
     states_of,
 )
-
-
-class Silent:
-    """Shows nothing, and remembers what concerned the whole night."""
-
-    def __init__(self) -> None:
-        self.said = list[str]()
-
-    def begin(self, cells: int, begun: int) -> None: ...
-
-    def show(self, running: Sequence[str]) -> None: ...
-
-    def finish(self, attempt: Attempt, following: NextAttempt | None, most: int) -> None: ...
-
-    def end(self, planned: PlannedCell, end: Any) -> None: ...
-
-    def print_line(self, text: str) -> None:
-        self.said.append(text)
 
 
 class Scripted(Executor):
@@ -67,25 +49,11 @@ class Scripted(Executor):
 
 
 def coordinate(
-    store: Store, executor: Scripted, cells: Sequence[PlannedCell], screen: Silent | None = None
+    store: Store, executor: Scripted, cells: Sequence[PlannedCell], out: TextIO | None = None
 ) -> NightOutcome:
     engine = Engine(name="scripted", queues={CPU: executor}, run=run_attempt, stop=lambda _: None)
-
-    def make_task(planned: PlannedCell, stage: str, following: NextAttempt, _: str) -> AttemptTask:
-        return AttemptTask(
-            store=store.url,
-            plan=plan_night(),
-            planned=planned,
-            stage=stage,
-            number=following.number,
-            program=STAND_IN,
-            pauses=(),
-        )
-
-    plan = keep_plan(store, *cells)
-    return Coordinator(
-        store, plan, engine, screen or Silent(), chosen=cells, make_task=make_task, pause=0.0
-    ).run()
+    plan, log = keep_plan(store, *cells), CoordinatorLog(out or io.StringIO(), terminal=False)
+    return Coordinator(store, plan, engine, log, chosen=cells, program=STAND_IN, pause=0.0).run()
 
 
 def die(_: AttemptTask) -> Attempt:
@@ -124,10 +92,10 @@ def test_a_worker_that_dies_after_its_document_was_stored_loses_nothing(
 def test_what_could_not_be_stored_is_done_again_and_is_no_attempt(
     store: Store, tmp_path: Path
 ) -> None:
-    cell, screen = plan_cell(tmp_path, "numpy", "exit 0"), Silent()
-    coordinate(store, Scripted(fail_to_store), [cell], screen)
+    cell, out = plan_cell(tmp_path, "numpy", "exit 0"), io.StringIO()
+    coordinate(store, Scripted(fail_to_store), [cell], out)
     assert states_of(store) == {"numpy": ["passed"]}
-    assert screen.said == ["numpy.cpu1: s3://nights: cannot be written: 500"]
+    assert out.getvalue().splitlines()[1] == "numpy.cpu1: s3://nights: cannot be written: 500"
 
 
 def test_a_store_that_stays_away_ends_in_order_and_the_other_cells_go_on(

@@ -13,7 +13,6 @@ from binary_checks.fleet.night import Attempt, Cell, CellEnd, PlannedCell
 from binary_checks.fleet.nights import (
     CoordinatorLog,
     NextAttempt,
-    NightScreen,
     merge_night,
     read_coordinator_logs,
 )
@@ -46,8 +45,11 @@ def test_the_log_has_every_attempt_every_cell_and_what_was_printed(
     assert run_night(store) == 0
     (lines,) = logs_of(store)
     assert re.match(r"binary-checks \S+ on \S+, process \d+$", lines[0])
-    assert "cells: 1, started before: 0" in lines
-    assert any(re.match(r"numpy\.cpu1 on \S+: infra.*; attempt 2 in 0 s$", line) for line in lines)
+    assert "1 cell" in lines
+    assert any(
+        re.match(r"numpy\.cpu1 on \S+: infra.*; attempt 2 of at most 3 in 0 s$", line)
+        for line in lines
+    )
     assert any(re.match(r"numpy\.cpu2 on \S+: passed", line) for line in lines)
     assert any(line.startswith("· numpy: passed (") for line in lines)
     printed = capsys.readouterr().out.splitlines()
@@ -60,7 +62,7 @@ def test_every_run_of_a_night_has_a_log_of_its_own(store: Store, tmp_path: Path)
     assert run_night(store) == 0
     first, second = sorted(logs_of(store), key=lambda lines: "2 cells" in " ".join(lines))
     assert any("c0: passed" in line for line in first)
-    assert "cells: 2, started before: 1" in second
+    assert "2 cells, 1 of them started before" in second
 
 
 def test_an_error_that_ends_a_run_is_in_its_log(store: Store, tmp_path: Path) -> None:
@@ -72,7 +74,7 @@ def test_an_error_that_ends_a_run_is_in_its_log(store: Store, tmp_path: Path) ->
 
 def test_a_night_that_closed_meanwhile_gets_no_log(store: Store, tmp_path: Path) -> None:
     with (tmp_path / "out").open("w") as out:
-        log = CoordinatorLog(NightScreen(out, terminal=False))
+        log = CoordinatorLog(out, terminal=False)
         store.create(closed_name(NIGHT), b"{}")
         assert not log.keep(store, NIGHT)
     assert logs_of(store) == []
@@ -80,26 +82,26 @@ def test_a_night_that_closed_meanwhile_gets_no_log(store: Store, tmp_path: Path)
 
 def test_what_comes_from_outside_is_one_printable_line(store: Store, tmp_path: Path) -> None:
     with (tmp_path / "out").open("w") as out:
-        log = CoordinatorLog(NightScreen(out, terminal=True))
+        log = CoordinatorLog(out, terminal=True)
         planned = PlannedCell(cell=Cell(id="scipy", project="scipy"))
         attempt = Attempt(
             night=NIGHT, cell="scipy", number=1, state=CellState.LOST, reason=HOSTILE,
             started="", seconds=2.0,
         )  # fmt: skip
-        log.finish(attempt, NextAttempt(number=2, pause=30.0), 3)
+        log.finish(attempt, NextAttempt(number=2, pause=30.0))
         log.end(planned, CellEnd(state=CellState.FAILED, evidence=HOSTILE))
         assert log.keep(store, NIGHT)
     (lines,) = logs_of(store)
     assert len(lines) == 3
     assert all(line.isprintable() for line in lines)
-    assert "attempt 2 in 30 s" in lines[1]
+    assert "attempt 2 of at most 3 in 30 s" in lines[1]
 
 
 def test_of_an_endless_night_the_first_and_the_last_lines_are_kept(
     store: Store, tmp_path: Path
 ) -> None:
     with (tmp_path / "out").open("w") as out:
-        log = CoordinatorLog(NightScreen(out, terminal=False))
+        log = CoordinatorLog(out, terminal=False)
         for number in range(25_000):
             log.note(f"line {number}")
         assert log.keep(store, NIGHT)

@@ -74,21 +74,17 @@ def test_the_page_of_a_broken_cell_has_problems_change_history_and_log(
     assert 'id="missing-library"' in read(site / "checks.html")
 
 
-def test_what_the_index_had_other_at_the_end_of_the_night_is_shown(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_what_could_not_be_read_at_the_end_of_the_night_is_shown(
+    tmp_path: Path,
 ) -> None:
     found = make_nights(tmp_path / "store", cells=8, nights=3)
     path = found.folder / closed_name(found.tonight)
     closed = json.loads(path.read_bytes())
-    closed["changed"] = [{"cell": "demo-1", "reason": "1.1 is published by now"}]
     closed["complaints"] = ["demo-2.cpu1.json: not JSON"]
     path.write_text(json.dumps(closed))
     assert hud(found.folder, tmp_path / "site") == 0
     page = read(tmp_path / "site" / "index.html")
-    assert "demo-1: 1.1 is published by now" in page
     assert "demo-2.cpu1.json: not JSON" in page
-    summarise(found)
-    assert "Changed in the index since planning: demo-1: 1.1" in capsys.readouterr().out
 
 
 def test_the_index_says_what_the_store_knows(nights: Nights, site: Path) -> None:
