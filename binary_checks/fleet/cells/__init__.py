@@ -25,13 +25,10 @@ from binary_checks.fleet.cells.choosing import (
     select,
     shard,
 )
-from binary_checks.fleet.cells.cibuildwheel_identifiers import read_identifiers
+from binary_checks.fleet.cells.cibuildwheel_identifiers import write_cells_file
 from binary_checks.fleet.cells.listing import (
     CELLS_SCHEMA,
-    GPU,
     describe_cells,
-    name_values,
-    tabulate_cells,
     write_cells,
 )
 from binary_checks.fleet.cells.matrix import (
@@ -49,7 +46,6 @@ __all__ = [
     "CELLS_SCHEMA",
     "CellSource",
     "DEFAULT_FILE",
-    "GPU",
     "LABELS",
     "Matrix",
     "NIGHTLY",
@@ -65,17 +61,15 @@ __all__ = [
     "is_shipped",
     "name_subdir",
     "name_target",
-    "name_values",
     "names_file",
     "parse_cells",
     "read_cells",
-    "read_identifiers",
     "read_one_off",
     "read_rows",
     "require_public",
     "require_value",
     "select",
     "shard",
-    "tabulate_cells",
     "write_cells",
+    "write_cells_file",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from binary_checks.fleet.cells import Matrix, name_values, tabulate_cells
+from binary_checks.fleet.cells import Matrix
 from binary_checks.fleet.ci.pipeline import Pipeline
 from binary_checks.fleet.ci.templating import render
 from binary_checks.fleet.night import Cell
@@ -36,7 +36,7 @@ def write(pipeline: Pipeline) -> Mapping[str, str]:
     projects: dict[str, list[Cell]] = {}
     for cell in matrix.cells:
         projects.setdefault(cell.project, []).append(cell)
-    tables = {name: tabulate_cells(cells, matrix.axes) for name, cells in projects.items()}
+    tables = {name: _tabulate(cells, matrix.axes) for name, cells in projects.items()}
     text = render(
         "matrix.md",
         pipeline,
@@ -50,6 +50,25 @@ def write(pipeline: Pipeline) -> Mapping[str, str]:
         escape=_escape,
     )
     return {"docs/matrix.md": text}
+
+
+def _tabulate(cells: Sequence[Cell], used: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return a heading, then a row for cells that differ in their Python only; + is a GPU stage."""
+    axes = [axis for axis in _list_values(cells[0], used) if axis != "python"]
+    rows: dict[tuple[str, ...], list[str]] = {}
+    for cell in cells:
+        values = _list_values(cell, used)
+        found = rows.setdefault(tuple(values[axis] for axis in axes), [])
+        found.append(f"{cell.python or '-'}{'+' * cell.gpu}")
+    return [(*axes, "python"), *((*key, " ".join(pythons)) for key, pythons in rows.items())]
+
+
+def _list_values(cell: Cell, used: Sequence[str]) -> dict[str, str]:
+    """Return axis -> value without the project; system and architecture are joined."""
+    values = {axis: getattr(cell, axis) or "-" for axis in used if axis != "project"}
+    if values.pop("architecture", "-") != "-":
+        values["system"] += f"-{cell.architecture}"
+    return values
 
 
 def _format_row(values: Iterable[object]) -> str:
@@ -123,7 +142,7 @@ def _name_sources(cells: Sequence[Cell]) -> Callable[[Cell], str]:
 def _describe_group(cells: Sequence[Cell], used: Sequence[str]) -> Iterator[str]:
     """Yield the group's size, then the values of its cells on each axis."""
     yield count(len(cells), "cell")
-    rows = [name_values(cell, used) for cell in cells]
+    rows = [_list_values(cell, used) for cell in cells]
     for axis in (axis for axis in rows[0] if axis != "source"):
         values = [value for value in dict.fromkeys(row[axis] for row in rows) if value != "-"]
         more = f" and {len(values) - _MOST_VALUES} more" if len(values) > _MOST_VALUES else ""

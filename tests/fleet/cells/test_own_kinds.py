@@ -112,7 +112,7 @@ def test_the_commands_of_a_cell_name_the_profile_and_no_python(
 ) -> None:
     write_matrix(shop)
     assert main(["cells", "cells.toml"]) == 0
-    assert "kind=toy" in capsys.readouterr().out
+    assert "bear-toy-linux-x86_64-large-shop  profile toys.toml\n" in capsys.readouterr().out
     attempt = run_night(shop)["small"]
     assert "--profile" in attempt.command
     assert not {"--python", "--static"} & {*attempt.command}

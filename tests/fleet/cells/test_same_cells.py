@@ -19,7 +19,7 @@ COMMANDS = (
     ["cells", str(EXAMPLE)],
     ["cells", str(EXAMPLE), "--tier", "pr", "--json"],
     ["cells", str(EXAMPLE), "--tier", "merge", "--also", "system=macos variant=cu*", "--ids"],
-    ["cells", "--from", "cibuildwheel:ids", "--project", "demo", "--toml"],
+    ["cells", "--from", "cibuildwheel:ids", "--project", "demo"],
 )
 SCRIPT = f"from binary_checks.command import main\nfor each in {COMMANDS!r}: assert main(each) == 0"
 

@@ -70,13 +70,13 @@ def test_a_project_is_a_table_with_a_row_for_cells_that_differ_in_one_axis() -> 
     assert table.splitlines() == [
         "## torch",
         "",
-        "6 cells: source nightly.",
+        "6 cells.",
         "",
-        "| system | variant | python |",
-        "|---|---|---|",
-        "| linux-x86_64 | cpu | 3.12 3.13t |",
-        "| linux-x86_64 | cu126 | 3.12+ 3.13t+ |",
-        "| macos-arm64 | cpu | 3.12 3.13t |",
+        "| system | variant | source | python |",
+        "|---|---|---|---|",
+        "| linux-x86_64 | cpu | nightly | 3.12 3.13t |",
+        "| linux-x86_64 | cu126 | nightly | 3.12+ 3.13t+ |",
+        "| macos-arm64 | cpu | nightly | 3.12 3.13t |",
         "",
     ]
 
