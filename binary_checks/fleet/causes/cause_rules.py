@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Any, Literal
 
 from binary_checks.errors import ProfileError
 from binary_checks.profile import convert, convert_table, parse_toml, reject_unknown
@@ -17,16 +17,14 @@ INFRA, PRODUCT, TOOL, UNKNOWN = "infra", "product", "tool", "unknown"
 """Kinds of causes: infra (the network, the disk or the host), product (the package), tool
 (binary-checks or its options), and unknown.
 """
-KINDS = (INFRA, PRODUCT, TOOL, UNKNOWN)
 REASON, LOG = "reason", "log"
 """What a rule reads: reasons of errors in a result, or lines of a log without a result."""
 SHIPPED = "causes.toml"
 _NAME = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
-_MOST = 500  # most rules of one file
 _FIELDS: Mapping[str, Any] = {
     "name": str,
-    "kind": str,
-    "reads": tuple[str, ...],
+    "kind": Literal["infra", "product", "tool", "unknown"],
+    "reads": tuple[Literal["reason", "log"], ...],
     "patterns": tuple[str, ...],
     "example": str,
     "counter_example": str,
@@ -95,51 +93,32 @@ def _read(text: bytes, named: str) -> tuple[CauseRule, ...]:
     table = parse_toml(text, named)
     reject_unknown(table, {"causes": list}, named, "key")
     rows = convert(table.get("causes", []), list, f"{named}: causes")
-    if len(rows) > _MOST:
-        raise ProfileError(f"{named}: {len(rows):,} rules; at most {_MOST} are allowed")
     rules = tuple(_read_rule(row, f"{named}: causes[{at}]") for at, row in enumerate(rows))
-    known: dict[str, CauseRule] = {}
-    for rule in rules:
-        if rule.name in known:
+    names = [rule.name for rule in rules]
+    for at, rule in enumerate(rules):
+        if rule.name in names[:at]:
             raise ProfileError(f"{rule.listed}: {rule.name!r} is the name of an earlier rule")
-        known[rule.name] = rule
     return rules
 
 
 def _read_rule(row: object, where: str) -> CauseRule:
     if not isinstance(row, dict):
         raise ProfileError(f"{where}: not a table")
-    values = convert_table(row, _FIELDS, where)
-    for required in ("name", "kind", "patterns", "example", "counter_example"):
-        if not row.get(required):
+    values = {"reads": (REASON, LOG), **convert_table(row, _FIELDS, where)}
+    for required in ("name", "kind", "patterns", "example", "counter_example", "reads"):
+        if not values.get(required):
             raise ProfileError(f"{where}: {required!r} is missing")
     where = cut(f"{where} ({values['name']})")
     if not _NAME.fullmatch(values["name"]):
         raise ProfileError(
             f"{where}: its name may contain only lower-case letters, digits and single hyphens"
         )
-    _require(values["kind"], KINDS, f"{where}: kind")
-    for source in values.get("reads", ()):
-        _require(source, (REASON, LOG), f"{where}: reads")
-    if values.get("reads") == ():
-        raise ProfileError(f"{where}: reads: the list is empty")
-    try:
-        values["patterns"] = tuple(map(compile_pattern, values["patterns"]))
-    except SlowPattern as error:
-        raise ProfileError(f"{where}: {error}") from None
-    return _require_examples(CauseRule(**values, listed=where))
-
-
-def _require(value: str, known: Iterable[str], where: str) -> None:
-    if value not in known:
-        raise ProfileError(f"{where}: {cut(repr(value), 60)} is not one of: {', '.join(known)}")
-
-
-def _require_examples(rule: CauseRule) -> CauseRule:
+    values["patterns"] = tuple(compile_pattern(each, where) for each in values["patterns"])
+    rule = CauseRule(**values, listed=where)
     if not rule.matches(rule.example):
-        raise ProfileError(f"{rule.listed}: none of its patterns matches its example")
+        raise ProfileError(f"{where}: none of its patterns matches its example")
     if rule.matches(rule.counter_example):
-        raise ProfileError(f"{rule.listed}: one of its patterns matches its counter_example")
+        raise ProfileError(f"{where}: one of its patterns matches its counter_example")
     return rule
 
 
@@ -160,83 +139,45 @@ LONGEST_LINE = 500
 """Most characters of a line; the slowest allowed pattern takes the square of this in steps."""
 _LONGEST_PATTERN = 500
 _MOST_OPTIONAL = 8  # each may double the ways to match
-_TOKEN = re.compile(
-    r"""
-      (?P<escape>\\(?:[wWdDsSbB]|[^a-zA-Z0-9]))       # no \1, no \N{...}
-    | (?P<set>\[\^?\]?(?:\\.|[^\]\\])*\])
-    | (?P<open>\((?:\?:)?(?!\?))
-    | (?P<close>\))
-    | (?P<branch>\|)
-    | (?P<repeat>(?:[*+?]|\{\d*,?\d*\})\??)
-    | (?P<plain>[^\\\[()|*+?{}])
-    """,
-    re.VERBOSE | re.DOTALL,
-)
+_LITERAL = re.compile(r"\\[^1-9]|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
+_GROUP = re.compile(r"\([^()]*\)")
 
 
-class SlowPattern(ValueError):
-    """A pattern that is invalid or may take too long, with the reason."""
-
-
-def compile_pattern(text: str) -> re.Pattern[str]:
-    """Compile a pattern, ignoring case. Raises SlowPattern.
+def compile_pattern(text: str, where: str) -> re.Pattern[str]:
+    """Compile a pattern, ignoring case. Raises ProfileError, which begins with ``where``.
 
     One unlimited repetition is allowed, two after ``^``, and none of a group. Searching a line then
     takes at most the square of its length in steps.
     """
-    try:
-        return _compile(text)
-    except SlowPattern as error:
-        raise SlowPattern(f"pattern {cut(text, 80)!r}: {error}") from None
-
-
-def _compile(text: str) -> re.Pattern[str]:
-    if len(text) > _LONGEST_PATTERN:
-        raise SlowPattern(f"{len(text)} characters; at most {_LONGEST_PATTERN} are allowed")
-    try:
-        compiled = re.compile(text, re.IGNORECASE)
-    except (re.error, RecursionError, OverflowError) as error:
-        raise SlowPattern(f"not a regular expression: {error}") from None
-    if compiled.match(""):
-        raise SlowPattern("it matches every line")
-    _require_bounded(_split(text))
+    fault = f"{len(text)} characters; at most {_LONGEST_PATTERN} are allowed"
+    if len(text) <= _LONGEST_PATTERN:
+        try:
+            compiled = re.compile(text, re.IGNORECASE)
+        except (re.error, RecursionError, OverflowError) as error:
+            fault = f"not a regular expression: {error}"
+        else:
+            fault = "it matches every line" if compiled.match("") else _find_slow_part(text)
+    if fault:
+        raise ProfileError(f"{where}: pattern {cut(text, 80)!r}: {fault}")
     return compiled
 
 
-def _split(text: str) -> Iterator[re.Match[str]]:
-    place = 0
-    while place < len(text):
-        found = _TOKEN.match(text, place)
-        if found is None:
-            raise SlowPattern(f"{text[place : place + 3]!r} at {place} is not supported")
-        yield found
-        place = found.end()
-
-
-def _require_bounded(tokens: Iterable[re.Match[str]]) -> None:
-    """Raise SlowPattern if an alternative of the pattern has too many ways to match."""
-    depth = repeats = optional = 0
-    anchored = fresh = True
-    after = ""  # the token before
-    for token in tokens:
-        if fresh:
-            anchored, fresh = token.group() == "^", False
-        depth += (token.lastgroup == "open") - (token.lastgroup == "close")
-        if token.lastgroup == "branch" and not depth:
-            repeats = optional = 0
-            fresh = True
-        elif token["repeat"] and _is_optional(token):
-            optional += 1
-        elif token["repeat"]:
-            if after == ")":  # (a|aa)* has exponentially many ways
-                raise SlowPattern("a group is repeated")
-            repeats += 1
-        if repeats > 1 + anchored:
-            raise SlowPattern("too many repetitions: one is allowed, or two after ^")
-        if optional > _MOST_OPTIONAL:
-            raise SlowPattern(f"more than {_MOST_OPTIONAL} optional parts")
-        after = token.group()
-
-
-def _is_optional(token: re.Match[str]) -> bool:
-    return token.group() in ("?", "??")
+def _find_slow_part(text: str) -> str:
+    """Return why a valid pattern may have too many ways to match, or "" if it has few."""
+    plain = _LITERAL.sub("x", text).replace("(?:", "(")
+    outside = plain
+    while _GROUP.search(outside):
+        outside = _GROUP.sub("", outside)
+    anchored = plain.startswith("^") and "|" not in outside
+    faults = {
+        "a look-around, a back-reference or an extension is not supported": (
+            "(?" in plain or "\\" in plain
+        ),
+        # (a|aa)* has exponentially many ways
+        "a group is repeated": re.search(r"\)[*+{]", plain) is not None,
+        "too many repetitions: one is allowed, or two after ^": (
+            len(re.findall("[*+{]", plain)) > 1 + anchored
+        ),
+        f"more than {_MOST_OPTIONAL} optional parts": plain.count("?") > _MOST_OPTIONAL,
+    }
+    return next((fault for fault, found in faults.items() if found), "")

@@ -18,12 +18,11 @@ from binary_checks.fleet.causes.cause_rules import (
     REASON,
     TOOL,
     UNKNOWN,
-    CauseRule,
     Causes,
     shipped_causes,
 )
 from binary_checks.fleet.night import ProcessEnd
-from binary_checks.model import Entry, Level, Outcome, PackageResult, RunResult
+from binary_checks.model import Level, Outcome, RunResult
 from binary_checks.reports.faults import fold
 from binary_checks.safe_text import cut, one_line
 
@@ -101,7 +100,11 @@ def _name_by_result(result: RunResult, causes: Causes, reason: str) -> Cause | N
     if failed and not doubtful:
         leaders = find_leaders(result)
         leading = (each for each in failed if leaders and each[1].check == leaders[0])
-        return _name_failed(*next(leading, failed[0]))
+        package, entry = next(leading, failed[0])
+        parts = (text for each in entry.problems[:1] for text in (each.path, each.sentence))
+        # For an unreadable package, the entry is of the check that read the package first.
+        line = ": ".join(filter(None, (entry.shown_check, package.file_name, *parts)))
+        return Cause(name=entry.shown_check, kind=PRODUCT, evidence=_show(line))
     reasons: dict[Outcome, list[str]] = {}
     for _, entry in result.entries():
         if entry.reason:
@@ -128,22 +131,14 @@ def _name_unjudged(result: RunResult) -> Cause | None:
     return None
 
 
-def _name_failed(package: PackageResult, entry: Entry) -> Cause:
-    """Return the failed check as the cause."""
-    problem = next(iter(entry.problems), None)
-    parts = (problem.path, problem.sentence) if problem else ()
-    # For an unreadable package, the entry is of the check that read the package first.
-    line = ": ".join(filter(None, (entry.shown_check, package.file_name, *parts)))
-    return Cause(name=entry.shown_check, kind=PRODUCT, evidence=_show(line))
-
-
 def _name_by_end(ended: ProcessEnd) -> Cause | None:
     """Return the cause if the way in which the process ended is enough to name it, else None."""
     if ended.timed_out:
         message = f"killed at its time limit, after {ended.seconds:.0f} s"
         return Cause(name="timed-out", kind=UNKNOWN, evidence=message, again=True)
     name = _name_signal(ended.signal)
-    if ended.signal == signal.SIGKILL.value and _ran_out(ended):
+    large = ended.memory and ended.peak_memory >= _OUT_OF_MEMORY * ended.memory
+    if name == "SIGKILL" and (ended.oom_kills or large):
         message = f"{name} when it used {ended.peak_memory:,} of {ended.memory:,} bytes of memory"
         if ended.oom_kills:
             message = (
@@ -153,11 +148,6 @@ def _name_by_end(ended: ProcessEnd) -> Cause | None:
     if name in ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP"):
         return Cause(name="killed", kind=INFRA, evidence=f"killed by {name}", again=True)
     return None
-
-
-def _ran_out(ended: ProcessEnd) -> bool:
-    large = ended.memory and ended.peak_memory >= _OUT_OF_MEMORY * ended.memory
-    return bool(ended.oom_kills or large)
 
 
 def _name_signal(number: int) -> str:
@@ -199,18 +189,13 @@ def _lines(log_tail: bytes) -> Iterator[str]:
 def _find(causes: Causes, lines: Sequence[str], source: str) -> Cause | None:
     """Return the cause of the first line that matches a rule, a project's own rules first."""
     for rules in (causes.own, causes.shipped):
-        reading = tuple(rule for rule in rules if source in rule.reads)
-        for line in lines:
-            line = cut(line, LONGEST_LINE)  # noqa: PLW2901
+        reading = [rule for rule in rules if source in rule.reads]
+        for line in (cut(each, LONGEST_LINE) for each in lines):
             for rule in reading:
                 if rule.matches(line):
-                    return _make(rule, line)
+                    again = rule.kind in (INFRA, UNKNOWN)
+                    return Cause(name=rule.name, kind=rule.kind, evidence=_show(line), again=again)
     return None
-
-
-def _make(rule: CauseRule, line: str) -> Cause:
-    again = rule.kind in (INFRA, UNKNOWN)
-    return Cause(name=rule.name, kind=rule.kind, evidence=_show(line), again=again)
 
 
 def _unknown(evidence: str, *, again: bool) -> Cause:
