@@ -7,15 +7,21 @@ import getpass
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from binary_checks.command import TRY_AGAIN, UNREADABLE, SubcommandParser, complain
-from binary_checks.command.artifact_files import print_index_faults, update_index
+from binary_checks.command import TRY_AGAIN, UNREADABLE, complain
+from binary_checks.command.artifact_files import (
+    WHERE,
+    Options,
+    parse_options,
+    print_index_faults,
+    update_index,
+)
 from binary_checks.command.signing_options import read_signing_keys, sign_options
 from binary_checks.documents.json_values import dump
 from binary_checks.errors import ArtifactRefusedError, ProfileError, RecordError, StoreError
@@ -24,7 +30,6 @@ from binary_checks.fleet.artifacts import (
     Gate,
     GatePolicy,
     IndexWritten,
-    MemberWish,
     PromotionCandidate,
     PromotionSettings,
     SigningKey,
@@ -44,6 +49,7 @@ from binary_checks.fleet.artifacts import (
     promote,
     read_policy,
     read_scope,
+    read_selection,
     require_channel,
     take_night,
     take_results,
@@ -59,25 +65,8 @@ from binary_checks.reports.html.templating import format_size
 from binary_checks.reports.verdict_texts import count
 from binary_checks.safe_text import MOST, cut, one_line
 
-_Options = Mapping[str, Mapping[str, Any]]  # option -> the keywords of its argument
-
-
-def _parse(action: str, about: str, options: _Options, given: Sequence[str]) -> Any:
-    parser = SubcommandParser(prog=f"binary-checks artifact {action}", description=about)
-    parser.add_store()
-    for name, keywords in options.items():
-        parser.add_argument(name, **keywords)
-    return parser.parse_args(given)
-
-
 _CHANNELS = {"metavar": "CHANNEL", "action": "append", "default": []}
-_MEMBERS: _Options = {
-    "--sha256": {
-        "metavar": "HEX",
-        "action": "append",
-        "default": [],
-        "help": "only the file with this hash (repeatable)",
-    },
+_MEMBERS: Options = {
     "--no-index": {"action": "store_true", "help": "do not update the channel's index"},
     "--by": {
         "metavar": "NAME",
@@ -90,7 +79,7 @@ _NAMES = {"metavar": "NAME", "help": "projects, file names, globs, or paths of f
 # ``binary-checks artifact promote``: add files to a channel if its policy accepts them.
 
 _PROMOTE = "Add files of one channel to another, if its policy accepts them."
-_PROMOTE_OPTIONS: _Options = {
+_PROMOTE_OPTIONS: Options = {
     "--from": {
         "dest": "source",
         "metavar": "CHANNEL",
@@ -110,11 +99,7 @@ _PROMOTE_OPTIONS: _Options = {
         "metavar": "FILE",
         "help": "the matrix: files of cells with a GPU stage need a verdict of that stage",
     },
-    "--where": {
-        "metavar": "CONDITION",
-        "default": "",
-        "help": 'only files that match these globs: "variant=cu* python=3.13*"',
-    },
+    **WHERE,
     "--all-or-nothing": {
         "action": "store_true",
         "help": "promote nothing if anything is refused",
@@ -131,7 +116,7 @@ _PROMOTED, _REFUSED, _BROKE = "promoted", "refused", "not promoted"
 
 def run_promote(arguments: Sequence[str]) -> int:
     """Promote files; return the exit status."""
-    options = _parse("promote", _PROMOTE, _PROMOTE_OPTIONS, arguments)
+    options = parse_options("promote", _PROMOTE, _PROMOTE_OPTIONS, arguments)
     require_channel(options.source)
     require_channel(options.to)
     now = datetime.now(timezone.utc)
@@ -142,8 +127,9 @@ def run_promote(arguments: Sequence[str]) -> int:
     _require_entry(gate, policy, keys, options)
     store = open_store(options.store)
     broken: list[str] = []
-    wish = MemberWish(names=options.names, where=options.where, digests=options.sha256)
-    chosen = choose_members(store, options.source, wish, broken)
+    chosen = choose_members(
+        store, options.source, options.names, read_selection(options.where), broken
+    )
     settings = PromotionSettings(
         gate=gate,
         source=options.source,
@@ -317,7 +303,7 @@ def _name_actor() -> str:
 # ``binary-checks artifact withdraw``: mark files of a channel so that nobody installs them.
 
 _WITHDRAW = "Mark files of a channel as yanked: installers skip them unless they are pinned."
-_WITHDRAW_OPTIONS: _Options = {
+_WITHDRAW_OPTIONS: Options = {
     "--channel": {
         "metavar": "CHANNEL",
         "required": True,
@@ -325,13 +311,14 @@ _WITHDRAW_OPTIONS: _Options = {
     },
     "--reason": {"metavar": "TEXT", "required": True, "help": "why; installers show it"},
     "names": {**_NAMES, "nargs": "+"},
+    **WHERE,
     **_MEMBERS,
 }
 
 
 def run_withdraw(arguments: Sequence[str]) -> int:
     """Withdraw files; return the exit status."""
-    options = _parse("withdraw", _WITHDRAW, _WITHDRAW_OPTIONS, arguments)
+    options = parse_options("withdraw", _WITHDRAW, _WITHDRAW_OPTIONS, arguments)
     channel = require_channel(options.channel)
     reason = cut(one_line(options.reason.strip()))
     if not reason:
@@ -339,7 +326,7 @@ def run_withdraw(arguments: Sequence[str]) -> int:
             "artifact withdraw: --reason is empty: installers show the reason to users"
         )
     store = open_store(options.store)
-    chosen = choose_members(store, channel, MemberWish(names=options.names, digests=options.sha256))
+    chosen = choose_members(store, channel, options.names, read_selection(options.where))
     for artifact in chosen:
         new = withdraw(
             store,
@@ -362,7 +349,7 @@ def run_withdraw(arguments: Sequence[str]) -> int:
 # ``binary-checks artifact index``: write the index of channels, from which users install.
 
 _INDEX = "Write the index of channels, from which pip, uv and conda's tools install."
-_INDEX_OPTIONS: _Options = {
+_INDEX_OPTIONS: Options = {
     "--channel": {
         **_CHANNELS,
         "help": "only the index of this channel (repeatable; default: all channels)",
@@ -382,7 +369,7 @@ _INDEX_OPTIONS: _Options = {
 
 def run_index(arguments: Sequence[str]) -> int:
     """Write the indexes; return 1 if a member cannot be listed."""
-    options = _parse("index", _INDEX, _INDEX_OPTIONS, arguments)
+    options = parse_options("index", _INDEX, _INDEX_OPTIONS, arguments)
     base = _read_base(options)
     store = open_store(options.store)
     channels = [*dict.fromkeys(options.channel)] or list_channels(store)
@@ -427,7 +414,7 @@ def _read_base(options: argparse.Namespace) -> str:
 # ``binary-checks artifact attest``: store the verdicts of runs with the artifacts, signed or not.
 
 _ATTEST = "Store the verdicts of result documents, or of a night, with their artifacts."
-_ATTEST_OPTIONS: _Options = {
+_ATTEST_OPTIONS: Options = {
     "results": {
         "metavar": "RESULT",
         "nargs": "*",
@@ -443,7 +430,7 @@ _ATTEST_OPTIONS: _Options = {
 
 def run_attest(arguments: Sequence[str]) -> int:
     """Store verdicts; return the exit status."""
-    options = _parse("attest", _ATTEST, _ATTEST_OPTIONS, arguments)
+    options = parse_options("attest", _ATTEST, _ATTEST_OPTIONS, arguments)
     if bool(options.results) == (options.night is not None):
         raise ProfileError("artifact attest: give result documents, or --night DATE")
     keys = read_signing_keys(options)
@@ -474,7 +461,7 @@ def run_attest(arguments: Sequence[str]) -> int:
 # ``binary-checks artifact verify``: compare a store's content with the store's records.
 
 _VERIFY = "Check every file, statement, index and gated channel of a store."
-_VERIFY_OPTIONS: _Options = {
+_VERIFY_OPTIONS: Options = {
     "--channel": {
         **_CHANNELS,
         "help": "only members of this channel (repeatable; default: the whole store)",
@@ -493,7 +480,7 @@ _VERIFY_OPTIONS: _Options = {
 
 def run_verify(arguments: Sequence[str]) -> int:
     """Verify a store; return 1 if content is wrong, 6 if it cannot be read."""
-    options = _parse("verify", _VERIFY, _VERIFY_OPTIONS, arguments)
+    options = parse_options("verify", _VERIFY, _VERIFY_OPTIONS, arguments)
     today = datetime.now(timezone.utc).date()
     policy = read_policy(Path(options.policy), today) if options.policy else None
     cells = read_cells(Path(options.cells)).cells if options.cells else ()

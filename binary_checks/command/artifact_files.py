@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from binary_checks.command import (
     MISUSED,
@@ -32,7 +33,6 @@ from binary_checks.fleet.artifacts import (
     StatedArtifact,
     StatedAxes,
     choose,
-    format_differences,
     format_nearest,
     keep_latest,
     label_artifacts,
@@ -47,10 +47,11 @@ from binary_checks.fleet.artifacts import (
     read_companions,
     read_given,
     read_host_system,
-    read_wish,
+    read_selection,
     require_channel,
     restore,
     tabulate_found,
+    tell_apart,
     write_found,
     write_index,
 )
@@ -60,9 +61,114 @@ from binary_checks.knowledge.ci_variables import read_variables
 from binary_checks.safe_text import MOST, cut, one_line
 from binary_checks.trees.batches import count_cores
 
+Options = Mapping[str, Mapping[str, Any]]
+"""Names of an option, or name of a positional argument -> the keywords of argparse."""
+
+
+def parse_options(action: str, about: str, options: Options, given: Sequence[str]) -> Any:
+    """Parse the arguments of an action."""
+    parser = SubcommandParser(prog=f"binary-checks artifact {action}", description=about)
+    parser.add_store()
+    for name, keywords in options.items():
+        parser.add_argument(*name.split(), **keywords)
+    return parser.parse_args(given)
+
+
+_REPEATED: Mapping[str, Any] = {"action": "append", "default": []}
+WHERE: Options = {
+    "--where": {
+        **_REPEATED,
+        "metavar": "CONDITION",
+        "help": f'"variant=cu* linked=static branch=main": globs of {", ".join(FIELDS)}; none '
+        "matches a field without a value",
+    },
+}
+_SELECTION: Options = {
+    **WHERE,
+    "--channel": {
+        **_REPEATED,
+        "metavar": "CHANNEL",
+        "help": "only members of this channel (repeatable)",
+    },
+    "--latest": {
+        "action": "store_true",
+        "help": "only the newest version of each configuration",
+    },
+}
+
 # ``binary-checks artifact push``: store files with descriptions, and add them to a channel.
 
 _PUSH = "Store files by their SHA-256 with their properties, and add them to a channel."
+_PUSH_OPTIONS: Options = {
+    "files": {
+        "metavar": "FILE",
+        "nargs": "+",
+        "help": "a package, a library, or an archive of C++ libraries",
+    },
+    "--channel": {
+        **_REPEATED,
+        "metavar": "CHANNEL",
+        "help": "add the files to this channel (repeatable)",
+    },
+    "--no-index": {
+        "dest": "index",
+        "action": "store_false",
+        "help": "do not update the channel's index",
+    },
+    "--commit": {
+        "metavar": "HEX",
+        "default": "",
+        "help": "the full commit that was built (default: from CI, the package or git)",
+    },
+    "--branch": {
+        "metavar": "NAME",
+        "default": "",
+        "help": "the branch that was built (default: from CI or git)",
+    },
+    "--pull-request": {
+        "metavar": "N",
+        "default": "",
+        "help": "the pull or merge request that was built (default: from CI)",
+    },
+    "--set": {
+        **_REPEATED,
+        "metavar": "AXIS=VALUE",
+        "help": "a property that the file does not state, as variant=cu130 (repeatable): "
+        f"{', '.join(FILE_AXES)}",
+    },
+    "--project": {
+        "metavar": "NAME",
+        "default": "",
+        "help": "the project of a library, if its file does not name one",
+    },
+    "--version": {
+        "metavar": "VERSION",
+        "default": "",
+        "help": "the version of a library, if its file does not name one",
+    },
+    "--license": {
+        **_REPEATED,
+        "metavar": "FILE",
+        "help": "a license text, stored and pulled with the files (repeatable)",
+    },
+    "--dependency": {
+        **_REPEATED,
+        "metavar": "FILE",
+        "help": "a library that the files need, stored and pulled with them (repeatable)",
+    },
+    "-j --jobs": {
+        "metavar": "N",
+        "type": read_count,
+        "help": "files at a time (default: the number of processors)",
+    },
+    "--timeout": {
+        "metavar": "SECONDS",
+        "type": float,
+        "default": INSPECT_LIMIT,
+        "help": f"the time limit for reading one file (default: {INSPECT_LIMIT:g})",
+    },
+    **sign_options("each artifact.json"),
+}
 _ORDER = (MISUSED, UNREADABLE, TRY_AGAIN)
 """Exit statuses by precedence: the first that occurs is returned."""
 _LONGEST = 86400.0  # seconds
@@ -70,7 +176,7 @@ _LONGEST = 86400.0  # seconds
 
 def run_push(arguments: Sequence[str]) -> int:
     """Push files; return the exit status. An error in one file does not stop the others."""
-    options = _make_push_parser().parse_args(arguments)
+    options = parse_options("push", _PUSH, _PUSH_OPTIONS, arguments)
     request = _read_request(options)
     store = open_store(options.store, make=True)
     statuses = {_print_pushed(path, end, request) for path, end in _push(store, request, options)}
@@ -158,113 +264,22 @@ def format_axes(artifact: Artifact) -> str:
     return f"{name}: {axes}; {artifact.commit[:12]}"
 
 
-def _make_push_parser() -> argparse.ArgumentParser:
-    parser = SubcommandParser(prog="binary-checks artifact push", description=_PUSH)
-    add = parser.add_argument
-    add(
-        "files",
-        metavar="FILE",
-        nargs="+",
-        help="a package, a library, or an archive of C++ libraries",
-    )
-    parser.add_store("; created if new")
-    add(
-        "--channel",
-        metavar="CHANNEL",
-        action="append",
-        default=[],
-        help="add the files to this channel (repeatable)",
-    )
-    add("--no-index", dest="index", action="store_false", help="do not update the channel's index")
-    add(
-        "--commit",
-        metavar="HEX",
-        default="",
-        help="the full commit that was built (default: from CI, the package or git)",
-    )
-    add(
-        "--branch",
-        metavar="NAME",
-        default="",
-        help="the branch that was built (default: from CI or git)",
-    )
-    add(
-        "--pull-request",
-        metavar="N",
-        default="",
-        help="the pull or merge request that was built (default: from CI)",
-    )
-    add(
-        "--set",
-        metavar="AXIS=VALUE",
-        action="append",
-        default=[],
-        help="a property that the file does not state, as variant=cu130 (repeatable): "
-        f"{', '.join(FILE_AXES)}",
-    )
-    add(
-        "--project",
-        metavar="NAME",
-        default="",
-        help="the project of a library, if its file does not name one",
-    )
-    add(
-        "--version",
-        metavar="VERSION",
-        default="",
-        help="the version of a library, if its file does not name one",
-    )
-    add(
-        "--license",
-        metavar="FILE",
-        action="append",
-        default=[],
-        help="a license text, stored and pulled with the files (repeatable)",
-    )
-    add(
-        "--dependency",
-        metavar="FILE",
-        action="append",
-        default=[],
-        help="a library that the files need, stored and pulled with them (repeatable)",
-    )
-    add(
-        "-j",
-        "--jobs",
-        metavar="N",
-        type=read_count,
-        help="files at a time (default: the number of processors)",
-    )
-    add(
-        "--timeout",
-        metavar="SECONDS",
-        type=float,
-        default=INSPECT_LIMIT,
-        help=f"the time limit for reading one file (default: {INSPECT_LIMIT:g})",
-    )
-    for name, keywords in sign_options("each artifact.json").items():
-        add(name, **keywords)
-    return parser
-
-
 # ``binary-checks artifact pull``: fetch artifacts with licenses, dependencies and a .meta file.
 
 _PULL = "Fetch artifacts with their licenses, dependencies and metadata (NAME.meta)."
+_PULL_OPTIONS: Options = {
+    "folder": {
+        "metavar": "FOLDER",
+        "help": "the folder for the files; it is created if it does not exist",
+    },
+    **_SELECTION,
+    "--all": {"action": "store_true", "help": "fetch all matching artifacts, not just one"},
+}
 
 
 def run_pull(arguments: Sequence[str]) -> int:
     """Fetch the selected artifacts into a folder; return the exit status."""
-    parser = SubcommandParser(prog="binary-checks artifact pull", description=_PULL)
-    parser.add_argument(
-        "folder",
-        metavar="FOLDER",
-        help="the folder for the files; it is created if it does not exist",
-    )
-    add_wishes(parser)
-    parser.add_argument(
-        "--all", action="store_true", help="fetch all matching artifacts, not just one"
-    )
-    options = parser.parse_args(arguments)
+    options = parse_options("pull", _PULL, _PULL_OPTIONS, arguments)
     store = open_store(options.store)
     found, sound = find_wanted(store, options)
     if not sound:  # the only or the latest artifact is then uncertain
@@ -272,10 +287,13 @@ def run_pull(arguments: Sequence[str]) -> int:
     if not found:
         return UNREADABLE
     if len(found) > 1 and not options.all:
+        names, conditions = tell_apart(found)
         complain(
-            f"{len(found)} artifacts match; they differ in {format_differences(found)}: choose "
-            "one with --where, or take --all"
+            f"{len(found):,} artifacts match; they differ in {', '.join(names) or 'their bytes'}: "
+            "choose one with --where, or take --all"
         )
+        for text in conditions[:MOST]:
+            complain(text)
         return UNREADABLE
     folder = Path(options.folder)
     written = pull(store, [each.artifact for each in found], folder)
@@ -289,19 +307,19 @@ def run_pull(arguments: Sequence[str]) -> int:
 # ``binary-checks artifact find``: list artifacts of a store with their channels.
 
 _FIND = "List the artifacts of a store with their properties and channels."
+_FIND_OPTIONS: Options = {
+    **_SELECTION,
+    "--json": {"action": "store_true", "help": "print a document with all properties"},
+    "--verdicts": {
+        "action": "store_true",
+        "help": "show whether each is untested, failing or passed",
+    },
+}
 
 
 def run_find(arguments: Sequence[str]) -> int:
     """List artifacts; return the exit status, which is 1 if there are none."""
-    parser = SubcommandParser(prog="binary-checks artifact find", description=_FIND)
-    add_wishes(parser)
-    how = parser.add_mutually_exclusive_group()
-    how.add_argument("--json", action="store_true", help="print a document with all properties")
-    how.add_argument("--ids", action="store_true", help="print only their SHA-256, one per line")
-    parser.add_argument(
-        "--verdicts", action="store_true", help="show whether each is untested, failing or passed"
-    )
-    options = parser.parse_args(arguments)
+    options = parse_options("find", _FIND, _FIND_OPTIONS, arguments)
     store = open_store(options.store)
     found, sound = find_wanted(store, options)
     if options.verdicts:
@@ -309,9 +327,6 @@ def run_find(arguments: Sequence[str]) -> int:
         found = [replace(each, verdict=labels[each.artifact.sha256]) for each in found]
     if options.json:
         sys.stdout.write(write_found(found))
-    elif options.ids:
-        for each in found:
-            print(each.artifact.sha256)
     elif found:
         _print_table(found)
     if not sound:
@@ -324,13 +339,7 @@ def find_wanted(store: Store, options: argparse.Namespace) -> tuple[list[FoundAr
 
     If none is selected, print which artifact is closest.
     """
-    wish = read_wish(
-        options.where,
-        project=options.project,
-        version=options.version,
-        commit=options.commit.lower(),
-        sha256=options.sha256.lower(),
-    )
+    selection = read_selection(options.where)
     channels = [require_channel(each) for each in options.channel]
     if unknown := sorted({*channels} - {*(known := list_channels(store))}):
         raise ProfileError(
@@ -340,47 +349,12 @@ def find_wanted(store: Store, options: argparse.Namespace) -> tuple[list[FoundAr
     there = list_found(store, channels, broken)
     for line in broken:
         complain(line)
-    found = choose(there, wish)
+    found = choose(there, selection)
     found = keep_latest(found) if options.latest else found
     if not found:
         where = f"{store.url}: {', '.join(channels)}: " if channels else f"{store.url}: "
-        complain(f"{where}no artifact matches; {format_nearest(there, wish)}")
+        complain(f"{where}no artifact matches; {format_nearest(there, selection)}")
     return found, not broken
-
-
-def add_wishes(parser: SubcommandParser) -> None:
-    """Add the options that select artifacts."""
-    add = parser.add_argument
-    parser.add_store()
-    add(
-        "--where",
-        metavar="CONDITION",
-        action="append",
-        default=[],
-        help=f'"variant=cu* python=3.12": globs of {", ".join(FIELDS)}',
-    )
-    add(
-        "--channel",
-        metavar="CHANNEL",
-        action="append",
-        default=[],
-        help="only members of this channel (repeatable)",
-    )
-    add("--project", metavar="NAME", default="", help="only this project")
-    add("--version", metavar="VERSION", default="", help="only this version")
-    add(
-        "--commit",
-        metavar="HEX",
-        default="",
-        help="only builds of this commit, which may be abbreviated",
-    )
-    add(
-        "--sha256",
-        metavar="HEX",
-        default="",
-        help="only the file with this SHA-256, which may be abbreviated",
-    )
-    add("--latest", action="store_true", help="only the newest version of each configuration")
 
 
 def _print_table(found: Sequence[FoundArtifact]) -> None:
@@ -394,17 +368,24 @@ def _print_table(found: Sequence[FoundArtifact]) -> None:
 # ``binary-checks artifact restore``: bring stored files back into a channel.
 
 _RESTORE = "Bring stored files back into a channel without a gate, such as a release candidate."
+_RESTORE_OPTIONS: Options = {
+    **_SELECTION,
+    "--to": {
+        "metavar": "CHANNEL",
+        "required": True,
+        "help": "the channel to which the files return",
+    },
+    "--dry-run": {"action": "store_true", "help": "show what would be done, but do nothing"},
+    "--no-index": {"action": "store_true", "help": "do not update the channel's index"},
+}
 
 
 def run_restore(arguments: Sequence[str]) -> int:
     """Put the selected artifacts into a channel; return the exit status."""
-    options = _make_restore_parser().parse_args(arguments)
+    options = parse_options("restore", _RESTORE, _RESTORE_OPTIONS, arguments)
     channel = require_channel(options.to)
-    chosen = (options.where, options.channel, options.project, options.version)
-    if not any((*chosen, options.commit, options.sha256)):
-        raise ProfileError(
-            "artifact restore: say which files: --version, --commit, --sha256, --where, --channel"
-        )
+    if not (options.where or options.channel):
+        raise ProfileError("artifact restore: say which files: --where, --channel")
     store = open_store(options.store)
     if channel in list_gated(store):
         raise ProfileError(
@@ -444,16 +425,6 @@ def _restore_one(
     if dry:
         return "would be restored", ""
     return (_RESTORED if joined else "there already"), ""
-
-
-def _make_restore_parser() -> SubcommandParser:
-    parser = SubcommandParser(prog="binary-checks artifact restore", description=_RESTORE)
-    add_wishes(parser)
-    add = parser.add_argument
-    add("--to", metavar="CHANNEL", required=True, help="the channel to which the files return")
-    add("--dry-run", action="store_true", help="show what would be done, but do nothing")
-    add("--no-index", action="store_true", help="do not update the channel's index")
-    return parser
 
 
 # Updates of a channel's index after its members have changed.

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from datetime import datetime, timezone
 
 from binary_checks.command import UNREADABLE, SubcommandParser, complain
+from binary_checks.command.artifact_files import WHERE
+from binary_checks.fleet.artifacts import read_selection
 from binary_checks.fleet.retention.pruning import carry_out, read_history
 from binary_checks.fleet.retention.rules import Retention, StoreHistory, expire, retain
 from binary_checks.fleet.store import FACTS, NIGHTS, Store, Stored, open_store
@@ -63,12 +65,16 @@ def run_prune_channels(arguments: Sequence[str]) -> int:
         default=0,
         help="also keep files pushed within N days (default: 0)",
     )
+    parser.add_argument("--where", **WHERE["--where"])
     options = _parse(parser, arguments, "keep the newest N of each project and configuration")
     if not 0 <= options.days <= _MOST_DAYS:
         parser.error(f"--days: 0 to {_MOST_DAYS:,}")
     store, channel, now = open_store(options.store), options.channel, datetime.now(timezone.utc)
     history = read_history(store, channel)
-    retention = expire(history, channel, now, keep=options.keep, days=options.days)
+    selection = read_selection(options.where)
+    retention = expire(
+        history, channel, now, keep=options.keep, days=options.days, selection=selection
+    )
     return _finish(store, history, retention, options, ("member", "channel"))
 
 

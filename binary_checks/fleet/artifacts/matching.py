@@ -1,4 +1,4 @@
-"""Select artifacts: by the axes of cells, by commit, by bytes and by channel."""
+"""Select artifacts by the fields of their records: one language for all commands."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from binary_checks.documents.json_values import dump, dump_rows
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.artifacts.artifact import (
     CELL_AXES,
+    CHOICES,
     FILE_AXES,
     LIBRARY_AXES,
     LINKED,
@@ -34,36 +35,50 @@ from binary_checks.fleet.night import Cell
 from binary_checks.fleet.store import Store
 from binary_checks.knowledge.configurations import same_version
 from binary_checks.model import LABELS, agree
-from binary_checks.profile import read_condition
+from binary_checks.profile import read_condition, reject_unknown
 from binary_checks.safe_text import cut, one_line
 
-FIELDS = ("project", "kind", *FILE_AXES, "version", "subdir")
+_DIGITS = ("commit", "sha256")
+"""Fields that a condition may abbreviate."""
+_AXES = ("project", "kind", *FILE_AXES, "version", "subdir", "branch", "commit", "pull_request")
+FIELDS = (*_AXES, "sha256", "file_name")
 """The fields that artifacts are selected by, in the order in which they are shown."""
 _HEX = re.compile("[0-9a-f]{7,64}")
 _PYTHON = re.compile(r"(?:3\.\d{1,2})t?")
-_FEW = 4
+_NONE = "none"
+"""The glob for a field without a value, which messages show in this way, too."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ArtifactWish:
-    """The conditions for artifacts that a user asks for; without any, all artifacts match."""
+class Selection:
+    """The conditions for artifacts that a user states; without any, all artifacts match."""
 
     globs: tuple[tuple[str, str], ...] = ()  # (field, glob)
-    commit: str = ""  # its first digits, at least seven
-    sha256: str = ""  # its first digits, at least seven
 
     def unmet(self, artifact: Artifact) -> list[str]:
         """Return the conditions that an artifact does not meet: ["python 3.11 and not 3.12"]."""
-        wrong = [
-            f"{name} {_shown(artifact, name)} and not {glob}"
+        return [
+            f"{name} {_show(artifact, name)} and not {glob}"
             for name, glob in self.globs
             if not _meets(artifact, name, glob)
         ]
-        for name in ("commit", "sha256"):
-            begin = getattr(self, name)
-            if not getattr(artifact, name).startswith(begin):
-                wrong.append(f"{name} {getattr(artifact, name)[:12]} and not {begin[:12]}")
-        return wrong
+
+
+def read_selection(where: Iterable[str]) -> Selection:
+    """Return a user's conditions, such as ``variant=cu* linked=static branch=main``.
+
+    Raises ProfileError if no artifact could meet them.
+    """
+    globs: list[tuple[str, str]] = []
+    for text in where:
+        globs += read_condition(text, "--where", dict.fromkeys(FIELDS, str)).globs
+    for name, glob in globs:
+        if name in _DIGITS and not _HEX.fullmatch(glob):
+            raise ProfileError(f"--where: {name}={glob:.80}: not 7 to 64 hexadecimal digits")
+        known = dict.fromkeys((*CHOICES.get(name, (glob,)), _NONE))
+        if not any(fnmatchcase(each, glob) for each in known):
+            reject_unknown([glob], known, "--where", name)
+    return Selection(globs=tuple(globs))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,25 +90,6 @@ class FoundArtifact:
     verdict: str = ""  # untested, failing, passed; "" if not requested
 
 
-def read_wish(
-    where: Sequence[str],
-    *,
-    project: str = "",
-    version: str = "",
-    commit: str = "",
-    sha256: str = "",
-) -> ArtifactWish:
-    """Return a user's conditions. Raises ProfileError if no artifact could meet them."""
-    globs = [("project", project)] if project else []
-    globs += [("version", version)] if version else []
-    for text in where:
-        globs += read_condition(text, "--where", dict.fromkeys(FIELDS, str)).globs
-    for name, digits in (("--commit", commit), ("--sha256", sha256)):
-        if digits and not _HEX.fullmatch(digits):
-            raise ProfileError(f"{name}: {digits!r:.80}: not 7 to 64 hexadecimal digits")
-    return ArtifactWish(globs=tuple(globs), commit=commit, sha256=sha256)
-
-
 def list_found(
     store: Store, channels: Sequence[str] = (), broken: list[str] | None = None
 ) -> list[FoundArtifact]:
@@ -102,9 +98,8 @@ def list_found(
     An invalid document adds a line to ``broken``; without ``broken`` it raises RecordError.
     """
     having: dict[str, list[str]] = {}
-    for member in list_members(store):
-        if not channels or member.channel in channels:
-            having.setdefault(member.sha256, []).append(member.channel)
+    for member in (m for each in channels or [""] for m in list_members(store, each, broken)):
+        having.setdefault(member.sha256, []).append(member.channel)
     digests = list(having) if channels else None
     return [
         FoundArtifact(artifact=each, channels=tuple(having.get(each.sha256, ())))
@@ -112,16 +107,64 @@ def list_found(
     ]
 
 
-def choose(found: Iterable[FoundArtifact], wish: ArtifactWish) -> list[FoundArtifact]:
+def choose(found: Iterable[FoundArtifact], selection: Selection) -> list[FoundArtifact]:
     """Return the artifacts that match, sorted by project and version."""
-    chosen = [each for each in found if not wish.unmet(each.artifact)]
-    return sorted(chosen, key=_order)
+    return sorted((each for each in found if not selection.unmet(each.artifact)), key=_order)
+
+
+def choose_members(
+    store: Store,
+    channel: str,
+    names: Sequence[str],
+    selection: Selection,
+    broken: list[str] | None = None,
+) -> list[Artifact]:
+    """Return the members of a channel that match, and that one of the names means, if there is any.
+
+    A name is a project, a file name, a glob, or the path of a file of this host. An invalid
+    document adds a line to ``broken``; without ``broken`` it raises RecordError. Raises
+    ProfileError if no member matches, or if a name means none.
+    """
+    members = list_members(store, channel, broken)
+    if names:
+        means = [_find_named(members, name, channel) for name in names]
+        members = [member for member in members if any(member in each for each in means)]
+    artifacts = list_artifacts(store, [each.sha256 for each in members], broken)
+    chosen = [each for each in artifacts if not selection.unmet(each)]
+    if not chosen:
+        raise ProfileError(f"the channel {channel} has no file that matches")
+    return sorted(chosen, key=lambda each: (each.project, each.file_name))
+
+
+def _find_named(members: Iterable[ChannelMember], name: str, channel: str) -> list[ChannelMember]:
+    """Return the members that a name means: a project, file name, glob or file of this host."""
+    path, shown = Path(name), cut(one_line(name), 120)
+    bare = re.split(r"[/\\]", name)[-1]
+    found = [
+        each
+        for each in members
+        if fnmatchcase(each.file_name, bare) or _is_project(each.project, bare)
+    ]
+    if not found:
+        raise ProfileError(f"{shown}: the channel {channel} has no such project or file")
+    if bare != name and path.is_file():
+        digest = hash_file(path).sha256
+        if digest not in {each.sha256 for each in found}:
+            raise ProfileError(
+                f"{shown}: the channel {channel} has no file with its SHA-256, {digest}"
+            )
+    return found
+
+
+def _is_project(project: str, glob: str) -> bool:
+    return fnmatchcase(project, glob) or canonicalize_name(project) == canonicalize_name(glob)
 
 
 def keep_latest(found: Iterable[FoundArtifact]) -> list[FoundArtifact]:
     """Return the newest version of each configuration; if versions are equal, the last push.
 
-    Builds of that version that link other libraries (MKL, OpenBLAS) are kept, too.
+    Builds of that version that link other libraries (MKL, OpenBLAS), or in another way, are kept,
+    too.
     """
     newest: dict[tuple[str, ...], dict[tuple[str, ...], FoundArtifact]] = {}
     for each in sorted(found, key=lambda each: _age(each.artifact)):
@@ -133,32 +176,34 @@ def keep_latest(found: Iterable[FoundArtifact]) -> list[FoundArtifact]:
     return sorted((each for builds in newest.values() for each in builds.values()), key=_order)
 
 
-def format_differences(found: Sequence[FoundArtifact]) -> str:
-    """Return the fields in which the artifacts differ: "python (3.11, 3.12), commit (…)"."""
-    texts: list[str] = []
-    for name in (*FIELDS, "commit", "file_name"):
-        values = list(dict.fromkeys(getattr(each.artifact, name)[:40] for each in found))
-        if len(values) > 1 and (name != "file_name" or not texts):
-            more = ", …" if len(values) > _FEW else ""
-            texts.append(f"{name} ({', '.join(each or 'none' for each in values[:_FEW])}{more})")
-    return ", ".join(texts)
+def tell_apart(found: Sequence[FoundArtifact]) -> tuple[list[str], list[str]]:
+    """Return the fields in which the artifacts differ, and a line for each with its conditions."""
+    artifacts = [each.artifact for each in found]
+    names = [name for name in _AXES if len({getattr(each, name) for each in artifacts}) > 1]
+    lines = []
+    for each in artifacts:
+        conditions = (f"{name}={_show(each, name)}" for name in (*names, "sha256"))
+        lines.append(f"{each.file_name}: {' '.join(conditions)}")
+    return names, lines
 
 
-def format_nearest(found: Sequence[FoundArtifact], wish: ArtifactWish) -> str:
+def format_nearest(found: Sequence[FoundArtifact], selection: Selection) -> str:
     """Return the artifact that comes closest to the request, and how it differs, as text."""
     if not found:
         return "there are no artifacts"
-    wrong, nearest = min(
-        ((wish.unmet(each.artifact), each) for each in found),
-        key=lambda pair: (len(pair[0]), _order(pair[1])),
-    )
-    return f"the nearest is {nearest.artifact.file_name}: {', '.join(wrong)}"
+    nearest = min(found, key=lambda each: (len(selection.unmet(each.artifact)), _order(each)))
+    wrong = ", ".join(selection.unmet(nearest.artifact))
+    return f"the nearest is {nearest.artifact.file_name}: {wrong}"
 
 
 def _meets(artifact: Artifact, name: str, glob: str) -> bool:
     value: str = getattr(artifact, name)
+    if name in _DIGITS:
+        return value.startswith(glob)
+    if glob == _NONE:
+        return not value
     if name == "project":
-        return fnmatchcase(value, glob) or canonicalize_name(value) == canonicalize_name(glob)
+        return _is_project(value, glob)
     if name == "version":
         return fnmatchcase(value, glob) or same_version(value, glob)
     parts = value.split(", ")
@@ -211,13 +256,14 @@ def _runs(artifact: Artifact, value: str, python: str) -> bool:
     return asked.contains(f"{python.removesuffix('t')}.99")
 
 
-def _shown(artifact: Artifact, name: str) -> str:
-    return getattr(artifact, name) or "none"
+def _show(artifact: Artifact, name: str) -> str:
+    value: str = getattr(artifact, name)
+    return (value[:12] if name in _DIGITS else value) or _NONE
 
 
 def _configuration(artifact: Artifact) -> tuple[str, ...]:
     axes = (getattr(artifact, name) for name in CELL_AXES)
-    return (artifact.project, artifact.kind, artifact.subdir, *axes)
+    return (artifact.project, artifact.kind, artifact.subdir, artifact.branch, *axes)
 
 
 def _age(artifact: Artifact) -> tuple[tuple[int, Version, tuple[str, ...]], str]:
@@ -240,7 +286,7 @@ def _order(each: FoundArtifact) -> tuple[object, ...]:
 
 def tabulate_found(found: Sequence[FoundArtifact]) -> Iterator[tuple[str, ...]]:
     """Yield the rows of a table; the first is the header."""
-    names = ("project", "version", "kind", *FILE_AXES)
+    names = ("project", "version", "kind", "branch", *FILE_AXES)
     shown = [name for name in names if any(getattr(each.artifact, name) for each in found)]
     verdicts = ["verdict"] if any(each.verdict for each in found) else []
     yield (*shown, *verdicts, "channels", "commit", "file")
@@ -250,77 +296,6 @@ def tabulate_found(found: Sequence[FoundArtifact]) -> Iterator[tuple[str, ...]]:
         channels = ", ".join(each.channels) or "-"
         label = [each.verdict] if verdicts else []
         yield (*values, *label, channels, artifact.commit[:12] or "-", artifact.file_name)
-
-
-# Selecting members of a channel by project, file name, glob, path, axes or digest.
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MemberWish:
-    """The conditions for members that a user asks for; without any, all members match."""
-
-    names: Sequence[str] = ()  # projects, file names, globs, paths
-    where: str = ""  # variant=cu130 python=3.12
-    digests: Sequence[str] = ()  # SHA-256, or at least its first 12 digits
-
-
-def choose_members(
-    store: Store, channel: str, wish: MemberWish, broken: list[str] | None = None
-) -> list[Artifact]:
-    """Return the artifacts of the selected members, or of all members without a condition.
-
-    Each name and digest must match at least one member. An invalid document adds a line to
-    ``broken``; without ``broken`` it raises RecordError. Raises ProfileError with a message of one
-    line.
-    """
-    members = found = list_members(store, channel, broken)
-    if wish.names:
-        found = _union([_match(members, name, channel) for name in wish.names])
-    for digest in wish.digests:
-        if not any(_is_named(each, [digest]) for each in members):
-            raise ProfileError(f"--sha256 {_show(digest)}: {channel} has no such file")
-    if wish.digests:
-        found = [each for each in found if _is_named(each, wish.digests)]
-    artifacts = [*list_artifacts(store, [each.sha256 for each in found], broken)]
-    kinds = read_wish([wish.where] if wish.where else [])
-    artifacts = [each for each in artifacts if not kinds.unmet(each)]
-    if not artifacts:
-        raise ProfileError(f"the channel {channel} has no file that matches")
-    return sorted(artifacts, key=lambda each: (each.project, each.file_name))
-
-
-def _match(members: Iterable[ChannelMember], name: str, channel: str) -> list[ChannelMember]:
-    """Return the members that a name selects: a project, file name, glob or file on this host."""
-    path = Path(name)
-    bare = path.name if "/" in name or "\\" in name else name
-    found = [
-        each
-        for each in members
-        if fnmatchcase(each.file_name, bare)
-        or fnmatchcase(each.project, bare)
-        or canonicalize_name(each.project) == canonicalize_name(bare)
-    ]
-    if not found:
-        raise ProfileError(f"{_show(name)}: the channel {channel} has no such project or file")
-    if bare != name and path.is_file():
-        digest = hash_file(path).sha256
-        if digest not in {each.sha256 for each in found}:
-            raise ProfileError(
-                f"{_show(name)}: the channel {channel} has no file with its SHA-256, {digest}"
-            )
-    return found
-
-
-def _union(groups: Iterable[Iterable[ChannelMember]]) -> list[ChannelMember]:
-    return list({each.stored.name: each for group in groups for each in group}.values())
-
-
-def _is_named(member: ChannelMember, digests: Iterable[str]) -> bool:
-    return any(len(each) >= 12 and member.sha256.startswith(each) for each in digests)
-
-
-def _show(text: str) -> str:
-    return cut(one_line(text), 120)
 
 
 def find_with_gpu(cells: Iterable[Cell], artifacts: Iterable[Artifact]) -> frozenset[str]:

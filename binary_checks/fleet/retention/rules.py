@@ -11,7 +11,13 @@ from datetime import datetime, timedelta
 from packaging.version import Version
 
 from binary_checks.errors import PruneRefusedError
-from binary_checks.fleet.artifacts import FILE_AXES, Artifact, ChannelMember, parse_upload_time
+from binary_checks.fleet.artifacts import (
+    FILE_AXES,
+    Artifact,
+    ChannelMember,
+    Selection,
+    parse_upload_time,
+)
 from binary_checks.fleet.night import GOOD
 from binary_checks.fleet.store import (
     FACTS,
@@ -31,6 +37,9 @@ _OLDEST = Version("0.dev0")
 _UNUSED = "no channel contains it, and no night that is kept refers to it"
 Entry = tuple[str, str]
 """A cell and a night in which it was planned, or a channel and the name of a member."""
+
+
+_ALL = Selection()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -184,10 +193,18 @@ def _require_last_good(history: StoreHistory, retention: Retention) -> None:
 # Channels
 
 
-def expire(
-    history: StoreHistory, channel: str, now: datetime, *, keep: int = 5, days: int = 0
+def expire(  # noqa: PLR0913
+    history: StoreHistory,
+    channel: str,
+    now: datetime,
+    *,
+    keep: int = 5,
+    days: int = 0,
+    selection: Selection = _ALL,
 ) -> Retention:
     """Remove older members from a channel, and packages that nothing refers to afterwards.
+
+    Members that the selection does not match all stay.
 
     The channel keeps the newest ``keep`` of each configuration of a project, and those that were
     pushed within so many days. A package is deleted if it was in the channel, or if an earlier run
@@ -195,10 +212,11 @@ def expire(
     channel is kept, too.
     """
     chosen = [each for each in history.members if each.channel == channel]
-    kept = {
-        (channel, member.stored.name): (why,)
-        for member, why in _keep_members(history, chosen, keep, now - timedelta(days=days))
-    }
+    matching = {sha256 for sha256, each in history.artifacts.items() if not selection.unmet(each)}
+    reasons = [(each, "not selected by --where") for each in chosen if each.sha256 not in matching]
+    selected = [each for each in chosen if each.sha256 in matching]
+    reasons += _keep_members(history, selected, keep, now - timedelta(days=days))
+    kept = {(channel, member.stored.name): (why,) for member, why in reasons}
     going = {each.stored: each.sha256 for each in chosen if (channel, each.stored.name) not in kept}
     held = {each.sha256 for each in history.members if each.stored not in going}
     held |= {origin for made, origin in history.origins if made in held}

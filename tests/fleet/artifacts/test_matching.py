@@ -13,11 +13,11 @@ from binary_checks.fleet.artifacts import (
     Artifact,
     FoundArtifact,
     choose,
-    format_differences,
     format_nearest,
     keep_latest,
-    read_wish,
+    read_selection,
     tabulate_found,
+    tell_apart,
     write_found,
 )
 from binary_checks.knowledge.configurations import same_version
@@ -60,24 +60,39 @@ def make(**said: str) -> FoundArtifact:
         ({"version": "1.0"}, "version=1", True),
         ({"version": "1.0+cu126"}, "version=1.0*", True),
         ({"version": "1.1"}, "version=1.0", False),
+        ({"branch": "release/1.0"}, "branch=release/*", True),
+        ({"branch": "main"}, "branch=none", False),
+        ({}, "branch=none linked=none", True),
+        ({"linked": "static"}, "linked=static", True),
+        ({"linked": "dynamic"}, "linked=static", False),
+        ({}, "linked=static", False),
+        ({"pull_request": "7"}, "pull_request=7", True),
     ],
 )
 def test_a_condition_means_what_would_serve(said: dict[str, str], where: str, meant: bool) -> None:
     found = [make(**said)]
-    assert choose(found, read_wish([where])) == (found if meant else [])
+    assert choose(found, read_selection([where])) == (found if meant else [])
 
 
 def test_commit_and_bytes_are_known_by_how_they_begin() -> None:
     found = [make()]
-    assert choose(found, read_wish([], commit="ccccccc", sha256="a" * 64)) == found
-    assert choose(found, read_wish([], commit="ccccccd")) == []
-    with pytest.raises(ProfileError, match="--commit: 'ccc': not 7 to 64"):
-        read_wish([], commit="ccc")
+    assert choose(found, read_selection(["commit=ccccccc", f"sha256={'a' * 64}"])) == found
+    assert choose(found, read_selection(["commit=ccccccd"])) == []
 
 
-def test_an_unknown_axis_is_refused_with_the_one_that_may_be_meant() -> None:
-    with pytest.raises(ProfileError, match=r"pyhton.*did you mean 'python'"):
-        read_wish(["pyhton=3.12"])
+@pytest.mark.parametrize(
+    ("where", "reason"),
+    [
+        ("pyhton=3.12", "unknown axis 'pyhton'; did you mean 'python'"),
+        ("linked=statc", "unknown linked 'statc'; did you mean 'static'"),
+        ("kind=weel", "unknown kind 'weel'; did you mean 'wheel'"),
+        ("commit=ccc", "commit=ccc: not 7 to 64 hexadecimal digits"),
+        ("branch", "branch: not AXIS=GLOB"),
+    ],
+)
+def test_a_condition_that_no_artifact_can_meet_is_refused(where: str, reason: str) -> None:
+    with pytest.raises(ProfileError, match=f"--where: {reason}"):
+        read_selection([where])
 
 
 def test_the_latest_of_each_configuration_is_the_newest_version() -> None:
@@ -102,6 +117,13 @@ def test_builds_of_the_newest_version_with_other_blas_are_each_the_latest() -> N
     assert keep_latest(found) == [found[1], found[3]]
 
 
+def test_builds_of_other_branches_and_linked_otherwise_are_each_the_latest() -> None:
+    main, old = make(version="1.10", branch="main"), make(version="1.9", branch="1.9.x")
+    static = make(version="1.10", branch="main", linked="static")
+    found = [make(version="1.8", branch="1.9.x"), old, main, static]
+    assert keep_latest(found) == [old, static, main]
+
+
 def test_versions_of_digits_without_end_are_other_versions() -> None:
     endless = "1" * 5000
     assert not same_version(endless, "1")
@@ -111,16 +133,18 @@ def test_versions_of_digits_without_end_are_other_versions() -> None:
 
 
 def test_several_are_told_apart_by_what_differs() -> None:
-    found = [make(python=f"3.{minor}", variant="cpu") for minor in range(9, 15)]
-    assert format_differences(found) == "python (3.9, 3.10, 3.11, 3.12, …)"
+    found = [make(python="3.9", variant="cpu"), make(python="3.10", variant="cpu")]
+    names, lines = tell_apart(found)
+    assert names == ["python"]
+    assert lines == [f"{each}-cpu.whl: python={each} sha256={'a' * 12}" for each in ("3.9", "3.10")]
 
 
 def test_of_none_the_nearest_is_named_with_what_it_has_otherwise() -> None:
     found = [make(variant="cpu", python="3.11"), make(variant="cu126", python="3.12")]
-    assert format_nearest(found, read_wish(["variant=cu130 python=3.12"])) == (
+    assert format_nearest(found, read_selection(["variant=cu130 python=3.12"])) == (
         "the nearest is cu126-3.12.whl: variant cu126 and not cu130"
     )
-    assert format_nearest([], read_wish([])) == "there are no artifacts"
+    assert format_nearest([], read_selection([])) == "there are no artifacts"
 
 
 def test_a_table_has_the_axes_that_somebody_has() -> None:

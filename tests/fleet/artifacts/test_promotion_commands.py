@@ -79,7 +79,7 @@ def test_files_are_meant_by_project_name_glob_axis_digest_and_path(desk: Desk) -
         ("demo-1.0-*",),
         ("Demo", "--where", "system=linux"),
         ("--where", "system=linux python=3.*"),
-        ("--sha256", linux.sha256[:16]),
+        ("--where", f"sha256={linux.sha256[:16]}"),
         (desk.folder / linux.file_name,),
     ):
         _, out, _ = desk.promote("--dry-run", *asked)
@@ -91,7 +91,7 @@ def test_files_are_meant_by_project_name_glob_axis_digest_and_path(desk: Desk) -
     ("asked", "fault"),
     [
         (("dmeo",), "dmeo: the channel test has no such project or file"),
-        (("--sha256", "ab" * 32), "test has no such file"),
+        (("--where", f"sha256={'ab' * 32}"), "the channel test has no file that matches"),
         (("--where", "system=plan9"), "the channel test has no file that matches"),
         (("--where", "channel=x"), "--where: unknown axis 'channel'"),
         (("--cells", "none.toml"), "none.toml: No such file"),

@@ -19,10 +19,10 @@ def in_channel(desk: Desk, channel: str = "test") -> list[str]:
 def test_a_file_that_left_the_channel_returns(desk: Desk) -> None:
     candidate, other = desk.push("1.0"), desk.push("1.1")
     leave(desk, candidate)
-    status, out, _ = desk.do("restore", "--to", "test", "--sha256", candidate.sha256)
+    status, out, _ = desk.do("restore", "--to", "test", "--where", f"sha256={candidate.sha256}")
     assert (status, out) == (0, f"{candidate.file_name}: restored\n")
     assert sorted(in_channel(desk)) == sorted([candidate.sha256, other.sha256])
-    status, out, _ = desk.do("restore", "--to", "test", "--sha256", candidate.sha256)
+    status, out, _ = desk.do("restore", "--to", "test", "--where", f"sha256={candidate.sha256}")
     assert (status, out) == (0, f"{candidate.file_name}: there already\n")
 
 
@@ -38,7 +38,7 @@ def test_a_dry_run_writes_nothing(desk: Desk) -> None:
     artifact = desk.push("1.0")
     leave(desk, artifact)
     before = desk.names()
-    status, out, _ = desk.do("restore", "--to", "test", "--version", "1.0", "--dry-run")
+    status, out, _ = desk.do("restore", "--to", "test", "--where", "version=1.0", "--dry-run")
     assert (status, out) == (0, f"{artifact.file_name}: would be restored\n")
     assert desk.names() == before
 
@@ -48,11 +48,11 @@ def test_other_bytes_under_that_name_are_not_replaced(desk: Desk) -> None:
     first = desk.push("1.0", name=name, commit="1" * 40)
     leave(desk, first)
     second = desk.push("1.0rc2", name=name, commit="2" * 40)
-    status, out, _ = desk.do("restore", "--to", "test", "--commit", "1" * 12)
+    status, out, _ = desk.do("restore", "--to", "test", "--where", f"commit={'1' * 12}")
     assert status == 1
     assert "refused: the channel test has other bytes under that name" in out
     assert in_channel(desk) == [second.sha256]
-    assert desk.do("restore", "--to", "test-rc1", "--commit", "1" * 12)[0] == 0
+    assert desk.do("restore", "--to", "test-rc1", "--where", f"commit={'1' * 12}")[0] == 0
     assert in_channel(desk, "test-rc1") == [first.sha256]
 
 
@@ -61,13 +61,13 @@ def test_bytes_that_are_gone_or_changed_do_not_return(desk: Desk) -> None:
     leave(desk, artifact)
     name = package_name(artifact.sha256, artifact.file_name)
     desk.store.delete(name)
-    status, out, _ = desk.do("restore", "--to", "test", "--version", "1.0")
+    status, out, _ = desk.do("restore", "--to", "test", "--where", "version=1.0")
     assert (status, out) == (
         1,
         f"{artifact.file_name}: refused: {desk.store.url}: {name}: missing\n",
     )
     desk.store.create(name, b"others")
-    status, out, _ = desk.do("restore", "--to", "test", "--version", "1.0")
+    status, out, _ = desk.do("restore", "--to", "test", "--where", "version=1.0")
     assert (status, out) == (
         1,
         f"{artifact.file_name}: refused: {desk.store.url}: {name}: its bytes do not match its "
@@ -80,7 +80,7 @@ def test_a_channel_with_a_gate_takes_nothing_back(desk: Desk) -> None:
     desk.push("1.0", *GOOD)
     assert desk.promote(policy=GATE)[0] == 0
     desk.push("1.1")
-    status, _, err = desk.do("restore", "--to", "release", "--version", "1.1")
+    status, _, err = desk.do("restore", "--to", "release", "--where", "version=1.1")
     assert status == 4
     assert "release has a gate: `artifact promote` adds files to it" in err
 
@@ -89,7 +89,7 @@ def test_a_withdrawn_file_stays_withdrawn(desk: Desk) -> None:
     artifact = desk.push("1.0")
     assert desk.do("withdraw", "demo", "--channel", "test", "--reason", "crashes")[0] == 0
     leave(desk, artifact)
-    _, out, _ = desk.do("restore", "--to", "test", "--version", "1.0")
+    _, out, _ = desk.do("restore", "--to", "test", "--where", "version=1.0")
     assert out == f"{artifact.file_name}: restored: it stays withdrawn from test: crashes\n"
 
 
@@ -97,5 +97,5 @@ def test_files_are_named_and_found(desk: Desk) -> None:
     desk.push("1.0")
     status, _, err = desk.do("restore", "--to", "test")
     assert (status, "say which files" in err) == (4, True)
-    status, _, err = desk.do("restore", "--to", "test", "--version", "9")
+    status, _, err = desk.do("restore", "--to", "test", "--where", "version=9")
     assert (status, "no artifact matches" in err) == (1, True)

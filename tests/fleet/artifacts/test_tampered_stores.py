@@ -114,7 +114,7 @@ def test_no_field_of_a_document_may_be_changed_after_the_push(
     if attested == "after":
         assert desk.attest(result, "--key", key) == 0
     (member,) = list_members(desk.store, "test")
-    status, out, _ = desk.promote("--sha256", member.sha256, policy=policy)
+    status, out, _ = desk.promote("--where", f"sha256={member.sha256}", policy=policy)
     assert status == 1
     assert "artifact.json has no trusted signatures, but the gate requires 1" in out
     assert desk.released() == []

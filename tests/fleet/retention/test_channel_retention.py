@@ -24,6 +24,7 @@ from binary_checks.fleet.artifacts import (
     list_artifacts,
     list_members,
     read_scope,
+    read_selection,
     verify,
     write_index,
 )
@@ -119,6 +120,14 @@ def test_the_newest_of_each_configuration_stay() -> None:
     ]
     found = expire(history_of({"nightly": builds}), "nightly", NOW, keep=3)
     assert left(found) == lost(found) == {1, 2, 3, 4}
+
+
+def test_what_the_conditions_do_not_select_stays_and_takes_nobodys_place() -> None:
+    builds = [artifact(n, branch="main") for n in range(1, 5)]
+    builds += [artifact(n, branch="release/1.0") for n in range(11, 15)]
+    selection = read_selection(["branch=main"])
+    found = expire(history_of({"nightly": builds}), "nightly", NOW, keep=1, selection=selection)
+    assert left(found) == lost(found) == {1, 2, 3}
 
 
 def test_versions_are_no_words() -> None:
