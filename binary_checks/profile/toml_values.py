@@ -82,7 +82,7 @@ def locate(where: str, name: str) -> str:
     place = f"{name.source}:{name.line}"
     if not where.startswith(name.source):  # a key of a profile that this one extends
         return f"{where}: {place}"
-    rest = re.sub(r"^:\d+(?=:|$)| \(line \d+\)", "", where[len(name.source) :])
+    rest = re.sub(r"^:\d+(?=:|$)", "", where[len(name.source) :])
     return f"{place}{rest}"
 
 
@@ -142,7 +142,8 @@ def convert(value: Any, annotation: Any, where: str) -> Any:
 
 
 def _require_type(value: Any, expected: Any, where: str) -> None:
-    if not isinstance(value, expected) or type(value) in {bool, datetime} - {expected}:
+    strict = {bool, datetime} - {expected} if expected is not object else ()
+    if not isinstance(value, expected) or type(value) in strict:
         noun = {tuple: "array", dict: "table", Mapping: "table", list: "array of tables"}.get(
             expected, expected.__name__
         )

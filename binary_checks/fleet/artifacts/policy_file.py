@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -50,6 +50,7 @@ _RULE: dict[str, Any] = {
     "gpu": bool,
 }
 _WAIVER = {"despite": str, "reason": str, "owner": str, "expires": date, "package": str}
+_NEEDED_OF_WAIVERS = ("despite", "reason", "owner", "expires")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,7 +83,7 @@ class _PolicyReader:
     """The reader of one policy file."""
 
     def __init__(self, content: bytes, folder: Path, named: str) -> None:
-        self._content, self._folder, self._named = content, folder, named
+        self._folder, self._named = folder, named
         self._tables = convert_table(parse_toml(content, named), _TOP, named)
         self._families = dict.fromkeys((*FAMILIES, *self._tables.get("own_families", ())))
         self._keys = self._read_keys()
@@ -101,20 +102,9 @@ class _PolicyReader:
         )
         return GatePolicy(source=self._named, gates=gates, warnings=warnings, folder=self._folder)
 
-    def _rows(
-        self, table: Mapping[str, Any], header: str, kinds: Mapping[str, Any], needed: Iterable[str]
-    ) -> Iterator[tuple[dict[str, Any], str]]:
-        """Yield the tables of an array, converted, each with its location for messages."""
-        for table_row, where in read_rows(table, self._content, self._named, header, kinds):
-            row = convert_table(table_row, kinds, where)
-            for name in needed:
-                if not str(row.get(name, "")).strip():
-                    raise ProfileError(f"{where}: {name!r} is missing")
-            yield row, where
-
     def _read_keys(self) -> dict[str, PublicKey]:
         found: dict[str, PublicKey] = {}
-        for table, where in self._rows(self._tables, "keys", _KEY, ("name",)):
+        for table, where in read_rows(self._tables, self._named, "keys", _KEY, ("name",)):
             name = table["name"]
             if ("file" in table) == ("public" in table):
                 raise ProfileError(f"{where}: give either file or public")
@@ -148,12 +138,13 @@ class _PolicyReader:
             threshold=table.pop("threshold", 1) if trusted else 0,
             promoters=self._pick(table.pop("promoters", ()), f"{where}: promoters"),
             rules=tuple(
-                GateRule(**each) for each, _ in self._rows(row, f"{header}.cells", _RULE, ("when",))
+                GateRule(**each)
+                for each, _ in read_rows(row, self._named, f"{header}.cells", _RULE, ("when",))
             ),
             waivers=tuple(
                 GateWaiver(**{**each, "expires": each["expires"].isoformat()})
-                for each, _ in self._rows(
-                    row, f"{header}.waivers", _WAIVER, ("despite", "reason", "owner", "expires")
+                for each, _ in read_rows(
+                    row, self._named, f"{header}.waivers", _WAIVER, _NEEDED_OF_WAIVERS
                 )
             ),
             **{key: table[key] for key in table if key not in ("signed", "keys")},

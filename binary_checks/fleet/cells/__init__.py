@@ -11,6 +11,7 @@ from binary_checks.fleet.cells.cells_file import (
     read_cells,
     read_rows,
     require_public,
+    require_template,
 )
 from binary_checks.fleet.cells.choosing import (
     ALSO,
@@ -67,6 +68,7 @@ __all__ = [
     "read_one_off",
     "read_rows",
     "require_public",
+    "require_template",
     "require_value",
     "select",
     "shard",

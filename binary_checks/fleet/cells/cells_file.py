@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import re
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime, timezone
+from functools import cache
 from itertools import product
 from math import prod
 from pathlib import Path
@@ -32,7 +33,7 @@ from binary_checks.profile import (
     CellCondition,
     convert,
     convert_table,
-    hint,
+    line_of_table,
     load_profile,
     parse_toml,
     read_condition,
@@ -45,13 +46,24 @@ _LARGEST = 4 << 20  # bytes of the file
 _LONGEST_ID = 150  # characters, because an id with a suffix becomes the name of a file
 _MOST_SECONDS = 7 * 86_400.0
 
-_TABLES = {"night", "values", "cells", "leave_out", "gpu", "run", "sources"}
-_OF_CI = ("runners", "ci")  # tables about CI, which a night does not read
-_BLOCK = dict.fromkeys(AXES, object) | {"package": str}
+_TABLES: Mapping[str, Any] = {
+    **dict.fromkeys(("cells", "leave_out", "gpu", "run"), object),  # arrays of tables
+    "night": dict,
+    "values": Mapping[str, tuple[object, ...]],
+    "sources": Mapping[str, dict],  # type: ignore[type-arg]
+    **dict.fromkeys(("runners", "ci"), object),  # about CI, which a night does not read
+}
+_BLOCK = {**dict.fromkeys(AXES, object), "package": str}
 _LEAVE_OUT = {"when": str, "reason": str, "expires": date}
 _NIGHT = {"known_problems": str, "causes": str}
-_GPU = {"when": str}
 _RUN = {"when": str, "place": str, "profile": str, "options": tuple[str, ...], "timeout": float}
+_NAMED = re.compile(r"\{([^{}]*)\}")
+"""Matches the name of a list of ``[values]`` among the values of an axis."""
+
+Axes = Mapping[str, Sequence[Mapping[str, str]]]
+"""Axis -> its values; a value such as ``linux-x86_64`` sets two axes."""
+Rule = tuple[CellCondition, dict[str, Any], str]
+"""A condition, what the table says about the cells that meet it, and its place."""
 
 
 def read_cells(path: Path, today: date | None = None) -> Matrix:
@@ -61,237 +73,173 @@ def read_cells(path: Path, today: date | None = None) -> Matrix:
 
 def parse_cells(content: bytes, path: Path, today: date | None = None) -> Matrix:
     """Return the matrix in bytes that were read from ``path``. Raises ProfileError."""
-    return _Reader(content, path, today or datetime.now(timezone.utc).date()).read()
+    return _Reader(content, path, today or datetime.now(timezone.utc).date()).read(content)
 
 
 class _Reader:
     """The reader of one cells.toml."""
 
     def __init__(self, content: bytes, path: Path, today: date) -> None:
-        self._content, self._path, self._today = content, path, today
-        self._name = str(path)
-        self._tables = parse_toml(content, self._name)
+        self._path, self._today, self._name = path, today, str(path)
+        self._tables = convert_table(
+            parse_toml(content, self._name), _TABLES, self._name, noun="table"
+        )
+        self._lists = self._tables.get("values", {})
+        self._unused = dict.fromkeys(self._lists)
         self._warnings: list[str] = []
+        self._places: dict[str, str] = {}  # of cells, by their ids in lower case
         self._gone: set[str] = set()  # ids of cells that are left out
-        self._own_kinds: dict[str, tuple[str, ...]] = {}  # by profile: kinds that it adds
-        self._blocks: list[tuple[dict[str, Any], str]] = []
 
-    def read(self) -> Matrix:
-        known = {name: name for name in (*sorted(_TABLES), *_OF_CI)}
-        reject_unknown(self._tables, known, self._name, "table")
-        sources = read_sources(self._tables.get("sources", {}), self._name)
-        self._blocks = self._read_blocks()
-        pairs = self._multiply()
-        _require_unique(pairs)
-        left_out = self._leave_out([cell for cell, _ in pairs])
-        every = self._apply_runs(self._apply_gpu(cell for cell, _ in pairs))
-        cells = tuple(cell for cell in every if cell.id not in self._gone)
-        wheres = {cell.id: where for cell, where in pairs}
-        for cell in cells:
-            self._require_kind(cell, wheres[cell.id])
-            require_source(cell, sources, wheres[cell.id])
-        night = self._read_night()
+    def read(self, content: bytes) -> Matrix:
+        sources = {
+            key: _read_source(key, row, f"{self._name}: sources.{key}")
+            for key, row in self._tables.get("sources", {}).items()
+        }
+        blocks = [
+            (self._read_axes(row, where), row.get("package", ""), where)
+            for row, where in read_rows(self._tables, self._name, "cells", _BLOCK, ("project",))
+        ]
+        values = [each for axes, _, _ in blocks for found in axes.values() for each in found]
+        used = tuple(axis for axis in AXES if any(axis in each for each in values))
+        for key in self._unused:
+            self._warnings.append(f"{self._name}: values: {key}: no block uses it; remove it")
+        cells = [*self._multiply(blocks, used)]
+        left_out = tuple(self._leave_out(cells))
+        every = self._configure(cells)
+        self._require_sound(every, sources)
+        where = f"{self._name}: night"
+        night = convert_table(self._tables.get("night", {}), _NIGHT, where)
         return Matrix(
             source=self._name,
             folder=self._path.absolute().parent,
-            sha256=hashlib.sha256(self._content).hexdigest(),
-            cells=cells,
+            sha256=hashlib.sha256(content).hexdigest(),
+            cells=tuple(cell for cell in every if cell.id not in self._gone),
             product=every,
-            axes=self._used(),
+            axes=used,
             sources=sources,
             left_out=left_out,
             known=night.get("known_problems", ""),
             causes=night.get("causes", ""),
-            content=self._content,
+            content=content,
             warnings=tuple(self._warnings),
         )
 
-    def _require_kind(self, cell: Cell, where: str) -> None:
-        """Raise ProfileError if neither we nor the cell's profile know its kind of package."""
-        if cell.kind in KINDS:
-            return
-        if cell.profile not in self._own_kinds:
-            path = cell.profile if is_shipped(cell.profile) else self._path.parent / cell.profile
-            kinds = load_profile(str(path)).kinds if cell.profile else ()
-            self._own_kinds[cell.profile] = tuple(path.stem for path in kinds)
-        known = (*KINDS, *self._own_kinds[cell.profile])
-        if cell.kind not in known:
-            none = f"{cell.profile} adds no such kind" if cell.profile else "it has no profile"
-            raise ProfileError(
-                f"{where}: {cell.id}: kind: {cell.kind!r} is not one of: {', '.join(known)}"
-                f"{hint(cell.kind, known)} ({none})"
-            )
+    def _read_axes(self, row: Mapping[str, Any], where: str) -> Axes:
+        found = {}
+        for axis in (each for each in AXES if each in row):
+            place = f"{where}: {axis}"
+            given = row[axis] if isinstance(row[axis], list) else [row[axis]]
+            values = [value for each in given for value in self._expand(each, place)]
+            if not values:
+                raise ProfileError(f"{place}: an empty list makes no cell")
+            found[axis] = [_read_value(axis, value, row, place) for value in values]
+        return found
 
-    def _read_night(self) -> dict[str, str]:
-        """Return the settings for all cells of a night."""
-        where = f"{self._name}: night"
-        table = convert(self._tables.get("night", {}), dict, where)
-        return convert_table(table, _NIGHT, where)
+    def _expand(self, value: object, where: str) -> Sequence[object]:
+        """Return the values of a list for its name in braces: ``"{cuda}"``."""
+        found = _NAMED.fullmatch(value) if isinstance(value, str) else None
+        if found is None:
+            return [value]
+        reject_unknown([found[1]], self._lists, where, "list of [values]")
+        self._unused.pop(found[1], None)
+        values: Sequence[object] = self._lists[found[1]]
+        return values
 
-    def _rows(self, table: str, known: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
-        return read_rows(self._tables, self._content, self._name, table, known)
-
-    def _used(self) -> tuple[str, ...]:
-        """Return the axes that at least one block names; ids consist of their values."""
-        named = {key for row, _ in self._blocks for key in row}
-        named |= _split_system(row for row, _ in self._blocks)
-        return tuple(axis for axis in AXES if axis in named)
-
-    def _read_blocks(self) -> list[tuple[dict[str, Any], str]]:
-        """Return the blocks, with shared lists in place of their names."""
-        lists = read_lists(self._tables.get("values", {}), self._name)
-        rows = [*self._rows("cells", _BLOCK)]
-        for name in sorted(lists.keys() - set().union(*(find_names(row) for row, _ in rows))):
-            self._warnings.append(f"{self._name}: values: {name}: no block uses it; remove it")
-        return [(put_lists(row, lists, where), where) for row, where in rows]
-
-    def _multiply(self) -> list[tuple[Cell, str]]:
-        """Return the cells of all blocks, in the order of the file."""
-        if not self._blocks:
+    def _multiply(
+        self, blocks: Sequence[tuple[Axes, str, str]], used: Sequence[str]
+    ) -> Iterator[Cell]:
+        """Yield the cells of all blocks, in the order of the file; ids consist of used axes."""
+        if not blocks:
             raise ProfileError(f"{self._name}: it has no [[cells]]")
-        values = [(_read_axes(row, where), row, where) for row, where in self._blocks]
-        if sum(prod(map(len, axes.values())) for axes, _, _ in values) > MOST_CELLS:
+        if sum(prod(map(len, axes.values())) for axes, _, _ in blocks) > MOST_CELLS:
             raise ProfileError(f"{self._name}: more than {MOST_CELLS:,} cells")
-        used = self._used()
-        return [
-            (cell, where)
-            for axes, row, where in values
-            for cell in _make_cells(axes, row, used, where)
-        ]
+        for axes, package, where in blocks:
+            for chosen in product(*axes.values()):
+                values: dict[str, Any] = {key: each[key] for each in chosen for key in each}
+                bare = Cell(id="", package=package or values["project"], **values)
+                own = "-".join(filter(None, (getattr(bare, axis) for axis in used)))
+                if len(own) > _LONGEST_ID:
+                    message = f"the id has more than {_LONGEST_ID} characters"
+                    raise ProfileError(f"{where}: {own}: {message}")
+                if own.lower() in self._places:
+                    before = self._places[own.lower()]
+                    raise ProfileError(f"{where}: {own} is a cell of {before} already")
+                self._places[own.lower()] = where
+                require_consistent(bare, f"{where}: {own}")
+                yield replace(bare, id=own)
 
-    def _conditions(
-        self, table: str, known: Mapping[str, Any]
-    ) -> Iterator[tuple[CellCondition, dict[str, Any], str]]:
-        for row, where in self._rows(table, known):
-            values = convert_table(row, known, where)
-            if table == "run":
-                values = {"when": "id=*", **values}  # the usual way to run a cell has no condition
-            if "when" not in values:
-                raise ProfileError(f"{where}: 'when' is missing")
-            yield read_condition(values["when"], f"{where}: when"), values, where
+    def _read_rules(
+        self, table: str, known: Mapping[str, Any], required: Iterable[str] = ()
+    ) -> Iterator[Rule]:
+        for row, where in read_rows(self._tables, self._name, table, known, required):
+            # the usual way to run a cell has no condition
+            yield read_condition(row.pop("when", "id=*"), f"{where}: when"), row, where
 
-    def _leave_out(self, cells: Sequence[Cell]) -> tuple[LeftOut, ...]:
-        left: list[LeftOut] = []
-        for condition, values, where in self._conditions("leave_out", _LEAVE_OUT):
-            if not values.get("reason", "").strip():
-                raise ProfileError(f"{where}: 'reason' is missing")
+    def _leave_out(self, cells: Sequence[Cell]) -> Iterator[LeftOut]:
+        for condition, row, where in self._read_rules("leave_out", _LEAVE_OUT, ("when", "reason")):
             meant = {cell.id for cell in cells if condition.meets(cell)}
-            expires = values.get("expires")
+            expires = row.get("expires")
             expired = expires is not None and self._today > expires
             if not meant:
                 self._warn(where, condition, "matches no cell; remove it")
-            elif expired:
-                self._warn(
-                    where, condition, f"expired on {expires}: its cells are no longer left out"
-                )
-            self._gone |= set() if expired else meant
+            if expired:
+                fault = f"expired on {expires}: its cells are no longer left out"
+                self._warn(where, condition, fault)
+            else:
+                self._gone |= meant
             if len(self._gone) == len(cells):
                 raise ProfileError(f"{where}: when = {condition.written!r:.200}: no cell is left")
-            left.append(
-                LeftOut(
-                    when=condition.written,
-                    reason=values["reason"],
-                    expires=expires.isoformat() if expires else "",
-                    cells=len(meant),
-                    expired=expired,
-                )
+            yield LeftOut(
+                when=condition.written,
+                reason=row["reason"],
+                expires=expires.isoformat() if expires else "",
+                cells=len(meant),
+                expired=expired,
             )
-        return tuple(left)
+
+    def _configure(self, cells: Iterable[Cell]) -> tuple[Cell, ...]:
+        """Return the cells with a GPU stage and how they are run; the last rule wins."""
+        found = list(cells)
+        gpu = self._read_rules("gpu", {"when": str}, ("when",))
+        rules = [(condition, {"gpu": True}, where) for condition, _, where in gpu]
+        for condition, settings, where in (*rules, *self._read_rules("run", _RUN)):
+            meant = [number for number, cell in enumerate(found) if condition.meets(cell)]
+            if all(found[number].id in self._gone for number in meant):
+                self._warn(where, condition, "matches no cell; remove it")
+            _require_run(settings, where)
+            for number in meant:
+                found[number] = replace(found[number], **settings)
+        return tuple(found)
 
     def _warn(self, where: str, condition: CellCondition, fault: str) -> None:
         self._warnings.append(f"{where}: when = {condition.written!r} {fault}")
 
-    def _apply(
-        self,
-        cells: Iterable[Cell],
-        table: str,
-        known: Mapping[str, Any],
-        change: Callable[[Cell, dict[str, Any]], Cell],
-    ) -> tuple[Cell, ...]:
-        """Return the cells, changed by the entries that match them; the last entry wins."""
-        found = list(cells)
-        for condition, values, where in self._conditions(table, known):
-            meant = [number for number, cell in enumerate(found) if condition.meets(cell)]
-            if all(found[number].id in self._gone for number in meant):
-                self._warn(where, condition, "matches no cell; remove it")
-            _require_run(values, where)
-            for number in meant:
-                found[number] = change(found[number], values)
-        return tuple(found)
+    def _require_sound(self, cells: Iterable[Cell], sources: Mapping[str, CellSource]) -> None:
+        """Raise ProfileError if a cell's kind is unknown, or its source cannot contain it."""
+        find_kinds = cache(self._find_kinds)
+        for cell in cells:
+            if cell.id not in self._gone:
+                where = self._places[cell.id.lower()]
+                if cell.kind not in KINDS:
+                    known = find_kinds(cell.profile)
+                    reject_unknown([cell.kind], known, f"{where}: {cell.id}", "kind")
+                require_source(cell, sources, where)
 
-    def _apply_gpu(self, cells: Iterable[Cell]) -> tuple[Cell, ...]:
-        return self._apply(cells, "gpu", _GPU, lambda cell, _: replace(cell, gpu=True))
-
-    def _apply_runs(self, cells: Iterable[Cell]) -> tuple[Cell, ...]:
-        def change(cell: Cell, row: dict[str, Any]) -> Cell:
-            return replace(cell, **{key: row[key] for key in row if key != "when"})
-
-        return self._apply(cells, "run", _RUN, change)
+    def _find_kinds(self, profile: str) -> dict[str, None]:
+        """Return our kinds of packages, and those that a profile adds."""
+        path = profile if is_shipped(profile) else self._path.parent / profile
+        own = load_profile(str(path)).kinds if profile else ()
+        return dict.fromkeys((*KINDS, *(each.stem for each in own)))
 
 
-def _split_system(rows: Iterable[Mapping[str, Any]]) -> set[str]:
-    """Return {"architecture"} if a system such as ``linux-x86_64`` names one, else set()."""
-    named = (value for row in rows for value in listed(row.get("system", ())))
-    return {"architecture"} if any("-" in str(value) for value in named) else set()
-
-
-def _read_axes(row: Mapping[str, Any], where: str) -> dict[str, list[tuple[tuple[str, str], ...]]]:
-    """Return axis -> values of a block; a value of system may set two axes."""
-    if "project" not in row:
-        raise ProfileError(f"{where}: 'project' is missing")
-    found = {}
-    for axis in AXES:
-        if axis not in row:
-            continue
-        values = listed(row[axis])
-        if not values:
-            raise ProfileError(f"{where}: {axis}: an empty list makes no cell")
-        found[axis] = [_read_value(axis, value, row, f"{where}: {axis}") for value in values]
-    return found
-
-
-def _read_value(
-    axis: str, value: Any, row: Mapping[str, Any], where: str
-) -> tuple[tuple[str, str], ...]:
-    if axis != "system" or not isinstance(value, str) or "-" not in value:
-        return ((axis, require_value(axis, value, where)),)
-    system, _, architecture = value.partition("-")
-    if "architecture" in row:
-        raise ProfileError(
-            f"{where}: {value!r} names an architecture, but the block also names one"
-        )
-    parts = ("system", system), ("architecture", architecture)
-    return tuple((name, require_value(name, part, where)) for name, part in parts)
-
-
-def _make_cells(
-    axes: Mapping[str, list[tuple[tuple[str, str], ...]]],
-    row: Mapping[str, Any],
-    used: Sequence[str],
-    where: str,
-) -> Iterator[Cell]:
-    asked = convert(row.get("package", ""), str, f"{where}: package")
-    for chosen in product(*axes.values()):
-        values: dict[str, Any] = {axis: value for pairs in chosen for axis, value in pairs}
-        bare = Cell(id="", package=asked or values["project"], **values)
-        own = "-".join(filter(None, (getattr(bare, axis) for axis in used)))
-        if len(own) > _LONGEST_ID:
-            raise ProfileError(f"{where}: {own}: the id has more than {_LONGEST_ID} characters")
-        cell = replace(bare, id=own)
-        require_consistent(cell, f"{where}: {own}")
-        yield cell
-
-
-def _require_unique(pairs: Iterable[tuple[Cell, str]]) -> None:
-    """Raise ProfileError if two ids are equal or differ only in case."""
-    seen: dict[str, str] = {}
-    for cell, where in pairs:
-        key = cell.id.lower()
-        if key in seen:
-            before = seen[key].partition(": ")[2]
-            there = "in that block twice" if seen[key] == where else f"in {before} already"
-            raise ProfileError(f"{where}: {cell.id} is {there}")
-        seen[key] = where
+def _read_value(axis: str, value: Any, row: Mapping[str, Any], where: str) -> dict[str, str]:
+    parts = {axis: value}
+    if axis == "system" and isinstance(value, str) and "-" in value:
+        if "architecture" in row:
+            message = f"{value!r} names an architecture, but the block also names one"
+            raise ProfileError(f"{where}: {message}")
+        parts["system"], _, parts["architecture"] = value.partition("-")
+    return {name: require_value(name, part, where) for name, part in parts.items()}
 
 
 def _require_run(row: Mapping[str, Any], where: str) -> None:
@@ -305,97 +253,36 @@ def _require_run(row: Mapping[str, Any], where: str) -> None:
         raise ProfileError(f"{where}: timeout: {timeout:g} s is not between 0 and 7 days")
 
 
-# ``[values]``: lists that several blocks share, by name.
-
-TABLE = "values"
-_NAMED = re.compile(r"\{([^{}]*)\}")
-
-ValueLists = Mapping[str, tuple[object, ...]]
-
-
-def read_lists(value: object, name: str) -> ValueLists:
-    """Read the lists in ``[values]``. Raises ProfileError."""
-    table = convert(value, dict, f"{name}: {TABLE}")
-    for key, listed in table.items():
-        if not isinstance(listed, list):
-            raise ProfileError(f"{name}: {TABLE}: {key}: {listed!r:.40} is not a list")
-    return {key: tuple(listed) for key, listed in table.items()}
-
-
-def put_lists(row: Mapping[str, Any], lists: ValueLists, where: str) -> dict[str, Any]:
-    """Return a block with the values of lists in place of their names in braces: ``"{cuda}"``."""
-    found = dict(row)
-    for axis in AXES:
-        if any(_find_name(each) is not None for each in listed(row.get(axis, ()))):
-            found[axis] = [
-                value
-                for each in listed(row[axis])
-                for value in _expand(each, lists, f"{where}: {axis}")
-            ]
-    return found
-
-
-def listed(value: Any) -> list[Any]:
-    """Return the values of an axis as a list; a single value may be written without brackets."""
-    return [*value] if isinstance(value, (list, tuple)) else [value]
-
-
-def find_names(row: Mapping[str, Any]) -> set[str]:
-    """Return the names of the lists that a block uses."""
-    names = (_find_name(each) for axis in AXES for each in listed(row.get(axis, ())))
-    return {name for name in names if name is not None}
-
-
-def _find_name(value: object) -> str | None:
-    found = _NAMED.fullmatch(value) if isinstance(value, str) else None
-    return found[1] if found else None
-
-
-def _expand(value: object, lists: ValueLists, where: str) -> tuple[object, ...]:
-    name = _find_name(value)
-    if name is None:
-        return (value,)
-    reject_unknown([name], dict.fromkeys(lists), where, f"list of [{TABLE}]")
-    return lists[name]
-
-
 # ``[sources.NAME]``: where cells are published, and whether a cell fits its source.
 
 _KEYS = {key: kind for key, kind in typing.get_type_hints(CellSource).items() if key != "name"}
 _PLACES = ("index", "folder", "url", "conda")
 _BRACES = re.compile(r"\{([^{}]*)\}")
-_VALUES = {axis: axis for axis in (*AXES, "package")}
+_VALUES = dict.fromkeys((*AXES, "package"))
 _FILES = (".whl", ".conda", ".tar.bz2", ".zip")
+_FITTING = {"wheel": ("index", "folder", "url"), "conda": ("conda", "folder", "url")}
+"""Kind -> the keys of sources that can contain such packages; others need a file's place."""
 
 
-def read_sources(value: object, name: str) -> dict[str, CellSource]:
-    """Read the tables ``[sources.NAME]``. Raises ProfileError."""
-    tables = convert(value, dict, f"{name}: sources")
-    return {key: _read_source(key, row, f"{name}: sources.{key}") for key, row in tables.items()}
-
-
-def _read_source(name: str, row: object, where: str) -> CellSource:
+def _read_source(name: str, row: Mapping[str, Any], where: str) -> CellSource:
     require_value("source", name, where)
-    if not isinstance(row, dict):
-        raise ProfileError(f"{where}: not a table; write [sources.{name}]")
     values = convert_table(row, _KEYS, where)
     given = [key for key in _PLACES if key in values]
     if len(given) > 1:
         raise ProfileError(f"{where}: {given[0]} and {given[1]}: give only one of them")
     for key in given:
         require_public(values[key], f"{where}: {key}")
-        _require_template(values[key], f"{where}: {key}")
+        require_template(values[key], _VALUES, f"{where}: {key}")
     if values.get("freshness", 0) < 0:
         raise ProfileError(f"{where}: freshness: {values['freshness']} is not a number of days")
     return CellSource(name=name, **values)
 
 
-def _require_template(template: str, where: str) -> None:
-    if not template:
-        raise ProfileError(f"{where}: it is empty")
-    reject_unknown(_BRACES.findall(template), _VALUES, where, "axis")
-    if {"{", "}"} & set(_BRACES.sub("", template)):
-        raise ProfileError(f"{where}: {template!r:.100} has an unmatched brace")
+def require_template(template: str, axes: Mapping[str, Any], where: str) -> None:
+    """Raise ProfileError if a text is empty, or has braces without one of these names."""
+    reject_unknown(_BRACES.findall(template), axes, where, "axis")
+    if not template or {"{", "}"} & set(_BRACES.sub("", template)):
+        raise ProfileError(f"{where}: {template!r:.100} is empty, or has an unmatched brace")
 
 
 def require_public(text: str, where: str) -> None:
@@ -422,24 +309,20 @@ def require_source(cell: Cell, sources: Mapping[str, CellSource], where: str) ->
     """Raise ProfileError if a cell's source does not exist, or cannot contain its package."""
     where = f"{where}: {cell.id}"
     if cell.source:
-        reject_unknown([cell.source], {name: name for name in sources}, where, "source")
+        reject_unknown([cell.source], sources, where, "source")
     if names_file(cell.package):
         require_public(cell.package, f"{where}: package")
         return
     source = sources.get(cell.source, PIPS_INDEX)
-    for key in _PLACES:
-        fill(getattr(source, key), cell, f"{where}: sources.{source.name}: {key}")
-    if cell.kind == "conda" and not (source.conda or source.folder or source.url):
-        raise ProfileError(f"{where}: kind is 'conda', but its source is not a conda channel")
-    if cell.kind != "conda" and source.conda:
-        raise ProfileError(f"{where}: kind is {cell.kind!r}, but its source is a conda channel")
-    if cell.kind not in ("wheel", "conda") and not (source.url or source.folder):
-        raise ProfileError(
-            f"{where}: kind is {cell.kind!r}, but its source has neither url nor folder"
-        )
-    if source.url:
+    place = next((key for key in _PLACES if getattr(source, key)), "index")
+    fitting = _FITTING.get(cell.kind, ("folder", "url"))
+    fill(getattr(source, place), cell, f"{where}: sources.{source.name}: {place}")
+    if place not in fitting:
+        known = ", ".join(fitting)
+        raise ProfileError(f"{where}: kind is {cell.kind!r}, so its source must be one of: {known}")
+    if place == "url" or cell.kind not in _FITTING:
         return
-    if cell.kind in ("wheel", "conda") and bool(cell.system) is not bool(cell.python):
+    if bool(cell.system) is not bool(cell.python):
         lacking = "system" if cell.python else "python"
         raise ProfileError(f"{where}: it has no {lacking}, which is needed to choose its file")
     if cell.kind == "wheel":
@@ -457,14 +340,10 @@ def _require_requirement(text: str, where: str) -> None:
 
 def fill(template: str, cell: Cell, where: str) -> str:
     """Return a source's template with the cell's values. Raises ProfileError if one is missing."""
-
-    def value(found: re.Match[str]) -> str:
-        text: str = getattr(cell, found[1])
-        if not text:
-            raise ProfileError(f"{where}: {{{found[1]}}} has no value in this cell")
-        return text
-
-    return _BRACES.sub(value, template)
+    for axis in _BRACES.findall(template):
+        if not getattr(cell, axis):
+            raise ProfileError(f"{where}: {{{axis}}} has no value in this cell")
+    return _BRACES.sub(lambda found: str(getattr(cell, found[1])), template)
 
 
 # Arrays of tables, each table with its location for messages.
@@ -473,9 +352,13 @@ _MOST_ROWS = 1_000  # of one kind, because each is compared with every cell
 
 
 def read_rows(
-    tables: Mapping[str, Any], content: bytes, name: str, table: str, known: Mapping[str, Any]
+    tables: Mapping[str, Any],
+    name: str,
+    table: str,
+    known: Mapping[str, Any],
+    required: Iterable[str] = (),
 ) -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield the tables ``[[table]]`` of a file with their locations. Raises ProfileError.
+    """Yield the tables ``[[table]]`` of a file, converted, with their places. Raises ProfileError.
 
     ``tables`` contains the array: the whole file, or the table before the last dot.
     """
@@ -484,18 +367,12 @@ def read_rows(
         raise ProfileError(f"{name}: {table}: write [[{table}]], with two brackets")
     if len(rows) > _MOST_ROWS:
         raise ProfileError(f"{name}: {table}: more than {_MOST_ROWS:,} tables")
-    lines = _find_lines(content, table, len(rows))
     for index, row in enumerate(rows):
-        where = f"{name}: {table}[{index}]{lines[index]}"
-        if not isinstance(row, dict):
-            raise ProfileError(f"{where}: not a table")
-        reject_unknown(row, known, where, "key")
-        yield row, where
-
-
-def _find_lines(content: bytes, table: str, count: int) -> list[str]:
-    """Return " (line 12)" for each table, or "" for all of them if a table has no header."""
-    header = re.compile(rf"[ \t]*\[\[[ \t]*{re.escape(table)}[ \t]*\]\]")
-    text = content.decode("utf-8").splitlines()
-    found = [number for number, line in enumerate(text, 1) if header.match(line)]
-    return [f" (line {number})" for number in found] if len(found) == count else [""] * count
+        first = next(iter(row), "") if isinstance(row, dict) else ""
+        line = line_of_table(first)
+        where = f"{name}{f':{line}' * bool(line)}: {table}[{index}]"
+        values = convert_table(convert(row, dict, where), known, where)
+        for key in required:
+            if not str(values.get(key, "")).strip():
+                raise ProfileError(f"{where}: {key!r} is missing")
+        yield values, where

@@ -11,7 +11,14 @@ from typing import Any
 
 from binary_checks import __version__
 from binary_checks.errors import ProfileError
-from binary_checks.fleet.cells import PIPS_INDEX, Matrix, read_rows, require_public, require_value
+from binary_checks.fleet.cells import (
+    PIPS_INDEX,
+    Matrix,
+    read_rows,
+    require_public,
+    require_template,
+    require_value,
+)
 from binary_checks.fleet.night import AXES, Cell
 from binary_checks.profile import (
     CellCondition,
@@ -28,7 +35,11 @@ from binary_checks.profile import (
 CPU, GPU = "cpu", "gpu"
 HOSTED = ("github", "circleci")
 """The CI systems that have runners."""
-_RUNNER_KEYS: Mapping[str, Any] = {"when": str, "stage": str, **dict.fromkeys(HOSTED, object)}
+_RUNNER_KEYS: Mapping[str, Any] = {
+    "when": str,
+    "stage": typing.Literal["cpu", "gpu"],
+    **dict.fromkeys(HOSTED, object),
+}
 _MACHINE_KEYS = {"labels": tuple[str, ...], "image": str, "pool": str, "size": str}
 _MACHINE = re.compile(r"[A-Za-z0-9{][A-Za-z0-9 ._:/@{}+-]{0,199}")
 _BRACES = re.compile(r"\{([^{}]*)\}")
@@ -63,18 +74,12 @@ class RunnerRule:
 def _read_runners(rows: Iterable[tuple[dict[str, Any], str]]) -> Iterator[RunnerRule]:
     """Yield the entries in order. Raises ProfileError."""
     for row, where in rows:
-        if "when" not in row:
-            raise ProfileError(f"{where}: 'when' is missing")
-        stage = convert(row.get("stage", CPU), str, f"{where}: stage")
-        if stage not in (CPU, GPU):
-            raise ProfileError(f"{where}: stage: {stage!r:.40} is not one of: {CPU}, {GPU}")
-        when = convert(row["when"], str, f"{where}: when")
         named = [system for system in HOSTED if system in row]
         if not named:
             raise ProfileError(f"{where}: name a machine for one of: {', '.join(HOSTED)}")
         yield RunnerRule(
-            condition=read_condition(when, f"{where}: when"),
-            stage=stage,
+            condition=read_condition(row["when"], f"{where}: when"),
+            stage=row.get("stage", CPU),
             machines={each: _read_machine(each, row[each], f"{where}: {each}") for each in named},
             where=where,
         )
@@ -100,9 +105,7 @@ def _read_machine(system: str, value: object, where: str) -> RunsOn:
 def _require_machine(text: str, where: str) -> None:
     if not _MACHINE.fullmatch(text):
         raise ProfileError(f"{where}: {text!r:.60} is not the name of a machine or an image")
-    reject_unknown(_BRACES.findall(text), _AXES, where, "axis")
-    if {"{", "}"} & set(_BRACES.sub("", text)):
-        raise ProfileError(f"{where}: {text!r:.60} has an unmatched brace")
+    require_template(text, _AXES, where)
 
 
 # ``[ci.actions]``: the commits of actions, which nobody can move, with the tags that people know.
@@ -228,11 +231,10 @@ def read_ci(matrix: Matrix) -> CiSettings:
         raise ProfileError(f"{name}: it has no [ci], which says what CI runs")
     table = convert(tables["ci"], dict, where)
     reject_unknown(table, {**_TYPES, "actions": dict}, where, "key")
-    shipped = files(__package__).joinpath(_SHIPPED).read_bytes()
-    ours = parse_toml(shipped, _SHIPPED)
+    ours = parse_toml(files(__package__).joinpath(_SHIPPED).read_bytes(), _SHIPPED)
     runners = (
-        *read_rows(ours, shipped, _SHIPPED, "runners", _RUNNER_KEYS),
-        *read_rows(tables, matrix.content, name, "runners", _RUNNER_KEYS),
+        *read_rows(ours, _SHIPPED, "runners", _RUNNER_KEYS),
+        *read_rows(tables, name, "runners", _RUNNER_KEYS, ("when",)),
     )
     settings = CiSettings(
         **{

@@ -161,7 +161,7 @@ GATED = '[channels.release]\nfamilies = ["linkage"]\n'
         (GATED + 'gaps = ["venv"]\n', "gaps: 'venv' is not one of the places"),
         (GATED + 'places = ["moon"]\n', "channels.release: moon: unknown place"),
         (GATED + 'gate = "x"\n', "unknown key 'gate'"),
-        (GATED + "[[channels.release.cells]]\n", "cells[0] (line 3): 'when' is missing"),
+        (GATED + "[[channels.release.cells]]\n", "channels.release.cells[0]: 'when' is missing"),
         (GATED + '[[channels.release.cells]]\nwhen = "os=x"\n', "when: unknown axis 'os'"),
         (GATED + '[[channels.release.cells]]\nwhen = "id=x"\n', "when: unknown axis 'id'"),
         (
@@ -176,7 +176,7 @@ GATED = '[channels.release]\nfamilies = ["linkage"]\n'
         (GATED + '[[channels.release.waivers]]\ndespite = "x"\n', "'reason' is missing"),
         (
             GATED + '[[channels.release.waivers]]\ndespite="x"\nreason="r"\nowner="o"\n',
-            "waivers[0] (line 3): 'expires' is missing",
+            "policy.toml:3: channels.release.waivers[0]: 'expires' is missing",
         ),
         ('[[keys]]\nname = "a"\n' + GATED, "give either file or public"),
         ('[[keys]]\nname = "a"\nfile = "none"\n' + GATED, "file none: No such file"),
@@ -194,7 +194,7 @@ def test_what_cannot_be_followed_is_refused(tmp_path: Path, text: str, fault: st
 def test_a_key_counts_once(tmp_path: Path) -> None:
     _, raw = make_key(tmp_path)
     twice = f'[[keys]]\nname = "a"\npublic = "{raw}"\n[[keys]]\nname = "b"\nfile = "ci.pub"\n'
-    with pytest.raises(ProfileError, match=r"keys\[1\] \(line 4\): b: this name or this key"):
+    with pytest.raises(ProfileError, match=r"policy\.toml:4: keys\[1\]: b: this name or this key"):
         read(tmp_path, twice + GATED)
     with pytest.raises(ProfileError, match="threshold: 2, but it has 1 of the keys"):
         read(tmp_path, f'[[keys]]\nname = "a"\npublic = "{raw}"\n{GATED}threshold = 2\n')

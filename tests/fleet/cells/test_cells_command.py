@@ -60,7 +60,7 @@ left out: system=windows variant=cu* (2 cells): no CUDA build there
 """
     )
     assert printed.err.startswith(
-        "warning: cells.toml: leave_out[1] (line 11): when = 'python=3.11 system=windows' expired"
+        "warning: cells.toml:11: leave_out[1]: when = 'python=3.11 system=windows' expired"
     )
 
 

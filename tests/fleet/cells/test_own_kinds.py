@@ -140,14 +140,14 @@ def test_generated_ci_builds_and_tests_them(shop: Path, capfd: pytest.CaptureFix
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('"toy"\nsys', '"tyo"\nsys', "'tyo' is not one of: wheel, conda, libtorch, toy; did you"),
+        ('"toy"\nsys', '"tyo"\nsys', "unknown kind 'tyo'; did you mean 'toy'?"),
         (
             'profile = "toys.toml"',
             "timeout = 5",
-            "'toy' is not one of: wheel, conda, libtorch (it has no profile)",
+            "unknown kind 'toy'",
         ),
-        ("toys.toml", "torch", "'toy' is not one of: wheel, conda, libtorch (torch adds no such"),
-        ('source = "shop"', "", "kind is 'toy', but its source has neither url nor folder"),
+        ("toys.toml", "torch", "unknown kind 'toy'"),
+        ('source = "shop"', "", "kind is 'toy', so its source must be one of: folder, url"),
     ],
 )
 def test_a_kind_that_no_profile_adds_is_refused(

@@ -80,15 +80,15 @@ def test_what_has_expired_leaves_nothing_out_and_is_a_warning(tmp_path: Path) ->
     matrix = read(tmp_path, NUMPY + rule.format("19"))
     assert len(matrix.cells) == 2
     assert matrix.warnings[0].endswith(
-        "cells.toml: leave_out[0] (line 5): when = 'python=3.12' expired on 2026-11-19: "
+        "cells.toml:5: leave_out[0]: when = 'python=3.12' expired on 2026-11-19: "
         "its cells are no longer left out"
     )
 
 
 def test_a_rule_that_matches_nothing_is_a_warning(tmp_path: Path) -> None:
     matrix = read(tmp_path, NUMPY + '[[gpu]]\nwhen = "variant=cu*"\n')
-    assert [line.partition(": ")[2] for line in matrix.warnings] == [
-        "gpu[0] (line 5): when = 'variant=cu*' matches no cell; remove it"
+    assert [line.rpartition("cells.toml:")[2] for line in matrix.warnings] == [
+        "5: gpu[0]: when = 'variant=cu*' matches no cell; remove it"
     ]
 
 
@@ -168,28 +168,27 @@ def test_a_list_that_no_block_names_is_a_warning(tmp_path: Path) -> None:
 REFUSED = {
     "a list that there is not": (
         f'{LISTS}{NUMPY}variant = "{{cudda}}"\n',
-        "cells[0] (line 3): variant: unknown list of [values] 'cudda'; did you mean 'cuda'?",
+        "3: cells[0]: variant: unknown list of [values] 'cudda'; did you mean 'cuda'?",
     ),
     "a list that is none": (
         f'[values]\ncuda = "cu126"\n{NUMPY}',
-        "values: cuda: 'cu126' is not a list",
+        "2: values.cuda: 'cu126' is not an array",
     ),
     "an empty list of values": (
         f'[values]\ncuda = []\n{NUMPY}variant = "{{cuda}}"\n',
-        "cells[0] (line 3): variant: an empty list makes no cell",
+        "3: cells[0]: variant: an empty list makes no cell",
     ),
     "a value of a list that is none": (
         '[values]\npythons = [3.10]\n[[cells]]\nproject = "x"\npython = "{pythons}"\n',
-        "cells[0] (line 3): python: 3.1 is not a string; write it in quotes (TOML reads 3.10 as "
-        "3.1)",
+        "3: cells[0]: python: 3.1 is not a string; write it in quotes (TOML reads 3.10 as 3.1)",
     ),
     "a Python before there was free threading": (
         '[[cells]]\nproject = "x"\npython = "3.12t"\n',
-        "cells[0] (line 1): python: '3.12t': free threading starts with 3.13t",
+        "1: cells[0]: python: '3.12t': free threading starts with 3.13t",
     ),
     "a macOS before there was arm64": (
         '[[cells]]\nproject = "x"\nsystem = "macosx_10_15-arm64"\npython = "3.12"\n',
-        "cells[0] (line 1): x-macosx_10_15-arm64-3.12: macosx_10_15 has no arm64; that "
+        "1: cells[0]: x-macosx_10_15-arm64-3.12: macosx_10_15 has no arm64; that "
         "needs macosx_11_0 or later",
     ),
     "a typo in a key": (
@@ -202,67 +201,65 @@ REFUSED = {
     ),
     "one bracket": ('[cells]\nproject = "x"\n', "cells: write [[cells]], with two brackets"),
     "no cells": ("", "it has no [[cells]]"),
-    "no project": ('[[cells]]\npython = "3.12"\n', "cells[0] (line 1): 'project' is missing"),
+    "no project": ('[[cells]]\npython = "3.12"\n', "1: cells[0]: 'project' is missing"),
     "an empty list": (
         '[[cells]]\nproject = "x"\npython = []\n',
-        "cells[0] (line 1): python: an empty list makes no cell",
+        "1: cells[0]: python: an empty list makes no cell",
     ),
     "a number": (
         '[[cells]]\nproject = "x"\npython = 3.10\n',
-        "cells[0] (line 1): python: 3.1 is not a string; write it in quotes "
-        "(TOML reads 3.10 as 3.1)",
+        "1: cells[0]: python: 3.1 is not a string; write it in quotes (TOML reads 3.10 as 3.1)",
     ),
     "no Python": (
         '[[cells]]\nproject = "x"\npython = "3.12.1"\n',
-        "cells[0] (line 1): python: '3.12.1' is not a Python version, such as 3.12 or 3.13t",
+        "1: cells[0]: python: '3.12.1' is not a Python version, such as 3.12 or 3.13t",
     ),
     "an unknown kind": (
         '[[cells]]\nproject = "x"\nkind = "weel"\n',
-        "cells[0] (line 1): x-weel: kind: 'weel' is not one of: wheel, conda, libtorch; "
-        "did you mean 'wheel'? (it has no profile)",
+        "3: cells[0]: x-weel: unknown kind 'weel'; did you mean 'wheel'?",
     ),
     "an unknown system": (
         '[[cells]]\nproject = "x"\nsystem = "linx-x86_64"\n',
-        "cells[0] (line 1): system: 'linx' is not one of: linux, musllinux, macos, windows, nor a "
+        "1: cells[0]: system: 'linx' is not one of: linux, musllinux, macos, windows, nor a "
         "tag such as manylinux_2_28, musllinux_1_2 or macosx_14_0; did you mean 'linux'?",
     ),
     "an architecture of another system": (
         '[[cells]]\nproject = "x"\nsystem = "macos-aarch64"\n',
-        "cells[0] (line 1): x-macos-aarch64: macos has no architecture 'aarch64', but x86_64, "
+        "1: cells[0]: x-macos-aarch64: macos has no architecture 'aarch64', but x86_64, "
         "arm64; did you mean 'arm64'?",
     ),
     "a value that names no file": (
         '[[cells]]\nproject = "../x"\n',
-        "cells[0] (line 1): project: '../x' cannot name a file: only letters, digits and ._+- "
+        "1: cells[0]: project: '../x' cannot name a file: only letters, digits and ._+- "
         "are allowed",
     ),
     "a wheel of libtorch": (
         '[[cells]]\nproject = "x"\nlibtorch = "shared-with-deps"\n',
-        "cells[0] (line 1): x-shared-with-deps: libtorch = 'shared-with-deps', but kind is 'wheel'",
+        "1: cells[0]: x-shared-with-deps: libtorch = 'shared-with-deps', but kind is 'wheel'",
     ),
     "the same cell in two blocks": (
         NUMPY + "\n" + NUMPY,
-        "cells[1] (line 6): numpy-linux-x86_64-3.11 is in cells[0] (line 1) already",
+        "6: cells[1]: numpy-linux-x86_64-3.11 is a cell of cells.toml:1: cells[0] already",
     ),
     "the same cell twice": (
         '[[cells]]\nproject = ["x", "X"]\n',
-        "cells[0] (line 1): X is in that block twice",
+        "1: cells[0]: X is a cell of cells.toml:1: cells[0] already",
     ),
     "leave_out without a reason": (
         NUMPY + '[[leave_out]]\nwhen = "python=3.12"\n',
-        "leave_out[0] (line 5): 'reason' is missing",
+        "5: leave_out[0]: 'reason' is missing",
     ),
     "leave_out of all": (
         NUMPY + '[[leave_out]]\nwhen = "project=*"\nreason = "holidays"\n',
-        "leave_out[0] (line 5): when = 'project=*': no cell is left",
+        "5: leave_out[0]: when = 'project=*': no cell is left",
     ),
     "a rule on an unknown axis": (
         NUMPY + '[[gpu]]\nwhen = "varient=cu*"\n',
-        "gpu[0] (line 5): when: unknown axis 'varient'; did you mean 'variant'?",
+        "5: gpu[0]: when: unknown axis 'varient'; did you mean 'variant'?",
     ),
     "a rule that is no glob": (
         NUMPY + '[[gpu]]\nwhen = "cu*"\n',
-        "gpu[0] (line 5): when: cu*: not AXIS=GLOB, such as variant=cu*",
+        "5: gpu[0]: when: cu*: not AXIS=GLOB, such as variant=cu*",
     ),
     "an expiry that is no day": (
         NUMPY + '[[leave_out]]\nwhen = "python=3.12"\nreason = "x"\nexpires = "soon"\n',
@@ -270,11 +267,11 @@ REFUSED = {
     ),
     "a timeout without end": (
         NUMPY + '[[run]]\nwhen = "python=3.12"\ntimeout = inf\n',
-        "run[0] (line 5): timeout: inf s is not between 0 and 7 days",
+        "5: run[0]: timeout: inf s is not between 0 and 7 days",
     ),
     "a place that there is not": (
         NUMPY + '[[run]]\nwhen = "python=3.12"\nplace = "imge:oldest"\n',
-        "run[0] (line 5): place: imge:oldest: unknown place; expected one of venv|existing:PYTHON|"
+        "5: run[0]: place: imge:oldest: unknown place; expected one of venv|existing:PYTHON|"
         "prefix:PATH|image:REFERENCE|pyodide",
     ),
     "an unknown source": (
@@ -288,11 +285,11 @@ REFUSED = {
     ),
     "a template with half a brace": (
         NUMPY + '[sources.nightly]\nindex = "https://x.example/{variant"\n',
-        "sources.nightly: index: 'https://x.example/{variant' has an unmatched brace",
+        "sources.nightly: index: 'https://x.example/{variant' is empty, or has an unmatched brace",
     ),
     "a template with an axis that a cell lacks": (
         NUMPY + 'source = "n"\n[sources.n]\nindex = "https://x.example/{variant}"\n',
-        "cells[0] (line 1): numpy-linux-x86_64-3.11-n: sources.n: index: {variant} has no value "
+        "1: cells[0]: numpy-linux-x86_64-3.11-n: sources.n: index: {variant} has no value "
         "in this cell",
     ),
     "a secret": (
@@ -306,16 +303,20 @@ REFUSED = {
     ),
     "conda from an index": (
         NUMPY + 'kind = "conda"\n',
-        "cells[0] (line 1): numpy-conda-linux-x86_64-3.11: kind is 'conda', but its source is "
-        "not a conda channel",
+        "1: cells[0]: numpy-conda-linux-x86_64-3.11: kind is 'conda', so its source "
+        "must be one of: conda, folder, url",
     ),
     "a Python of no system": (
         '[[cells]]\nproject = "x"\npython = "3.12"\n',
-        "cells[0] (line 1): x-3.12: it has no system, which is needed to choose its file",
+        "1: cells[0]: x-3.12: it has no system, which is needed to choose its file",
     ),
     "no requirement": (
         '[[cells]]\nproject = "x"\npackage = "x=1"\n',
-        "cells[0] (line 1): x: package: 'x=1' is not a requirement",
+        "1: cells[0]: x: package: 'x=1' is not a requirement",
+    ),
+    "a truth value": (
+        '[[cells]]\nproject = "x"\nvariant = true\n',
+        "1: cells[0]: variant: True is not a string; write it in quotes",
     ),
     "too many": (
         "[[cells]]\n"
@@ -333,7 +334,7 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_meant_is_one_line_with_its_place(name: str, tmp_path: Path) -> None:
     text, said = REFUSED[name]
-    assert refusal(tmp_path, text) == said
+    assert refusal(tmp_path, text).replace(f"{tmp_path}/", "") == said
 
 
 def test_a_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:

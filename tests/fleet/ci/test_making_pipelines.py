@@ -156,9 +156,7 @@ def test_a_runner_for_no_cell_is_warned_of(warn: Warn) -> None:
     idle = '[[runners]]\nwhen = "system=windows"\ngithub = "x"\n'
     idle += '[[runners]]\nwhen = "variant=cpu"\nstage = "gpu"\ngithub = "x"\n'
     first, second = warn(CELLS + CI + GPU_RUNNER + idle)
-    assert first.endswith(
-        "runners[1] (line 33): when = 'system=windows' matches no cell; remove it"
-    )
+    assert first.endswith("33: runners[1]: when = 'system=windows' matches no cell; remove it")
     assert "when = 'variant=cpu' matches no cell with a GPU stage" in second
     assert warn(CELLS + CI + GPU_RUNNER) == []
 
@@ -240,7 +238,7 @@ def test_a_matrix_in_a_folder_names_its_files_from_the_repository(make: Make) ->
         (CELLS + '[ci]\nsystems = ["github"]\nbiuld = "x"\n', "ci: unknown key 'biuld'; did you"),
         (
             CELLS + CI + '[[runners]]\nwhen = "variant=cu*"\nstage = "cuda"\n',
-            "cells.toml: runners[0] (line 28): stage: 'cuda' is not one of: cpu, gpu",
+            "cells.toml:30: runners[0]: stage: 'cuda' is not one of: cpu, gpu",
         ),
         (
             CELLS + CI + '[[runners]]\nwhen = "variant=cu*"\ngithup = "x"\n',
@@ -284,7 +282,7 @@ def test_a_matrix_in_a_folder_names_its_files_from_the_repository(make: Make) ->
         ),
         (
             CELLS + CI + '[[runners]]\nwhen = "variant=cu*"\n',
-            "(line 28): name a machine for one of: github, circleci",
+            "cells.toml:28: runners[0]: name a machine for one of: github, circleci",
         ),
         (CELLS + CI + 'AWS_SECRET_KEY = "x"\n', "AWS_SECRET_KEY: list the name in 'secrets'"),
         (
