@@ -238,8 +238,8 @@ def mutants(session: nox.Session) -> None:
 
 @nox.session
 def fuzz(session: nox.Session) -> None:
-    """Damage packages and hold us against real loaders: ``-- MINUTES [--wheels FOLDER]``."""
-    session.install("-e", ".[crosscheck,uv]", "pip", "jsonschema", *group("samples"))
+    """Damage objects and archives, and compare with installers: ``-- MINUTES [--wheels F]``."""
+    session.install("-e", ".[device,uv]", "pip")
     arguments = session.posargs or ["1"]
     session.run("python", "-m", "fixtures.fuzz", *arguments)
 

@@ -10,7 +10,7 @@ import pytest
 
 from fixtures.fuzz.finds import KEPT, read, rebuild
 from fixtures.fuzz.seeds import Seed
-from fixtures.fuzz.targets import KINDS, Judge
+from fixtures.fuzz.targets import KINDS, Target
 
 KIND = {kind.name: kind for kind in KINDS}
 FINDS = [(path.stem, find) for path in sorted(KEPT.glob("*.jsonl")) for find in read(path)]
@@ -26,17 +26,16 @@ def seeds_of(target: str) -> dict[str, Seed]:
 
 
 @pytest.fixture(scope="module")
-def judges() -> Iterator[dict[str, Judge]]:
-    judges = {target: KIND[target].judge() for target in {target for target, _ in FINDS}}
+def judges() -> Iterator[dict[str, Target]]:
+    judges = {target: KIND[target].open() for target in {target for target, _ in FINDS}}
     yield judges
     for judge in judges.values():
-        if hasattr(judge, "close"):
-            judge.close()
+        judge.close()
 
 
 @pytest.mark.parametrize(("target", "find"), FINDS, ids=name)
 def test_what_was_found_is_red(
-    judges: dict[str, Judge], target: str, find: Mapping[str, Any]
+    judges: dict[str, Target], target: str, find: Mapping[str, Any]
 ) -> None:
     seed = seeds_of(target)[find["seed"]]
     content = rebuild(find, seed.content)

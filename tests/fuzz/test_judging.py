@@ -7,17 +7,20 @@ import pytest
 from binary_checks.errors import PackageError
 from binary_checks.sources.file import FileSource
 from fixtures.build_wheel import build_wheel
-from fixtures.fuzz import target_elf, target_macho, target_pe
 from fixtures.fuzz.judging import WheelJudge, judge_source
 from fixtures.fuzz.mutation import make_mutant
 from fixtures.fuzz.seeds import Seed
+from fixtures.fuzz.target_objects import make_seed
 from fixtures.samples import read_macho_sample, read_pe_sample, read_sample
 
 SEEDS = [
-    target_elf.make_seed("runpath_origin.so", read_sample("runpath_origin.so")),
-    target_elf.make_seed("musl.so", read_sample("musl.so")),
-    target_macho.make_seed("weak.so", read_macho_sample("weak.so")),
-    target_pe.make_seed("plain.dll", read_pe_sample("plain.dll")),
+    make_seed(name, name, content, f"cp311-cp311-{platform}")
+    for name, content, platform in (
+        ("runpath_origin.so", read_sample("runpath_origin.so"), "manylinux_2_36_x86_64"),
+        ("musl.so", read_sample("musl.so"), "musllinux_1_2_x86_64"),
+        ("weak.so", read_macho_sample("weak.so"), "macosx_11_0_x86_64"),
+        ("plain.dll", read_pe_sample("plain.dll"), "win_amd64"),
+    )
 ]
 
 

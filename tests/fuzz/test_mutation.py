@@ -1,14 +1,15 @@
 from __future__ import annotations
 
-import pytest
+import struct
 
-from fixtures.fuzz.elf_fields import find_fields
 from fixtures.fuzz.mutation import count_singles, make_mutant, odd_values
 from fixtures.fuzz.seeds import Edit, Field, Seed, apply, compare
-from fixtures.samples import read_sample
+from fixtures.fuzz.target_objects import find_numbers
+from fixtures.samples import read_macho_sample, read_pe_sample, read_sample
 
 PLAIN = read_sample("plain.so")
-SEED = Seed(name="plain.so", content=PLAIN, fields=tuple(find_fields(PLAIN)))
+SEED = Seed(name="plain.so", content=PLAIN, fields=tuple(find_numbers(PLAIN)))
+(SHOFF,) = struct.unpack_from("<Q", PLAIN, 40)
 OTHER = Seed(name="other", content=bytes(range(256)), fields=())
 
 
@@ -24,8 +25,8 @@ def test_even_numbers_go_through_every_field_and_value() -> None:
     most = count_singles(SEED)
     damages = {make_mutant(SEED, 2 * number).damage for number in range(most)}
     assert len(damages) == most > 10_000
-    assert "e_machine: 0x3e -> 0x0" in damages
-    assert "segment 0 p_vaddr: 0x40 -> 0xffffffffffffffff" in damages
+    assert "2 bytes at 0x12: 0x3e -> 0x0" in damages  # e_machine
+    assert f"8 bytes at 0x28: {SHOFF:#x} -> 0xffffffffffffffff" in damages
 
 
 def test_a_number_gets_the_values_that_readers_stumble_over() -> None:
@@ -52,12 +53,18 @@ def test_edits_overwrite_and_the_size_cuts() -> None:
     assert compare(b"abcdef", b"aXYde!") == (Edit(1, b"XY"), Edit(5, b"!"))
 
 
-@pytest.mark.parametrize("content", [b"", b"\x7fELF", PLAIN[:64], PLAIN[:300]])
-def test_of_what_is_no_whole_file_there_are_the_fields_that_there_are(content: bytes) -> None:
-    if len(content) < 64:
-        assert list(find_fields(content)) == []
-
-
-def test_fields_have_the_names_of_the_specification() -> None:
-    names = {field.name for field in SEED.fields}
-    assert {"e_type", "segment 0 p_type", "dynamic 0x6 value", "relocation 0 r_offset"} <= names
+def test_the_numbers_of_every_format_are_found() -> None:
+    where = {(field.offset, field.size, field.order) for field in SEED.fields}
+    assert {
+        (16, 2, "little"),
+        (40, 8, "little"),
+        (60, 2, "little"),
+    } <= where  # e_type, e_shoff, ...
+    universal = find_numbers(read_macho_sample("universal2.dylib"))
+    assert {(4, 4), (16, 4)} <= {
+        (each.offset, each.size) for each in universal if each.order == "big"
+    }
+    image = read_pe_sample("plain.dll")
+    (header,) = struct.unpack_from("<I", image, 60)
+    assert {(60, 4), (header + 6, 2)} <= {(each.offset, each.size) for each in find_numbers(image)}
+    assert list(find_numbers(b"")) == []

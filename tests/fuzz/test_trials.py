@@ -33,9 +33,6 @@ class Careless:
     def is_red_anyway(self, seed: Seed) -> bool:
         return False
 
-    def can_ask(self, seed: Seed) -> bool:
-        return True
-
     def ask(
         self, seed: Seed, contents: Sequence[bytes], red: Sequence[bool]
     ) -> Iterable[Opinion | None]:
