@@ -66,7 +66,7 @@ from binary_checks.model import CellState, Outcome, PackageResult, RunResult, ch
 from binary_checks.processes import SAFE_PATH
 from binary_checks.safe_text import cut, one_line
 
-_RESULT, _FACTS, _GIVEN_FACTS, _LOG = "result.json", "facts.json", "given-facts.json", "log"
+_RESULT, _FACTS, _GIVEN_FACTS, _LOG = "result.json", "facts.json", "given-facts.json.gz", "log"
 """Files that the process reads or writes in its folder."""
 _PROGRAM = (sys.executable, SAFE_PATH, "-m", "binary_checks")
 _LARGEST_LOG = 3 * LOG_HALF  # bytes

@@ -6,7 +6,9 @@ for objects below DERIVED, which are replaced, and can be made again from other 
 
 from __future__ import annotations
 
+import json
 import re
+import secrets
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -16,8 +18,9 @@ from typing import Protocol, TypeVar
 from urllib.parse import unquote, urlsplit
 from urllib.request import url2pathname
 
-from binary_checks.errors import ProfileError
-from binary_checks.fleet.store.bucket_settings import PROVIDERS
+from binary_checks.documents.json_values import DocumentError, dump, read_json
+from binary_checks.errors import ProfileError, StoreError
+from binary_checks.fleet.store.bucket_settings import PROVIDERS, read_settings
 from binary_checks.fleet.store.store_names import (
     ATTEMPT_FOLDERS,
     DERIVED,
@@ -28,6 +31,7 @@ from binary_checks.fleet.store.store_names import (
     PACKAGES,
     POLICIES,
     RESULTS,
+    TOP_LEVEL,
     artifact_name,
     channel_prefix,
     closed_name,
@@ -70,6 +74,8 @@ from binary_checks.fleet.store.store_names import (
     withdrawn_name,
     withdrawn_prefix,
 )
+from binary_checks.processes import user_environment
+from binary_checks.safe_text import cut, one_line
 
 __all__ = [
     "ATTEMPT_FOLDERS",
@@ -114,6 +120,7 @@ __all__ = [
     "push_name",
     "push_prefix",
     "require_derived",
+    "require_mark",
     "result_name",
     "result_prefix",
     "running_name",
@@ -137,7 +144,7 @@ _Answer = TypeVar("_Answer")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True, order=True)
 class Stored:
     """One object of the store."""
 
@@ -210,20 +217,52 @@ def open_store(url: str, *, make: bool = False) -> Store:
     ``make`` creates it if it does not exist. Raises ProfileError for an invalid URL, and StoreError
     if there is no store or it cannot be used.
     """
-    from binary_checks.fleet.store.store_mark import require_mark
-
     store = _connect(url)
     require_mark(store, make=make)
     return store
+
+
+STORE_SCHEMA = "binary-checks/store/1"
+
+
+def require_mark(store: Store, *, make: bool = False) -> str:
+    """Return the id in the store's mark, which distinguishes an empty store from a mistyped URL.
+
+    With ``make``, write a missing mark. Raises StoreError if there is no mark.
+    """
+    content = store.read(MARK)
+    if content is None:
+        there = store.top()
+        guess = "`binary-checks nightly run --store URL` makes one"
+        if there:
+            guess = "it contains other files, or an incomplete store"
+        if not make:
+            raise StoreError(f"{store.url}: not a store: it has no {MARK}; {guess}")
+        for name in there:  # it may be somebody's home folder
+            if not name.startswith(TOP_LEVEL):
+                shown = cut(one_line(name), 80)
+                raise StoreError(f"{store.url}: not a store, and not empty: it contains {shown}")
+        made = dump({"schema": STORE_SCHEMA, "id": secrets.token_hex(16)})
+        store.create(MARK, f"{made}\n".encode())
+        content = store.read(MARK) or b""  # another process may have been first
+    try:
+        row = read_json(content.decode("ascii"))
+        schema, found = row["schema"], row["id"]
+    except (DocumentError, UnicodeDecodeError, KeyError, TypeError):
+        raise StoreError(f"{store.url}: {MARK}: not the mark of a store, or truncated") from None
+    if schema != STORE_SCHEMA:
+        shown = cut(one_line(json.dumps(schema)), 80)
+        raise StoreError(f"{store.url}: {MARK}: its schema is {shown}, not {STORE_SCHEMA}")
+    return str(found)
 
 
 def _connect(url: str) -> Store:
     found = _SCHEME.match(url)
     scheme = found[1].lower() if found else ""
     if scheme in PROVIDERS:
-        from binary_checks.fleet.store.bucket_store import connect
+        from binary_checks.fleet.store.bucket_store import BucketStore
 
-        return connect(url)
+        return BucketStore(read_settings(url, user_environment()))
     if scheme not in ("", "file"):
         meant = ", ".join(f"{each}://…" for each in PROVIDERS)
         raise ProfileError(f"--store: {scheme}: not a store; give a folder or {meant}")

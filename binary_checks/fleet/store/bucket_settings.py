@@ -127,9 +127,6 @@ def read_settings(url: str, environ: Mapping[str, str]) -> BucketSettings:
     allow_http = environ.get(provider.allow_http, "").lower() in _YES
     config: dict[str, str] = {**provider.always}
     config |= {name.lower(): environ[name] for name in provider.variables if environ.get(name)}
-    if scheme == "s3":
-        region = config.pop("aws_default_region", "us-east-1")
-        config.setdefault("aws_region", region)
     if endpoint:
         config[provider.endpoint_key] = endpoint.rstrip("/")
     return BucketSettings(

@@ -10,12 +10,12 @@ import os
 import random
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
 from binary_checks.errors import ProfileError, RecordError, StoreError
 from binary_checks.files import (
@@ -25,15 +25,14 @@ from binary_checks.files import (
     replace_file_when_complete,
     take_turns,
 )
-from binary_checks.fleet.store import MOST_READ, Store, Stored
-from binary_checks.fleet.store.bucket_settings import BucketSettings, read_settings
+from binary_checks.fleet.store import MOST_READ, Stored, require_mark
+from binary_checks.fleet.store.bucket_settings import BucketSettings
 from binary_checks.fleet.store.store_names import (
     is_named_by_content,
     require_derived,
     require_name,
     require_prefix,
 )
-from binary_checks.processes import user_environment
 
 PAUSES = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
 """Seconds before each retry, shortened randomly by up to a half."""
@@ -50,15 +49,10 @@ _TYPES = {"html": "text/html; charset=utf-8", "json": "application/json", "zst":
 _Answer = TypeVar("_Answer")
 
 
-def connect(url: str) -> Store:
-    """Return the store at an ``s3://``, ``gs://`` or ``az://`` URL. Raises ProfileError."""
-    return BucketStore(read_settings(url, user_environment()), PAUSES)
-
-
 class BucketStore:
     """The store below a prefix of a bucket."""
 
-    def __init__(self, settings: BucketSettings, pauses: Sequence[float] = ()) -> None:
+    def __init__(self, settings: BucketSettings) -> None:
         try:
             import obstore
             import obstore.store
@@ -68,11 +62,16 @@ class BucketStore:
             ) from None
         self._obstore: Any = obstore
         self._settings = settings
-        self._pauses = pauses
         self._mirror: Mirror | None = None
         try:
             make = getattr(obstore.store, settings.provider.client)
-            self._client: Any = make(settings.bucket, **_list_options(settings))
+            self._client: Any = make(
+                settings.bucket,
+                prefix=settings.prefix or None,
+                config=dict(settings.config),
+                client_options={**_SLOWEST, "allow_http": settings.allow_http},
+                retry_config=_ONCE,
+            )
         except Exception as error:
             variables = settings.provider.variables[0].partition("_")[0]
             raise ProfileError(
@@ -87,10 +86,16 @@ class BucketStore:
     def create(self, name: str, content: bytes | Path) -> bool:
         """Write an object unless one of that name exists; return whether it was written."""
         require_name(name)
-        large = isinstance(content, Path) and self._measure(name, content) > _PART
-        if isinstance(content, Path) and large and is_named_by_content(name):
-            return self._create_in_parts(name, content)
-        whole = content if isinstance(content, bytes) else self._read_file(name, content)
+        try:
+            size = content.stat().st_size if isinstance(content, Path) else len(content)
+            if isinstance(content, Path) and size > _PART and is_named_by_content(name):
+                return self._create_in_parts(name, content)
+            if size > _LARGEST:
+                raise StoreError(f"{self.url}: {name}: {size} bytes, more than {_LARGEST}")
+            whole = content.read_bytes() if isinstance(content, Path) else content
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise StoreError(f"{self.url}: {name}: cannot be written: {reason}") from None
         tried = 0
 
         def put() -> bool:
@@ -166,13 +171,18 @@ class BucketStore:
 
     def names(self, prefix: str) -> Iterator[Stored]:
         """Yield the objects whose names begin with ``prefix``, sorted by name."""
-        require_prefix(prefix)
-        yield from self._ask(prefix, "cannot be listed", lambda: self._list(prefix))
+        # Servers can only list by whole parts of names.
+        folder = require_prefix(prefix).rpartition("/")[0]
+        found = self._ask(prefix, "cannot be listed", lambda: self._list(folder))
+        yield from sorted(each for each in found if each.name.startswith(prefix))
 
     def folders(self, prefix: str) -> Iterator[str]:
         """Yield folders: each name that begins with ``prefix``, cut after its next "/", sorted."""
-        require_prefix(prefix)
-        yield from self._ask(prefix, "cannot be listed", lambda: self._list_level(prefix)[0])
+        folder = require_prefix(prefix).rpartition("/")[0]
+        folders, _ = self._ask(prefix, "cannot be listed", lambda: self._list_level(folder))
+        yield from sorted(
+            f"{name}/" for name in folders if name.startswith(prefix) and _is_name(name)
+        )
 
     def delete(self, name: str) -> None:
         """Remove an object if it exists."""
@@ -197,73 +207,33 @@ class BucketStore:
 
     def top(self) -> list[str]:
         """Return all names at the top, folders with "/", sorted."""
-        return self._ask("", "cannot be listed", self._list_top)
+        folders, objects = self._ask("", "cannot be listed", lambda: self._list_level(""))
+        names = sorted([*(f"{name}/" for name in folders), *objects])
+        return [name for name in names if not name.startswith(".")]
 
     def _identify(self) -> str:
         """Return an id that no other store has, nor any earlier store at the same URL."""
-        from binary_checks.fleet.store.store_mark import require_mark
-
-        return f"{self._settings.host} {self.url} {require_mark(self, make=False)}"
+        return f"{self._settings.host} {self.url} {require_mark(self)}"
 
     def _copy(self, name: str) -> Path:
         assert self._mirror is not None
         found = self._obstore.get(self._client, name)
         return self._mirror.keep(name, found.stream(min_chunk_size=1 << 20), found.meta["size"])
 
-    def _measure(self, name: str, path: Path) -> int:
-        with self._explained(name):
-            return path.stat().st_size
-
-    def _read_file(self, name: str, path: Path) -> bytes:
-        size = self._measure(name, path)
-        if size > _LARGEST:
-            raise StoreError(f"{self.url}: {name}: {size} bytes, more than {_LARGEST}")
-        with self._explained(name):
-            return path.read_bytes()
-
-    @contextmanager
-    def _explained(self, name: str) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise StoreError(f"{self.url}: {name}: cannot be written: {reason}") from None
-
-    def _list(self, prefix: str) -> list[Stored]:
-        folder, _, rest = prefix.rpartition("/")
-        if not rest:
-            return sorted(self._list_below(folder), key=_name_of)
-        # Servers can only list by whole parts of names.
-        folders, objects = self._list_level(prefix)
-        below = [each for name in folders for each in self._list_below(name.rstrip("/"))]
-        return sorted([*objects, *below], key=_name_of)
-
-    def _list_below(self, folder: str) -> list[Stored]:
+    def _list(self, folder: str) -> list[Stored]:
         batches = self._obstore.list(self._client, prefix=folder or None, chunk_size=1000)
         found: list[Stored] = []
         for count, row in enumerate((row for batch in batches for row in batch), 1):
             if count > MOST_LISTED:  # a faulty server may never stop
                 raise StoreError(f"{self.url}: {folder}: more than {MOST_LISTED:,} objects")
-            if (each := _stored(row)) is not None:
-                found.append(each)
+            if _is_name(row["path"]):
+                found.append(Stored(name=row["path"], size=row["size"]))
         return found
 
-    def _list_level(self, prefix: str) -> tuple[list[str], list[Stored]]:
-        """Return folders and objects of one level whose names begin with ``prefix``."""
-        folder, _, _ = prefix.rpartition("/")
+    def _list_level(self, folder: str) -> tuple[list[str], list[str]]:
+        """Return the names of the folders and objects of one level."""
         found = self._obstore.list_with_delimiter(self._client, folder or None)
-        folders = (f"{name}/" for name in found["common_prefixes"] if _is_name(name))
-        objects = (each for row in found["objects"] if (each := _stored(row)) is not None)
-        return (
-            sorted(name for name in folders if name.startswith(prefix)),
-            [each for each in objects if each.name.startswith(prefix)],
-        )
-
-    def _list_top(self) -> list[str]:
-        found = self._obstore.list_with_delimiter(self._client)
-        folders = [f"{name}/" for name in found["common_prefixes"]]
-        names = sorted([*folders, *(row["path"] for row in found["objects"])])
-        return [name for name in names if not name.startswith(".")]
+        return [*found["common_prefixes"]], [row["path"] for row in found["objects"]]
 
     def _ask(
         self,
@@ -276,7 +246,7 @@ class BucketStore:
     ) -> _Answer:
         """Send a request until it succeeds or a retry is useless. Raises StoreError."""
         until = time.monotonic() + _PATIENCE
-        for pause in (*self._pauses, None):
+        for pause in (*PAUSES, None):
             refusal = Refusal(reason="")
             try:
                 return ask()
@@ -303,31 +273,12 @@ def _name_type(name: str) -> str:
     return _TYPES.get(last.rpartition(".")[2], "application/octet-stream")
 
 
-def _list_options(settings: BucketSettings) -> dict[str, Any]:
-    return {
-        "prefix": settings.prefix or None,
-        "config": dict(settings.config),
-        "client_options": {**_SLOWEST, "allow_http": settings.allow_http},
-        "retry_config": _ONCE,
-    }
-
-
 def _is_name(name: str) -> bool:
     try:
         require_name(name)
     except StoreError:
         return False
     return True
-
-
-def _stored(row: Any) -> Stored | None:
-    """Return an object of a listing, or None if none of our objects can have its name."""
-    name = row["path"]
-    return Stored(name=name, size=row["size"]) if _is_name(name) else None
-
-
-def _name_of(each: Stored) -> str:
-    return each.name
 
 
 # Failed requests to an object store: whether to retry, and a short reason.
@@ -416,16 +367,15 @@ class Mirror:
 
     def keep(self, name: str, pieces: Iterable[bytes], size: int) -> Path:
         """Cache an object. Raises StoreError if there is no room, or if bytes are missing."""
-        if size > _MOST:
-            raise StoreError(
-                f"{self._url}: {name}: {size} bytes, more than the cache can hold ({_MOST})"
-            )
         path = self._folder / name
         try:
             self._make_room(size)
             make_private(path.parent)
             with replace_file_when_complete(path) as file:
-                _write(file, pieces, size)
+                for piece in pieces:
+                    file.write(piece)
+                if file.tell() != size:
+                    raise OSError(f"{file.tell()} of its {size} bytes arrived")
         except OSError as error:
             reason = error.strerror or str(error)
             raise StoreError(f"{self._url}: {name}: cannot be cached: {reason}") from None
@@ -438,10 +388,3 @@ class Mirror:
             with take_turns(self._root / ".lock", _TURN):
                 copies = (each for each in self._root.rglob("*") if each.name != ".lock")
                 remove_oldest(filter(Path.is_file, copies), _MOST)
-
-
-def _write(file: IO[bytes], pieces: Iterable[bytes], size: int) -> None:
-    for piece in pieces:
-        file.write(piece)
-    if file.tell() != size:
-        raise OSError(f"{file.tell()} of its {size} bytes arrived")

@@ -54,23 +54,19 @@ class FolderStore:
     def create(self, name: str, content: bytes | Path) -> bool:
         """Write an object unless one of that name exists; return whether it was written."""
         with self._explained(name, "cannot be written"):
-            path = self._place(name)
-            for _ in range(_TRIES - 1):
-                with contextlib.suppress(FileNotFoundError):
-                    return not self._is_there(path) and self._write(path, content)
-            return not self._is_there(path) and self._write(path, content)
+            if _is_there(self._place(name)):
+                return False
+        return self._write(name, lambda part: _write_part(part, content), _link)
 
     def replace(self, name: str, content: bytes) -> None:
         """Write a derived object, replacing any object of that name."""
-        self._put(require_derived(name), lambda part: _write_part(part, content))
+        self._write(require_derived(name), lambda part: _write_part(part, content), _replace)
 
     def repeat(self, name: str, source: str) -> None:
         """Write a derived object with the bytes of another object, by a link if possible."""
         require_derived(name)
-        with self._explained(source, "cannot be read"):
-            origin = self._place(source)
-            self._open(origin).close()
-        self._put(name, lambda part: _link_part(part, origin))
+        with self.local(source) as origin:
+            self._write(name, lambda part: _link_part(part, origin), _replace)
 
     def read(self, name: str, most: int = MOST_READ) -> bytes | None:
         """Return an object's bytes, or None if it does not exist."""
@@ -114,9 +110,9 @@ class FolderStore:
             path = self._place(name)
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 path.unlink()
-            for above in path.parents:
-                if above == self._folder or not _remove_empty(above):
-                    return
+            with contextlib.suppress(OSError):  # up to a folder that is not empty
+                for above in path.parents[: len(path.relative_to(self._folder).parts) - 1]:
+                    above.rmdir()
 
     @contextmanager
     def local(self, name: str) -> Iterator[Path]:
@@ -157,40 +153,28 @@ class FolderStore:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
         return open_regular(path)
 
-    def _is_there(self, path: Path) -> bool:
-        try:
-            found = path.lstat()
-        except (FileNotFoundError, NotADirectoryError):
-            return False
-        if not stat.S_ISREG(found.st_mode):
-            raise OSError("a folder, a link or a special file has its name")
-        return True
+    def _write(
+        self, name: str, fill: Callable[[Path], None], put: Callable[[Path, Path], bool]
+    ) -> bool:
+        """Fill a temporary file, and put it under the name; return whether it is there."""
+        with self._explained(name, "cannot be written"):
+            path, part = self._place(name), self._name_part()
+            try:
+                fill(part)
+                for _ in range(_TRIES - 1):
+                    with contextlib.suppress(FileNotFoundError):
+                        return self._put(part, path, put)
+                return self._put(part, path, put)
+            finally:
+                with contextlib.suppress(OSError):
+                    part.unlink(missing_ok=True)
 
-    def _write(self, path: Path, content: bytes | Path) -> bool:
-        part = self._name_part()
-        with _removed(part):
-            _write_part(part, content)
-            self._make_folder(path.parent)
-            made = _link(part, path)
+    def _put(self, part: Path, path: Path, put: Callable[[Path, Path], bool]) -> bool:
+        self._make_folder(path.parent)
+        made = put(part, path)
+        with contextlib.suppress(FileNotFoundError):  # another process has deleted it already
             _sync(path.parent)
         return made
-
-    def _put(self, name: str, make: Callable[[Path], None]) -> None:
-        """Make a file and give it the name, replacing any file of that name."""
-        with self._explained(name, "cannot be written"):
-            path = self._place(name)
-            for _ in range(_TRIES - 1):
-                with contextlib.suppress(FileNotFoundError):
-                    return self._make_and_put(path, make)
-            return self._make_and_put(path, make)
-
-    def _make_and_put(self, path: Path, make: Callable[[Path], None]) -> None:
-        part = self._name_part()
-        with _removed(part):
-            make(part)
-            self._make_folder(path.parent)
-            part.replace(path)
-            _sync(path.parent)
 
     def _name_part(self) -> Path:
         """Return a path for a temporary file."""
@@ -237,10 +221,24 @@ class FolderStore:
         return sorted(wanted, key=itemgetter(0))
 
 
+def _is_there(path: Path) -> bool:
+    try:
+        found = path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError("a folder, a link or a special file has its name")
+    return True
+
+
 def _write_part(part: Path, content: bytes | Path) -> None:
-    with part.open("xb") as file:
+    with (
+        part.open("xb") as file,
+        BytesIO(content) if isinstance(content, bytes) else content.open("rb") as source,
+    ):
         try_lock(file)  # shows other processes that the writer is alive
-        _copy(content, file)
+        shutil.copyfileobj(source, file, _PIECE)
+        file.flush()
         os.fsync(file.fileno())  # otherwise a power failure could leave a name without content
 
 
@@ -251,6 +249,11 @@ def _link_part(part: Path, origin: Path) -> None:
         if os.name == "posix" and error.errno not in _NO_LINKS:
             raise
         _write_part(part, origin)
+
+
+def _replace(part: Path, path: Path) -> bool:
+    part.replace(path)
+    return True
 
 
 def _link(part: Path, path: Path) -> bool:
@@ -276,22 +279,6 @@ def _rename(part: Path, path: Path) -> bool:
     return True
 
 
-def _copy(content: bytes | Path, file: IO[bytes]) -> None:
-    with BytesIO(content) if isinstance(content, bytes) else content.open("rb") as source:
-        shutil.copyfileobj(source, file, _PIECE)
-    file.flush()
-
-
-@contextmanager
-def _removed(part: Path) -> Iterator[None]:
-    """Remove the temporary file at the end of the block."""
-    try:
-        yield
-    finally:
-        with contextlib.suppress(OSError):
-            part.unlink(missing_ok=True)
-
-
 def _remove_leftovers(partial: Path) -> None:
     """Remove temporary files of dead writers; living ones hold a lock."""
     for part in partial.glob(f"*{_PART}"):
@@ -302,14 +289,6 @@ def _remove_leftovers(partial: Path) -> None:
         if os.name != "posix":
             with contextlib.suppress(OSError):  # Windows cannot remove an open file
                 part.unlink()
-
-
-def _remove_empty(folder: Path) -> bool:
-    try:
-        folder.rmdir()
-    except OSError:
-        return False
-    return True
 
 
 def _sync(folder: Path) -> None:

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from binary_checks import __version__
-from binary_checks.documents.facts import write_facts
-from binary_checks.errors import RecordError, StoreError
+from binary_checks.documents.facts import restore, write_facts
+from binary_checks.errors import ProfileError, RecordError, StoreError
 from binary_checks.fleet.store import Store, facts_name, open_store
 from binary_checks.fleet.store.kept_facts import (
     find_facts,
+    identify_facts,
     keep_facts,
     open_facts,
 )
@@ -38,8 +39,8 @@ def test_facts_are_kept_once_and_read_as_they_were_written(store: Store, facts: 
     assert keep_facts(store, SHA256, facts)
     assert not keep_facts(store, SHA256, facts)
     with open_facts(store, SHA256) as path:
-        assert path.read_bytes() == facts.read_bytes()
-    assert not path.exists()
+        assert gzip.decompress(path.read_bytes()) == facts.read_bytes()
+        assert restore(path) == restore(facts)
     assert [each.name for each in store.names("facts/")] == [facts_name(SHA256)]
 
 
@@ -51,6 +52,11 @@ def test_the_same_facts_are_the_same_bytes_whenever_they_are_kept(
     renamed = facts.rename(tmp_path / "renamed.json")
     keep_facts(other, SHA256, renamed)
     assert store.read(facts_name(SHA256)) == other.read(facts_name(SHA256))
+    copied = open_store(str(tmp_path / "copied"), make=True)
+    with open_facts(store, SHA256) as path:
+        assert keep_facts(copied, SHA256, path)
+    assert store.read(facts_name(SHA256)) == copied.read(facts_name(SHA256))
+    assert identify_facts(store, SHA256) == identify_facts(copied, SHA256)
 
 
 def test_facts_of_another_package_are_refused(store: Store, facts: Path) -> None:
@@ -88,8 +94,13 @@ def test_stored_facts_that_are_not_whole_are_said_to_be_that(
     store: Store, facts: Path, left: int
 ) -> None:
     store.create(facts_name(SHA256), gzip.compress(facts.read_bytes())[: left or None][:-9])
-    with pytest.raises(RecordError, match="not whole"), open_facts(store, SHA256):
-        raise AssertionError
+    with pytest.raises(RecordError, match="incomplete, or not gzip"):
+        identify_facts(store, SHA256)
+    with (
+        open_facts(store, SHA256) as path,
+        pytest.raises(ProfileError, match="incomplete, or not gzip"),
+    ):
+        restore(path)
 
 
 def test_each_version_has_its_own_and_our_own_come_first(store: Store, facts: Path) -> None:

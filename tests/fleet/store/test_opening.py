@@ -15,8 +15,12 @@ from binary_checks.fleet.store import open_store
     [
         (b"", "not the mark of a store, or truncated"),
         (b'{"id": "', "not the mark of a store, or truncated"),
-        (b'{"schema": "binary-checks/store/2"}', "its schema is .*, not binary-checks/store/1"),
-        (b'{"schema": "binary-checks/store/1", "id": "../../x"}', "it has no id"),
+        (
+            b'{"schema": "binary-checks/store/2", "id": "1"}',
+            "its schema is .*, not binary-checks/store/1",
+        ),
+        (b'{"schema": "binary-checks/store/1"}', "not the mark of a store, or truncated"),
+        (b"[]", "not the mark of a store, or truncated"),
     ],
 )
 def test_a_broken_mark_is_no_store(tmp_path: Path, mark: bytes, reason: str) -> None:
