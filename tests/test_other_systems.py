@@ -15,7 +15,6 @@ from urllib import request
 import pytest
 
 from binary_checks import files
-from binary_checks.fleet.artifacts import read_host_system
 from binary_checks.fleet.nights import RunningProcesses, cell_commands
 from binary_checks.fleet.nights.attempt_process import kill_carriers, run_command
 from binary_checks.gather.host_libraries import find_on_host
@@ -61,11 +60,6 @@ def test_cells_for_this_host_are_those_of_macos_and_its_processor() -> None:
     assert cell_commands.is_here("macosx_14_0", "arm64")
     assert not cell_commands.is_here("macos", "x86_64")
     assert not cell_commands.is_here("linux", "aarch64")
-
-
-@pytest.mark.usefixtures("on_macos")
-def test_an_artifact_is_pushed_from_macos() -> None:
-    assert read_host_system().value == "macos"
 
 
 @pytest.mark.usefixtures("on_macos")

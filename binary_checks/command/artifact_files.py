@@ -30,8 +30,7 @@ from binary_checks.fleet.artifacts import (
     FoundArtifact,
     PushEnd,
     PushRequest,
-    StatedArtifact,
-    StatedAxes,
+    StatedValues,
     choose,
     format_nearest,
     keep_latest,
@@ -46,7 +45,6 @@ from binary_checks.fleet.artifacts import (
     read_by_hand,
     read_companions,
     read_given,
-    read_host_system,
     read_selection,
     require_channel,
     restore,
@@ -56,7 +54,6 @@ from binary_checks.fleet.artifacts import (
     write_index,
 )
 from binary_checks.fleet.store import Store, open_store
-from binary_checks.fleet.stored_nights import now
 from binary_checks.knowledge.ci_variables import read_variables
 from binary_checks.safe_text import MOST, cut, one_line
 from binary_checks.trees.batches import count_cores
@@ -191,17 +188,12 @@ def _read_request(options: argparse.Namespace) -> PushRequest:
     variables = read_variables(os.environ)
     for each in variables.misunderstood:
         complain(f"push: {each}: not understood, and ignored")
-    axes = StatedAxes(
+    stated = StatedValues(
         by_hand=read_by_hand(options.set),
         variables=variables.claims,
         file_names=tuple(dict.fromkeys(Path(each).name for each in options.files)),
-    )
-    stated = StatedArtifact(
-        axes=axes,
         project=options.project,
         version=options.version,
-        system=read_host_system(),
-        pushed=now(),
     )
     return PushRequest(
         stated=stated,

@@ -11,12 +11,11 @@ from binary_checks.fleet.artifacts.artifact import (
     hash_record,
     read_artifact,
     write_artifact,
-    write_properties,
 )
 from binary_checks.fleet.artifacts.attesting import FoundVerdicts, take_night, take_results
 from binary_checks.fleet.artifacts.axis_claims import (
     AxisValue,
-    StatedAxes,
+    StatedValues,
     derive_axes,
     read_by_hand,
 )
@@ -52,7 +51,6 @@ from binary_checks.fleet.artifacts.derived_index import (
 )
 from binary_checks.fleet.artifacts.deriving import (
     INSPECT_LIMIT,
-    StatedArtifact,
     inspect_file,
 )
 from binary_checks.fleet.artifacts.gating import (
@@ -135,7 +133,6 @@ from binary_checks.fleet.artifacts.transfers import (
     pull,
     push_file,
     read_companions,
-    read_host_system,
 )
 from binary_checks.fleet.artifacts.verdict import (
     PackageVerdict,
@@ -181,8 +178,7 @@ __all__ = [
     "PushRequest",
     "Selection",
     "SigningKey",
-    "StatedArtifact",
-    "StatedAxes",
+    "StatedValues",
     "UploadFolder",
     "VerifyScope",
     "Withdrawal",
@@ -240,7 +236,6 @@ __all__ = [
     "read_given",
     "read_envelope",
     "read_gate",
-    "read_host_system",
     "read_passphrase",
     "read_policy",
     "read_promotion",
@@ -265,7 +260,6 @@ __all__ = [
     "write_gate",
     "write_index",
     "write_promotion",
-    "write_properties",
     "write_statement",
     "write_static",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -188,55 +188,3 @@ def _require_companions(artifact: Artifact) -> None:
         if each.path.lower() in seen:  # all are pulled into one folder, on any system
             raise DocumentError(f"companions: {each.path!r:.80} is listed twice")
         seen.add(each.path.lower())
-
-
-# An artifact as properties for scripts: one ``key=value`` a line, as Java's Properties reads them.
-
-_IN_KEYS = re.compile(r"[=:#! ]")
-
-
-def write_properties(artifact: Artifact) -> bytes:
-    """Return the text of ``NAME.meta``, without times; equal artifacts give the same bytes."""
-    rows = sorted(_list_properties(artifact).items())
-    lines = (f"{_escape(key, key=True)}={_escape(value)}\n" for key, value in rows)
-    return "".join(lines).encode("ascii")
-
-
-def _list_properties(artifact: Artifact) -> Mapping[str, str]:
-    build = ("version", "commit", "branch", "pull_request")
-    plain = ("file_name", "sha256", "kind", "project", *build, *FILE_AXES)
-    rows = {name: getattr(artifact, name) for name in (*plain, "requires_python", "subdir")}
-    rows["size"] = str(artifact.size)
-    rows["licenses"] = "; ".join(artifact.licenses)
-    rows.update((f"evidence.{axis}", text) for axis, text in artifact.evidence.items())
-    rows.update(_list_libraries(artifact))
-    rows.update((each.path, each.sha256) for each in artifact.companions)
-    return {name: value for name, value in rows.items() if value}
-
-
-def _list_libraries(artifact: Artifact) -> Iterator[tuple[str, str]]:
-    """Yield a property for each library.
-
-    Two objects of one package may link the same library in different ways, static and dynamic.
-    """
-    by_library: dict[str, list[str]] = {}
-    for each in artifact.libraries:
-        version = f" {each.version}" if each.version else ""
-        by_library.setdefault(each.library, []).append(f"{each.how}{version} ({each.evidence})")
-    yield from ((f"library.{library}", "; ".join(ways)) for library, ways in by_library.items())
-
-
-def _escape(text: str, *, key: bool = False) -> str:
-    """Escape backslashes, line ends and all characters outside ASCII, for java.util.Properties."""
-    text = text.replace("\\", "\\\\")
-    if key:
-        text = _IN_KEYS.sub(lambda found: f"\\{found[0]}", text)
-    elif text[:1] == " ":
-        text = f"\\{text}"
-    return "".join(each if " " <= each <= "~" else _escape_unit(each) for each in text)
-
-
-def _escape_unit(char: str) -> str:
-    """Escape a character as UTF-16; characters beyond the first plane take two units."""
-    units = char.encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))

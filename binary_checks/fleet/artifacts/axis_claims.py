@@ -67,12 +67,14 @@ _ARCHITECTURES: Mapping[str, Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class StatedAxes:
+class StatedValues:
     """The values that a push states for all its files, in addition to the files' own claims."""
 
     by_hand: Mapping[str, str] = field(default_factory=dict)  # axis -> value
     variables: tuple[StatedClaim, ...] = ()
     file_names: tuple[str, ...] = ()
+    project: str = ""
+    version: str = ""
 
 
 class AxisValue(NamedTuple):
@@ -103,7 +105,7 @@ def read_by_hand(texts: Sequence[str], names: Sequence[str] = FILE_AXES) -> dict
 def derive_axes(
     package: Package,
     configuration: BinaryConfiguration,
-    stated: StatedAxes,
+    stated: StatedValues,
     linked: LinkedLibraries | None = None,
 ) -> dict[str, AxisValue]:
     """Return the value of each axis that is known, with its evidence.

@@ -6,9 +6,10 @@ import re
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +30,12 @@ from binary_checks.errors import (
 from binary_checks.fleet.artifacts.artifact import (
     KINDS,
     Artifact,
-    CompanionFile,
     LinkedAs,
 )
 from binary_checks.fleet.artifacts.axis_claims import (
     BY_HAND,
     AxisValue,
-    StatedAxes,
+    StatedValues,
     derive_axes,
     require_agreement,
 )
@@ -48,7 +48,6 @@ from binary_checks.model import (
     CppArchive,
     Distribution,
     LinkedLibraries,
-    Member,
     Package,
     ReleaseRequest,
     SingleObject,
@@ -62,24 +61,12 @@ from binary_checks.trees.file_bytes import open_bytes
 _LIBRARY, _LIBTORCH = "library", "libtorch"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StatedArtifact:
-    """The values that a push states for a file and that cannot be read from its bytes."""
-
-    axes: StatedAxes = field(default_factory=StatedAxes)
-    project: str = ""
-    version: str = ""
-    # of the host where it was built, used if the bytes do not state a system
-    system: AxisValue | None = None
-    pushed: str = ""
-
-
 def derive(
     file: HashedFile,
     statement: Statement,
     texts: PackageTexts,
     origin: Mapping[str, AxisValue],
-    stated: StatedArtifact,
+    stated: StatedValues,
 ) -> Artifact:
     """Return a file's record; ``origin`` is what it was built from.
 
@@ -90,12 +77,10 @@ def derive(
     kind = _name_kind(package)
     _require_own_name(package, texts.record)
     linked = statement.linked_libraries or LinkedLibraries()
-    axes = {**derive_axes(package, configuration, stated.axes, linked), **origin}
-    _require_kind(package, configuration, stated.axes)
-    if kind != _LIBTORCH and "libtorch" not in stated.axes.by_hand:
+    axes = {**derive_axes(package, configuration, stated, linked), **origin}
+    _require_kind(package, configuration, stated)
+    if kind != _LIBTORCH and "libtorch" not in stated.by_hand:
         axes.pop("libtorch", None)
-    if kind == _LIBRARY and "system" not in axes and stated.system is not None:
-        axes["system"] = stated.system
     project, version = _name_project(package, stated), _name_version(package, stated)
     evidence = {name: each.evidence for name, each in sorted(axes.items())}
     evidence["kind"] = f"the file is {package.noun}"
@@ -117,19 +102,9 @@ def derive(
         metadata_sha256="" if metadata is None else hash_content(metadata),
         subdir=_name_subdir(package),
         record=texts.record,
-        pushed=stated.pushed,
     )
     values: dict[str, Any] = {name: each.value for name, each in axes.items()}
     return replace(artifact, **values)
-
-
-def add_companions(artifact: Artifact, companions: Mapping[str, HashedFile]) -> Artifact:
-    """Return the record with companions added; the keys are their paths when pulled."""
-    listed = tuple(
-        CompanionFile(path=path, sha256=file.sha256, size=file.size)
-        for path, file in sorted(companions.items())
-    )
-    return replace(artifact, companions=listed)
 
 
 def _name_kind(package: Package) -> str:
@@ -144,7 +119,9 @@ def _name_kind(package: Package) -> str:
     return kind
 
 
-def _require_kind(package: Package, configuration: BinaryConfiguration, stated: StatedAxes) -> None:
+def _require_kind(
+    package: Package, configuration: BinaryConfiguration, stated: StatedValues
+) -> None:
     """Raise ArtifactRefusedError if sources disagree on the package's kind or version."""
     for aspect in ("kind", "version"):
         claims = list(getattr(configuration, aspect).claims)
@@ -173,7 +150,7 @@ def _require_own_name(package: Package, record: Mapping[str, Any]) -> None:
         )
 
 
-def _name_project(package: Package, stated: StatedArtifact) -> str:
+def _name_project(package: Package, stated: StatedValues) -> str:
     known = package.name
     if isinstance(package, Distribution):
         known = canonicalize_name(known)
@@ -189,7 +166,7 @@ def _name_project(package: Package, stated: StatedArtifact) -> str:
     return given or known
 
 
-def _name_version(package: Package, stated: StatedArtifact) -> str:
+def _name_version(package: Package, stated: StatedValues) -> str:
     known, given = package.version, stated.version
     if known and given and not same_version(known, given):
         raise ArtifactRefusedError(
@@ -226,35 +203,26 @@ INSPECT_LIMIT = 1800.0
 _FOR_LINKERS = (".a", ".lib")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class InspectedFile:
-    """The facts of a file as `inspect` reports them."""
-
-    statement: Statement
-    # the document, to be stored; None if it describes an archive around the file
-    facts: Path | None
-
-
 @contextmanager
-def inspect_file(path: Path, *, timeout: float = INSPECT_LIMIT) -> Iterator[InspectedFile]:
-    """Yield a file's facts; their document is deleted when the block ends.
+def inspect_file(
+    path: Path, *, timeout: float = INSPECT_LIMIT
+) -> Iterator[tuple[Statement, Path | None]]:
+    """Yield a file's facts without the symbols of its objects, and their document.
 
-    Raises PackageError for a file of an unknown kind, ProfileError for one that does not exist, and
-    GatherError if limits or a signal ended the process.
+    The document is deleted when the block ends. It is None if it describes an archive around the
+    file. Raises PackageError for a file of an unknown kind, ProfileError for one that does not
+    exist, and GatherError if limits or a signal ended the process.
     """
     with tempfile.TemporaryDirectory(prefix="artifact-") as folder:
         alone = path.suffix.lower() not in _FOR_LINKERS
         subject = path.absolute() if alone else _wrap(path, Path(folder))
         document = Path(folder) / "facts.json"
         _run(subject, path.name, document, timeout)
-        statement = read_statement(document, path.name)
-        yield InspectedFile(statement=statement, facts=document if alone else None)
-
-
-def read_statement(document: Path, file_name: str) -> Statement:
-    """Return the facts of a file without the symbols of its objects. Raises ProfileError."""
-    keep = WantedFacts(record=False, keep_symbols=lambda _: UnknownSymbols("not asked for"))
-    return restore(document, named=f"{file_name}: its facts", reading=keep)
+        keep = WantedFacts(record=False, keep_symbols=lambda _: UnknownSymbols("not asked for"))
+        yield (
+            restore(document, named=f"{path.name}: its facts", reading=keep),
+            document if alone else None,
+        )
 
 
 def _wrap(path: Path, folder: Path) -> Path:
@@ -309,95 +277,69 @@ class PackageTexts:
 def read_texts(path: Path, package: Package) -> PackageTexts:
     """Read the texts of a file that was inspected.
 
-    Raises PackageError if one of them has changed since.
+    Raises PackageError if one of them cannot be read, or has changed since.
     """
     if isinstance(package, CondaPackage):
-        content = _read_members(path, [_find(package, _INDEX)], in_part=True)
-        return PackageTexts(record=_read_record(path.name, content[_INDEX]))
-    stating = dict(_find_stating(package))
-    wanted = [member for member in package.members if member.archive_name in stating]
-    metadata = ""
-    if isinstance(package, Distribution):
-        metadata = f"{package.dist_info}/METADATA"
-        wanted.append(_find(package, metadata))
-    content = _read_members(path, wanted)
+        content = _read_members(path, package, {_INDEX: LONGEST_TEXT})[_INDEX]
+        return PackageTexts(record=_read_record(path.name, content))
+    stating = dict(islice(_find_stating(package), _MOST_STATING))
+    wanted = dict.fromkeys(stating, _LONGEST_STATING)
+    metadata = f"{package.dist_info}/METADATA" if isinstance(package, Distribution) else ""
+    if metadata:
+        wanted[metadata] = LONGEST_TEXT
+    contents = _read_members(path, package, wanted)
+    found = {
+        name: re.search(pattern, contents[name].decode("utf-8", "replace"))
+        for name, pattern in stating.items()
+    }
     return PackageTexts(
-        metadata=content.pop(metadata, None), commits=tuple(_find_commits(stating, content))
+        metadata=contents.get(metadata),
+        commits=tuple((name, each[1]) for name, each in found.items() if each),
     )
-
-
-def _find(package: Package, name: str) -> Member:
-    """Return the member of that name; the last one wins, as when an archive is unpacked."""
-    found = next((each for each in package.members[::-1] if each.archive_name == name), None)
-    if found is None or not found.sha256:
-        raise PackageError(f"{package.file_name}: it has no {name} that can be read")
-    if found.size > LONGEST_TEXT:
-        raise PackageError(f"{package.file_name}: {name}: {found.size} bytes, over {LONGEST_TEXT}")
-    return found
 
 
 def _find_stating(package: Package) -> Iterator[tuple[str, str]]:
     """Yield the members that may state the commit, with the patterns that find the commit."""
-    count = 0
     for member in package.members:
+        parts = member.archive_name.split("/")
         for glob, pattern in ReleaseRequest().commits.items():
-            name = member.archive_name
-            fits = 0 < member.size <= _LONGEST_STATING and _fits(name, glob) and member.sha256
-            if fits and count < _MOST_STATING:
-                count += 1
-                yield name, pattern
+            globs = glob.split("/")
+            fits = len(parts) == len(globs) and all(map(fnmatchcase, parts, globs))
+            if fits and member.sha256 and 0 < member.size <= _LONGEST_STATING:
+                yield member.archive_name, pattern
 
 
-def _fits(name: str, glob: str) -> bool:
-    parts, globs = name.split("/"), glob.split("/")
-    return len(parts) == len(globs) and all(map(fnmatchcase, parts, globs))
-
-
-def _find_commits(
-    stating: Mapping[str, str], contents: Mapping[str, bytes]
-) -> Iterator[tuple[str, str]]:
-    for name, pattern in stating.items():
-        found = re.search(pattern, contents[name].decode("utf-8", "replace"))
-        if found:
-            yield name, found[1]
-
-
-def _read_members(path: Path, wanted: list[Member], *, in_part: bool = False) -> dict[str, bytes]:
+def _read_members(path: Path, package: Package, wanted: Mapping[str, int]) -> dict[str, bytes]:
+    """Read members of at most so many bytes; of a ``.conda``, only its metadata are opened."""
     if not wanted:
         return {}
+    # the last member of a name wins, as when an archive is unpacked
+    known = {each.archive_name: each.sha256 for each in package.members}
+    contents: dict[str, bytes] = {}
     with ExitStack() as files:
-        tree = open_texts(path, files, in_part=in_part)
-        return {each.archive_name: _read(path, tree, each) for each in wanted}
-
-
-def open_texts(path: Path, files: ExitStack, *, in_part: bool) -> Tree:
-    """Open all files of a package or, with ``in_part``, only the metadata of a ``.conda``."""
-    if in_part:
         try:
-            return open_part(files.enter_context(open_bytes(path)), files)
-        except Unavailable:  # the file is a .tar.bz2
-            pass
-    return files.enter_context(closing(open_tree(path)))
+            tree: Tree = open_part(files.enter_context(open_bytes(path)), files)
+        except Unavailable:  # all of it must be read
+            tree = files.enter_context(closing(open_tree(path)))
+        for entry in tree.entries():
+            if entry.name in wanted:
+                content = _join(tree.pieces(entry), wanted[entry.name])
+                if hash_content(content) == known.get(entry.name):
+                    contents[entry.name] = content
+    for name in wanted:
+        if name not in contents:
+            raise PackageError(f"{path.name}: {name}: cannot be read, or has changed meanwhile")
+    return contents
 
 
-def _read(path: Path, tree: Tree, member: Member) -> bytes:
-    for entry in (each for each in tree.entries() if each.name == member.archive_name):
-        try:
-            content = join_text(tree.pieces(entry))
-        except BrokenDataError:
-            continue
-        if hash_content(content) == member.sha256:
-            return content
-    raise PackageError(f"{path.name}: {member.archive_name}: changed since it was inspected")
-
-
-def join_text(pieces: Iterator[bytes]) -> bytes:
-    """Return all pieces as one text. Raises BrokenDataError if it is too long."""
+def _join(pieces: Iterator[bytes], most: int) -> bytes:
+    """Return all pieces, or some of them if they are broken or too long."""
     content = bytearray()
-    for piece in pieces:
-        content += piece
-        if len(content) > LONGEST_TEXT:
-            raise BrokenDataError(f"more than {LONGEST_TEXT:,} bytes")
+    with suppress(BrokenDataError):
+        for piece in pieces:
+            content += piece
+            if len(content) > most:
+                break
     return bytes(content)
 
 
@@ -411,26 +353,14 @@ def _read_record(name: str, content: bytes) -> Mapping[str, Any]:
     return record
 
 
-# The licenses that a package states, and its license files.
+# The licenses that a package states.
 
-_FILE = re.compile(
-    r"(?:licen[cs]e|copying|copyright|notice|third[-_]?party(?:[-_](?:licen[cs]es?|notices?))?)"
-    r"(?:[._-][^/]*)?",
-    re.IGNORECASE,
-)
-_CODE = (".py", ".pyc", ".pyi", ".h", ".hpp", ".so", ".c", ".cpp", ".js", ".pyd", ".dll")
 _CLASSIFIER = "License :: "
 _LONGEST_EXPRESSION = 120  # characters; some METADATA has the license's whole text here
-_MOST = 200
 
 
 def list_licenses(package: Package, record: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return license expressions, then the package's own license files, each once."""
-    licenses = (*_list_expressions(package, record), *_list_files(package))
-    return tuple(dict.fromkeys(licenses))[:_MOST]
-
-
-def _list_expressions(package: Package, record: Mapping[str, Any]) -> Iterator[str]:
+    """Return the license expressions of a package, or the classifiers that name its licenses."""
     if isinstance(package, Distribution):
         expression = package.header("License-Expression")
         classifiers = [
@@ -443,15 +373,6 @@ def _list_expressions(package: Package, record: Mapping[str, Any]) -> Iterator[s
         # License-Expression supersedes the classifiers, which name the same licenses in words.
         found = [expression] if expression else [*classifiers, plain]
     else:
-        found = [record.get("license", "")]
-    for each in found:
-        text = each.strip() if isinstance(each, str) else ""
-        if text and text.upper() != "UNKNOWN":
-            yield cut(one_line(text), _LONGEST_EXPRESSION)
-
-
-def _list_files(package: Package) -> Iterator[str]:
-    for member in package.members:
-        name = member.archive_name.rpartition("/")[2]
-        if _FILE.fullmatch(name) and not name.lower().endswith(_CODE) and not member.is_directory:
-            yield cut(one_line(member.archive_name), 300)
+        found = [str(record.get("license") or "")]
+    texts = (cut(one_line(each.strip()), _LONGEST_EXPRESSION) for each in found)
+    return tuple(dict.fromkeys(each for each in texts if each and each.upper() != "UNKNOWN"))

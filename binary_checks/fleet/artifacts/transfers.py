@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import platform
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from binary_checks.documents.facts import Statement
@@ -20,8 +18,14 @@ from binary_checks.errors import (
     ProfileError,
     StoreError,
 )
-from binary_checks.fleet.artifacts.artifact import Artifact, require_sound, write_properties
-from binary_checks.fleet.artifacts.axis_claims import AxisValue
+from binary_checks.fleet.artifacts.artifact import (
+    Artifact,
+    CompanionFile,
+    hash_record,
+    require_sound,
+    write_artifact,
+)
+from binary_checks.fleet.artifacts.axis_claims import AxisValue, StatedValues
 from binary_checks.fleet.artifacts.built_from import find_origin_of_build
 from binary_checks.fleet.artifacts.channels import (
     join_channel,
@@ -30,26 +34,22 @@ from binary_checks.fleet.artifacts.channels import (
 )
 from binary_checks.fleet.artifacts.deriving import (
     INSPECT_LIMIT,
-    StatedArtifact,
-    add_companions,
     derive,
     inspect_file,
-    read_statement,
     read_texts,
 )
 from binary_checks.fleet.artifacts.kept_artifacts import (
     HashedFile,
     Incoming,
     find_artifact,
-    hash_content,
     hash_file,
     hash_pieces,
     keep_artifact,
 )
 from binary_checks.fleet.artifacts.kept_verdicts import keep_push
 from binary_checks.fleet.artifacts.signatures import SigningKey
-from binary_checks.fleet.store import Store, companion_name, facts_name, is_safe_part, package_name
-from binary_checks.fleet.store.kept_facts import find_facts, open_facts
+from binary_checks.fleet.store import Store, companion_name, is_safe_part, package_name
+from binary_checks.fleet.stored_nights import now
 from binary_checks.model import BinaryConfiguration
 from binary_checks.safe_text import cut, one_line
 
@@ -58,7 +58,7 @@ from binary_checks.safe_text import cut, one_line
 class PushRequest:
     """The options of a push."""
 
-    stated: StatedArtifact = field(default_factory=StatedArtifact)
+    stated: StatedValues = field(default_factory=StatedValues)
     given: Mapping[str, AxisValue] = field(default_factory=dict)  # commit, branch, pull_request
     environment: Mapping[str, str] = field(default_factory=dict)
     folder: Path  # the folder whose git may state the commit and the branch
@@ -89,13 +89,16 @@ def push_file(store: Store, path: Path, request: PushRequest) -> PushEnd:
     require_pushable(path.name)
     for channel in request.channels:
         require_channel(channel)
-    with _find_facts(store, file, request) as (statement, facts):
+    with inspect_file(path, timeout=request.timeout) as (statement, facts):
         texts = read_texts(path, statement.package)
         origin = find_origin_of_build(
             request.given, request.environment, texts.commits, request.folder, path.name
         )
-        artifact = derive(file, statement, texts, origin, request.stated)
-        artifact = add_companions(artifact, request.companions)
+        artifact = replace(
+            derive(file, statement, texts, origin, request.stated),
+            companions=tuple(_list_companions(request.companions)),
+            pushed=now(),
+        )
         try:
             require_sound(artifact)
         except DocumentError as error:  # the package's own metadata is at fault
@@ -114,6 +117,11 @@ def push_file(store: Store, path: Path, request: PushRequest) -> PushEnd:
     return PushEnd(
         artifact=kept, new=new, joined=joined, remarks=tuple(_remark(kept, artifact, statement))
     )
+
+
+def _list_companions(companions: Mapping[str, HashedFile]) -> Iterator[CompanionFile]:
+    for path, file in sorted(companions.items()):
+        yield CompanionFile(path=path, sha256=file.sha256, size=file.size)
 
 
 def _require_same(kept: Artifact, pushed: Artifact) -> None:
@@ -159,38 +167,6 @@ def read_companions(licenses: Sequence[str], dependencies: Sequence[str]) -> dic
     return found
 
 
-def read_host_system() -> AxisValue:
-    """Return the system of this host, used for files that do not state their own."""
-    system = {"Linux": "linux", "Darwin": "macos", "Windows": "windows"}.get(platform.system(), "")
-    if system != "linux":
-        return AxisValue(system, "the system of the host that pushed it")
-    try:
-        release = platform.freedesktop_os_release()
-    except OSError:
-        return AxisValue(system, "the system of the host that pushed it")
-    name = f"{release.get('ID', 'linux')} {release.get('VERSION_ID', '')}".strip()
-    value = "musllinux" if release.get("ID") == "alpine" else system
-    return AxisValue(value, f"os-release of the host that pushed it: {cut(one_line(name), 80)}")
-
-
-@contextmanager
-def _find_facts(
-    store: Store, file: HashedFile, request: PushRequest
-) -> Iterator[tuple[Statement, Path | None]]:
-    """Yield a file's facts with their document, or with None if the store has the document.
-
-    Nobody signs the facts in the store: what is signed is read from the file.
-    """
-    if not request.keys and find_facts(store, file.sha256) == facts_name(file.sha256):
-        with open_facts(store, file.sha256) as path:
-            statement = read_statement(path, file.path.name)
-        if statement.package.file_name == file.path.name:
-            yield statement, None
-            return
-    with inspect_file(file.path, timeout=request.timeout) as inspected:
-        yield inspected.statement, inspected.facts
-
-
 def _remark(kept: Artifact, pushed: Artifact, statement: Statement) -> Iterator[str]:
     """Yield remarks about differences that do not prevent the push, but that users should know."""
     configuration = statement.configuration or BinaryConfiguration()
@@ -219,7 +195,7 @@ class PulledFile:
 
 
 def pull(store: Store, artifacts: Iterable[Artifact], folder: Path) -> list[str]:
-    """Write artifacts, their properties, licenses and dependencies; return the new paths.
+    """Write artifacts, their records, licenses and dependencies; return the new paths.
 
     Files in the folder with the right bytes stay. Raises ArtifactRefusedError, before anything is
     written, if a file with other bytes is in the way, and StoreError if bytes from the store do not
@@ -255,9 +231,9 @@ def _list_own(artifact: Artifact) -> Iterator[PulledFile]:
     for each in artifact.companions:
         stored = companion_name(digest, each.sha256, each.path)
         yield PulledFile(path=each.path, sha256=each.sha256, size=each.size, stored=stored)
-    properties = write_properties(artifact)
-    known = hash_content(properties)
-    yield PulledFile(path=f"{name}.meta", sha256=known, size=len(properties), content=properties)
+    record = write_artifact(artifact)
+    known = hash_record(artifact)
+    yield PulledFile(path=f"{name}.meta", sha256=known, size=len(record), content=record)
 
 
 def _is_there(folder: Path, file: PulledFile) -> bool:
@@ -296,22 +272,9 @@ def _fetch(store: Store, folder: Path, file: PulledFile) -> None:
                 )
             target.flush()
             os.fsync(target.fileno())
-        _name(part, path)
+        part.replace(path)
     except OSError as error:
         raise GatherError(f"{path}: cannot be written: {error.strerror or error}") from None
     finally:
         with contextlib.suppress(OSError):
             part.unlink(missing_ok=True)
-
-
-def _name(part: Path, path: Path) -> None:
-    """Give the file its final name.
-
-    Raises ArtifactRefusedError if another process has created a file of that name meanwhile.
-    """
-    try:
-        os.link(part, path)
-    except FileExistsError:
-        raise ArtifactRefusedError(f"{path}: another process wrote it meanwhile") from None
-    except OSError:  # the file system has no hard links
-        part.replace(path)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from binary_checks.errors import ArtifactRefusedError, ProfileError
-from binary_checks.fleet.artifacts import StatedAxes, derive_axes, read_by_hand
+from binary_checks.fleet.artifacts import StatedValues, derive_axes, read_by_hand
 from binary_checks.knowledge.ci_variables import read_variables
 from binary_checks.model import (
     Aspect,
@@ -78,7 +78,7 @@ def derived(
         claims=Claims(systems=systems, pythons=pythons),
         objects=objects,
     )
-    stated = StatedAxes(
+    stated = StatedValues(
         by_hand=by_hand or {},
         variables=read_variables(variables or {}).claims,
         file_names=file_names,

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from binary_checks.errors import ArtifactRefusedError, GatherError, StoreError
-from binary_checks.fleet.artifacts import Artifact, LinkedAs, keep_artifact, pull, write_properties
+from binary_checks.fleet.artifacts import (
+    Artifact,
+    hash_record,
+    keep_artifact,
+    pull,
+    read_artifact,
+    write_artifact,
+)
 from binary_checks.fleet.store import Store, companion_name, open_store, package_name
 from tests.fleet.artifacts.made_artifacts import WHEEL, make_artifact
 
@@ -41,7 +48,7 @@ def test_all_that_belongs_to_it_is_pulled(store: Store, tmp_path: Path, folder: 
     written = pull(store, [artifact], folder)
     assert listed(folder) == {
         WHEEL: WHEEL.encode(),
-        f"{WHEEL}.meta": write_properties(artifact),
+        f"{WHEEL}.meta": write_artifact(artifact),
         "licenses/LICENSE": b"as is",
         "dependencies/libbar.so.1": b"library",
     }
@@ -143,24 +150,14 @@ def test_a_folder_that_cannot_be_written_is_one_line(folder_store: Store, tmp_pa
         pull(folder_store, [artifact], tmp_path / "file")
 
 
-def test_properties_are_escaped_as_java_reads_them() -> None:
-    artifact = Artifact(
-        sha256="a" * 64,
-        file_name=WHEEL,
-        size=1,
-        kind="wheel",
-        project="demo",
-        pushed="2026-11-22T18:00:00Z",
-        evidence={"variant": " C:\\x = y\nnext \N{GREEK SMALL LETTER ALPHA}\N{PILE OF POO}"},
-        libraries=(LinkedAs(library="a: b=c", how="static", evidence="x", version="1"),),
-    )
-    lines = write_properties(artifact).decode("ascii").splitlines()
-    assert "evidence.variant=\\ C:\\\\x = y\\u000anext \\u03b1\\ud83d\\udca9" in lines
-    assert "library.a\\:\\ b\\=c=static 1 (x)" in lines
-    assert "kind=wheel" in lines
-    assert lines == sorted(lines)
-    assert not any("2026" in line for line in lines)
-    assert write_properties(replace(artifact, pushed="later")) == write_properties(artifact)
+def test_its_record_is_pulled_as_verdicts_and_pushes_sign_it(
+    folder_store: Store, tmp_path: Path, folder: Path
+) -> None:
+    artifact = keep(folder_store, tmp_path)
+    pull(folder_store, [artifact], folder)
+    record = (folder / f"{WHEEL}.meta").read_bytes()
+    assert read_artifact(record, "it") == artifact
+    assert hashlib.sha256(record).hexdigest() == hash_record(artifact)
 
 
 def test_no_more_is_fetched_than_the_document_says(
