@@ -167,7 +167,7 @@ def _exclude_current_folder() -> None:
 def _run(arguments: Sequence[str], started: float, *, alone: bool) -> int:
     if arguments and arguments[0] in SUBCOMMANDS:
         run: Callable[[Sequence[str]], int] = resolve_name(SUBCOMMANDS[arguments[0]])
-        return run(arguments[1:])
+        return guard(lambda: run(arguments[1:]))
     status = _answer(arguments)
     if status is not None:
         return status
@@ -186,7 +186,7 @@ def _answer(arguments: Sequence[str]) -> int | None:
     if "--list" in options:
         from binary_checks.command.inspect import run_list
 
-        return run_list([each for each in arguments if each != "--list"])
+        return guard(lambda: run_list([each for each in arguments if each != "--list"]))
     if arguments and not options & {"-h", "--help", "-V", "--version"}:
         return _refuse_subcommand(arguments[0])
     from binary_checks.command.helping import HELP, format_version

@@ -10,7 +10,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 
-from binary_checks.command import SubcommandParser, guard, suggest
+from binary_checks.command import SubcommandParser, suggest
 from binary_checks.errors import ProfileError
 from binary_checks.files import read_named
 from binary_checks.fleet.cells import (
@@ -58,11 +58,8 @@ def read_matrix(path: Path) -> Matrix:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Print the requested list; return the exit status."""
-    return guard(lambda: _list(_read_options(arguments)))
-
-
-def _list(options: argparse.Namespace) -> int:
+    """Print the requested list; return the exit status. Raises ProfileError."""
+    options = _read_options(arguments)
     if options.foreign:
         return _write_cells_file(options)
     matrix = read_matrix(options.file or Path(DEFAULT_FILE))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain, islice
+from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import Any
 
@@ -58,51 +59,40 @@ from binary_checks.wording.sentences import describe_origin
 # Print the facts of packages, without a verdict.
 
 _INSPECT = "Print the facts of packages without a verdict: a summary, or everything as JSON."
-_ORDER = (MISUSED, UNREADABLE, TRY_AGAIN)
-"""Exit statuses by precedence: the first that occurs is returned."""
 
 
 def run_inspect(arguments: Sequence[str]) -> int:
-    """Print the facts of packages; return the exit status."""
-    try:
-        options = _inspect_options().parse_args(arguments)
-        named = options.profile
-        profile = find_profile(Path.cwd()) if named is None else load_profile(named)
-        kinds = load_own_kinds(() if named is None else profile.kinds)
-        if options.device_details:
-            everything = DeviceCodeRequest(thorough=True)
-            profile = replace(profile, requests={**profile.requests, DeviceCodeRequest: everything})
-        for name in options.companions:
-            if not Path(name).is_dir():
-                require_package(name, kinds)
-    except (ProfileError, OSError) as error:
-        complain(str(error))
-        return MISUSED
+    """Print the facts of packages; return the exit status. Raises ProfileError."""
+    options = _inspect_options().parse_args(arguments)
+    profile, kinds = _load_profile(options.profile)
+    if options.device_details:
+        everything = DeviceCodeRequest(thorough=True)
+        profile = replace(profile, requests={**profile.requests, DeviceCodeRequest: everything})
+    for name in options.companions:
+        if not os.path.isdir(name):  # noqa: PTH112 - false for a name that is too long
+            require_package(name, kinds)
     names = [name for each in options.packages for name in expand(each, Path.cwd(), kinds)]
-    separator = _Separator(several=len(names) > 1, json=options.json)
-    statuses = {_inspect(name, options, profile, kinds, separator) for name in names}
-    separator.end()
-    return next((status for status in _ORDER if status in statuses), 0)
+    separators: Iterator[str] = (
+        chain(["[\n"], repeat(",\n")) if options.json else chain([""], repeat("\n"))
+    )
+    if len(names) == 1:
+        separators = repeat("")
+    statuses = {_inspect(name, options, profile, kinds, separators) for name in names}
+    if options.json and len(names) != 1:
+        sys.stdout.write("[\n]\n" if next(separators) == "[\n" else "]\n")
+    return _choose_status(statuses)
 
 
-class _Separator:
-    """The text between packages: an empty line, or the punctuation of a JSON array."""
+def _load_profile(named: str | None) -> tuple[Profile, tuple[OwnKind, ...]]:
+    """Return the profile and its kinds of packages; if it was found, run none of its code."""
+    if named is None:
+        return find_profile(Path.cwd()), ()
+    profile = load_profile(named)
+    return profile, load_own_kinds(profile.kinds)
 
-    def __init__(self, *, several: bool, json: bool) -> None:
-        self._texts = ("[\n", ",\n", "]\n") if json else ("", "\n", "")
-        self._several = several
-        self._begun = False
 
-    def next(self) -> None:
-        """Write the text before a package."""
-        if self._several:
-            sys.stdout.write(self._texts[1 if self._begun else 0])
-            self._begun = True
-
-    def end(self) -> None:
-        """Write the text after the last package; if there is no package, write an empty array."""
-        if self._several:
-            sys.stdout.write(("" if self._begun else self._texts[0]) + self._texts[2])
+def _choose_status(statuses: Collection[int]) -> int:
+    return next((each for each in (MISUSED, UNREADABLE, TRY_AGAIN) if each in statuses), 0)
 
 
 def _inspect(
@@ -110,7 +100,7 @@ def _inspect(
     options: argparse.Namespace,
     profile: Profile,
     kinds: tuple[OwnKind, ...],
-    separator: _Separator,
+    separators: Iterator[str],
 ) -> int:
     """Print the facts of one package, or an error; return the exit status."""
     try:
@@ -126,19 +116,19 @@ def _inspect(
             downloads_folder=options.kept,
             configuration=options.configuration,
         ) as facts:
-            _print_facts(facts, options, separator)
-    # a failure of this machine, whose message may not name the package
-    except GatherError as error:
-        about = "" if is_published(name, Path.cwd()) else f"{Path(name).name}: "
-        complain(f"{about}{str(error).removeprefix(about)}")
-        return status_of(error)
+            _print_facts(facts, options, separators)
     except BinaryChecksError as error:
-        complain(str(error))
+        # the message of a failure of this machine may not name the package
+        unnamed = isinstance(error, GatherError) and not is_published(name, Path.cwd())
+        about = f"{Path(name).name}: " if unnamed else ""
+        complain(f"{about}{str(error).removeprefix(about)}")
         return status_of(error)
     return 0
 
 
-def _print_facts(facts: Examination, options: argparse.Namespace, separator: _Separator) -> None:
+def _print_facts(
+    facts: Examination, options: argparse.Namespace, separators: Iterator[str]
+) -> None:
     """Gather all facts before printing: a document is complete or absent."""
     package, linkage = facts.get(Package), _get_linkage(facts)
     configuration, linked = facts.get(BinaryConfiguration), facts.get(LinkedLibraries)
@@ -150,14 +140,14 @@ def _print_facts(facts: Examination, options: argparse.Namespace, separator: _Se
         # an installed package has the hash of RECORD instead
         sha256 = digest if algorithm == "sha256" else ""
         derived: dict[str, object] = {name: facts.get(kind) for name, kind in DERIVED.items()}
-        separator.next()
+        sys.stdout.write(next(separators))
         sys.stdout.writelines(
             write_facts(package, sha256, linkage, derived, details=details, symbols=options.symbols)
         )
     else:
         from binary_checks.reports.summary import write_summary
 
-        separator.next()
+        sys.stdout.write(next(separators))
         lines = write_summary(package, linkage, configuration, linked, details)
         _print_summary(chain(lines, _name_origin(facts)))
 
@@ -250,21 +240,16 @@ _Row = tuple[str, str, str, str]
 
 
 def run_list(arguments: Sequence[str]) -> int:
-    """List the checks; return the exit status."""
-    try:
-        options = _read_list_options(arguments)
-        profile, checks, kinds = _choose(options)
-    except ProfileError as error:
-        complain(str(error))
-        return MISUSED
+    """List the checks; return the exit status. Raises ProfileError."""
+    options = _read_list_options(arguments)
+    profile, checks, kinds = _choose(options)
     if not options.packages:
         _print_rows(
             (*_describe(check, profile), as_plain(abridge(check).title)) for check in checks
         )
         return 0
     names = [name for each in options.packages for name in expand(each, Path.cwd(), kinds)]
-    statuses = {guard(partial(_list, name, profile, checks, kinds)) for name in names}
-    return next((each for each in (MISUSED, UNREADABLE, TRY_AGAIN) if each in statuses), 0)
+    return _choose_status({guard(partial(_list, name, profile, checks, kinds)) for name in names})
 
 
 def _read_list_options(arguments: Sequence[str]) -> argparse.Namespace:
@@ -279,15 +264,11 @@ def _read_list_options(arguments: Sequence[str]) -> argparse.Namespace:
 def _choose(
     options: argparse.Namespace,
 ) -> tuple[Profile, tuple[Check[Any], ...], tuple[OwnKind, ...]]:
-    """Return the profile, the requested checks, and the profile's own kinds of packages.
-
-    If the profile was found rather than named, run none of its code.
-    """
-    named = options.profile
-    profile = find_profile(Path.cwd()) if named is None else load_profile(named)
-    kinds = load_own_kinds(profile.kinds if named else ())
+    """Return the profile, the requested checks, and the profile's own kinds of packages."""
+    profile, kinds = _load_profile(options.profile)
+    named = options.profile is not None
     every, gatherers = find_declared(load_own_modules(profile.checks if named else (), kinds))
-    if named is None:
+    if not named:
         profile = leave_out_code(profile, (*every, *gatherers.values()))
     checks = tuple(
         check
@@ -310,7 +291,7 @@ def _list(
         package = facts.get(Package)  # raises an error if it cannot be read: then there is no list
         print(one_line(facts.file_name if facts.source.remote() else name))
         fitting = frozenset(check.id for check in facts.applicable_checks(checks))
-        shown = [e for e in checks if e.id in fitting and not _find_other_kind(e, package)]
+        shown = [e for e in checks if e.id in fitting and _is_for(e, package)]
         _print_rows((*_describe(e, profile), _judge(e, facts, profile)) for e in shown)
         if others := len([*checks]) - len(shown):
             print(f"{others} more are for other kinds of packages or objects: binary-checks --list")
@@ -338,9 +319,7 @@ def _judge(check: Check[Any], facts: Examination, profile: Profile) -> str:
 
 def _find_unasked(check: Check[Any], profile: Profile) -> str:
     """Return the table that a check's probe needs, if the profile lacks it; "" otherwise."""
-    gatherers = (find_gatherer(kind, {}) for kinds in check.facts for kind in kinds)
-    needed = (kinds[0] for each in gatherers if each for kinds in each.facts)
-    for kind in needed:
+    for kind in chain.from_iterable(_list_needed(check)):
         if issubclass(kind, Request) and not getattr(
             profile.requests.get(kind, kind()), "module", True
         ):
@@ -348,13 +327,18 @@ def _find_unasked(check: Check[Any], profile: Profile) -> str:
     return ""
 
 
-def _find_other_kind(check: Check[Any], package: Package) -> tuple[type, ...]:
-    """Return the kinds of package that the check's facts need, if the package is of none."""
+def _is_for(check: Check[Any], package: Package) -> bool:
+    """Return whether the check's facts can be found in a package of this kind."""
+    return not any(
+        all(issubclass(kind, Package) for kind in kinds) and not isinstance(package, kinds)
+        for kinds in _list_needed(check)
+    )
+
+
+def _list_needed(check: Check[Any]) -> list[tuple[type, ...]]:
+    """Return the alternatives for each fact of a check, and for each fact of their gatherers."""
     gatherers = (find_gatherer(kind, {}) for kinds in check.facts for kind in kinds)
-    for kinds in (*check.facts, *(kinds for each in gatherers if each for kinds in each.facts)):
-        if all(issubclass(kind, Package) for kind in kinds) and not isinstance(package, kinds):
-            return kinds
-    return ()
+    return [*check.facts, *(kinds for each in gatherers if each for kinds in each.facts)]
 
 
 def _print_rows(rows: Iterable[_Row]) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from binary_checks.command import main
 from binary_checks.command.inspect import run_inspect, run_list
 from fixtures.package_index import Conduct, PackageIndex
 from tests.plugin.conftest import TRY_AGAIN, Run, faulty, healthy
@@ -189,8 +190,8 @@ def test_what_cannot_be_inspected_is_one_line(
 ) -> None:
     index.conduct["/x.whl"] = Conduct(failures=[500] * 9)
     names = {"url": index.url, "index": index.simple}
-    for run in (run_inspect, run_list):
-        assert run([argument.format(**names)]) == status
+    for subcommand in ("inspect", "--list"):
+        assert main([subcommand, argument.format(**names)]) == status
         assert capsys.readouterr().err == f"binary-checks: {said.format(**names)}\n"
 
 
