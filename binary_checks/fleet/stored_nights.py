@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import cached_property
@@ -31,7 +32,6 @@ from binary_checks.fleet.night import (
     Attempt,
     CellEnd,
     NightPlan,
-    PlannedCell,
     final_state,
 )
 from binary_checks.fleet.store import (
@@ -140,14 +140,8 @@ def read_frozen(store: Store, name: str) -> bytes:
     content = store.read(name)
     if content is None:
         raise StoreError(f"{store.url}: {name}: missing, although the plan names it")
-    return require_frozen(content, f"{store.url}: {name}")
-
-
-def require_frozen(content: bytes, named: str) -> bytes:
-    """Return the content. Raises StoreError unless its hash is the object's name."""
-    digest = hashlib.sha256(content).hexdigest()
-    if not named.endswith(f"/{digest}.toml"):
-        raise StoreError(f"{named}: its bytes differ from the frozen ones")
+    if not name.endswith(f"/{hashlib.sha256(content).hexdigest()}.toml"):
+        raise StoreError(f"{store.url}: {name}: its bytes differ from the frozen ones")
     return content
 
 
@@ -174,11 +168,16 @@ def read_plan(content: bytes, named: str) -> NightPlan:
     try:
         plan = NightPlan(**decode_fields(NightPlan, open_document(content, PLAN_SCHEMA)))
         _require_night(plan.night)
-        _require_unique(each.cell.id for each in plan.cells)
         for path in plan.profiles:  # these become names of files where a cell runs
-            require_relative("profiles", path)
+            if {"", ".", ".."}.intersection(path.split("/")) or set("\\:\0") & set(path):
+                fault = f"profiles: {path!r:.80} is not a relative path below a folder"
+                raise DocumentError(fault)
+        for cell, number in Counter(each.cell.id for each in plan.cells).items():
+            if not _ID.fullmatch(cell):
+                raise DocumentError(f"cells: {cell!r:.80} is not a valid cell id")
+            if number > 1:
+                raise DocumentError(f"cells: {cell!r:.80} is listed twice")
         for each in plan.cells:
-            _require_id(each.cell.id)
             if each.sha256:  # empty if nothing is published
                 require_digest("sha256", each.sha256)
     except DocumentError as error:
@@ -204,7 +203,7 @@ def read_attempt(content: bytes, named: str) -> Attempt:
         stated = row.pop("result", None)
         result = None if stated is None else decode_at("result", decode_run, stated)
         attempt = Attempt(**decode_fields(Attempt, row, _RESULT), result=result)
-        _require_attempt(attempt)
+        _require_sound(attempt)
     except DocumentError as error:
         raise RecordError(f"{named}: {error}") from None
     return attempt
@@ -281,7 +280,7 @@ def open_document(content: bytes, schema: str) -> dict[str, Any]:
     raise DocumentError(f"its schema is {found!r:.80}, not {schema}")
 
 
-def _require_attempt(attempt: Attempt) -> None:
+def _require_sound(attempt: Attempt) -> None:
     _require_night(attempt.night)
     for name in ("sha256", "facts", "log"):
         if digest := getattr(attempt, name):  # empty if the cell had nothing to judge
@@ -306,26 +305,6 @@ def require_digest(name: str, value: str) -> None:
     """Raise DocumentError unless the value is a SHA-256."""
     if not _DIGEST.fullmatch(value):
         raise DocumentError(f"{name}: not a digest of 64 hexadecimal digits")
-
-
-def _require_id(cell: str) -> None:
-    if not _ID.fullmatch(cell):
-        raise DocumentError(f"cells: {cell!r:.80} is not a valid cell id")
-
-
-def require_relative(name: str, path: str) -> None:
-    """Raise DocumentError unless the path is relative and leads to a place below its folder."""
-    parts = path.split("/")
-    if any(part in ("", ".", "..") for part in parts) or set("\\:\0") & set(path):
-        raise DocumentError(f"{name}: {path!r:.80} is not a relative path below a folder")
-
-
-def _require_unique(ids: Iterable[str]) -> None:
-    seen = set[str]()
-    for each in ids:
-        if each in seen:
-            raise DocumentError(f"cells: {each!r:.80} is listed twice")
-        seen.add(each)
 
 
 # Choosing a night: today's in UTC, the night of a date, or the newest in a store.
@@ -369,7 +348,7 @@ class FoundFacts:
     """The place of a cell's facts in the store."""
 
     night: str
-    planned: PlannedCell
+    cell: str  # id
     facts: str  # SHA-256 under which the store has them
 
 
@@ -378,50 +357,33 @@ def find_cell_facts(store: Store, cell: str, night: str = "", before: str = "") 
 
     ``before`` excludes that night and all later ones. Raises StoreError if there are none.
     """
-    if night:
-        planned, end = _look(store, cell, choose_night(store, night))
-        if planned is None:
-            raise StoreError(f"{store.url}: the plan of {night} has no cell {cell}")
-        if facts := _facts_of(end):
-            return FoundFacts(night=night, planned=planned, facts=facts)
-        reason = f": {end.reason}" if end is not None and end.reason else ""
+    ended: dict[str, CellEnd] = {}
+    for each in [choose_night(store, night)] if night else reversed(list_nights(store)):
+        plan = find_plan(store, each) if not before or each < before else None
+        for planned in plan.cells if plan else ():
+            if planned.cell.id == cell:
+                end = ended[each] = final_state(planned, NightAttempts(store, each).read(cell))
+                facts = [made.facts for made in end.attempts if made.stage == CPU and made.facts]
+                if facts and (night or end.state in GOOD):
+                    return FoundFacts(night=each, cell=cell, facts=facts[-1])
+    if night in ended:
+        reason = f": {ended[night].reason}" if ended[night].reason else ""
         raise StoreError(f"{store.url}: {cell} has no facts of {night}{reason}")
-    known = False
-    for each in reversed(list_nights(store)):
-        if before and each >= before:
-            continue
-        planned, end = _look(store, cell, each)
-        known = known or planned is not None
-        good = end is not None and end.state in GOOD
-        if planned is not None and good and (facts := _facts_of(end)):
-            return FoundFacts(night=each, planned=planned, facts=facts)
-    if not known and not before:
+    if night:
+        raise StoreError(f"{store.url}: the plan of {night} has no cell {cell}")
+    if not ended and not before:
         raise ProfileError(f"{store.url}: no night has a cell {cell}")
     when = f" before {before}" if before else ""
     raise StoreError(f"{store.url}: no good night of {cell}{when} has facts")
 
 
-def _look(store: Store, cell: str, night: str) -> tuple[PlannedCell | None, CellEnd | None]:
-    """Return a cell's plan and how it ended; (None, None) if it was not planned."""
-    plan = find_plan(store, night)
-    planned = next((each for each in plan.cells if each.cell.id == cell), None) if plan else None
-    if planned is None:
-        return None, None
-    return planned, final_state(planned, NightAttempts(store, night).read(cell))
-
-
-def _facts_of(end: CellEnd | None) -> str:
-    """Return the facts of the first stage's last attempt that has facts, or ""."""
-    attempts = end.attempts if end is not None else ()
-    found = [each.facts for each in attempts if each.stage == CPU and each.facts]
-    return found[-1] if found else ""
-
-
 def read_found(store: Store, found: FoundFacts) -> Build:
-    """Return the build with these facts. Raises StoreError if the store has lost them."""
-    named = f"{store.url}: facts of {found.planned.cell.id} of {found.night}"
-    with open_facts(store, found.facts) as path:
-        return read_build(path, named)
+    """Return the build with these facts. Raises StoreError if they are missing or invalid."""
+    try:
+        with open_facts(store, found.facts) as path:
+            return read_build(path, f"{store.url}: facts of {found.cell} of {found.night}")
+    except ProfileError as error:
+        raise RecordError(str(error)) from None
 
 
 def read_stored_build(url: str | None, named: str) -> Build:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from binary_checks.command import main
@@ -76,4 +78,19 @@ def test_names_that_lead_nowhere(
     assert main(["diff", side, side, "--store", str(nights.folder)]) == status
     error = capsys.readouterr().err
     assert sentence in error
+    assert error.count("\n") == 1
+
+
+def test_facts_that_were_cut_are_the_stores_fault(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = make_nights(tmp_path / "store", cells=1, nights=1, tables=False)
+    cell = made.cells[0].id
+    found = find_cell_facts(open_store(str(made.folder)), cell, made.tonight)
+    (path,) = made.folder.glob(f"facts/*/{found.facts}.*")
+    path.write_bytes(path.read_bytes()[:-9])
+    side = f"store:{cell}@{made.tonight}"
+    assert main(["diff", side, side, "--store", str(made.folder)]) == 6
+    error = capsys.readouterr().err
+    assert f"facts of {cell} of {made.tonight}: incomplete, or not gzip" in error
     assert error.count("\n") == 1
