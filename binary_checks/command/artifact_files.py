@@ -253,7 +253,8 @@ def format_axes(artifact: Artifact) -> str:
     values = [getattr(artifact, axis) for axis in FILE_AXES]
     axes = " ".join((artifact.kind, *filter(None, values)))
     name = f"{artifact.project} {artifact.version}".rstrip()
-    return f"{name}: {axes}; {artifact.commit[:12]}"
+    origin = " ".join(filter(None, (artifact.branch, artifact.commit[:12])))
+    return f"{name}: {axes}; {origin}"
 
 
 # ``binary-checks artifact pull``: fetch artifacts with licenses, dependencies and a .meta file.

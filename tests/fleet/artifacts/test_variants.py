@@ -1,0 +1,120 @@
+"""Ten builds of one library, libmxnet.so, in one store: found and pulled by what they are."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from binary_checks.command.actions import ARTIFACT
+from binary_checks.fleet.artifacts import list_artifacts
+from binary_checks.fleet.store import open_store
+from fixtures.build_elf import build_elf
+
+NAME = "libmxnet.so"
+MUSL = "libc.musl-x86_64.so.1"
+COMMIT = "c" * 40
+
+
+@dataclass(frozen=True)
+class Build:
+    """A build, with the conditions that a user may state to get it."""
+
+    where: str
+    needed: tuple[str, ...] = ()
+    static: bool = False  # whether it contains OpenBLAS
+    machine: str = "x86_64"
+    branch: str = "main"
+    said: tuple[str, ...] = ()  # what its bytes do not state
+
+    def make(self) -> bytes:
+        text = b"OpenBLAS 0.3.21 DYNAMIC_ARCH\0" if self.static else b""
+        sections = {".rodata": text + self.branch.encode()}
+        return build_elf(machine=self.machine, needed=self.needed, read_only=sections)
+
+
+OPENBLAS, CUDA = "libopenblas.so.0", "libcudart.so.12"
+CPU = ("--set", "variant=cpu")
+BUILDS = (
+    Build("architecture=x86_64 variant=cpu linked=dynamic blas=openblas branch=main system=linux",
+          (OPENBLAS,), said=CPU),
+    Build("architecture=x86_64 variant=cpu linked=static branch=main", static=True, said=CPU),
+    Build("architecture=x86_64 variant=cpu blas=mkl", ("libmkl_rt.so.2",), said=CPU),
+    Build("variant=cu12 linked=dynamic", (CUDA, OPENBLAS)),
+    Build("variant=cu* linked=static", (CUDA,), static=True),
+    Build("architecture=aarch64 linked=dynamic", (OPENBLAS,), machine="aarch64", said=CPU),
+    Build("architecture=aarch64 linked=static", static=True, machine="aarch64", said=CPU),
+    Build("system=musllinux", (MUSL, OPENBLAS), said=CPU),
+    Build("branch=release/* linked=dynamic", (OPENBLAS,), branch="release/1.9", said=CPU),
+    Build("branch=release/1.9 linked=static variant=cpu", static=True, branch="release/1.9",
+          said=CPU),
+)  # fmt: skip
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> str:
+    """A store with all builds, each pushed with a license and a library that it needs."""
+    url = str(tmp_path / "store")
+    (tmp_path / "LICENSE").write_text("as is")
+    (tmp_path / "libomp.so").write_bytes(build_elf(soname="libomp.so"))
+    beside = ["--license", f"{tmp_path}/LICENSE", "--dependency", f"{tmp_path}/libomp.so"]
+    for number, build in enumerate(BUILDS):
+        path = tmp_path / str(number) / NAME
+        path.parent.mkdir()
+        path.write_bytes(build.make())
+        states = ["--commit", COMMIT, "--branch", build.branch, "--project", "mxnet", *build.said]
+        assert ARTIFACT.run(["push", str(path), "--store", url, *states, *beside]) == 0
+    return url
+
+
+def test_each_of_ten_builds_is_pulled_by_what_it_is(kept: str, tmp_path: Path) -> None:
+    digests = set[str]()
+    for number, build in enumerate(BUILDS):
+        out = tmp_path / f"out{number}"
+        assert ARTIFACT.run(["pull", str(out), "--store", kept, "--where", build.where]) == 0
+        assert (out / NAME).read_bytes() == build.make()
+        assert (out / "licenses" / "LICENSE").read_text() == "as is"
+        assert (out / "dependencies" / "libomp.so").is_file()
+        record = json.loads((out / f"{NAME}.meta").read_text())
+        assert (record["branch"], record["commit"]) == (build.branch, COMMIT)
+        assert record["evidence"]["branch"] == "--branch"
+        assert record["evidence"].keys() >= {"system", "architecture", "variant", "linked", "kind"}
+        digests.add(record["sha256"])
+    assert digests == {each.sha256 for each in list_artifacts(open_store(kept))}
+
+
+def test_several_builds_that_fit_are_listed_with_what_differs_and_none_is_pulled(
+    kept: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    where = ["--where", "architecture=x86_64 variant=cpu", "--where", "branch=release/*"]
+    capsys.readouterr()
+    assert ARTIFACT.run(["pull", str(out), "--store", kept, *where]) == 1
+    first, *listed = capsys.readouterr().err.splitlines()
+    assert "2 artifacts match; they differ in linked: choose one" in first
+    shown = {line.partition(" sha256=")[0] for line in listed}
+    assert shown == {f"binary-checks: {NAME}: linked={how}" for how in ("dynamic", "static")}
+    assert not out.exists()
+
+
+def test_a_table_shows_what_each_build_is(kept: str, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert ARTIFACT.run(["find", "--store", kept, "--where", "variant=cu12"]) == 0
+    head, *rows = capsys.readouterr().out.splitlines()
+    shown = [dict(zip(head.split(), row.split(), strict=True)) for row in rows]
+    assert {(row["branch"], row["linked"], row["file"]) for row in shown} == {
+        ("main", "static", NAME),
+        ("main", "dynamic", NAME),
+    }
+
+
+def test_linking_that_the_bytes_contradict_is_refused(
+    kept: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / NAME
+    path.write_bytes(build_elf(needed=("libopencv_core.so.4",)))
+    words = ["push", str(path), "--store", kept, "--project", "mxnet", "--commit", COMMIT]
+    assert ARTIFACT.run([*words, "--set", "linked=static"]) == 1
+    assert "linked: static is set by hand, but" in capsys.readouterr().err
