@@ -144,7 +144,7 @@ _Answer = TypeVar("_Answer")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, order=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Stored:
     """One object of the store."""
 

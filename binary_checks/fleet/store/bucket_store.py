@@ -10,10 +10,11 @@ import os
 import random
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -62,7 +63,7 @@ class BucketStore:
             ) from None
         self._obstore: Any = obstore
         self._settings = settings
-        self._mirror: Mirror | None = None
+        self._added = _OFTEN  # bytes cached since the size of all copies was checked
         try:
             make = getattr(obstore.store, settings.provider.client)
             self._client: Any = make(
@@ -129,11 +130,8 @@ class BucketStore:
             "Content-Type": _name_type(require_derived(name)),
             "Cache-Control": "no-cache",
         }
-
-        def put() -> None:
-            self._obstore.put(self._client, name, content, mode="overwrite", attributes=attributes)
-
-        self._ask(name, "cannot be written", put)
+        put = partial(self._obstore.put, self._client, name, content, attributes=attributes)
+        self._ask(name, "cannot be written", partial(put, mode="overwrite"))
 
     def repeat(self, name: str, source: str) -> None:
         """Write a derived object with the bytes of another object, copied by the server."""
@@ -174,7 +172,9 @@ class BucketStore:
         # Servers can only list by whole parts of names.
         folder = require_prefix(prefix).rpartition("/")[0]
         found = self._ask(prefix, "cannot be listed", lambda: self._list(folder))
-        yield from sorted(each for each in found if each.name.startswith(prefix))
+        yield from sorted(
+            (each for each in found if each.name.startswith(prefix)), key=attrgetter("name")
+        )
 
     def folders(self, prefix: str) -> Iterator[str]:
         """Yield folders: each name that begins with ``prefix``, cut after its next "/", sorted."""
@@ -198,12 +198,12 @@ class BucketStore:
     def local(self, name: str) -> Iterator[Path]:
         """Open a copy of the object; the copy is cached for all runs on this host."""
         require_name(name)
-        if self._mirror is None:
-            self._mirror = Mirror(self.url, self._identify())
-        found = self._mirror.find(name)
-        if found is None:
-            found = self._ask(name, "cannot be read", lambda: self._copy(name))
-        yield found
+        path = self._cache / name
+        try:
+            os.utime(path)  # marks it as used
+        except OSError:
+            self._ask(name, "cannot be read", lambda: self._copy(name, path))
+        yield path
 
     def top(self) -> list[str]:
         """Return all names at the top, folders with "/", sorted."""
@@ -211,14 +211,30 @@ class BucketStore:
         names = sorted([*(f"{name}/" for name in folders), *objects])
         return [name for name in names if not name.startswith(".")]
 
-    def _identify(self) -> str:
-        """Return an id that no other store has, nor any earlier store at the same URL."""
-        return f"{self._settings.host} {self.url} {require_mark(self)}"
+    @cached_property
+    def _cache(self) -> Path:
+        """The folder of copies, which no other store has, nor any earlier store at the same URL."""
+        identity = f"{self._settings.host} {self.url} {require_mark(self)}"
+        return _name_copies() / hashlib.sha256(identity.encode()).hexdigest()[:32]
 
-    def _copy(self, name: str) -> Path:
-        assert self._mirror is not None
+    def _copy(self, name: str, path: Path) -> None:
+        """Cache an object. Raises StoreError if there is no room, or if bytes are missing."""
         found = self._obstore.get(self._client, name)
-        return self._mirror.keep(name, found.stream(min_chunk_size=1 << 20), found.meta["size"])
+        size = found.meta["size"]
+        try:
+            self._added += size
+            if self._added >= _OFTEN:
+                self._added = 0
+                _make_room()
+            make_private(path.parent)
+            with replace_file_when_complete(path) as file:
+                for piece in found.stream(min_chunk_size=_STREAMED):
+                    file.write(piece)
+                if file.tell() != size:
+                    raise OSError(f"{file.tell()} of its {size} bytes arrived")
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise StoreError(f"{self.url}: {name}: cannot be cached: {reason}") from None
 
     def _list(self, folder: str) -> list[Stored]:
         batches = self._obstore.list(self._client, prefix=folder or None, chunk_size=1000)
@@ -344,47 +360,16 @@ def _read_broken(text: str, server: str) -> Refusal:
 
 _MOST = 4 << 30  # bytes of all stores; the least recently used objects are removed first
 _OFTEN = 256 << 20  # bytes added before the size is checked again
+_STREAMED = 1 << 20  # bytes of one piece
 _TURN = 60.0  # seconds that another process may take to make room
 
 
-class Mirror:
-    """The cached objects of one store."""
+def _name_copies() -> Path:
+    return name_cache_folder() / "stores"
 
-    def __init__(self, url: str, identity: str) -> None:
-        self._url = url
-        self._root = name_cache_folder() / "stores"
-        self._folder = self._root / hashlib.sha256(identity.encode()).hexdigest()[:32]
-        self._added = _OFTEN  # bytes since the size was checked
 
-    def find(self, name: str) -> Path | None:
-        """Return the cached copy, or None."""
-        path = self._folder / name
-        try:
-            os.utime(path)  # marks it as used
-        except OSError:
-            return None
-        return path
-
-    def keep(self, name: str, pieces: Iterable[bytes], size: int) -> Path:
-        """Cache an object. Raises StoreError if there is no room, or if bytes are missing."""
-        path = self._folder / name
-        try:
-            self._make_room(size)
-            make_private(path.parent)
-            with replace_file_when_complete(path) as file:
-                for piece in pieces:
-                    file.write(piece)
-                if file.tell() != size:
-                    raise OSError(f"{file.tell()} of its {size} bytes arrived")
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise StoreError(f"{self._url}: {name}: cannot be cached: {reason}") from None
-        return path
-
-    def _make_room(self, size: int) -> None:
-        self._added += size
-        if self._added >= _OFTEN:
-            self._added = 0
-            with take_turns(self._root / ".lock", _TURN):
-                copies = (each for each in self._root.rglob("*") if each.name != ".lock")
-                remove_oldest(filter(Path.is_file, copies), _MOST)
+def _make_room() -> None:
+    root = _name_copies()
+    with take_turns(root / ".lock", _TURN):
+        copies = (each for each in root.rglob("*") if each.name != ".lock")
+        remove_oldest(filter(Path.is_file, copies), _MOST)

@@ -156,7 +156,7 @@ class FolderStore:
     def _write(
         self, name: str, fill: Callable[[Path], None], put: Callable[[Path, Path], bool]
     ) -> bool:
-        """Fill a temporary file, and put it under the name; return whether it is there."""
+        """Fill a temporary file, and give it the name; return what ``put`` returns."""
         with self._explained(name, "cannot be written"):
             path, part = self._place(name), self._name_part()
             try:
