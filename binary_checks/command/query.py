@@ -1,26 +1,32 @@
-"""``binary-checks query``: ask about the nights of a store, in a separate process."""
+"""``binary-checks query``: ask about the nights of a store."""
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
+import csv
+import io
 import shutil
-import signal
-import subprocess
 import sys
-import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from datetime import datetime
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryFile
+from typing import IO, Any
 
 from binary_checks.command import SubcommandParser, guard, read_count, suggest
-from binary_checks.errors import FIT, GatherError, ProfileError
+from binary_checks.documents.json_values import dump
+from binary_checks.errors import ProfileError
 from binary_checks.files import read_named
-from binary_checks.fleet.tables.table_questions import ShippedQuery, shipped_queries
-from binary_checks.processes import SAFE_PATH
-from binary_checks.safe_text import one_line
+from binary_checks.fleet.store import open_store
+from binary_checks.fleet.stored_nights import closed_nights
+from binary_checks.fleet.tables.table_questions import QueryAnswer, ask, shipped_queries
+from binary_checks.fleet.tables.views import Connection, open_tables
+from binary_checks.reports.markdown import format_cell
+from binary_checks.reports.verdict_texts import count
+from binary_checks.safe_text import MOST_OF_A_RUN, cut, one_line
 
 # ``binary-checks query``: answer a shipped question, or SQL, about the nights of a store.
 
@@ -30,29 +36,52 @@ _LARGEST = 1 << 20  # bytes, or characters, of SQL
 
 def run(arguments: Sequence[str]) -> int:
     """Answer a question, or list the shipped questions; return the exit status."""
-    return guard_query(lambda: _query(arguments))
+    return guard(lambda: _query(_read_options(arguments)))
 
 
-def _query(arguments: Sequence[str]) -> int:
-    options = _read_options(arguments)
+def _query(options: argparse.Namespace) -> int:
     if not options.question:
-        for line in _list_queries(shipped_queries().values()):
+        for line in _list_queries():
             print(one_line(line))
         return 0
-    sql, parameters = _choose(options.question, _read_parameters(options.parameters))
+    sql, given = _read_question(options.question), _read_parameters(options.parameters)
     if not options.store:
-        raise ProfileError("give the store: --store URL")
-    return answer_in_process(
-        {
-            "sql": sql,
-            "given": dict(parameters),
-            "ours": options.question in shipped_queries(),
-            "store": options.store,
-            "nights": options.nights,
-            "project": options.project,
-            "form": options.form,
-        }
-    )
+        raise ProfileError("query: give the store: --store URL")
+    store = open_store(options.store)
+    last = closed_nights(store)[-options.nights :] or None if options.nights else None
+    ours = options.question in shipped_queries()
+    with (
+        open_tables(store, nights=last, project=options.project, trusted=ours) as connection,
+        # what fails answers nothing, and no time passes while a pager waits for its reader
+        TemporaryFile("w+", encoding="utf-8", errors="backslashreplace", newline="") as kept,
+    ):
+        with _limits(), ThreadPoolExecutor(1) as pool:  # Ctrl-C does not interrupt DuckDB itself
+            answer = pool.submit(_write, connection, (sql, given, ours), options.form, kept)
+            try:
+                answer.result(LONGEST)
+            except TimeoutError:
+                raise ProfileError(f"SQL: no answer within {LONGEST:g} seconds") from None
+            finally:
+                while not answer.done():
+                    connection.interrupt()
+                    wait([answer], 0.1)
+        kept.seek(0)
+        shutil.copyfileobj(kept, sys.stdout)
+    return 0
+
+
+def _write(
+    connection: Connection, asked: tuple[str, dict[str, str], bool], form: str, kept: IO[str]
+) -> None:
+    sql, given, ours = asked
+    try:
+        with ask(connection, sql, given, ours=ours) as answer:
+            kept.writelines(_FORMS[form](answer))
+            kept.flush()
+    except MemoryError:
+        raise ProfileError(f"SQL: the answer takes more than {_MEMORY >> 20} MiB") from None
+    except OSError as error:
+        raise ProfileError(f"SQL: the answer cannot be kept: {error.strerror}") from None
 
 
 def _read_options(arguments: Sequence[str]) -> argparse.Namespace:
@@ -79,29 +108,20 @@ def _read_options(arguments: Sequence[str]) -> argparse.Namespace:
     return parser.parse_intermixed_args(arguments)
 
 
-def _choose(question: str, given: Mapping[str, str]) -> tuple[str, Mapping[str, str]]:
-    """Return the SQL and its parameters."""
+def _read_question(question: str) -> str:
+    """Return the SQL."""
     known = shipped_queries()
     if question in known:
-        return known[question].sql, _complete(known[question], given)
+        return known[question].sql
     if question == "-":
-        return _read_stdin(), given
+        return _read_stdin()
     if question.endswith(".sql"):
-        return _read_file(Path(question)), given
+        return _read_file(Path(question))
     if question.strip() and not question.replace("-", "").replace("_", "").isalnum():
-        return question, given
+        return question
     names = ", ".join(known)
-    raise ProfileError(f"{question}: not a question{suggest(question, known)} (known: {names})")
-
-
-def _complete(query: ShippedQuery, given: Mapping[str, str]) -> dict[str, str]:
-    """Return all parameters, with defaults for those not given."""
-    for name in given:
-        if name not in query.parameters:
-            known = ", ".join(query.parameters) or "none"
-            hint = suggest(name, query.parameters)
-            raise ProfileError(f"{query.name}: no parameter {name}{hint} (it has: {known})")
-    return {**query.defaults, **given}
+    hint = suggest(question, known)
+    raise ProfileError(f"query: {question}: not a question{hint} (known: {names})")
 
 
 def _read_parameters(arguments: Iterable[str]) -> dict[str, str]:
@@ -109,7 +129,7 @@ def _read_parameters(arguments: Iterable[str]) -> dict[str, str]:
     for argument in arguments:
         name, equals, value = argument.partition("=")
         if not equals or not name.isidentifier():
-            raise ProfileError(f"{argument}: not a parameter: give NAME=VALUE")
+            raise ProfileError(f"query: {argument}: not a parameter: give NAME=VALUE")
         found[name] = value
     return found
 
@@ -129,69 +149,138 @@ def _read_file(path: Path) -> str:
         raise ProfileError(f"{where}: not UTF-8") from None
 
 
-def _list_queries(queries: Iterable[ShippedQuery]) -> Iterator[str]:
-    for query in queries:
+def _list_queries() -> Iterator[str]:
+    for query in shipped_queries().values():
         yield f"{query.name:22}{query.description}"
-        for each in query.parameters.values():
-            default = "" if each.default is None else f" (default {each.default})"
-            yield f"{'':22}  {each.name}: {each.meaning}{default}"
+        for name, meaning in query.parameters.items():
+            yield f"{'':22}  {name}: {meaning}"
     yield ""
     yield 'or SQL: binary-checks query "SELECT state, count(*) FROM cells GROUP BY ALL" --store URL'
     yield "tables: cells, checks, objects, parts; their columns are in docs/query.md"
 
 
-# The process that answers. Its answer goes into a file, so that a question that fails answers
-# nothing, and so that no time passes while a pager waits for its reader.
+# Limits of an answer. A SELECT of a few characters can use any amount of memory, and DuckDB counts
+# only the memory of its tables. Therefore the operating system limits what the process uses.
 
 LONGEST = 60.0
 """Seconds to wait for an answer, once the tables are open."""
-_PROGRAM = (sys.executable, SAFE_PATH, "-m", "binary_checks.command.query_process")
+_MEMORY = 384 << 20  # bytes beside those in use before: DuckDB's tables take less than half
+_WHOLE = 2 << 30  # bytes of an answer
 
 
-def guard_query(act: Callable[[], int]) -> int:
-    """Call ``act``; print an error of ours with the subcommand, and return its exit status."""
+@contextmanager
+def _limits() -> Iterator[None]:
+    """Limit the memory and the files of this process; only Linux enforces such limits."""
+    if sys.platform != "linux":
+        yield
+        return
+    import resource
 
-    def prefixed() -> int:
-        try:
-            return act()
-        except ProfileError as error:
-            raise ProfileError(f"query: {str(error).removeprefix('query: ')}") from None
+    used = int(Path("/proc/self/statm").read_text("ascii").split()[5]) * resource.getpagesize()
+    wanted = {resource.RLIMIT_DATA: used + _MEMORY, resource.RLIMIT_FSIZE: _WHOLE}
+    before = {kind: resource.getrlimit(kind) for kind in wanted}
+    try:
+        for kind, most in wanted.items():
+            soft, hard = before[kind]
+            lower = [each for each in (most, soft, hard) if each != resource.RLIM_INFINITY]
+            resource.setrlimit(kind, (min(lower), hard))
+        yield
+    finally:
+        for kind, limits in before.items():
+            resource.setrlimit(kind, limits)
 
-    return guard(prefixed)
+
+# Answers as a table, CSV, Markdown or JSON.
+#
+# Any cell of an answer stays text: it breaks no line, controls no terminal or build service, and no
+# spreadsheet evaluates it.
+
+QUERY_SCHEMA = "binary-checks/query/1"
+_WIDEST = 100
+"""Characters of a cell in a table on a terminal."""
+_FORMULA = ("=", "+", "-", "@")
 
 
-def answer_in_process(asked: Mapping[str, Any]) -> int:
-    """Print the answer once it is complete, and return the exit status.
+def write_table(answer: QueryAnswer) -> Iterator[str]:
+    """Yield columns for people, with a limited number of rows."""
+    found = list(islice(answer.rows, MOST_OF_A_RUN))
+    rows = [[cut(format_value(value), _WIDEST) for value in row] for row in found]
+    heads = [one_line(name) for name in answer.columns]
+    numbers = [any(map(_is_number, column)) for column in zip(*found, strict=True)]
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    for row in (heads, *rows) if rows else ():
+        cells = [
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(row, widths, numbers, strict=True)
+        ]
+        yield f"{one_line('  '.join(cells).rstrip())}\n"
+    more = next(answer.rows, None) is not None
+    yield (
+        f"the first {len(rows):,} rows; --csv has all\n" if more else f"{count(len(rows), 'row')}\n"
+    )
 
-    Raises GatherError if a signal ended the process, and errors of writing.
-    """
-    # the process may be killed before it removes its files
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        answer, complaints = Path(folder, "answer"), Path(folder, "complaints")
-        with answer.open("wb") as output, complaints.open("wb") as errors:
-            process = subprocess.Popen(
-                _PROGRAM,
-                env={**os.environ, **dict.fromkeys(("TMPDIR", "TEMP", "TMP"), folder)},
-                stdin=subprocess.PIPE,
-                stdout=output,
-                stderr=errors,
-                start_new_session=True,  # Ctrl-C reaches only this process, which ends the child
-            )
-            assert process.stdin is not None
-            try:
-                with suppress(OSError):  # if the child has ended, its status says why
-                    process.stdin.write(json.dumps({**asked, "seconds": LONGEST}).encode() + b"\n")
-                    process.stdin.flush()
-                status = process.wait()
-            finally:
-                process.kill()
-                process.wait()
-                process.stdin.close()
-        if status < 0:
-            name = signal.Signals(-status).name
-            raise GatherError(f"query: the process that answers was ended by {name}")
-        sys.stderr.write(complaints.read_text("utf-8", "replace"))
-        if status == FIT:
-            with answer.open(encoding="utf-8", newline="") as lines:
-                shutil.copyfileobj(lines, sys.stdout)
-    return status
+
+def write_csv(answer: QueryAnswer) -> Iterator[str]:
+    """Yield comma-separated values; text that a spreadsheet would evaluate begins with a quote."""
+    for row in chain((answer.columns,), answer.rows):
+        line = io.StringIO()
+        csv.writer(line, lineterminator="\n").writerow(map(_format_csv, row))
+        yield line.getvalue()
+
+
+def write_markdown(answer: QueryAnswer) -> Iterator[str]:
+    """Yield a Markdown table."""
+    heads = [name if name.isidentifier() else format_cell(name) for name in answer.columns]
+    yield f"| {' | '.join(heads)} |\n"
+    yield f"|{' --- |' * len(heads)}\n"
+    for row in answer.rows:
+        yield f"| {' | '.join(format_cell(format_value(value)) for value in row)} |\n"
+
+
+def write_json(answer: QueryAnswer) -> Iterator[str]:
+    """Yield a document with an object for each row, in ASCII."""
+    yield f'{{"schema": {dump(QUERY_SCHEMA)}, "columns": {dump(list(answer.columns))}, "rows": ['
+    separator = ""
+    for row in answer.rows:
+        named = zip(answer.columns, map(_as_json, row), strict=True)
+        yield f"{separator}\n{dump(dict(named))}"
+        separator = ","
+    yield "\n]}\n"
+
+
+def format_value(value: Any) -> str:
+    """Return a value as one line, never empty."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return f"{value:.7g}"
+    if isinstance(value, (list, dict)):
+        return one_line(dump(_as_json(value)))
+    return one_line(str(value))
+
+
+def _format_csv(value: Any) -> str:
+    text = format_value(value)
+    return f"'{text}" if isinstance(value, str) and text.startswith(_FORMULA) else text
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_as_json(each) for each in value]
+    if isinstance(value, dict):
+        return {str(name): _as_json(each) for name, each in value.items()}
+    if isinstance(value, float):
+        shown = f"{value:.7g}"
+        return float(shown) if value - value == 0 else shown  # JSON has no infinity
+    if isinstance(value, (str, int, bool, type(None))):
+        return value
+    return value.isoformat(" ") if isinstance(value, datetime) else str(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+_FORMS = {"table": write_table, "csv": write_csv, "markdown": write_markdown, "json": write_json}

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, TypeVar
 
-from binary_checks.errors import BinaryChecksError, ProfileError, StoreError
+from binary_checks.errors import BinaryChecksError, StoreError
 from binary_checks.fleet.known import list_ended
 from binary_checks.fleet.night import NightPlan
 from binary_checks.fleet.nights import read_closed
@@ -48,7 +48,7 @@ class NightView:
         query = shipped_queries()[name]
         own = {"night": self.night, "rows": self.shown, **given}
         wanted = {each: str(value) for each, value in own.items() if each in query.parameters}
-        with ask(self.connection, query.sql, {**query.defaults, **wanted}, ours=True) as answer:
+        with ask(self.connection, query.sql, wanted, ours=True) as answer:
             for row in answer.rows:
                 values = (str(each) if isinstance(each, date) else each for each in row)
                 yield dict(zip(answer.columns, values, strict=True))
@@ -75,13 +75,9 @@ def open_night(
     until = [night for night in closed if not date or night <= date]
     last = until[-nights - _MORE :] or None  # if the store has no night, open_tables reports that
     tables = ("cells", "checks", "parts")
-    with open_tables(store, tables=tables, nights=last, project=project, often=True) as connection:
+    with open_tables(store, tables=tables, nights=last, project=project) as connection:
         ends = "SELECT min(night)::VARCHAR, max(night)::VARCHAR FROM cells"
         first, night = connection.execute(ends).fetchone()
-        if night is None:
-            raise ProfileError(
-                f"--project {project!r:.80}: no cells of this project in {store.url}"
-            )
         require_known_states(connection)
         later = (each for each in list_nights(store) if each > night and each not in closed)
         notices = [f"The night of {each} is not collected yet, and not shown." for each in later]

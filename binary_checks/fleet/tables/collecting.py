@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import IO
 
 from binary_checks.errors import RecordError, StoreError
 from binary_checks.fleet.night import Attempt, CellEnd, NightPlan, PlannedCell, final_state
@@ -22,6 +25,7 @@ from binary_checks.fleet.store import (
 )
 from binary_checks.fleet.store.kept_facts import find_facts
 from binary_checks.fleet.stored_nights import (
+    closed_nights,
     make_unreadable_attempt,
     read_stored_attempt,
     require_plan,
@@ -35,7 +39,7 @@ from binary_checks.fleet.tables.rows import (
     find_contradiction,
     read_facts_rows,
 )
-from binary_checks.fleet.tables.views import TableWriter, connect, known_packages
+from binary_checks.fleet.tables.views import connect, explained, open_tables, write_table
 from binary_checks.model import CellState
 
 _AT_ONCE = 16  # cells whose documents are in memory
@@ -62,28 +66,30 @@ def make_tables(store: Store, night: str, folder: Path) -> NightTables:
     documents, complaints = _find_documents(store, plan)
     states: Counter[CellState] = Counter()
     counted, with_facts = {}, {}
-    with TemporaryDirectory() as work, connect(Path(work)) as connection:
-        writers = {table: TableWriter(table, Path(work)) for table in TABLES}
-        try:
+    paths = {table: folder / f"{table}.parquet" for table in TABLES}
+    with TemporaryDirectory() as work:
+        lines = {table: Path(work, f"{table}.ndjson") for table in TABLES}
+        with ExitStack() as opened:
+            files = {
+                table: opened.enter_context(path.open("w", encoding="ascii"))
+                for table, path in lines.items()
+            }
             for planned, attempts in _read_cells(store, plan, documents, complaints):
                 end = final_state(planned, attempts)
-                writers["cells"].add([cell_row(night, planned, end)])
-                writers["checks"].add(check_rows(night, planned, end))
+                _add(files["cells"], [cell_row(night, planned, end)])
+                _add(files["checks"], check_rows(night, planned, end))
                 states[end.state] += 1
                 counted[planned.cell.id] = _without_results(end)
                 if facts := facts_of(end):
                     with_facts[planned.sha256] = facts
-            known = known_packages(connection, store, night, with_facts)
+            known = _find_known(store, night, with_facts)
             new = {each: facts for each, facts in with_facts.items() if each not in known}
             for objects, parts in _read_facts(store, night, new, complaints):
-                writers["objects"].add(objects)
-                writers["parts"].add(parts)
-            paths = {table: folder / f"{table}.parquet" for table in TABLES}
-            for table, writer in writers.items():
-                writer.write(connection, paths[table])
-        finally:
-            for writer in writers.values():
-                writer.close()
+                _add(files["objects"], objects)
+                _add(files["parts"], parts)
+        with connect(Path(work)) as connection:
+            for table, path in paths.items():
+                write_table(connection, table, lines[table], path)
     return NightTables(
         night=night,
         paths=paths,
@@ -91,6 +97,22 @@ def make_tables(store: Store, night: str, folder: Path) -> NightTables:
         states=states,
         attempts=counted,
     )
+
+
+def _add(file: IO[str], rows: Iterable[Row]) -> None:
+    file.writelines(f"{json.dumps(row)}\n" for row in rows)
+
+
+def _find_known(store: Store, before: str, wanted: Iterable[str]) -> frozenset[str]:
+    """Return those of the SHA-256 of packages whose objects an earlier night has."""
+    nights = [night for night in closed_nights(store) if night < before]
+    if not nights:
+        return frozenset()
+    with open_tables(store, tables=["parts"], nights=nights) as connection:
+        known = "SELECT DISTINCT sha256 FROM all_parts WHERE list_contains($wanted, sha256)"
+        with explained(connection):
+            found = connection.execute(known, {"wanted": [*wanted]}).fetchall()
+    return frozenset(sha256 for (sha256,) in found)
 
 
 def keep_tables(store: Store, made: NightTables) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,17 +10,20 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from binary_checks.errors import ProfileError, StoreError
-from binary_checks.fleet.tables.views import Connection, explain_unreadable, names_table
+from binary_checks.errors import ProfileError
+from binary_checks.fleet.tables.views import Connection, explained
 
 _AT_ONCE = 1_000  # rows
 _WRITES = re.compile(
-    "COPY|INSERT|DELETE|UPDATE|MERGE_INTO|EXPORT|ATTACH|EXECUTE|LOGGING|PROFILING|CHECKPOINT"
-    "|^(?:CREATE|ALTER|DROP|SET|LOAD)"
+    '"name": "([^"]*(?:COPY|INSERT|DELETE|UPDATE|MERGE_INTO|EXPORT|ATTACH|EXECUTE|LOGGING|PROFILING'
+    '|CHECKPOINT)[^"]*|(?:CREATE|ALTER|DROP|SET|LOAD)[^"]*)"'
 )
-"""Names of steps in a query plan that do more than read."""
-_MISTAKE = re.compile(r"[A-Z][\w ]* Error: ")
-"""Matches DuckDB's messages about faulty SQL; messages about faulty files begin differently."""
+"""Matches steps in a query plan that do more than read."""
+_PARAMETER = re.compile(
+    r"^-- \$(?P<name>\w+)(?: = (?P<default>.*?))?: (?P<meaning>.*)$", re.MULTILINE
+)
+NIGHT = "night"
+"""The parameter that is the last night by default."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,18 +48,15 @@ def ask(
     with a message of one line for faulty SQL, for anything but one SELECT, and if memory does not
     suffice; StoreError for a table that cannot be read.
     """
-    import duckdb
-
     try:
-        statement = _require_select(connection, sql)
-        parameters = _choose_parameters(connection, statement.named_parameters, given)
-        if not ours:
-            _require_reading(connection, sql, parameters)
-        connection.execute(statement, parameters or None)
-        columns = _distinguish([each[0] for each in connection.description or ()])
-        yield QueryAnswer(columns=columns, rows=_fetch(connection))
-    except duckdb.Error as error:
-        raise _explain(connection, error) from None
+        with explained(connection, by_sql=True):
+            statement = _require_select(connection, sql)
+            parameters = _choose_parameters(connection, sql, statement.named_parameters, given)
+            if not ours:
+                _require_reading(connection, sql, parameters)
+            connection.execute(statement, parameters or None)
+            columns = _distinguish([each[0] for each in connection.description or ()])
+            yield QueryAnswer(columns=columns, rows=_fetch(connection))
     except (OverflowError, RecursionError) as error:  # DuckDB's intervals exceed Python's
         raise ProfileError(
             f"SQL: the answer has values that Python cannot represent: {error}"
@@ -82,29 +81,21 @@ def _require_select(connection: Connection, sql: str) -> Any:
 def _require_reading(connection: Connection, sql: str, parameters: Mapping[str, str]) -> None:
     """Raise ProfileError if the plan writes: since DuckDB 2.0, WITH may contain a COPY."""
     rows = connection.execute(f"EXPLAIN (FORMAT json) {sql}", parameters or None).fetchall()
-    for step in _steps(json.loads(rows[-1][1])):
-        if _WRITES.search(step):
-            raise ProfileError(f"SQL: {step}: only queries that read are allowed")
-
-
-def _steps(plan: Any) -> Iterator[str]:
-    """Yield the names of a plan's steps."""
-    waiting = list(plan)
-    while waiting:
-        step = waiting.pop()
-        yield str(step.get("name", "")).strip()
-        waiting += step.get("children", ())
+    if found := _WRITES.search(rows[-1][1]):
+        raise ProfileError(f"SQL: {found[1].strip()}: only queries that read are allowed")
 
 
 def _choose_parameters(
-    connection: Connection, wanted: set[str], given: Mapping[str, str]
+    connection: Connection, sql: str, wanted: set[str], given: Mapping[str, str]
 ) -> dict[str, str]:
     if unknown := sorted(given.keys() - wanted):
         known = ", ".join(sorted(wanted)) or "none"
         raise ProfileError(f"{unknown[0]}: the SQL has no such parameter (known: {known})")
-    chosen = dict(given)
-    if NIGHT in chosen:
-        _require_night(connection, chosen[NIGHT])
+    if NIGHT in given:
+        _require_night(connection, given[NIGHT])
+    stated = (each.groupdict() for each in _PARAMETER.finditer(sql))
+    defaults = {each["name"]: each["default"] for each in stated if each["default"] is not None}
+    chosen = {**{name: defaults[name] for name in wanted & defaults.keys()}, **given}
     if NIGHT in wanted and NIGHT not in chosen:
         (chosen[NIGHT],) = connection.execute("SELECT max(night)::VARCHAR FROM cells").fetchone()
     if lacking := sorted(wanted - chosen.keys()):
@@ -139,30 +130,9 @@ def _distinguish(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _explain(connection: Connection, error: Exception) -> ProfileError | StoreError:
-    """Return the error for faulty SQL, or for a table that cannot be read, in one line."""
-    reason = str(error).partition("\n")[0]
-    if reason.startswith("Permission") or (_MISTAKE.match(reason) and not names_table(reason)):
-        return ProfileError(f"SQL: {reason}")
-    (paths,) = connection.execute("SELECT current_setting('allowed_paths')").fetchone()
-    return explain_unreadable(connection, paths, error)
-
-
 # Shipped queries: SQL files whose comments at the top describe the query and its parameters.
 
 _FOLDER = Path(__file__).with_name("queries")
-_PARAMETER = re.compile(r"-- \$(?P<name>\w+)(?: = (?P<default>.*?))?: (?P<meaning>.*)")
-NIGHT = "night"
-"""The parameter that is the last night by default."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class QueryParameter:
-    """A parameter of a query."""
-
-    name: str
-    default: str | None  # None: the last night
-    meaning: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -171,8 +141,7 @@ class ShippedQuery:
 
     name: str
     description: str
-    parameters: Mapping[str, QueryParameter]
-    defaults: Mapping[str, str]  # of the parameters that need not be given
+    parameters: Mapping[str, str]  # name -> meaning, with the default
     sql: str
 
 
@@ -184,16 +153,9 @@ def shipped_queries() -> Mapping[str, ShippedQuery]:
 
 
 def _parse(name: str, sql: str) -> ShippedQuery:
-    head = sql.splitlines()
-    found = [match for line in head if (match := _PARAMETER.fullmatch(line))]
-    parameters = [
-        QueryParameter(name=each["name"], default=each["default"], meaning=each["meaning"])
-        for each in found
-    ]
-    return ShippedQuery(
-        name=name,
-        description=head[0].removeprefix("-- "),
-        parameters={each.name: each for each in parameters},
-        defaults={each.name: each.default for each in parameters if each.default is not None},
-        sql=sql,
-    )
+    parameters = {}
+    for each in _PARAMETER.finditer(sql):
+        default = f" (default {each['default'] or repr('')})" if each["default"] is not None else ""
+        parameters[each["name"]] = f"{each['meaning']}{default}"
+    description = sql.partition("\n")[0].removeprefix("-- ")
+    return ShippedQuery(name=name, description=description, parameters=parameters, sql=sql)

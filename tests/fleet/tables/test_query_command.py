@@ -3,17 +3,14 @@ from __future__ import annotations
 import csv
 import io
 import json
-import sys
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 pytest.importorskip("duckdb", reason="the extra fleet is not installed")
 
-from binary_checks.command import main, query_process
+from binary_checks.command import main
 from binary_checks.fleet.store import closed_name, open_store, result_name, table_name
 from binary_checks.fleet.stored_nights import read_attempt, write_attempt
 from binary_checks.fleet.tables.rows import TABLES
@@ -43,24 +40,6 @@ def nights(tmp_path_factory: pytest.TempPathFactory) -> Nights:
         (made.folder / name).unlink()
     collect(open_store(str(made.folder)), made.tonight)
     return made
-
-
-@pytest.fixture(autouse=True)
-def answered_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Answer in this process; test_query_limits.py starts the process that users have."""
-
-    def answer(asked: Mapping[str, Any]) -> int:
-        output = io.TextIOWrapper(io.BytesIO(), "utf-8", "backslashreplace", newline="")
-        try:
-            return query_process.guard_query(
-                lambda: query_process._answer({**asked, "seconds": 60}, output)
-            )
-        finally:
-            output.seek(0)
-            sys.stdout.write(output.read())
-
-    monkeypatch.setattr(query_process, "_limit", lambda seconds: None)
-    monkeypatch.setattr("binary_checks.command.query.answer_in_process", answer)
 
 
 def query(*arguments: str, nights: Nights | None = None) -> int:
@@ -166,7 +145,7 @@ def test_a_question_that_is_too_long_is_refused_and_not_cut(
     sql.write_text(f"SELECT 1 {' ' * (1 << 20)} UNION SELECT 2")
     assert query(str(sql), nights=nights) == 4
     assert capsys.readouterr().err == (
-        "binary-checks: query: long.sql: cannot be read: more than 1,048,576 bytes\n"
+        "binary-checks: long.sql: cannot be read: more than 1,048,576 bytes\n"
     )
 
 
@@ -174,9 +153,9 @@ def test_a_question_that_is_too_long_is_refused_and_not_cut(
     ("arguments", "status", "reason"),
     [
         (["gird"], 4, "query: gird: not a question; did you mean grid? (known: architecture-"),
-        (["grid", "row=3"], 4, "query: grid: no parameter row; did you mean rows? (it has: "),
+        (["grid", "row=3"], 4, "row: the SQL has no such parameter (known: cell, night, rows)"),
         (["grid", "rows"], 4, "query: rows: not a parameter: give NAME=VALUE"),
-        (["grid", "rows=many"], 4, "query: SQL: Conversion Error: Could not convert string 'many'"),
+        (["grid", "rows=many"], 4, "SQL: Conversion Error: Could not convert string 'many'"),
         (
             ["grid", "--nights", "0"],
             4,
@@ -186,17 +165,17 @@ def test_a_question_that_is_too_long_is_refused_and_not_cut(
         (
             ["newly-broken", "night=2001-01-01"],
             4,
-            "query: night=2001-01-01: there is no such closed",
+            "night=2001-01-01: there is no such closed",
         ),
-        (["newly-broken", "night=tonight"], 4, "query: night=tonight: there is no such closed"),
+        (["newly-broken", "night=tonight"], 4, "night=tonight: there is no such closed"),
         (
             ["SELECT $night", "night=2001-01-01"],
             4,
-            "query: night=2001-01-01: there is no such closed night",
+            "night=2001-01-01: there is no such closed night",
         ),
-        (["grid", "--project", "nmpy"], 4, "query: --project 'nmpy': no cells of this project in"),
-        (["none.sql"], 4, "query: none.sql: cannot be read: No such file"),
-        (["SELECT 1 +"], 4, "query: SQL: Parser Error: "),
+        (["grid", "--project", "nmpy"], 4, "--project 'nmpy': no cells of this project in"),
+        (["none.sql"], 4, "none.sql: cannot be read: No such file"),
+        (["SELECT 1 +"], 4, "SQL: Parser Error: "),
     ],
 )
 def test_a_mistake_is_one_line(

@@ -1,12 +1,12 @@
-"""Limits of the process that answers queries."""
+"""Limits of answers."""
 
 from __future__ import annotations
 
 import os
-import select
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -32,6 +32,12 @@ def ask(nights: Nights, sql: str) -> int:
     return main(["query", sql, "--csv", "--store", str(nights.folder)])
 
 
+def start(nights: Nights, sql: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "binary_checks", "query", sql, "--csv", "--store"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen([*command, str(nights.folder)], text=True, **pipes)
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse no memory")
 @pytest.mark.parametrize(
     "sql",
@@ -45,15 +51,13 @@ def ask(nights: Nights, sql: str) -> int:
         ),
     ],
 )
-def test_an_answer_that_takes_too_much_memory_is_one_line(
-    nights: Nights, capsys: pytest.CaptureFixture[str], sql: str
-) -> None:
+def test_an_answer_that_takes_too_much_memory_is_one_line(nights: Nights, sql: str) -> None:
     before = peak_of_children()
-    assert ask(nights, sql) == 4
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert shown.err.startswith("binary-checks: query: SQL: ")
-    assert shown.err.count("\n") == 1
+    with start(nights, sql) as asking:
+        out, err = asking.communicate(timeout=60)
+    assert (asking.returncode, out) == (4, "")
+    assert err.startswith("binary-checks: SQL: ")
+    assert err.count("\n") == 1
     assert peak_of_children() <= max(before, 800 << 20)
 
 
@@ -64,6 +68,31 @@ def peak_of_children() -> int:
     return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse no memory")
+def test_the_limits_of_an_answer_end_with_it(
+    nights: Nights, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import resource
+
+    before = [resource.getrlimit(each) for each in (resource.RLIMIT_DATA, resource.RLIMIT_FSIZE)]
+    assert ask(nights, "SELECT repeat('x', 3_000_000_000)") == 4
+    assert ask(nights, "SELECT 1 AS one") == 0
+    assert capsys.readouterr().out == "one\n1\n"
+    after = [resource.getrlimit(each) for each in (resource.RLIMIT_DATA, resource.RLIMIT_FSIZE)]
+    assert after == before
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems limit no answer")
+def test_an_answer_that_is_too_long_is_one_line(
+    nights: Nights, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(query, "_WHOLE", 1 << 20)
+    assert ask(nights, "SELECT repeat('x', 1_000) FROM range(100_000)") == 4
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err.count("\n")) == ("", 1)
+    assert shown.err.startswith("binary-checks: SQL: the answer cannot be kept: ")
+
+
 def test_an_answer_without_end_is_given_up_and_leaves_nothing_behind(
     nights: Nights,
     capsys: pytest.CaptureFixture[str],
@@ -72,39 +101,28 @@ def test_an_answer_without_end_is_given_up_and_leaves_nothing_behind(
 ) -> None:
     monkeypatch.setattr(query, "LONGEST", 0.3)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    assert ask(nights, ENDLESS) == 4
-    assert capsys.readouterr() == (
-        "",
-        "binary-checks: query: SQL: no answer within 0.3 seconds\n",
-    )
-    assert [*tmp_path.iterdir()] == []
+    for sql in (ENDLESS, "SELECT range FROM range(100_000_000_000)"):
+        assert ask(nights, sql) == 4
+        assert capsys.readouterr() == ("", "binary-checks: SQL: no answer within 0.3 seconds\n")
+        assert [*tmp_path.iterdir()] == []
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a system without signals")
-def test_a_process_that_others_end_is_a_fault_of_the_host(
-    nights: Nights, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_command_while_it_answers(
+    nights: Nights, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
-    ended = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
-    monkeypatch.setattr(query, "_PROGRAM", (sys.executable, "-c", ended))
-    assert ask(nights, "SELECT 1") == 6
-    assert capsys.readouterr().err == (
-        "binary-checks: query: the process that answers was ended by SIGKILL\n"
-    )
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="where /proc shows processes")
-def test_the_process_ends_with_the_one_that_asks(nights: Nights) -> None:
-    command = [sys.executable, "-m", "binary_checks", "query", ENDLESS, "--store"]
-    asking = subprocess.Popen([*command, str(nights.folder)])
-    children = Path(f"/proc/{asking.pid}/task/{asking.pid}/children")
-    while not (answering := children.read_text().split()):
-        assert asking.poll() is None
-    answerer = os.pidfd_open(int(answering[0]))
-    asking.kill()
-    asking.wait()
-    ended, _, _ = select.select([answerer], [], [], 60)  # readable once the process has ended
-    os.close(answerer)
-    assert ended
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    with start(nights, ENDLESS) as asking:
+        while not [*tmp_path.rglob("parts.parquet")]:  # it copies the tables before it answers
+            assert asking.poll() is None
+            time.sleep(0.05)
+        asking.send_signal(number)
+        out, err = asking.communicate(timeout=60)
+    assert (asking.returncode, out) == (2, ""), err
+    assert err.startswith("binary-checks: interrupted")
+    assert err.count("\n") == 1
+    assert [*tmp_path.iterdir()] == []
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a system without named pipes")
@@ -141,12 +159,11 @@ def test_an_answer_that_cannot_be_printed_is_one_line(nights: Nights) -> None:
 
 
 def test_a_python_without_duckdb_says_what_to_install(
-    nights: Nights,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
+    nights: Nights, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "duckdb.py").write_text("raise ImportError")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    assert main(["query", "grid", "--store", str(nights.folder)]) == 6
-    assert "pip install 'binary-checks[fleet]'" in capsys.readouterr().err
+    with start(nights, "grid") as asking:
+        _, said = asking.communicate(timeout=60)
+    assert asking.returncode == 6
+    assert "pip install 'binary-checks[fleet]'" in said

@@ -30,7 +30,7 @@ def store(nights: Nights) -> Store:
 
 @pytest.fixture(scope="module")
 def connection(store: Store) -> Iterator[Any]:
-    with open_tables(store, apart=True) as connection:
+    with open_tables(store, trusted=False) as connection:
         yield connection
 
 
@@ -62,6 +62,12 @@ def test_free_sql_takes_parameters_and_knows_the_last_night(
     sql = "SELECT DISTINCT night::VARCHAR, $word FROM cells WHERE night = $night::DATE"
     assert rows(connection, sql, word="x") == [(nights.tonight, "x")]
     assert rows(connection, sql, word="x", night=nights.nights[0]) == [(nights.nights[0], "x")]
+
+
+def test_sql_may_state_defaults_of_its_parameters(connection: Any) -> None:
+    sql = "-- A question.\n-- $word = some: a word\nSELECT $word"
+    assert rows(connection, sql) == [("some",)]
+    assert rows(connection, sql, word="x") == [("x",)]
 
 
 def test_columns_of_one_name_are_told_apart(connection: Any) -> None:
@@ -168,8 +174,11 @@ def test_one_project_alone(store: Store, nights: Nights) -> None:
         assert rows(connection, "SELECT DISTINCT cell FROM checks") == [(nights.cells[0].id,)]
         lost = "SELECT count(*) FROM objects WHERE sha256 NOT IN (SELECT sha256 FROM cells)"
         assert rows(connection, lost) == [(0,)]
-    with open_tables(store, project="it's another") as connection:
-        assert rows(connection, "SELECT count(*) FROM cells, checks") == [(0,)]
+    with (
+        pytest.raises(ProfileError, match=r"it's another.*: no cells of this project"),
+        open_tables(store, project="it's another"),
+    ):
+        pass
 
 
 def test_a_night_that_is_not_closed_is_not_asked(tmp_path: Path) -> None:
@@ -203,7 +212,7 @@ def test_a_damaged_table_is_named(tmp_path: Path, damage: str, table: str) -> No
         path.write_bytes(damaged[damage])
     with (
         pytest.raises(StoreError) as caught,
-        open_tables(open_store(str(made.folder)), apart=True) as connection,
+        open_tables(open_store(str(made.folder)), trusted=False) as connection,
     ):
         rows(connection, f"SELECT * FROM {table}")
     assert name in str(caught.value)
