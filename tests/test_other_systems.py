@@ -139,10 +139,9 @@ def test_the_memory_of_an_attempt_is_given_in_bytes(
 ) -> None:
     monkeypatch.delattr(os, "waitid")  # which macOS has since Python 3.13
     kill_carriers(str(tmp_path))
-    found = run_command(
+    found, _ = run_command(
         (sys.executable, "-c", "x = b'x' * (50 << 20)"),
         folder=tmp_path,
-        log=tmp_path / "log",
         environment={},
         timeout=60,
         running=RunningProcesses(),

@@ -184,27 +184,38 @@ class Watch:
     limits: Limits
 
 
-class _Drain(threading.Thread):
+class Drain(threading.Thread):
     """A thread that reads a pipe until it closes, and keeps the head and the tail."""
 
     def __init__(self, pipe: IO[bytes], kept: int) -> None:
         super().__init__(daemon=True)
         self._pipe, self._head, self._tail = pipe, bytearray(), bytearray()
-        self._half = kept // 2
+        self._half, self._size = kept // 2, 0
         self.start()
 
     def run(self) -> None:
+        """Read the pipe."""
         with self._pipe, contextlib.suppress(OSError, ValueError):
             while chunk := os.read(self._pipe.fileno(), 65536):
                 room = self._half - len(self._head)
                 self._head += chunk[:room]
                 self._tail += chunk[room:]
+                self._size += len(chunk)
                 del self._tail[: -self._half]
 
-    def text(self) -> str:
-        """Return the kept text; do not wait for an escaped child that keeps the pipe open."""
+    def content(self, gap: str = "") -> bytes:
+        """Return what was kept; do not wait for an escaped child that keeps the pipe open.
+
+        ``gap`` stands for what was not kept, with {} for the number of its bytes.
+        """
         self.join(_GRACE)
-        return bytes(self._head + self._tail).decode("utf-8", "replace")
+        left_out = self._size - len(self._head) - len(self._tail)
+        between = gap.format(left_out).encode() if left_out else b""
+        return bytes(self._head + between + self._tail)
+
+    def text(self) -> str:
+        """Return what was kept as text."""
+        return self.content().decode("utf-8", "replace")
 
 
 def run_process(  # noqa: PLR0913 - what the process is given, and under what
@@ -250,8 +261,8 @@ def run_process(  # noqa: PLR0913 - what the process is given, and under what
     job = open_job(process)
     assert process.stdout is not None
     assert process.stderr is not None
-    stdout = None if talk else _Drain(process.stdout, kept)
-    stderr = _Drain(process.stderr, kept)
+    stdout = None if talk else Drain(process.stdout, kept)
+    stderr = Drain(process.stderr, kept)
     if talk is not None:
         assert process.stdin is not None
         talk.begin(process.stdin, process.stdout)

@@ -6,10 +6,8 @@ import re
 import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from binary_checks.errors import EMPTY, FIT, INTERRUPTED, MISUSED, OUR_BUG, TRY_AGAIN
-from binary_checks.files import open_regular
 from binary_checks.fleet.causes.cause_rules import (
     INFRA,
     LOG,
@@ -70,7 +68,7 @@ def name_cause(
 ) -> Cause:
     """Return the cause: from the result, from how the process ended, or from the log.
 
-    ``log_tail`` is from `read_tail`, ``reason`` says why a result without a problem does not count.
+    ``reason`` says why a result without a problem does not count.
     A result counts only if the process ended by itself with the result's exit code. Rules are
     applied to the log only if there is no such result, because the log of a run with a result also
     quotes text from packages, which could match a rule.
@@ -80,13 +78,6 @@ def name_cause(
     if result is not None and result.exit_code == ended.exit_status:
         cause = _name_unjudged(result) or _name_by_result(result, causes, reason)
     return cause or _name_by_end(ended) or _name_by_log(log_tail, ended, causes)
-
-
-def read_tail(log: Path) -> bytes:
-    """Return the end of a log, which is the part that rules are searched in. Raises OSError."""
-    with open_regular(log) as file:
-        file.seek(max(0, file.seek(0, 2) - _MOST_BYTES))
-        return file.read(_MOST_BYTES)
 
 
 def _name_by_result(result: RunResult, causes: Causes, reason: str) -> Cause | None:

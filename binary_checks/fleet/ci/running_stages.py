@@ -231,11 +231,11 @@ class StageRun:
         """
         sys.stdout.flush()
         with (
-            open_lifeline() as lifeline,
+            open_lifeline() as (descriptors, variables),
             subprocess.Popen(
                 command,
-                env={**environment, **dict(lifeline.variables)},
-                pass_fds=lifeline.descriptors,
+                env={**environment, **variables},
+                pass_fds=descriptors,
                 stdin=subprocess.DEVNULL,
                 # so that the program's own processes can be ended with it
                 start_new_session=os.name == "posix",

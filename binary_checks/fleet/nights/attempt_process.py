@@ -1,6 +1,6 @@
 """Run the command of one attempt, and end everything that it started.
 
-Its log keeps the beginning and the end of the output, so that no amount of output fills a disk.
+The beginning and the end of its output are kept, so that no amount of output fills the memory.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 from binary_checks.errors import EXIT_CODES, BinaryChecksError
 from binary_checks.fleet.night import ProcessEnd
+from binary_checks.places.processes import Drain
 from binary_checks.processes import SUSPENDED, close_job, open_job
 
 # Lifelines: pipes by which a command notices that the process that started it has died.
@@ -34,23 +33,18 @@ Windows has no lifeline: there, a job object ends what was started.
 _GRACE = 10.0  # seconds between SIGTERM and SIGKILL
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Lifeline:
-    """Descriptors and variables for a command that must not outlive this process."""
-
-    descriptors: tuple[int, ...] = ()  # inherited by the command
-    variables: tuple[tuple[str, str], ...] = ()
-
-
 @contextlib.contextmanager
-def open_lifeline() -> Iterator[Lifeline]:
-    """Yield a lifeline, which ends with the block or with this process."""
+def open_lifeline() -> Iterator[tuple[tuple[int, ...], dict[str, str]]]:
+    """Yield what a command needs to end with the block or with this process.
+
+    These are the descriptors that it inherits, and the variables that it gets.
+    """
     if sys.platform == "win32":
-        yield Lifeline()
+        yield (), {}
         return
     theirs, ours = os.pipe()
     try:
-        yield Lifeline(descriptors=(theirs,), variables=((VARIABLE, _name(theirs)),))
+        yield (theirs,), {VARIABLE: _name(theirs)}
     finally:
         os.close(theirs)
         os.close(ours)
@@ -86,13 +80,10 @@ def _wait(descriptor: int) -> None:
 
 # Running a command with everything that it starts.
 
-LOG_HALF = 1 << 20  # bytes kept of a log's beginning, and of its end
+_LOG = 2 << 20  # bytes kept of a log, half of them its beginning
+_GAP = "\n[... {} bytes left out ...]\n"
 GRACE = 10.0  # seconds between the request to end and the kill
-_CHUNK = 1 << 16  # bytes
-# seconds to read on after the process ended, if another process holds the pipe
-_PIPE_RUNS_DRY = 3.0
 _ROUNDS = 20  # searches for processes, which may start others meanwhile
-_NONE = Lifeline()
 _OOM_KILLS = re.compile(rb"^oom_kill (\d+)$", re.MULTILINE)
 
 
@@ -138,13 +129,13 @@ class Leader:
         command: Sequence[str],
         folder: Path,
         environment: Mapping[str, str],
-        lifeline: Lifeline = _NONE,
+        descriptors: tuple[int, ...],
     ) -> None:
         self._process = subprocess.Popen(
             command,
             cwd=folder,
-            env={**environment, **dict(lifeline.variables)},
-            pass_fds=lifeline.descriptors,
+            env=environment,
+            pass_fds=descriptors,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -218,25 +209,30 @@ def run_command(  # noqa: PLR0913 - what the process is given, and under what
     command: Sequence[str],
     *,
     folder: Path,
-    log: Path,
     environment: Mapping[str, str],
     timeout: float,
     running: RunningProcesses,
     began: Callable[[int], None],
-) -> ProcessEnd:
-    """Run the command in the folder, in a session of its own, with its output in the log.
+) -> tuple[ProcessEnd, bytes]:
+    """Run the command in the folder, in a session of its own; return its end and its log.
 
     At the time limit it is asked to end, and killed soon after. Raises OSError if it cannot be
     started, and StoppedError if it was ended from outside.
     """
-    kills, start = count_oom_kills(), time.monotonic()
-    # The log is opened before the command could replace it by a pipe or a link.
-    with log.open("xb", buffering=0) as opened, open_lifeline() as lifeline:
-        process = Leader(command, folder, environment, lifeline)
-        drain = LogDrain(process.output, opened)
+    kills, start, expired = count_oom_kills(), time.monotonic(), threading.Event()
+    with open_lifeline() as (descriptors, variables):
+        process = Leader(command, folder, {**environment, **variables}, descriptors)
+        output = Drain(process.output, _LOG)
         _prefer_to_be_killed(process.pid)
+
+        def expire() -> None:
+            expired.set()
+            process.ask_to_end()
+
+        limit = threading.Timer(timeout, expire)
+        limit.daemon = True
         with running.watch(process):
-            limit = _TimeLimit(process, timeout)
+            limit.start()
             try:
                 began(process.pid)
             except BaseException:
@@ -249,37 +245,20 @@ def run_command(  # noqa: PLR0913 - what the process is given, and under what
         # after a regular exit, the command has ended its own processes
         if status not in EXIT_CODES:
             kill_carriers(str(folder))
-        drain.finish(_PIPE_RUNS_DRY)
+        log = output.content(_GAP)
     if running.stopped:
         raise StoppedError("ended before it had a result")
-    return ProcessEnd(
+    end = ProcessEnd(
         exit_status=status if status >= 0 else None,
         signal=max(-status, 0),
-        timed_out=limit.reached,
+        timed_out=expired.is_set(),
         seconds=seconds,
         cpu_seconds=cpu_seconds,
         peak_memory=peak_memory,
         memory=_find_memory(),
         oom_kills=count_oom_kills() - kills,
     )
-
-
-class _TimeLimit:
-    """A timer that asks a process to end at its time limit."""
-
-    def __init__(self, process: Leader, seconds: float) -> None:
-        self.reached = False
-        self._process = process
-        self._timer = threading.Timer(seconds, self._end)
-        self._timer.daemon = True
-        self._timer.start()
-
-    def _end(self) -> None:
-        self.reached = True
-        self._process.ask_to_end()
-
-    def cancel(self) -> None:
-        self._timer.cancel()
+    return end, log
 
 
 def _prefer_to_be_killed(pid: int) -> None:
@@ -334,48 +313,3 @@ def _carries(process: str, folder: bytes) -> bool:
     if os.fsencode(Path(process, "cwd").readlink()).startswith(folder):
         return True
     return any(folder in Path(process, name).read_bytes() for name in ("environ", "cmdline"))
-
-
-class LogDrain(threading.Thread):
-    """A thread that copies a pipe's output to a log, keeping its beginning and its end."""
-
-    def __init__(self, pipe: IO[bytes], log: IO[bytes], half: int = LOG_HALF) -> None:
-        super().__init__(daemon=True)
-        self._pipe, self._log, self._half = pipe, log, half
-        self._tail, self._left_out = bytearray(), 0
-        self._lock = threading.Lock()
-        self._finished = False
-        self.start()
-
-    def run(self) -> None:
-        """Read the pipe even if the log fails: a full disk must not block the process."""
-        room = self._half
-        with self._pipe, contextlib.suppress(OSError, ValueError):
-            while chunk := os.read(self._pipe.fileno(), _CHUNK):
-                with self._lock:
-                    if self._finished:
-                        return
-                    head = chunk[:room]
-                    self._append(head)
-                    room -= len(head)
-                    self._keep(chunk[len(head) :])
-
-    def _append(self, chunk: bytes) -> None:
-        if chunk:
-            with contextlib.suppress(OSError):
-                self._log.write(chunk)
-
-    def _keep(self, chunk: bytes) -> None:
-        self._tail += chunk
-        if (extra := len(self._tail) - self._half) > 0:
-            del self._tail[:extra]
-            self._left_out += extra
-
-    def finish(self, seconds: float) -> None:
-        """Wait for the end of the pipe, at most ``seconds``, and write the end of the output."""
-        self.join(seconds)
-        with self._lock:
-            self._finished = True
-            if self._left_out:
-                self._append(b"\n[... %d bytes left out ...]\n" % self._left_out)
-            self._append(bytes(self._tail))

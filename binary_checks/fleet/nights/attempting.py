@@ -34,22 +34,15 @@ from binary_checks.errors import (
     RecordError,
     StoreError,
 )
-from binary_checks.files import open_regular
 from binary_checks.fleet.causes.cause_rules import INFRA, UNKNOWN, Causes, load_causes
-from binary_checks.fleet.causes.naming_causes import Cause, name_cause, read_tail
+from binary_checks.fleet.causes.naming_causes import Cause, name_cause
 from binary_checks.fleet.night import CPU, GOOD, GPU, Attempt, NightPlan, PlannedCell, ProcessEnd
-from binary_checks.fleet.nights.attempt_process import (
-    LOG_HALF,
-    RunningProcesses,
-    StoppedError,
-    run_command,
-)
+from binary_checks.fleet.nights.attempt_process import RunningProcesses, StoppedError, run_command
 from binary_checks.fleet.nights.cell_commands import command_of, fetch_inputs, options_of_gpu
 from binary_checks.fleet.store import (
     Store,
     facts_name,
     frozen_name,
-    open_store,
     result_name,
     running_name,
 )
@@ -66,10 +59,9 @@ from binary_checks.model import CellState, Outcome, PackageResult, RunResult, ch
 from binary_checks.processes import SAFE_PATH
 from binary_checks.safe_text import cut, one_line
 
-_RESULT, _FACTS, _GIVEN_FACTS, _LOG = "result.json", "facts.json", "given-facts.json.gz", "log"
+_RESULT, _FACTS, _GIVEN_FACTS = "result.json", "facts.json", "given-facts.json.gz"
 """Files that the process reads or writes in its folder."""
 _PROGRAM = (sys.executable, SAFE_PATH, "-m", "binary_checks")
-_LARGEST_LOG = 3 * LOG_HALF  # bytes
 _CREDENTIALS = ("AWS_", "AZURE_", "GOOGLE_")
 """Prefixes of variables that give access to object stores, which a cell must not have."""
 _T = TypeVar("_T")
@@ -77,19 +69,15 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AttemptTask:
-    """The description of an attempt, with everything that any host needs to make it."""
+    """The description of an attempt, with everything that any host needs besides the store."""
 
-    store: str  # URL
     plan: NightPlan  # without its cells, of which there may be hundreds
     planned: PlannedCell
     stage: str = CPU
     number: int = 1  # of its stage, counted from 1
     facts: str = ""  # SHA-256 of stored facts to use instead of reading the objects
-    keeps_facts: bool = False  # whether the store lacks the facts of these bytes
     engine: str = "local"
     program: tuple[str, ...] = ()  # used instead of `binary-checks` of this installation
-    device: str = ""  # the only GPU that it may use, as CUDA names it; "": any
-    folder: str = ""  # where it makes its own folder; "": where temporary files are
     pauses: tuple[float, ...] = (1.0, 5.0, 25.0)  # seconds between tries to reach the store
 
     @property
@@ -103,35 +91,53 @@ class AttemptTask:
 
 
 def run_attempt(
-    task: AttemptTask, store: Store | None = None, running: RunningProcesses | None = None
+    task: AttemptTask,
+    store: Store,
+    running: RunningProcesses | None = None,
+    *,
+    folder: str = "",
+    device: str = "",
 ) -> Attempt:
     """Run the attempt and store its document, or return the one already stored.
 
-    Raises StoppedError if it was ended from outside, StoreError if the store fails for longer than
-    the task's pauses, and OSError if this host has no room for a folder.
+    It makes its own folder in ``folder``, or where temporary files are. ``device`` is the only GPU
+    that it may use, as CUDA names it; "" is any. Raises StoppedError if it was ended from outside,
+    StoreError if the store fails for longer than the task's pauses, and OSError if this host has no
+    room for a folder.
     """
-    store, running = store or open_store(task.store), running or RunningProcesses()
+    running = running or RunningProcesses()
     if there := find_attempt(store, task):
         return there
     if running.stopped:
         raise StoppedError(f"{task.name}: cancelled before it started")
-    folder = Path(tempfile.mkdtemp(prefix=f"{task.stage}{task.number}-", dir=task.folder or None))
+    own = Path(tempfile.mkdtemp(prefix=f"{task.stage}{task.number}-", dir=folder or None))
     try:
-        return _run_in(folder, task, store, running)
+        return _run_in(own, task, store, running, device)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(own, ignore_errors=True)
 
 
 def find_attempt(store: Store, task: AttemptTask) -> Attempt | None:
-    """Return the stored attempt, a lost one if it cannot be read, or None if none is stored."""
-    name = task.name_in(result_name)
+    """Return the stored attempt of a task, or None if none is stored."""
+    about = (task.planned.cell.id, task.stage, task.number)
+    return find_stored_attempt(store, task.plan.night, about, task.planned.sha256)
+
+
+def find_stored_attempt(
+    store: Store, night: str, about: tuple[str, str, int], sha256: str
+) -> Attempt | None:
+    """Return the attempt stored for a cell, a stage and a number, or None if none is stored.
+
+    If it cannot be read, return it as a lost attempt at the bytes with that hash.
+    """
+    name = result_name(night, *about)
     content = store.read(name)
     if content is None:
         return None
     try:
         return read_stored_attempt(content, name)
     except RecordError as error:
-        return make_unreadable_attempt(name, task.plan.night, task.planned.sha256, error)
+        return make_unreadable_attempt(name, night, sha256, error)
 
 
 def make_lost_attempt(task: AttemptTask, reason: str) -> Attempt:
@@ -149,7 +155,11 @@ def make_lost_attempt(task: AttemptTask, reason: str) -> Attempt:
 
 
 def record(
-    store: Store, task: AttemptTask, attempt: Attempt, folder: Path | None = None
+    store: Store,
+    task: AttemptTask,
+    attempt: Attempt,
+    log: bytes | None = None,
+    facts: Path | None = None,
 ) -> Attempt:
     """Store an attempt's facts, log and document, the document last; return the valid attempt.
 
@@ -158,9 +168,9 @@ def record(
     """
     if there := find_attempt(store, task):
         return there
-    if folder is not None:
-        facts, log = _keep_facts(store, task, attempt, folder / _FACTS), _read_log(folder / _LOG)
-        attempt = replace(attempt, facts=facts, log=hashlib.sha256(log).hexdigest())
+    if log is not None:
+        kept = _keep_facts(store, task, attempt, facts)
+        attempt = replace(attempt, facts=kept, log=hashlib.sha256(log).hexdigest())
         store.create(name_log(attempt), log)
     if store.create(task.name_in(result_name), write_attempt(attempt)):
         return attempt
@@ -170,10 +180,13 @@ def record(
     return counts
 
 
-def _keep_facts(store: Store, task: AttemptTask, attempt: Attempt, facts: Path) -> str:
-    """Store the package's facts; return the SHA-256 under which the store has them, or ""."""
+def _keep_facts(store: Store, task: AttemptTask, attempt: Attempt, facts: Path | None) -> str:
+    """Return the SHA-256 under which the store has the package's facts, or "".
+
+    ``facts`` is the file to store, or None if the store has them already.
+    """
     sha256 = task.planned.sha256
-    if not task.keeps_facts:
+    if facts is None:
         return sha256 if attempt.result is not None else ""
     # no facts: the process was killed, or found no package
     with contextlib.suppress(RecordError):
@@ -182,39 +195,32 @@ def _keep_facts(store: Store, task: AttemptTask, attempt: Attempt, facts: Path) 
     return ""
 
 
-def _read_log(log: Path) -> bytes:
-    """Return the log; b"" if a package replaced the log with something that is no regular file."""
-    try:
-        with open_regular(log) as file:
-            return file.read(_LARGEST_LOG)
-    except OSError:
-        return b""
-
-
-def _run_in(folder: Path, task: AttemptTask, store: Store, running: RunningProcesses) -> Attempt:
-    began_at = now()
+def _run_in(
+    folder: Path, task: AttemptTask, store: Store, running: RunningProcesses, device: str
+) -> Attempt:
+    started = now()
     lacks = _retry(task, lambda: _lacks_facts(store, task))
     # This version would reject facts that another version wrote.
-    task = replace(task, facts="" if lacks else task.facts, keeps_facts=lacks)
+    facts = "" if lacks else task.facts
     command = command_of(task.plan, task.planned)
-    arguments = _complete(task, command.arguments)
+    arguments = _complete(task, command.arguments, given=bool(facts), kept=lacks)
     _retry(task, lambda: fetch_inputs(store, command, folder))
-    if task.facts:
-        _retry(task, lambda: _fetch_facts(store, task.facts, folder / _GIVEN_FACTS))
+    if facts:
+        _retry(task, lambda: _fetch_facts(store, facts, folder / _GIVEN_FACTS))
     causes = _retry(task, lambda: _read_causes(store, task))
-    with _marked(store, task, folder) as began:
-        end = run_command(
+    with _marked(store, task) as began:
+        end, log = run_command(
             [*(task.program or _PROGRAM), *arguments],
             folder=folder,
-            log=folder / _LOG,
-            environment=_make_environment(folder, task.device),
+            environment=_make_environment(folder, device),
             timeout=task.planned.cell.timeout,
             running=running,
             began=began,
         )
-        attempt = _describe(task, folder, end, causes)
-        attempt = replace(attempt, started=began_at, command=("binary-checks", *arguments))
-        return _retry(task, lambda: record(store, task, attempt, folder))
+        attempt = _describe(task, folder, end, log, causes)
+        attempt = replace(attempt, started=started, command=("binary-checks", *arguments))
+        own = folder / _FACTS if lacks else None
+        return _retry(task, lambda: record(store, task, attempt, log, own))
 
 
 def _retry(task: AttemptTask, act: Callable[[], _T]) -> _T:
@@ -249,14 +255,16 @@ def _lacks_facts(store: Store, task: AttemptTask) -> bool:
     return not any(each.name == name for each in store.names(name))
 
 
-def _complete(task: AttemptTask, arguments: tuple[str, ...]) -> tuple[str, ...]:
+def _complete(
+    task: AttemptTask, arguments: tuple[str, ...], *, given: bool, kept: bool
+) -> tuple[str, ...]:
     """Return the arguments of the cell and its stage, with options for facts and reports."""
     stage = options_of_gpu(arguments) if task.stage == GPU else arguments
-    given = ("--facts", _GIVEN_FACTS) if task.facts else ()
-    kept = ("--report", f"facts:{_FACTS}") if task.keeps_facts else ()
+    read = ("--facts", _GIVEN_FACTS) if given else ()
+    written = ("--report", f"facts:{_FACTS}") if kept else ()
     # Otherwise each of 400 cells would write to the summary of the job that runs the night.
     quiet = ("--github", "off")
-    return (*stage, *given, *quiet, "--report", f"json:{_RESULT}", *kept)
+    return (*stage, *read, *quiet, "--report", f"json:{_RESULT}", *written)
 
 
 def _make_environment(folder: Path, device: str) -> dict[str, str]:
@@ -269,13 +277,12 @@ def _make_environment(folder: Path, device: str) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def _marked(store: Store, task: AttemptTask, folder: Path) -> Iterator[Callable[[int], None]]:
+def _marked(store: Store, task: AttemptTask) -> Iterator[Callable[[int], None]]:
     """Mark the attempt in the store as running on this host, until the block ends."""
     name = task.name_in(running_name)
 
     def show(pid: int) -> None:
-        log = str(folder / _LOG)
-        row = {"host": socket.gethostname(), "pid": pid, "began": now(), "log": log}
+        row = {"host": socket.gethostname(), "pid": pid, "began": now()}
         with contextlib.suppress(StoreError):  # the mark only informs people
             store.delete(name)  # left by an attempt that was killed
             store.create(name, f"{dump(row)}\n".encode("ascii"))
@@ -287,10 +294,11 @@ def _marked(store: Store, task: AttemptTask, folder: Path) -> Iterator[Callable[
             store.delete(name)
 
 
-def _describe(task: AttemptTask, folder: Path, end: ProcessEnd, causes: Causes | None) -> Attempt:
+def _describe(
+    task: AttemptTask, folder: Path, end: ProcessEnd, log: bytes, causes: Causes | None
+) -> Attempt:
     """Return the attempt as its document records it."""
     run, complaint = _read_result(folder / _RESULT)
-    log = _read_end(folder / _LOG)
     left = ProcessOutput(run=run, complaint=complaint, last_line=_find_last_line(log))
     state, reason = decide_state(end, left, task.planned.sha256)
     cause = Cause()
@@ -342,14 +350,6 @@ def _read_result(path: Path) -> tuple[RunResult | None, str]:
         return read_results(path), ""
     except ProfileError as error:
         return None, str(error)
-
-
-def _read_end(log: Path) -> bytes:
-    """Return the end of a log; b"" if there is no log."""
-    try:
-        return read_tail(log)
-    except OSError:
-        return b""
 
 
 def _find_last_line(log: bytes) -> str:

@@ -15,10 +15,9 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import CancelledError, Executor, Future
 from dataclasses import dataclass, replace
-from pathlib import Path
 from queue import Empty, SimpleQueue
 
-from binary_checks.errors import RecordError, StoreError
+from binary_checks.errors import StoreError
 from binary_checks.fleet.night import (
     CPU,
     GOOD,
@@ -34,6 +33,7 @@ from binary_checks.fleet.nights.attempting import (
     MOST,
     AttemptTask,
     NextAttempt,
+    find_stored_attempt,
     make_lost_attempt,
     plan_next,
     record,
@@ -42,12 +42,10 @@ from binary_checks.fleet.nights.coordinator_log import CoordinatorLog
 from binary_checks.fleet.store import (
     Store,
     ask_at_once,
-    result_name,
     result_prefix,
     running_prefix,
     split_attempt,
 )
-from binary_checks.fleet.stored_nights import make_unreadable_attempt, read_stored_attempt
 from binary_checks.model import CellState
 
 PAUSE = 30.0  # seconds before the second attempt; the third waits four times as long
@@ -78,7 +76,6 @@ class Engine:
     """End what runs, or kill it if the argument is true; those attempts do not count."""
     find_fault: Callable[[Collection[str]], str] = lambda _: ""
     """Return why waiting or running work of the stages will never be done, or ""."""
-    folder: str = ""  # where attempts make their folders; "" if workers have their own
 
 
 class Coordinator:
@@ -184,10 +181,7 @@ class Coordinator:
         self, planned: PlannedCell, stage: str, number: int, facts: str = ""
     ) -> AttemptTask:
         """Return the task of one attempt; ``facts`` is the SHA-256 of stored facts to use."""
-        url = self._store.url
         return AttemptTask(
-            # workers have another current folder
-            store=url if "://" in url else str(Path(url).absolute()),
             plan=self._plan,
             planned=planned,
             stage=stage,
@@ -195,7 +189,6 @@ class Coordinator:
             facts=facts,
             engine=self._engine.name,
             program=self._program,
-            folder=self._engine.folder,
         )
 
     def _facts_of_pass(self, planned: PlannedCell) -> str | None:
@@ -346,21 +339,14 @@ class Coordinator:
 
 def read_attempts(store: Store, night: str, cells: Mapping[str, PlannedCell]) -> list[Attempt]:
     """Return the attempts of these cells by stage and number; unreadable ones count as lost."""
-    listed = [stored.name for stored in store.names(result_prefix(night))]
-    wanted = [name for name in listed if (of := split_attempt(name)) and of[0] in cells]
 
-    def read(name: str) -> Attempt:
-        named = split_attempt(name)
-        assert named is not None
-        return replace(_read(store, night, named, cells[named[0]].sha256), result=None)
+    def read(name: str) -> Attempt | None:
+        about = split_attempt(name)
+        if about is None or about[0] not in cells:
+            return None
+        found = find_stored_attempt(store, night, about, cells[about[0]].sha256)
+        return found and replace(found, result=None)
 
-    found = ask_at_once(read, wanted)
+    names = [stored.name for stored in store.names(result_prefix(night))]
+    found = filter(None, ask_at_once(read, names))
     return sorted(found, key=lambda each: (each.cell, each.stage, each.number))
-
-
-def _read(store: Store, night: str, named: tuple[str, str, int], sha256: str) -> Attempt:
-    name = result_name(night, *named)
-    try:
-        return read_stored_attempt(store.read(name) or b"", name)
-    except RecordError as error:
-        return make_unreadable_attempt(name, night, sha256, error)

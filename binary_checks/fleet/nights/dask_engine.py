@@ -14,7 +14,6 @@ import time
 import uuid
 from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,10 +23,9 @@ from distributed import Client, WorkerPlugin, get_worker
 from binary_checks import __version__
 from binary_checks.errors import BinaryChecksError, GatherError, ProfileError
 from binary_checks.fleet.night import CPU, GPU, Attempt
-from binary_checks.fleet.nights.attempt_process import RunningProcesses
-from binary_checks.fleet.nights.attempting import AttemptTask, run_attempt
+from binary_checks.fleet.nights.attempting import AttemptTask
 from binary_checks.fleet.nights.coordinating import Engine
-from binary_checks.fleet.nights.host_resources import open_folder, reserve_device
+from binary_checks.fleet.nights.host_resources import AttemptHost, open_host
 from binary_checks.fleet.store import open_store
 
 RESOURCES = {CPU: "CPU", GPU: "GPU"}
@@ -35,14 +33,6 @@ RESOURCES = {CPU: "CPU", GPU: "GPU"}
 # seconds to wait for a scheduler, or for a worker that can run the waiting attempts
 PATIENCE = 60.0
 _CONNECT = 10.0  # seconds that the scheduler and the workers may take to answer
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WorkerState:
-    """A worker's report about itself, made before the worker gets work."""
-
-    version: str  # of binary_checks
-    complaint: str = ""  # why it cannot use the store
 
 
 class _Client(Client):  # type: ignore[misc] # distributed has no types
@@ -53,49 +43,45 @@ class _Client(Client):  # type: ignore[misc] # distributed has no types
 
 
 class _Attempts(WorkerPlugin):  # type: ignore[misc] # distributed has no types
-    """The processes and the folder of one coordinator's attempts on a worker."""
+    """The attempts of one coordinator on a worker."""
 
-    running: RunningProcesses
-    folder: str
+    host: AttemptHost
     _open: contextlib.ExitStack
 
-    def setup(self, worker: Any) -> None:  # noqa: ARG002 - its name there
+    def setup(self, worker: Any) -> None:
         """Make the folder; no process runs yet."""
-        self.running, self._open = RunningProcesses(), contextlib.ExitStack()
-        self.folder = self._open.enter_context(open_folder())
+        gpus = int(worker.state.total_resources.get(RESOURCES[GPU], 0))
+        self._open = contextlib.ExitStack()
+        self.host = self._open.enter_context(open_host(gpus))
 
     def teardown(self, worker: Any) -> None:  # noqa: ARG002 - its name there
         """Kill all processes and remove the folder."""
-        self.running.stop(at_once=True)
+        self.host.running.stop(at_once=True)
         self._open.close()
 
 
-def _run(plugin: str, task: AttemptTask) -> Attempt:
-    """Run an attempt on a worker, with a GPU of its own if it needs one."""
-    worker = get_worker()
-    own: _Attempts = worker.plugins[plugin]
-    task, running = replace(task, folder=own.folder), own.running
-    if task.stage != GPU:
-        return run_attempt(task, running=running)
-    count = int(worker.state.total_resources.get(RESOURCES[GPU], 0))
-    with reserve_device(count, running) as device:
-        return run_attempt(replace(task, device=device), running=running)
+def _run(plugin: str, store: str, task: AttemptTask) -> Attempt:
+    """Run an attempt on a worker."""
+    own: _Attempts = get_worker().plugins[plugin]
+    return own.host.run(task, open_store(store))
 
 
 def _stop(plugin: str, at_once: bool, dask_worker: Any) -> None:
     """End the coordinator's processes on a worker."""
     own = dask_worker.plugins.get(plugin)
     if own is not None:
-        own.running.stop(at_once=at_once)
+        own.host.running.stop(at_once=at_once)
 
 
-def _look(store: str) -> WorkerState:
-    """Report a worker's version, and whether it can open the store."""
+def _refuse(store: str, version: str) -> str:
+    """Return why this worker cannot run attempts of a store and a version of ours, or ""."""
+    if version != __version__:
+        return f"it has binary_checks {__version__}, not {version}"
     try:
         open_store(store)
     except BinaryChecksError as error:
-        return WorkerState(version=__version__, complaint=str(error))
-    return WorkerState(version=__version__)
+        return str(error)
+    return ""
 
 
 @contextlib.contextmanager
@@ -116,7 +102,7 @@ def open_dask(address: str, store: str) -> Iterator[Engine]:
             yield Engine(
                 name=cluster.name,
                 queues=cluster.queues,
-                run=partial(_run, cluster.plugin),
+                run=partial(_run, cluster.plugin, store),
                 stop=cluster.stop,
                 find_fault=cluster.find_fault,
             )
@@ -141,20 +127,18 @@ def _require_workers(client: Client, address: str, store: str) -> None:
     """Raise GatherError unless there are workers, and each of them can run attempts."""
     try:
         client.wait_for_workers(1, timeout=_CONNECT)
-        found = client.run(_look, store, on_error="return")
+        found = client.run(_refuse, store, __version__, on_error="return")
     except (OSError, TimeoutError):
         raise GatherError(f"dask:{address}: the scheduler has no worker that answers") from None
-    for worker, state in sorted(found.items()):
+    for worker, refusal in sorted(found.items()):
         where = f"dask:{address}: worker {worker}"
-        if not isinstance(state, WorkerState):
-            message = f"{type(state).__name__}: {state}"
+        if not isinstance(refusal, str):
+            message = f"{type(refusal).__name__}: {refusal}"
             raise GatherError(
                 f"{where}: binary-checks[dask,fleet] cannot run on this worker: {message}"
             )
-        if state.version != __version__:
-            raise GatherError(f"{where}: it has binary_checks {state.version}, not {__version__}")
-        if state.complaint:
-            raise GatherError(f"{where}: {state.complaint}")
+        if refusal:
+            raise GatherError(f"{where}: {refusal}")
 
 
 class Cluster:
@@ -166,18 +150,18 @@ class Cluster:
         self._client = client
         self._patience = PATIENCE if patience is None else patience
         client.register_plugin(_Attempts(), name=self.plugin)
+        declared = [stage for stage, resource in RESOURCES.items() if self._declares(resource)]
         # A task would wait for ever for a resource that no worker declares.
-        self._declared = [stage for stage, name in RESOURCES.items() if self._declares(name)]
+        self._demands = {
+            stage: {RESOURCES[stage]: 1} if stage in declared else None
+            for stage in dict.fromkeys((CPU, *declared))
+        }
         self.queues: Mapping[str, Executor] = {
-            stage: client.get_executor(pure=False, retries=0, resources=self._demand(stage))
-            for stage in dict.fromkeys((CPU, *self._declared))
+            stage: client.get_executor(pure=False, retries=0, resources=demand)
+            for stage, demand in self._demands.items()
         }
         self._seen = dict.fromkeys(self.queues, time.monotonic())
         self._stopping: list[threading.Thread] = []
-
-    def _demand(self, stage: str) -> dict[str, int] | None:
-        """Return the resources that a worker needs for the stage."""
-        return {RESOURCES[stage]: 1} if stage in self._declared else None
 
     def _declares(self, resource: str) -> bool:
         return any(each["resources"].get(resource) for each in self._workers().values())
@@ -202,7 +186,7 @@ class Cluster:
 
     def _has_worker(self, stage: str) -> bool:
         """Return whether any worker can run the stage now; a dead worker may be replaced later."""
-        return self._declares(RESOURCES[stage]) if self._demand(stage) else bool(self._workers())
+        return self._declares(RESOURCES[stage]) if self._demands[stage] else bool(self._workers())
 
     def stop(self, at_once: bool) -> None:
         """End or kill the processes on every worker, without waiting for answers."""

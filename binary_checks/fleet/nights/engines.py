@@ -6,14 +6,12 @@ import contextlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from functools import partial
 
 from binary_checks.errors import ProfileError
-from binary_checks.fleet.night import CPU, GPU, Attempt
-from binary_checks.fleet.nights.attempt_process import RunningProcesses
-from binary_checks.fleet.nights.attempting import AttemptTask, run_attempt
+from binary_checks.fleet.night import CPU, GPU
 from binary_checks.fleet.nights.coordinating import Engine
-from binary_checks.fleet.nights.host_resources import count_gpus, open_folder, reserve_device
+from binary_checks.fleet.nights.host_resources import count_gpus, open_host
 from binary_checks.fleet.store import Store
 from binary_checks.trees.batches import count_cores
 
@@ -44,25 +42,18 @@ def open_engine(
 @contextlib.contextmanager
 def _open_local(store: Store, jobs: int, gpus: int) -> Iterator[Engine]:
     """Yield an engine with a thread for each running attempt."""
-    running = RunningProcesses()
     queues = {CPU: ThreadPoolExecutor(jobs)}
     if gpus:
         queues[GPU] = ThreadPoolExecutor(gpus)
+    with open_host(gpus) as host:
 
-    def run(task: AttemptTask) -> Attempt:
-        if task.stage != GPU:
-            return run_attempt(task, store, running)
-        with reserve_device(gpus, running) as device:
-            return run_attempt(replace(task, device=device), store, running)
+        def stop(at_once: bool) -> None:
+            for queue in queues.values():
+                queue.shutdown(wait=False, cancel_futures=True)
+            host.running.stop(at_once=at_once)
 
-    def stop(at_once: bool) -> None:
-        for queue in queues.values():
-            queue.shutdown(wait=False, cancel_futures=True)
-        running.stop(at_once=at_once)
-
-    with open_folder() as folder:
         try:
-            yield Engine(name="local", queues=queues, run=run, stop=stop, folder=folder)
+            yield Engine(name="local", queues=queues, run=partial(host.run, store=store), stop=stop)
         except BaseException:
             stop(False)
             raise

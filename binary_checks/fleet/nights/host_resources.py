@@ -11,11 +11,39 @@ import stat
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from binary_checks.files import make_private, name_cache_folder, take_lock, try_lock
+from binary_checks.fleet.night import GPU, Attempt
 from binary_checks.fleet.nights.attempt_process import RunningProcesses, StoppedError, kill_carriers
+from binary_checks.fleet.nights.attempting import AttemptTask, run_attempt
+from binary_checks.fleet.store import Store
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AttemptHost:
+    """The attempts of one coordinator on this host."""
+
+    folder: str  # where they make their folders
+    gpus: int  # how many of them may use a GPU at once
+    running: RunningProcesses
+
+    def run(self, task: AttemptTask, store: Store) -> Attempt:
+        """Run an attempt, with a GPU of its own if it needs one."""
+        if task.stage != GPU:
+            return run_attempt(task, store, self.running, folder=self.folder)
+        with reserve_device(self.gpus, self.running) as device:
+            return run_attempt(task, store, self.running, folder=self.folder, device=device)
+
+
+@contextlib.contextmanager
+def open_host(gpus: int) -> Iterator[AttemptHost]:
+    """Yield this host, with a folder that is removed when the block ends."""
+    with open_folder() as folder:
+        yield AttemptHost(folder=folder, gpus=gpus, running=RunningProcesses())
+
 
 # NVIDIA devices of this host: each attempt gets one that no other attempt uses.
 

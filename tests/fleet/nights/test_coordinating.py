@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Executor, Future
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -28,11 +29,13 @@ from tests.fleet.nights.night_cells import (
     states_of,
 )
 
+Run = Callable[[AttemptTask], Attempt]
+
 
 class Scripted(Executor):
-    """Its futures do as the next line of the script says."""
+    """Its futures do as the next line of the script says, which is given how to run a task."""
 
-    def __init__(self, *script: Callable[[AttemptTask], Attempt]) -> None:
+    def __init__(self, *script: Callable[[AttemptTask, Run], Attempt]) -> None:
         self.script = list(script)
         self.tasks = list[AttemptTask]()
 
@@ -40,9 +43,8 @@ class Scripted(Executor):
         (task,) = arguments
         self.tasks.append(task)
         future = Future[Attempt]()
-        act = self.script.pop(0) if self.script else run
         try:
-            future.set_result(act(task))
+            future.set_result(self.script.pop(0)(task, run) if self.script else run(task))
         except BaseException as error:  # as a worker gives it back
             future.set_exception(error)
         return future
@@ -51,26 +53,27 @@ class Scripted(Executor):
 def coordinate(
     store: Store, executor: Scripted, cells: Sequence[PlannedCell], out: TextIO | None = None
 ) -> NightOutcome:
-    engine = Engine(name="scripted", queues={CPU: executor}, run=run_attempt, stop=lambda _: None)
+    run = partial(run_attempt, store=store)
+    engine = Engine(name="scripted", queues={CPU: executor}, run=run, stop=lambda _: None)
     plan, log = keep_plan(store, *cells), CoordinatorLog(out or io.StringIO(), terminal=False)
     return Coordinator(store, plan, engine, log, chosen=cells, program=STAND_IN, pause=0.0).run()
 
 
-def die(_: AttemptTask) -> Attempt:
+def die(_: AttemptTask, run: Run) -> Attempt:
     raise RuntimeError("the worker was killed")
 
 
-def run_and_die(task: AttemptTask) -> Attempt:
-    run_attempt(task)
+def run_and_die(task: AttemptTask, run: Run) -> Attempt:
+    run(task)
     raise RuntimeError("the worker was killed after its last word")
 
 
-def fail_to_store(_: AttemptTask) -> Attempt:
+def fail_to_store(_: AttemptTask, run: Run) -> Attempt:
     raise StoreError("s3://nights: cannot be written: 500")
 
 
-def fail_or_run(task: AttemptTask) -> Attempt:
-    return fail_to_store(task) if task.planned.cell.id == "a" else run_attempt(task)
+def fail_or_run(task: AttemptTask, run: Run) -> Attempt:
+    return fail_to_store(task, run) if task.planned.cell.id == "a" else run(task)
 
 
 def test_a_worker_that_dies_loses_one_attempt(store: Store, tmp_path: Path) -> None:
@@ -110,7 +113,7 @@ def test_a_store_that_stays_away_ends_in_order_and_the_other_cells_go_on(
 
 
 def test_an_attempt_that_was_called_off_did_not_happen(store: Store, tmp_path: Path) -> None:
-    def call_off(_: AttemptTask) -> Attempt:
+    def call_off(_: AttemptTask, run: Run) -> Attempt:
         raise CancelledError
 
     coordinate(store, Scripted(call_off), [plan_cell(tmp_path, "a", "exit 0")])

@@ -100,7 +100,7 @@ def test_want_of_memory_is_named_and_never_the_packages_fault(store: Store, tmp_
 def test_a_full_disk_under_an_attempt_loses_that_attempt_alone(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    planned = plan_cell(tmp_path, "numpy", "write 900000", "exit 0")
+    planned = plan_cell(tmp_path, "numpy", "fill 900000", "exit 0")
     keep_plan(store, planned)
     with small_disk(tmp_path, "256k") as disk:
         monkeypatch.setenv("TMPDIR", str(disk))

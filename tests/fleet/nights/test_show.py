@@ -146,11 +146,10 @@ def test_a_cell_that_the_night_lacks_is_asked_for_by_its_nearest_name(
 def test_what_the_night_showed_the_desk_shows(tmp_path: Path) -> None:
     """The command is run by a shell, as it is written."""
     plan = plan_of(BROKEN, options=("--static",))
-    task = AttemptTask(
-        store=str(tmp_path / "store"), plan=replace(plan, cells=()), planned=plan.cells[0]
-    )
-    fill(job(tmp_path, "store"), plan=plan)
-    night = run_attempt(task)
+    task = AttemptTask(plan=replace(plan, cells=()), planned=plan.cells[0])
+    store = job(tmp_path, "store")
+    fill(store, plan=plan)
+    night = run_attempt(task, store)
     assert night.state is CellState.FAILED
     again = tmp_path / "again.json"
     shown = rerun_command(plan, plan.cells[0], str(tmp_path), night.result)
