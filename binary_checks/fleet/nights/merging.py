@@ -7,10 +7,9 @@ cells in the store's own plan are merged, with their logs and facts.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -41,10 +40,10 @@ from binary_checks.fleet.store import (
 )
 from binary_checks.fleet.store.kept_facts import find_facts, identify_facts, keep_facts, open_facts
 from binary_checks.fleet.stored_nights import (
-    find_plan,
     name_log,
     open_document,
     read_stored_attempt,
+    require_plan,
     write_attempt,
     write_document,
 )
@@ -53,6 +52,7 @@ _DEPTH = 2  # levels of folders to search for stores: a folder for each artifact
 _MOST_ATTEMPTS = 100  # of one stage of a cell; a night makes three, and each job may make its own
 # bytes; an attempt keeps 1 MiB of its output's beginning and 1 MiB of its end
 _LARGEST_LOG = 4 << 20
+_Result = tuple[Store, str]  # a store, and the name of an attempt's document in it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,8 +69,7 @@ class _Found:
     """An attempt in one of the stores."""
 
     store: Store
-    name: str
-    attempt: Attempt  # without its result, because those of a whole night would not fit into memory
+    attempt: Attempt
     digest: str  # equal for equal attempts, whatever their numbers and wherever their facts are
 
 
@@ -79,34 +78,32 @@ def merge_night(store: Store, night: str, folders: Sequence[Path]) -> Merged:
 
     The logs of the jobs' coordinators are copied, too.
 
-    Everything is read before anything is written, and the order of the folders does not matter. If
-    folders disagree about a cell, the worse result counts, and a line names both. Merging twice is
-    the same as merging once.
+    The order of the folders does not matter. If folders disagree about a cell, the worse result
+    counts, and a line names both. Merging twice is the same as merging once.
 
-    Raises ProfileError if the store has no plan of that night, or a folder contains no store, and
-    StoreError if a folder has another plan of that night, whose results may be of other bytes.
+    Raises ProfileError if a folder contains no store, and StoreError if the store has no plan of
+    that night, or a folder has another plan of it, whose results may be of other bytes. Nothing is
+    merged then.
     """
-    plan, planned = find_plan(store, night), store.read(plan_name(night))
-    if plan is None or planned is None:
-        raise ProfileError(
-            f"--from: {store.url} has no plan of {night}; collect "
-            "into the store in which the night was planned"
-        )
-    complaints: list[str] = []
+    plan, complaints = require_plan(store, night), list[str]()
     others = [
         other
         for folder in folders
         for other in _find_stores(folder, complaints)
-        if _has_plan(store, other, night, planned, complaints)
+        if _has_plan(store, other, night, complaints)
     ]
-    found = [each for other in others for each in _read_attempts(other, plan, complaints)]
-    wanted, known = _choose(store, night, found, complaints)
-    with_facts = _take_facts(store, [each for each, _ in wanted], complaints)
-    for each, number in wanted:
-        _take(store, each, number, has_facts=each.attempt.sha256 in with_facts)
+    for sha256 in sorted({each.sha256 for each in plan.cells} - {""}):
+        _merge_facts(store, others, sha256, complaints)
+    cells = {each.cell.id: each for each in plan.cells}
+    ours = _list_results([store], night)
+    attempts = known = 0
+    for stage, named in sorted(_list_results(others, night).items(), key=lambda pair: pair[0]):
+        theirs = _read_planned(named, cells, complaints)
+        new, old = _merge_stage(store, ours.get(stage, ()), theirs, complaints)
+        attempts, known = attempts + new, known + old
     for other in others:
         merge_coordinator_logs(store, other, night, complaints)
-    return Merged(attempts=len(wanted), known=known, complaints=tuple(complaints))
+    return Merged(attempts=attempts, known=known, complaints=tuple(complaints))
 
 
 def _find_stores(folder: Path, complaints: list[str]) -> Iterator[Store]:
@@ -114,38 +111,31 @@ def _find_stores(folder: Path, complaints: list[str]) -> Iterator[Store]:
 
     Links are not followed. Raises ProfileError if there is none.
     """
-    marked = list(_find_marked(Path(os.path.realpath(folder)), folder, _DEPTH, complaints))
-    if not marked:
+    top, found, refused = Path(os.path.realpath(folder)), False, list[OSError]()
+    for path, folders, files in os.walk(top, onerror=refused.append):
+        here = Path(path)
+        shown = folder / here.relative_to(top)
+        links = [each for each in (*folders, *files) if here / each != (here / each).resolve()]
+        complaints += [f"{shown / each}: a link; links are not followed" for each in sorted(links)]
+        below = len(here.relative_to(top).parts) < _DEPTH
+        folders[:] = sorted(set(folders) - set(links)) if below else []
+        if MARK in files and MARK not in links:
+            folders.clear()
+            found = True
+            yield open_store(os.path.join(os.curdir, shown))  # noqa: PTH118 - "s3:x" may be its name
+    complaints += map(str, refused)
+    if not found:
         raise ProfileError(
             f"--from: {folder}: it contains no store: no {MARK} in it or its folders"
         )
-    for each in marked:
-        yield open_store(os.path.join(os.curdir, each))  # noqa: PTH118 - "s3:x" may be its name
 
 
-def _find_marked(real: Path, shown: Path, depth: int, complaints: list[str]) -> Iterator[Path]:
-    try:
-        with os.scandir(real) as listed:
-            entries = sorted(listed, key=lambda entry: entry.name)
-    except OSError as error:
-        raise ProfileError(f"--from: {shown}: {error.strerror or error}") from None
-    for entry in entries:
-        if os.path.realpath(entry.path) != entry.path:
-            complaints.append(f"{shown / entry.name}: a link; links are not followed")
-        elif entry.name == MARK:
-            yield shown
-        elif depth and entry.is_dir(follow_symlinks=False):
-            yield from _find_marked(real / entry.name, shown / entry.name, depth - 1, complaints)
-
-
-def _has_plan(
-    store: Store, other: Store, night: str, planned: bytes, complaints: list[str]
-) -> bool:
+def _has_plan(store: Store, other: Store, night: str, complaints: list[str]) -> bool:
     """Return whether the other store has the night's plan. Raises StoreError for another plan."""
     theirs = other.read(plan_name(night))
     if theirs is None:
         complaints.append(f"{other.url}: no results of the night {night}")
-    elif theirs != planned:
+    elif theirs != store.read(plan_name(night)):
         raise StoreError(
             f"{other.url}: {plan_name(night)}: this plan differs from that of {store.url}, so that "
             "results may be for other bytes; give all jobs of a night the same plan"
@@ -153,209 +143,130 @@ def _has_plan(
     return theirs is not None
 
 
-def _read_attempts(other: Store, plan: NightPlan, complaints: list[str]) -> Iterator[_Found]:
-    """Yield the other store's attempts at planned cells."""
-    cells = {each.cell.id: each for each in plan.cells}
-    for each in other.names(result_prefix(plan.night)):
+def _list_results(stores: Sequence[Store], night: str) -> dict[tuple[str, str], list[_Result]]:
+    """Return the results in these stores by cell and stage."""
+    found: dict[tuple[str, str], list[_Result]] = {}
+    for store in stores:
+        for stored in store.names(result_prefix(night)):
+            cell, stage, _ = split_attempt(stored.name) or ("", "", 0)
+            found.setdefault((cell, stage), []).append((store, stored.name))
+    return found
+
+
+def _read_attempts(named: Sequence[_Result], complaints: list[str]) -> Iterator[_Found]:
+    for store, name in named:
         try:
-            found = _read(other, each.name)
+            attempt = read_stored_attempt(store.read(name) or b"", name, store.url)
         except (RecordError, StoreError) as error:
             complaints.append(f"{error}")
             continue
-        if not _is_planned(found.attempt, cells):
-            message = "for a cell, a stage or bytes that are not in the plan"
-            complaints.append(f"{other.url}: {each.name}: {message}")
+        same = write_attempt(replace(attempt, number=1, facts="", log=""))
+        yield _Found(store=store, attempt=attempt, digest=hashlib.sha256(same).hexdigest())
+
+
+def _read_planned(
+    named: Sequence[_Result], cells: Mapping[str, PlannedCell], complaints: list[str]
+) -> Iterator[_Found]:
+    """Yield the attempts that the plan asks for."""
+    for each in _read_attempts(named, complaints):
+        attempt = each.attempt
+        planned = cells.get(attempt.cell)
+        runs = planned is not None and planned.state is None and planned.sha256 == attempt.sha256
+        if planned is not None and runs and (attempt.stage == CPU or planned.cell.gpu):
+            yield each
         else:
-            yield found
+            name = result_name(attempt.night, attempt.cell, attempt.stage, attempt.number)
+            message = "for a cell, a stage or bytes that are not in the plan"
+            complaints.append(f"{each.store.url}: {name}: {message}")
 
 
-def _is_planned(attempt: Attempt, cells: Mapping[str, PlannedCell]) -> bool:
-    planned = cells.get(attempt.cell)
-    if planned is None or planned.state is not None or planned.sha256 != attempt.sha256:
-        return False
-    return attempt.stage == CPU or planned.cell.gpu
+# One stage of a cell: which attempts of other stores it gets.
 
 
-def _read(store: Store, name: str) -> _Found:
-    attempt = read_stored_attempt(store.read(name) or b"", name, store.url)
-    return _Found(
-        store=store,
-        name=name,
-        attempt=replace(attempt, result=None),
-        digest=_identify(attempt),
-    )
+def _merge_stage(
+    store: Store, ours: Sequence[_Result], theirs: Iterator[_Found], complaints: list[str]
+) -> tuple[int, int]:
+    """Copy attempts of other stores; return how many, and how many the stage had before.
 
-
-def _identify(attempt: Attempt) -> str:
-    """Return a digest that is equal for a document and its merged copy."""
-    return hashlib.sha256(write_attempt(replace(attempt, number=1, facts="", log=""))).hexdigest()
-
-
-def _choose(
-    store: Store, night: str, found: Iterable[_Found], complaints: list[str]
-) -> tuple[list[tuple[_Found, int]], int]:
-    """Return the attempts to merge with their new numbers, and how many the store has already."""
-    stages: dict[tuple[str, str], list[_Found]] = {}
-    for each in found:
-        stages.setdefault((each.attempt.cell, each.attempt.stage), []).append(each)
-    kept: dict[tuple[str, str], list[str]] = {}
-    for stored in store.names(result_prefix(night)):
-        if about := split_attempt(stored.name):
-            kept.setdefault(about[:2], []).append(stored.name)
-    wanted: list[tuple[_Found, int]] = []
-    known = 0
-    for (cell, kind), theirs in sorted(stages.items(), key=lambda pair: pair[0]):
-        stage = _Stage(store, kept.get((cell, kind), []), complaints)
-        for history in _best_first(theirs, kind):
-            known += stage.add(history)
-        wanted += stage.new
-    return wanted, known
-
-
-def _best_first(found: Iterable[_Found], stage: str) -> list[list[_Found]]:
-    """Return the attempts grouped by store, the store with the worst result last.
-
-    The last conclusive attempt of a stage decides; therefore the worst result must come last.
+    The last conclusive attempt of a stage decides. The attempts of each store are therefore copied
+    together, those of the store with the worst result last, and none that would hide a worse
+    result.
     """
+    # an unreadable attempt is lost, but uses its number
+    last = max(((split_attempt(name) or ("", "", 0))[2] for _, name in ours), default=0)
+    there = sorted(_read_attempts(ours, []), key=lambda each: each.attempt.number)
+    copied = known = 0
+    for history in _best_first(theirs):
+        present = {each.digest for each in there}
+        new = [each for each in history if each.digest not in present]
+        known += len(history) - len(new)
+        if new and _may_follow(there, history, new, complaints):
+            for number, each in enumerate(new, last + 1):
+                _copy(store, each, number, complaints)
+            there += new
+            last, copied = last + len(new), copied + len(new)
+    return copied, known
+
+
+def _best_first(found: Iterator[_Found]) -> list[list[_Found]]:
+    """Return the attempts grouped by store, the store with the worst result last."""
     histories: dict[str, list[_Found]] = {}
     for each in sorted(found, key=lambda one: one.attempt.number):
         histories.setdefault(each.store.url, []).append(each)
     return sorted(
         histories.values(),
-        key=lambda history: (
-            -rank(end_stage([each.attempt for each in history], stage).state),
-            [each.digest for each in history],
-        ),
+        key=lambda history: (-rank(_end(history).state), [each.digest for each in history]),
     )
 
 
-class _Stage:
-    """One stage of a cell, with the attempts that the store has or will have."""
-
-    def __init__(self, store: Store, names: Iterable[str], complaints: list[str]) -> None:
-        self.new: list[tuple[_Found, int]] = []
-        self._complaints = complaints
-        self._last = 0  # number of the last attempt
-        self._all: list[_Found] = []
-        for name in names:
-            self._last = max(self._last, (split_attempt(name) or ("", "", 0))[2])
-            # an unreadable attempt is lost, but uses its number
-            with contextlib.suppress(RecordError):
-                self._all.append(_read(store, name))
-        self._all.sort(key=lambda each: each.attempt.number)
-
-    def add(self, history: Sequence[_Found]) -> int:
-        """Add the attempts of one store; return how many of them the stage had before.
-
-        Attempts that would hide a worse result of the stage are not added.
-        """
-        there = {each.digest for each in self._all}
-        new = [each for each in history if each.digest not in there]
-        if len(self._all) + len(new) > _MOST_ATTEMPTS:
-            self._complaints.append(
-                f"{history[0].store.url}: {history[0].attempt.cell}: more than {_MOST_ATTEMPTS} "
-                "attempts: none are copied"
-            )
-            new = []
-        if new and self._agrees(history, new):
-            for each in new:
-                self._last += 1
-                numbered = replace(each.attempt, number=self._last)
-                self._all.append(replace(each, attempt=numbered))
-                self.new.append((each, self._last))
-        return sum(each.digest in there for each in history)
-
-    def _agrees(self, history: Sequence[_Found], new: Sequence[_Found]) -> bool:
-        """Return whether the attempts may be added: they must not make the stage's result better.
-
-        They are compared with the stage's attempts that are not in ``history``.
-        """
-        own = {each.digest for each in history}
-        others = [each for each in self._all if each.digest not in own]
-        if not others:
-            return True
-        stage = history[0].attempt.stage
-        before, alone, after = (
-            end_stage([each.attempt for each in those], stage)
-            for those in (others, history, [*self._all, *new])
-        )
-        if is_conclusive(before.state) and is_conclusive(alone.state):
-            self._compare(history[0], alone, others, before)
-        return not is_conclusive(before.state) or rank(after.state) <= rank(before.state)
-
-    def _compare(
-        self, one: _Found, alone: CellEnd, others: Sequence[_Found], before: CellEnd
-    ) -> None:
-        """Report both stores if their results differ."""
-        if alone.state is before.state:
-            return
-        stage = one.attempt.stage
-        where = next(each for each in others if each.attempt is before.last[stage]).store.url
-        counts = before if rank(alone.state) > rank(before.state) else alone
-        self._complaints.append(
-            f"{one.attempt.cell}: its {stage} stage is {alone.state.value} in {one.store.url} and "
-            f"{before.state.value} in {where}, on the same bytes: it counts as {counts.state.value}"
-        )
+def _end(found: Sequence[_Found]) -> CellEnd:
+    return end_stage([each.attempt for each in found], found[0].attempt.stage)
 
 
-def _take_facts(store: Store, wanted: Iterable[_Found], complaints: list[str]) -> frozenset[str]:
-    """Copy the facts of these attempts; return the SHA-256 of packages with facts in the store.
+def _may_follow(
+    there: Sequence[_Found],
+    history: Sequence[_Found],
+    new: Sequence[_Found],
+    complaints: list[str],
+) -> bool:
+    """Return whether the new attempts of a store may follow the stage's attempts.
 
-    If two folders have different facts of one package, neither document is copied.
+    They must not make a result better that others have found. If both differ, report it.
     """
-    sources: dict[str, dict[str, Store]] = {}
-    for each in wanted:
-        if each.attempt.facts == each.attempt.sha256:
-            sources.setdefault(each.attempt.facts, {})[each.store.url] = each.store
-        elif each.attempt.facts:  # nights must not get facts of another package
-            complaints.append(
-                f"{each.store.url}: {each.attempt.cell}: its facts are for another package"
-            )
-    for sha256, others in sources.items():
-        _take_facts_of(store, sha256, list(others.values()), complaints)
-    return frozenset(sha256 for sha256 in sources if find_facts(store, sha256) is not None)
+    first = history[0]
+    if len(there) + len(new) > _MOST_ATTEMPTS:
+        complaints.append(
+            f"{first.store.url}: {first.attempt.cell}: more than {_MOST_ATTEMPTS} attempts: "
+            "none are copied"
+        )
+        return False
+    own = {each.digest for each in history}
+    others = [each for each in there if each.digest not in own]
+    if not others or not is_conclusive(_end(others).state):
+        return True
+    before, alone, after = (_end(those) for those in (others, history, [*there, *new]))
+    if is_conclusive(alone.state) and alone.state is not before.state:
+        (decides,) = before.last.values()
+        where = next(each for each in others if each.attempt is decides).store.url
+        worse = min(before.state, alone.state, key=rank)
+        complaints.append(
+            f"{first.attempt.cell}: its {first.attempt.stage} stage is {alone.state.value} in "
+            f"{first.store.url} and {before.state.value} in {where}, on the same bytes: it counts "
+            f"as {worse.value}"
+        )
+    return rank(after.state) <= rank(before.state)
 
 
-def _take_facts_of(
-    store: Store, sha256: str, others: Sequence[Store], complaints: list[str]
-) -> None:
-    first: dict[str, tuple[str, Store]] = {}  # by the version that wrote the document
-    for each in (store, *others):
-        if find_facts(each, sha256) is None:
-            if each is not store:
-                complaints.append(f"{each.url}: the facts of {sha256} are missing")
-            continue
-        try:
-            version, digest = identify_facts(each, sha256)
-        except RecordError as error:
-            complaints.append(f"{error}")
-            continue
-        other = first.setdefault(version, (digest, each))
-        if other[0] != digest:
-            stay = "those stay" if other[1] is store else "neither document is copied"
-            complaints.append(
-                f"{each.url}: its facts of {sha256} differ from those in {other[1].url}: {stay}"
-            )
-            return
-    for _, each in first.values():
-        if each is not store:
-            with open_facts(each, sha256) as path:
-                keep_facts(store, sha256, path)
-
-
-def _take(store: Store, found: _Found, number: int, *, has_facts: bool) -> None:
+def _copy(store: Store, found: _Found, number: int, complaints: list[str]) -> None:
     """Copy one attempt.
 
     Its log is copied before its document: the document shows that all is stored.
     """
-    attempt = read_stored_attempt(found.store.read(found.name) or b"", found.name, found.store.url)
-    if _identify(attempt) != found.digest:
-        raise StoreError(f"{found.store.url}: {found.name}: changed meanwhile")
-    log = _read_log(found, attempt)
+    log = _read_log(found)
     kept = replace(
-        attempt,
+        found.attempt,
         number=number,
-        facts=attempt.facts if has_facts else "",
+        facts=_choose_facts(store, found, complaints),
         log=hashlib.sha256(log).hexdigest() if log is not None else "",
     )
     if log is not None:
@@ -365,13 +276,53 @@ def _take(store: Store, found: _Found, number: int, *, has_facts: bool) -> None:
         raise StoreError(f"{store.url}: {name}: another command just wrote it; run this again")
 
 
-def _read_log(found: _Found, attempt: Attempt) -> bytes | None:
+def _read_log(found: _Found) -> bytes | None:
     """Return the log, a one-line note if it is too large, or None if there is no log."""
-    name = name_log(attempt)
+    name = name_log(found.attempt)
     try:
         return found.store.read(name, _LARGEST_LOG) if name else None
     except RecordError:
         return b"its log was not taken over: it has more than 4 MiB\n"
+
+
+# Facts of packages.
+
+
+def _merge_facts(store: Store, others: Sequence[Store], sha256: str, complaints: list[str]) -> None:
+    """Copy the facts of a package. If stores have different ones, neither document is copied."""
+    holders = [each for each in others if find_facts(each, sha256) is not None]
+    if holders and find_facts(store, sha256) is not None:
+        holders.insert(0, store)
+    found: dict[str, dict[str, Store]] = {}  # version that wrote the document -> SHA-256 -> store
+    for each in holders:
+        try:
+            version, digest = identify_facts(each, sha256)
+        except RecordError as error:
+            complaints.append(f"{error}")
+            continue
+        found.setdefault(version, {}).setdefault(digest, each)
+    for documents in found.values():
+        first, *further = documents.values()
+        if further:
+            stay = "those stay" if first is store else "neither document is copied"
+            differ = f"differ from those in {first.url}: {stay}"
+            complaints.append(f"{further[0].url}: its facts of {sha256} {differ}")
+        elif first is not store:
+            with open_facts(first, sha256) as path:
+                keep_facts(store, sha256, path)
+
+
+def _choose_facts(store: Store, found: _Found, complaints: list[str]) -> str:
+    """Return the SHA-256 under which the store has the facts of an attempt, or ""."""
+    sha256, named = found.attempt.facts, f"{found.store.url}: {found.attempt.cell}"
+    if sha256 and sha256 != found.attempt.sha256:  # nights must not get facts of another package
+        complaints.append(f"{named}: its facts are for another package")
+        return ""
+    if not sha256 or find_facts(store, sha256) is not None:
+        return sha256
+    if find_facts(found.store, sha256) is None:
+        complaints.append(f"{named}: the facts of {sha256} are missing")
+    return ""
 
 
 # Closing a night: after this mark, nothing in its folder changes.

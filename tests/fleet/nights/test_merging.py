@@ -115,7 +115,7 @@ def test_taking_over_twice_is_the_same_as_once(store: Store, artifacts: Path) ->
 def test_no_plan_is_taken_from_a_folder(tmp_path: Path, artifacts: Path) -> None:
     empty = open_store(str(tmp_path / "empty"), make=True)
     fill(job(artifacts, "job"), attempt())
-    with pytest.raises(ProfileError, match=f"has no plan of {NIGHT}; collect into the store"):
+    with pytest.raises(StoreError, match=f"night={NIGHT}/plan.json: the night has no plan"):
         merge_night(empty, NIGHT, [artifacts])
     assert names(empty) == []
 
