@@ -1,15 +1,17 @@
-"""Our processes: hiding environment variables from packages, and ending process trees."""
+"""Our processes: hiding environment variables from packages, output, and ending process trees."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
     import subprocess
@@ -106,6 +108,45 @@ def _write(text: bytes) -> int:
     os.lseek(descriptor, 0, os.SEEK_SET)
     os.set_inheritable(descriptor, True)
     return descriptor
+
+
+# Output: the head and the tail, so that no amount of output fills the memory.
+
+_PATIENCE = 3.0  # seconds for reading what is left in a pipe
+
+
+class Drain(threading.Thread):
+    """A thread that reads a pipe until it closes, and keeps the head and the tail."""
+
+    def __init__(self, pipe: IO[bytes], kept: int) -> None:
+        super().__init__(daemon=True)
+        self._pipe, self._head, self._tail = pipe, bytearray(), bytearray()
+        self._half, self._size = kept // 2, 0
+        self.start()
+
+    def run(self) -> None:
+        """Read the pipe."""
+        with self._pipe, contextlib.suppress(OSError, ValueError):
+            while chunk := os.read(self._pipe.fileno(), 65536):
+                room = self._half - len(self._head)
+                self._head += chunk[:room]
+                self._tail += chunk[room:]
+                self._size += len(chunk)
+                del self._tail[: -self._half]
+
+    def content(self, gap: str = "") -> bytes:
+        """Return what was kept; do not wait for an escaped child that keeps the pipe open.
+
+        ``gap`` stands for what was not kept, with {} for the number of its bytes.
+        """
+        self.join(_PATIENCE)
+        left_out = self._size - len(self._head) - len(self._tail)
+        between = gap.format(left_out).encode() if left_out else b""
+        return bytes(self._head + between + self._tail)
+
+    def text(self) -> str:
+        """Return what was kept as text."""
+        return self.content().decode("utf-8", "replace")
 
 
 # A job object of Windows, which ends a whole process tree when closed; other systems have none.

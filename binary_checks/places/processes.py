@@ -27,7 +27,7 @@ from typing import IO, Any
 
 from binary_checks.errors import GatherError
 from binary_checks.places.limits import Limits, Watcher, find_below, kill_below
-from binary_checks.processes import SUSPENDED, close_job, open_job
+from binary_checks.processes import SUSPENDED, Drain, close_job, open_job
 
 # The conversation with a probe.
 #
@@ -150,7 +150,7 @@ def read_answer(text: bytes) -> Mapping[str, Any]:
 COOKIE = "BINARY_CHECKS_PROCESS"
 _KEPT = 64 * 1024  # bytes of output: half of it the head, half the tail
 _GLANCE = 0.5  # seconds between two checks of a probe's stage
-_GRACE = 3.0  # seconds from SIGABRT to SIGKILL, and for reading what is left in pipes
+_GRACE = 3.0  # seconds from SIGABRT to SIGKILL, and for reading what is left of messages
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -182,40 +182,6 @@ class Watch:
 
     runner: Runner
     limits: Limits
-
-
-class Drain(threading.Thread):
-    """A thread that reads a pipe until it closes, and keeps the head and the tail."""
-
-    def __init__(self, pipe: IO[bytes], kept: int) -> None:
-        super().__init__(daemon=True)
-        self._pipe, self._head, self._tail = pipe, bytearray(), bytearray()
-        self._half, self._size = kept // 2, 0
-        self.start()
-
-    def run(self) -> None:
-        """Read the pipe."""
-        with self._pipe, contextlib.suppress(OSError, ValueError):
-            while chunk := os.read(self._pipe.fileno(), 65536):
-                room = self._half - len(self._head)
-                self._head += chunk[:room]
-                self._tail += chunk[room:]
-                self._size += len(chunk)
-                del self._tail[: -self._half]
-
-    def content(self, gap: str = "") -> bytes:
-        """Return what was kept; do not wait for an escaped child that keeps the pipe open.
-
-        ``gap`` stands for what was not kept, with {} for the number of its bytes.
-        """
-        self.join(_GRACE)
-        left_out = self._size - len(self._head) - len(self._tail)
-        between = gap.format(left_out).encode() if left_out else b""
-        return bytes(self._head + between + self._tail)
-
-    def text(self) -> str:
-        """Return what was kept as text."""
-        return self.content().decode("utf-8", "replace")
 
 
 def run_process(  # noqa: PLR0913 - what the process is given, and under what

@@ -18,8 +18,7 @@ from pathlib import Path
 
 from binary_checks.errors import EXIT_CODES, BinaryChecksError
 from binary_checks.fleet.night import ProcessEnd
-from binary_checks.places.processes import Drain
-from binary_checks.processes import SUSPENDED, close_job, open_job
+from binary_checks.processes import SUSPENDED, Drain, close_job, open_job
 
 # Lifelines: pipes by which a command notices that the process that started it has died.
 #
