@@ -115,7 +115,7 @@ def _write(text: bytes) -> int:
 _PATIENCE = 3.0  # seconds for reading what is left in a pipe
 
 
-class Drain(threading.Thread):
+class OutputDrain(threading.Thread):
     """A thread that reads a pipe until it closes, and keeps the head and the tail."""
 
     def __init__(self, pipe: IO[bytes], kept: int) -> None:

@@ -27,7 +27,7 @@ from typing import IO, Any
 
 from binary_checks.errors import GatherError
 from binary_checks.places.limits import Limits, Watcher, find_below, kill_below
-from binary_checks.processes import SUSPENDED, Drain, close_job, open_job
+from binary_checks.processes import SUSPENDED, OutputDrain, close_job, open_job
 
 # The conversation with a probe.
 #
@@ -227,8 +227,8 @@ def run_process(  # noqa: PLR0913 - what the process is given, and under what
     job = open_job(process)
     assert process.stdout is not None
     assert process.stderr is not None
-    stdout = None if talk else Drain(process.stdout, kept)
-    stderr = Drain(process.stderr, kept)
+    stdout = None if talk else OutputDrain(process.stdout, kept)
+    stderr = OutputDrain(process.stderr, kept)
     if talk is not None:
         assert process.stdin is not None
         talk.begin(process.stdin, process.stdout)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from binary_checks.errors import EXIT_CODES, BinaryChecksError
 from binary_checks.fleet.night import ProcessEnd
-from binary_checks.processes import SUSPENDED, Drain, close_job, open_job
+from binary_checks.processes import SUSPENDED, OutputDrain, close_job, open_job
 
 # Lifelines: pipes by which a command notices that the process that started it has died.
 #
@@ -221,7 +221,7 @@ def run_command(  # noqa: PLR0913 - what the process is given, and under what
     kills, start, expired = count_oom_kills(), time.monotonic(), threading.Event()
     with open_lifeline() as (descriptors, variables):
         process = Leader(command, folder, {**environment, **variables}, descriptors)
-        output = Drain(process.output, _LOG)
+        output = OutputDrain(process.output, _LOG)
         _prefer_to_be_killed(process.pid)
 
         def expire() -> None:
