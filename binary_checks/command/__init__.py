@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import errno
 import io
-import math
 import os
 import re
 import signal
@@ -68,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if refusal := next(filter(None, map(_refuse, arguments)), ""):
         complain(refusal)
         return MISUSED
-    if (most := _find_most_files()) < _FILES:
+    if 0 <= (most := _find_most_files()) < _FILES:
         complain(f"this process may open {most} files at once, but needs {_FILES}: raise ulimit -n")
         return TRY_AGAIN
     try:
@@ -85,14 +84,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return INTERRUPTED
 
 
-def _find_most_files() -> float:
-    """Return how many files this process may open at once."""
+def _find_most_files() -> int:
+    """Return how many files this process may open at once; -1 for any number."""
     if sys.platform == "win32":
-        return math.inf
+        return -1
     import resource
 
-    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return math.inf if most == resource.RLIM_INFINITY else most
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
 def _interrupt(number: int, _: object) -> NoReturn:
@@ -260,13 +258,21 @@ class SubcommandParser(argparse.ArgumentParser):
 
     def add_store(self, more: str = "", *, required: bool = True) -> None:
         """Add ``--store``, which nearly every subcommand of the fleet needs."""
-        meant = f"a folder, or s3://bucket/prefix (or gs://, az://){more}"
-        self.add_argument("--store", metavar="URL", required=required, help=meant)
+        self.add_argument(
+            "--store",
+            metavar="URL",
+            required=required,
+            help=f"a folder, or s3://bucket/prefix (or gs://, az://){more}",
+        )
 
-    def add_where(self, what: str = "cells") -> None:
+    def add_where(self) -> None:
         """Add ``--where``, a condition on axes; its default "" selects all."""
-        meant = f'only {what} that match these globs: "variant=cu* python=3.13*"'
-        self.add_argument("--where", metavar="CONDITION", default="", help=meant)
+        self.add_argument(
+            "--where",
+            metavar="CONDITION",
+            default="",
+            help='only cells that match these globs: "variant=cu* python=3.13*"',
+        )
 
     def add_date(self) -> None:
         """Add ``--date``, a night of the store; its default "" is the newest."""
