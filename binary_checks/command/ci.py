@@ -33,12 +33,8 @@ def run_write(arguments: Sequence[str]) -> int:
         "write",
         "Write the files by which CI systems run a matrix, from its [ci] and [[runners]] tables.",
     )
-    parser.add_argument(
-        "--force", action="store_true", help="also replace files that this command did not write"
-    )
-    options = parser.parse_args(arguments)
-    source, files, changes, status = _compare(options)
-    apply_changes(options.folder, changes, source=source, force=options.force)
+    _, files, changes, status = _compare(parser.parse_args(arguments))
+    apply_changes(Path(), changes)
     for each in changes:
         print(one_line(f"{each.path}: {'removed' if each.fault == 'left over' else 'written'}"))
     if not changes:
@@ -55,8 +51,6 @@ def run_check(arguments: Sequence[str]) -> int:
     source, files, changes, status = _compare(options)
     for each in changes:
         print(one_line(f"{each.path}: {each.fault}"))
-        for line in each.format_diff():
-            print(f"  {one_line(line)}")
     if not changes:
         print(f"{count(files, 'file')} up to date with {source}")
         return status
@@ -83,13 +77,6 @@ def _make_parser(action: str, purpose: str) -> SubcommandParser:
         default=[],
         help="only the files of this system (repeatable; default: those of [ci])",
     )
-    add(
-        "--folder",
-        metavar="FOLDER",
-        type=Path,
-        default=Path(),
-        help="the root of the repository (default: the current folder)",
-    )
     return parser
 
 
@@ -98,14 +85,14 @@ def _compare(options: argparse.Namespace) -> tuple[str, int, list[FileChange], i
 
     The status is not 0 if a CI system lacks a machine. Raises ProfileError.
     """
-    pipeline = make_pipeline(read_matrix(options.file), options.folder, options.system)
-    for warning in list_warnings(pipeline, options.folder):
+    pipeline = make_pipeline(read_matrix(options.file), Path(), options.system)
+    for warning in list_warnings(pipeline, Path()):
         print(cut(one_line(f"warning: {warning}")), file=sys.stderr)
     files, refused = write_files(pipeline)
     for system, reason in refused.items():
         complain(f"{reason} (the files of {system} are left unchanged)")
     meant = [system for system in options.system or SYSTEMS if system not in refused]
-    changes = find_changes(options.folder, files, source=pipeline.source, systems=meant)
+    changes = find_changes(Path(), files, source=pipeline.source, systems=meant)
     return pipeline.source, len(files), [*changes], MISUSED if refused else FIT
 
 
@@ -129,4 +116,4 @@ def run_stage(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     named = options.cell or [os.environ.get("CELL", "")]
     ids = [word for text in named for word in text.split()]  # ids contain no spaces
-    return StageRun.of(read_matrix(options.cells), complain).run(options.stage, ids)
+    return StageRun(read_matrix(options.cells), complain).run(options.stage, ids)

@@ -338,12 +338,13 @@ def _require_requirement(text: str, where: str) -> None:
         raise ProfileError(f"{where}: package: {text!r:.100} has a URL or a marker; remove it")
 
 
-def fill(template: str, cell: Cell, where: str) -> str:
-    """Return a source's template with the cell's values. Raises ProfileError if one is missing."""
+def fill(template: str, cell: Cell, where: str, **more: str) -> str:
+    """Return a template with the cell's values, and ``more``. Raises ProfileError if one lacks."""
+    values = {**cell.axes, "package": cell.package, **more}
     for axis in _BRACES.findall(template):
-        if not getattr(cell, axis):
-            raise ProfileError(f"{where}: {{{axis}}} has no value in this cell")
-    return _BRACES.sub(lambda found: str(getattr(cell, found[1])), template)
+        if not values.get(axis):
+            raise ProfileError(f"{where}: {{{axis}}} has no value in {cell.id}")
+    return _BRACES.sub(lambda found: values[found[1]], template)
 
 
 # Arrays of tables, each table with its location for messages.

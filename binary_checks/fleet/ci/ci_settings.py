@@ -1,4 +1,4 @@
-"""Read ``[ci]`` and ``[[runners]]``: the stages that CI runs, its machines, and pinned actions."""
+"""Read ``[ci]`` and ``[[runners]]``: the stages that CI runs, and its machines."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from binary_checks.errors import ProfileError
 from binary_checks.fleet.cells import (
     PIPS_INDEX,
     Matrix,
+    fill,
     read_rows,
     require_public,
     require_template,
@@ -42,9 +43,7 @@ _RUNNER_KEYS: Mapping[str, Any] = {
 }
 _MACHINE_KEYS = {"labels": tuple[str, ...], "image": str, "pool": str, "size": str}
 _MACHINE = re.compile(r"[A-Za-z0-9{][A-Za-z0-9 ._:/@{}+-]{0,199}")
-_BRACES = re.compile(r"\{([^{}]*)\}")
-_JOB_PYTHON = "job_python"
-_AXES = {name: name for name in (*AXES, _JOB_PYTHON)}
+_AXES = dict.fromkeys((*AXES, "job_python"))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -108,38 +107,6 @@ def _require_machine(text: str, where: str) -> None:
     require_template(text, _AXES, where)
 
 
-# ``[ci.actions]``: the commits of actions, which nobody can move, with the tags that people know.
-
-_ACTION = re.compile(
-    r"[A-Za-z0-9][A-Za-z0-9-]{0,38}/[A-Za-z0-9._-]{1,100}(?:/[A-Za-z0-9._/-]{1,100})?"
-)
-_COMMIT = re.compile(r"[0-9a-f]{40}")
-_TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,99}")
-
-
-def _read_actions(value: object, where: str) -> dict[str, str]:
-    """Return name -> value of ``uses:``. Raises ProfileError, also for a pin without its tag."""
-    table = convert(value, dict, where)
-    return {name: _read_pin(name, row, f"{where}: {name!r}") for name, row in table.items()}
-
-
-def _read_pin(name: str, row: Any, where: str) -> str:
-    if not _ACTION.fullmatch(name):
-        raise ProfileError(f"{where}: not an action, such as 'actions/checkout'")
-    if not isinstance(row, dict):
-        example = '{ commit = "40 hex digits", tag = "v4.2.2" }'
-        raise ProfileError(f"{where}: write {example}")
-    values = convert_table(row, {"commit": str, "tag": str}, where)
-    commit, tag = values.get("commit", ""), values.get("tag", "")
-    if not _COMMIT.fullmatch(commit):
-        raise ProfileError(f"{where}: commit: not the 40 hexadecimal digits of a commit")
-    if not _TAG.fullmatch(tag):
-        raise ProfileError(
-            f"{where}: tag: not the tag of a version, such as v4.2.2, which had the commit"
-        )
-    return f"{name}@{commit} # {tag}"
-
-
 # ``[ci]``: the files to generate, how a cell is built, and where its packages go.
 
 SYSTEMS = (*HOSTED, "tox", "docs")
@@ -179,7 +146,6 @@ class CiSettings:
     schedule: str = "17 3 * * *"  # of the night, in UTC
     smoke_cells: int = 20  # cells of the night in one job
     runners: tuple[RunnerRule, ...] = ()
-    actions: Mapping[str, str] = field(default_factory=dict)  # name -> name@commit # tag
 
     @property
     def publish_secrets(self) -> tuple[str, ...]:
@@ -204,22 +170,19 @@ class CiSettings:
 
 
 def _fill(machine: RunsOn, cell: Cell, python: str, where: str) -> RunsOn:
-    def value(found: re.Match[str]) -> str:
-        text: str = python if found[1] == _JOB_PYTHON else getattr(cell, found[1])
-        if not text:
-            raise ProfileError(f"{where}: {{{found[1]}}} has no value in {cell.id}")
-        return text
+    def of_cell(template: str) -> str:
+        return fill(template, cell, where, job_python=python)
 
     return RunsOn(
-        labels=tuple(_BRACES.sub(value, label) for label in machine.labels),
-        image=_BRACES.sub(value, machine.image),
-        pool=_BRACES.sub(value, machine.pool),
-        size=_BRACES.sub(value, machine.size),
+        labels=tuple(map(of_cell, machine.labels)),
+        image=of_cell(machine.image),
+        pool=of_cell(machine.pool),
+        size=of_cell(machine.size),
     )
 
 
 _HINTS = typing.get_type_hints(CiSettings)
-_TYPES = {key: kind for key, kind in _HINTS.items() if key not in ("runners", "actions")}
+_TYPES = {key: kind for key, kind in _HINTS.items() if key != "runners"}
 
 
 def read_ci(matrix: Matrix) -> CiSettings:
@@ -230,7 +193,7 @@ def read_ci(matrix: Matrix) -> CiSettings:
     if "ci" not in tables:
         raise ProfileError(f"{name}: it has no [ci], which says what CI runs")
     table = convert(tables["ci"], dict, where)
-    reject_unknown(table, {**_TYPES, "actions": dict}, where, "key")
+    reject_unknown(table, _TYPES, where, "key")
     ours = parse_toml(files(__package__).joinpath(_SHIPPED).read_bytes(), _SHIPPED)
     runners = (
         *read_rows(ours, _SHIPPED, "runners", _RUNNER_KEYS),
@@ -240,13 +203,8 @@ def read_ci(matrix: Matrix) -> CiSettings:
         **{
             key: _read(value, _TYPES[key], f"{locate(where, key)}: {key}")
             for key, value in table.items()
-            if key in _TYPES
         },
         runners=tuple(_read_runners(runners)),
-        actions={
-            **_read_actions(ours["ci"]["actions"], f"{_SHIPPED}: ci.actions"),
-            **_read_actions(table.get("actions", {}), f"{where}.actions"),
-        },
     )
     _require_texts(settings, where)
     _require_names(settings, where)

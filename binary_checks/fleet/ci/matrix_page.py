@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from binary_checks.fleet.cells import Matrix
 from binary_checks.fleet.ci.pipeline import Pipeline
@@ -14,16 +15,12 @@ from binary_checks.safe_text import one_line
 
 _MOST_GROUPS = 30
 """Most boxes of cells in the diagram, so that it stays readable."""
-_MOST_SOURCES = 6
-"""Most boxes of sources; Mermaid draws at most 500 lines."""
 _MOST_VALUES = 6
 """Most values of an axis in one box."""
 _GROUPINGS: Sequence[tuple[str, ...]] = (
-    ("project", "system", "variant"),
-    ("project", "system"),
+    ("project", "system", "architecture", "variant"),
+    ("project", "system", "architecture"),
     ("project",),
-    ("system",),
-    (),
 )
 """Ways to group cells, from fine to coarse; the first one with few enough groups is drawn."""
 _MARKDOWN = re.compile(r"[\\`*{}\[\]<>|~&$]|(?<![0-9A-Za-z])_|_(?![0-9A-Za-z])")
@@ -85,65 +82,36 @@ def _escape(text: str) -> str:
 
 
 def _draw(matrix: Matrix) -> Iterator[str]:
-    """Yield the lines of a Mermaid flowchart: projects, groups of cells, GPU stages and sources."""
-    groups, project_of = _group(matrix.cells)
-    projects = _number("p", map(project_of, matrix.cells))
-    for name, node in projects.items():
-        size = sum(project_of(cell) == name for cell in matrix.cells)
-        yield f'{node}(["{name}<br>{count(size, "cell")}"])'
-    source_of = _name_sources(matrix.cells)
-    sources = _number("c", map(source_of, matrix.cells))
-    for name, node in sources.items():
-        yield f'{node}[("{name}")]'
+    """Yield the lines of a Mermaid flowchart: projects, groups of cells, and GPU stages."""
+    groups = _group(matrix.cells)
+    sizes = Counter(cells[0].project for cells in groups for _ in cells)
+    nodes = {name: f"p{number}" for number, name in enumerate(sizes)}
+    for name, node in nodes.items():
+        yield f'{node}(["{name}<br>{count(sizes[name], "cell")}"])'
     for number, cells in enumerate(groups):
         yield f'g{number}["{"<br>".join(_describe_group(cells, matrix.axes))}"]'
-        yield f"{projects[project_of(cells[0])]} --> g{number}"
+        yield f"{nodes[cells[0].project]} --> g{number}"
         if gpu := sum(cell.gpu for cell in cells):
             yield f'u{number}{{{{"GPU<br>{count(gpu, "cell")}"}}}}'
             yield f"g{number} --> u{number}"
-        ends = dict.fromkeys(("u" if cell.gpu else "g", source_of(cell)) for cell in cells)
-        yield from (f"{kind}{number} --> {sources[name]}" for kind, name in ends)
 
 
-def _number(letter: str, names: Iterable[str]) -> dict[str, str]:
-    """Return name -> node."""
-    return {name: f"{letter}{number}" for number, name in enumerate(dict.fromkeys(names))}
-
-
-def _group(cells: Sequence[Cell]) -> tuple[list[list[Cell]], Callable[[Cell], str]]:
-    """Return the groups of cells that share a box, and a function that names a cell's project.
-
-    If there are too many groups, all cells have one common project, such as "12 projects".
-    """
-    axes: tuple[str, ...] = ()
-    found: dict[tuple[str, ...], list[Cell]] = {}
+def _group(cells: Sequence[Cell]) -> list[list[Cell]]:
+    """Return the groups of cells that share a box, or none if there are too many projects."""
     for axes in _GROUPINGS:
-        found = {}
+        found: dict[tuple[str, ...], list[Cell]] = {}
         for cell in cells:
-            key = (*(getattr(cell, axis) for axis in axes), "system" in axes and cell.architecture)
-            found.setdefault(key, []).append(cell)
+            found.setdefault(tuple(getattr(cell, axis) for axis in axes), []).append(cell)
         if len(found) <= _MOST_GROUPS:
-            break
-    if "project" in axes:
-        return [*found.values()], lambda cell: cell.project
-    everything = count(len({cell.project for cell in cells}), "project")
-    return [*found.values()], lambda _: everything
-
-
-def _name_sources(cells: Sequence[Cell]) -> Callable[[Cell], str]:
-    """Return a function that names a cell's source; if there are many, all get one name."""
-    names = {cell.source for cell in cells}
-    if len(names) <= _MOST_SOURCES:
-        return lambda cell: f"source {cell.source}" if cell.source else "index of pip"
-    everything = count(len(names), "source")
-    return lambda _: everything
+            return [*found.values()]
+    return []
 
 
 def _describe_group(cells: Sequence[Cell], used: Sequence[str]) -> Iterator[str]:
     """Yield the group's size, then the values of its cells on each axis."""
     yield count(len(cells), "cell")
     rows = [_list_values(cell, used) for cell in cells]
-    for axis in (axis for axis in rows[0] if axis != "source"):
+    for axis in rows[0]:
         values = [value for value in dict.fromkeys(row[axis] for row in rows) if value != "-"]
         more = f" and {len(values) - _MOST_VALUES} more" if len(values) > _MOST_VALUES else ""
         if values:

@@ -166,9 +166,8 @@ def make_pipeline(matrix: Matrix, folder: Path, systems: Sequence[str] = ()) -> 
     try:
         source = path.relative_to(folder.absolute()).as_posix()
     except ValueError:
-        raise ProfileError(
-            f"{matrix.source}: not below {folder}, the folder in which jobs begin; see --folder"
-        ) from None
+        root = folder.absolute()
+        raise ProfileError(f"{matrix.source}: not below {root}, the folder of the jobs") from None
     require_text(source, matrix.source)
     return Pipeline(source=source, settings=settings, matrix=matrix)
 

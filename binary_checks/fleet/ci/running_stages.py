@@ -16,12 +16,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from binary_checks.errors import FIT, PROBLEMS, TRY_AGAIN, GatherError, ProfileError
 from binary_checks.fleet.cells import ALSO, LABELS, ONLY, Matrix
-from binary_checks.fleet.ci.ci_settings import CiSettings, read_ci
+from binary_checks.fleet.ci.ci_settings import read_ci
 from binary_checks.fleet.ci.pipeline import make_options, name_values
 from binary_checks.fleet.night import Cell
 from binary_checks.fleet.nights import choose_python, find_python, open_lifeline, options_of_gpu
@@ -42,29 +41,15 @@ _ONE_OFF = (ONLY, ALSO, LABELS)
 _PATIENCE = 30.0  # seconds to end after the time limit
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class StageRun:
     """A runner for the stages of a matrix in the current folder."""
 
-    matrix: Matrix
-    source: Path  # path of the matrix's file, as commands name it
-    settings: CiSettings
-    environment: Mapping[str, str]  # of the user
-    complain: Callable[[str], None]  # prints a line
-
-    @classmethod
-    def of(cls, matrix: Matrix, complain: Callable[[str], None]) -> StageRun:
-        """Return the runner for a matrix. Raises ProfileError."""
-        settings = read_ci(matrix)
-        environment = {**user_environment(), **settings.environment}
-        source = Path(matrix.source)
-        return cls(
-            matrix=matrix,
-            source=source,
-            settings=settings,
-            environment=environment,
-            complain=complain,
-        )
+    def __init__(self, matrix: Matrix, complain: Callable[[str], None]) -> None:
+        self.matrix = matrix
+        self.source = Path(matrix.source)  # as commands name it
+        self.settings = read_ci(matrix)
+        self.environment = {**user_environment(), **self.settings.environment}
+        self.complain = complain  # prints a line
 
     def run(self, stage: str, ids: Sequence[str]) -> int:
         """Run a stage; return its exit status. Raises ProfileError."""

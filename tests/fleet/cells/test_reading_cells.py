@@ -290,7 +290,7 @@ REFUSED = {
     "a template with an axis that a cell lacks": (
         NUMPY + 'source = "n"\n[sources.n]\nindex = "https://x.example/{variant}"\n',
         "1: cells[0]: numpy-linux-x86_64-3.11-n: sources.n: index: {variant} has no value "
-        "in this cell",
+        "in numpy-linux-x86_64-3.11-n",
     ),
     "a secret": (
         NUMPY + '[sources.n]\nindex = "https://me:geheim@x.example/simple"\n',

@@ -232,13 +232,6 @@ def test_every_action_stands_beside_its_tag() -> None:
         assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", each), each
 
 
-def test_a_project_pins_other_commits() -> None:
-    own = f'[ci.actions]\n"actions/checkout" = {{ commit = "{"ab" * 20}", tag = "v9.0.0" }}\n'
-    text = github(PROJECT + own)["binary-checks-cell"]
-    assert f"uses: actions/checkout@{'ab' * 20} # v9.0.0\n" in text
-    assert "3d3c42e5aac5ba805825da76410c181273ba90b1" not in text
-
-
 def test_secrets_reach_the_steps_that_read_them_and_no_others() -> None:
     files = github()
     seen = {
