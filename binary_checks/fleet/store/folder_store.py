@@ -32,7 +32,9 @@ from binary_checks.fleet.store.store_names import (
 _PARTIAL = ".partial"  # names of objects do not begin with a dot
 _PART = ".part"
 _PIECE = 1 << 20  # bytes copied at a time
-_TRIES = 5  # attempts, because another process may remove an empty folder meanwhile
+# attempts, because another process may remove an empty folder meanwhile, or a temporary file before
+# its writer has locked it
+_TRIES = 5
 _LONGEST_TURN = 60.0  # seconds that another process may take to rename
 _NOT_OURS = frozenset({"lost+found"})  # made by the system on a new disk
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
@@ -158,23 +160,26 @@ class FolderStore:
     ) -> bool:
         """Fill a temporary file, and give it the name; return what ``put`` returns."""
         with self._explained(name, "cannot be written"):
-            path, part = self._place(name), self._name_part()
-            try:
-                fill(part)
-                for _ in range(_TRIES - 1):
-                    with contextlib.suppress(FileNotFoundError):
-                        return self._put(part, path, put)
-                return self._put(part, path, put)
-            finally:
-                with contextlib.suppress(OSError):
-                    part.unlink(missing_ok=True)
+            path = self._place(name)
+            for _ in range(_TRIES - 1):
+                with contextlib.suppress(FileNotFoundError):
+                    return self._fill_and_put(path, fill, put)
+            return self._fill_and_put(path, fill, put)
 
-    def _put(self, part: Path, path: Path, put: Callable[[Path, Path], bool]) -> bool:
-        self._make_folder(path.parent)
-        made = put(part, path)
-        with contextlib.suppress(FileNotFoundError):  # another process has deleted it already
-            _sync(path.parent)
-        return made
+    def _fill_and_put(
+        self, path: Path, fill: Callable[[Path], None], put: Callable[[Path, Path], bool]
+    ) -> bool:
+        part = self._name_part()
+        try:
+            fill(part)
+            self._make_folder(path.parent)
+            made = put(part, path)
+            with contextlib.suppress(FileNotFoundError):  # another process has deleted it already
+                _sync(path.parent)
+            return made
+        finally:
+            with contextlib.suppress(OSError):
+                part.unlink(missing_ok=True)
 
     def _name_part(self) -> Path:
         """Return a path for a temporary file."""

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
 
@@ -43,6 +44,7 @@ def test_nothing_of_a_writer_is_left(folder: Path, store: Store) -> None:
 WRITER = """
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from binary_checks.fleet.store import open_store
 store = open_store(sys.argv[1])
@@ -70,6 +72,17 @@ def test_a_writer_that_is_killed_leaves_nothing_under_the_name(
     assert [each.name for each in store.names("facts/")] == ["facts/bb/bb"]
     assert open_store(str(folder)).create("facts/aa/aa", b"whole")
     assert not list(folder.rglob("*.part"))
+
+
+def test_stores_that_are_opened_at_once_spare_each_others_writers(
+    folder: Path, store: Store
+) -> None:
+    def write(number: int) -> bool:
+        return open_store(str(folder)).create(f"facts/aa/{number}", b"x" * 10_000)
+
+    with ThreadPoolExecutor(16) as pool:
+        assert all(pool.map(write, range(300)))
+    assert len([*store.names("facts/")]) == 300
 
 
 MANY = """
