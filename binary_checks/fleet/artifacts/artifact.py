@@ -86,7 +86,6 @@ class Artifact:
     linked: str = ""  # static, dynamic; "" if some libraries are static, and others dynamic
     evidence: Mapping[str, str] = field(default_factory=dict)  # axis -> the source of its value
     libraries: tuple[LinkedAs, ...] = ()
-    licenses: tuple[str, ...] = ()  # license expressions, and names of license files in the package
     companions: tuple[CompanionFile, ...] = ()
     requires_python: str = ""  # from METADATA
     metadata_sha256: str = ""  # of METADATA, which is stored next to the file (PEP 658)

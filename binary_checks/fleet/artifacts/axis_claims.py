@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from binary_checks.errors import ArtifactRefusedError, ProfileError
@@ -24,13 +24,9 @@ from binary_checks.model import (
     CondaPackage,
     ConfigurationClaim,
     Distribution,
-    ElfFile,
     LinkedLibraries,
     MachOFile,
-    ObjectFile,
     Package,
-    PeFile,
-    PythonClaim,
     StatedClaim,
     StatedConfiguration,
     agree,
@@ -53,10 +49,11 @@ _ASPECTS: Mapping[str, str] = {
     "libtorch": "libtorch_variant",
 }
 """Axis -> the attribute of `BinaryConfiguration` that holds its claims."""
-_MACOS = "macos"
-_KINDS: Mapping[str, type[ObjectFile]] = {"linux": ElfFile, _MACOS: MachOFile, "windows": PeFile}
-_FORMATS = frozenset(_KINDS)
-"""Systems that have an object file format of their own."""
+_TAGGED = frozenset({"system", "architecture", "python"})
+"""Axes by which installers choose a package: its tags or its subdir decide.
+
+Whether the bytes keep that promise is for the checks to judge.
+"""
 _ARCHITECTURES: Mapping[str, Mapping[str, str]] = {
     "ios": {"aarch64": "arm64"},
     "android": {"aarch64": "arm64_v8a"},
@@ -114,23 +111,19 @@ def derive_axes(
     """
     about = StatedConfiguration(claims=stated.variables, file_names=stated.file_names)
     variables = tuple(choose_stated(package.file_name, about))
-    found: dict[str, AxisValue] = {}
+    tagged = isinstance(package, (Distribution, CondaPackage))
+    found = dict(_read_tags(package)) if tagged else {}
     for axis, aspect in _ASPECTS.items():
         # Finding no trace of an accelerator does not mean that the package is built for none.
         claims = [each for each in getattr(configuration, aspect).claims if not each.by_absence]
-        if axis in ("system", "architecture") and _carries_others(package):
-            claims = [each for each in claims if each.source is not ClaimSource.BYTES]
-        if axis == "system":
-            claims = list(_correct_systems(package, claims))
-        elif axis == "architecture":
-            claims = list(_drop_imprecise(claims))
-        claims += [each.claim for each in variables if each.aspect == aspect]
-        require_agreement(package.file_name, axis, aspect, claims)
-        if value := _choose(axis, aspect, claims):
-            found[axis] = value
-    for axis, promise in _read_promises(package, configuration):
-        if axis not in found or found[axis].value != promise.value:
-            found[axis] = promise
+        named = [each for each in claims if each.source is ClaimSource.NAME]
+        if not (tagged and axis in _TAGGED):
+            named = []
+        every = [*(named or claims), *(each.claim for each in variables if each.aspect == aspect)]
+        if named or axis not in found:
+            require_agreement(package.file_name, axis, aspect, every)
+        if axis not in found:
+            found |= _choose(axis, aspect, named or every)
     _refine_by_system(package, found)
     found |= _name_libraries(linked or LinkedLibraries())
     found |= _name_linking(package, linked or LinkedLibraries())
@@ -139,51 +132,26 @@ def derive_axes(
     return found
 
 
-def _carries_others(package: Package) -> bool:
-    """Return whether the package has objects for other systems than the one in its tags.
+def _read_tags(package: Package) -> Iterator[tuple[str, AxisValue]]:
+    """Yield the systems of tags or a subdir, and the axes that they leave open.
 
-    sounddevice's wheels for macOS contain its library for Windows, too.
+    A package for every system may contain programs for some systems: distlib has launchers for
+    Windows.
     """
-    promised = {each.system for each in package.claims.systems}
-    found = {each for each, kind in _KINDS.items() if next(package.objects_of(kind), None)}
-    return len(found) > 1 and len(promised) == 1 and promised <= found
-
-
-def _correct_systems(
-    package: Package, claims: Sequence[ConfigurationClaim]
-) -> Iterator[ConfigurationClaim]:
-    """Correct the claimed systems of objects whose file format is shared by several systems.
-
-    iOS shares Mach-O with macOS, and Android shares ELF with Linux; the file's name or the platform
-    in the Mach-O header tells them apart.
-    """
-    named = any(each.source is ClaimSource.NAME and each.value not in _FORMATS for each in claims)
-    platforms = [each.platforms for each in package.objects_of(MachOFile)]
-    elsewhere = bool(platforms) and all(each and _MACOS not in each for each in platforms)
-    for each in claims:
-        if not (named and each.source is ClaimSource.BYTES):
-            other = elsewhere and each.value == _MACOS
-            yield replace(each, value=platforms[0][0]) if other else each
-
-
-def _drop_imprecise(claims: Sequence[ConfigurationClaim]) -> Iterator[ConfigurationClaim]:
-    """Drop machines that an object's header states less precisely than the file's name.
-
-    The header says armv6l in an armv7l wheel, for example, and mips64 in a mips64el one.
-    """
-    named = [each.value for each in claims if each.source is ClaimSource.NAME]
-    for each in claims:
-        if each.source is not ClaimSource.BYTES or not any(
-            _is_one_family(each.value, name) for name in named
-        ):
-            yield each
-
-
-def _is_one_family(found: str, named: str) -> bool:
-    if found == named:
-        return False
-    arm = found.startswith("armv") and named.startswith("armv")
-    return arm or found.removesuffix("el") == named.removesuffix("el")
+    systems: dict[str, str] = {}
+    for each in package.claims.systems:
+        name = "musllinux" if each.libc == "musl" else each.system
+        systems.setdefault(name, f"the tag {each.name}")
+    if systems:
+        yield "system", AxisValue(", ".join(sorted(systems)), systems[min(systems)])
+    if ANY in systems:
+        yield "architecture", AxisValue(ANY, systems[ANY])
+    pythons = package.claims.pythons
+    unbound = next((each.name for each in pythons if each.version is None), "")
+    if unbound:
+        yield "python", AxisValue(ANY, f"the tag {unbound}")
+    elif isinstance(package, CondaPackage) and not pythons:
+        yield "python", AxisValue(ANY, "it does not depend on Python")
 
 
 def require_agreement(
@@ -209,14 +177,15 @@ def _is_harmless(aspect: str, one: ConfigurationClaim, other: ConfigurationClaim
     return bool(found and named and named.value == "cpu" and " needs " in f" {found.evidence}")
 
 
-def _choose(axis: str, aspect: str, claims: Sequence[ConfigurationClaim]) -> AxisValue | None:
+def _choose(axis: str, aspect: str, claims: Sequence[ConfigurationClaim]) -> dict[str, AxisValue]:
+    """Return the axis with the value that the claims agree on, or nothing without claims."""
     value = choose_value(aspect, claims)
     if not value:
-        return None
+        return {}
     first = value.split(", ")[0]
     equal = [each for each in claims if each.value == first]
     agreeing = [each for each in claims if agree(aspect, each.value, first)]
-    return AxisValue(_format_value(axis, value), (equal or agreeing or list(claims))[0].evidence)
+    return {axis: AxisValue(_format_value(axis, value), [*equal, *agreeing, *claims][0].evidence)}
 
 
 def _format_value(axis: str, value: str) -> str:
@@ -230,42 +199,6 @@ def format_variant(value: str) -> str:
     """Return an accelerator as cells write it: "cu126" for "cuda 12.6"."""
     family, _, version = value.partition(" ")
     return f"cu{version.replace('.', '')}" if version and family == "cuda" else f"{family}{version}"
-
-
-def _read_promises(
-    package: Package, configuration: BinaryConfiguration
-) -> Iterator[tuple[str, AxisValue]]:
-    """Yield values that installers rely on and that no object contradicts.
-
-    They are the tags of wheels, and noarch of conda packages. A package for every system may
-    contain programs for some systems (distlib has launchers for Windows), but no extension modules.
-    """
-    extensions = [each for each in configuration.python.claims if each.source is ClaimSource.BYTES]
-    everywhere = [each for each in package.claims.systems if each.system == ANY_SYSTEM]
-    if everywhere and not extensions:
-        yield "system", AxisValue(ANY, f"the tag {everywhere[0].name}")
-        yield "architecture", AxisValue(ANY, f"the tag {everywhere[0].name}")
-    pythons = package.claims.pythons
-    if isinstance(package, Distribution) and pythons:
-        names = ", ".join(each.name for each in pythons[:3])
-        yield "python", AxisValue(format_pythons(pythons), f"the tag {names}")
-    elif isinstance(package, CondaPackage) and not pythons:
-        yield "python", AxisValue(ANY, "it does not depend on Python")
-
-
-def format_pythons(pythons: Iterable[PythonClaim]) -> str:
-    """Return the Pythons of tags as text: "3.12", "3.9+" for a stable ABI, or "any"."""
-    exact, lowest = set[tuple[tuple[int, int], str]](), set[tuple[int, int]]()
-    for each in pythons:
-        if each.version is None:
-            return ANY
-        if each.abi.startswith("abi3") or not (each.abi or each.implementation):
-            lowest.add(each.version)
-        else:  # cp312-none is for that version only, too
-            prefix = "" if each.implementation in ("", "cpython") else each.implementation
-            exact.add((each.version, f"{prefix}%s{'t' * each.free_threaded}"))
-    spelled = [form % "{}.{}".format(*version) for version, form in sorted(exact)]
-    return ", ".join([*spelled, *("{}.{}+".format(*each) for each in sorted(lowest)[:1])])
 
 
 _SHORT = {
@@ -332,34 +265,20 @@ def _list_system_libraries() -> frozenset[str]:
 
 
 def _refine_by_system(package: Package, found: dict[str, AxisValue]) -> None:
-    """Distinguish musl from glibc, and write architectures as the system's tags do."""
+    """Tell apart systems that share a format, and write architectures as the system's tags do."""
     system, architecture = found.get("system"), found.get("architecture")
     if system is None:
         return
-    if system.value == "linux" and (musl := _find_musl(package)):
-        found["system"] = AxisValue("musllinux", musl)
-    elif system.value == "linux":
-        linux = [each for each in package.claims.systems if each.system == "linux" and each.libc]
-        named = {each.libc: each.name for each in linux}
-        words = {"glibc": "linux", "musl": "musllinux"}
-        if "musl" in named:
-            spelled = ", ".join(words[libc] for libc in words if libc in named)
-            found["system"] = AxisValue(spelled, named["musl"])
+    platforms = [each.platforms for each in package.objects_of(MachOFile)]
+    if system.value == "macos" and all(each and "macos" not in each for each in platforms):
+        system = AxisValue(platforms[0][0] if platforms else "macos", system.evidence)
+    elif system.value == "linux" and any(each.libc == "musl" for each in package.claims.systems):
+        system = AxisValue("musllinux", f"{system.evidence} with musl's libc")
+    found["system"] = system
     if architecture is not None:
         words = dict(_ARCHITECTURES.get(system.value, {}))
         spelled = ", ".join(words.get(each, each) for each in architecture.value.split(", "))
         found["architecture"] = AxisValue(spelled, architecture.evidence)
-
-
-def _find_musl(package: Package) -> str:
-    """Return the evidence that a library without tags is for musl, or "" if there is none."""
-    if isinstance(package, Distribution):  # its tags state the libc
-        return ""
-    for item in package.objects_of(ElfFile):
-        for need in item.needed:
-            if need.name.startswith("libc.musl-") or need.name == "libc.so":
-                return f"{item.path} needs {need.name}"
-    return ""
 
 
 def _set(file_name: str, axis: str, text: str, known: AxisValue | None) -> AxisValue:

@@ -88,6 +88,7 @@ def derive(
         if value:
             evidence[name] = BY_HAND
     metadata = texts.metadata
+    header = package.header("Requires-Python") if isinstance(package, Distribution) else ""
     artifact = Artifact(
         sha256=file.sha256,
         file_name=file.path.name,
@@ -96,11 +97,18 @@ def derive(
         project=project,
         version=version,
         evidence={name: cut(one_line(each), 300) for name, each in evidence.items()},
-        libraries=tuple(_list_libraries(linked)),
-        licenses=list_licenses(package, texts.record),
-        requires_python=_header(package, "Requires-Python"),
+        libraries=tuple(
+            LinkedAs(
+                library=each.name,
+                how=each.linking.value,
+                version=each.version,
+                evidence=cut(one_line(each.evidence), 300),
+            )
+            for each in linked.libraries
+        ),
+        requires_python=header,
         metadata_sha256="" if metadata is None else hash_content(metadata),
-        subdir=_name_subdir(package),
+        subdir=package.subdir if isinstance(package, CondaPackage) else "",
         record=texts.record,
     )
     values: dict[str, Any] = {name: each.value for name, each in axes.items()}
@@ -173,26 +181,6 @@ def _name_version(package: Package, stated: StatedValues) -> str:
             f"{package.file_name}: version: the package says {known}, but --version says {given}"
         )
     return known or given
-
-
-def _list_libraries(linked: LinkedLibraries) -> list[LinkedAs]:
-    return [
-        LinkedAs(
-            library=each.name,
-            how=each.linking.value,
-            version=each.version,
-            evidence=cut(one_line(each.evidence), 300),
-        )
-        for each in linked.libraries
-    ]
-
-
-def _header(package: Package, name: str) -> str:
-    return package.header(name) if isinstance(package, Distribution) else ""
-
-
-def _name_subdir(package: Package) -> str:
-    return package.subdir if isinstance(package, CondaPackage) else ""
 
 
 # Reading a file's facts with `binary-checks inspect`, in a process with limits, so that no file can
@@ -351,28 +339,3 @@ def _read_record(name: str, content: bytes) -> Mapping[str, Any]:
     if not isinstance(record, dict):
         raise PackageError(f"{name}: {_INDEX}: not an object")
     return record
-
-
-# The licenses that a package states.
-
-_CLASSIFIER = "License :: "
-_LONGEST_EXPRESSION = 120  # characters; some METADATA has the license's whole text here
-
-
-def list_licenses(package: Package, record: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the license expressions of a package, or the classifiers that name its licenses."""
-    if isinstance(package, Distribution):
-        expression = package.header("License-Expression")
-        classifiers = [
-            value.removeprefix(_CLASSIFIER).rpartition(":: ")[2]
-            for key, value in package.metadata
-            if key.lower() == "classifier" and value.startswith(_CLASSIFIER)
-        ]
-        header = package.header("License")
-        plain = header if len(header) <= _LONGEST_EXPRESSION and "\n" not in header else ""
-        # License-Expression supersedes the classifiers, which name the same licenses in words.
-        found = [expression] if expression else [*classifiers, plain]
-    else:
-        found = [str(record.get("license") or "")]
-    texts = (cut(one_line(each.strip()), _LONGEST_EXPRESSION) for each in found)
-    return tuple(dict.fromkeys(each for each in texts if each and each.upper() != "UNKNOWN"))

@@ -19,11 +19,8 @@ from binary_checks.documents.json_schema import DIALECT
 from binary_checks.documents.json_values import dump, dump_rows
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.artifacts.artifact import (
-    CELL_AXES,
     CHOICES,
     FILE_AXES,
-    LIBRARY_AXES,
-    LINKED,
     Artifact,
     describe_artifacts,
     write_artifact,
@@ -161,19 +158,13 @@ def _is_project(project: str, glob: str) -> bool:
 
 
 def keep_latest(found: Iterable[FoundArtifact]) -> list[FoundArtifact]:
-    """Return the newest version of each configuration; if versions are equal, the last push.
-
-    Builds of that version that link other libraries (MKL, OpenBLAS), or in another way, are kept,
-    too.
-    """
-    newest: dict[tuple[str, ...], dict[tuple[str, ...], FoundArtifact]] = {}
-    for each in sorted(found, key=lambda each: _age(each.artifact)):
-        builds = newest.setdefault(_configuration(each.artifact), {})
-        rank = _rank(each.artifact.version)
-        if any(_rank(other.artifact.version) != rank for other in builds.values()):
-            builds.clear()  # they are of an older version
-        builds[tuple(getattr(each.artifact, axis) for axis in (*LIBRARY_AXES, LINKED))] = each
-    return sorted((each for builds in newest.values() for each in builds.values()), key=_order)
+    """Return the newest version of each configuration; if versions are equal, the last push."""
+    names = ("project", "kind", "subdir", "branch", *FILE_AXES)
+    oldest_first = sorted(
+        found, key=lambda each: (_rank(each.artifact.version), each.artifact.pushed)
+    )
+    newest = {tuple(getattr(each.artifact, name) for name in names): each for each in oldest_first}
+    return sorted(newest.values(), key=_order)
 
 
 def tell_apart(found: Sequence[FoundArtifact]) -> tuple[list[str], list[str]]:
@@ -225,18 +216,12 @@ def is_itself(artifact: Artifact, name: str, glob: str) -> bool:
 
 def stands_for(cell: Cell, artifact: Artifact) -> bool:
     """Return whether an artifact may be the file of a cell: no axis that both have differs."""
-    if cell.kind != artifact.kind or canonicalize_name(cell.project) != canonicalize_name(
-        artifact.project
-    ):
-        return False
-    return all(_agree(axis, getattr(cell, axis), getattr(artifact, axis)) for axis in CELL_AXES)
-
-
-def _agree(axis: str, given: str, found: str) -> bool:
-    """Return whether the axis values agree; a value that is not stated agrees with any."""
-    if axis == "system":
-        given, found = libc_of(given), libc_of(found)
-    return not given or found in ("", ANY) or found.endswith("+") or given in found.split(", ")
+    wanted = {**cell.axes, "system": libc_of(cell.system)}
+    return all(
+        not value or not getattr(artifact, name) or _meets(artifact, name, value)
+        for name, value in wanted.items()
+        if name in FIELDS
+    )
 
 
 def _runs(artifact: Artifact, value: str, python: str) -> bool:
@@ -259,15 +244,6 @@ def _runs(artifact: Artifact, value: str, python: str) -> bool:
 def _show(artifact: Artifact, name: str) -> str:
     value: str = getattr(artifact, name)
     return (value[:12] if name in _DIGITS else value) or _NONE
-
-
-def _configuration(artifact: Artifact) -> tuple[str, ...]:
-    axes = (getattr(artifact, name) for name in CELL_AXES)
-    return (artifact.project, artifact.kind, artifact.subdir, artifact.branch, *axes)
-
-
-def _age(artifact: Artifact) -> tuple[tuple[int, Version, tuple[str, ...]], str]:
-    return _rank(artifact.version), artifact.pushed
 
 
 def _rank(version: str) -> tuple[int, Version, tuple[str, ...]]:

@@ -96,7 +96,10 @@ def push_file(store: Store, path: Path, request: PushRequest) -> PushEnd:
         )
         artifact = replace(
             derive(file, statement, texts, origin, request.stated),
-            companions=tuple(_list_companions(request.companions)),
+            companions=tuple(
+                CompanionFile(path=below, sha256=each.sha256, size=each.size)
+                for below, each in sorted(request.companions.items())
+            ),
             pushed=now(),
         )
         try:
@@ -117,11 +120,6 @@ def push_file(store: Store, path: Path, request: PushRequest) -> PushEnd:
     return PushEnd(
         artifact=kept, new=new, joined=joined, remarks=tuple(_remark(kept, artifact, statement))
     )
-
-
-def _list_companions(companions: Mapping[str, HashedFile]) -> Iterator[CompanionFile]:
-    for path, file in sorted(companions.items()):
-        yield CompanionFile(path=path, sha256=file.sha256, size=file.size)
 
 
 def _require_same(kept: Artifact, pushed: Artifact) -> None:
