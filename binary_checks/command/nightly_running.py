@@ -13,7 +13,6 @@ import tempfile
 from argparse import SUPPRESS, Namespace
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import date, timedelta
 from pathlib import Path
 
 from binary_checks.command import INTERRUPTED, TRY_AGAIN, SubcommandParser, complain, read_count
@@ -207,15 +206,6 @@ def _report_open_night(store: Store, night: str, log: CoordinatorLog) -> None:
         log.print_line(f"{nights[-1]} is not closed; to continue it: --date {nights[-1]}")
 
 
-def _warn_of_future(night: str) -> None:
-    """Warn about a date after tomorrow, such as a mistyped year; time zones differ by a day."""
-    if date.fromisoformat(night) > date.fromisoformat(tonight()) + timedelta(days=1):
-        complain(
-            f"nightly run: warning: {night} is in the future: until that date, `show` and "
-            "`collect` use this night if no --date is given"
-        )
-
-
 def _take_plan(
     store: Store, night: str, path: Path, log: CoordinatorLog, one_off: OneOff
 ) -> NightPlan:
@@ -223,7 +213,6 @@ def _take_plan(
     if (plan := find_plan(store, night)) is None:
         from binary_checks.fleet.nights import make_plan  # a night is planned once
 
-        _warn_of_future(night)
         matrix = one_off.enable(read_matrix(path))
         for warning in matrix.warnings:
             log.print_line(f"warning: {warning}")

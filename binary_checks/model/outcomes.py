@@ -140,7 +140,7 @@ class CellState(str, Enum):
     NOT_JUDGED = "not judged"  # too little is known, and another attempt would not change that
     INFRA = "infra"  # the network, the disk or the host failed: to be tried again
     LOST = "lost"  # no result: out of memory, killed, disk full
-    BLOCKED = "blocked"  # a GPU stage without a passing CPU stage of the same bytes
+    BLOCKED = "blocked"  # its CPU stage passed, and no host ran its GPU stage
     STALE = "stale"  # the published package is older than the source allows
     MISSING = "missing"  # nothing is published
 

@@ -11,7 +11,6 @@ from binary_checks.fleet.nights.attempt_process import (
 from binary_checks.fleet.nights.attempting import (
     AttemptTask,
     NextAttempt,
-    ProcessOutput,
     decide_state,
     find_attempt,
     may_end_otherwise,
@@ -66,7 +65,6 @@ __all__ = [
     "NightOutcome",
     "PAUSE",
     "PreparedNight",
-    "ProcessOutput",
     "RunningProcesses",
     "StoppedError",
     "choose_python",

@@ -106,7 +106,7 @@ def run_attempt(
     room for a folder.
     """
     running = running or RunningProcesses()
-    if there := find_attempt(store, task):
+    if there := _retry(task, lambda: find_attempt(store, task)):
         return there
     if running.stopped:
         raise StoppedError(f"{task.name}: cancelled before it started")
@@ -299,8 +299,8 @@ def _describe(
 ) -> Attempt:
     """Return the attempt as its document records it."""
     run, complaint = _read_result(folder / _RESULT)
-    left = ProcessOutput(run=run, complaint=complaint, last_line=_find_last_line(log))
-    state, reason = decide_state(end, left, task.planned.sha256)
+    last_line = _find_last_line(log)
+    state, reason = decide_state(end, run, task.planned.sha256, complaint, last_line)
     cause = Cause()
     if state not in GOOD:
         cause = name_cause(run, log, end, causes, reason=reason)
@@ -369,33 +369,27 @@ Decided = tuple[CellState, str]
 """A state, and its reason if no problem shows it."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ProcessOutput:
-    """The output that a process left in its folder."""
-
-    run: RunResult | None = None  # its result; None if missing or unreadable
-    complaint: str = ""  # why there is no result, in one line
-    last_line: str = ""  # of the log
-
-
-def decide_state(end: ProcessEnd, left: ProcessOutput, sha256: str) -> Decided:
+def decide_state(
+    end: ProcessEnd, run: RunResult | None, sha256: str, complaint: str = "", last_line: str = ""
+) -> Decided:
     """Decide the state of one attempt at a package with that hash.
 
-    A process that did not end by itself judged nothing, whatever it wrote before: the attempt is
-    lost. It is also lost if the process and its result contradict each other.
+    ``complaint`` says why there is no result, ``last_line`` is that of the log. A process that did
+    not end by itself judged nothing, whatever it wrote before: the attempt is lost. It is also lost
+    if the process and its result contradict each other.
     """
+    status = end.exit_status
     if end.timed_out:
         return _LOST, f"ended because it was still running after {end.seconds:,.0f} seconds"
-    if end.exit_status is None or end.exit_status not in EXIT_CODES:
+    if status is None or status not in EXIT_CODES:
         return _LOST, _name_death(end)
-    if left.run is None:
-        return _without_result(end.exit_status, left)
-    if left.run.exit_code != end.exit_status:
-        state = _INFRA if end.exit_status == TRY_AGAIN else _LOST
-        exits = f"exit code {left.run.exit_code}, but the process ended with {end.exit_status}"
-        message = f"its result states {exits}"
-        return state, _because(message, left.last_line)
-    return _with_result(left.run, sha256)
+    if run is None:
+        return _without_result(status, complaint, last_line)
+    if run.exit_code != status:
+        state = _INFRA if status == TRY_AGAIN else _LOST
+        exits = f"exit code {run.exit_code}, but the process ended with {status}"
+        return state, _because(f"its result states {exits}", last_line)
+    return _with_result(run, sha256)
 
 
 def _name_death(end: ProcessEnd) -> str:
@@ -407,17 +401,17 @@ def _name_death(end: ProcessEnd) -> str:
     return f"ended by signal {end.signal}{starved}"
 
 
-def _without_result(status: int, left: ProcessOutput) -> Decided:
+def _without_result(status: int, complaint: str, last_line: str) -> Decided:
     """Decide from only the exit status.
 
     It may show whose fault a failure is, but it is never enough for a pass.
     """
     if status == TRY_AGAIN:
-        return _INFRA, left.last_line or left.complaint
+        return _INFRA, last_line or complaint
     if status in _NEEDS_A_PERSON:
-        return _FAILED, _because(_NEEDS_A_PERSON[status], left.last_line)
+        return _FAILED, _because(_NEEDS_A_PERSON[status], last_line)
     message = "interrupted" if status == INTERRUPTED else f"no result, with exit code {status}"
-    return _LOST, _because(message, left.complaint)
+    return _LOST, _because(message, complaint)
 
 
 def _because(message: str, why: str) -> str:
@@ -439,12 +433,8 @@ def _with_result(run: RunResult, sha256: str) -> Decided:
     if state is _LOST:
         contradiction = f"its result says {package.verdict.value}, although its exit code is 0"
         return _LOST, "interrupted" if run.exit_code == INTERRUPTED else contradiction
-    shown = state in GOOD or _shows_problem(package)
+    shown = state in GOOD or any(entry.problems for entry in package.entries)
     return state, "" if shown else _find_failure(run, package)
-
-
-def _shows_problem(package: PackageResult) -> bool:
-    return any(entry.problems for entry in package.entries)
 
 
 def _find_error(run: RunResult, package: PackageResult) -> str:
@@ -486,15 +476,8 @@ def may_end_otherwise(state: CellState, result: RunResult | None, *, by_cause: b
     failed checks run the package. Broken and lost attempts are repeated unless their cause says
     that this is useless.
     """
-    if state is CellState.FAILED:
-        return _failed_at_run_time(result)
-    return by_cause and state in (CellState.INFRA, CellState.LOST)
-
-
-def _failed_at_run_time(result: RunResult | None) -> bool:
-    """Return whether all failed checks run the package, as the result's descriptions state."""
-    if result is None:
-        return False
+    if state is not CellState.FAILED or result is None:
+        return by_cause and state in (CellState.INFRA, CellState.LOST)
     runs = {check.id for check in result.checks if check.runs_package}
     failed = {entry.check for _, entry in result.entries() if entry.outcome is Outcome.FAILED}
     return bool(failed) and failed <= runs
@@ -507,17 +490,15 @@ def plan_next(attempts: Sequence[Attempt], pause: float) -> NextAttempt | None:
     pauses.
     """
     number = 1 + max((each.number for each in attempts), default=0)
-    # A blocked stage was not tried.
-    tried = [each for each in attempts if each.state is not CellState.BLOCKED]
-    if not tried:
+    if not attempts:
         return NextAttempt(number=number)
-    last = tried[-1]
-    alike = sum(each.state is last.state and each.cause == last.cause for each in tried)
-    if not last.again or any(each.state in GOOD for each in tried) or len(tried) >= MOST:
+    last = attempts[-1]
+    if not last.again or any(each.state in GOOD for each in attempts) or len(attempts) >= MOST:
         return None
-    if last.state is CellState.FAILED:
-        failures = sum(each.state is CellState.FAILED for each in tried)
-        return NextAttempt(number=number) if failures < _MOST_FAILURES else None
+    alike = sum(each.state is last.state and each.cause == last.cause for each in attempts)
     if last.cause == _TIMED_OUT and alike >= _MOST_TIMED_OUT:
         return None
-    return NextAttempt(number=number, pause=pause * _GROWTH ** (len(tried) - 1))
+    if last.state is CellState.FAILED:
+        failures = sum(each.state is CellState.FAILED for each in attempts)
+        return NextAttempt(number=number) if failures < _MOST_FAILURES else None
+    return NextAttempt(number=number, pause=pause * _GROWTH ** (len(attempts) - 1))

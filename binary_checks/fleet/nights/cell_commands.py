@@ -9,12 +9,12 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from binary_checks.errors import ProfileError, StoreError
+from binary_checks.errors import ProfileError
 from binary_checks.fleet.cells import family_of, is_shipped
 from binary_checks.fleet.night import Cell, NightPlan, PlannedCell
 from binary_checks.fleet.store import Store, frozen_name
@@ -221,19 +221,14 @@ def choose_python(cell: Cell, find_python: Callable[[str], str], *, portable: bo
 def fetch_inputs(store: Store, command: CellCommand, folder: Path) -> None:
     """Copy the command's inputs from the store into the folder. Raises StoreError."""
     for name, stored in command.inputs.items():
-        content = read_frozen(store, stored)
         path = folder / name
-        if not path.resolve().is_relative_to(folder.resolve()):
-            raise StoreError(
-                f"{store.url}: the plan has an input {name}, which leads out of the folder"
-            )
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
+        path.write_bytes(read_frozen(store, stored))
 
 
 # The command that repeats a cell on another computer, with the same bytes.
 
-_PLACE, _IMAGE = "--place", "image:"
+_IMAGE = "image:"
 
 
 def rerun_command(
@@ -248,13 +243,17 @@ def rerun_command(
     """
     if not planned.url or not planned.sha256:
         return ""
-    command = command_of(plan, planned, find_python=lambda version: f"python{version}")
-    place = pin_place(planned.cell.place, result)
-    if command.inputs:
-        at = ["--date", plan.night, "--store", store]
-        pinned = [_PLACE, place] if place != planned.cell.place else []
-        return shlex.join(("binary-checks", "nightly", "rerun", planned.cell.id, *at, *pinned))
-    return shlex.join(("binary-checks", *_replace(command.arguments, planned.cell.place, place)))
+    place = planned.cell.place
+    pinned = replace(planned.cell, place=pin_place(place, result))
+    command = command_of(
+        plan, replace(planned, cell=pinned), find_python=lambda version: f"python{version}"
+    )
+    if not command.inputs:
+        return shlex.join(("binary-checks", *command.arguments))
+    at = ["--date", plan.night, "--store", store]
+    if pinned.place != place:
+        at += ["--place", pinned.place]
+    return shlex.join(("binary-checks", "nightly", "rerun", planned.cell.id, *at))
 
 
 def pin_place(place: str, result: RunResult | None) -> str:
@@ -262,10 +261,3 @@ def pin_place(place: str, result: RunResult | None) -> str:
     images = result.packages[0].roots if result and result.packages else ()
     pins = len(images) == 1 and place.startswith(_IMAGE)
     return f"{_IMAGE}{images[0]}" if pins else place
-
-
-def _replace(arguments: tuple[str, ...], old: str, new: str) -> list[str]:
-    replaced = list(arguments)
-    if old and _PLACE in arguments:
-        replaced[arguments.index(_PLACE) + 1] = new
-    return replaced

@@ -30,7 +30,6 @@ from binary_checks.fleet.night import (
 )
 from binary_checks.fleet.nights.attempt_process import StoppedError
 from binary_checks.fleet.nights.attempting import (
-    MOST,
     AttemptTask,
     NextAttempt,
     find_stored_attempt,
@@ -46,7 +45,6 @@ from binary_checks.fleet.store import (
     running_prefix,
     split_attempt,
 )
-from binary_checks.model import CellState
 
 PAUSE = 30.0  # seconds before the second attempt; the third waits four times as long
 ALL = "all"
@@ -101,7 +99,6 @@ class Coordinator:
         # attempts that wait: when, by the monotonic clock; a number that orders equal times; what
         self._due: list[tuple[float, int, _Key, NextAttempt]] = []
         self._running: dict[_Key, tuple[AttemptTask, Future[Attempt]]] = {}
-        self._in_vain: dict[_Key, int] = {}  # attempts whose document could not be stored
         self._events: SimpleQueue[tuple[AttemptTask, Future[Attempt]] | None] = SimpleQueue()
         self._stopped, self._interrupts, self._count = "", 0, 0
 
@@ -153,11 +150,10 @@ class Coordinator:
         """Queue the next attempt of the cell's first stage, then of its second."""
         if self._queue != GPU and self._enqueue(planned, CPU):
             return
-        if planned.cell.gpu and self._runs_gpu:
-            if self._facts_of_pass(planned) is None:
-                self._block(planned)
-            elif self._enqueue(planned, GPU):
-                return
+        # a second stage whose first has not passed is not tried
+        passed = self._facts_of_pass(planned) is not None
+        if planned.cell.gpu and self._runs_gpu and passed and self._enqueue(planned, GPU):
+            return
         self._log.end(planned, self._end_of(planned))
 
     @property
@@ -169,13 +165,10 @@ class Coordinator:
         key = (planned.cell.id, stage)
         following = plan_next(self._tried.get(key, ()), self._pause)
         if following is not None:
-            self._push(key, following)
+            self._count += 1
+            when = time.monotonic() + following.pause
+            heapq.heappush(self._due, (when, self._count, key, following))
         return following is not None
-
-    def _push(self, key: _Key, following: NextAttempt) -> None:
-        self._count += 1
-        when = time.monotonic() + following.pause
-        heapq.heappush(self._due, (when, self._count, key, following))
 
     def _make_task(
         self, planned: PlannedCell, stage: str, number: int, facts: str = ""
@@ -199,28 +192,6 @@ class Coordinator:
         passed = [each for each in self._attempts(planned, CPU) if each.state in GOOD]
         same = [each for each in passed if each.sha256 == planned.sha256]
         return same[-1].facts if same else None
-
-    def _block(self, planned: PlannedCell) -> None:
-        """Record, once, that the second stage cannot begin."""
-        key = (planned.cell.id, GPU)
-        tried = self._tried.get(key, ())
-        if tried and tried[-1].state is CellState.BLOCKED:
-            return
-        number = 1 + max((each.number for each in tried), default=0)
-        task = self._make_task(planned, GPU, number)
-        ended = self._attempts(planned, CPU)
-        why = f"its CPU stage {ended[-1].state.value}" if ended else "no result of its CPU stage"
-        blocked = replace(
-            make_lost_attempt(task, why),
-            state=CellState.BLOCKED,
-            cause="",
-            cause_kind="",
-            again=False,
-        )
-        try:
-            self._remember(record(self._store, task, blocked))
-        except StoreError as error:  # the record only informs people
-            self._log.print_line(f"{task.name}: {error}")
 
     # Running attempts
 
@@ -308,17 +279,9 @@ class Coordinator:
                 return record(
                     self._store, task, make_lost_attempt(task, f"{type(error).__name__}: {error}")
                 )
-        except StoreError as error:
-            self._try_again(task, error)
+        except StoreError as error:  # another run of the night makes it
+            self._log.print_line(f"{task.name}: {error}")
             return None
-
-    def _try_again(self, task: AttemptTask, error: StoreError) -> None:
-        """If an attempt could not be stored, queue it again, up to a few times."""
-        key = (task.planned.cell.id, task.stage)
-        self._in_vain[key] = count = self._in_vain.get(key, 0) + 1
-        self._log.print_line(f"{task.name}: {error}")
-        if not self._stopped and count < MOST:
-            self._push(key, NextAttempt(number=task.number, pause=self._pause * count))
 
     # The end of a cell
 

@@ -12,7 +12,7 @@ import secrets
 import shutil
 import socket
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
@@ -32,7 +32,6 @@ from binary_checks.reports.verdict_texts import count
 from binary_checks.safe_text import cut, one_line
 
 LARGEST_LOG = 16 << 20  # bytes
-_MOST_LINES = 10_000  # from the beginning, and as many from the end
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 _CLEAR = "\r\x1b[K"
 
@@ -44,9 +43,7 @@ class CoordinatorLog:
         self._out, self._terminal = out, terminal
         self._cells, self._counts = 0, Counter[CellState]()
         self._start, self._began, self._host = time.monotonic(), now(), socket.gethostname()
-        self._first: list[str] = []
-        self._last: deque[str] = deque(maxlen=_MOST_LINES)
-        self._left_out = 0
+        self._lines: list[str] = []
         self.note(f"binary-checks {__version__} on {self._host}, process {os.getpid()}")
 
     def begin(self, cells: int, begun: int) -> None:
@@ -100,12 +97,7 @@ class CoordinatorLog:
 
     def note(self, text: str) -> None:
         """Record a message alone."""
-        line = f"{now()} {cut(one_line(text))}"
-        if len(self._first) < _MOST_LINES:
-            self._first.append(line)
-        else:
-            self._left_out += len(self._last) == _MOST_LINES
-            self._last.append(line)
+        self._lines.append(f"{now()} {cut(one_line(text))}\n")
 
     def close(self) -> None:
         """Clear the line with the progress; what follows is printed as elsewhere."""
@@ -124,12 +116,10 @@ class CoordinatorLog:
         """
         if store.read(closed_name(night)) is not None:
             return False
-        gap = [f"({self._left_out} lines are left out)"] if self._left_out else []
-        content = "".join(f"{line}\n" for line in (*self._first, *gap, *self._last))
         host = _UNSAFE.sub("-", self._host).strip("-")[:60] or "host"
         began = re.sub(r"[-:]|\+.*", "", self._began)
         name = coordinator_log_name(night, f"{began}Z.{host}.{secrets.token_hex(4)}")
-        return store.create(name, content.encode())
+        return store.create(name, "".join(self._lines).encode())
 
 
 def read_coordinator_logs(

@@ -102,7 +102,6 @@ def _list_visible(most: int) -> list[str]:
 # nights, and ends the processes in them.
 
 _PREFIX = "binary-checks-night-"
-_NAME = re.compile(re.escape(_PREFIX) + "[a-z0-9_]{8}")  # with a suffix by tempfile
 _LOCK = "lock"
 
 
@@ -112,12 +111,13 @@ def open_folder() -> Iterator[str]:
 
     Raises OSError if the folder for temporary files is full or supports no locks.
     """
-    _remove_abandoned(Path(tempfile.gettempdir()))
+    for abandoned in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            _remove_abandoned(abandoned)
     folder, lock = _make_folder()
     try:
         yield str(folder)
     finally:
-        _empty(folder)
         lock.close()  # Windows cannot remove an open file
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -134,32 +134,13 @@ def _make_folder() -> tuple[Path, IO[bytes]]:
                 return folder, lock
 
 
-def _remove_abandoned(parent: Path) -> None:
-    """Remove the folders of killed nights, and kill processes that still run in them."""
-    for folder in filter(_is_ours, parent.iterdir()):
-        with contextlib.suppress(OSError), (folder / _LOCK).open("r+b") as lock:
-            if not try_lock(lock):
-                continue
+def _remove_abandoned(folder: Path) -> None:
+    """Remove the folder of a killed night of this user, and kill what still runs in it."""
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or (os.name != "nt" and found.st_uid != os.geteuid()):
+        return
+    # one that was removed in part has no such file any more
+    with (folder / _LOCK).open("a+b") as lock:
+        if try_lock(lock):
             kill_carriers(str(folder))
-            _empty(folder)
-            (folder / _LOCK).unlink()
-        with contextlib.suppress(OSError):  # it is not empty
-            folder.rmdir()
-
-
-def _empty(folder: Path) -> None:
-    """Remove all but the lock file, so that the next night can continue if this one is killed."""
-    for each in folder.iterdir():
-        if each.name != _LOCK:
-            shutil.rmtree(each, ignore_errors=True)
-
-
-def _is_ours(folder: Path) -> bool:
-    """Return whether a night of this user made the folder."""
-    if not _NAME.fullmatch(folder.name):
-        return False
-    try:
-        found = folder.lstat()
-    except OSError:
-        return False
-    return stat.S_ISDIR(found.st_mode) and (os.name == "nt" or found.st_uid == os.geteuid())
+            shutil.rmtree(folder, ignore_errors=True)

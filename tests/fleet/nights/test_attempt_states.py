@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from binary_checks.fleet.night import ProcessEnd
-from binary_checks.fleet.nights import ProcessOutput, decide_state
+from binary_checks.fleet.nights import decide_state
 from binary_checks.model import CellState, Outcome, PackageResult, ProfileIdentity, RunResult
 
 SHA256 = "1" * 64
@@ -24,7 +24,7 @@ def make_run(
 
 
 def decide(status: int, run: RunResult) -> tuple[CellState, str]:
-    return decide_state(ProcessEnd(exit_status=status), ProcessOutput(run=run), SHA256)
+    return decide_state(ProcessEnd(exit_status=status), run, SHA256)
 
 
 def test_a_pass_needs_both_and_the_planned_bytes() -> None:
@@ -87,7 +87,7 @@ def test_what_was_not_judged_neither_passed_nor_failed(status: int, field: str) 
 
 def test_a_process_that_ran_out_of_time_judged_nothing_whatever_it_wrote() -> None:
     end = ProcessEnd(exit_status=0, timed_out=True, seconds=1800.0)
-    state, reason = decide_state(end, ProcessOutput(run=make_run()), SHA256)
+    state, reason = decide_state(end, make_run(), SHA256)
     assert (state, reason) == (
         CellState.LOST,
         "ended because it was still running after 1,800 seconds",

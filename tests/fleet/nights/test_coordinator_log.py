@@ -97,20 +97,6 @@ def test_what_comes_from_outside_is_one_printable_line(store: Store, tmp_path: P
     assert "attempt 2 of at most 3 in 30 s" in lines[1]
 
 
-def test_of_an_endless_night_the_first_and_the_last_lines_are_kept(
-    store: Store, tmp_path: Path
-) -> None:
-    with (tmp_path / "out").open("w") as out:
-        log = CoordinatorLog(out, terminal=False)
-        for number in range(25_000):
-            log.note(f"line {number}")
-        assert log.keep(store, NIGHT)
-    ((_, lines),) = read_coordinator_logs(store, NIGHT, [])
-    assert len(lines) == 20_001
-    assert lines[10_000] == "(5001 lines are left out)"
-    assert lines[-1].endswith("line 24999")
-
-
 def test_logs_of_jobs_are_merged_once(tmp_path: Path) -> None:
     main = open_store(str(tmp_path / "main"), make=True)
     keep_plan(main, plan_cell(tmp_path, "numpy", "exit 0"))

@@ -93,11 +93,6 @@ def test_planning_alone_runs_nothing(store: Store, matrix: Path, capsys: Lines) 
     assert states_of(store) == {}
 
 
-def test_a_night_of_the_future_is_named_as_one(store: Store, matrix: Path, capsys: Lines) -> None:
-    assert nightly(matrix, store, "--plan-only", "--date", "9026-11-20") == 0
-    assert "nightly run: warning: 9026-11-20 is in the future: " in capsys.readouterr().err
-
-
 def test_the_plan_stands_whatever_becomes_of_the_matrix(
     store: Store, matrix: Path, capsys: Lines
 ) -> None:

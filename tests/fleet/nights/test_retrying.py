@@ -40,8 +40,6 @@ def make_attempts(*states: str, again: bool = True, cause: str = "") -> list[Att
         (("passed",), None),
         (("known",), None),
         (("failed", "passed"), None),
-        (("blocked",), NextAttempt(number=2)),
-        (("blocked", "blocked", "blocked", "infra"), NextAttempt(number=5, pause=30.0)),
     ],
 )
 def test_each_state_has_its_next_attempt(
